@@ -1,0 +1,66 @@
+"""Turn a notebook cell into a distributed JAX training job.
+
+``%load_ext jupyter_jax_trainer`` gives ``%%jaxtrain``; the same things are Python functions here.
+Every name is imported when it is first used, so that loading the extension costs next to nothing
+and a worker, which has only a part of this package, can import ``report`` and ``checkpoint_dir``.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "train": "api",
+    "jobs": "api",
+    "job": "api",
+    "runtimes": "api",
+    "Job": "job",
+    "report": "worker.reporting",
+    "checkpoint_dir": "worker.reporting",
+    "JaxTrainError": "errors",
+    "JobFailed": "errors",
+}
+
+__all__ = [*_HOME, "__version__", "load_ipython_extension", "unload_ipython_extension"]
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.api import job, jobs, runtimes, train
+    from jupyter_jax_trainer.errors import JaxTrainError, JobFailed
+    from jupyter_jax_trainer.job import Job
+    from jupyter_jax_trainer.worker.reporting import checkpoint_dir, report
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = import_module(f"{__name__}.{_HOME[name]}")
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith(__name__):
+            raise
+        raise ImportError(
+            f"jupyter_jax_trainer.{name} is not available inside a job: "
+            "only report() and checkpoint_dir() are."
+        ) from None
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Register ``%%jaxtrain`` and ``%jaxtrain`` with an IPython shell (``%load_ext``)."""
+    from jupyter_jax_trainer.magic import register
+
+    register(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Take the magics out of an IPython shell again (``%unload_ext``)."""
+    from jupyter_jax_trainer.magic import unregister
+
+    unregister(shell)

@@ -1,0 +1,97 @@
+"""Errors of jupyter_jax_trainer: one family, each says what happened, where, and what to do.
+
+::
+
+    JaxTrainError
+    ├── UsageError        an option, a value or a name is wrong; nothing was started
+    ├── CaptureError      something that the cell needs cannot travel; nothing was started
+    ├── BackendError      the backend refused the job or could not start it
+    ├── JobNotFound       there is no job of that name
+    ├── JobDirError       a job directory is damaged or of a format that this version cannot read
+    ├── ResultError       a result is missing, damaged or not there yet
+    ├── JobFailed         the job ended, and not well; ``failure`` says how
+    └── JobDetached       the wait was interrupted; the job goes on
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.failure import Failure
+
+
+class JaxTrainError(Exception):
+    """Base of all errors that this package raises on purpose.
+
+    Parameters
+    ----------
+    message
+        What happened and where, as one or more full sentences.
+    hint
+        What to do about it. Shown on a line of its own.
+    """
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+    def _render_traceback_(self) -> list[str]:
+        """Give IPython the message alone: our own stack would tell a notebook user nothing."""
+        return [f"\x1b[0;31m{type(self).__name__}\x1b[0m: {line}" if i == 0 else line
+                for i, line in enumerate(str(self).splitlines())]
+
+
+class UsageError(JaxTrainError, ValueError):
+    """An option, a value or a name is wrong; nothing was started."""
+
+
+class CaptureError(JaxTrainError):
+    """Something that the cell needs cannot travel; nothing was started."""
+
+
+class BackendError(JaxTrainError):
+    """The backend refused the job or could not start it."""
+
+
+class JobNotFound(JaxTrainError, LookupError):  # noqa: N818
+    """There is no job of that name."""
+
+
+class JobDirError(JaxTrainError):
+    """A job directory is damaged, or of a format that this version cannot read."""
+
+
+class ResultError(JaxTrainError):
+    """A result is missing, damaged or not there yet."""
+
+
+class JobFailed(JaxTrainError):  # noqa: N818
+    """The job ended, and not well.
+
+    Attributes
+    ----------
+    failure
+        What failed, on which rank, with the traceback.
+    """
+
+    def __init__(self, name: str, failure: Failure) -> None:
+        from jupyter_jax_trainer.failure import format_failure
+
+        self.name = name
+        self.failure = failure
+        super().__init__(format_failure(failure, job=name))
+
+    def _render_traceback_(self) -> list[str]:
+        return str(self).splitlines()
+
+
+class JobDetached(JaxTrainError):  # noqa: N818
+    """The wait was interrupted; the job goes on without it."""
+
+    def _render_traceback_(self) -> list[str]:
+        return str(self).splitlines()

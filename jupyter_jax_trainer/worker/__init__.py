@@ -1,0 +1,1 @@
+"""Code that runs inside a job; it is shipped with the job and needs only Python and JAX."""
