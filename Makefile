@@ -1,0 +1,78 @@
+# Everything a developer or a newcomer runs. `make` alone lists it.
+
+PYTHON ?= python3
+VENV ?= .venv
+
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip install --disable-pip-version-check --quiet
+QUICKSTART := $(VENV)/quickstart.stamp
+TEST := $(VENV)/test.stamp
+TESTS ?= tests
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help env quickstart lab lint test test-all bench clean
+
+help:  ## list what there is
+	@echo "make TARGET, where TARGET is one of"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1~\2/p' Makefile | awk -F'~' '{ printf "%-14s %s\n", $$1, $$2 }'
+
+# ---------------------------------------------------------------------------- environment
+
+env: $(TEST)  ## make .venv with all that development needs (once)
+
+$(PY):
+	@command -v "$(PYTHON)" >/dev/null || { \
+	  echo "There is no $(PYTHON). Install Python 3.11 or newer, or name it: make PYTHON=/path/to/python3"; exit 1; }
+	@"$(PYTHON)" -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and \
+	  f"Python 3.11 or newer is needed, and $(PYTHON) is {v[0]}.{v[1]}. Name another: make PYTHON=python3.12")'
+	@"$(PYTHON)" -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
+
+# A stamp says with which pyproject.toml the environment was installed last.
+$(QUICKSTART): pyproject.toml | $(PY)
+	@echo "Installing into $(VENV) what the quick start needs. Once; it takes a few minutes."
+	@$(PIP) -e '.[quickstart]'
+	@touch $@
+
+$(TEST): pyproject.toml | $(PY)
+	@echo "Installing into $(VENV) what the tests need. Once; it takes a few minutes."
+	@$(PIP) -e '.[test]'
+	@touch $(QUICKSTART) $@
+
+# ---------------------------------------------------------------------------- use
+
+quickstart: $(QUICKSTART)  ## train a real model with the quick-start notebook (two minutes)
+	@echo "Running docs/quickstart.ipynb: two processes of two devices train a network on this machine."
+	@mkdir -p build
+	@JUPYTER_PREFER_ENV_PATH=1 $(PY) -m nbconvert --log-level WARN --to notebook --execute \
+	  --output-dir build --output quickstart.ipynb docs/quickstart.ipynb
+	@echo
+	@$(PY) docs/show_outputs.py build/quickstart.ipynb
+	@echo
+	@echo "It works. The notebook with its curves and pictures: build/quickstart.ipynb"
+	@echo "Try it yourself:  make lab    See the job again:  $(VENV)/bin/jaxtrain show digits"
+
+lab: $(QUICKSTART)  ## open JupyterLab on the quick-start notebook
+	$(PY) -m jupyterlab docs/quickstart.ipynb
+
+# ---------------------------------------------------------------------------- checks
+
+lint: $(TEST)  ## ruff and mypy
+	$(PY) -m ruff check --extend-exclude '*.ipynb'
+	$(PY) -m mypy
+
+test: lint  ## what to run before a commit (minutes): ruff, mypy, and the tests that are not slow
+	$(PY) -m pytest -rs -m 'not slow' $(TESTS)
+
+# A quick start with a job store of its own, so that CI leaves nothing in the user's.
+test-all: lint  ## everything: slow tests, every notebook, the quick start, coverage
+	rm -rf build/jobs && mkdir -p build/jobs
+	$(MAKE) quickstart JAXTRAIN_HOME='$(CURDIR)/build/jobs'
+	$(PY) -m pytest -rs --cov --cov-report=term:skip-covered --cov-report=xml $(TESTS)
+
+bench: $(TEST)  ## measure, and compare with bare scripts (benchmarks/)
+	$(PY) benchmarks/run.py
+
+clean:  ## remove what was built; .venv and .venvs too
+	rm -rf $(VENV) .venvs build dist .coverage .coverage.* coverage.xml .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,259 @@
+"""What the commands of ``%jaxtrain`` and ``jaxtrain`` do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jupyter_jax_trainer.errors import JobNotFound, UsageError
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.job import Job
+
+_NEWEST = 20
+_NOTEBOOK_TAIL = 1000
+
+
+@dataclass
+class Context:
+    """Where a command runs.
+
+    Attributes
+    ----------
+    print
+        Shows a text.
+    in_notebook
+        A notebook, as opposed to a terminal.
+    ask
+        Puts a yes-or-no question; gives None where nobody can be asked.
+    defaults
+        The options of ``use``, changed by it; None where nothing would remember them.
+    namespace
+        The user's variables, to which ``result`` adds; None where there are none.
+    width
+        Columns of text that fit.
+    failed
+        Set by a command that ran, but found something wrong.
+    """
+
+    print: Callable[[str], object] = print
+    in_notebook: bool = False
+    ask: Callable[[str], bool | None] = lambda question: None
+    defaults: MutableMapping[str, Any] | None = None
+    namespace: MutableMapping[str, Any] | None = None
+    width: int = 100
+    failed: bool = False
+
+
+Handler = Callable[[Context, dict[str, Any], list[str]], None]
+
+
+def jobs(context: Context, values: dict[str, Any], words: list[str]) -> None:
+    """List jobs."""
+    from jupyter_jax_trainer import api
+    from jupyter_jax_trainer.listing import jobs_table, view
+
+    views = [view(job) for job in api.jobs()]
+    found = [job for job in views if job.state == values.get("state", job.state)]
+    if not found:
+        state = f" in state {values['state']}" if "state" in values else ""
+        context.print(f"There are no jobs{state}.")
+        return
+    kept = found
+    if not values.get("all"):
+        kept = [job for index, job in enumerate(found) if index < _NEWEST or job.active]
+    context.print(jobs_table(kept, context.width))
+    if left := len(found) - len(kept):
+        context.print(f"… and {left} older; `jobs --all` lists them.")
+
+
+def show(context: Context, values: dict[str, Any], words: list[str]) -> None:
+    """Show one job in full."""
+    from jupyter_jax_trainer.listing import details
+
+    context.print(details(_job(words)))
+
+
+def logs(context: Context, values: dict[str, Any], words: list[str]) -> None:
+    """Print what the ranks printed."""
+    from jupyter_jax_trainer.listing import log_lines
+
+    job = _job(words)
+    rank, follow = values.get("rank"), values.get("follow", False)
+    tail = values.get("tail")
+    bounded = tail is None and context.in_notebook
+    found = job.logs(
+        rank, tail=_NOTEBOOK_TAIL if bounded else tail, follow=follow, raw=values.get("raw", False)
+    )
+    lines = log_lines(
+        found,
+        ranks=rank is None and job.spec.nodes > 1,
+        times=values.get("timestamps", False),
+    )
+    if follow:
+        for line in lines:
+            context.print(line)
+        return
+    text = list(lines)
+    if not text:
+        context.print(f"Nothing has been printed by job {job.name} yet.")
+        return
+    if bounded and len(text) == _NOTEBOOK_TAIL:
+        context.print(f"The last {_NOTEBOOK_TAIL} lines; --tail N shows more.")
+    context.print("\n".join(text))
+
+
+def attach(context: Context, values: dict[str, Any], words: list[str]) -> None:
+    """Watch a job to its end."""
+    watch(_job(words), context)
+
+
+def watch(job: Job, context: Context) -> None:
+    """Follow a job to its end; leaving is not an end.
+
+    Raises
+    ------
+    JobFailed
+        It failed, or was cancelled.
+    """
+    from jupyter_jax_trainer import display
+
+    try:
+        display.follow(job)
+    except KeyboardInterrupt:
+        context.print(
+            f"\nDetached; job {job.name} goes on.\n"
+            f"Come back: jaxtrain attach {job.name}    Stop it: jaxtrain cancel {job.name}"
+        )
+        return
+    job.raise_for_state()
+
+
+def result(context: Context, values: dict[str, Any], words: list[str]) -> None:
+    """Bring variables back."""
+    from jupyter_jax_trainer.listing import results_table
+    from jupyter_jax_trainer.text import plain
+
+    job = _job(words[:1])
+    wanted = words[1:]
+    if job.active:
+        context.print(f"Job {job.name} is {job.state}; waiting for its end.")
+    if job.manifest["returns"] and not wanted:
+        if context.namespace is not None:
+            raise UsageError(
+                f"Job {job.name} was started by train(), so its result has no name.",
+                f"value = jupyter_jax_trainer.job({job.name!r}).result()",
+            )
+        context.print(plain(repr(job.result())))
+        return
+    found = {name: job.result(name) for name in wanted} if wanted else job.result()
+    if context.namespace is not None:
+        context.namespace.update(found)
+        context.print(results_table(job, found) if found else "The job brought nothing back.")
+        return
+    for name, value in found.items():
+        context.print(f"{name} = {plain(repr(value))}")
+
+
+def cancel(context: Context, values: dict[str, Any], words: list[str]) -> None:
+    """Stop jobs."""
+    for job in _all_jobs(words):
+        if job.active:
+            job.cancel()
+            context.print(f"Job {job.name} is cancelled.")
+        else:
+            context.print(f"Job {job.name} has ended already: {job.state}.")
+
+
+def delete(context: Context, values: dict[str, Any], words: list[str]) -> None:
+    """Remove jobs and their files."""
+    from jupyter_jax_trainer.listing import view
+
+    for job in _all_jobs(words):
+        if view(job).active and not values.get("yes"):
+            answer = context.ask(f"Job {job.name} is {job.state}. Cancel and delete it?")
+            if answer is None:
+                raise UsageError(
+                    f"Job {job.name} is {job.state}; deleting it would end it.",
+                    f"If that is meant: delete {job.name} --yes",
+                )
+            if not answer:
+                context.print(f"Job {job.name} is left alone.")
+                continue
+        job.delete()
+        context.print(f"Job {job.name} is deleted.")
+
+
+def only_on_kubernetes(verb: str) -> Handler:
+    """Make the command for something that jobs on this machine can't do."""
+
+    def handle(context: Context, values: dict[str, Any], words: list[str]) -> None:
+        job = _job(words)
+        raise UsageError(
+            f"{verb} only means something on Kubernetes, and job {job.name} is of this machine.",
+            f"`cancel {job.name}` ends it; checkpoint_dir() keeps what it has reached.",
+        )
+
+    return handle
+
+
+def runtimes(context: Context, values: dict[str, Any], words: list[str]) -> None:
+    """List what jobs can run on."""
+    from jupyter_jax_trainer import api
+    from jupyter_jax_trainer.listing import runtimes_table
+
+    context.print(runtimes_table(api.runtimes(), context.width))
+
+
+def use(context: Context, values: dict[str, Any], words: list[str]) -> None:
+    """Set, show or forget the defaults of a notebook."""
+    from jupyter_jax_trainer.spec import make_spec
+
+    defaults = context.defaults
+    if defaults is None:
+        raise UsageError(
+            "`use` sets defaults for a notebook, and there is none here.",
+            "In a terminal, give the options with every command.",
+        )
+    start = {} if values.pop("reset", False) else dict(defaults)
+    spec = make_spec(values, start)  # refused as a whole, or taken as a whole
+    defaults.clear()
+    defaults.update({name: getattr(spec, name) for name in spec.explicit})
+    line = spec.to_line()
+    context.print(f"Defaults of this notebook: {line}" if line else "No defaults are set.")
+
+
+def doctor(context: Context, values: dict[str, Any], words: list[str]) -> None:
+    """Check this machine."""
+    from jupyter_jax_trainer.doctor import examine, report
+
+    findings = list(examine())
+    context.print(report(findings, context.width))
+    context.failed = any(finding.status == "FAIL" for finding in findings)
+
+
+def run(context: Context, values: dict[str, Any], words: list[str]) -> None:
+    """Run a file as if it were a cell."""
+    from jupyter_jax_trainer.script import run_script
+
+    run_script(words, values, context)
+
+
+def _job(words: Sequence[str]) -> Job:
+    """Give the job that the words name, or the newest one."""
+    from jupyter_jax_trainer import api
+
+    if words:
+        return api.job(words[0])
+    newest = next(iter(api.jobs()), None)
+    if newest is None:
+        raise JobNotFound("There are no jobs yet.", "A cell that starts with %%jaxtrain makes one.")
+    return newest
+
+
+def _all_jobs(words: Sequence[str]) -> list[Job]:
+    """Find all jobs before anything is done to one: a wrong name changes nothing."""
+    from jupyter_jax_trainer import api
+
+    return [api.job(name) for name in dict.fromkeys(words)]

@@ -1,0 +1,1 @@
+"""The local backend: the ranks of a job are processes of this machine."""

@@ -1,0 +1,135 @@
+"""Start jobs on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jupyter_jax_trainer
+from jupyter_jax_trainer import jobdir, text
+from jupyter_jax_trainer.amounts import quantity
+from jupyter_jax_trainer.backends.local import warm
+from jupyter_jax_trainer.backends.local.slots import limit_of_cores
+from jupyter_jax_trainer.errors import BackendError, CaptureError, UsageError
+from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.runtime import LOCAL_CPU, LOCAL_GPU, get_runtime, local_gpus, usable_gpus
+from jupyter_jax_trainer.spec import JobSpec, refuse_for_local
+
+_ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
+_SPARE_DISK = 64 << 20  # bytes that are left for logs
+
+
+class LocalBackend:
+    """Processes of this machine."""
+
+    def plan(self, spec: JobSpec) -> dict[str, Any]:
+        """Check a spec against this machine and say what the job will get."""
+        refuse_for_local(spec)
+        if spec.runtime is not None:
+            device = get_runtime(spec.runtime).device
+            if spec.device not in (None, device):
+                raise UsageError(
+                    f"The runtime {spec.runtime} has the device {device}, "
+                    f"and --device asks for {spec.device}.",
+                    "Leave one of the two out.",
+                )
+        else:
+            device = spec.device or ""
+        gpus = local_gpus() if device == "gpu" else usable_gpus()
+        wanted = spec.nodes * (spec.devices_per_node or 1)
+        if device == "gpu" and len(gpus) < wanted:
+            raise UsageError(
+                f"{wanted} GPUs are asked for ({spec.nodes} nodes × {spec.devices_per_node or 1}), "
+                f"and this machine has {len(gpus)}.",
+                "Ask for fewer, or use --device cpu.",
+            )
+        note = None
+        if not device:
+            device = "gpu" if gpus and len(gpus) >= wanted else "cpu"
+            if gpus and device == "cpu":
+                note = f"on CPU: {wanted} GPUs would be needed, this machine has {len(gpus)}"
+            elif device == "gpu":
+                note = "on GPU (--device cpu for the CPU)"
+        each = spec.devices_per_node or (max(1, len(gpus) // spec.nodes) if device == "gpu" else 1)
+        return {
+            "runtime": LOCAL_GPU if device == "gpu" else LOCAL_CPU,
+            "device": device,
+            "devices_per_node": each,
+            "cores": spec.nodes * float(quantity(spec.cpu or "1") or 1),
+            "limit": limit_of_cores(),
+            "gpus": spec.nodes * each if device == "gpu" else 0,
+            "all_gpus": gpus if device == "gpu" else [],
+            "cwd": os.getcwd(),
+            "note": note,
+        }
+
+    def check_size(self, total: int, spec: JobSpec) -> None:
+        """Refuse what the disk or the memory of this machine won't hold."""
+        home = jobdir.private_directory(jobdir.home())
+        free = shutil.disk_usage(home).free - _SPARE_DISK
+        if total > free:
+            raise CaptureError(
+                f"The cell's variables take {text.size(total)}, and {home} has "
+                f"{text.size(max(0, free))} free.",
+                "Load the data inside the cell, or set JAXTRAIN_HOME to a larger disk.",
+            )
+        memory = _available_memory()
+        if memory is not None and total > memory:
+            raise CaptureError(
+                f"The cell's variables take {text.size(total)}, and this machine has "
+                f"{text.size(memory)} of memory available.",
+                "Load the data inside the cell, each process its own part.",
+            )
+
+    def start(self, directory: JobDir, lock: int, manifest: dict[str, Any]) -> None:
+        """Start the supervisor of a job; it outlives this process."""
+        state = {
+            "format": jobdir.FORMAT, "state": "Starting", "reason": "starting Python and JAX",
+            "hint": None, "history": [{"state": "Starting", "time": time.time()}], "ranks": [],
+            "progress": None, "failure": None, "results": None,
+        }
+        jobdir.write_json(directory.state, state)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        log = os.open(directory.path / "supervisor.log", flags, 0o600)
+        try:
+            if warm.applies(manifest, os.environ) and warm.start(
+                str(directory.path), lock, log, jobdir.home()
+            ):
+                return
+            self._start_cold(directory, lock, log)
+        finally:
+            os.close(log)
+
+    def _start_cold(self, directory: JobDir, lock: int, log: int) -> None:
+        program = (
+            "import os, sys; os.fork() and os._exit(0); sys.path.insert(0, sys.argv[1]); "
+            "from jupyter_jax_trainer.backends.local.supervisor import main; "
+            "main(sys.argv[2], int(sys.argv[3]))"
+        )
+        # Isolated and without site-packages: it needs the standard library alone, and starts fast.
+        command = [sys.executable, "-I", "-S", "-c", program, _ROOT, str(directory.path), str(lock)]
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[lock],
+            start_new_session=True, check=False,
+        )
+        if done.returncode != 0:
+            raise BackendError(
+                f"The supervisor did not start (exit code {done.returncode}).",
+                f"See {directory.path / 'supervisor.log'}.",
+            )
+
+
+def _available_memory() -> int | None:
+    """Give the memory that could be used now, in bytes; None where the system doesn't say."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None

@@ -1,0 +1,175 @@
+"""Writes the job directory for the supervisor: the one writer of a local job."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import time
+from collections.abc import Callable
+from typing import Any
+
+from jupyter_jax_trainer.failure import Failure
+from jupyter_jax_trainer.jobdir import ENDED, FORMAT, JobDir, LineWriter, write_json
+
+_SAVE_INTERVAL = 0.1  # seconds between states that differ in progress alone
+_RESERVE = 64 << 10  # bytes kept free for the last state when the disk is full
+_TAIL = 64 << 10  # bytes in which the end of a line is looked for
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Recorder:
+    """State, events, metrics, displays and the log index of one job.
+
+    Parameters
+    ----------
+    directory
+        Where.
+    nodes
+        How many ranks there are.
+
+    Attributes
+    ----------
+    disk_full
+        True once a write has failed for lack of space.
+    """
+
+    def __init__(self, directory: JobDir, nodes: int) -> None:
+        self.disk_full = False
+        self._directory = directory
+        self._events = LineWriter(directory.events)
+        self._metrics = LineWriter(directory.metrics)
+        self._displays = LineWriter(directory.displays)
+        self._index = LineWriter(directory.log_index)
+        self._indexed = [0] * nodes
+        self._saved_at = 0.0
+        self._dirty = False
+        self._reserve = directory.path / ".reserve"
+        self._guard(lambda: self._reserve.write_bytes(b"\0" * _RESERVE))
+        host = platform.node()
+        self.state: dict[str, Any] = {
+            "format": FORMAT,
+            "state": None,
+            "reason": None,
+            "hint": None,
+            "history": [],
+            "ranks": [
+                {"rank": n, "pid": None, "state": "Waiting", "exit": None, "restarts": 0,
+                 "host": host}
+                for n in range(nodes)
+            ],
+            "progress": None,
+            "failure": None,
+            "results": None,
+        }
+
+    def _guard(self, write: Callable[[], object]) -> None:
+        """Do a write; a full disk is noted, and must not end the supervisor."""
+        try:
+            write()
+        except OSError as error:
+            if error.errno not in (*_FULL, errno.ENOENT):
+                raise
+            # A deleted directory (ENOENT) is seen by the supervisor's own look.
+            self.disk_full |= error.errno in _FULL
+
+    def change(self, state: str, reason: str | None = None, hint: str | None = None) -> None:
+        """Go to a state, or change its reason."""
+        now = time.time()
+        if self.state["state"] != state:
+            self.state["history"].append({"state": state, "time": now})
+            self.event("state", f"{state}: {reason}" if reason else state)
+        elif self.state["reason"] == reason:
+            return
+        self.state.update(state=state, reason=reason, hint=hint)
+        self._save_now()
+
+    def end(self, state: str, reason: str | None = None, failure: Failure | None = None) -> None:
+        """Go to the last state; space that was kept for it is freed."""
+        assert state in ENDED
+        self._reserve.unlink(missing_ok=True)
+        self.state["failure"] = failure.to_json() if failure else None
+        self.change(state, reason, failure.hint if failure else None)
+
+    def rank(self, number: int, **fields: Any) -> None:
+        """Change what is known of a rank."""
+        self.state["ranks"][number].update(fields)
+        self._dirty = True
+
+    def event(self, kind: str, message: str, rank: int | None = None) -> None:
+        """Add an event."""
+        line = {"time": time.time(), "kind": kind, "rank": rank, "message": message}
+        self._guard(lambda: self._events.write(line))
+
+    def reports(self, rank: int, reports: list[dict[str, Any]]) -> None:
+        """Add what ``report()`` was given; rank 0's last one is the job's progress."""
+        self._guard(lambda: self._metrics.write(*({**line, "rank": rank} for line in reports)))
+        if rank != 0 or not reports:
+            return
+        last = reports[-1]
+        before = self.state["progress"] or {}
+        total = last["total"] or before.get("total")
+        fraction = min(1.0, last["step"] / total) if total else None
+        metrics = {**before.get("metrics", {})}
+        for line in reports:
+            metrics.update(line["values"])
+        self.state["progress"] = {
+            "step": last["step"],
+            "total": total,
+            "fraction": fraction,
+            "metrics": metrics,
+            "time": last["time"],
+        }
+        self._dirty = True
+
+    def display(self, rank: int, message: dict[str, Any]) -> None:
+        """Add what a rank displayed."""
+        self._guard(lambda: self._displays.write({**message, "rank": rank}))
+
+    def results(self, table: list[dict[str, Any]]) -> None:
+        """Note which variables were brought back."""
+        self.state["results"] = table
+        self._dirty = True
+
+    def index_logs(self, last: bool = False) -> None:
+        """Note how far each log has grown, at line ends; with `last`, whatever its end."""
+        now = round(time.time(), 3)
+        lines = []
+        for rank, known in enumerate(self._indexed):
+            try:
+                size = os.stat(self._directory.log(rank)).st_size
+            except FileNotFoundError:
+                continue
+            if size <= known:
+                continue
+            end = size if last else self._line_end(rank, known, size)
+            if end > known:
+                self._indexed[rank] = end
+                lines.append([rank, end, now])
+        if lines:
+            self._guard(lambda: self._index.write(*lines))
+
+    def _line_end(self, rank: int, known: int, size: int) -> int:
+        """Find the end of the last whole line; a line without an end is cut after 64 KiB."""
+        start = max(known, size - _TAIL)
+        with self._directory.log(rank).open("rb") as file:
+            file.seek(start)
+            tail = file.read(size - start)
+        end = tail.rfind(b"\n") + 1
+        if end:
+            return start + end
+        return size if size - known >= _TAIL else known
+
+    def save(self) -> None:
+        """Write the state if it has changed; changes of progress alone are written rarely."""
+        if self._dirty and time.monotonic() - self._saved_at > _SAVE_INTERVAL:
+            self._save_now()
+
+    def _save_now(self) -> None:
+        self._dirty = False
+        self._saved_at = time.monotonic()
+        full_before = self.disk_full
+        self._guard(lambda: write_json(self._directory.state, self.state))
+        if self.disk_full and not full_before:
+            self._reserve.unlink(missing_ok=True)
+            self._guard(lambda: write_json(self._directory.state, self.state))

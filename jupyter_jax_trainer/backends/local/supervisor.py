@@ -1,0 +1,440 @@
+"""The supervisor: owns the ranks of one job and writes its directory.
+
+Two processes, so that neither can be killed without the other cleaning up. The *keeper* is the
+parent; it does nothing but wait. The *supervisor* is its child; it starts the ranks, listens to
+them, and writes state, metrics and the index of the logs. If the supervisor is killed, the keeper
+ends what is left of the job and writes that; if the keeper is killed, the supervisor does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from jupyter_jax_trainer import jobdir
+from jupyter_jax_trainer.backends.local import processes, workers
+from jupyter_jax_trainer.backends.local.record import Recorder
+from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
+from jupyter_jax_trainer.failure import Failure, RankEnd, diagnose, ranks_text, summary
+from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.worker.rendezvous import DEFAULT_TIMEOUT, TIMEOUT_VARIABLE
+
+_TICK = 0.05  # seconds between looks at the logs, the clock and the cancel file
+_GRACE = 1.0  # seconds that ranks have to stop by themselves after the first failure
+_LATE = 30.0  # seconds that a process may take to go after its work is done
+
+
+@dataclass
+class _Rank:
+    """One rank as the supervisor sees it."""
+
+    number: int
+    process: workers.Started
+    end: RankEnd
+    state: str = "Starting"
+    unread: bytes = b""
+    ended_at: float | None = None
+    finished_at: float | None = None
+
+    @property
+    def gone(self) -> bool:
+        return self.ended_at is not None
+
+
+@dataclass
+class _Stop:
+    """The job is being ended: why, and since when."""
+
+    since: float
+    failure: Failure | None = None
+    cancelled: str | None = None
+    signalled: bool = False
+    killed: bool = False
+
+
+@dataclass
+class Supervisor:
+    """Runs one job from the queue to its end.
+
+    Parameters
+    ----------
+    directory
+        The job's directory, with manifest and bundle.
+    start_rank
+        How ranks are started.
+    """
+
+    directory: JobDir
+    start_rank: workers.Starter
+    ranks: list[_Rank] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.manifest = self.directory.read_manifest()
+        self.record = Recorder(self.directory, self.manifest["spec"]["nodes"])
+        self._selector = selectors.DefaultSelector()
+        self._keeper = os.getppid()
+        self._order = 0
+        self._stop: _Stop | None = None
+        self._coordinator: dict[str, Any] | None = None
+        self._started = time.monotonic()
+        self._memory_kills = processes.memory_kills()
+        self._wake_on_signals()
+
+    def _wake_on_signals(self) -> None:
+        """Let the end of a child wake the selector at once."""
+        reader, writer = socket.socketpair()
+        for end in (reader, writer):
+            end.setblocking(False)
+        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        self._wakeup = reader, writer
+        self._selector.register(reader, selectors.EVENT_READ)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        self._cancel(f"the supervisor got {signal.Signals(number).name}")
+
+    # -- the job's life ----------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run the job to its end; the last state is on disk when this returns."""
+        ticket = self._wait_for_turn()
+        if ticket is not None:
+            try:
+                self._spawn()
+                processes.adopt_orphans()
+                while not self._is_over():
+                    self._step()
+            finally:
+                processes.end_descendants()
+                ticket.close()
+        self._write_end()
+
+    def _wait_for_turn(self) -> Ticket | None:
+        """Wait in the queue; None when the job was cancelled there."""
+        plan = self.manifest["plan"]
+        ticket = Ticket(
+            self.directory.path.parent.parent / "queue",
+            self.manifest["name"],
+            plan["cores"],
+            plan["gpus"],
+            plan["all_gpus"],
+            plan["limit"],
+        )
+        while True:
+            turn = ticket.turn()
+            if isinstance(turn, Turn):
+                self._gpus = turn.devices
+                self.record.change("Starting")
+                return ticket
+            self.record.change("Queued", f"waits for its turn: {turn}")
+            self._poll_controls()
+            if self._stop is not None:
+                ticket.close()
+                return None
+            time.sleep(_TICK)
+
+    def _spawn(self) -> None:
+        cwd = self.manifest["plan"]["cwd"]
+        for number in range(self.manifest["spec"]["nodes"]):
+            env = workers.environment(
+                os.environ, self.directory, self.manifest, number, self._gpus
+            )
+            started = workers.start(self.start_rank, self.directory, env, cwd, number)
+            rank = _Rank(number, started, RankEnd(rank=number))
+            self.ranks.append(rank)
+            self._selector.register(started.channel, selectors.EVENT_READ, rank)
+            self.record.rank(number, pid=started.pid, state="Starting")
+        self._started = time.monotonic()
+        limit = float(
+            dict(self.manifest["spec"].get("env") or {}).get(TIMEOUT_VARIABLE)
+            or os.environ.get(TIMEOUT_VARIABLE)
+            or DEFAULT_TIMEOUT
+        )
+        self._join_by = self._started + limit
+        self._join_limit = limit
+
+    def _is_over(self) -> bool:
+        return all(rank.gone for rank in self.ranks)
+
+    def _step(self) -> None:
+        for key, _ in self._selector.select(_TICK):
+            if key.data is None:
+                with contextlib.suppress(BlockingIOError):
+                    self._wakeup[0].recv(4096)
+            else:
+                self._listen(key.data)
+        self._reap()
+        self._poll_controls()
+        self._check_clock()
+        self._advance_stop()
+        self.record.index_logs()
+        self.record.save()
+
+    # -- what the ranks say ------------------------------------------------------------------
+
+    def _listen(self, rank: _Rank) -> None:
+        """Read what a rank has sent."""
+        try:
+            data = rank.process.channel.recv(1 << 20)
+        except (BlockingIOError, ConnectionError):
+            return
+        if not data:
+            self._selector.unregister(rank.process.channel)
+            rank.process.channel.close()
+            return
+        *lines, rank.unread = (rank.unread + data).split(b"\n")
+        for line in lines:
+            try:
+                message = json.loads(line)
+            except ValueError:
+                self.record.event("warning", f"rank {rank.number} sent a record that is no JSON")
+                continue
+            self._take(rank, message)
+
+    def _take(self, rank: _Rank, message: dict[str, Any]) -> None:
+        kind = message.pop("kind")
+        if kind == "coordinator":
+            self._coordinator = message
+            for other in self.ranks:
+                if other is not rank:
+                    self._tell(other, {"kind": "coordinator", **message})
+        elif kind == "joined":
+            rank.end.joined = True
+            rank.state = "Joined"
+        elif kind == "running":
+            rank.state = "Running"
+            if all(r.state == "Running" for r in self.ranks):
+                self.record.change("Running")
+        elif kind == "reports":
+            self.record.reports(rank.number, message["reports"])
+        elif kind == "display":
+            self.record.display(rank.number, message)
+        elif kind == "results":
+            self.record.results(message["results"])
+        elif kind == "finished":
+            rank.end.finished = True
+            rank.finished_at = time.monotonic()
+            rank.state = "Finished"
+        elif kind == "error":
+            rank.end.error = message
+            rank.end.order = self._next()
+            rank.state = "Failed"
+            self.record.event("error", f"{message['type']}: {message['message']}", rank.number)
+            self._begin_stop()
+        elif kind == "stopped":
+            rank.end.stopped = True
+            rank.state = "Stopped"
+        self.record.rank(rank.number, state=rank.state)
+
+    def _tell(self, rank: _Rank, message: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):
+            rank.process.channel.send(json.dumps(message).encode() + b"\n")
+
+    def _next(self) -> int:
+        self._order += 1
+        return self._order
+
+    # -- ends --------------------------------------------------------------------------------
+
+    def _reap(self) -> None:
+        """Note which ranks have ended; other children are orphans that were adopted."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            for rank in self.ranks:
+                if rank.process.pid == pid:
+                    self._note_end(rank, os.waitstatus_to_exitcode(status))
+
+    def _note_end(self, rank: _Rank, code: int) -> None:
+        while rank.process.channel.fileno() >= 0:  # its last words
+            before = rank.unread
+            try:
+                self._listen(rank)
+            except OSError:
+                break
+            if rank.process.channel.fileno() >= 0 and rank.unread == before:
+                if not self._has_more(rank):
+                    break
+        rank.ended_at = time.monotonic()
+        rank.end.exit = code
+        if rank.end.error is None:
+            rank.end.order = self._next()
+        if code == -signal.SIGKILL and processes.memory_kills() > self._memory_kills:
+            rank.end.out_of_memory = True
+        if self._stop is not None and self._stop.signalled and rank.end.error is None:
+            rank.end.stopped = True
+        if not rank.end.finished:
+            rank.state = "Stopped" if rank.end.stopped else "Failed"
+            self._begin_stop()
+        elif code != 0:
+            self.record.event(
+                "note", f"rank {rank.number} ended with {code} after its work was done", rank.number
+            )
+        self.record.rank(rank.number, state=rank.state, exit=code)
+
+    def _has_more(self, rank: _Rank) -> bool:
+        try:
+            return bool(rank.process.channel.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
+
+    def _begin_stop(self, failure: Failure | None = None, cancelled: str | None = None) -> None:
+        """Begin to end the job; what came first stays the reason."""
+        if self._stop is None:
+            self._stop = _Stop(time.monotonic(), failure, cancelled)
+        if self._stop.failure is None and self._stop.cancelled is None and cancelled:
+            self._stop.cancelled = cancelled
+
+    def _cancel(self, why: str) -> None:
+        self._begin_stop(cancelled=why)
+
+    def _advance_stop(self) -> None:
+        """First let ranks stop by themselves, then ask, then kill."""
+        stop = self._stop
+        if stop is None:
+            late = [r for r in self.ranks if r.finished_at and not r.gone]
+            everyone = all(r.end.finished for r in self.ranks)
+            if everyone and late and time.monotonic() - max(
+                r.finished_at or 0 for r in late
+            ) > _LATE:
+                self._signal(signal.SIGKILL)
+            return
+        waited = time.monotonic() - stop.since
+        by_itself = stop.failure is None and stop.cancelled is None
+        if not stop.signalled and (not by_itself or waited > _GRACE):
+            stop.signalled = True
+            self._signal(signal.SIGTERM if stop.cancelled else signal.SIGKILL)
+        elif stop.signalled and not stop.killed and waited > 2 * _GRACE:
+            stop.killed = True
+            self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        for rank in self.ranks:
+            if not rank.gone:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(rank.process.pid, number)
+
+    # -- what else can happen ----------------------------------------------------------------
+
+    def _poll_controls(self) -> None:
+        if self._stop is not None and self._stop.cancelled:
+            return
+        if self.directory.cancel.exists():
+            self._cancel("cancelled by the user")
+        elif not self.directory.path.is_dir():
+            self._cancel("its directory was deleted")
+        elif os.getppid() != self._keeper:
+            self._begin_stop(Failure(kind="supervisor", message="its keeper process was killed"))
+        elif self.record.disk_full:
+            self._begin_stop(_disk_full(self.directory.path))
+
+    def _check_clock(self) -> None:
+        now = time.monotonic()
+        missing = [r.number for r in self.ranks if not r.end.joined and not r.gone]
+        if missing and now > self._join_by:
+            there = [r.number for r in self.ranks if r.end.joined]
+            self._begin_stop(Failure(
+                kind="rendezvous",
+                message=f"{ranks_text(missing)} did not arrive at the rendezvous within "
+                f"{self._join_limit:g} s",
+                others=there,
+                hint=f"Look at their logs; {TIMEOUT_VARIABLE} sets the time.",
+            ))
+        timeout = self.manifest["spec"].get("timeout")
+        if timeout and now - self._started > timeout:
+            self._begin_stop(Failure(
+                kind="timeout",
+                message=f"took longer than its --timeout of {timeout:g} s",
+                hint="Give it more time, or fewer steps; checkpoints are kept.",
+            ))
+
+    def _write_end(self) -> None:
+        self.record.index_logs(last=True)
+        ends = [rank.end for rank in self.ranks]
+        stop = self._stop
+        if stop is not None and stop.cancelled:
+            self.record.end("Cancelled", stop.cancelled)
+        elif stop is not None and stop.failure is not None:
+            self.record.end("Failed", stop.failure.message, failure=stop.failure)
+        elif all(end.finished for end in ends):
+            self.record.end("Succeeded")
+        else:
+            failure = diagnose(ends)
+            self.record.end("Failed", summary(failure), failure=failure)
+
+
+def _disk_full(path: Path) -> Failure:
+    return Failure(
+        kind="disk",
+        message=f"no space left in {path}",
+        hint="Free some space; `jaxtrain delete NAME` removes old jobs.",
+    )
+
+
+def supervise(path: str, start_rank: workers.Starter, lock: int) -> NoReturn:
+    """Become the keeper of a job, with the supervisor as a child, and leave with it.
+
+    Parameters
+    ----------
+    path
+        The job's directory.
+    start_rank
+        How ranks are started.
+    lock
+        The open, locked file of the job; it stays open in both processes.
+    """
+    directory = JobDir(path)
+    with contextlib.suppress(OSError):
+        os.setsid()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            Supervisor(directory, start_rank).run()
+            code = 0
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+            with contextlib.suppress(BaseException):
+                processes.end_descendants()
+        finally:
+            os._exit(code)
+    _keep(directory, pid)
+    os._exit(0)
+
+
+def _keep(directory: JobDir, supervisor: int) -> None:
+    """Wait for the supervisor; end and record the job if it left it unfinished."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL if number == signal.SIGCHLD else signal.SIG_IGN)
+    processes.adopt_orphans()
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == supervisor:
+            break
+    processes.end_descendants()
+    code = os.waitstatus_to_exitcode(status)
+    if code != 0:
+        how = f"was killed (signal {-code})" if code < 0 else "broke down, see supervisor.log"
+        with contextlib.suppress(OSError):
+            jobdir.write_abandoned(directory, f"the process that ran the job {how}")
+
+
+def main(path: str, lock: int) -> NoReturn:
+    """Supervise a job whose ranks are fresh processes."""
+    supervise(path, workers.start_cold, lock)

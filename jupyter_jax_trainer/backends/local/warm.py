@@ -1,0 +1,265 @@
+"""The warm start: jobs are forked from a process that has imported jax already.
+
+Importing jax is most of the time until a job's first step. One process per user and environment
+does it once; a job's supervisor is forked from it, and its ranks from the supervisor. The process
+starts with the first job that could use it and ends after ten idle minutes.
+
+Only CPU jobs on Linux start warm, and only when nothing in their environment changes how jax starts
+up; everything else starts cold. ``JAXTRAIN_WARM=0`` turns the warm start off.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import gc
+import hashlib
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jupyter_jax_trainer
+from jupyter_jax_trainer.jobdir import private_directory, try_lock
+
+SWITCH_VARIABLE = "JAXTRAIN_WARM"
+IDLE_VARIABLE = "JAXTRAIN_WARM_IDLE"
+_IDLE = 600.0  # seconds
+_ANSWER = 30.0  # seconds until a process that does not answer is passed over
+_COLD_PREFIXES = ("JAX_", "XLA_", "LIBTPU_", "TPU_")
+# What is read when Python, numpy or jax start, and so can't be set in a fork.
+_START_PREFIXES = ("PYTHON", "LD_", "OMP_", "OPENBLAS_", "MKL_", "GOTO_", "TF_", "MALLOC_",
+                   "LC_", "LANG", "GRPC_", "GLOG_", "ABSL_", "NPY_")
+_PACKAGE = Path(jupyter_jax_trainer.__file__).parent
+
+
+def applies(manifest: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
+    """Tell whether a job can start warm."""
+    names = {*environment, *dict(manifest["spec"].get("env") or {})}
+    return (
+        sys.platform == "linux"
+        and environment.get(SWITCH_VARIABLE, "1") not in ("0", "off", "no", "false")
+        and manifest["plan"]["device"] == "cpu"
+        and not any(name.startswith(_COLD_PREFIXES) for name in names)
+        and not any(
+            name.startswith(_START_PREFIXES) for name in dict(manifest["spec"].get("env") or {})
+        )
+    )
+
+
+def socket_path(run_directory: Path, environment: Mapping[str, str]) -> Path:
+    """Give the socket of the process that fits an environment.
+
+    Everything that is fixed when a Python process starts is part of the name: the interpreter, its
+    packages, and the variables that are read at start.
+    """
+    start = sorted(
+        item for item in environment.items()
+        if item[0].startswith(_START_PREFIXES) and item[0] != "PYTHONSTARTUP"
+    )
+    files = sorted(_PACKAGE.rglob("*.py"))
+    code = [(str(file), file.stat().st_mtime_ns) for file in files]
+    packages = [
+        (entry, os.stat(entry).st_mtime_ns) for entry in sys.path if entry and os.path.isdir(entry)
+        and entry.endswith(("site-packages", "dist-packages"))
+    ]
+    umask = os.umask(0o077)
+    os.umask(umask)
+    text = json.dumps([sys.executable, sys.prefix, sys.version, start, code, packages, umask])
+    return run_directory / f"warm-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def start(path: str, lock: int, log: int, home: Path) -> bool:
+    """Start a job's supervisor from the warm process, which is started first where there is none.
+
+    Parameters
+    ----------
+    path
+        The job's directory.
+    lock
+        Its locked file, handed over.
+    log
+        An open file for what the supervisor prints.
+    home
+        The root of all jobs.
+
+    Returns
+    -------
+    bool
+        False when the job has to start cold after all.
+    """
+    where = socket_path(private_directory(home / "run"), os.environ)
+    guard = os.open(where.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        # Whoever runs holds the lock; so a free lock means that one is to be started.
+        if try_lock(guard):
+            _launch(where, guard, path, lock, log)
+            return True
+    finally:
+        os.close(guard)
+    return _ask(where, path, lock, log)
+
+
+def _launch(where: Path, guard: int, path: str, lock: int, log: int) -> None:
+    """Start the warm process with a first job, which need not wait to be asked for."""
+    where.unlink(missing_ok=True)
+    program = (
+        "import sys; from jupyter_jax_trainer.backends.local import warm; "
+        "warm.main(*sys.argv[1:])"
+    )
+    with open(where.with_suffix(".log"), "wb", buffering=0) as output:
+        os.fchmod(output.fileno(), 0o600)
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, str(where), path, str(guard), str(lock), str(log)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=[guard, lock, log],
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": _with_package(os.environ.get("PYTHONPATH"))},
+        )
+    process.wait()  # it forks at once
+
+
+def _with_package(python_path: str | None) -> str:
+    """Let the new process find this very package, however this one found it."""
+    return os.pathsep.join(filter(None, [python_path, str(_PACKAGE.parent)]))
+
+
+def _ask(where: Path, path: str, lock: int, log: int) -> bool:
+    """Ask the running process for a fork."""
+    request = json.dumps({
+        "path": path, "environment": dict(os.environ), "cwd": os.getcwd(),
+    }).encode()
+    files = array.array("i", [lock, log])
+    with contextlib.suppress(OSError, ValueError), _socket_at(where) as (connection, address):
+        connection.settimeout(_ANSWER)
+        connection.connect(address)
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)]
+        connection.sendmsg([struct.pack("!Q", len(request))], rights)
+        connection.sendall(request)
+        return connection.recv(2) == b"ok"
+    return False
+
+
+@contextlib.contextmanager
+def _socket_at(where: Path) -> Any:
+    """Open a socket and an address for a path that may be too long for one (108 bytes)."""
+    directory = os.open(where.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        yield connection, f"/proc/self/fd/{directory}/{where.name}"
+    finally:
+        connection.close()
+        os.close(directory)
+
+
+# -- the warm process ------------------------------------------------------------------------
+
+
+def main(where: str, path: str, guard: str, lock: str, log: str) -> None:
+    """Fork into the background, import jax, start the first job, then wait for more."""
+    if os.fork():
+        os._exit(0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the children are reaped by the system
+    with _socket_at(Path(where)) as (listener, address):
+        listener.bind(address)
+        os.chmod(where, 0o600)
+        listener.listen(64)
+        first = {"path": path, "environment": dict(os.environ), "cwd": os.getcwd()}
+        ready = _import_jax()
+        _fork_job(first, int(lock), int(log), listener, warm=ready)
+        os.close(int(lock))
+        os.close(int(log))
+        if ready:
+            gc.collect()
+            gc.freeze()
+            _serve(listener)
+        Path(where).unlink(missing_ok=True)
+
+
+def _import_jax() -> bool:
+    """Import what every worker imports; where that fails, the job starts cold and says why."""
+    try:
+        import jax
+        import jax.numpy
+
+        import jupyter_jax_trainer.worker.main
+        import jupyter_jax_trainer.worker.pickling  # noqa: F401
+    except Exception:
+        return False
+    return True
+
+
+def _serve(listener: socket.socket) -> None:
+    """Fork a supervisor for each request until none has come for a while."""
+    idle = float(os.environ.get(IDLE_VARIABLE) or _IDLE)
+    deadline = time.monotonic() + idle
+    while (left := deadline - time.monotonic()) > 0:
+        listener.settimeout(left)
+        try:
+            connection, _ = listener.accept()
+        except TimeoutError:
+            return
+        with connection, contextlib.suppress(OSError, ValueError, KeyError, struct.error):
+            connection.settimeout(_ANSWER)
+            if not _is_same_user(connection):
+                continue
+            request, files = _receive(connection)
+            try:
+                _fork_job(request, files[0], files[1], listener, warm=True)
+            finally:
+                for file in files:
+                    os.close(file)
+            connection.sendall(b"ok")
+            deadline = time.monotonic() + idle
+
+
+def _is_same_user(connection: socket.socket) -> bool:
+    data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return bool(struct.unpack("3i", data)[1] == os.getuid())
+
+
+def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Receive a request and the open files that come with it."""
+    head, files, _, _ = socket.recv_fds(connection, 8, 2)
+    (length,) = struct.unpack("!Q", head)
+    data = b""
+    while len(data) < length:
+        chunk = connection.recv(min(length - len(data), 1 << 20))
+        if not chunk:
+            raise ValueError("the request was cut off")
+        data += chunk
+    return json.loads(data), files
+
+
+def _fork_job(
+    request: dict[str, Any], lock: int, log: int, listener: socket.socket, *, warm: bool
+) -> None:
+    """Fork the supervisor of a job; its ranks are forked from it in turn."""
+    if os.fork():
+        return
+    try:
+        from jupyter_jax_trainer.backends.local import supervisor, workers
+
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        listener.close()
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.chdir(request["cwd"])
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        time.tzset()
+        supervisor.supervise(
+            request["path"], workers.start_warm if warm else workers.start_cold, lock
+        )
+    finally:
+        os._exit(1)

@@ -1,0 +1,107 @@
+"""Pack what a cell needs, and the worker that runs it, into one file."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import marshal
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import ModuleType
+
+import jupyter_jax_trainer
+from jupyter_jax_trainer.capture import Capture
+from jupyter_jax_trainer.worker.archive import write_archive
+
+CELL_FILE = "<Cell>"
+_MAIN = b"from jupyter_jax_trainer.worker.main import main\n\nmain()\n"
+
+
+def write_bundle(path: Path, name: str, capture: Capture, out: Sequence[str] = ()) -> str:
+    """Write the bundle of a job.
+
+    Parameters
+    ----------
+    path
+        Where to.
+    name
+        The job's name.
+    capture
+        What the cell needs.
+    out
+        Variables to bring back.
+
+    Returns
+    -------
+    str
+        The bundle's digest, which the worker checks before it reads anything else.
+    """
+    members = {
+        "__main__.py": _MAIN,
+        "cell.py": capture.code.encode(),
+        "variables.pkl": capture.stream,
+        "sources.json": json.dumps({f: text for f, (_, text) in capture.sources.items()}).encode(),
+        **_worker_code(),
+        **{f"modules/{name}": data for name, data in capture.modules.items()},
+    }
+    manifest = {
+        "name": name,
+        "python": list(sys.version_info[:2]),
+        "python_bound": capture.python_bound,
+        "versions": _versions(),
+        "names": [sent for sent in capture.names],
+        "out": list(out),
+        "cell_file": CELL_FILE,
+        "labels": {file: label for file, (label, _) in capture.sources.items()},
+    }
+    return write_archive(path, members, capture.buffers, manifest)
+
+
+def _versions() -> dict[str, str]:
+    """Look up versions without importing anything."""
+    found = {"jupyter_jax_trainer": jupyter_jax_trainer.__version__}
+    for package in ("jax", "jaxlib", "numpy", "cloudpickle"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def _worker_code() -> dict[str, bytes]:
+    """Collect the worker's part of this package, and cloudpickle, as source and byte code.
+
+    The byte code saves a worker with the same Python the compilation; another Python passes over
+    it and takes the source.
+    """
+    import cloudpickle
+
+    members: dict[str, bytes] = {}
+    for package, wanted in (
+        (jupyter_jax_trainer, ("__init__.py", "errors.py", "worker/*.py")),
+        (cloudpickle, ("*.py",)),
+    ):
+        root = Path(_file(package)).parent
+        for pattern in wanted:
+            for file in sorted(root.glob(pattern)):
+                arcname = f"{root.name}/{file.relative_to(root).as_posix()}"
+                source = file.read_bytes()
+                members[arcname] = source
+                members[f"{arcname}c"] = _byte_code(source, arcname)
+    return members
+
+
+def _file(package: ModuleType) -> str:
+    assert package.__file__ is not None
+    return package.__file__
+
+
+def _byte_code(source: bytes, arcname: str) -> bytes:
+    """Compile to the form that is used without a look at the source's date."""
+    unchecked = (1).to_bytes(4, "little")
+    code = marshal.dumps(compile(source, arcname, "exec", dont_inherit=True))
+    return importlib.util.MAGIC_NUMBER + unchecked + importlib.util.source_hash(source) + code

@@ -1,0 +1,287 @@
+"""Capture what a cell or a function needs: code, variables, the user's own modules."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import io
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer import names as analysis
+from jupyter_jax_trainer.cellsource import for_analysis, parse_cell
+from jupyter_jax_trainer.culprit import describe_failure, globals_used
+from jupyter_jax_trainer.errors import CaptureError, UsageError
+from jupyter_jax_trainer.modules import collect
+from jupyter_jax_trainer.worker.describe import kind_of, type_name
+from jupyter_jax_trainer.worker.pickling import Pickler, stays_behind
+
+RESULT = "__jaxtrain_result__"
+"""The name to which `capture_call`'s code binds what the function returned."""
+
+_PROVIDED = {"get_ipython", "display", "exit", "quit"}
+_RECORDS = {"In", "Out", "_", "__", "___"}
+
+OnSize = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One thing that is sent, as it is shown to the user.
+
+    Attributes
+    ----------
+    name, type
+        The variable and what it is: ``float32[60000,784]``, ``dict of 3``.
+    kind
+        ``function``, ``class``, ``module``, ``array`` or ``value``.
+    size
+        Bytes that it added to the stream and the buffers.
+    """
+
+    name: str
+    kind: str
+    type: str
+    size: int
+
+
+@dataclass
+class Capture:
+    """All that a job needs from here.
+
+    Attributes
+    ----------
+    code
+        Source to run, with the line numbers of the notebook's cell.
+    names
+        The variables in `stream`, in order.
+    sent
+        What is worth showing.
+    stream, buffers
+        (name, value) pairs for `worker.pickling.Unpickler`, one after another.
+    modules
+        The user's own modules: path → content.
+    sources
+        File name → (label, text) of code that was sent by value, for tracebacks.
+    python_bound
+        Variables whose pickles hold code, which only the same Python minor can read.
+    """
+
+    code: str
+    names: list[str] = field(default_factory=list)
+    sent: list[Sent] = field(default_factory=list)
+    stream: bytes = b""
+    buffers: list[memoryview] = field(default_factory=list)
+    modules: dict[str, bytes] = field(default_factory=dict)
+    sources: dict[str, tuple[str, str]] = field(default_factory=dict)
+    python_bound: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        """Bytes of everything."""
+        return (len(self.code) + len(self.stream) + sum(b.nbytes for b in self.buffers)
+                + sum(map(len, self.modules.values())))
+
+
+def capture_cell(cell: str, namespace: dict[str, Any], *, use: Sequence[str] = (),
+                 out: Sequence[str] = (), shell: Any = None,
+                 on_size: OnSize | None = None) -> Capture:
+    """Capture a cell with the variables of the notebook that it reads.
+
+    Parameters
+    ----------
+    cell
+        The cell without the line of the magic.
+    namespace
+        The notebook's globals.
+    use
+        Variables to send besides those that the cell reads.
+    out
+        Variables that are wanted back; checked here, so that a misspelt name costs nothing.
+    shell
+        The IPython shell, if there is one.
+    on_size
+        Called with the bytes so far before the next ones are copied. May raise.
+
+    Raises
+    ------
+    UsageError
+        The code or a name is wrong.
+    CaptureError
+        A variable can't travel.
+    """
+    source = parse_cell(cell, shell)
+    tree = for_analysis(source.tree, namespace)
+    free = analysis.analyze(tree, _Outside(namespace))
+    _check_undefined(tree, namespace, cell)
+    for name in use:
+        if name not in namespace:
+            raise UsageError(f"--use {name}: the notebook has no variable {name!r}."
+                             + _did_you_mean(name, namespace))
+    for name in free.certain & _RECORDS & namespace.keys():
+        raise UsageError(f"line {free.lines[name]} of the cell reads `{name}`, which the notebook "
+                         "keeps for itself; it is not sent.", "Give the value a name of its own.")
+    needed = [n for n in free.lines if n in namespace and not stays_behind(n, namespace[n])]
+    assigned = analysis.assigned_names(tree)
+    packer = _Packer(namespace, namespace, on_size, left_out=assigned - set(needed) - set(use))
+    packer.add([*needed, *(name for name in use if name not in needed)],
+               optional=set(needed) - free.certain - set(use), via=free.via)
+    for name in out:
+        if name not in assigned and name not in packer.capture.names:
+            raise UsageError(f"--out {name}: the cell never sets {name!r}."
+                             + _did_you_mean(name, {*assigned, *packer.capture.names}))
+    return packer.finish(source.code, tree, shell)
+
+
+def capture_call(func: Callable[..., Any], args: Sequence[Any] = (),
+                 kwargs: Mapping[str, Any] | None = None, *,
+                 on_size: OnSize | None = None) -> Capture:
+    """Capture a call: a function and its arguments. The code binds what it returns to `RESULT`.
+
+    Raises
+    ------
+    CaptureError
+        The function, an argument or a global that the function uses can't travel.
+    """
+    inner = inspect.unwrap(func)
+    namespace = getattr(inner, "__globals__", {})
+    if namespace.get("__name__") != "__main__":
+        namespace = vars(sys.modules["__main__"])
+    shown = str(getattr(func, "__name__", type(func).__name__))
+    call = {"__jaxtrain_func__": func}
+    labels = {"__jaxtrain_func__": shown if shown.isidentifier() else "the function"}
+    parts = []
+    for index, value in enumerate(args):
+        call[f"__jaxtrain_{index}__"] = value
+        labels[f"__jaxtrain_{index}__"] = f"argument {index + 1}"
+        parts.append(f"__jaxtrain_{index}__")
+    for key, value in (kwargs or {}).items():
+        call[f"__jaxtrain_{key}__"] = value
+        labels[f"__jaxtrain_{key}__"] = f"argument {key}"
+        parts.append(f"{key}=__jaxtrain_{key}__")
+    code = f"{RESULT} = __jaxtrain_func__({', '.join(parts)})\n"
+    tree = ast.parse(code)
+    values = {**namespace, **call}
+    free = analysis.analyze(tree, _Outside(values))
+    packer = _Packer(namespace, values, on_size, labels=labels)
+    packer.add([n for n in free.lines if n in values and not stays_behind(n, values[n])],
+               optional=set(), via=free.via)
+    return packer.finish(code, tree, None)
+
+
+def _did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    nearest = analysis.nearest_name(name, candidates)
+    return f" Did you mean {nearest!r}?" if nearest else ""
+
+
+def _check_undefined(tree: ast.Module, namespace: Mapping[str, Any], cell: str) -> None:
+    known = {*namespace, *_PROVIDED}
+    missing = analysis.undefined_names(tree, known)
+    if not missing:
+        return
+    lines = cell.splitlines()
+    sentences = []
+    for name, line in missing:
+        text = lines[line - 2].strip() if 0 <= line - 2 < len(lines) else ""
+        candidates = {*known, *analysis.assigned_names(tree), *dir(builtins)}
+        sentences.append(f"line {line} of the cell reads {name!r}, which is defined neither there "
+                         f"nor in the notebook.{_did_you_mean(name, candidates)}\n    {text}")
+    raise UsageError("\n".join(sentences))
+
+
+class _Outside:
+    """Looks up which globals a variable of the notebook will read when it is called."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+        self._known: dict[str, dict[str, None]] = {}
+
+    def __call__(self, name: str) -> Mapping[str, None]:
+        if name not in self._known:
+            self._known[name] = globals_used(self._values[name]) if name in self._values else {}
+        return self._known[name]
+
+
+class _Packer:
+    """Pickles variables one after another, and keeps account."""
+
+    def __init__(self, namespace: dict[str, Any], values: Mapping[str, Any],
+                 on_size: OnSize | None, *, labels: Mapping[str, str] | None = None,
+                 left_out: Iterable[str] = ()) -> None:
+        self.capture = Capture("")
+        self._values, self._labels = values, labels or {}
+        self._file = io.BytesIO()
+        self._on_size = on_size
+        self._objection: BaseException | None = None
+        self._pickler = Pickler(self._file, main_globals=namespace, on_size=self._hear)
+        self._pickler.left_out.update(left_out)
+
+    def _hear(self, size: int) -> None:
+        if self._on_size is not None:
+            try:
+                self._on_size(size)
+            except BaseException as error:
+                self._objection = error
+                raise
+
+    def add(self, wanted: Sequence[str], *, optional: set[str], via: Mapping[str, str]) -> None:
+        """Pack variables; `optional` ones are left out if they can't travel.
+
+        Plain data goes first, so that its size is not counted with the function that uses it.
+        """
+        found: dict[str, Sent] = {}
+        order = {"array": 0, "value": 1}
+        for name in sorted(wanted, key=lambda n: order.get(kind_of(self._values[n]), 2)):
+            sent = self._pack(name, name in optional, via)
+            if sent is not None:
+                found[name] = sent
+        self.capture.sent = [found[name] for name in wanted if name in found and (
+            name not in via or found[name].kind in order)]
+
+    def _pack(self, name: str, optional: bool, via: Mapping[str, str]) -> Sent | None:
+        value = self._values[name]
+        pickler = self._pickler
+        before, pickler.has_code = pickler.total, False
+        mark = pickler.mark() if optional else None
+        try:
+            pickler.dump((name, value))
+        except Exception as error:
+            if self._objection is not None:
+                raise self._objection from None
+            if mark is not None:
+                pickler.rollback(mark)
+                pickler.left_out.add(name)
+                return None
+            chain = [name]
+            while chain[0] in via:
+                chain.insert(0, via[chain[0]])
+            root = self._labels.get(chain[0], chain[0])
+            path = "".join(f" -> global {inner}" for inner in chain[1:])
+            culprit = getattr(error, "culprit", pickler.current)
+            raise CaptureError(*describe_failure(root, path, value, error, culprit)) from None
+        shown = self._labels.get(name, name)
+        if pickler.has_code:
+            self.capture.python_bound.append(shown)
+        self.capture.names.append(name)
+        kind = type_name(value) + (f" (via {via[name]})" if name in via else "")
+        return Sent(shown, kind_of(value), kind, pickler.total - before)
+
+    def finish(self, code: str, tree: ast.Module, shell: Any) -> Capture:
+        """Close the account."""
+        capture, pickler = self.capture, self._pickler
+        capture.code = code
+        capture.stream, capture.buffers = self._file.getvalue(), pickler.buffers
+        capture.modules = collect(sorted(pickler.modules), tree)
+        capture.sources = {file: (_label(file, shell), text)
+                           for file, text in pickler.sources.items()}
+        return capture
+
+
+def _label(file: str, shell: Any) -> str:
+    """Name a piece of code as IPython's tracebacks do: ``Cell In[3]``."""
+    name = getattr(getattr(shell, "compile", None), "format_code_name", lambda file: None)(file)
+    return " ".join(name) if name else Path(file).name

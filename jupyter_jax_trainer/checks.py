@@ -1,0 +1,278 @@
+"""Checks of the values that options take: each gives the value as a `JobSpec` keeps it.
+
+A check accepts the word from a command line and the Python value of `train(...)` alike, and raises
+`UsageError` with a sentence that begins with the option's name. Nothing here looks at the machine
+or the cluster: these are the mistakes that can be seen from the words alone.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from jupyter_jax_trainer.errors import UsageError
+
+Check = Callable[[str, Any], Any]
+
+_LABEL_LENGTH = 63
+_IMAGE = re.compile(
+    r"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]+)?/)?"  # registry
+    r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+)
+_REQUIREMENT = re.compile(
+    r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[A-Za-z0-9._,\s-]*\])?"
+    r"\s*(?:[(<>=!~;@].*)?"
+)
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Give the known word that ``word`` was probably meant to be, or None."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """Give the hint for a word that is not known: the nearest one, or all of a few."""
+    names = sorted(known)
+    if close := nearest(word, names):
+        return f"Did you mean {close}?"
+    return f"Known: {', '.join(names)}." if 0 < len(names) <= 16 else None
+
+
+def one_of(*choices: str) -> Check:
+    """Check a word out of a few."""
+
+    def check(option: str, value: Any) -> str:
+        if value in choices:
+            return str(value)
+        raise UsageError(
+            f"{option} is one of {', '.join(choices)}, and got {shown(value)}.",
+            did_you_mean(str(value), choices) if nearest(str(value), choices) else None,
+        )
+
+    return check
+
+
+def job_name(option: str, value: Any) -> str:
+    """Check a job's name: an RFC 1035 label of at most 63 characters."""
+    text = text_of(option, value)
+    wrong = _label_fault(text, first="abcdefghijklmnopqrstuvwxyz", starts="a lower-case letter")
+    if wrong:
+        raise UsageError(
+            f"{shown(text)} can't be the name of a job: {wrong}. A name has lower-case letters, "
+            f"digits and hyphens, at most {_LABEL_LENGTH} of them.",
+            f"A name that would do: {valid_name(text)}",
+        )
+    return text
+
+
+def valid_name(text: str) -> str:
+    """Make a valid job name out of any text."""
+    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    name = re.sub(r"[^a-z0-9]+", "-", ascii_text.lower()).strip("-")
+    if not name[:1].isalpha():
+        name = f"job-{name}" if name else "job"
+    return name[:_LABEL_LENGTH].rstrip("-")
+
+
+def label(option: str, value: Any) -> str:
+    """Check an RFC 1123 label, such as a namespace's name."""
+    text = text_of(option, value)
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+    if wrong := _label_fault(text, first=letters, starts="a lower-case letter or a digit"):
+        raise UsageError(f"{option} {shown(text)} is not a valid name on Kubernetes: {wrong}.")
+    return text
+
+
+def subdomain(limit: int = 253) -> Check:
+    """Check an RFC 1123 subdomain, as most objects on Kubernetes are named."""
+
+    def check(option: str, value: Any) -> str:
+        text = text_of(option, value)
+        if len(text) > limit or not _SUBDOMAIN.fullmatch(text):
+            raise UsageError(
+                f"{option} {shown(text)} is not a valid name on Kubernetes: those have lower-case "
+                f"letters, digits, hyphens and dots, at most {limit} of them, and begin and end "
+                "with a letter or a digit."
+            )
+        return text
+
+    return check
+
+
+def label_value(option: str, value: Any) -> str:
+    """Check a value that a node's label can have."""
+    text = text_of(option, value)
+    if not _LABEL_VALUE.fullmatch(text):
+        raise UsageError(
+            f"{option} {shown(text)} can't be the value of a node's label: those have letters, "
+            "digits, '-', '_' and '.', at most 63 of them."
+        )
+    return text
+
+
+def word(option: str, value: Any) -> str:
+    """Check any printable text without blanks around it."""
+    text = text_of(option, value)
+    if not text.isprintable() or text != text.strip():
+        raise UsageError(f"{option} {shown(text)} has blanks around it or unprintable characters.")
+    return text
+
+
+def identifier(option: str, value: Any) -> str:
+    """Check the name of a Python variable."""
+    text = unicodedata.normalize("NFKC", text_of(option, value))  # as Python reads identifiers
+    if not text.isidentifier() or keyword.iskeyword(text):
+        raise UsageError(
+            f"{option} takes names of variables, and {shown(text)} is not one.",
+            f"Give the value a name in the cell, and name that: {option} NAME"
+            if any(sign in text for sign in ".[(")
+            else None,
+        )
+    return text
+
+
+def topology(option: str, value: Any) -> str:
+    """Check a TPU topology, ``AxB`` or ``AxBxC``."""
+    text = "x".join(map(str, value)) if isinstance(value, (tuple, list)) else text_of(option, value)
+    if not re.fullmatch(r"[1-9][0-9]{0,3}(x[1-9][0-9]{0,3}){1,2}", text):
+        raise UsageError(f"{option} is written AxB or AxBxC, as in 2x4, and got {shown(text)}.")
+    return text
+
+
+def environment(option: str, value: Any) -> tuple[str, str]:
+    """Check one environment variable, ``NAME=VALUE``, and give it as a pair."""
+    if isinstance(value, (tuple, list)) and len(value) == 2:
+        name, setting = str(value[0]), str(value[1])
+    else:
+        name, equals, setting = text_of(option, value).partition("=")
+        if not equals:
+            raise UsageError(
+                f"{option} takes NAME=VALUE, and {shown(value)} has no '='.",
+                f"For an empty value: {option} {name}=" if name.isidentifier() else None,
+            )
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise UsageError(f"{option}: {shown(name)} can't be the name of an environment variable.")
+    if "\0" in setting or any("\ud800" <= sign <= "\udfff" for sign in setting):
+        raise UsageError(f"{option} {name}: the value has a character that can't be in one.")
+    return name, setting
+
+
+def volume(option: str, value: Any) -> str:
+    """Check a volume, ``PVC:/path``."""
+    claim, _, path = text_of(option, value).partition(":")
+    segments = path.split("/")[1:]
+    fine = path.startswith("/") and path.isprintable() and ":" not in path
+    if not fine or not all(segments) or {".", ".."} & set(segments):
+        raise UsageError(
+            f"{option} takes a claim and where to mount it, as in my-claim:/data, "
+            f"and got {shown(value)}."
+        )
+    return f"{subdomain()(option, claim)}:{path}"
+
+
+def store(option: str, value: Any) -> str:
+    """Check where large payloads are kept: a URL or an absolute path."""
+    text = word(option, value)
+    if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^\s/].*|file:///\S.*|/.*", text):
+        raise UsageError(
+            f"{option} takes a URL or an absolute path, as in s3://bucket/folder or /data/store, "
+            f"and got {shown(text)}."
+        )
+    return text
+
+
+def initializer(option: str, value: Any) -> str:
+    """Check the URI of a dataset or model for Trainer's initializers."""
+    text = word(option, value)
+    if not re.fullmatch(r"(hf|s3)://[^\s/]\S*", text):
+        raise UsageError(
+            f"{option} takes hf://OWNER/NAME or s3://BUCKET/PATH, and got {shown(text)}."
+        )
+    return text
+
+
+def image(option: str, value: Any) -> str:
+    """Check the reference of a container image."""
+    text = text_of(option, value)
+    if len(text) > 500 or not _IMAGE.fullmatch(text):
+        raise UsageError(
+            f"{option} takes an image such as ghcr.io/me/jax:1.2, and got {shown(text)}."
+        )
+    return text
+
+
+def package(option: str, value: Any) -> str:
+    """Check a requirement as pip takes it; never one of pip's own options."""
+    text = word(option, value)
+    if not (_REQUIREMENT.fullmatch(text) or re.fullmatch(r"(git\+)?https://[^\s/]\S*", text)):
+        raise UsageError(
+            f"{option} takes one package as pip names it, as in 'optax>=0.2', "
+            f"and got {shown(text)}."
+        )
+    return text
+
+
+def flag(option: str, value: Any) -> bool:
+    """Check a yes or no."""
+    if isinstance(value, bool):
+        return value
+    raise UsageError(f"{option} is True or False, and got {shown(value)}.")
+
+
+def listed(option: str, value: Any, *, commas: bool) -> list[Any]:
+    """Take apart the value of an option that may be repeated."""
+    if isinstance(value, Mapping):
+        return list(value.items())
+    if isinstance(value, str):
+        if not commas:
+            return [value]
+        words = [part.strip() for part in value.split(",")]
+        if not all(words):
+            raise UsageError(
+                f"{option} has a comma too many in {shown(value)}.",
+                f"Names are written without blanks between them: {option} a,b",
+            )
+        return words
+    if isinstance(value, Iterable):
+        items = sorted(value, key=str) if isinstance(value, (set, frozenset)) else list(value)
+        if commas:
+            return [part for item in items for part in listed(option, item, commas=True)]
+        return items
+    raise UsageError(f"{option} takes text or a list of texts, and got {shown(value)}.")
+
+
+def text_of(option: str, value: Any) -> str:
+    """Check that a value is text, and not empty."""
+    if not isinstance(value, str):
+        raise UsageError(f"{option} takes text, and got {shown(value)}.")
+    if not value:
+        raise UsageError(f"{option} is empty.")
+    return value
+
+
+def _label_fault(text: str, *, first: str, starts: str) -> str | None:
+    for place, sign in enumerate(text, start=1):
+        if sign not in "abcdefghijklmnopqrstuvwxyz0123456789-":
+            return f"{shown(sign)} (character {place}) is not allowed"
+    if text[0] not in first:
+        return f"it begins with {shown(text[0])}, and not with {starts}"
+    if text.endswith("-"):
+        return "it ends with '-'"
+    if len(text) > _LABEL_LENGTH:
+        return f"it has {len(text)} characters"
+    return None
+
+
+def shown(value: Any) -> str:
+    """Give a value as a message shows it: its repr, cut short."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

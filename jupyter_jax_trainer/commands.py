@@ -1,0 +1,172 @@
+"""The commands of ``%jaxtrain`` and of ``jaxtrain``: the same words, the same code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jupyter_jax_trainer import actions, amounts, checks
+from jupyter_jax_trainer.actions import Context, Handler
+from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.options import OPTIONS, STATES, HelpRequested, Option, read_words
+
+__all__ = ["COMMANDS", "Command", "Context", "run_command"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """One command: its words, its options and what it does.
+
+    Attributes
+    ----------
+    words
+        The least and the largest number of words that are not options; None is any number.
+    takes
+        What those words are, for completion: ``job``, ``file`` or nothing.
+    """
+
+    name: str
+    usage: str
+    summary: str
+    help: str
+    handler: Handler
+    options: tuple[Option, ...] = ()
+    words: tuple[int, int | None] = (0, 0)
+    takes: str = ""
+
+
+def run_command(words: Sequence[str], context: Context) -> None:
+    """Run the command that the words name.
+
+    Raises
+    ------
+    JaxTrainError
+        The words are wrong, or the command could not do what it should.
+    """
+    from jupyter_jax_trainer.helptext import command_help, help_text
+
+    if not words or words[0] in ("-h", "--help", "help"):
+        context.print(help_text())
+        return
+    name, *rest = words
+    command = COMMANDS.get(name)
+    if command is None:
+        if name.startswith("-"):
+            raise UsageError(
+                f"A command has to come first, and {name} is an option.",
+                "Options that start a job stand in a cell's first line: %%jaxtrain "
+                + " ".join(words),
+            )
+        raise UsageError(f"There is no command {name}.", checks.did_you_mean(name, COMMANDS))
+    try:
+        values, names = read_words(rest, command.options, help_text=command_help(command))
+    except HelpRequested as wanted:
+        context.print(wanted.message)
+        return
+    least, most = command.words
+    if len(names) < least:
+        raise UsageError(f"{name} needs more words: jaxtrain {command.usage}")
+    if most is not None and len(names) > most:
+        raise UsageError(
+            f"{name} doesn't know what to do with {checks.shown(names[most])}.",
+            f"It is used like this: jaxtrain {command.usage}",
+        )
+    command.handler(context, values, names)
+
+
+_RESET = Option(name="reset", help="Forget the defaults that were set before.")
+_COMMANDS = (
+    Command(
+        name="jobs", usage="jobs [--all] [--state STATE]", summary="list the jobs, newest first",
+        help="List the jobs, the newest first: those that have not ended, and the last twenty.",
+        handler=actions.jobs,
+        options=(
+            Option(name="all", short="a", help="List all jobs, however old."),
+            Option(
+                name="state", metavar="STATE", check=checks.one_of(*STATES), choices=STATES,
+                help=f"Only those in this state: {', '.join(STATES)}.",
+            ),
+        ),
+    ),
+    Command(
+        name="show", usage="show [NAME]", summary="all about one job", handler=actions.show,
+        help="Show a job's state and why, its ranks, what was sent, what came back, its events.",
+        words=(0, 1), takes="job",
+    ),
+    Command(
+        name="logs", usage="logs [NAME] [--rank R] [--follow]", summary="what the ranks printed",
+        help="Print the logs of all ranks in the order in which they were written, or of one. "
+        "A notebook shows the last 1000 lines when --tail is left out.",
+        handler=actions.logs, words=(0, 1), takes="job",
+        options=(
+            Option(
+                name="rank", short="r", metavar="R", check=amounts.whole(0, 4095),
+                help="Only this rank.",
+            ),
+            Option(name="follow", short="f", help="Go on until the job ends."),
+            Option(
+                name="tail", short="n", metavar="N", check=amounts.whole(0, 10**9),
+                help="Only the last N lines.",
+            ),
+            Option(name="timestamps", short="t", help="Begin each line with its time."),
+            Option(name="raw", help="With the chatter of libraries, which is left out else."),
+        ),
+    ),
+    Command(
+        name="attach", usage="attach [NAME]", summary="watch a job to its end",
+        help="Watch a job to its end. Interrupting leaves the job running.",
+        handler=actions.attach, words=(0, 1), takes="job",
+    ),
+    Command(
+        name="result", usage="result NAME [VARIABLE...]", summary="bring its variables back",
+        help="Bring back the variables that --out named, or some of them: into the notebook, or "
+        "printed in a terminal.",
+        handler=actions.result, words=(1, None), takes="job",
+    ),
+    Command(
+        name="cancel", usage="cancel NAME...", summary="stop jobs; their files stay",
+        help="Stop jobs with all their processes. Logs and checkpoints stay.",
+        handler=actions.cancel, words=(1, None), takes="job",
+    ),
+    Command(
+        name="delete", usage="delete NAME... [--yes]", summary="remove jobs with all their files",
+        help="Remove jobs with their logs, results and checkpoints. One that runs is cancelled "
+        "first; a terminal asks before.",
+        handler=actions.delete, words=(1, None), takes="job",
+        options=(Option(name="yes", short="y", help="Don't ask."),),
+    ),
+    Command(
+        name="suspend", usage="suspend NAME", summary="give its nodes free (Kubernetes)",
+        help="Suspend a job on Kubernetes: its pods end, the job waits.",
+        handler=actions.only_on_kubernetes("suspend"), words=(1, 1), takes="job",
+    ),
+    Command(
+        name="resume", usage="resume NAME", summary="let it go on (Kubernetes)",
+        help="Let a suspended job on Kubernetes start again.",
+        handler=actions.only_on_kubernetes("resume"), words=(1, 1), takes="job",
+    ),
+    Command(
+        name="runtimes", usage="runtimes", summary="what jobs can run on",
+        help="List what jobs can run on, with the versions there.", handler=actions.runtimes,
+    ),
+    Command(
+        name="use", usage="use [options] [--reset]", summary="set defaults for this notebook",
+        help="Set defaults for the cells of this notebook, on top of those set before; without "
+        "options it shows them. What a cell's own line says comes first.",
+        handler=actions.use,
+        options=(*(option for option in OPTIONS if option.name != "name"), _RESET),
+    ),
+    Command(
+        name="doctor", usage="doctor", summary="check this machine, and say what to do",
+        help="Check this machine for what jobs need, and say what to do where something is wrong.",
+        handler=actions.doctor,
+    ),
+    Command(
+        name="run", usage="run FILE [NAME] [options]", summary="run a Python file like a cell",
+        help="Run a Python file as if it were the cell, with the options of %%jaxtrain; the name "
+        "of the job may follow the file's.",
+        handler=actions.run, words=(1, 2), takes="file", options=OPTIONS,
+    ),
+)  # fmt: skip
+
+COMMANDS = {command.name: command for command in _COMMANDS}

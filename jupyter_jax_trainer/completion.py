@@ -1,0 +1,98 @@
+"""Tab completion for the lines of both magics. It never raises and never waits for a cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jupyter_jax_trainer.commands import COMMANDS
+from jupyter_jax_trainer.options import OPTIONS, Option
+
+_START = re.compile(r"\s*(?P<magic>%{1,2})?jaxtrain(?=\s|$)")
+_FRAGMENT = re.compile(r"[^\s=,]*$")
+
+
+def fragment(line: str, cursor: int) -> str:
+    """Give the part before the cursor that a completion replaces.
+
+    It begins after the last blank, ``=`` or comma, so that lists are completed name by name.
+    """
+    match = _FRAGMENT.search(line[:cursor])
+    return match[0] if match else ""
+
+
+def complete(line: str, cursor: int, namespace: Mapping[str, Any] | None = None) -> list[str]:
+    """List what could stand in place of `fragment`, in a line of ``%%jaxtrain`` or ``%jaxtrain``.
+
+    Parameters
+    ----------
+    line
+        The whole line, with the magic's name.
+    cursor
+        Where the cursor is in it.
+    namespace
+        The user's variables, for ``--use``, and ``--out``.
+    """
+    start = _START.match(line[:cursor])
+    if start is None or start.end() >= cursor:
+        return []
+    part = fragment(line, cursor)
+    before = line[start.end() : cursor - len(part)]
+    words = before.replace("=", " ").split()
+    if start["magic"] == "%%":
+        found = _words_for_options(words, before, part, OPTIONS, namespace, ())
+    elif not words:
+        found = list(COMMANDS)
+    elif words[0] in COMMANDS:
+        command = COMMANDS[words[0]]
+        takes = _jobs() if command.takes == "job" else ()
+        found = _words_for_options(words[1:], before, part, command.options, namespace, takes)
+    else:
+        found = []
+    return [word for word in found if word.startswith(part)]
+
+
+def _words_for_options(
+    words: Sequence[str],
+    before: str,
+    part: str,
+    options: Sequence[Option],
+    namespace: Mapping[str, Any] | None,
+    positionals: Iterable[str],
+) -> list[str]:
+    flags = {option.flag: option for option in options}
+    flags |= {f"-{option.short}": option for option in options if option.short}
+    last = words[-1] if words else ""
+    in_list = before.rstrip().endswith(",")
+    if in_list and len(words) > 1:
+        last = words[-2]  # --out a,| : the word before the list is the option
+    option = flags.get(last)
+    if option is not None and option.metavar is not None:
+        return _values(option, namespace)
+    if in_list:
+        return []
+    if part.startswith("-"):
+        return [*(option.flag for option in options), "--help"]
+    return list(positionals) or ([option.flag for option in options] if not part else [])
+
+
+def _values(option: Option, namespace: Mapping[str, Any] | None) -> list[str]:
+    if option.choices:
+        return list(option.choices)
+    if option.name in ("out", "use"):
+        return sorted(name for name in namespace or () if not name.startswith("_"))
+    if option.name == "runtime":
+        from jupyter_jax_trainer.runtime import local_runtimes
+
+        return [runtime.name for runtime in local_runtimes()]
+    return []
+
+
+def _jobs() -> list[str]:
+    from jupyter_jax_trainer import jobdir
+
+    try:
+        return [directory.path.name for directory in jobdir.list_all()]
+    except OSError:
+        return []

@@ -1,0 +1,289 @@
+"""``doctor``: is all there that jobs on this machine need? jax itself is never imported."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from jupyter_jax_trainer import jobdir
+from jupyter_jax_trainer.errors import JobDirError
+from jupyter_jax_trainer.runtime import gpu_plugin, installed, local_gpus
+from jupyter_jax_trainer.text import size, table
+
+OK, WARN, FAIL = "OK", "WARN", "FAIL"
+_LEAST_DISK = 1_000_000_000
+_LEAST_MEMORY = 2_000_000_000
+_LEAST_JAX = (0, 6)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found.
+
+    Attributes
+    ----------
+    status
+        ``OK``, ``WARN`` (jobs run, something doesn't) or ``FAIL`` (jobs don't run).
+    subject, detail
+        What was looked at, and what was seen.
+    advice
+        What to do about it.
+    """
+
+    status: str
+    subject: str
+    detail: str
+    advice: str | None = None
+
+
+def examine() -> Iterator[Finding]:
+    """Make all checks, one after the other."""
+    for check in _CHECKS:
+        try:
+            yield check()
+        except Exception as error:
+            # A doctor that falls ill itself is of no use: whatever it was, the rest is looked at.
+            subject = check.__name__.strip("_").replace("_", " ").capitalize()
+            yield Finding(WARN, subject, f"could not be checked: {error}")
+
+
+def report(findings: Iterable[Finding], columns: int) -> str:
+    """Write the findings for people: a line each, what to do below."""
+    found = list(findings)
+    rows = [(finding.status, finding.subject, finding.detail) for finding in found]
+    lines = [table(rows, ("", "CHECK", "FOUND"), columns=columns).partition("\n")[2]]
+    advice = [f"{finding.subject}: {finding.advice}" for finding in found if finding.advice]
+    bad = sum(finding.status == FAIL for finding in found)
+    if advice:
+        lines += ["", "What to do:", *(f"  {text}" for text in advice)]
+    else:
+        lines += ["", "All is well."]
+    if bad:
+        lines += ["", f"Jobs can't run here yet: {bad} of {len(found)} checks failed."]
+    return "\n".join(lines)
+
+
+def _python() -> Finding:
+    return Finding(OK, "Python", f"{platform.python_version()} ({sys.executable})")
+
+
+def _system() -> Finding:
+    name = platform.system()
+    if name == "Linux":
+        return Finding(OK, "Operating system", name)
+    if name == "Darwin":
+        return Finding(WARN, "Operating system", "macOS", "Jobs run, without the warm start.")
+    return Finding(FAIL, "Operating system", name, "Jobs can't run locally on this system.")
+
+
+def _jax() -> Finding:
+    version = installed("jax")
+    if version is None:
+        return Finding(FAIL, "jax", "not installed", "Install it: pip install jax")
+    if _numbers(version) < _LEAST_JAX:
+        return Finding(FAIL, "jax", version, "jax 0.6 or newer is needed: pip install -U jax")
+    return Finding(OK, "jax", version)
+
+
+def _jaxlib() -> Finding:
+    jax, jaxlib = installed("jax"), installed("jaxlib")
+    if jaxlib is None:
+        return Finding(FAIL, "jaxlib", "not installed", "Install it: pip install -U jax")
+    if jax is None or jax == jaxlib:
+        return Finding(OK, "jaxlib", jaxlib)
+    fits = _numbers(jaxlib)[:2] == _numbers(jax)[:2] and _numbers(jaxlib) <= _numbers(jax)
+    return Finding(
+        OK if fits else FAIL,
+        "jaxlib",
+        f"{jaxlib}, with jax {jax}",
+        None if fits else f"They don't match: pip install 'jaxlib=={jax}'",
+    )
+
+
+def _cloudpickle() -> Finding:
+    version = installed("cloudpickle")
+    if version is None or _numbers(version)[:1] != (3,) or _numbers(version) < (3, 1):
+        advice = "Version 3.1 or newer is needed: pip install -U 'cloudpickle>=3.1,<4'"
+        return Finding(FAIL, "cloudpickle", version or "not installed", advice)
+    return Finding(OK, "cloudpickle", version)
+
+
+def _ipython() -> Finding:
+    version = installed("ipython")
+    if version is None or _numbers(version) < (8, 20):
+        advice = "The magics need 8.20 or newer: pip install -U ipython"
+        return Finding(WARN, "IPython", version or "not installed", advice)
+    return Finding(OK, "IPython", version)
+
+
+def _cores() -> Finding:
+    from jupyter_jax_trainer.backends.local.slots import LIMIT_VARIABLE, limit_of_cores
+
+    cores = limit_of_cores()
+    limited = f" (set by {LIMIT_VARIABLE})" if os.environ.get(LIMIT_VARIABLE) else ""
+    return Finding(OK, "Cores", f"{cores} for all jobs together{limited}")
+
+
+def _memory() -> Finding:
+    free = _free_memory()
+    if free is None:
+        return Finding(OK, "Memory", "not known on this system")
+    if free < _LEAST_MEMORY:
+        advice = "A process with jax takes about 500 MB; close something, or use fewer nodes."
+        return Finding(WARN, "Memory", f"{size(free)} free", advice)
+    return Finding(OK, "Memory", f"{size(free)} free")
+
+
+def _gpus() -> Finding:
+    gpus = local_gpus()
+    if not gpus:
+        return Finding(OK, "GPUs", "none; jobs run on the CPU")
+    plugin = gpu_plugin()
+    advice = "jax can't use them yet: pip install 'jax[cuda13]' (or cuda12 for an older driver)"
+    return Finding(
+        OK if plugin else WARN,
+        "GPUs",
+        f"{len(gpus)}, {f'jax plugin {plugin}' if plugin else 'no plugin for jax'}",
+        None if plugin else advice,
+    )
+
+
+def _job_store() -> Finding:
+    home = jobdir.home()
+    try:
+        jobdir.private_directory(home)
+        with tempfile.TemporaryFile(dir=home) as file:
+            file.write(b"x")
+    except OSError as error:
+        advice = "Set JAXTRAIN_HOME to a directory that you can write to."
+        return Finding(FAIL, "Job store", f"{home}: {error.strerror or error}", advice)
+    return Finding(OK, "Job store", str(home))
+
+
+def _locks() -> Finding:
+    with tempfile.NamedTemporaryFile(dir=jobdir.home()) as first:
+        advice = "Set JAXTRAIN_HOME to a directory on a local disk."
+        try:
+            held = jobdir.try_lock(first.fileno())
+        except OSError as error:
+            return Finding(FAIL, "Locks", f"flock: {error.strerror}", advice)
+        with Path(first.name).open() as second:
+            if not held or jobdir.try_lock(second.fileno()):
+                return Finding(FAIL, "Locks", "flock does not keep others out there", advice)
+    return Finding(OK, "Locks", "flock works in the job store")
+
+
+def _disk() -> Finding:
+    free = shutil.disk_usage(_existing(jobdir.home())).free
+    if free < _LEAST_DISK:
+        advice = "Free some space; `jaxtrain delete NAME` removes old jobs."
+        return Finding(WARN, "Disk", f"{size(free)} free", advice)
+    return Finding(OK, "Disk", f"{size(free)} free")
+
+
+def _directories() -> Finding:
+    broken, abandoned, directories = [], [], jobdir.list_all()
+    for directory in directories:
+        try:
+            directory.read_manifest()
+            state = directory.read_state()
+        except JobDirError:
+            # One that is just being submitted has no manifest yet.
+            if not directory.is_live():
+                broken.append(directory.path.name)
+            continue
+        if (state is None or state.get("state") not in jobdir.ENDED) and not directory.is_live():
+            abandoned.append(directory.path.name)
+    if not broken and not abandoned:
+        return Finding(OK, "Job directories", f"{len(directories)}, none damaged")
+    words, advice = [], []
+    if broken:
+        words.append(f"{len(broken)} damaged")
+        advice.append(f"Delete what can't be read in {jobdir.jobs_directory()}: {_few(broken)}.")
+    if abandoned:
+        words.append(f"{len(abandoned)} that nobody runs any more")
+        advice.append(f"jaxtrain delete {_few(abandoned)}")
+    return Finding(WARN, "Job directories", ", ".join(words), " ".join(advice))
+
+
+def _warm_start() -> Finding:
+    from jupyter_jax_trainer.backends.local import warm
+
+    if not warm.applies({"spec": {}, "plan": {"device": "cpu"}}, os.environ):
+        why = f"{warm.SWITCH_VARIABLE}, JAX_ or XLA_ variables, or the system"
+        return Finding(OK, "Warm start", f"off here ({why}); jobs start cold")
+    if _answers(warm.socket_path(jobdir.home() / "run", os.environ)):
+        return Finding(OK, "Warm start", "ready: the next job on the CPU starts at once")
+    return Finding(OK, "Warm start", "not running; a job on the CPU starts it")
+
+
+def _answers(path: Path) -> bool:
+    import socket
+
+    try:
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
+            end.settimeout(1.0)
+            # By way of the directory: a socket's own path may have 107 bytes only.
+            end.connect(f"/proc/self/fd/{directory}/{path.name}")
+            return True
+    except OSError:
+        return False
+    finally:
+        os.close(directory)
+
+
+def _free_memory() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    values = dict(line.split(":", 1) for line in lines if ":" in line)
+    free = int(values["MemAvailable"].split()[0]) * 1024
+    group = Path("/sys/fs/cgroup")
+    try:  # a container's own bound, where there is one
+        bound = int((group / "memory.max").read_text())
+        return min(free, max(0, bound - int((group / "memory.current").read_text())))
+    except (OSError, ValueError):
+        return free
+
+
+def _existing(path: Path) -> Path:
+    return path if path.exists() or path == path.parent else _existing(path.parent)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    import re
+
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def _few(names: list[str]) -> str:
+    return " ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+_CHECKS: tuple[Callable[[], Finding], ...] = (
+    _python,
+    _system,
+    _jax,
+    _jaxlib,
+    _cloudpickle,
+    _ipython,
+    _cores,
+    _memory,
+    _gpus,
+    _job_store,
+    _locks,
+    _disk,
+    _directories,
+    _warm_start,
+)

@@ -1,0 +1,209 @@
+"""Why a job failed: which rank was first, and what to say about it.
+
+The backends collect how each rank ended (:class:`RankEnd`); :func:`diagnose` names the first cause;
+:func:`format_failure` writes it for people.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+
+@dataclass(kw_only=True)
+class RankEnd:
+    """How one rank ended.
+
+    Attributes
+    ----------
+    rank
+        Which.
+    exit
+        Exit code; negative is a signal; None when it never ran.
+    order
+        The place in the order in which the ends and errors became known.
+    error
+        The record of an exception (see ``worker/exceptions.py``), if there was one.
+    joined, finished
+        Whether it came to the rendezvous, and to the end of the cell.
+    stopped
+        True when it was ended because of another rank, by itself or by the backend.
+    out_of_memory
+        True when the system says that it ended a process of this job for lack of memory.
+    """
+
+    rank: int
+    exit: int | None = None
+    order: int = 1 << 30
+    error: dict[str, Any] | None = None
+    joined: bool = False
+    finished: bool = False
+    stopped: bool = False
+    out_of_memory: bool = False
+
+
+@dataclass(kw_only=True)
+class Failure:
+    """The first cause of a failed job.
+
+    Attributes
+    ----------
+    kind
+        ``error`` (an exception), ``exit``, ``killed``, ``memory``, ``aborted``, ``crashed``,
+        ``rendezvous``, ``timeout``, ``disk``, ``supervisor``, ``start`` or ``cancelled``.
+    message
+        One line.
+    rank
+        The rank that failed first; None when it was none of them.
+    exit
+        Its exit code.
+    error
+        The record of the exception, with its traceback.
+    others
+        Ranks that stopped because of it.
+    hint
+        What to do.
+    """
+
+    kind: str
+    message: str
+    rank: int | None = None
+    exit: int | None = None
+    error: dict[str, Any] | None = None
+    others: list[int] = field(default_factory=list)
+    hint: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the form in ``state.json``."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        """Read the form in ``state.json``; fields of later versions are left out."""
+        known = cls.__dataclass_fields__
+        return cls(**{name: item for name, item in value.items() if name in known})
+
+
+def diagnose(ends: Sequence[RankEnd]) -> Failure:
+    """Name the first cause among the ends of all ranks.
+
+    A rank that says only that it lost a peer is never the cause while there is another candidate.
+    """
+    failed = [end for end in ends if not end.finished and not end.stopped]
+    failed = failed or [end for end in ends if not end.finished] or list(ends)
+    first = min(failed, key=_suspicion)
+    failure = _explain(first)
+    failure.others = [end.rank for end in ends if end.rank != first.rank and not end.finished]
+    return failure
+
+
+def _suspicion(end: RankEnd) -> tuple[int, int]:
+    if end.error is not None and not end.error["secondary"]:
+        return 0, end.order
+    if end.error is None and end.exit not in (None, -signal.SIGABRT):
+        return 0, end.order
+    return (1 if end.error is None else 2), end.order
+
+
+def _explain(end: RankEnd) -> Failure:
+    """Put the end of one rank into words."""
+    rank, code = end.rank, end.exit
+    if end.error is not None:
+        return _explain_error(end, end.error)
+
+    def failure(kind: str, message: str, hint: str | None = None) -> Failure:
+        return Failure(kind=kind, message=message, rank=rank, exit=code, hint=hint)
+
+    if end.out_of_memory:
+        return failure(
+            "memory",
+            "was killed by the system: out of memory",
+            "Use smaller batches or fewer processes on this machine, or send less.",
+        )
+    if code is None:
+        return failure("rendezvous", "never started")
+    if code == -signal.SIGKILL:
+        return failure(
+            "killed",
+            "was killed (signal 9)",
+            "Somebody or something ended the process; the system does so when memory is short.",
+        )
+    if code == -signal.SIGABRT:
+        return failure(
+            "aborted",
+            "aborted (signal 6)",
+            "Native code gave up; the end of the rank's log has its last words.",
+        )
+    if code == -signal.SIGSEGV and not end.joined:
+        return failure(
+            "crashed",
+            "crashed (signal 11) before the rendezvous: most likely its port was taken",
+            "Run the cell again.",
+        )
+    if code < 0:
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = "unknown"
+        return failure("crashed" if code == -signal.SIGSEGV else "killed",
+                       f"was ended by signal {-code} ({name})")
+    what = "before the cell was finished" if end.joined else "before it joined the others"
+    hint = "os._exit() or native code ended it without an exception; see the end of its log."
+    return failure("exit", f"ended with exit code {code} {what}", hint)
+
+
+def _explain_error(end: RankEnd, error: dict[str, Any]) -> Failure:
+    line = f" (cell line {error['cell_line']})" if error.get("cell_line") else ""
+    text = f"{error['type']}: {error['message']}" if error["message"] else error["type"]
+    kind, hint = "error", None
+    if error["type"] == "SystemExit":
+        kind, text = "exit", error["message"]
+    elif error["type"] in ("PythonMismatch", "PortTaken"):
+        kind, text = "start", error["message"]
+    elif "No space left on device" in text:
+        kind, hint = "disk", "Free some space; `jaxtrain delete NAME` removes old jobs."
+    elif error["type"] == "MemoryError" or "RESOURCE_EXHAUSTED" in text:
+        kind, hint = "memory", "Use smaller batches, more nodes, or send less."
+    elif error["secondary"]:
+        text = f"lost another rank ({text})"
+    return Failure(
+        kind=kind, message=text + line, rank=end.rank, exit=end.exit, error=error, hint=hint
+    )
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """Name ranks: ``rank 1``, ``ranks 0, 2 and 3``, ``ranks 1 to 63``."""
+    listed = sorted(ranks)
+    if len(listed) == 1:
+        return f"rank {listed[0]}"
+    if len(listed) > 4 and listed == list(range(listed[0], listed[-1] + 1)):
+        return f"ranks {listed[0]} to {listed[-1]}"
+    if len(listed) > 8:
+        return f"{len(listed)} ranks"
+    return f"ranks {', '.join(map(str, listed[:-1]))} and {listed[-1]}"
+
+
+def summary(failure: Failure) -> str:
+    """Give the failure in one line."""
+    if failure.rank is None:
+        return failure.message
+    who = f"rank {failure.rank}"
+    first_line = failure.message.splitlines()[0] if failure.message else ""
+    if failure.error is not None:
+        return f"{who} failed first: {first_line}" if failure.others else f"{who}: {first_line}"
+    return f"{who} {first_line}"
+
+
+def format_failure(failure: Failure, job: str) -> str:
+    """Write a failure for people: what, the traceback, who stopped because of it, what to do."""
+    lines = [f"Job {job!r} failed: {summary(failure)}"]
+    if failure.error and failure.error.get("traceback"):
+        lines += ["", failure.error["traceback"], ""]
+    if failure.others:
+        lines.append(f"{ranks_text(failure.others)} stopped because of it.".capitalize())
+    if failure.hint:
+        lines.append(failure.hint)
+    lines.append(f"`%jaxtrain logs {job}` shows what the ranks printed.")
+    return "\n".join(lines)

@@ -1,0 +1,143 @@
+"""The help of the magics and of the command line, and the reference in docs/, from one source."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from jupyter_jax_trainer.options import OPTIONS, Option
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.commands import Command
+
+EXAMPLES = (
+    ("%%jaxtrain", "run this cell as a job, and wait for it"),
+    ("%%jaxtrain digits -n 2 --out params,loss", "2 processes; bring two variables back"),
+    ("%%jaxtrain -n 4 -d gpu --timeout 2h --detach", "4 processes on GPUs, in the background"),
+    ("%jaxtrain attach digits", "watch a job again, from any kernel"),
+)
+_WIDTH = 92
+_COLUMN = 30
+
+
+def groups() -> dict[str, list[Option]]:
+    """Give the options of a job under their headings."""
+    found: dict[str, list[Option]] = {}
+    for option in OPTIONS:
+        heading = option.group
+        if heading == "Kubernetes":
+            heading = "Only on Kubernetes"
+        found.setdefault(heading, []).append(option)
+    return found
+
+
+def help_text() -> str:
+    """Give the help of ``%%jaxtrain`` and ``%jaxtrain``."""
+    from jupyter_jax_trainer.commands import COMMANDS
+
+    lines = [
+        "Run a notebook cell as a distributed JAX job: N processes under jax.distributed.",
+        "",
+        *_columns(EXAMPLES, 46),
+        "",
+        "%%jaxtrain [NAME] [options]",
+    ]
+    for heading, options in groups().items():
+        lines += ["", f"{heading}:", *_option_lines(options)]
+    lines += ["", "%jaxtrain COMMAND (in a terminal: jaxtrain COMMAND)", ""]
+    lines += _columns([(command.usage, command.summary) for command in COMMANDS.values()])
+    lines += ["", "%jaxtrain COMMAND --help tells more. Where NAME may be left out, the newest job"]
+    lines += ["is meant. In a job: from jupyter_jax_trainer import report, checkpoint_dir"]
+    return "\n".join(lines)
+
+
+def command_help(command: Command) -> str:
+    """Give the help of one command."""
+    lines = [f"jaxtrain {command.usage}", "", *textwrap.wrap(command.help, _WIDTH)]
+    if command.options == OPTIONS or len(command.options) > 10:
+        lines += ["", "Options: those of %%jaxtrain; `jaxtrain --help` lists them."]
+        own = [option for option in command.options if option not in OPTIONS]
+    else:
+        own = list(command.options)
+    if own:
+        lines += ["", *_option_lines(own)]
+    return "\n".join(lines)
+
+
+def _option_lines(options: Iterable[Option]) -> list[str]:
+    # Long names stand under one another, whether or not there is a short one.
+    return _columns(
+        (option.usage if option.short else f"    {option.usage}", option.help) for option in options
+    )
+
+
+def _columns(pairs: Iterable[tuple[str, str]], column: int = _COLUMN) -> list[str]:
+    lines: list[str] = []
+    for left, right in pairs:
+        wrapped = textwrap.wrap(right, _WIDTH - column - 4) or [""]
+        if len(left) > column:
+            lines.append(f"  {left}")
+        else:
+            lines.append(f"  {left:<{column}}  {wrapped.pop(0)}")
+        lines += [f"  {'':<{column}}  {text}" for text in wrapped]
+    return lines
+
+
+def reference() -> str:
+    """Give docs/reference.md."""
+    from jupyter_jax_trainer.commands import COMMANDS
+
+    lines = [
+        "# Reference",
+        "",
+        "<!-- Written by docs/generate.py from the parser; changes here are lost. -->",
+        "",
+        "## The cell magic",
+        "",
+        "```",
+        "%%jaxtrain [NAME] [options]",
+        "```",
+        "",
+        "| For example | |",
+        "|---|---|",
+        *(f"| `{line}` | {what} |" for line, what in EXAMPLES),
+        "",
+        "Values with blanks go in quotes. Options that can be repeated add up, also with those",
+        "that `%jaxtrain use` set; a switch that it set is taken back by its `--no-` form, as in",
+        "`--no-detach`. In Python the options are keywords of `train()`, with underscores:",
+        "`devices_per_node=2`.",
+    ]
+    for heading, options in groups().items():
+        lines += ["", f"### {heading}", ""]
+        if heading == "Only on Kubernetes":
+            lines += ["A job on this machine is refused when one of these is given.", ""]
+        lines += ["| Option | Meaning |", "|---|---|"]
+        lines += [f"| `{_cell(option.usage)}` | {_cell(option.help)} |" for option in options]
+    lines += [
+        "",
+        "## Commands",
+        "",
+        "In a notebook `%jaxtrain COMMAND`, in a terminal `jaxtrain COMMAND`.",
+    ]
+    for command in COMMANDS.values():
+        lines += ["", f"### {command.name}", "", "```", command.usage, "```", "", command.help]
+        own = [option for option in command.options if option not in OPTIONS]
+        if own:
+            lines += ["", "| Option | Meaning |", "|---|---|"]
+            lines += [f"| `{_cell(option.usage)}` | {_cell(option.help)} |" for option in own]
+    lines += [
+        "",
+        "## Exit codes of `jaxtrain`",
+        "",
+        "| Code | Meaning |",
+        "|---|---|",
+        "| 0 | It worked; for `run` and `attach`: the job succeeded, or you left it running |",
+        "| 1 | The job failed or was cancelled, or something could not be done |",
+        "| 2 | A command, an option or a job's name is wrong; nothing was done |",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,360 @@
+"""A job, seen through its directory."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer import jobdir
+from jupyter_jax_trainer.errors import BackendError, JobDirError, JobFailed, ResultError, UsageError
+from jupyter_jax_trainer.failure import Failure
+from jupyter_jax_trainer.jobdir import ENDED, JobDir
+from jupyter_jax_trainer.logs import LogLine, MergedReader
+from jupyter_jax_trainer.spec import JobSpec
+
+_POLL = 0.05  # seconds between looks at the directory
+_CANCEL_WAIT = 10.0  # seconds in which a cancelled job has to be gone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """One process of a job; `exit` is its exit code, negative for a signal, None while it runs."""
+
+    rank: int
+    pid: int | None = None
+    state: str = "Waiting"
+    exit: int | None = None
+    restarts: int = 0
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What rank 0 reported last; `fraction` is between 0 and 1, or None without a total."""
+
+    step: int
+    total: int | None
+    fraction: float | None
+    metrics: dict[str, float]
+    time: float
+
+
+class Job:
+    """A job, running or ended, of this kernel or any other.
+
+    Everything is read from the job's directory when it is asked for, so an object never goes stale.
+
+    Parameters
+    ----------
+    directory
+        The job's directory.
+    """
+
+    def __init__(self, directory: JobDir) -> None:
+        self._dir = directory
+        self.name = directory.path.name
+
+    def __repr__(self) -> str:
+        try:
+            return f"<Job {self.name}: {self.state}>"
+        except JobDirError:
+            return f"<Job {self.name}: damaged>"
+
+    # -- what it is --------------------------------------------------------------------------
+
+    @property
+    def directory(self) -> Path:
+        """The job's directory."""
+        return self._dir.path
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """What was asked for (see docs/job-directory.md)."""
+        return self._dir.read_manifest()
+
+    @property
+    def uid(self) -> str:
+        """A random id: another job may have the same name after this one is deleted."""
+        return str(self.manifest["uid"])
+
+    @property
+    def created(self) -> float:
+        """When it was submitted, in seconds since the epoch."""
+        return float(self.manifest["created"])
+
+    @property
+    def spec(self) -> JobSpec:
+        """Its options."""
+        return JobSpec.from_json(self.manifest["spec"])
+
+    @property
+    def sent(self) -> list[dict[str, Any]]:
+        """What was sent along: a list of ``{name, kind, type, size}``."""
+        return list(self.manifest["sent"])
+
+    @property
+    def code(self) -> str:
+        """The code of the cell."""
+        return self._dir.cell.read_text()
+
+    # -- how it is ---------------------------------------------------------------------------
+
+    def _state(self) -> dict[str, Any]:
+        """Read the state; see for oneself where nobody is left to write it."""
+        state = self._dir.read_state()
+        if state is not None and (state["state"] in ENDED or self._dir.is_live()):
+            return state
+        if self._is_elsewhere():
+            return state or _submitting()
+        if state is None:
+            return _submitting() if self._dir.is_live() else _cut_off()
+        return jobdir.end_abandoned(self._dir) or state
+
+    def _is_elsewhere(self) -> bool:
+        """Tell whether another machine runs it; locks don't reach that far."""
+        import platform
+
+        try:
+            return bool(self.manifest["host"] != platform.node())
+        except JobDirError:
+            return False
+
+    @property
+    def state(self) -> str:
+        """``Queued``, ``Starting``, ``Running``, ``Succeeded``, ``Failed``, ``Cancelled``, ...."""
+        return str(self._state()["state"])
+
+    @property
+    def reason(self) -> str | None:
+        """Why it waits, or how it ended, in plain words."""
+        reason: str | None = self._state()["reason"]
+        return reason
+
+    @property
+    def hint(self) -> str | None:
+        """What to do about it."""
+        hint: str | None = self._state()["hint"]
+        return hint
+
+    @property
+    def active(self) -> bool:
+        """Whether it has not ended."""
+        return self.state not in ENDED
+
+    @property
+    def history(self) -> list[tuple[str, float]]:
+        """The states that it went through, each with the time it began."""
+        return [(entry["state"], entry["time"]) for entry in self._state()["history"]]
+
+    @property
+    def started(self) -> float | None:
+        """When its code began to run."""
+        return next((at for state, at in self.history if state == "Running"), None)
+
+    @property
+    def ended(self) -> float | None:
+        """When it ended."""
+        return next((at for state, at in self.history if state in ENDED), None)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds from its submission to now, or to its end."""
+        return (self.ended or time.time()) - self.created
+
+    @property
+    def ranks(self) -> list[Rank]:
+        """Its processes."""
+        return [Rank(**entry) for entry in self._state()["ranks"]]
+
+    @property
+    def steps(self) -> int | None:
+        """How many steps rank 0 has reported."""
+        return self.progress.step if self.progress else None
+
+    @property
+    def progress(self) -> Progress | None:
+        """What rank 0 reported last."""
+        found = self._state()["progress"]
+        return Progress(**found) if found else None
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why it failed."""
+        found = self._state()["failure"]
+        return Failure.from_json(found) if found else None
+
+    def snapshot(self) -> dict[str, Any]:
+        """Give ``state.json`` as it is now, for views that show all of it."""
+        return self._state()
+
+    # -- what it says ------------------------------------------------------------------------
+
+    def logs(
+        self, rank: int | None = None, *, tail: int | None = None, follow: bool = False,
+        raw: bool = False,
+    ) -> Iterator[LogLine]:
+        """Give the lines that the ranks printed, in the order in which they came.
+
+        Parameters
+        ----------
+        rank
+            One rank; None for all, merged.
+        tail
+            Only the last lines.
+        follow
+            Go on until the job has ended.
+        raw
+            Give the chatter of libraries, too.
+
+        Raises
+        ------
+        UsageError
+            The job has no such rank.
+        """
+        nodes = self.spec.nodes
+        if rank is not None and not 0 <= rank < nodes:
+            raise UsageError(f"Job {self.name!r} has ranks 0 to {nodes - 1}, and no rank {rank}.")
+        reader = MergedReader(self._dir, [rank] if rank is not None else list(range(nodes)), raw)
+        ended = not self.active
+        lines = reader.finish() if ended else reader.read()
+        yield from lines if tail is None else deque(lines, maxlen=max(0, tail))
+        if not follow or ended:
+            return
+        while self.active:
+            yield from reader.read()
+            time.sleep(_POLL)
+        yield from reader.finish()
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Give everything that was reported: ``{time, rank, step, total, values}``."""
+        return list(jobdir.LineReader(self._dir.metrics).read())
+
+    def events(self) -> list[dict[str, Any]]:
+        """Give what happened to the job: ``{time, kind, rank, message}``."""
+        return list(jobdir.LineReader(self._dir.events).read())
+
+    # -- what it gives back ------------------------------------------------------------------
+
+    @property
+    def results_info(self) -> list[dict[str, Any]]:
+        """Names, types and sizes of the variables that were brought back, or why not."""
+        return list(self._state()["results"] or [])
+
+    def result(self, name: str | None = None) -> Any:
+        """Give what the job brought back; waits for its end.
+
+        Parameters
+        ----------
+        name
+            One variable. Left out: the function's value for a job of ``train()``, else a
+            dictionary of all variables.
+
+        Raises
+        ------
+        JobFailed
+            The job failed, so there is no result.
+        ResultError
+            No such variable, or it could not be brought back.
+        """
+        from jupyter_jax_trainer.results import load_results
+
+        self.wait()
+        return load_results(self.name, self._dir, self.results_info, name, self.manifest["returns"])
+
+    # -- what one can do ---------------------------------------------------------------------
+
+    def wait(self, timeout: float | None = None) -> Job:
+        """Wait for the end.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait at most.
+
+        Returns
+        -------
+        Job
+            This job.
+
+        Raises
+        ------
+        JobFailed
+            It ended, and not well.
+        TimeoutError
+            It goes on after `timeout` seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self.active:
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"job {self.name!r} has not ended after {timeout:g} s")
+            time.sleep(_POLL)
+        self.raise_for_state()
+        return self
+
+    def raise_for_state(self) -> None:
+        """Raise `JobFailed` when the job has failed or was cancelled."""
+        state = self._state()
+        if state["state"] == "Failed":
+            failure = self.failure or Failure(kind="error", message=state["reason"] or "it failed")
+            raise JobFailed(self.name, failure)
+        if state["state"] == "Cancelled":
+            reason = state["reason"] or "cancelled"
+            raise JobFailed(self.name, Failure(kind="cancelled", message=reason))
+
+    def cancel(self) -> None:
+        """End the job and everything it started; a job that has ended stays as it is.
+
+        Raises
+        ------
+        BackendError
+            It is still there after 10 s.
+        """
+        if not self.active:
+            return
+        self._dir.cancel.touch(mode=0o600)
+        deadline = time.monotonic() + _CANCEL_WAIT
+        while self.active:
+            if time.monotonic() > deadline:
+                where = " from the machine that runs it" if self._is_elsewhere() else ""
+                raise BackendError(
+                    f"Job {self.name!r} does not end.", f"Cancel it{where}, or kill its processes."
+                )
+            time.sleep(0.02)
+
+    def delete(self) -> None:
+        """Delete the job's directory with its logs, results and checkpoints; it is cancelled first.
+
+        There is no way back.
+        """
+        try:
+            self.cancel()
+        except JobDirError:
+            if self._dir.is_live():
+                raise
+        deadline = time.monotonic() + _CANCEL_WAIT
+        while self._dir.is_live() and time.monotonic() < deadline:
+            time.sleep(0.01)  # the keeper holds the lock a moment longer
+        self._dir.remove()
+
+
+def _submitting() -> dict[str, Any]:
+    return _without_files("Queued", "is being submitted")
+
+
+def _cut_off() -> dict[str, Any]:
+    return {
+        **_without_files("Failed", "its submission was cut off; nothing was started"),
+        "hint": "Run the cell again.",
+    }
+
+
+def _without_files(state: str, reason: str) -> dict[str, Any]:
+    return {
+        "state": state, "reason": reason, "hint": None, "history": [], "ranks": [],
+        "progress": None, "failure": None, "results": None,
+    }

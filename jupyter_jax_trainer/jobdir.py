@@ -1,0 +1,326 @@
+"""The job directory: the one owner of its file names and formats (docs/job-directory.md)."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer.errors import JobDirError, JobNotFound
+
+FORMAT = 1
+WAITING = ("Queued", "Pending", "Starting", "Suspended")
+ENDED = ("Succeeded", "Failed", "Cancelled")
+_NEW = ".new-"
+_DELETED = ".deleted-"
+_FRESH = 60.0  # seconds in which a new directory may not be locked yet
+
+
+def home() -> Path:
+    """Give the root of all jobs: ``$JAXTRAIN_HOME``, else the user's data directory."""
+    given = os.environ.get("JAXTRAIN_HOME")
+    if given:
+        return Path(given).expanduser().absolute()
+    from platformdirs import user_data_path
+
+    return user_data_path("jaxtrain", appauthor=False)
+
+
+def private_directory(path: Path) -> Path:
+    """Make a directory (and its parents) that only this user can read."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+class JobDir:
+    """The files of one job.
+
+    Parameters
+    ----------
+    path
+        The directory; it need not exist.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.manifest = self.path / "manifest.json"
+        self.cell = self.path / "cell.py"
+        self.bundle = self.path / "bundle.pyz"
+        self.state = self.path / "state.json"
+        self.events = self.path / "events.jsonl"
+        self.metrics = self.path / "metrics.jsonl"
+        self.displays = self.path / "displays.jsonl"
+        self.logs = self.path / "logs"
+        self.log_index = self.logs / "index.jsonl"
+        self.result = self.path / "result.jtz"
+        self.checkpoints = self.path / "checkpoints"
+        self.cancel = self.path / "cancel"
+        self.lock = self.path / "lock"
+
+    def log(self, rank: int) -> Path:
+        """Give the file of a rank's log."""
+        return self.logs / f"rank-{rank}.log"
+
+    def read_manifest(self) -> dict[str, Any]:
+        """Read what was asked for.
+
+        Raises
+        ------
+        JobDirError
+            Damaged, or of another format.
+        """
+        return _checked(self.manifest)
+
+    def read_state(self) -> dict[str, Any] | None:
+        """Read the state; None while the job is still being submitted."""
+        if not self.state.exists():
+            return None
+        return _checked(self.state)
+
+    def is_live(self) -> bool:
+        """Tell whether somebody runs or submits this job, by the lock that dies with him.
+
+        A pid would lie: it may be a zombie's, or another process's by now.
+        """
+        try:
+            file = os.open(self.lock, os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        try:
+            return not try_lock(file)
+        finally:
+            os.close(file)
+
+    def take_lock(self) -> int | None:
+        """Take the lock for this process; give the open file, or None when another holds it."""
+        file = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if try_lock(file):
+            return file
+        os.close(file)
+        return None
+
+    def remove(self) -> None:
+        """Delete the directory. It is renamed first, so that half a job is never seen."""
+        with contextlib.suppress(FileNotFoundError):
+            trash = self.path.with_name(f".{self.path.name}{_DELETED}{os.getpid()}")
+            self.path.rename(trash)
+            shutil.rmtree(trash, ignore_errors=True)
+
+
+def try_lock(file: int) -> bool:
+    """Take an exclusive lock on an open file without waiting."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _checked(path: Path) -> dict[str, Any]:
+    """Read a JSON object and check its format."""
+    try:
+        value = json.loads(path.read_bytes())
+        if not isinstance(value, dict):
+            raise ValueError("not a JSON object")
+    except FileNotFoundError:
+        raise JobDirError(f"{path} is missing.", _DAMAGED.format(path.parent)) from None
+    except (OSError, ValueError) as error:
+        raise JobDirError(f"{path} is damaged: {error}.", _DAMAGED.format(path.parent)) from None
+    if value.get("format") != FORMAT:
+        raise JobDirError(
+            f"{path} has format {value.get('format')!r}; this version reads format {FORMAT}.",
+            "Use the version of jupyter_jax_trainer that wrote it, or delete the directory.",
+        )
+    return value
+
+
+_DAMAGED = "Its other files can still be read by hand; to be rid of it delete {}."
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Replace a JSON file atomically: readers see the old one or the new one."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(file, "w") as stream:
+            json.dump(value, stream)
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+class LineWriter:
+    """Appends JSON lines to a file.
+
+    Parameters
+    ----------
+    path
+        The file; made when the first line is written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+
+    def write(self, *values: Any) -> None:
+        """Append lines with one system call, so that a reader sees whole lines or none."""
+        if self._file is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self._file = os.open(self._path, flags, 0o600)
+        os.write(self._file, b"".join(json.dumps(value).encode() + b"\n" for value in values))
+
+
+class LineReader:
+    """Reads the JSON lines of a file that grows, each once.
+
+    Parameters
+    ----------
+    path
+        The file; it may not exist yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+
+    def read(self) -> Iterator[Any]:
+        """Give the lines that have come since the last call; a damaged line is left out."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            return
+        end = data.rfind(b"\n") + 1
+        self._offset += end
+        for line in data[:end].splitlines():
+            with contextlib.suppress(ValueError):
+                yield json.loads(line)
+
+
+def jobs_directory() -> Path:
+    """Give the directory of all jobs."""
+    return home() / "jobs"
+
+
+def find(name: str) -> JobDir:
+    """Find a job by its name.
+
+    Raises
+    ------
+    JobNotFound
+        With the nearest name.
+    """
+    directory = JobDir(jobs_directory() / name)
+    if "/" in name or name.startswith(".") or not directory.path.is_dir():
+        import difflib
+
+        near = difflib.get_close_matches(name, [d.path.name for d in list_all()], n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else "`jaxtrain jobs` lists them."
+        raise JobNotFound(f"There is no job {name!r}.", hint)
+    return directory
+
+
+def list_all() -> list[JobDir]:
+    """List the directories of all jobs, the one changed last first."""
+    try:
+        entries = [entry for entry in os.scandir(jobs_directory()) if entry.is_dir()]
+    except FileNotFoundError:
+        return []
+    found = [entry for entry in entries if not entry.name.startswith(".")]
+    found.sort(key=lambda entry: (-entry.stat().st_ctime, entry.name))
+    return [JobDir(entry.path) for entry in found]
+
+
+def create() -> tuple[JobDir, int]:
+    """Make the directory of a new job, locked and not yet visible under a name.
+
+    A submitter that dies leaves a hidden directory with a free lock; the next one removes it.
+
+    Returns
+    -------
+    tuple
+        The directory, and the open file that holds its lock.
+    """
+    root = private_directory(jobs_directory())
+    _sweep(root)
+    directory = JobDir(root / f"{_NEW}{os.getpid()}-{time.time_ns()}")
+    directory.path.mkdir(mode=0o700)
+    directory.logs.mkdir(mode=0o700)
+    lock = directory.take_lock()
+    assert lock is not None, "nobody else knows this directory"
+    return directory, lock
+
+
+def publish(directory: JobDir, name: str) -> JobDir:
+    """Give a new job its name, in one step.
+
+    Raises
+    ------
+    FileExistsError
+        Another job has it.
+    """
+    named = JobDir(jobs_directory() / name)
+    try:
+        directory.path.rename(named.path)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            raise FileExistsError(name) from None
+        raise
+    return named
+
+
+def _sweep(root: Path) -> None:
+    """Remove what dead submitters and interrupted deletions left behind."""
+    for path in root.glob(".*"):
+        try:
+            fresh = time.time() - path.stat().st_mtime < _FRESH
+        except FileNotFoundError:
+            continue
+        if _DELETED in path.name or (
+            path.name.startswith(_NEW) and not fresh and not JobDir(path).is_live()
+        ):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def end_abandoned(directory: JobDir) -> dict[str, Any] | None:
+    """Write the end of a job that nobody runs any more, and give the state.
+
+    The supervisor and its keeper end each other's jobs; this is for when both are gone, after a
+    restart of the machine for instance.
+    """
+    lock = directory.take_lock()
+    if lock is None:
+        return directory.read_state()
+    try:
+        return write_abandoned(
+            directory, "the process that ran the job is gone: killed, or the machine was restarted"
+        )
+    finally:
+        os.close(lock)
+
+
+def write_abandoned(directory: JobDir, reason: str) -> dict[str, Any] | None:
+    """Write that a job ended without its supervisor; for whoever holds the lock."""
+    state = directory.read_state()
+    if state is None or state["state"] in ENDED:
+        return state
+    state["state"] = "Failed"
+    state["reason"] = reason
+    state["hint"] = "Run the cell again; checkpoints are kept in the job's directory."
+    state["history"].append({"state": "Failed", "time": time.time()})
+    state["failure"] = {"kind": "supervisor", "message": reason, "hint": state["hint"]}
+    for rank in state["ranks"]:
+        if rank["exit"] is None and rank["state"] not in ("Finished", "Waiting"):
+            rank["state"] = "Stopped"
+    with contextlib.suppress(OSError):
+        write_json(directory.state, state)
+    return state

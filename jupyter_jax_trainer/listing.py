@@ -1,0 +1,151 @@
+"""How jobs, their details and their logs look as plain text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jupyter_jax_trainer.errors import JaxTrainError
+from jupyter_jax_trainer.text import age, collapse_carriage_returns, duration, metric, plain, size
+from jupyter_jax_trainer.text import table as lay_out
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.job import Job, LogLine
+    from jupyter_jax_trainer.runtime import Runtime
+
+_LABEL = 10
+_METRICS = 4
+_EVENTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a list shows of one job."""
+
+    name: str
+    state: str
+    active: bool
+    age: str | None = None
+    ran: str | None = None
+    nodes: int | None = None
+    progress: str | None = None
+    reason: str | None = None
+
+
+def view(job: Job) -> View:
+    """Look at a job; one that can't be read is a line in a list like others."""
+    try:
+        state = job.state
+        return View(
+            name=job.name,
+            state=state,
+            active=job.active,
+            age=age(job.created),
+            ran=duration(job.elapsed),
+            nodes=job.spec.nodes,
+            progress=progress(job),
+            reason=None if state in ("Running", "Succeeded") else job.reason,
+        )
+    except (JaxTrainError, KeyError, TypeError, ValueError) as error:
+        reason = error.message if isinstance(error, JaxTrainError) else str(error)
+        return View(name=job.name, state="damaged", active=False, reason=reason)
+
+
+def jobs_table(jobs: Iterable[View], columns: int) -> str:
+    """Lay out jobs, one a line."""
+    rows = [(v.name, v.state, v.age, v.ran, v.nodes, v.progress, v.reason) for v in jobs]
+    headers = ("NAME", "STATE", "AGE", "TOOK", "NODES", "PROGRESS", "REASON")
+    return lay_out(rows, headers, columns=columns)
+
+
+def runtimes_table(runtimes: Sequence[Runtime], columns: int) -> str:
+    """Lay out runtimes, one a line, and under them what keeps one from being used."""
+    rows = [
+        (r.name, r.backend, r.device, r.devices, _span(r.nodes), r.python, r.jax, r.description)
+        for r in runtimes
+    ]
+    headers = ("NAME", "BACKEND", "DEVICE", "DEVICES", "NODES", "PYTHON", "JAX", "DESCRIPTION")
+    problems = [f"{r.name} can't be used: {r.problem}" for r in runtimes if r.problem]
+    return "\n".join([lay_out(rows, headers, columns=columns), *problems])
+
+
+def progress(job: Job) -> str:
+    """Give a job's last report in a few words: ``120/500 24 %  loss 0.231``."""
+    last = job.progress
+    if last is None:
+        return ""
+    words = [f"{last.step}/{last.total}" if last.total else f"step {last.step}"]
+    if last.fraction is not None:
+        words.append(f"{100 * last.fraction:.0f} %")
+    words += [f"{name} {metric(value)}" for name, value in list(last.metrics.items())[:_METRICS]]
+    return " ".join(words)
+
+
+def details(job: Job) -> str:
+    """Describe one job in full."""
+    lines = [_row("Job", job.name), _row("State", job.state)]
+    lines += [_row("", text) for text in (job.reason, job.hint) if text and job.failure is None]
+    made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job.created))
+    lines.append(_row("Created", f"{made} ({age(job.created)} ago)"))
+    lines.append(_row("Took", duration(job.elapsed)))
+    if options := job.spec.to_line():
+        lines.append(_row("Options", options))
+    if words := progress(job):
+        lines.append(_row("Progress", words))
+    lines.append(_row("Directory", str(job.directory)))
+    if job.ranks:
+        rows = [
+            (rank.rank, rank.state, rank.pid, rank.exit, rank.restarts or None, rank.host)
+            for rank in job.ranks
+        ]
+        headers = ("RANK", "STATE", "PID", "EXIT", "RESTARTS", "HOST")
+        lines += ["", lay_out(rows, headers)]
+    if job.sent:
+        items = [(item["name"], item["type"], size(item["size"])) for item in job.sent]
+        lines += ["", lay_out(items, ("SENT", "TYPE", "SIZE"))]
+    if job.results_info:
+        lines += ["", results_table(job)]
+    if events := job.events()[-_EVENTS:]:
+        lines += ["", "EVENTS"]
+        for event in events:
+            lines.append(f"{_clock(event['time'])}  {event['message']}")
+    if job.failure is not None:
+        from jupyter_jax_trainer.failure import format_failure
+
+        lines += ["", format_failure(job.failure, job=job.name)]
+    return plain("\n".join(lines))
+
+
+def results_table(job: Job, names: Container[str] | None = None) -> str:
+    """Lay out what came back from a job, and what did not; or only some of it."""
+    rows = [
+        (item["name"], item.get("type"), item.get("error") or size(item.get("size", 0)))
+        for item in job.results_info
+        if names is None or item["name"] in names
+    ]
+    return lay_out(rows, ("RESULT", "TYPE", "SIZE"))
+
+
+def log_lines(lines: Iterable[LogLine], *, ranks: bool, times: bool) -> Iterator[str]:
+    """Make log lines fit to show, each with its rank and its time where asked for."""
+    for line in lines:
+        text = plain(collapse_carriage_returns(line.text.rstrip("\r\n")))
+        if "\x1b" in text:
+            text += "\x1b[0m"  # a colour that was left on ends with its line
+        clock = f"{_clock(line.time):8} " if times else ""
+        yield f"{clock}[{line.rank}] {text}" if ranks else f"{clock}{text}"
+
+
+def _clock(seconds: float | None) -> str:
+    return "" if seconds is None else time.strftime("%H:%M:%S", time.localtime(seconds))
+
+
+def _row(title: str, text: str) -> str:
+    return f"{title:<{_LABEL}} {text}"
+
+
+def _span(nodes: tuple[int, int]) -> str:
+    low, high = nodes
+    return str(low) if low == high else f"{low}-{high}"

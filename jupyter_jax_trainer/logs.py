@@ -1,0 +1,190 @@
+"""Read the logs of a job: one rank's, or all merged in the order in which they were written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from jupyter_jax_trainer.jobdir import JobDir, LineReader
+
+MAX_LINE = 64 << 10  # bytes of one line that are shown; the file has it in full
+_CHUNK = 1 << 20
+
+# What the libraries below jax say to themselves. It stays in the stored log.
+_NOISE = re.compile(
+    rb"^\[Gloo\] Rank \d+ is connected to \d+ peer ranks"
+    rb"|^[IWEF]\d{4} [\d:.]+ +\d+ \S+\.(cc|h):\d+\]"
+    rb"|^WARNING: All log messages before absl::InitializeLog"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line of a rank's log, without its end.
+
+    Attributes
+    ----------
+    rank
+        Who printed it.
+    time
+        When it was seen, in seconds since the epoch, at most 50 ms late; None before that.
+    text
+        The text; bytes that are not UTF-8 are replaced.
+    """
+
+    rank: int
+    time: float | None
+    text: str
+
+
+def is_noise(line: bytes) -> bool:
+    """Tell whether a line is a library's own chatter, which views leave out."""
+    # Checked first because it decides most lines without a search.
+    return line[:1] in b"[IWEF" and line != b"" and _NOISE.match(line) is not None
+
+
+def cut(line: bytes) -> bytes:
+    """Cut a line to what is shown, and say so."""
+    if len(line) <= MAX_LINE:
+        return line
+    return line[:MAX_LINE] + b" ... (line of %d bytes, cut)" % len(line)
+
+
+class LogReader:
+    """Reads a rank's log as it grows, each line once.
+
+    A line that is longer than `MAX_LINE` is given once, cut; the rest of it is passed over without
+    being held in memory.
+
+    Parameters
+    ----------
+    path
+        The file; it may not exist yet.
+    raw
+        Give the chatter of libraries, too.
+    """
+
+    def __init__(self, path: Path, raw: bool = False) -> None:
+        self._path = path
+        self._raw = raw
+        self._unfinished = b""
+        self._dropped = 0
+        self.offset = 0
+
+    @property
+    def unfinished(self) -> bytes:
+        """The last line, so far without an end (a progress bar, say)."""
+        return self._unfinished
+
+    def read(self, end: int | None = None) -> Iterator[list[bytes]]:
+        """Give the lines that have come since the last call, in lists.
+
+        Parameters
+        ----------
+        end
+            Where to stop in the file; None for all there is.
+        """
+        try:
+            file = self._path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            file.seek(self.offset)
+            while end is None or self.offset < end:
+                want = _CHUNK if end is None else min(_CHUNK, end - self.offset)
+                data = file.read(want)
+                if not data:
+                    return
+                self.offset += len(data)
+                lines = self._split(data)
+                if lines:
+                    yield lines
+
+    def finish(self) -> list[bytes]:
+        """Give the last line when no more will come, though it has no end."""
+        rest = self._complete(self._unfinished)
+        self._unfinished = b""
+        return [rest] if rest else []
+
+    def _split(self, data: bytes) -> list[bytes]:
+        *lines, rest = data.split(b"\n")
+        if not lines:
+            self._keep(rest)
+            return []
+        self._keep(lines[0])
+        lines[0] = self._complete(self._unfinished)
+        self._unfinished = b""
+        self._keep(rest)
+        if any(map(MAX_LINE.__lt__, map(len, lines))):
+            lines = [cut(line) for line in lines]
+        return lines if self._raw else [line for line in lines if not is_noise(line)]
+
+    def _keep(self, piece: bytes) -> None:
+        room = MAX_LINE - len(self._unfinished)
+        self._unfinished += piece[:room]
+        self._dropped += max(0, len(piece) - room)
+
+    def _complete(self, line: bytes) -> bytes:
+        dropped, self._dropped = self._dropped, 0
+        return line + b" ... (%d bytes more, cut)" % dropped if dropped else line
+
+
+def _decode(rank: int, time: float | None, lines: list[bytes]) -> Iterator[LogLine]:
+    for line in lines:
+        yield LogLine(rank, time, line.decode(errors="replace").removesuffix("\r"))
+
+
+class MergedReader:
+    """Reads the logs of some ranks in their merged order, each line once.
+
+    Parameters
+    ----------
+    directory
+        The job.
+    ranks
+        Which ranks.
+    raw
+        Give the chatter of libraries, too.
+    """
+
+    def __init__(self, directory: JobDir, ranks: list[int], raw: bool = False) -> None:
+        self._index = LineReader(directory.log_index)
+        self._readers = {rank: LogReader(directory.log(rank), raw) for rank in ranks}
+
+    def read(self) -> Iterator[LogLine]:
+        """Give the lines that the index has come to hold since the last call."""
+        for rank, end, time in self._index.read():
+            if rank in self._readers:
+                for lines in self._readers[rank].read(end):
+                    yield from _decode(rank, time, lines)
+
+    def finish(self) -> Iterator[LogLine]:
+        """Give what is left when no more will come: lines without an end, or without an index."""
+        yield from self.read()
+        for rank, reader in self._readers.items():
+            for lines in reader.read():
+                yield from _decode(rank, None, lines)
+            yield from _decode(rank, None, reader.finish())
+
+
+def tail_offset(path: Path, lines: int) -> int:
+    """Find where the last `lines` lines of a file begin, reading it from its end."""
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return 0
+    position, found = size, 0
+    with path.open("rb") as file:
+        while position > 0:
+            start = max(0, position - _CHUNK)
+            file.seek(start)
+            data = file.read(position - start)
+            at = len(data) - 1 if position == size and data.endswith(b"\n") else len(data)
+            while (at := data.rfind(b"\n", 0, at)) >= 0:
+                found += 1
+                if found == lines:
+                    return start + at + 1
+            position = start
+    return 0

@@ -1,0 +1,65 @@
+"""Run a Python file as if it were a cell: ``jaxtrain run train.py -n 2``."""
+
+from __future__ import annotations
+
+import tokenize
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer.actions import Context, watch
+from jupyter_jax_trainer.checks import shown
+from jupyter_jax_trainer.errors import UsageError
+
+
+def run_script(words: list[str], values: dict[str, Any], context: Context) -> None:
+    """Submit a file and watch it, unless it is to be detached.
+
+    Parameters
+    ----------
+    words
+        The file, and the job's name where it is given.
+    values
+        The options, checked.
+    context
+        Where the command runs.
+
+    Raises
+    ------
+    JaxTrainError
+        The file can't be read, the job is refused, or it fails.
+    """
+    from jupyter_jax_trainer import api
+    from jupyter_jax_trainer.capture import capture_cell
+    from jupyter_jax_trainer.spec import make_spec, with_name
+
+    path = Path(words[0])
+    source = _read(path)
+    spec = make_spec(with_name(values, words[1:]), context.defaults)
+    backend, plan = api.prepare(spec)
+    namespace = {"__name__": "__main__", "__file__": str(path)}
+    capture = capture_cell(
+        source,
+        namespace,
+        use=spec.use,
+        out=spec.out,
+        on_size=lambda total: backend.check_size(total, spec),
+    )
+    if spec.dry_run:
+        line = spec.to_line()
+        context.print(f"Would run {path} on {plan['runtime']}{f': {line}' if line else ''}")
+        return
+    origin = {"script": str(path.absolute()), "cwd": str(Path.cwd())}
+    job = api.submit(spec, backend, plan, capture, cell=source, stem=path.stem, origin=origin)
+    if spec.detach:
+        context.print(f"Job {job.name} runs. Watch it: jaxtrain attach {job.name}")
+    else:
+        watch(job, context)
+
+
+def _read(path: Path) -> str:
+    try:
+        with tokenize.open(path) as file:  # minds the file's own encoding
+            return file.read()
+    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"The file {shown(str(path))} can't be read: {reason}.") from None

@@ -1,0 +1,196 @@
+"""Text for people: spans of time, sizes, tables, and log lines made harmless."""
+
+from __future__ import annotations
+
+import re
+import time
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+_BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+# One match takes a whole escape sequence, so that none of its parts is left behind as text.
+_HARMFUL = re.compile(
+    r"(?P<colour>\x1b\[[0-9;:]{0,64}m)"
+    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x9c|\x1b\\)?"  # OSC: titles, links, clipboard
+    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x9c|\x1b\\)?"  # DCS, SOS, PM, APC
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: the cursor, erasing
+    r"|\x1b[ -/]*[0-~]?"
+    r"|(?P<nul>\x00)"
+    r"|(?P<surrogate>[\ud800-\udfff])"
+    rf"|[\x01-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}]"
+)
+_CURSOR = re.compile(r"\x1b\[[0-9;:]{0,64}[mK]|[\r\b]|[^\x1b\r\b]+|\x1b")
+_MOVES = re.compile(r"[\r\b]")
+_RESET = "\x1b[0m"
+_STYLES = 16
+_ERASE_END = ("\x1b[K", "\x1b[0K")
+_NUMBER = re.compile(r"[-+]?[0-9][0-9.,]*%?")
+
+
+def duration(seconds: float) -> str:
+    """Give a span of time as people say it: ``0.4 s``, ``14 s``, ``2 m 14 s``, ``1 h 05 m``."""
+    seconds = max(0.0, seconds)
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = int(seconds + 0.5) if seconds < 60 else int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} m {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes:02d} m"
+    return f"{hours // 24} d {hours % 24:02d} h"
+
+
+def age(since: float, now: float | None = None) -> str:
+    """Give how long ago a time was, in whole seconds at the finest."""
+    seconds = int(max(0.0, (time.time() if now is None else now) - since))
+    return f"{seconds} s" if seconds < 60 else duration(seconds)
+
+
+def size(count: float) -> str:
+    """Give a number of bytes in decimal units with two or three digits: ``188 MB``."""
+    units = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+    value, unit = float(max(0, count)), 0
+    while unit < len(units) - 1 and value >= 999.5:
+        value, unit = value / 1000, unit + 1
+    text = f"{value:.1f}" if unit and value < 9.95 else f"{value:.0f}"
+    return f"{text.removesuffix('.0')} {units[unit]}"
+
+
+def metric(value: object) -> str:
+    """Give a metric's value in at most five significant digits; whole numbers as they are."""
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1000 or abs(value) >= 1e7 else f"{value:.1f}"
+    return str(value)
+
+
+def plain(text: str) -> str:
+    """Make text from a job harmless to show.
+
+    Colours stay (SGR sequences), and newlines and tabs. Every other escape sequence, control
+    character and bidi control goes; a NUL is shown as ``␀``.
+    """
+    return text if text.isprintable() else _HARMFUL.sub(_harmless, text)
+
+
+def _harmless(match: re.Match[str]) -> str:
+    if match["colour"]:
+        return match["colour"]
+    return "␀" if match["nul"] else "\N{REPLACEMENT CHARACTER}" if match["surrogate"] else ""
+
+
+def collapse_carriage_returns(line: str) -> str:
+    r"""Give a line as a terminal shows it in the end: what follows ``\r`` overwrites.
+
+    Backspaces and "erase to the end of the line" count, too, since progress bars use them.
+    """
+    if not _MOVES.search(line):
+        return line
+    cells: list[tuple[str, tuple[str, ...]]] = []
+    style: tuple[str, ...] = ()
+    at = 0
+    for part in _CURSOR.findall(_last_layers(line)):
+        if part == "\r":
+            at = 0
+        elif part == "\b":
+            at = max(0, at - 1)
+        elif part.startswith("\x1b[") and part.endswith("m"):
+            # The bound keeps a line of nothing but colours from costing the square of its length.
+            style = () if part in ("\x1b[m", _RESET) else (*style, part)[-_STYLES:]
+        elif part.startswith("\x1b[") and part.endswith("K"):
+            cells = [] if part == "\x1b[2K" else cells[:at] if part in _ERASE_END else cells
+        else:
+            cells += [(" ", ())] * (at - len(cells))
+            cells[at : at + len(part)] = [(sign, style) for sign in part]
+            at += len(part)
+    return _drawn(cells)
+
+
+def _last_layers(line: str) -> str:
+    """Leave out what is overwritten whole, so that a long-lived progress bar costs little."""
+    kept: list[str] = []
+    covered = -1
+    for segment in reversed(line.split("\r")):
+        simple = "\x1b" not in segment and "\b" not in segment
+        if simple and len(segment) <= covered:
+            continue
+        kept.append(segment)
+        if simple:
+            covered = len(segment)
+    return "\r".join(reversed(kept))
+
+
+def _drawn(cells: Iterable[tuple[str, tuple[str, ...]]]) -> str:
+    pieces: list[str] = []
+    current: tuple[str, ...] = ()
+    for sign, style in cells:
+        if style != current:
+            pieces.append((_RESET if current else "") + "".join(style))
+            current = style
+        pieces.append(sign)
+    return "".join(pieces) + (_RESET if current else "")
+
+
+def width(text: str) -> int:
+    """Give the columns that text takes in a terminal, colours not counted."""
+    text = _HARMFUL.sub("", text) if "\x1b" in text else text
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(sign) else 2 if unicodedata.east_asian_width(sign) in "WF" else 1
+        for sign in text
+    )
+
+
+def clip(text: str, columns: int) -> str:
+    """Cut text to a number of columns, with an ellipsis where something was cut."""
+    if width(text) <= columns:
+        return text
+    taken = ""
+    for sign in text:
+        if width(taken) + width(sign) > columns - 1:
+            break
+        taken += sign
+    return taken + "…" if columns > 0 else ""
+
+
+def table(
+    rows: Iterable[Sequence[object]], headers: Sequence[str], columns: int | None = None
+) -> str:
+    """Lay out rows under headers; numbers stand to the right.
+
+    Parameters
+    ----------
+    rows, headers
+        The cells; None is an empty one.
+    columns
+        Width to stay within: the widest columns of text are cut, never below eight.
+    """
+    cells = [["" if cell is None else plain(str(cell)) for cell in row] for row in rows]
+    values = [list(row) for row in zip(list(headers), *cells, strict=True)]
+    widths = [max(map(width, column)) for column in values]
+    if columns is not None:
+        widths = [min(space, columns) for space in widths]
+    right = [
+        len(column) > 1
+        and all(_NUMBER.fullmatch(cell) for cell in column[1:] if cell)
+        and any(column[1:])
+        for column in values
+    ]
+    while columns is not None and sum(widths) + 2 * (len(widths) - 1) > columns:
+        widest = max(range(len(widths)), key=widths.__getitem__)
+        if widths[widest] <= 8:
+            break
+        widths[widest] -= 1
+    lines = []
+    for row in [list(headers), *cells]:
+        parts = []
+        for cell, space, to_right in zip(row, widths, right, strict=True):
+            cut = clip(" ".join(cell.split()), space)
+            gap = " " * (space - width(cut))
+            parts.append(gap + cut if to_right else cut + gap)
+        lines.append("  ".join(parts).rstrip())
+    return "\n".join(lines)

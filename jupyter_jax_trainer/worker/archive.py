@@ -1,0 +1,202 @@
+"""The archive: one file that holds code, a manifest and large buffers.
+
+It is a zip application with the raw buffers in front of the zip part (a zip file may have any
+prefix)::
+
+    #!/usr/bin/env python3
+    buffer 0, buffer 1, …          each at a multiple of 64 bytes, uncompressed
+    zip: manifest.json, members    compressed
+
+So ``python3 job.pyz`` runs it, any zip tool opens it, and a reader maps the buffers into memory
+without copying a byte. ``manifest.json`` holds the sha256 of every member and buffer; the sha256 of
+the manifest is the digest of the whole archive.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import mmap
+import os
+import queue
+import threading
+import zipimport
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer.errors import JobDirError
+
+FORMAT = 1
+_ALIGN = 64  # what XLA on CPU wants to use an array in place
+_SHEBANG = b"#!/usr/bin/env python3\n"
+_CHUNK = 8 << 20
+_BLANK = bytes(_ALIGN)
+
+
+def write_archive(
+    path: Path,
+    members: Mapping[str, bytes],
+    buffers: Sequence[memoryview],
+    manifest: Mapping[str, Any],
+) -> str:
+    """Write an archive; it appears under its name only when it is whole.
+
+    Parameters
+    ----------
+    path
+        Where to.
+    members
+        Zip members by name.
+    buffers
+        Contiguous byte views, written in place of copies.
+    manifest
+        What else the manifest says; must be JSON.
+
+    Returns
+    -------
+    str
+        The sha256 of the manifest, in hex.
+
+    Raises
+    ------
+    OSError
+        The disk is full, or the path can't be written. Nothing is left behind.
+    """
+    import zipfile
+
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb", buffering=0) as file:
+            os.fchmod(file.fileno(), 0o600)
+            table = _write_buffers(file, buffers)
+            hashes = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
+            whole = {"format": FORMAT, **manifest, "members": hashes, "buffers": table}
+            text = json.dumps(whole, indent=1).encode()
+            # The zip part is built apart, so that its offsets count from its own start: zipimport
+            # before Python 3.13 reads no zip64, and needs none this way, however long the prefix.
+            packed = io.BytesIO()
+            with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+                for name, data in (("manifest.json", text), *members.items()):
+                    archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data,
+                                     zipfile.ZIP_DEFLATED)
+            _write_all(file, packed.getbuffer())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    return hashlib.sha256(text).hexdigest()
+
+
+def _write_buffers(file: io.FileIO, buffers: Sequence[memoryview]) -> list[dict[str, Any]]:
+    """Write the buffers while a second thread hashes the same chunks."""
+    _write_all(file, _SHEBANG)
+    chunks: queue.SimpleQueue[memoryview | None] = queue.SimpleQueue()
+    digests: list[str] = []
+
+    def hash_chunks() -> None:
+        for _ in buffers:
+            digest = hashlib.sha256()
+            while (chunk := chunks.get()) is not None:
+                digest.update(chunk)
+            digests.append(digest.hexdigest())
+
+    hasher = threading.Thread(target=hash_chunks, name="hash-buffers", daemon=True)
+    if buffers:
+        hasher.start()
+    table = []
+    for buffer in buffers:
+        position = file.tell()
+        offset = -(-position // _ALIGN) * _ALIGN
+        _write_all(file, _BLANK[: offset - position])
+        flat = buffer.cast("B") if buffer.nbytes else memoryview(b"")
+        for start in range(0, flat.nbytes, _CHUNK):
+            chunk = flat[start : start + _CHUNK]
+            chunks.put(chunk)
+            _write_all(file, chunk)
+        chunks.put(None)
+        table.append({"offset": offset, "size": flat.nbytes})
+    if buffers:
+        hasher.join()
+    return [{**entry, "sha256": digest} for entry, digest in zip(table, digests, strict=True)]
+
+
+def _write_all(file: io.FileIO, data: bytes | memoryview) -> None:
+    view = memoryview(data)
+    while view.nbytes:
+        view = view[file.write(view) :]
+
+
+class Archive:
+    """An archive opened for reading.
+
+    Members are checked against the manifest as they are read; buffers are mapped, private and
+    writable, and checked by :meth:`verify_buffers` only, because on one machine the file can't have
+    changed on a way that it did not travel.
+
+    Parameters
+    ----------
+    path
+        The file.
+    digest
+        The expected sha256 of the manifest; None takes what is there.
+
+    Raises
+    ------
+    JobDirError
+        Not an archive, damaged, of a later format, or not the one that was sent.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], digest: str | None = None) -> None:
+        self.path = Path(path)
+        try:
+            self._zip = zipimport.zipimporter(str(self.path))
+            text = self._zip.get_data("manifest.json")
+            self.manifest: dict[str, Any] = json.loads(text)
+        except (zipimport.ZipImportError, OSError, ValueError) as error:
+            raise JobDirError(f"{self.path} is damaged or not an archive: {error}") from None
+        if digest is not None and hashlib.sha256(text).hexdigest() != digest:
+            raise JobDirError(f"{self.path} is not the archive that was sent: its sha256 differs.")
+        if self.manifest.get("format") != FORMAT:
+            raise JobDirError(
+                f"{self.path} has format {self.manifest.get('format')!r}; "
+                f"this version reads format {FORMAT}."
+            )
+
+    def read(self, name: str) -> bytes:
+        """Give a member's bytes, checked against the manifest."""
+        try:
+            data: bytes = self._zip.get_data(name)
+        except (OSError, zipimport.ZipImportError) as error:
+            raise JobDirError(f"{self.path} has no readable {name}: {error}") from None
+        self._check(name, [data], self.manifest["members"].get(name))
+        return data
+
+    def buffers(self) -> list[memoryview]:
+        """Map the buffers: writable and private to this process, read from disk when touched."""
+        table = self.manifest["buffers"]
+        if not table:
+            return []
+        with self.path.open("rb") as file:
+            mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+        return [mapped[entry["offset"] : entry["offset"] + entry["size"]] for entry in table]
+
+    def verify_buffers(self) -> None:
+        """Check every buffer against the manifest."""
+        for index, (view, entry) in enumerate(
+            zip(self.buffers(), self.manifest["buffers"], strict=True)
+        ):
+            chunks = (view[i : i + _CHUNK] for i in range(0, view.nbytes, _CHUNK))
+            self._check(f"buffer {index}", chunks, entry["sha256"])
+
+    def _check(
+        self, name: str, chunks: Iterable[bytes | memoryview], expected: str | None
+    ) -> None:
+        digest = hashlib.sha256()
+        for chunk in chunks:
+            digest.update(chunk)
+        if digest.hexdigest() != expected:
+            raise JobDirError(
+                f"{self.path}: {name} does not match the manifest: the file was changed or damaged."
+            )

@@ -1,0 +1,78 @@
+"""The worker's line to whoever runs it: records out, instructions in.
+
+A record is a JSON object on a line of its own, over a socket that the supervisor gave to this
+worker alone, so nothing that the cell prints can pass for one. Without a supervisor (the bundle run
+by hand) records go nowhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import socket
+import threading
+from typing import Any
+
+FD_VARIABLE = "JAXTRAIN_CHANNEL_FD"
+
+
+class Channel:
+    """Records to the supervisor; safe to use from several threads.
+
+    Parameters
+    ----------
+    connection
+        A stream socket, or None for a worker on its own.
+    """
+
+    def __init__(self, connection: socket.socket | None) -> None:
+        self._socket = connection
+        self._lock = threading.Lock()
+        self._inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        # A child that the cell forks must not speak for this rank.
+        self._pid = os.getpid()
+
+    @classmethod
+    def from_environment(cls) -> Channel:
+        """Open the channel that the supervisor left in the environment, and close it to children."""
+        number = os.environ.pop(FD_VARIABLE, None)
+        if number is None:
+            return cls(None)
+        connection = socket.socket(fileno=int(number))
+        connection.set_inheritable(False)
+        return cls(connection)
+
+    def send(self, kind: str, **fields: Any) -> None:
+        """Send one record; a supervisor that is gone is not this rank's error."""
+        if self._socket is None or os.getpid() != self._pid:
+            return
+        data = json.dumps({"kind": kind, **fields}, default=str).encode() + b"\n"
+        with self._lock, contextlib.suppress(OSError):
+            self._socket.sendall(data)
+
+    def receive(self) -> dict[str, Any]:
+        """Wait for the next instruction."""
+        return self._inbox.get()
+
+    def listen(self) -> None:
+        """Take instructions in a thread; end this process group when the supervisor is gone.
+
+        So nothing is left running whoever is killed, the processes that the cell started included.
+        """
+        if self._socket is None:
+            return
+        connection = self._socket
+
+        def read() -> None:
+            with contextlib.suppress(OSError), connection.makefile("rb") as lines:
+                for line in lines:
+                    self._inbox.put(json.loads(line))
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if os.getpgrp() == os.getpid():
+                    os.killpg(0, signal.SIGKILL)
+            os._exit(1)
+
+        threading.Thread(target=read, name="jaxtrain-channel", daemon=True).start()

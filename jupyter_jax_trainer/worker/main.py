@@ -1,0 +1,207 @@
+"""The worker: one process of a job, from the bundle to the end.
+
+Until jax.distributed is up only the standard library is used, and nothing is unpickled before the
+manifest says that this Python can read it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from jupyter_jax_trainer.worker import exceptions, output, rendezvous
+from jupyter_jax_trainer.worker.archive import Archive
+from jupyter_jax_trainer.worker.channel import Channel
+from jupyter_jax_trainer.worker.display import Displayer
+from jupyter_jax_trainer.worker.reporting import Reporter
+
+DIGEST_VARIABLE = "JAXTRAIN_BUNDLE_SHA256"
+RESULT_VARIABLE = "JAXTRAIN_RESULT"
+
+
+class PythonMismatch(RuntimeError):  # noqa: N818
+    """The bundle holds code of another Python minor version."""
+
+
+def check_python(manifest: dict[str, Any]) -> None:
+    """Refuse objects that only another Python can read: unpickling them would crash or lie.
+
+    Raises
+    ------
+    PythonMismatch
+        With the names of these objects and what to do.
+    """
+    sent, here = tuple(manifest["python"]), sys.version_info[:2]
+    bound = manifest["python_bound"]
+    if sent != here and bound:
+        raise PythonMismatch(
+            f"{', '.join(bound)} came from Python {sent[0]}.{sent[1]}, but this job runs Python "
+            f"{here[0]}.{here[1]}, and functions and classes can't be moved between the two. "
+            "Choose a runtime with the same Python, or define them inside the cell."
+        )
+
+
+def load_variables(archive: Archive, namespace: dict[str, Any]) -> None:
+    """Unpickle the captured variables into the namespace."""
+    from jupyter_jax_trainer.worker.pickling import Unpickler
+
+    import io
+
+    unpickler = Unpickler(
+        io.BytesIO(archive.read("variables.pkl")), buffers=archive.buffers(), main_globals=namespace
+    )
+    for name in archive.manifest["names"]:
+        try:
+            sent_name, value = unpickler.load()
+        except (ModuleNotFoundError, AttributeError, pickle.UnpicklingError) as error:
+            raise RuntimeError(f"{name!r} can't be read in this job: {error}") from error
+        namespace[sent_name] = value
+
+
+class Worker:
+    """One rank of a job.
+
+    Parameters
+    ----------
+    path
+        The bundle.
+    prepare
+        Called when jax is about to be used; the warm start sets options there that a cold process
+        reads from its environment.
+    """
+
+    def __init__(self, path: str, prepare: Callable[[], None] | None = None) -> None:
+        self.path = path
+        self.rank = int(os.environ.get("JAX_PROCESS_ID") or 0)
+        self.nodes = int(os.environ.get("JAX_NUM_PROCESSES") or 1)
+        self.channel = Channel.from_environment()
+        self._prepare = prepare
+        self._ending = threading.Lock()
+        self._cell_file = "<cell>"
+        self._labels: dict[str, str] = {}
+
+    def run(self) -> NoReturn:
+        """Run the job's part of this rank and leave the process."""
+        output.set_up()
+        self.channel.listen()
+        try:
+            self._run()
+        except BaseException as error:
+            self._fail(error)
+        self._leave(0)
+
+    def _run(self) -> None:
+        archive = Archive(self.path, os.environ.get(DIGEST_VARIABLE))
+        manifest = archive.manifest
+        check_python(manifest)
+        if self._prepare is not None:
+            self._prepare()
+        rendezvous.join(self.rank, self.nodes, self.channel)
+        rendezvous.watch_errors(self.rank, self._stop_because)
+        self.channel.send("joined", pid=os.getpid())
+
+        from jupyter_jax_trainer.worker import cell
+        from jupyter_jax_trainer.worker.ipython import Shell
+
+        reporter = Reporter(self.channel)
+        reporter.install()
+        displayer = Displayer(self._send_display if self.rank == 0 else None)
+        namespace = cell.main_module()
+        displayer.install(namespace)
+        namespace["get_ipython"] = lambda: shell
+        shell = Shell(namespace)
+        sys.path.insert(0, os.path.join(self.path, "modules"))
+        self._cell_file = manifest["cell_file"]
+        self._labels = manifest["labels"]
+        code = archive.read("cell.py").decode()
+        cell.remember_sources({**json.loads(archive.read("sources.json")), self._cell_file: code})
+        load_variables(archive, namespace)
+        self.channel.send("running", pid=os.getpid())
+        try:
+            cell.run_cell(code, self._cell_file, namespace, displayer.hook)
+        except SystemExit as error:
+            if error.code:
+                raise
+        finally:
+            reporter.flush()
+        displayer.show_figures()
+        self._send_results(manifest["out"], namespace)
+        self._finish(reporter)
+
+    def _send_display(self, data: dict[str, Any], metadata: dict[str, Any]) -> None:
+        output.flush()
+        try:
+            offset = os.fstat(1).st_size  # where in the log the display belongs
+        except OSError:
+            offset = 0
+        self.channel.send(
+            "display", time=time.time(), log_offset=offset, data=data, metadata=metadata
+        )
+
+    def _send_results(self, names: list[str], namespace: dict[str, Any]) -> None:
+        if not names:
+            return
+        from jupyter_jax_trainer.worker.results import collect
+
+        path = os.environ.get(RESULT_VARIABLE)
+        table = collect(names, namespace, self.rank, self.nodes, Path(path) if path else None)
+        if self.rank == 0:
+            self.channel.send("results", results=table)
+
+    def _finish(self, reporter: Reporter) -> None:
+        """Do what a normal end of the interpreter does, while errors can still be told."""
+        for thread in threading.enumerate():
+            if not thread.daemon and thread is not threading.main_thread():
+                thread.join()
+        reporter.flush()
+        self.channel.send("finished")
+        rendezvous.finish()
+        # From here on the work is done, whatever happens: leave without jax's own teardown, which
+        # waits for ranks that have already left.
+        self._ending.acquire()
+        atexit._run_exitfuncs()
+
+    def _fail(self, error: BaseException) -> NoReturn:
+        """Tell the supervisor, then the other ranks, and leave without any teardown.
+
+        jax's teardown is a barrier, in which a rank that failed would wait for those that go on.
+        """
+        record = exceptions.describe(error, self._cell_file, self._labels)
+        status = 1
+        if isinstance(error, SystemExit):
+            if isinstance(error.code, int):
+                status = error.code & 0xFF or 1
+            record["message"] = f"the cell called sys.exit({error.code!r})"
+        with self._ending:
+            print(record["traceback"], file=sys.stderr)
+            output.flush()
+            self.channel.send("error", time=time.time(), **record)
+            summary = f"{record['type']}: {record['message']}".splitlines()[0][:500]
+            first = rendezvous.announce_error(self.rank, summary)
+            if first and self.rank == 0 and self.nodes > 1:
+                time.sleep(1)  # rank 0 holds the store from which the others learn of it
+            self._leave(status)
+
+    def _stop_because(self, first: int, summary: str) -> None:
+        if not self._ending.acquire(timeout=2):
+            return
+        print(f"stopped: rank {first} failed first ({summary})", file=sys.stderr)
+        self.channel.send("stopped", because=first)
+        self._leave(1)
+
+    def _leave(self, status: int) -> NoReturn:
+        output.flush()
+        os._exit(status)
+
+
+def main() -> NoReturn:
+    """Run the bundle that is the first entry of ``sys.path`` (``python3 job.pyz``)."""
+    Worker(sys.path[0]).run()

@@ -1,0 +1,199 @@
+"""How the ranks of a job find each other, and how they learn that one of them failed.
+
+Everything that touches private parts of jax is in this module.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+from jupyter_jax_trainer.worker.channel import Channel
+
+# The supervisor ends a rendezvous that takes too long, with a sentence that names the ranks that
+# are missing. Left to itself jax aborts the process; it gets the later bound.
+TIMEOUT_VARIABLE = "JAXTRAIN_RENDEZVOUS_TIMEOUT"
+DEFAULT_TIMEOUT = 300.0
+_MARGIN = 30
+_FOREVER = 86_400  # seconds: a rank that ends late must not fail a good job
+_FIRST_ERROR = "jaxtrain/first_error"
+_FINISHED = "jaxtrain/finished"
+
+
+class PortTaken(RuntimeError):  # noqa: N818
+    """The coordinator's port belongs to another process."""
+
+
+def join(rank: int, nodes: int, channel: Channel) -> None:
+    """Bring jax.distributed up on this rank.
+
+    Parameters
+    ----------
+    rank, nodes
+        This process, of how many.
+    channel
+        How rank 0 tells its address where the environment does not say it.
+
+    Raises
+    ------
+    PortTaken
+        The port that was asked for is in use.
+    RuntimeError
+        The other ranks did not come in time.
+    """
+    import jax
+
+    address = _address(rank, nodes, channel)
+    timeout = float(os.environ.get(TIMEOUT_VARIABLE) or DEFAULT_TIMEOUT)
+    jax.distributed.initialize(
+        coordinator_address=address,
+        num_processes=nodes,
+        process_id=rank,
+        cluster_detection_method="deactivate",
+        coordinator_bind_address=address if address.startswith("127.") else None,
+        initialization_timeout=int(timeout) + _MARGIN,
+        shutdown_timeout_seconds=_FOREVER,
+    )
+    _accept_second_initialize(rank)
+
+
+def _address(rank: int, nodes: int, channel: Channel) -> str:
+    """Agree on the coordinator's address.
+
+    Rank 0 chooses the port at the last moment, and the others connect when it answers: jax's own
+    retries back off for up to a second.
+    """
+    given = os.environ.get("JAX_COORDINATOR_ADDRESS")
+    if given is None:
+        if rank == 0:
+            given = f"127.0.0.1:{_port()}"
+            channel.send("coordinator", address=given)
+        else:
+            given = str(channel.receive()["address"])
+        os.environ["JAX_COORDINATOR_ADDRESS"] = given
+    if rank > 0:
+        host, port = given.rsplit(":", 1)
+        deadline = time.monotonic() + float(os.environ.get(TIMEOUT_VARIABLE) or DEFAULT_TIMEOUT)
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection((host, int(port)), timeout=5).close()
+                break
+            except OSError:
+                time.sleep(0.005)
+    return given
+
+
+def _port() -> int:
+    """Find a port for the coordinator: the one that was asked for, or any free one."""
+    wanted = int(os.environ.get("JAX_COORDINATOR_PORT") or 0)
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError:
+            raise PortTaken(
+                f"port {wanted} on 127.0.0.1 is taken by another process; "
+                "leave JAX_COORDINATOR_PORT unset to use a free one"
+            ) from None
+        return int(probe.getsockname()[1])
+
+
+def _accept_second_initialize(rank: int) -> None:
+    """Make the cell's own ``jax.distributed.initialize()`` a no-op: it is done already."""
+    import jax
+    import jax._src.distributed as internal
+
+    def initialize(*_args: Any, **_kwargs: Any) -> None:
+        if rank == 0:
+            print("jax.distributed.initialize(): already done for this job, nothing to do")
+
+    jax.distributed.initialize = initialize
+    internal.initialize = initialize
+
+
+def _client() -> Any:
+    """Give the coordination service's client, or None where this jax keeps it elsewhere."""
+    try:
+        from jax._src.distributed import global_state
+    except ImportError:
+        return None
+    return getattr(global_state, "client", None)
+
+
+def announce_error(rank: int, summary: str) -> bool:
+    """Tell the other ranks that this one failed.
+
+    The key-value store refuses to overwrite, so the first writer is the rank that failed first,
+    whatever the clocks say.
+
+    Returns
+    -------
+    bool
+        True when this rank was the first.
+    """
+    client = _client()
+    if client is None:
+        return True
+    try:
+        client.key_value_set(_FIRST_ERROR, json.dumps({"rank": rank, "summary": summary}))
+    except Exception:
+        return False
+    return True
+
+
+def watch_errors(rank: int, stop: Callable[[int, str], None]) -> None:
+    """Call `stop` from a thread as soon as another rank has failed, inside a collective or not.
+
+    Parameters
+    ----------
+    rank
+        This rank, whose own failure is no news.
+    stop
+        Gets the rank that failed first and a line about it.
+    """
+    import threading
+
+    client = _client()
+    if client is None:
+        return
+
+    def wait() -> None:
+        while True:
+            try:
+                text = client.blocking_key_value_get(_FIRST_ERROR, _FOREVER * 1000)
+            except Exception as error:
+                if "DEADLINE_EXCEEDED" in str(error):
+                    continue
+                return  # the service is gone: whoever took it down reports that
+            first = json.loads(text)
+            if first["rank"] != rank:
+                stop(first["rank"], first["summary"])
+            return
+
+    threading.Thread(target=wait, name="jaxtrain-first-error", daemon=True).start()
+
+
+def finish() -> None:
+    """Wait for the other ranks, however late, then leave jax.distributed together with them."""
+    client = _client()
+    if client is None:
+        return
+    client.wait_at_barrier(_FINISHED, _FOREVER * 1000)
+
+
+def exchange(key: str, rank: int, value: str) -> None:
+    """Put a small value of this rank where the others can read it."""
+    client = _client()
+    if client is not None:
+        client.key_value_set(f"jaxtrain/{key}/{rank}", value)
+
+
+def read(key: str, rank: int) -> str | None:
+    """Wait for a value that another rank exchanges; None where there is no service."""
+    client = _client()
+    if client is None:
+        return None
+    return str(client.blocking_key_value_get(f"jaxtrain/{key}/{rank}", _FOREVER * 1000))

@@ -1,0 +1,143 @@
+"""What a cell may import in a job: ``report`` and ``checkpoint_dir``."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.worker.channel import Channel
+
+CHECKPOINTS_VARIABLE = "JAXTRAIN_CHECKPOINT_DIR"
+_INTERVAL = 0.1  # seconds between batches
+_MAX_BATCH = 1000
+
+_reporter: Reporter | None = None
+
+
+def report(
+    values: Mapping[str, Any] | None = None,
+    /,
+    *,
+    step: int | None = None,
+    total: int | None = None,
+    **metrics: Any,
+) -> None:
+    """Report progress and metrics of the training.
+
+    In a job they go to the status line and into ``metrics.jsonl`` of the job directory; elsewhere
+    they are printed, so the same cell runs in both places.
+
+    Parameters
+    ----------
+    values
+        Metrics as a mapping, for names that are no identifiers (``{"eval/loss": 0.1}``).
+    step
+        The step that was just done. Left out: counted up from the last report.
+    total
+        How many steps there will be; gives the progress bar and the time left.
+    **metrics
+        Numbers, or anything that ``float()`` takes: a JAX scalar waits for its value.
+
+    Raises
+    ------
+    TypeError
+        A metric is not a number.
+
+    Examples
+    --------
+    >>> report(step=10, total=100, loss=0.25)
+    step 10/100  loss 0.25
+    """
+    numbers = {name: _number(name, value) for name, value in {**(values or {}), **metrics}.items()}
+    if _reporter is not None:
+        _reporter.add(step, total, numbers)
+        return
+    words = [] if step is None else [f"step {step}" + (f"/{total}" if total else "")]
+    print("  ".join([*words, *(f"{name} {value:.4g}" for name, value in numbers.items())]))
+
+
+def _number(name: str, value: Any) -> float | int:
+    if isinstance(value, bool | int):
+        return int(value)
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        shape = getattr(value, "shape", None)
+        what = f"an array of shape {shape}" if shape else type(value).__name__
+        raise TypeError(
+            f"report(): {name!r} is {what}, not a number; give one number, a mean for instance"
+        ) from None
+
+
+def checkpoint_dir() -> Path:
+    """Give the directory that belongs to the job and outlives its processes.
+
+    All ranks see the same directory. Outside a job it is ``jaxtrain-checkpoints`` in the working
+    directory, so that the same cell runs in both places.
+
+    Returns
+    -------
+    pathlib.Path
+        An existing directory.
+    """
+    path = Path(os.environ.get(CHECKPOINTS_VARIABLE) or "jaxtrain-checkpoints").absolute()
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+class Reporter:
+    """Sends reports in batches, so that a tight loop does not wait for a reader.
+
+    Parameters
+    ----------
+    channel
+        Where the batches go.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._lock = threading.Lock()
+        self._waiting: list[dict[str, Any]] = []
+        self._step = -1
+        self._wake = threading.Event()
+        threading.Thread(target=self._send_later, name="jaxtrain-report", daemon=True).start()
+
+    def install(self) -> None:
+        """Make ``report()`` use this reporter."""
+        global _reporter
+        _reporter = self
+
+    def add(self, step: int | None, total: int | None, values: dict[str, float | int]) -> None:
+        """Add one report with the time of now."""
+        with self._lock:
+            self._step = self._step + 1 if step is None else int(step)
+            # JSON has no NaN: a diverged loss travels as its name.
+            safe = {k: v if math.isfinite(v) else str(float(v)) for k, v in values.items()}
+            self._waiting.append(
+                {"time": time.time(), "step": self._step, "total": total, "values": safe}
+            )
+            full = len(self._waiting) >= _MAX_BATCH
+        if full:
+            self.flush()
+        else:
+            self._wake.set()
+
+    def flush(self) -> None:
+        """Send what waits."""
+        with self._lock:
+            batch, self._waiting = self._waiting, []
+            if batch:
+                self._channel.send("reports", reports=batch)
+
+    def _send_later(self) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            self.flush()
+            time.sleep(_INTERVAL)

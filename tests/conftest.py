@@ -1,0 +1,168 @@
+"""Fixtures that all tests share, and the watch over skipped tests (see policy.py)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import other_python as pythons
+import policy
+import pytest
+
+GRACE_S = 5.0  # in which processes of a job that has ended must be gone
+
+_left_out: Counter[str] = Counter()
+
+
+# ---------------------------------------------------------------------------- skipped tests
+
+
+def _refuse_skip(report: Any) -> None:
+    if not report.skipped or hasattr(report, "wasxfail"):
+        return
+    reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+    if not policy.allowed(reason):
+        report.outcome = "failed"
+        report.longrepr = (
+            f"{report.nodeid} was skipped, and a skip is a failure here.\n{reason}\n"
+            f"Only tests that lack one of these may be skipped: {', '.join(policy.MAY_LACK)}."
+        )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Iterator[None]:
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    for item in items:
+        _left_out["slow" if item.get_closest_marker("slow") else "not chosen"] += 1
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    skipped = Counter(
+        re.sub(r"^Skipped: ", "", str(report.longrepr[2]))
+        for report in terminalreporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, tuple)
+    )
+    if not skipped and not _left_out:
+        return
+    terminalreporter.section("what did not run, and why")
+    for reason, count in sorted(skipped.items()):
+        terminalreporter.line(f"{count:4} skipped: {reason}")
+    for reason, count in sorted(_left_out.items()):
+        why = "slow: `make test-all` runs them" if reason == "slow" else "not chosen by the options"
+        terminalreporter.line(f"{count:4} left out: {why}")
+
+
+# ---------------------------------------------------------------------------- home
+
+
+def processes_of(home: Path) -> dict[int, str]:
+    """Return the processes that were started with this JAXTRAIN_HOME: their ids and commands."""
+    wanted = os.fsencode(f"JAXTRAIN_HOME={home}")
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if int(entry.name) == os.getpid() or wanted not in (
+                entry.joinpath("environ").read_bytes().split(b"\0")
+            ):
+                continue
+            command = entry.joinpath("cmdline").read_bytes().replace(b"\0", b" ")
+        except OSError:  # gone, or not ours
+            continue
+        found[int(entry.name)] = command.decode(errors="replace").strip()
+    return found
+
+
+def warm_starts(home: Path) -> set[int]:
+    """Return the ids of the warm-start processes: those that listen on a socket under run/."""
+    inodes = set()
+    for line in Path("/proc/net/unix").read_text().splitlines()[1:]:
+        fields = line.split(maxsplit=7)
+        listening = len(fields) == 8 and int(fields[3], 16) & 0x10000
+        if listening and (home / "run" / Path(fields[7]).name).exists():
+            inodes.add(f"socket:[{fields[6]}]")
+    found = set()
+    for pid in processes_of(home):
+        with contextlib.suppress(OSError):
+            if any(str(fd.readlink()) in inodes for fd in Path(f"/proc/{pid}/fd").iterdir()):
+                found.add(pid)
+    return found
+
+
+def _end(pids: Iterable[int], how: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, how)
+
+
+def end_processes_of(home: Path) -> dict[int, str]:
+    """End the warm start of ``home``, and return what else runs on after a moment's grace.
+
+    What is left is killed, so that it cannot disturb the next test.
+    """
+    deadline = time.monotonic() + GRACE_S
+    while True:
+        left = processes_of(home)
+        if left:
+            warm = warm_starts(home)
+            _end(warm, signal.SIGTERM)
+            left = {pid: command for pid, command in left.items() if pid not in warm}
+        if not left or time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    _end(processes_of(home), signal.SIGKILL)
+    return left
+
+
+@pytest.fixture
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: Any) -> Iterator[Path]:
+    """Give the test a JAXTRAIN_HOME of its own; no process of it may outlive the test."""
+    # Not under tmp_path, which holds the test's name: a Unix socket's path has 107 bytes at most.
+    root = tmp_path_factory.mktemp("home")
+    root.chmod(0o700)
+    monkeypatch.setenv("JAXTRAIN_HOME", str(root))
+    yield root
+    left = end_processes_of(root) if Path("/proc").is_dir() else {}
+    if left:
+        lines = "\n".join(f"  {pid}: {command}" for pid, command in left.items())
+        pytest.fail(f"processes outlived the test by {GRACE_S:.0f} s:\n{lines}", pytrace=False)
+
+
+# ---------------------------------------------------------------------------- other Pythons
+
+
+@pytest.fixture(scope="session")
+def jax_only_python() -> Path:
+    """Return a Python of the running minor with jax, and nothing else, installed."""
+    return _made("jax-only", pythons.jax_only)
+
+
+@pytest.fixture(scope="session")
+def other_python() -> Path:
+    """Return a Python of another minor with jax, and nothing else, installed."""
+    return _made("other-python", pythons.other)
+
+
+def _made(part: str, make: Any) -> Path:
+    try:
+        return make()
+    except pythons.Unavailable as error:
+        policy.skip_or_fail(part, str(error))

@@ -1,0 +1,458 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from jupyter_jax_trainer.amounts import cores, quantity
+from jupyter_jax_trainer.checks import valid_name
+from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.options import BY_FIELD
+from jupyter_jax_trainer.spec import (
+    KUBERNETES_ONLY,
+    HelpRequested,
+    JobSpec,
+    parse_cell_line,
+    refuse_for_local,
+    spec_from_options,
+)
+
+
+def refusal(line: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        parse_cell_line(line)
+    return str(caught.value)
+
+
+# ---------------------------------------------------------------------------- reading a line
+
+
+def test_every_option_of_the_design_is_read():
+    spec = parse_cell_line(
+        "demo -n 4 -d tpu --devices-per-node 2 --accelerator tpu-v5e --topology 2x4 "
+        "-r jax-tpu -o params,loss --out acc --use x,y --allow-large --backend kubernetes "
+        "--context me@cluster --namespace team --cpu 500m --memory 16Gi --image ghcr.io/me/jax:1 "
+        "--env A=1 --env 'B=two words' --env-from-secret token --package 'optax>=0.2,<1' "
+        "--package flax --volume data:/data --store s3://bucket/x --service-account me "
+        "--queue team-a --priority high --timeout 1h30m --max-restarts 3 "
+        "--dataset hf://a/b --model s3://c/d --detach --dry-run"
+    )
+    assert spec == JobSpec(
+        name="demo",
+        nodes=4,
+        device="tpu",
+        devices_per_node=2,
+        accelerator="tpu-v5e",
+        topology="2x4",
+        runtime="jax-tpu",
+        out=("params", "loss", "acc"),
+        use=("x", "y"),
+        allow_large=True,
+        backend="kubernetes",
+        context="me@cluster",
+        namespace="team",
+        cpu="500m",
+        memory="16Gi",
+        image="ghcr.io/me/jax:1",
+        env=(("A", "1"), ("B", "two words")),
+        env_from_secret=("token",),
+        package=("optax>=0.2,<1", "flax"),
+        volume=("data:/data",),
+        store="s3://bucket/x",
+        service_account="me",
+        queue="team-a",
+        priority="high",
+        timeout=5400.0,
+        max_restarts=3,
+        dataset="hf://a/b",
+        model="s3://c/d",
+        detach=True,
+        dry_run=True,
+    )
+    assert spec.explicit == set(BY_FIELD)
+
+
+def test_an_empty_line_is_all_defaults():
+    assert parse_cell_line("") == JobSpec()
+    assert parse_cell_line("").explicit == frozenset()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["demo --nodes 2", "--nodes 2 demo", "--nodes=2 --name demo", "demo --name demo -n2"],
+)
+def test_the_name_may_stand_anywhere(line):
+    spec = parse_cell_line(line)
+    assert (spec.name, spec.nodes) == ("demo", 2)
+    assert spec.explicit == {"name", "nodes"}
+
+
+def test_two_different_names_are_refused():
+    assert "two names, 'a' and 'b'" in refusal("a --name b")
+
+
+def test_a_word_too_many_is_named():
+    text = refusal("--out a, b c")
+    assert "comma too many" in text and "--out a,b" in text
+    assert "'c' is one word too many: 'b' is the job's name already" in refusal("b c")
+
+
+def test_quotes_are_honoured_and_hashes_are_not_comments():
+    assert parse_cell_line("--env 'A=x y'").env == (("A", "x y"),)
+    assert parse_cell_line("--env A=#1").env == (("A", "#1"),)
+    assert "No closing quotation" in refusal("--env 'A=x")
+
+
+def test_help_carries_the_help_text():
+    with pytest.raises(HelpRequested, match="Run a notebook cell"):
+        parse_cell_line("--nodes 2 --help")
+
+
+@pytest.mark.parametrize(
+    ("line", "near"),
+    [
+        ("--nodse 2", "--nodes"),
+        ("--ouput x", "--out"),
+        ("--devices-per-nodes 2", "--devices-per-node"),
+        ("--time-out 3", "--timeout"),
+        ("--detached", "--detach"),
+    ],
+)
+def test_an_unknown_option_is_named_with_the_nearest_one(line, near):
+    text = refusal(line)
+    assert f"There is no option {line.split()[0]}." in text
+    assert f"Did you mean {near}?" in text
+
+
+def test_abbreviations_are_not_options():
+    for line in ("--node 2", "--dev cpu", "--detac", "--all"):
+        assert "There is no option" in refusal(line)
+
+
+def test_a_missing_value_is_said():
+    assert refusal("--nodes") == "--nodes needs a value."
+    assert refusal("--name --nodes 2") == "--name needs a value."
+
+
+# ---------------------------------------------------------------------------- values
+
+BAD = [
+    ("--nodes 0", "from 1 to 4096", "0"),
+    ("--nodes -1", "from 1 to 4096", "-1"),
+    ("--nodes 1000000", "from 1 to 4096", "1000000"),
+    ("--nodes two", "from 1 to 4096", "two"),
+    ("--nodes 1_0", "from 1 to 4096", "1_0"),
+    ("--nodes ٣", "from 1 to 4096", "٣"),
+    ("--device gpus", "cpu, gpu, tpu", "Did you mean gpu?"),
+    ("--devices-per-node 0", "from 1 to", "0"),
+    ("--backend k8s", "auto, local, kubernetes", "k8s"),
+    ("--out params[0]", "names of variables", "params[0]"),
+    ("--out class", "names of variables", "class"),
+    ("--out a,,b", "comma too many", "a,,b"),
+    ("--use 1x", "names of variables", "1x"),
+    ("--cpu many", "number of cores", "many"),
+    ("--cpu 0", "number of cores", "0"),
+    ("--cpu 2cores", "number of cores", "2cores"),
+    ("--memory 16GB", "number of bytes", "Did you mean 16Gi?"),
+    ("--memory 512m", "less than 1 MiB", "Did you mean 512Mi?"),
+    ("--memory 16", "less than 1 MiB", "unit"),
+    ("--memory 9999E", "number of bytes", "9999E"),
+    ("--timeout 0", "more than zero", "0"),
+    ("--timeout soon", "90s, 1h30m", "soon"),
+    ("--timeout 1h2h", "90s, 1h30m", "1h2h"),
+    ("--timeout -5", "--timeout", "-5"),
+    ("--timeout 999999d", "365d", "999999d"),
+    ("--env HOME", "NAME=VALUE", "no '='"),
+    ("--env 1A=2", "environment variable", "1A"),
+    ("--volume data", "my-claim:/data", "data"),
+    ("--volume data:relative", "my-claim:/data", "relative"),
+    ("--volume data:/a/../b", "my-claim:/data", "data:/a/../b"),
+    ("--volume Data:/x", "not a valid name on Kubernetes", "Data"),
+    ("--topology 2", "AxB", "2"),
+    ("--topology 2x0", "AxB", "2x0"),
+    ("--topology 2x2x2x2", "AxB", "2x2x2x2"),
+    ("--package=--index-url", "one package", "--index-url"),
+    ("--package 'a b'", "one package", "a b"),
+    ("--priority High", "not a valid name", "High"),
+    ("--queue a_b", "not a valid name", "a_b"),
+    ("--service-account -x", "--service-account", ""),
+    ("--namespace a.b", "not a valid name", "'.' (character 2)"),
+    ("--store folder/x", "absolute path", "folder/x"),
+    ("--dataset http://x/y", "hf://", "http://x/y"),
+    ("--model hf://", "hf://", "hf://"),
+    ("--image 'a b'", "image", "a b"),
+    ("--image Upper", "image", "Upper"),
+    ("--max-restarts -1", "from 0 to", "-1"),
+    ("--accelerator 'a b'", "label", "a b"),
+    ("--context ''", "empty", "--context"),
+    ("-d cpu --accelerator h200", "exclude each other", "--accelerator"),
+    ("-d gpu --topology 2x2", "TPUs", "gpu"),
+    ("--volume a:/x --volume b:/x", "two claims", "/x"),
+]
+
+
+@pytest.mark.parametrize(("line", "rule", "culprit"), BAD, ids=[line for line, *_ in BAD])
+def test_a_wrong_value_is_refused_with_the_rule_and_the_value(line, rule, culprit):
+    text = refusal(line)
+    assert rule in text
+    assert culprit in text
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "proposal"),
+    [
+        ("My_Job", "'M' (character 1)", "my-job"),
+        ("my_job", "'_' (character 3)", "my-job"),
+        ("2fast", "begins with '2'", "job-2fast"),
+        ("end-", "ends with '-'", "end"),
+        ("x" * 64, "64 characters", "x" * 63),
+        ("größe", "'ö' (character 3)", "groe"),
+        ("../../etc", "'.' (character 1)", "etc"),
+    ],
+)
+def test_a_wrong_name_says_what_is_wrong_and_proposes_one(name, why, proposal):
+    text = refusal(f"'{name}'")
+    assert why in text
+    assert f"A name that would do: {proposal}" in text
+
+
+@given(st.text(max_size=100))
+def test_a_proposed_name_is_always_valid(text):
+    assert spec_from_options(name=valid_name(text)).name == valid_name(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("2h", 7200),
+        ("90s", 90),
+        ("1h30m", 5400),
+        ("2d", 172800),
+        ("45", 45),
+        ("0.5", 0.5),
+        ("1.5h", 5400),
+        ("1d2h3m4s", 93784),
+    ],
+)
+def test_times(text, seconds):
+    assert parse_cell_line(f"--timeout {text}").timeout == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("500m", 0.5), ("2", 2), ("1.5", 1.5), (".5", 0.5), ("1e1", 10), ("1k", 1000)],
+)
+def test_cores_of_a_quantity(text, value):
+    assert cores(parse_cell_line(f"--cpu {text}").cpu) == value
+
+
+def test_binary_quantities():
+    assert quantity("1Ki") == 1024
+    assert quantity("2Gi") == 2 * 1024**3
+    assert quantity("12GB") is None
+
+
+# ---------------------------------------------------------------------------- Python
+
+
+def test_python_values_mean_the_same_as_words():
+    assert spec_from_options(
+        nodes=2,
+        out=["a", "b"],
+        use="c,d",
+        env={"A": "1"},
+        timeout=timedelta(hours=2),
+        cpu=4,
+        topology=(2, 4),
+        volume="data:/x",
+        package="optax>=0.2,<1",
+        device=None,
+    ) == parse_cell_line(
+        "-n 2 -o a,b --use c,d --env A=1 --timeout 2h --cpu 4 --topology 2x4 "
+        "--volume data:/x --package 'optax>=0.2,<1'"
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"nodes": 0},
+        {"nodes": True},
+        {"nodes": 2.5},
+        {"nodes": "x"},
+        {"name": "A"},
+        {"out": [1]},
+        {"out": 3},
+        {"env": ["A"]},
+        {"detach": "yes"},
+        {"timeout": float("nan")},
+        {"timeout": float("inf")},
+        {"timeout": True},
+        {"timeout": b"1"},
+        {"cpu": float("inf")},
+        {"image": 3},
+        {"env": {"A": "a\0b"}},
+        {"memory": None, "nodes": []},
+    ],
+    ids=repr,
+)
+def test_wrong_python_values_are_refused(options):
+    with pytest.raises(UsageError):
+        spec_from_options(**options)
+
+
+def test_an_unknown_keyword_names_the_nearest_one():
+    with pytest.raises(UsageError, match=r"no option node\.\nDid you mean nodes\?"):
+        spec_from_options(node=2)
+
+
+# ---------------------------------------------------------------------------- defaults
+
+
+def test_a_line_comes_on_top_of_defaults():
+    defaults = parse_cell_line("-n 4 --device cpu --detach --env A=1 --env B=1 --out a")
+    spec = parse_cell_line("demo -n 1 --no-detach --env A=2 --out b", defaults)
+    assert spec == JobSpec(
+        name="demo", nodes=1, device="cpu", env=(("A", "2"), ("B", "1")), out=("a", "b")
+    )
+    assert {"nodes", "device", "name"} <= spec.explicit
+    assert parse_cell_line("", {"nodes": 3}).nodes == 3
+
+
+def test_defaults_are_checked_together_with_the_line():
+    with pytest.raises(UsageError, match="exclude each other"):
+        parse_cell_line("-d cpu", {"accelerator": "h200"})
+
+
+# ---------------------------------------------------------------------------- this machine
+
+
+@pytest.mark.parametrize("option", KUBERNETES_ONLY)
+def test_what_only_kubernetes_knows_is_refused_here(option):
+    values = {
+        "memory": "1Gi",
+        "topology": "2x2",
+        "volume": "a:/b",
+        "store": "/x",
+        "dataset": "hf://a",
+        "model": "hf://a",
+        "max-restarts": "0",
+    }
+    spec = parse_cell_line(f"--{option} {values.get(option, 'abc')}")
+    with pytest.raises(UsageError) as caught:
+        refuse_for_local(spec)
+    assert f"--{option} (" in str(caught.value)
+    assert "only means something on Kubernetes" in str(caught.value)
+
+
+def test_the_list_of_what_only_kubernetes_knows():
+    assert set(KUBERNETES_ONLY) == set(
+        "context namespace memory image env-from-secret package volume store service-account "
+        "queue priority max-restarts accelerator topology dataset model".split()
+    )
+
+
+def test_several_are_listed_in_one_sentence_and_cpu_and_env_are_fine_here():
+    with pytest.raises(UsageError, match=r"--memory \(.*\) and --image \(.*\) only mean something"):
+        refuse_for_local(parse_cell_line("--image x --memory 1Gi"))
+    refuse_for_local(parse_cell_line("-n 2 --cpu 2 --env A=1 --timeout 1h -d gpu --detach"))
+    with pytest.raises(UsageError, match="--device tpu needs Kubernetes"):
+        refuse_for_local(parse_cell_line("-d tpu"))
+
+
+# ---------------------------------------------------------------------------- round trips
+
+names = st.from_regex(r"[a-z]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
+identifiers = st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True).filter(
+    lambda name: name.isidentifier() and name not in __import__("keyword").kwlist
+)
+values = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=12)
+optional = {
+    "name": names,
+    "nodes": st.integers(1, 4096),
+    "device": st.sampled_from(["cpu", "gpu", "tpu"]),
+    "devices_per_node": st.integers(1, 1024),
+    "runtime": names,
+    "out": st.lists(identifiers, max_size=3),
+    "use": st.lists(identifiers, max_size=3),
+    "allow_large": st.booleans(),
+    "backend": st.sampled_from(["auto", "local", "kubernetes"]),
+    "context": st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF), min_size=1).filter(
+        lambda text: text.isprintable() and text == text.strip()
+    ),
+    "namespace": names,
+    "cpu": st.sampled_from(["1", "500m", "2.5", "1e1"]),
+    "memory": st.sampled_from(["1Gi", "512M", "2e9"]),
+    "env": st.dictionaries(st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True), values),
+    "package": st.lists(st.sampled_from(["jax", "optax>=0.2,<1", "flax[all]==1 ; os_name=='x'"])),
+    "volume": st.lists(st.sampled_from(["a:/b", "c:/d e/f"]), max_size=2),
+    "env_from_secret": st.lists(names, max_size=2),
+    "timeout": st.one_of(
+        st.integers(1, 365 * 86400),
+        st.floats(0, 365 * 86400, exclude_min=True, allow_subnormal=False),
+    ),
+    "max_restarts": st.integers(0, 1000),
+    "dataset": st.sampled_from(["hf://a/b", "s3://c"]),
+    "detach": st.booleans(),
+    "dry_run": st.booleans(),
+}
+
+
+@settings(max_examples=150)
+@given(st.fixed_dictionaries({}, optional=optional))
+def test_a_spec_survives_its_line_and_its_json(options):
+    if isinstance(seconds := options.get("timeout"), float):
+        assume(seconds >= 1e-60)
+    spec = spec_from_options(**options)
+    line = spec.to_line()
+    assert parse_cell_line(line) == spec
+    assert JobSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+def test_the_line_is_as_short_as_it_can_be():
+    line = "demo -n 2 -o a,b --timeout 1h30m --detach"
+    full = "--name demo --nodes 2 --backend auto --out a --out b --timeout 5400 --detach --out a"
+    assert parse_cell_line(full).to_line() == line
+    assert JobSpec().to_line() == ""
+    assert spec_from_options(context="-x").to_line() == "--context=-x"
+
+
+def test_json_of_other_versions_is_read():
+    data = {**JobSpec(nodes=3).to_json(), "colour": "blue", "backend": "slurm"}
+    del data["detach"]
+    spec = JobSpec.from_json(data)
+    assert (spec.nodes, spec.backend, spec.detach) == (3, "slurm", False)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"nodes": "2"}, {"nodes": True}, {"out": "x"}, {"out": [1]}, {"env": [1]}, {"detach": 1}],
+    ids=repr,
+)
+def test_damaged_json_is_refused(damage):
+    with pytest.raises(UsageError, match=next(iter(damage))):
+        JobSpec.from_json(damage)
+
+
+@given(st.text(max_size=60))
+def test_no_line_does_worse_than_a_usage_error(line):
+    try:
+        spec = parse_cell_line(line)
+    except UsageError as error:
+        assert str(error)
+    else:
+        assert parse_cell_line(spec.to_line()) == spec
+
+
+def test_reading_a_line_imports_nothing_heavy():
+    code = (
+        "import sys; from jupyter_jax_trainer.spec import parse_cell_line as p; p('a -n 2'); "
+        "print([m for m in ('jax', 'IPython', 'kubernetes', 'numpy') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
