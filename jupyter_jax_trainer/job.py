@@ -264,7 +264,7 @@ class Job:
         from jupyter_jax_trainer.results import load_results
 
         self.wait()
-        return load_results(self.name, self._dir, self.results_info, name, self.manifest["returns"])
+        return load_results(self, name)
 
     # -- what one can do ---------------------------------------------------------------------
 

@@ -52,6 +52,7 @@ class _Picked:
         self.stream = b""
         self.buffers: list[memoryview] = []
         self.sharded: list[Any] = []
+        self.has_code = False
         if name not in namespace:
             self.error = f"the cell never set {name!r}"
             return
@@ -65,6 +66,7 @@ class _Picked:
             return
         self.stream = file.getvalue()
         self.buffers = pickler.buffers
+        self.has_code = pickler.has_code
         self.sharded = pickler.sharded
 
     def outline(self) -> list[str]:
@@ -169,6 +171,7 @@ def _write(
             "size": size,
             "arrays": len(pickler.buffers),
             "buffers": len(own),
+            "has_code": variable.has_code,
         })
         buffers += own
     python = list(sys.version_info[:2])

@@ -1,7 +1,7 @@
 """Notebooks as other people write them, each in a real kernel: no cell may fail.
 
-They check their own outcome in their last cells. The tutorials of docs/ run in the same way; the quick
-start is run by `make quickstart`.
+They check their own outcome in their last cells. The tutorials of docs/ run in the same way; the
+quick start is run by `make quickstart`.
 """
 
 import json

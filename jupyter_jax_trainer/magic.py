@@ -1,0 +1,112 @@
+"""``%%jaxtrain`` and ``%jaxtrain``: parse, delegate, show.
+
+The defaults that ``%jaxtrain use`` sets live as long as the kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_defaults: dict[str, Any] = {}
+
+
+def register(shell: Any) -> None:
+    """Put the magics and their completion into a shell."""
+    from jupyter_jax_trainer.helptext import help_text
+
+    jaxtrain.__doc__ = help_text()
+    shell.register_magic_function(jaxtrain, "line_cell", "jaxtrain")
+    shell.set_hook("complete_command", _complete, re_key=r"%{1,2}jaxtrain")
+
+
+def unregister(shell: Any) -> None:
+    """Take the magics out of a shell."""
+    for kind in ("line", "cell"):
+        shell.magics_manager.magics[kind].pop("jaxtrain", None)
+
+
+def jaxtrain(line: str, cell: str | None = None) -> Any:
+    """Run a cell as a distributed JAX job, or a command about jobs."""
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()  # type: ignore[no-untyped-call]
+    if cell is None:
+        return _command(line, shell)
+    return run_cell(line, cell, shell)
+
+
+def run_cell(line: str, cell: str, shell: Any) -> None:
+    """Submit a cell, follow its job, and put what it brings back into the notebook.
+
+    Parameters
+    ----------
+    line
+        The words after ``%%jaxtrain``.
+    cell
+        The lines below it.
+    shell
+        The IPython shell.
+
+    Raises
+    ------
+    JaxTrainError
+        Before anything was started, or `JobFailed` when the job failed.
+    """
+    from jupyter_jax_trainer import api, display
+    from jupyter_jax_trainer.capture import capture_cell
+    from jupyter_jax_trainer.options import HelpRequested
+    from jupyter_jax_trainer.spec import parse_cell_line
+
+    try:
+        spec = parse_cell_line(line, _defaults)
+    except HelpRequested as wanted:
+        print(wanted.message)
+        return
+    backend, plan = api.prepare(spec)
+    capture = capture_cell(
+        cell, shell.user_ns, use=spec.use, out=spec.out, shell=shell,
+        on_size=lambda total: backend.check_size(total, spec),
+    )
+    if spec.dry_run:
+        print(display.dry_run(spec, plan, capture))
+        return
+    if warning := display.size_warning(capture):
+        print(warning)
+    job = api.submit(
+        spec, backend, plan, capture, cell=cell, origin=api.notebook_origin()
+    )
+    if spec.detach:
+        display.announce_detached(job)
+        return
+    display.follow(job, interruptible=True)
+    take_results(job, shell)
+
+
+def take_results(job: Any, shell: Any) -> None:
+    """Put a job's results into the notebook; those that didn't come are an error, after that."""
+    from jupyter_jax_trainer.results import load_available, missing
+
+    values, errors = load_available(job)
+    shell.push(values)
+    if errors:
+        raise missing(job.name, errors, list(values))
+
+
+def _command(line: str, shell: Any) -> None:
+    from jupyter_jax_trainer import display
+    from jupyter_jax_trainer.commands import Context, run_command
+    from jupyter_jax_trainer.options import split
+
+    context = Context(in_notebook=display.in_notebook(), defaults=_defaults,
+                      namespace=shell.user_ns)
+    run_command(split(line), context)
+
+
+def _complete(_shell: Any, event: Any) -> list[str]:
+    from IPython.core.getipython import get_ipython
+
+    from jupyter_jax_trainer.completion import complete
+
+    shell = get_ipython()  # type: ignore[no-untyped-call]
+    line = event.line
+    return complete(line, len(line), shell.user_ns)

@@ -1,0 +1,502 @@
+"""The commands on job directories as they are on disk; tests/local has those with processes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jupyter_jax_trainer
+from jupyter_jax_trainer import cli, jobdir
+from jupyter_jax_trainer.commands import COMMANDS, Context, run_command
+from jupyter_jax_trainer.completion import complete, fragment
+from jupyter_jax_trainer.errors import JobFailed, JobNotFound, UsageError
+from jupyter_jax_trainer.options import OPTIONS
+from jupyter_jax_trainer.spec import JobSpec
+
+
+def make_job(
+    name: str,
+    state: str = "Succeeded",
+    *,
+    created: float | None = None,
+    logs: dict[int, list[str]] | None = None,
+    spec: JobSpec | None = None,
+    **more: Any,
+) -> jobdir.JobDir:
+    directory = jobdir.JobDir(jobdir.private_directory(jobdir.jobs_directory() / name))
+    jobdir.private_directory(directory.logs)
+    created = time.time() - 134 if created is None else created
+    spec = spec or JobSpec(nodes=2, out=("loss",))
+    jobdir.write_json(
+        directory.manifest,
+        {
+            "format": 1,
+            "name": name,
+            "uid": "u",
+            "backend": "local",
+            "host": os.uname().nodename,
+            "created": created,
+            "spec": spec.to_json(),
+            "plan": {},
+            "sent": [{"name": "data", "kind": "array", "type": "float32[10]", "size": 40}],
+            "returns": False,
+        },
+    )
+    history = [{"state": "Running", "time": created + 1}, {"state": state, "time": created + 61}]
+    values = {
+        "format": 1,
+        "state": state,
+        "reason": None,
+        "hint": None,
+        "history": history,
+        "ranks": [{"rank": 0, "pid": 123, "state": "Done", "exit": 0}],
+        "progress": {
+            "step": 120,
+            "total": 500,
+            "fraction": 0.24,
+            "metrics": {"loss": 0.23123},
+            "time": created,
+        },
+        "failure": None,
+        "results": [
+            {"name": "loss", "type": "float", "size": 8},
+            {"name": "acc", "error": "the cell never set 'acc'"},
+        ],
+        **more,
+    }
+    jobdir.write_json(directory.state, values)
+    index = []
+    for rank, lines in (logs or {}).items():
+        data = "".join(f"{line}\n" for line in lines).encode()
+        directory.log(rank).write_bytes(data)
+        index.append(json.dumps([rank, len(data), created + 2 + rank]) + "\n")
+    directory.log_index.write_text("".join(index))
+    return directory
+
+
+def run(line: str, **context: Any) -> str:
+    out = io.StringIO()
+    run_command(line.split(), Context(print=lambda text: print(text, file=out), **context))
+    return out.getvalue()
+
+
+@pytest.fixture
+def calls(monkeypatch: Any) -> list[Any]:
+    """Stand in for what only a running job does, and keep what was asked of it."""
+    from jupyter_jax_trainer.job import Job
+
+    seen: list[Any] = []
+    monkeypatch.setattr(Job, "cancel", lambda job: seen.append(("cancel", job.name)))
+    monkeypatch.setattr(Job, "delete", lambda job: seen.append(("delete", job.name)))
+    monkeypatch.setattr(Job, "active", property(lambda job: job.state == "Running"))
+    monkeypatch.setattr(
+        Job,
+        "result",
+        lambda job, name=None: {"loss": 0.5} if name is None else {"loss": 0.5}[name],
+    )
+    monkeypatch.setattr(Job, "_state", lambda job: job._dir.read_state())
+    return seen
+
+
+# ---------------------------------------------------------------------------- jobs, show, logs
+
+
+def test_jobs_lists_the_newest_first_in_an_aligned_table(home):
+    make_job("older", created=time.time() - 4000)
+    make_job("newer", "Failed", reason="rank 1: ValueError: no", progress=None)
+    lines = run("jobs", width=120).splitlines()
+    assert lines[0].split() == ["NAME", "STATE", "AGE", "TOOK", "NODES", "PROGRESS", "REASON"]
+    assert lines[1].startswith("newer") and "2 m 14 s" in lines[1] and "ValueError" in lines[1]
+    assert lines[2].startswith("older") and "120/500 24 % loss 0.2312" in lines[2]
+    assert lines[1].index("Failed") == lines[2].index("Succeeded")
+
+
+def test_jobs_of_one_state_and_none_at_all(home):
+    assert run("jobs") == "There are no jobs.\n"
+    make_job("a")
+    assert run("jobs --state Failed") == "There are no jobs in state Failed.\n"
+    assert "a" in run("jobs --state Succeeded")
+    with pytest.raises(UsageError, match="Did you mean Failed"):
+        run("jobs --state failed")
+
+
+def test_jobs_leaves_out_what_is_old_and_says_so(home):
+    for number in range(23):
+        make_job(f"j{number}", created=1000 + number)
+    text = run("jobs")
+    assert "j22" in text and "j2 " not in text
+    assert "3 older; `jobs --all` lists them" in text
+    assert "j2 " in run("jobs --all")
+
+
+def test_a_damaged_job_is_a_line_like_others_and_can_be_deleted(home):
+    make_job("good")
+    make_job("bad").state.write_text("{")
+    assert "damaged" in run("jobs", width=200)
+    assert "good" in run("jobs")
+    assert run("delete bad") == "Job bad is deleted.\n"
+    assert "bad" not in run("jobs")
+
+
+def test_the_table_fits_the_terminal(home):
+    make_job("a", "Failed", reason="long " * 50)
+    assert all(len(line) <= 90 for line in run("jobs", width=90).splitlines())
+
+
+def test_show_tells_all(home):
+    failure = {"kind": "error", "message": "ValueError: no", "rank": 1, "others": [0]}
+    make_job("a", "Failed", failure=failure)
+    text = run("show a")
+    for part in ("Failed", "-n 2 -o loss", "120/500", "float32[10]", "never set", "123"):
+        assert part in text
+    assert "rank 1" in text and "ValueError: no" in text
+
+
+def test_without_a_name_the_newest_job_is_meant(home):
+    with pytest.raises(JobNotFound, match="no jobs yet"):
+        run("show")
+    make_job("older", created=1000)
+    make_job("newer", created=2000)
+    assert "newer" in run("show").splitlines()[0]
+
+
+def test_a_wrong_name_gets_the_nearest_one(home):
+    make_job("digits")
+    with pytest.raises(JobNotFound, match="digits"):
+        run("show digit")
+
+
+def test_logs_are_marked_with_their_rank_and_made_harmless(home):
+    hostile = "1%\r100%\x1b[2J\x1b]0;title\x07 \x1b[31mred"
+    make_job("a", logs={0: ["one", "two"], 1: [hostile]})
+    assert run("logs a").splitlines() == ["[0] one", "[0] two", "[1] 100% \x1b[31mred\x1b[0m"]
+    assert run("logs a --rank 0 --tail 1") == "two\n"
+    assert run("logs a -r0 -n1 -f") == "two\n"
+    clock, rest = run("logs a --rank 0 -n 1 --timestamps").split()
+    assert len(clock) == 8 and clock.count(":") == 2 and rest == "two"
+    with pytest.raises(UsageError, match="rank"):
+        run("logs a --rank 7")
+
+
+def test_a_notebook_shows_the_last_lines_only(home):
+    make_job("a", logs={0: [str(n) for n in range(5000)]}, spec=JobSpec())
+    text = run("logs a", in_notebook=True)
+    assert len(text.splitlines()) == 1001
+    assert "--tail N shows more" in text and "4999" in text
+    assert len(run("logs a").splitlines()) == 5000
+    make_job("silent", logs={})
+    assert "Nothing has been printed" in run("logs silent")
+
+
+# ---------------------------------------------------------------------------- doing things
+
+
+def test_result_puts_variables_into_the_notebook(home, calls):
+    make_job("a")
+    namespace: dict[str, Any] = {}
+    text = run("result a", namespace=namespace, in_notebook=True)
+    assert namespace == {"loss": 0.5}
+    assert "loss" in text and "float" in text
+    assert run("result a loss") == "loss = 0.5\n"
+
+
+def test_cancel_and_delete_take_several_and_a_wrong_name_changes_nothing(home, calls):
+    make_job("a", "Running")
+    make_job("b")
+    assert run("cancel a b").splitlines() == [
+        "Job a is cancelled.",
+        "Job b has ended already: Succeeded.",
+    ]
+    run("delete b a --yes")
+    assert calls == [("cancel", "a"), ("delete", "b"), ("delete", "a")]
+    with pytest.raises(JobNotFound):
+        run("delete a nothere")
+    assert len(calls) == 3
+
+
+def test_deleting_a_running_job_asks_in_a_terminal_and_needs_a_word_elsewhere(home, calls):
+    make_job("a", "Running")
+    questions = []
+
+    def ask(question: str) -> bool:
+        questions.append(question)
+        return len(questions) > 1
+
+    assert "left alone" in run("delete a", ask=ask)
+    assert calls == []
+    run("delete a", ask=ask)
+    assert calls == [("delete", "a")]
+    with pytest.raises(UsageError, match="--yes"):
+        run("delete a")
+
+
+def test_suspend_and_resume_are_refused_here(home):
+    make_job("a")
+    for verb in ("suspend", "resume"):
+        with pytest.raises(UsageError, match=f"{verb} only means something on Kubernetes"):
+            run(f"{verb} a")
+
+
+def watched(monkeypatch: Any, follow: Any) -> None:
+    fake = types.ModuleType("jupyter_jax_trainer.display")
+    fake.follow = follow  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, fake.__name__, fake)
+    monkeypatch.setattr(jupyter_jax_trainer, "display", fake, raising=False)
+
+
+def test_attach_follows_and_fails_as_the_job_does(home, monkeypatch):
+    seen = []
+    watched(monkeypatch, lambda job: seen.append(job.name))
+    make_job("good")
+    make_job("bad", "Failed", failure={"kind": "error", "message": "ValueError", "rank": 0})
+    run("attach good")
+    with pytest.raises(JobFailed, match="ValueError"):
+        run("attach bad")
+    assert seen == ["good", "bad"]
+    assert cli.main(["attach", "good"]) == 0
+    assert cli.main(["attach", "bad"]) == 1
+
+
+def test_an_interrupt_while_attached_leaves_the_job_alone(home, monkeypatch, capsys):
+    def interrupted(job: Any) -> None:
+        raise KeyboardInterrupt
+
+    watched(monkeypatch, interrupted)
+    make_job("a", "Running")
+    assert cli.main(["attach", "a"]) == 0
+    assert "Detached; job a goes on" in capsys.readouterr().out
+
+
+def test_runtimes_lists_this_machine(home):
+    text = run("runtimes", width=200)
+    assert "local-cpu" in text and f"{sys.version_info[0]}.{sys.version_info[1]}." in text
+
+
+# ---------------------------------------------------------------------------- use
+
+
+def test_use_keeps_defaults_until_reset():
+    defaults: dict[str, Any] = {}
+    assert "-n 4 --env A=1" in run("use --nodes 4 --env A=1", defaults=defaults)
+    assert run("use -d cpu", defaults=defaults).split(": ")[1] == "-n 4 -d cpu --env A=1\n"
+    assert defaults == {"nodes": 4, "device": "cpu", "env": (("A", "1"),)}
+    with pytest.raises(UsageError):
+        run("use --nodes 0", defaults=defaults)
+    assert defaults["nodes"] == 4
+    assert "-n 4 -d cpu" in run("use", defaults=defaults)
+    assert run("use --reset", defaults=defaults) == "No defaults are set.\n"
+    assert defaults == {}
+
+
+def test_use_takes_no_name_and_needs_a_notebook():
+    with pytest.raises(UsageError, match="--name"):
+        run("use --name x", defaults={})
+    with pytest.raises(UsageError, match="'x'"):
+        run("use x", defaults={})
+    with pytest.raises(UsageError, match="notebook"):
+        run("use --nodes 2")
+
+
+# ---------------------------------------------------------------------------- doctor
+
+
+def test_doctor_finds_all_well_and_says_what_is_not(home, monkeypatch):
+    text = run("doctor")
+    assert "jax" in text and "flock works" in text
+    make_job("bad").manifest.write_text("{")
+    dead = make_job("dead", "Running")
+    text = run("doctor")
+    assert "1 damaged, 1 that nobody runs any more" in text
+    assert "jaxtrain delete dead" in text and "bad" in text
+    lock = dead.take_lock()
+    assert lock is not None
+    assert "nobody runs" not in run("doctor")
+    os.close(lock)
+
+
+def test_doctor_fails_where_jobs_cannot_be_kept(home, tmp_path, monkeypatch, capsys):
+    file = tmp_path / "file"
+    file.write_text("")
+    monkeypatch.setenv("JAXTRAIN_HOME", str(file / "below"))
+    assert cli.main(["doctor"]) == 1
+    out = capsys.readouterr().out
+    assert "FAIL" in out and "Set JAXTRAIN_HOME" in out
+
+
+def test_doctor_never_imports_jax(home):
+    code = (
+        "import sys; from jupyter_jax_trainer.cli import main; main(['doctor']); "
+        "sys.exit('jax' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+# ---------------------------------------------------------------------------- words
+
+
+def test_an_unknown_command_or_option_names_the_nearest_one():
+    with pytest.raises(UsageError, match=r"no command job\.\nDid you mean jobs"):
+        run("job")
+    with pytest.raises(UsageError, match=r"no option --rnk\.\nDid you mean --rank"):
+        run("logs --rnk 0")
+    with pytest.raises(UsageError, match="%%jaxtrain --nodes 2"):
+        run("--nodes 2")
+    with pytest.raises(UsageError, match="cancel NAME"):
+        run("cancel")
+    with pytest.raises(UsageError, match="'b'"):
+        run("show a b")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_help_text(command):
+    text = run(f"{command} --help")
+    assert text.startswith(f"jaxtrain {command}")
+    assert COMMANDS[command].help.split()[0] in text
+
+
+def test_the_help_begins_with_examples_and_names_everything():
+    text = run("")
+    assert text == run("--help")
+    assert text.count("%%jaxtrain", 0, 600) >= 3
+    for option in OPTIONS:
+        assert f"--{option.name}" in text
+    for command in COMMANDS:
+        assert f"\n  {command}" in text
+    assert all(len(line) <= 100 for line in text.splitlines())
+
+
+# ---------------------------------------------------------------------------- the command line
+
+
+def test_exit_codes(home, capsys):
+    make_job("a")
+    assert cli.main(["jobs"]) == 0
+    assert cli.main(["jobs", "--staet"]) == 2
+    assert cli.main(["show", "nothere"]) == 2
+    assert cli.main(["run", "nothere.py"]) == 2
+    assert cli.main(["--help"]) == 0
+    assert cli.main(["--version"]) == 0
+    streams = capsys.readouterr()
+    assert f"jaxtrain {jupyter_jax_trainer.__version__}" in streams.out
+    assert "jaxtrain: There is no option --staet.\nDid you mean --state?" in streams.err
+    assert "Traceback" not in streams.err
+
+
+def test_run_refuses_before_anything_starts(home, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("print('hello'\n")
+    with pytest.raises(UsageError, match="syntax error"):
+        run(f"run {script}")
+    with pytest.raises(UsageError, match="from 1 to 4096"):
+        run(f"run {script} -n 0")
+    with pytest.raises(UsageError, match="only means something on Kubernetes"):
+        run(f"run {script} --image x")
+    with pytest.raises(UsageError, match="can't be read: No such file"):
+        run(f"run {tmp_path / 'nothere.py'}")
+    script.write_text("print('hello')\n")
+    assert "-n 2" in run(f"run {script} demo -n 2 --dry-run")
+    assert jobdir.list_all() == []
+
+
+def module(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "jupyter_jax_trainer", *words]
+    return subprocess.run(command, capture_output=True, text=True, **more)
+
+
+def test_python_dash_m_is_the_command_line(home):
+    make_job("a", logs={0: ["grün"]}, spec=JobSpec())
+    assert module("logs", "a").stdout == "grün\n"
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    assert module("logs", "a", env=ascii_only).stdout == "gr?n\n"
+    assert module("nothing").returncode == 2
+
+
+def test_a_reader_that_leaves_early_is_no_error(home):
+    make_job("a", logs={0: ["x" * 100] * 20_000}, spec=JobSpec())
+    command = f"{sys.executable} -m jupyter_jax_trainer logs a | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stdout == "x" * 100 + "\n"
+    assert done.stderr == ""
+
+
+def test_an_interrupt_of_any_command_ends_it_quietly(home):
+    directory = make_job("a", "Running", logs={0: ["one"]}, spec=JobSpec())
+    lock = directory.take_lock()
+    assert lock is not None
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jupyter_jax_trainer", "logs", "a", "--follow"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "one\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    os.close(lock)
+    assert process.returncode == 130
+    assert errors == ""
+
+
+# ---------------------------------------------------------------------------- completion
+
+
+def at_end(line: str, **more: Any) -> list[str]:
+    return complete(line, len(line), **more)
+
+
+def test_completion_of_the_cell_magic():
+    assert at_end("%%jaxtrain --dev") == ["--device", "--devices-per-node"]
+    assert at_end("%%jaxtrain -n 2 --device ") == ["cpu", "gpu", "tpu"]
+    assert at_end("%%jaxtrain --device=g") == ["gpu"]
+    assert at_end("%%jaxtrain -d c") == ["cpu"]
+    assert at_end("%%jaxtrain --backend k") == ["kubernetes"]
+    assert "local-cpu" in at_end("%%jaxtrain --runtime ")
+    assert "--nodes" in at_end("%%jaxtrain ")
+    assert at_end("%%jaxtrain --nodes ") == []
+
+
+def test_completion_of_variables_name_by_name():
+    namespace = {"params": 1, "parts": 2, "_hidden": 3, "loss": 4}
+    assert at_end("%%jaxtrain --out par", namespace=namespace) == ["params", "parts"]
+    assert at_end("%%jaxtrain --out loss,par", namespace=namespace) == ["params", "parts"]
+    assert at_end("%%jaxtrain --use=", namespace=namespace) == ["loss", "params", "parts"]
+    assert at_end("%%jaxtrain --out ") == []
+    assert fragment("%%jaxtrain --out loss,par", 25) == "par"
+
+
+def test_completion_of_the_line_magic(home):
+    assert at_end("%jaxtrain ca") == ["cancel"]
+    assert "run" in at_end("%jaxtrain ")
+    make_job("digits")
+    assert at_end("%jaxtrain logs ") == ["digits"]
+    assert at_end("%jaxtrain delete digits d") == ["digits"]
+    assert at_end("%jaxtrain logs --fo") == ["--follow"]
+    assert "Running" in at_end("%jaxtrain jobs --state ")
+    assert at_end("%jaxtrain use --dev") == ["--device", "--devices-per-node"]
+    assert at_end("%jaxtrain nothing ") == []
+
+
+@pytest.mark.parametrize("line", ["", "x = 1", "%%jaxtrain", "jaxtrainer ", "%timeit jaxtrain "])
+def test_completion_keeps_out_of_other_lines(line):
+    assert at_end(line) == []
+
+
+def test_completion_minds_the_cursor():
+    assert complete("%%jaxtrain --dev --detach", 16) == ["--device", "--devices-per-node"]
+    for cursor in range(30):
+        complete("%jaxtrain logs --rank= 'x", cursor)
+
+
+def test_paths_in_messages_are_those_of_the_user(home):
+    assert str(Path(home)) in run("doctor")

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from jupyter_jax_trainer.commands import COMMANDS
+from jupyter_jax_trainer.helptext import EXAMPLES, reference
+from jupyter_jax_trainer.options import OPTIONS
+from jupyter_jax_trainer.spec import parse_cell_line
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_committed_reference_is_what_the_parser_gives():
+    path = DOCS / "generate.py"
+    spec = importlib.util.spec_from_file_location("generate", path)
+    assert spec is not None and spec.loader is not None
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    assert generate.REFERENCE.read_text(encoding="utf-8") == reference(), (
+        "docs/reference.md is out of date; run: python docs/generate.py"
+    )
+
+
+def test_the_reference_has_every_option_and_command():
+    text = reference()
+    for option in OPTIONS:
+        assert f"--{option.name}" in text
+    for command in COMMANDS.values():
+        assert f"\n### {command.name}\n" in text
+    tables = [line for line in text.splitlines() if line.startswith("| `")]
+    assert len(tables) > len(OPTIONS)
+    assert all(line.replace("\\|", "").count("|") == 3 for line in tables)
+
+
+def test_the_examples_of_the_help_are_right():
+    for line, _ in EXAMPLES:
+        if line.startswith("%%jaxtrain"):
+            parse_cell_line(line.removeprefix("%%jaxtrain"))
+        else:
+            assert line.split()[1] in COMMANDS
