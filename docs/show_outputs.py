@@ -19,7 +19,8 @@ def text_of(output: dict) -> str:
         parts = output.get("data", {}).get("text/plain", "")
     text = TERMINAL_CODES.sub("", "".join(parts))
     # Of a line that was rewritten in place, the last state stands.
-    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.splitlines())
+    lines = text.rstrip("\n").split("\n")
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
 
 
 def main(path: Path) -> None:

@@ -95,7 +95,9 @@ def diagnose(ends: Sequence[RankEnd]) -> Failure:
     failed = failed or [end for end in ends if not end.finished] or list(ends)
     first = min(failed, key=_suspicion)
     failure = _explain(first)
-    failure.others = [end.rank for end in ends if end.rank != first.rank and not end.finished]
+    failure.others = [
+        end.rank for end in ends if end is not first and (end.stopped or not end.finished)
+    ]
     return failure
 
 

@@ -133,7 +133,7 @@ def log_lines(lines: Iterable[LogLine], *, ranks: bool, times: bool) -> Iterator
     """Make log lines fit to show, each with its rank and its time where asked for."""
     for line in lines:
         text = plain(collapse_carriage_returns(line.text.rstrip("\r\n")))
-        if "\x1b" in text:
+        if "\x1b" in text and not text.endswith("\x1b[0m"):
             text += "\x1b[0m"  # a colour that was left on ends with its line
         clock = f"{_clock(line.time):8} " if times else ""
         yield f"{clock}[{line.rank}] {text}" if ranks else f"{clock}{text}"

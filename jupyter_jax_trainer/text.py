@@ -8,22 +8,25 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-# One match takes a whole escape sequence, so that none of its parts is left behind as text.
-_HARMFUL = re.compile(
-    r"(?P<colour>\x1b\[[0-9;:]{0,64}m)"
-    r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x9c|\x1b\\)?"  # OSC: titles, links, clipboard
+# Each matches a whole escape sequence, so that no part of one is left behind as text.
+_SEQUENCE = (
+    r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x9c|\x1b\\)?"  # OSC: titles, links, clipboard
     r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x9c|\x1b\\)?"  # DCS, SOS, PM, APC
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: the cursor, erasing
     r"|\x1b[ -/]*[0-~]?"
-    r"|(?P<nul>\x00)"
-    r"|(?P<surrogate>[\ud800-\udfff])"
+)
+_COLOUR = r"\x1b\[[0-9;:]{0,64}m"
+_HARMFUL = re.compile(
+    rf"(?P<colour>{_COLOUR})|{_SEQUENCE}|(?P<nul>\x00)|(?P<surrogate>[\ud800-\udfff])"
     rf"|[\x01-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}]"
 )
-_CURSOR = re.compile(r"\x1b\[[0-9;:]{0,64}[mK]|[\r\b]|[^\x1b\r\b]+|\x1b")
+_CURSOR = re.compile(
+    rf"(?P<colour>{_COLOUR})|\x1b\[(?P<erase>[0-2]?)K|(?P<move>[\r\b])|{_SEQUENCE}"
+    r"|(?P<text>[^\x1b\r\b\x90\x98\x9b\x9d-\x9f]+)"
+)
 _MOVES = re.compile(r"[\r\b]")
 _RESET = "\x1b[0m"
 _STYLES = 16
-_ERASE_END = ("\x1b[K", "\x1b[0K")
 _NUMBER = re.compile(r"[-+]?[0-9][0-9.,]*%?")
 
 
@@ -92,20 +95,20 @@ def collapse_carriage_returns(line: str) -> str:
     cells: list[tuple[str, tuple[str, ...]]] = []
     style: tuple[str, ...] = ()
     at = 0
-    for part in _CURSOR.findall(_last_layers(line)):
-        if part == "\r":
-            at = 0
-        elif part == "\b":
-            at = max(0, at - 1)
-        elif part.startswith("\x1b[") and part.endswith("m"):
-            # The bound keeps a line of nothing but colours from costing the square of its length.
-            style = () if part in ("\x1b[m", _RESET) else (*style, part)[-_STYLES:]
-        elif part.startswith("\x1b[") and part.endswith("K"):
-            cells = [] if part == "\x1b[2K" else cells[:at] if part in _ERASE_END else cells
-        else:
+    for part in _CURSOR.finditer(_last_layers(line)):
+        if text := part["text"]:
             cells += [(" ", ())] * (at - len(cells))
-            cells[at : at + len(part)] = [(sign, style) for sign in part]
-            at += len(part)
+            cells[at : at + len(text)] = [(sign, style) for sign in text]
+            at += len(text)
+        elif part["move"]:
+            at = 0 if part["move"] == "\r" else max(0, at - 1)
+        elif colour := part["colour"]:
+            # The bound keeps a line of nothing but colours from costing the square of its length.
+            style = () if colour in ("\x1b[m", _RESET) else (*style, colour)[-_STYLES:]
+        elif part["erase"] in ("", "0"):
+            cells = cells[:at]
+        elif part["erase"] == "2":
+            cells = []
     return _drawn(cells)
 
 

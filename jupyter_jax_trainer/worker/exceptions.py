@@ -14,7 +14,8 @@ _SECONDARY = re.compile(
     r"|Connection (closed|reset) by peer|Socket closed|NCCL .*(abort|remote)",
     re.IGNORECASE,
 )
-_OWN = str(Path(__file__).parent)
+# Byte code in the bundle names its files from the bundle's root.
+_OWN = ("jupyter_jax_trainer/worker/", str(Path(__file__).parent))
 _JAX_NOTE = "For simplicity, JAX has removed its internal frames"
 _CELL_LINE = re.compile(r'  File "<(Cell[^>]*)>", line (\d+)(?:, in (.+))?')
 

@@ -352,8 +352,24 @@ def test_what_only_kubernetes_knows_is_refused_here(option):
 
 def test_the_list_of_what_only_kubernetes_knows():
     assert set(KUBERNETES_ONLY) == set(
-        "context namespace memory image env-from-secret package volume store service-account "
-        "queue priority max-restarts accelerator topology dataset model".split()
+        [
+            "context",
+            "namespace",
+            "memory",
+            "image",
+            "env-from-secret",
+            "package",
+            "volume",
+            "store",
+            "service-account",
+            "queue",
+            "priority",
+            "max-restarts",
+            "accelerator",
+            "topology",
+            "dataset",
+            "model",
+        ]
     )
 
 

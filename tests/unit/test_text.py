@@ -177,6 +177,7 @@ def test_progress_bars():
     assert collapse_carriage_returns("long text\rab\x1b[K") == "ab"
     assert collapse_carriage_returns("long text\r\x1b[2Kab") == "ab"
     assert collapse_carriage_returns("done\r") == "done"
+    assert collapse_carriage_returns("\x1b[1Aabc\rx\x1b]0;title\x07y") == "xyc"
     coloured = "\x1b[32m##\x1b[0m..\r\x1b[32m###\x1b[0m"
     assert collapse_carriage_returns(coloured) == "\x1b[32m###\x1b[0m."
 

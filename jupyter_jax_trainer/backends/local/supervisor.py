@@ -280,7 +280,7 @@ class Supervisor:
         if not rank.end.finished:
             rank.state = "Stopped" if rank.end.stopped else "Failed"
             self._begin_stop()
-        elif code != 0:
+        elif code != 0 and not rank.end.stopped:
             self.record.event(
                 "note", f"rank {rank.number} ended with {code} after its work was done", rank.number
             )
