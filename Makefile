@@ -58,7 +58,7 @@ lab: $(QUICKSTART)  ## open JupyterLab on the quick-start notebook
 # ---------------------------------------------------------------------------- checks
 
 lint: $(TEST)  ## ruff and mypy
-	$(PY) -m ruff check --extend-exclude '*.ipynb'
+	$(PY) -m ruff check
 	$(PY) -m mypy
 
 test: lint  ## what to run before a commit (minutes): ruff, mypy, and the tests that are not slow

@@ -122,9 +122,10 @@ def watch(job: Job, context: Context) -> None:
     try:
         display.follow(job)
     except KeyboardInterrupt:
+        command = "%jaxtrain" if context.in_notebook else "jaxtrain"
         context.print(
             f"\nDetached; job {job.name} goes on.\n"
-            f"Come back: jaxtrain attach {job.name}    Stop it: jaxtrain cancel {job.name}"
+            f"Come back: {command} attach {job.name}    Stop it: {command} cancel {job.name}"
         )
         return
     job.raise_for_state()

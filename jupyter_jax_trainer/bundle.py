@@ -52,7 +52,7 @@ def write_bundle(path: Path, name: str, capture: Capture, out: Sequence[str] = (
         "python": list(sys.version_info[:2]),
         "python_bound": capture.python_bound,
         "versions": _versions(),
-        "names": [sent for sent in capture.names],
+        "names": capture.names,
         "out": list(out),
         "cell_file": CELL_FILE,
         "labels": {file: label for file, (label, _) in capture.sources.items()},

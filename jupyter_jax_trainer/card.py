@@ -179,7 +179,8 @@ def _progress(snapshot: Mapping[str, Any], colour: str) -> str:
     bar = (
         '<span style="flex:1 1 10em;height:.4em;border-radius:.2em;'
         'background:var(--jp-border-color2,#ddd);overflow:hidden">'
-        f'<span style="display:block;height:100%;width:{percent};background:{colour}"></span></span>'
+        f'<span style="display:block;height:100%;width:{percent};background:{colour}">'
+        "</span></span>"
     )
     return f'<div style="display:flex;gap:1em;align-items:center">{bar}{text}</div>'
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer import jobdir
-from jupyter_jax_trainer.errors import BackendError, JobDirError, JobFailed, ResultError, UsageError
+from jupyter_jax_trainer.errors import BackendError, JobDirError, JobFailed, UsageError
 from jupyter_jax_trainer.failure import Failure
 from jupyter_jax_trainer.jobdir import ENDED, JobDir
 from jupyter_jax_trainer.logs import LogLine, MergedReader

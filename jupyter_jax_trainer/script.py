@@ -28,7 +28,7 @@ def run_script(words: list[str], values: dict[str, Any], context: Context) -> No
     JaxTrainError
         The file can't be read, the job is refused, or it fails.
     """
-    from jupyter_jax_trainer import api
+    from jupyter_jax_trainer import api, display
     from jupyter_jax_trainer.capture import capture_cell
     from jupyter_jax_trainer.spec import make_spec, with_name
 
@@ -45,13 +45,12 @@ def run_script(words: list[str], values: dict[str, Any], context: Context) -> No
         on_size=lambda total: backend.check_size(total, spec),
     )
     if spec.dry_run:
-        line = spec.to_line()
-        context.print(f"Would run {path} on {plan['runtime']}{f': {line}' if line else ''}")
+        context.print(display.dry_run(spec, plan, capture))
         return
     origin = {"script": str(path.absolute()), "cwd": str(Path.cwd())}
     job = api.submit(spec, backend, plan, capture, cell=source, stem=path.stem, origin=origin)
     if spec.detach:
-        context.print(f"Job {job.name} runs. Watch it: jaxtrain attach {job.name}")
+        display.announce_detached(job)
     else:
         watch(job, context)
 

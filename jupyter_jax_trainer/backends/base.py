@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from jupyter_jax_trainer.capture import Capture
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.spec import JobSpec
 

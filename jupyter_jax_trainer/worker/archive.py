@@ -19,10 +19,8 @@ import io
 import json
 import mmap
 import os
-import queue
-import threading
 import zipimport
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +29,8 @@ from jupyter_jax_trainer.errors import JobDirError
 FORMAT = 1
 _ALIGN = 64  # what XLA on CPU wants to use an array in place
 _SHEBANG = b"#!/usr/bin/env python3\n"
-_CHUNK = 8 << 20
+_PIECE = 16 << 20  # bytes under one hash, so that several threads can hash a large buffer
+_HASHERS = 4
 _BLANK = bytes(_ALIGN)
 
 
@@ -71,7 +70,7 @@ def write_archive(
         with part.open("wb", buffering=0) as file:
             os.fchmod(file.fileno(), 0o600)
             table = _write_buffers(file, buffers)
-            hashes = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
+            hashes = {name: _sha256(data) for name, data in members.items()}
             whole = {"format": FORMAT, **manifest, "members": hashes, "buffers": table}
             text = json.dumps(whole, indent=1).encode()
             # The zip part is built apart, so that its offsets count from its own start: zipimport
@@ -86,40 +85,38 @@ def write_archive(
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    return hashlib.sha256(text).hexdigest()
+    return _sha256(text)
 
 
 def _write_buffers(file: io.FileIO, buffers: Sequence[memoryview]) -> list[dict[str, Any]]:
-    """Write the buffers while a second thread hashes the same chunks."""
+    """Write the buffers while other threads hash them, in pieces: hashing is the slower part."""
     _write_all(file, _SHEBANG)
-    chunks: queue.SimpleQueue[memoryview | None] = queue.SimpleQueue()
-    digests: list[str] = []
+    if not buffers:
+        return []
+    from concurrent.futures import ThreadPoolExecutor
 
-    def hash_chunks() -> None:
-        for _ in buffers:
-            digest = hashlib.sha256()
-            while (chunk := chunks.get()) is not None:
-                digest.update(chunk)
-            digests.append(digest.hexdigest())
+    table: list[dict[str, Any]] = []
+    with ThreadPoolExecutor(_HASHERS, "hash-buffers") as hashers:
+        for buffer in buffers:
+            position = file.tell()
+            offset = -(-position // _ALIGN) * _ALIGN
+            _write_all(file, _BLANK[: offset - position])
+            digests = [hashers.submit(_sha256, piece) for piece in _pieces(buffer)]
+            _write_all(file, buffer)
+            table.append({"offset": offset, "size": buffer.nbytes, "sha256": digests})
+    for entry in table:
+        entry["sha256"] = [digest.result() for digest in entry["sha256"]]
+    return table
 
-    hasher = threading.Thread(target=hash_chunks, name="hash-buffers", daemon=True)
-    if buffers:
-        hasher.start()
-    table = []
-    for buffer in buffers:
-        position = file.tell()
-        offset = -(-position // _ALIGN) * _ALIGN
-        _write_all(file, _BLANK[: offset - position])
-        flat = buffer.cast("B") if buffer.nbytes else memoryview(b"")
-        for start in range(0, flat.nbytes, _CHUNK):
-            chunk = flat[start : start + _CHUNK]
-            chunks.put(chunk)
-            _write_all(file, chunk)
-        chunks.put(None)
-        table.append({"offset": offset, "size": flat.nbytes})
-    if buffers:
-        hasher.join()
-    return [{**entry, "sha256": digest} for entry, digest in zip(table, digests, strict=True)]
+
+def _pieces(buffer: memoryview) -> Iterator[memoryview]:
+    """Cut a buffer into the pieces whose hashes the manifest holds."""
+    for start in range(0, buffer.nbytes, _PIECE):
+        yield buffer[start : start + _PIECE]
+
+
+def _sha256(data: bytes | memoryview) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _write_all(file: io.FileIO, data: bytes | memoryview) -> None:
@@ -156,7 +153,7 @@ class Archive:
             self.manifest: dict[str, Any] = json.loads(text)
         except (zipimport.ZipImportError, OSError, ValueError) as error:
             raise JobDirError(f"{self.path} is damaged or not an archive: {error}") from None
-        if digest is not None and hashlib.sha256(text).hexdigest() != digest:
+        if digest is not None and _sha256(text) != digest:
             raise JobDirError(f"{self.path} is not the archive that was sent: its sha256 differs.")
         if self.manifest.get("format") != FORMAT:
             raise JobDirError(
@@ -170,7 +167,7 @@ class Archive:
             data: bytes = self._zip.get_data(name)
         except (OSError, zipimport.ZipImportError) as error:
             raise JobDirError(f"{self.path} has no readable {name}: {error}") from None
-        self._check(name, [data], self.manifest["members"].get(name))
+        self._check(name, [data], [self.manifest["members"].get(name)])
         return data
 
     def buffers(self) -> list[memoryview]:
@@ -187,16 +184,12 @@ class Archive:
         for index, (view, entry) in enumerate(
             zip(self.buffers(), self.manifest["buffers"], strict=True)
         ):
-            chunks = (view[i : i + _CHUNK] for i in range(0, view.nbytes, _CHUNK))
-            self._check(f"buffer {index}", chunks, entry["sha256"])
+            self._check(f"buffer {index}", _pieces(view), entry["sha256"])
 
     def _check(
-        self, name: str, chunks: Iterable[bytes | memoryview], expected: str | None
+        self, name: str, pieces: Iterable[bytes | memoryview], expected: list[str]
     ) -> None:
-        digest = hashlib.sha256()
-        for chunk in chunks:
-            digest.update(chunk)
-        if digest.hexdigest() != expected:
+        if [_sha256(piece) for piece in pieces] != expected:
             raise JobDirError(
                 f"{self.path}: {name} does not match the manifest: the file was changed or damaged."
             )

@@ -37,7 +37,7 @@ class Channel:
 
     @classmethod
     def from_environment(cls) -> Channel:
-        """Open the channel that the supervisor left in the environment, and close it to children."""
+        """Open the channel that the supervisor left in the environment; children don't get it."""
         number = os.environ.pop(FD_VARIABLE, None)
         if number is None:
             return cls(None)

@@ -7,6 +7,7 @@ manifest says that this Python can read it.
 from __future__ import annotations
 
 import atexit
+import io
 import json
 import os
 import pickle
@@ -52,8 +53,6 @@ def check_python(manifest: dict[str, Any]) -> None:
 def load_variables(archive: Archive, namespace: dict[str, Any]) -> None:
     """Unpickle the captured variables into the namespace."""
     from jupyter_jax_trainer.worker.pickling import Unpickler
-
-    import io
 
     unpickler = Unpickler(
         io.BytesIO(archive.read("variables.pkl")), buffers=archive.buffers(), main_globals=namespace
@@ -116,9 +115,9 @@ class Worker:
         displayer = Displayer(self._send_display if self.rank == 0 else None)
         namespace = cell.main_module()
         displayer.install(namespace)
-        namespace["get_ipython"] = lambda: shell
         shell = Shell(namespace)
-        sys.path.insert(0, os.path.join(self.path, "modules"))
+        namespace["get_ipython"] = lambda: shell
+        sys.path.insert(0, f"{self.path}/modules")
         self._cell_file = manifest["cell_file"]
         self._labels = manifest["labels"]
         code = archive.read("cell.py").decode()

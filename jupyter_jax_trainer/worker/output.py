@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
@@ -44,10 +45,8 @@ def set_up() -> None:
 def flush() -> None:
     """Write out what is printed so far; a full disk is not an error here, it was one for print."""
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(OSError, ValueError):
             stream.flush()
-        except (OSError, ValueError):
-            pass
 
 
 def _flush_often() -> None:
@@ -71,6 +70,6 @@ def _flush_before_leaving() -> None:
         flush()
         abort()
 
-    os._exit = flushing_exit  # type: ignore[assignment]
+    os._exit = flushing_exit
     os.abort = flushing_abort
     os.register_at_fork(before=flush)

@@ -404,7 +404,7 @@ def test_run_refuses_before_anything_starts(home, tmp_path):
     with pytest.raises(UsageError, match="can't be read: No such file"):
         run(f"run {tmp_path / 'nothere.py'}")
     script.write_text("print('hello')\n")
-    assert "-n 2" in run(f"run {script} demo -n 2 --dry-run")
+    assert "2 nodes" in run(f"run {script} demo -n 2 --dry-run")
     assert jobdir.list_all() == []
 
 

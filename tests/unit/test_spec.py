@@ -351,26 +351,24 @@ def test_what_only_kubernetes_knows_is_refused_here(option):
 
 
 def test_the_list_of_what_only_kubernetes_knows():
-    assert set(KUBERNETES_ONLY) == set(
-        [
-            "context",
-            "namespace",
-            "memory",
-            "image",
-            "env-from-secret",
-            "package",
-            "volume",
-            "store",
-            "service-account",
-            "queue",
-            "priority",
-            "max-restarts",
-            "accelerator",
-            "topology",
-            "dataset",
-            "model",
-        ]
-    )
+    assert set(KUBERNETES_ONLY) == {
+        "context",
+        "namespace",
+        "memory",
+        "image",
+        "env-from-secret",
+        "package",
+        "volume",
+        "store",
+        "service-account",
+        "queue",
+        "priority",
+        "max-restarts",
+        "accelerator",
+        "topology",
+        "dataset",
+        "model",
+    }
 
 
 def test_several_are_listed_in_one_sentence_and_cpu_and_env_are_fine_here():

@@ -127,6 +127,13 @@ def test_plain_text_has_nothing_left_that_acts(text):
     assert plain(shown) == shown
 
 
+def test_every_control_character_is_harmless():
+    for sign in [chr(code) for code in (*range(32), *range(127, 160))] + sorted(BIDI):
+        expected = {"\n": "a\nb", "\t": "a\tb", "\0": "a␀b"}.get(sign)
+        shown = plain(f"a{sign}b")
+        assert shown == expected if expected else sign not in shown and shown.startswith("a")
+
+
 @given(st.text(st.characters(exclude_categories=["C", "Z"]) | st.sampled_from(" \t\n")))
 def test_plain_leaves_ordinary_text_alone(text):
     assert plain(text) == text

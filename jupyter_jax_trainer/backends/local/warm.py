@@ -145,7 +145,7 @@ def _ask(where: Path, path: str, lock: int, log: int) -> bool:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)]
         connection.sendmsg([struct.pack("!Q", len(request))], rights)
         connection.sendall(request)
-        return connection.recv(2) == b"ok"
+        return bool(connection.recv(2) == b"ok")
     return False
 
 
@@ -189,8 +189,6 @@ def main(where: str, path: str, guard: str, lock: str, log: str) -> None:
 def _import_jax() -> bool:
     """Import what every worker imports; where that fails, the job starts cold and says why."""
     try:
-        import jax
-        import jax.numpy
 
         import jupyter_jax_trainer.worker.main
         import jupyter_jax_trainer.worker.pickling  # noqa: F401

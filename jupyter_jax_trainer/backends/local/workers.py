@@ -137,8 +137,8 @@ def _become_worker(
     try:
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
+        for caught in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(caught, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
