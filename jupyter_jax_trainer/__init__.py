@@ -24,7 +24,20 @@ _HOME = {
     "JobFailed": "errors",
 }
 
-__all__ = [*_HOME, "__version__", "load_ipython_extension", "unload_ipython_extension"]
+__all__ = [
+    "JaxTrainError",
+    "Job",
+    "JobFailed",
+    "__version__",
+    "checkpoint_dir",
+    "job",
+    "jobs",
+    "load_ipython_extension",
+    "report",
+    "runtimes",
+    "train",
+    "unload_ipython_extension",
+]
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.api import job, jobs, runtimes, train

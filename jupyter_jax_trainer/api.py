@@ -111,12 +111,14 @@ def submit(
     stem: str = "cell",
     origin: Mapping[str, Any] | None = None,
     returns: bool = False,
+    before_start: Callable[[], None] = lambda: None,
 ) -> Job:
     """Write the job's directory and start it.
 
     The directory appears under the job's name when it is complete, and locked; the lock then goes
     to whoever runs the job. If this process dies on the way, nothing runs and nothing is left that
-    the next submission does not clear away.
+    the next submission does not clear away. `before_start` is called when all is written and the
+    job is about to get its name and be started.
     """
     from jupyter_jax_trainer.bundle import write_bundle
     from jupyter_jax_trainer.results import RETURNED
@@ -144,6 +146,7 @@ def submit(
             "package": jupyter_jax_trainer.__version__,
         }
         jobdir.write_json(directory.manifest, manifest)
+        before_start()
         directory = _publish(directory, name, manifest)
         backend.start(directory, lock, manifest)
     except OSError as error:

@@ -7,13 +7,20 @@ JupyterLab's colours, so it fits light and dark.
 from __future__ import annotations
 
 import html
+import re
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer.jobdir import ENDED
 from jupyter_jax_trainer.results import RETURNED
 from jupyter_jax_trainer.text import duration, metric, plain, size
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.capture import Capture
+    from jupyter_jax_trainer.job import Job
+    from jupyter_jax_trainer.spec import JobSpec
 
 _COLOURS = {
     "Running": "var(--jp-brand-color1, #1565c0)",
@@ -23,7 +30,57 @@ _COLOURS = {
 }
 _WAITING = "var(--jp-warn-color1, #b26a00)"
 _MUTED = "color:var(--jp-ui-font-color2,#616161)"
+_CODE = "var(--jp-code-font-family,monospace)"
 _MANY = 6  # variables that are named one by one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What does not change about a job while it is shown.
+
+    Attributes
+    ----------
+    name
+        None for a job that has no name yet.
+    created
+        When it was submitted, in seconds since the epoch.
+    shape
+        How large it is: ``4 nodes × 2 CPU devices``.
+    sent
+        What is sent, largest first: ``x float32[60000,784] 188 MB, train_step function 1.1 kB``.
+    notes
+        What the user should know about it: an unexpected name, a device that was chosen.
+    """
+
+    name: str | None
+    created: float
+    shape: str
+    sent: str
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def before(cls, spec: JobSpec, plan: Mapping[str, Any], capture: Capture) -> Facts:
+        """Describe a job that is about to be submitted."""
+        return cls(
+            name=spec.name,
+            created=time.time(),
+            shape=shape(spec.to_json(), plan),
+            sent=_things([vars(sent) for sent in capture.sent]),
+        )
+
+    @classmethod
+    def of(cls, job: Job) -> Facts:
+        """Describe a job."""
+        manifest = job.manifest
+        spec, plan = manifest["spec"], manifest["plan"]
+        notes = (renamed(spec.get("name"), job.name), plan.get("note"))
+        return cls(
+            name=job.name,
+            created=job.created,
+            shape=shape(spec, plan),
+            sent=_things(manifest["sent"]),
+            notes=tuple(note for note in notes if note),
+        )
 
 
 def shape(spec: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
@@ -33,6 +90,13 @@ def shape(spec: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
     if each == 1 and plan["device"] == "cpu":
         return nodes
     return f"{nodes} × {each} {plan['device'].upper()} device{'s' if each != 1 else ''}"
+
+
+def renamed(wanted: str | None, name: str) -> str | None:
+    """Say why a job is not called what it was to be called."""
+    if wanted is None or wanted == name:
+        return None
+    return f"{wanted} is taken by a job that has ended: this one is {name}"
 
 
 def elapsed(created: float, snapshot: Mapping[str, Any]) -> float:
@@ -66,60 +130,75 @@ def progress_text(snapshot: Mapping[str, Any]) -> str:
     return "  ".join([step, *values[:6]])
 
 
-def line(
-    name: str, created: float, size_of_job: str, snapshot: Mapping[str, Any], note: str | None
-) -> str:
+def line(facts: Facts, snapshot: Mapping[str, Any], note: str | None = None) -> str:
     """Give the status in one line of plain text."""
-    words = [f"{name}: {snapshot['state']}", size_of_job, duration(elapsed(created, snapshot))]
-    left = time_left(snapshot)
-    if left is not None:
-        words.append(f"about {duration(left)} left")
+    words = [f"{facts.name or 'New job'}: {snapshot['state']}", facts.shape]
+    words += _times(facts, snapshot)
     if text := progress_text(snapshot):
         words.append(text)
     if snapshot["reason"] and snapshot["state"] != "Failed":
         words.append(snapshot["reason"])
     if note:
         words.append(note)
-    return plain(" · ".join(words))
+    return _one_line(" · ".join(words))
 
 
-def sent_text(sent: Sequence[Mapping[str, Any]]) -> str:
-    """Say what was sent: ``train_step function, x float32[60000,784] 188 MB``."""
-    by_size = sorted(sent, key=lambda entry: -entry["size"])
-    named = [
-        f"{entry['name']} {entry['type']}"
-        + (f" {size(entry['size'])}" if entry["size"] >= 100_000 else "")
-        for entry in by_size[:_MANY]
+def _times(facts: Facts, snapshot: Mapping[str, Any]) -> list[str]:
+    """Say how long it has taken, and how much is left."""
+    if not snapshot["history"]:
+        return []
+    left = time_left(snapshot)
+    return [
+        duration(elapsed(facts.created, snapshot)),
+        *([] if left is None else [f"about {duration(left)} left"]),
     ]
-    more = len(sent) - len(named)
-    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
+
+
+def text(facts: Facts, snapshot: Mapping[str, Any], note: str | None = None) -> str:
+    """Give the whole card as plain text, for where HTML is not shown."""
+    lines = [line(facts, snapshot, note)]
+    if snapshot["state"] == "Failed" and snapshot["reason"]:
+        lines.append(snapshot["reason"])
+    lines += _footer(facts, snapshot)
+    return "\n".join(map(_one_line, lines))
+
+
+def _footer(facts: Facts, snapshot: Mapping[str, Any]) -> list[str]:
+    """Say in single lines what was sent, what came back and what else there is to know."""
+    active = snapshot["state"] not in ENDED
+    lines = list(facts.notes if active else facts.notes[:1])
+    if facts.sent and active:
+        lines.append(f"sent {facts.sent}")
+    if back := results_text(snapshot["results"]):
+        lines.append(f"brought back {back}")
+    if facts.name and active:
+        lines.append(f"goes on without this page; to come back: %jaxtrain attach {facts.name}")
+    return lines
 
 
 def results_text(results: Sequence[Mapping[str, Any]] | None) -> str:
-    """Say what came back: ``params dict of 4 1.2 MB; history was never set``."""
-    came = [
-        f"{entry['name']} {entry['type']}"
-        + (f" {size(entry['size'])}" if entry["size"] >= 100_000 else "")
-        for entry in results or []
-        if "error" not in entry and entry["name"] != RETURNED
-    ]
-    return ", ".join(came)
+    """Say what came back: ``params dict of 4 1.2 MB, loss float32[] 4 B``."""
+    return _things(
+        entry for entry in results or [] if "error" not in entry and entry["name"] != RETURNED
+    )
+
+
+def _things(entries: Iterable[Mapping[str, Any]]) -> str:
+    """Name things with type and size, the largest first."""
+    by_size = sorted(entries, key=lambda entry: -entry["size"])
+    named = [f"{entry['name']} {entry['type']} {size(entry['size'])}" for entry in by_size[:_MANY]]
+    more = len(by_size) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
 
 
 def render(
-    name: str,
-    created: float,
-    size_of_job: str,
-    sent: str,
-    snapshot: Mapping[str, Any],
-    note: str | None,
-    unfinished: str,
+    facts: Facts, snapshot: Mapping[str, Any], note: str | None = None, unfinished: str = ""
 ) -> str:
     """Give the card as HTML.
 
     Parameters
     ----------
-    name, created, size_of_job, sent
+    facts
         What the job is.
     snapshot
         Its ``state.json``.
@@ -128,68 +207,65 @@ def render(
     unfinished
         The line that rank 0 is writing.
     """
-    state = snapshot["state"]
+    state, reason = snapshot["state"], snapshot["reason"]
     colour = _COLOURS.get(state, _WAITING)
-    facts = [size_of_job, duration(elapsed(created, snapshot))]
-    left = time_left(snapshot)
-    if left is not None:
-        facts.append(f"about {duration(left)} left")
+    said = " · ".join([facts.shape, *_times(facts, snapshot)])
     rows = [
-        f'<div><span style="color:{colour}">●</span> <b>{_e(name)}</b> · '
+        f'<div><span style="color:{colour}">●</span> <b>{_e(facts.name or "New job")}</b> · '
         f'<span style="color:{colour}">{_e(state)}</span> '
-        f'<span style="{_MUTED};margin-left:.6em">{_e(" · ".join(facts))}</span></div>'
+        f'<span style="{_MUTED};margin-left:.6em">{_e(said)}</span></div>'
     ]
-    reason = snapshot["reason"]
-    if note or (reason and state != "Failed"):
-        rows.append(f"<div>{_e(note or reason)}</div>")
-    if state == "Failed" and reason:
-        rows.append(f'<div style="color:{colour}">{_e(reason)}</div>')
+    if reason:
+        tint = f' style="color:{colour}"' if state == "Failed" else ""
+        rows.append(f"<div{tint}>{_e(reason)}</div>")
+    if note:
+        rows.append(f"<div><b>{_e(note)}</b></div>")
     if snapshot["progress"]:
         rows.append(_progress(snapshot, colour))
     if unfinished.strip():
         rows.append(
-            f'<pre style="margin:.3em 0 0;white-space:pre-wrap">{_e(_uncoloured(unfinished))}</pre>'
+            '<pre style="margin:.3em 0 0;white-space:pre-wrap;'
+            f'font-family:{_CODE}">{_e(_uncoloured(unfinished))}</pre>'
         )
-    if sent and state not in ENDED:
-        rows.append(f'<div style="{_MUTED};margin-top:.3em">sent {_e(sent)}</div>')
-    if back := results_text(snapshot["results"]):
-        rows.append(f'<div style="{_MUTED};margin-top:.3em">brought back {_e(back)}</div>')
-    if note is None and state not in ENDED:
+    if footer := _footer(facts, snapshot):
         rows.append(
-            f'<div style="{_MUTED}">the job goes on without this page: '
-            f"<code>%jaxtrain attach {_e(name)}</code></div>"
+            f'<div style="{_MUTED};margin-top:.3em">'
+            + "".join(f"<div>{_e(words)}</div>" for words in footer)
+            + "</div>"
         )
     style = (
         "border:1px solid var(--jp-border-color2,#ddd);border-radius:4px;padding:.5em .8em;"
         "font-family:var(--jp-ui-font-family,sans-serif);font-size:var(--jp-ui-font-size1,13px);"
-        "color:var(--jp-ui-font-color1,inherit);line-height:1.5;max-width:60em"
+        "color:var(--jp-ui-font-color1,inherit);line-height:1.5;max-width:60em;"
+        "overflow-wrap:anywhere"
     )
     return f'<div style="{style}" role="status">{"".join(rows)}</div>'
 
 
 def _progress(snapshot: Mapping[str, Any], colour: str) -> str:
     fraction = snapshot["progress"]["fraction"]
-    text = (
-        f'<span style="font-family:var(--jp-code-font-family,monospace)">'
-        f"{_e(progress_text(snapshot))}</span>"
-    )
+    words = f'<span style="font-family:{_CODE}">{_e(progress_text(snapshot))}</span>'
     if fraction is None:
-        return f"<div>{text}</div>"
+        return f"<div>{words}</div>"
     percent = f"{100 * fraction:.1f}%"
     bar = (
         '<span style="flex:1 1 10em;height:.4em;border-radius:.2em;'
         'background:var(--jp-border-color2,#ddd);overflow:hidden">'
-        f'<span style="display:block;height:100%;width:{percent};background:{colour}">'
-        "</span></span>"
+        f'<span style="display:block;height:100%;width:{percent};background:{colour}"></span></span>'
     )
-    return f'<div style="display:flex;gap:1em;align-items:center">{bar}{text}</div>'
+    return (
+        '<div style="display:flex;flex-wrap:wrap;column-gap:1em;align-items:center;'
+        f'margin:.2em 0">{bar}{words}</div>'
+    )
 
 
 def _uncoloured(text: str) -> str:
-    import re
-
     return re.sub(r"\x1b\[[0-9;:]*m", "", text)
 
 
+def _one_line(text: str) -> str:
+    return " ".join(_uncoloured(plain(str(text))).split("\n"))
+
+
 def _e(text: str) -> str:
-    return html.escape(plain(str(text)))
+    return html.escape(_uncoloured(plain(str(text))))

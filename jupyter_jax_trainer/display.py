@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_jax_trainer import card
+from jupyter_jax_trainer.card import Facts
 from jupyter_jax_trainer.errors import JobDetached
 from jupyter_jax_trainer.jobdir import ENDED, JobDir, LineReader
 from jupyter_jax_trainer.logs import LogReader
-from jupyter_jax_trainer.text import collapse_carriage_returns, plain, size
+from jupyter_jax_trainer.text import size
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
+    from jupyter_jax_trainer.interrupts import Interrupts
     from jupyter_jax_trainer.job import Job
     from jupyter_jax_trainer.spec import JobSpec
 
@@ -25,17 +28,20 @@ _WARN_SIZE = 10_000_000  # bytes of variables from which there is a warning
 class View(Protocol):
     """Shows one job."""
 
+    def begin(self, facts: Facts, snapshot: dict[str, Any]) -> None:
+        """Show at once what the job is; called again when more is known of it."""
+
     def status(self, snapshot: dict[str, Any], note: str | None) -> None:
         """Show the state; called often, with the same state, too."""
 
-    def log(self, lines: list[str], unfinished: str) -> None:
+    def log(self, lines: list[bytes], unfinished: bytes) -> None:
         """Show new lines of rank 0, and the line that is being written (a progress bar, say)."""
 
     def show(self, data: dict[str, Any], metadata: dict[str, Any]) -> None:
         """Show what rank 0 displayed."""
 
-    def close(self, snapshot: dict[str, Any]) -> None:
-        """Show the end."""
+    def close(self, snapshot: dict[str, Any], note: str | None) -> None:
+        """Show the last of it, when the job has ended or the view is left."""
 
 
 class _Source:
@@ -54,29 +60,58 @@ class _Source:
             view.show(entry["data"], entry["metadata"])
         self._print(view)
         if last:
-            view.log([_readable(line) for line in self._log.finish()], "")
+            view.log(self._log.finish(), b"")
 
     def _print(self, view: View, end: int | None = None) -> None:
         for lines in self._log.read(end):
-            view.log([_readable(line) for line in lines], "")
-        view.log([], _readable(self._log.unfinished))
+            view.log(lines, b"")
+        view.log([], self._log.unfinished)
 
 
-def _readable(line: bytes) -> str:
-    text = line.decode(errors="replace")
-    return plain(collapse_carriage_returns(text.removesuffix("\r")))
+def open_view() -> View:
+    """Make a view for where the output goes."""
+    if in_notebook():
+        from jupyter_jax_trainer.notebook_view import NotebookView
+
+        return NotebookView()
+    from jupyter_jax_trainer.terminal_view import TerminalView
+
+    return TerminalView()
 
 
-def follow(job: Job, *, interruptible: bool = False) -> None:
+def announce(view: View, spec: JobSpec, plan: dict[str, Any], capture: Capture) -> None:
+    """Show what will be sent, before it is."""
+    if warning := size_warning(capture):
+        print(warning)
+    facts = Facts.before(spec, plan, capture)
+    if spec.detach:
+        print(f"Sending {size(capture.total)}" + (f": {facts.sent}" if facts.sent else ""))
+    else:
+        view.begin(facts, _unstarted("Sending", f"sends {size(capture.total)}"))
+
+
+def not_started(view: View, spec: JobSpec) -> None:
+    """Show that nothing came of what was announced."""
+    if not spec.detach:
+        view.close(_unstarted("Not started", None), None)
+
+
+def _unstarted(state: str, reason: str | None) -> dict[str, Any]:
+    return {"state": state, "reason": reason, "history": [], "progress": None, "results": None}
+
+
+def follow(job: Job, interrupts: Interrupts | None = None, view: View | None = None) -> None:
     """Show a job until it ends.
 
     Parameters
     ----------
     job
         The job.
-    interruptible
-        An interrupt starts a countdown: nothing more detaches, a second one cancels the job.
-        Otherwise an interrupt is passed on at once.
+    interrupts
+        Holds the interrupts: one starts a countdown, after which the job is left to itself; a
+        second one within it cancels the job. Without it an interrupt is raised at once.
+    view
+        The view that has announced the job, if there is one.
 
     Raises
     ------
@@ -85,40 +120,36 @@ def follow(job: Job, *, interruptible: bool = False) -> None:
     JobDetached
         The wait was interrupted; the job goes on.
     """
-    view: View = _notebook_view(job) if in_notebook() else _terminal_view(job)
+    view = view or open_view()
     source = _Source(job)
-    interrupted: float | None = None
+    snapshot = job.snapshot()
+    view.begin(Facts.of(job), snapshot)
     while True:
-        try:
-            snapshot = job.snapshot()
-            ended = snapshot["state"] in ENDED
-            source.pump(view, last=ended)
-            if ended:
-                view.close(snapshot)
-                break
-            if interrupted is not None:
-                left = interrupted + _COUNTDOWN - time.monotonic()
-                if left <= 0:
-                    view.status(snapshot, "detached; the job goes on")
-                    raise _detached(job)
-                view.status(
-                    snapshot, f"interrupt again within {left:.0f} s to cancel the job; "
-                    "otherwise it goes on without this cell"
-                )
-            else:
-                view.status(snapshot, None)
-            time.sleep(_POLL)
-        except KeyboardInterrupt:
-            if not interruptible:
-                raise
-            if interrupted is not None:
-                view.status(job.snapshot(), "is being cancelled")
-                job.cancel()
-            interrupted = time.monotonic()
+        source.pump(view, last=snapshot["state"] in ENDED)
+        if snapshot["state"] in ENDED:
+            view.close(snapshot, None)
+            break
+        times = interrupts.times if interrupts else []
+        if len(times) > 1:
+            view.status(snapshot, "is being cancelled")
+            job.cancel()
+        elif times and (left := times[0] + _COUNTDOWN - time.monotonic()) <= 0:
+            view.close(snapshot, "detached")
+            raise detached(job)
+        elif times:
+            view.status(
+                snapshot, f"interrupt again within {math.ceil(left)} s to cancel the job; "
+                "else it goes on without this cell"
+            )  # fmt: skip
+        else:
+            view.status(snapshot, None)
+        time.sleep(_POLL)
+        snapshot = job.snapshot()
     job.raise_for_state()
 
 
-def _detached(job: Job) -> JobDetached:
+def detached(job: Job) -> JobDetached:
+    """Make the error that ends a cell whose job goes on."""
     return JobDetached(
         f"Detached: job {job.name!r} goes on.",
         f"`%jaxtrain attach {job.name}` follows it again, `%jaxtrain cancel {job.name}` ends it.",
@@ -127,6 +158,8 @@ def _detached(job: Job) -> JobDetached:
 
 def announce_detached(job: Job) -> None:
     """Say how to come back to a job that was started with ``--detach``."""
+    if note := card.renamed(job.spec.name, job.name):
+        print(note)
     print(
         f"Job {job.name} was started.\n"
         f"`%jaxtrain attach {job.name}` follows it, `%jaxtrain cancel {job.name}` ends it."
@@ -137,18 +170,6 @@ def in_notebook() -> bool:
     """Tell whether output goes to a Jupyter front end."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return shell is not None and hasattr(shell, "kernel")
-
-
-def _notebook_view(job: Job) -> View:
-    from jupyter_jax_trainer.notebook_view import NotebookView
-
-    return NotebookView(job)
-
-
-def _terminal_view(job: Job) -> View:
-    from jupyter_jax_trainer.terminal_view import TerminalView
-
-    return TerminalView(job)
 
 
 def size_warning(capture: Capture) -> str | None:

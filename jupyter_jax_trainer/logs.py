@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_jax_trainer.jobdir import JobDir, LineReader
+from jupyter_jax_trainer.text import collapse_carriage_returns, plain
 
 MAX_LINE = 64 << 10  # bytes of one line that are shown; the file has it in full
 _CHUNK = 1 << 20
@@ -43,6 +44,12 @@ def is_noise(line: bytes) -> bool:
     """Tell whether a line is a library's own chatter, which views leave out."""
     # Checked first because it decides most lines without a search.
     return line[:1] in b"[IWEF" and line != b"" and _NOISE.match(line) is not None
+
+
+def readable(line: bytes) -> str:
+    """Give a line as a terminal would show it in the end, without what could do harm."""
+    text = line.decode(errors="replace")
+    return plain(collapse_carriage_returns(text.removesuffix("\r")))
 
 
 def cut(line: bytes) -> bytes:
@@ -122,6 +129,10 @@ class LogReader:
         return lines if self._raw else [line for line in lines if not is_noise(line)]
 
     def _keep(self, piece: bytes) -> None:
+        if len(self._unfinished) + len(piece) > MAX_LINE and b"\r" in piece:
+            # A progress bar that draws itself over and over: what counts is its last state.
+            self._unfinished, self._dropped = b"", 0
+            piece = piece[piece.rfind(b"\r", 0, -1) + 1 :]
         room = MAX_LINE - len(self._unfinished)
         self._unfinished += piece[:room]
         self._dropped += max(0, len(piece) - room)

@@ -54,6 +54,7 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
     """
     from jupyter_jax_trainer import api, display
     from jupyter_jax_trainer.capture import capture_cell
+    from jupyter_jax_trainer.interrupts import Interrupts
     from jupyter_jax_trainer.options import HelpRequested
     from jupyter_jax_trainer.spec import parse_cell_line
 
@@ -70,16 +71,27 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
     if spec.dry_run:
         print(display.dry_run(spec, plan, capture))
         return
-    if warning := display.size_warning(capture):
-        print(warning)
-    job = api.submit(
-        spec, backend, plan, capture, cell=cell, origin=api.notebook_origin()
-    )
-    if spec.detach:
-        display.announce_detached(job)
-        return
-    display.follow(job, interruptible=True)
-    take_results(job, shell)
+    view = display.open_view()
+    display.announce(view, spec, plan, capture)
+    with Interrupts() as interrupts:
+        try:
+            # From the start of the job on, an interrupt must not make this cell forget it.
+            job = api.submit(
+                spec, backend, plan, capture, cell=cell, origin=api.notebook_origin(),
+                before_start=interrupts.hold,
+            )  # fmt: skip
+        except BaseException:
+            display.not_started(view, spec)
+            raise
+        if spec.detach:
+            display.announce_detached(job)
+            if interrupts.times:
+                raise display.detached(job)
+            return
+        display.follow(job, interrupts, view)
+        take_results(job, shell)
+    if interrupts.times:
+        raise KeyboardInterrupt  # the job has ended before the countdown did
 
 
 def take_results(job: Any, shell: Any) -> None:
@@ -89,7 +101,7 @@ def take_results(job: Any, shell: Any) -> None:
     values, errors = load_available(job)
     shell.push(values)
     if errors:
-        raise missing(job.name, errors, list(values))
+        raise missing(job, errors, list(values))
 
 
 def _command(line: str, shell: Any) -> None:

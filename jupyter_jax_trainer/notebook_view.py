@@ -1,12 +1,13 @@
 """A job in a notebook cell: a card that changes, rank 0's log, what rank 0 displayed.
 
-Jupyter drops output beyond 1000 messages or 1 MB of text a second, and a page with a million lines
-is of no use to anybody. So the first lines are printed as they come, and after that a short window
-shows the last ones; the log on disk has them all.
+Jupyter drops output beyond 1000 messages or 1 MB a second, and a page with a million lines is of
+no use to anybody. So the first lines are printed as they come, and after that a short window shows
+the last ones; the log on disk has them all.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections import deque
@@ -15,107 +16,148 @@ from typing import Any
 from IPython.display import display
 
 from jupyter_jax_trainer import card
-from jupyter_jax_trainer.job import Job
-from jupyter_jax_trainer.jobdir import ENDED
+from jupyter_jax_trainer.card import Facts
+from jupyter_jax_trainer.logs import readable
 
 _INTERVAL = 0.25  # seconds between updates of the card or the window
 _HEAD_LINES = 500
-_HEAD_BYTES = 200_000
+_HEAD_CHARACTERS = 200_000
 _LINE = 2_000  # characters of one line that a cell shows
 _WINDOW = 20  # lines in the window
+_DISPLAYS = 200  # figures and values that a cell shows
+_CUT_COLOUR = re.compile(r"\x1b[\[0-9;:]*$")
 
 
 class NotebookView:
-    """Shows a job in the output of the running cell.
+    """Shows a job in the output of the running cell."""
 
-    Parameters
-    ----------
-    job
-        The job.
-    """
+    def __init__(self) -> None:
+        self._card = _Live()
+        self._log = LogPane()
+        self._facts: Facts | None = None
+        self._unfinished = b""
+        self._displays = 0
 
-    def __init__(self, job: Job) -> None:
-        self._name, self._created = job.name, job.created
-        manifest = job.manifest
-        self._shape = card.shape(manifest["spec"], manifest["plan"])
-        self._plan_note = manifest["plan"].get("note")
-        self._sent = card.sent_text(manifest["sent"])
-        self._handle: Any = None
-        self._window_handle: Any = None
-        self._window: deque[str] = deque(maxlen=_WINDOW)
-        self._lines = 0
-        self._bytes = 0
-        self._hidden = 0
-        self._unfinished = ""
-        self._updated = self._window_updated = 0.0
-        self._shown: tuple[Any, ...] = ()
-        self._pending: list[str] = []
+    def begin(self, facts: Facts, snapshot: dict[str, Any]) -> None:
+        """Show the card."""
+        self._facts = facts
+        if facts.name is not None:
+            self._log.where = f"%jaxtrain logs {facts.name} --rank 0"
+        self._show_card(snapshot, None)
 
     def status(self, snapshot: dict[str, Any], note: str | None) -> None:
         """Show the state, a few times a second at most."""
-        now = time.monotonic()
-        self._flush_head()
-        self._update_window(now)
-        key = (snapshot["state"], snapshot["reason"], note)
-        if key == self._shown and now - self._updated < _INTERVAL:
-            return
-        self._shown, self._updated = key, now
-        if note is None and snapshot["reason"] is None:
-            note_shown = self._plan_note if snapshot["state"] not in ENDED else None
-        else:
-            note_shown = note
-        facts = (self._name, self._created, self._shape)
-        bundle = {
-            "text/html": card.render(
-                *facts, self._sent, snapshot, note_shown, self._unfinished
-            ),
-            "text/plain": card.line(*facts, snapshot, note_shown),
-        }
-        if self._handle is None:
-            self._handle = display(bundle, raw=True, display_id=True)
-        else:
-            self._handle.update(bundle, raw=True)
+        self._log.flush()
+        if self._card.due():
+            self._show_card(snapshot, note)
 
-    def log(self, lines: list[str], unfinished: str) -> None:
-        """Print the first lines; keep the last ones of the rest for the window."""
-        self._unfinished = unfinished[-_LINE:]
-        for line in lines:
-            self._lines += 1
-            text = line if len(line) <= _LINE else line[:_LINE] + " …"
-            if self._lines <= _HEAD_LINES and self._bytes < _HEAD_BYTES and not self._hidden:
-                self._bytes += len(text)
-                self._pending.append(text)
-            else:
-                self._hidden += 1
-                self._window.append(text)
+    def log(self, lines: list[bytes], unfinished: bytes) -> None:
+        """Take lines; `status` shows them."""
+        self._unfinished = unfinished
+        self._log.add(lines)
 
     def show(self, data: dict[str, Any], metadata: dict[str, Any]) -> None:
         """Show a figure or a value as if the cell had displayed it."""
-        self._flush_head()
-        display(data, metadata=metadata, raw=True)
+        self._displays += 1
+        if self._displays <= _DISPLAYS:
+            self._log.interrupt()
+            display(data, metadata=metadata, raw=True)
+        elif self._displays == _DISPLAYS + 1:
+            self._log.interrupt()
+            print(f"… only the first {_DISPLAYS} displays of a job are shown")
 
-    def close(self, snapshot: dict[str, Any]) -> None:
+    def close(self, snapshot: dict[str, Any], note: str | None) -> None:
         """Show the last state and the last lines."""
-        self._unfinished = ""
-        self._shown = ()
-        self._window_updated = 0.0
-        self.status(snapshot, None)
+        self._unfinished = b""
+        self._log.interrupt()
+        self._show_card(snapshot, note)
 
-    def _flush_head(self) -> None:
-        if self._pending:
-            sys.stdout.write("\n".join(self._pending) + "\n")
-            sys.stdout.flush()
-            self._pending = []
+    def _show_card(self, snapshot: dict[str, Any], note: str | None) -> None:
+        assert self._facts is not None
+        unfinished = _clipped(readable(self._unfinished))
+        self._card.show({
+            "text/html": card.render(self._facts, snapshot, note, unfinished),
+            "text/plain": card.text(self._facts, snapshot, note),
+        })
 
-    def _update_window(self, now: float) -> None:
-        if not self._hidden or now - self._window_updated < _INTERVAL:
-            return
-        self._window_updated = now
-        between = self._hidden - len(self._window)
-        skipped = f"… {between:,} lines not shown; %jaxtrain logs {self._name} has them all\n"
-        text = (skipped if between else "") + "\n".join(self._window)
-        bundle = {"text/plain": text}
-        if self._window_handle is None:
-            self._window_handle = display(bundle, raw=True, display_id=True)
+
+class _Live:
+    """A part of the output that is replaced again and again."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._at = 0.0
+
+    def due(self) -> bool:
+        """Tell whether it may be replaced without flooding the page."""
+        return time.monotonic() - self._at >= _INTERVAL
+
+    def show(self, data: dict[str, Any]) -> None:
+        """Show it for the first time, or replace it."""
+        self._at = time.monotonic()
+        if self._handle is None:
+            self._handle = display(data, raw=True, display_id=True)
         else:
-            self._window_handle.update(bundle, raw=True)
+            self._handle.update(data, raw=True)
+
+
+class LogPane:
+    """The lines of a log: the first ones in full, then a window with the last ones.
+
+    Attributes
+    ----------
+    where
+        The command that prints all lines.
+    """
+
+    def __init__(self) -> None:
+        self.where = ""
+        self._head: list[str] = []
+        self._lines_left = _HEAD_LINES
+        self._characters_left = _HEAD_CHARACTERS
+        self._begin_window()
+
+    def _begin_window(self) -> None:
+        self._window = _Live()
+        self._last: deque[bytes] = deque(maxlen=_WINDOW)
+        self._count = self._shown = 0
+
+    def add(self, lines: list[bytes]) -> None:
+        """Take lines."""
+        taken = 0
+        if not self._count:
+            for line in lines[: self._lines_left]:
+                if self._characters_left <= 0:
+                    break
+                text = _clipped(readable(line))
+                self._head.append(text)
+                self._characters_left -= len(text)
+                taken += 1
+            self._lines_left -= taken
+        self._last.extend(lines[taken:] if taken else lines)
+        self._count += len(lines) - taken
+
+    def flush(self, now: bool = False) -> None:
+        """Show what has come; the window a few times a second, or at once."""
+        if self._head:
+            sys.stdout.write("\n".join(self._head) + "\n")
+            sys.stdout.flush()
+            self._head = []
+        if self._count != self._shown and (now or self._window.due()):
+            self._shown = self._count
+            lines = [_clipped(readable(line)) for line in self._last]
+            if between := self._count - len(lines):
+                lines.insert(0, f"… {between:,} lines not shown; all are in: {self.where}")
+            self._window.show({"text/plain": "\n".join(lines)})
+
+    def interrupt(self) -> None:
+        """Show all of it now: what comes later belongs below something else."""
+        self.flush(now=True)
+        if self._count:
+            self._begin_window()
+
+
+def _clipped(line: str) -> str:
+    if len(line) > _LINE:
+        line = _CUT_COLOUR.sub("", line[:_LINE]) + " …"
+    return line + "\x1b[0m" if "\x1b" in line and not line.endswith("\x1b[0m") else line

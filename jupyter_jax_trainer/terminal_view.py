@@ -8,66 +8,81 @@ import time
 from typing import Any
 
 from jupyter_jax_trainer import card
-from jupyter_jax_trainer.job import Job
+from jupyter_jax_trainer.card import Facts
+from jupyter_jax_trainer.jobdir import ENDED
+from jupyter_jax_trainer.logs import readable
 from jupyter_jax_trainer.text import clip
 
 _INTERVAL = 0.25  # seconds between updates of the status line of a terminal
 
 
 class TerminalView:
-    """Prints a job's log; its status is the last line of a terminal, else a line per state.
+    """Prints a job's log; its status is the last line of a terminal, else a line per state."""
 
-    Parameters
-    ----------
-    job
-        The job.
-    """
-
-    def __init__(self, job: Job) -> None:
-        self._facts = (job.name, job.created, card.shape(job.manifest["spec"],
-                                                         job.manifest["plan"]))
+    def __init__(self) -> None:
+        self._facts: Facts | None = None
         self._live = sys.stderr.isatty()
         self._status_shown = False
         self._updated = 0.0
         self._said: tuple[Any, ...] = ()
 
+    def begin(self, facts: Facts, snapshot: dict[str, Any]) -> None:
+        """Say what is sent, and then what is to be known of the job."""
+        known, self._facts = self._facts, facts
+        if snapshot["state"] not in ENDED:
+            if facts.sent and known is None:
+                self._say(f"sent {facts.sent}" if facts.name else f"sending {facts.sent}")
+            for note in facts.notes:
+                self._say(note)
+        if facts.name is not None:
+            self.status(snapshot, None)
+
     def status(self, snapshot: dict[str, Any], note: str | None) -> None:
         """Show the state."""
+        assert self._facts is not None
         now = time.monotonic()
+        # A countdown changes every second, and is worth one line where lines stay.
         said = (snapshot["state"], snapshot["reason"], note and note[:9])
         if self._live:
             if said == self._said and now - self._updated < _INTERVAL:
                 return
             self._updated = now
-            text = card.line(*self._facts, snapshot, note)
             self._erase()
+            text = card.line(self._facts, snapshot, note)
             sys.stderr.write(clip(text, shutil.get_terminal_size().columns - 1))
             sys.stderr.flush()
             self._status_shown = True
         elif said != self._said:
-            print(card.line(*self._facts, snapshot, note), file=sys.stderr, flush=True)
+            self._say(card.line(self._facts, snapshot, note))
         self._said = said
 
-    def log(self, lines: list[str], unfinished: str) -> None:
+    def log(self, lines: list[bytes], unfinished: bytes) -> None:
         """Print lines."""
-        if not lines:
-            return
-        self._erase()
-        sys.stdout.write("\n".join(lines) + "\n")
-        sys.stdout.flush()
+        if lines:
+            self._print("\n".join(map(readable, lines)))
 
     def show(self, data: dict[str, Any], metadata: dict[str, Any]) -> None:
         """Print the plain text of what was displayed."""
-        self.log(str(data.get("text/plain", "")).splitlines(), "")
+        self.log(str(data.get("text/plain", "")).encode(errors="replace").split(b"\n"), b"")
 
-    def close(self, snapshot: dict[str, Any]) -> None:
+    def close(self, snapshot: dict[str, Any], note: str | None) -> None:
         """Print the last state."""
-        self._erase()
-        print(card.line(*self._facts, snapshot, None), file=sys.stderr, flush=True)
+        assert self._facts is not None
+        self._say(card.line(self._facts, snapshot, note))
         if back := card.results_text(snapshot["results"]):
-            print(f"brought back {back}", file=sys.stderr, flush=True)
+            self._say(f"brought back {back}")
+
+    def _say(self, text: str) -> None:
+        self._erase()
+        print(text, file=sys.stderr, flush=True)
+
+    def _print(self, text: str) -> None:
+        self._erase()
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
 
     def _erase(self) -> None:
         if self._status_shown:
             sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
             self._status_shown = False

@@ -16,6 +16,8 @@ import socket
 import threading
 from typing import Any
 
+from jupyter_jax_trainer.worker.processes import end_descendants
+
 FD_VARIABLE = "JAXTRAIN_CHANNEL_FD"
 
 
@@ -58,9 +60,9 @@ class Channel:
         return self._inbox.get()
 
     def listen(self) -> None:
-        """Take instructions in a thread; end this process group when the supervisor is gone.
+        """Take instructions in a thread; end this process when the supervisor is gone.
 
-        So nothing is left running whoever is killed, the processes that the cell started included.
+        What the cell has started ends, too, so nothing is left running whoever is killed.
         """
         if self._socket is None:
             return
@@ -70,7 +72,8 @@ class Channel:
             with contextlib.suppress(OSError), connection.makefile("rb") as lines:
                 for line in lines:
                     self._inbox.put(json.loads(line))
-            with contextlib.suppress(ProcessLookupError, PermissionError):
+            with contextlib.suppress(OSError):
+                end_descendants()  # those in sessions of their own
                 if os.getpgrp() == os.getpid():
                     os.killpg(0, signal.SIGKILL)
             os._exit(1)

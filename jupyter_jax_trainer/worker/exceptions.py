@@ -49,7 +49,10 @@ def describe(error: BaseException, cell_file: str, labels: Mapping[str, str]) ->
         lambda m: f"  {m[1]}, line {m[2]}" + (f", in {m[3]}" if m[3] else ""),
         "".join(report.format()),
     )
-    message = str(error)
+    try:
+        message = str(error)
+    except Exception:
+        message = "(its message can't be had: str() fails on it)"
     return {
         "type": type(error).__name__,
         "message": message,

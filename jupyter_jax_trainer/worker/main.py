@@ -7,6 +7,7 @@ manifest says that this Python can read it.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import io
 import json
 import os
@@ -180,7 +181,8 @@ class Worker:
                 status = error.code & 0xFF or 1
             record["message"] = f"the cell called sys.exit({error.code!r})"
         with self._ending:
-            print(record["traceback"], file=sys.stderr)
+            with contextlib.suppress(Exception):  # a full disk, or a stream that the cell closed
+                print(record["traceback"], file=sys.stderr)
             output.flush()
             self.channel.send("error", time=time.time(), **record)
             summary = f"{record['type']}: {record['message']}".splitlines()[0][:500]

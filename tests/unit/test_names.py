@@ -196,7 +196,8 @@ statement = st.one_of(
               name, expression, loop_body, body),
     st.builds(lambda a, n: f"for {n} in (0, 1):\n{block(a)}", loop_body, name),
     st.builds(lambda e, a, b: f"for _ in (0, 1):\n    while {e}:\n{block([block(a)])}\n"
-              f"        break\n    else:\n{block([block(b)])}", expression, loop_body, body),
+              f"        break\n    else:\n{block([block(b)])}", expression,
+              loop_body.filter(lambda a: not any("continue" in line for line in a)), body),
     st.builds(lambda a, b, c, n: f"try:\n{block(a)}\n    1 / {n}\nexcept ZeroDivisionError as e:\n"
               f"{block(b)}\nfinally:\n{block(c)}", body, body, body, name),
     st.builds(lambda n, d, a: f"def {n}({n}={d}, *args):\n{block(a)}\n    return 1"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
-import time
 from pathlib import Path
 
+from jupyter_jax_trainer.worker.processes import LINUX
+
 _PR_SET_CHILD_SUBREAPER = 36
-LINUX = sys.platform == "linux"
 
 
 def adopt_orphans() -> None:
@@ -26,55 +25,25 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def descendants(pid: int) -> list[int]:
-    """List the processes below one, zombies left out (Linux; elsewhere nothing is found)."""
-    if not LINUX:
-        return []
-    children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            stat = Path("/proc", entry, "stat").read_bytes()
-        except OSError:
-            continue
-        # The command's name, in parentheses, may hold anything.
-        state, parent = stat[stat.rindex(b")") + 2 :].split(maxsplit=2)[:2]
-        if state != b"Z":
-            children.setdefault(int(parent), []).append(int(entry))
-    found, unseen = [], [pid]
-    while unseen:
-        below = children.get(unseen.pop(), [])
-        found += below
-        unseen += below
-    return found
+def end_strays(uid: str) -> None:
+    """Kill what is left of a job whose keeper and supervisor are both gone (Linux).
 
-
-def end_descendants(spare: int | None = None) -> None:
-    """Kill every descendant of this process and wait until they are gone.
-
-    Parameters
-    ----------
-    spare
-        A child that is left alone.
+    Nothing but their environment tells of these processes: they have lost all their parents.
     """
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        found = [pid for pid in descendants(os.getpid()) if pid != spare]
-        if not found:
-            break
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        _reap(spare)
-        time.sleep(0.002)
-    _reap(spare)
+    wanted = f"JAXTRAIN_JOB_UID={uid}".encode()
+    for entry in Path("/proc").glob("[0-9]*") if LINUX else ():
+        with contextlib.suppress(OSError):
+            if wanted in entry.joinpath("environ").read_bytes().split(b"\0"):
+                os.kill(int(entry.name), signal.SIGKILL)
 
 
-def _reap(spare: int | None) -> None:
-    with contextlib.suppress(ChildProcessError):
-        while spare is None and os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+def close_files_from(first: int) -> None:
+    """Close all open files from a number on."""
+    try:
+        last = max(map(int, os.listdir("/proc/self/fd")))
+    except OSError:
+        last = os.sysconf("SC_OPEN_MAX")
+    os.closerange(first, last + 1)
 
 
 def memory_kills() -> int:

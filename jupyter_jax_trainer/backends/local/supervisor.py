@@ -25,6 +25,7 @@ from jupyter_jax_trainer.backends.local.record import Recorder
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
 from jupyter_jax_trainer.failure import Failure, RankEnd, diagnose, ranks_text, summary
 from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.worker.processes import end_descendants
 from jupyter_jax_trainer.worker.rendezvous import DEFAULT_TIMEOUT, TIMEOUT_VARIABLE
 
 _TICK = 0.05  # seconds between looks at the logs, the clock and the cancel file
@@ -70,17 +71,19 @@ class Supervisor:
         The job's directory, with manifest and bundle.
     start_rank
         How ranks are started.
+    keeper
+        The process that watches over this one.
     """
 
     directory: JobDir
     start_rank: workers.Starter
+    keeper: int
     ranks: list[_Rank] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.manifest = self.directory.read_manifest()
         self.record = Recorder(self.directory, self.manifest["spec"]["nodes"])
         self._selector = selectors.DefaultSelector()
-        self._keeper = os.getppid()
         self._order = 0
         self._stop: _Stop | None = None
         self._coordinator: dict[str, Any] | None = None
@@ -115,7 +118,7 @@ class Supervisor:
                 while not self._is_over():
                     self._step()
             finally:
-                processes.end_descendants()
+                end_descendants()
                 ticket.close()
         self._write_end()
 
@@ -182,16 +185,21 @@ class Supervisor:
 
     # -- what the ranks say ------------------------------------------------------------------
 
-    def _listen(self, rank: _Rank) -> None:
-        """Read what a rank has sent."""
+    def _listen(self, rank: _Rank) -> bool:
+        """Read what a rank has sent; tell whether there may be more."""
+        channel = rank.process.channel
+        if channel.fileno() < 0:
+            return False
         try:
-            data = rank.process.channel.recv(1 << 20)
-        except (BlockingIOError, ConnectionError):
-            return
+            data = channel.recv(1 << 20)
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            data = b""
         if not data:
-            self._selector.unregister(rank.process.channel)
-            rank.process.channel.close()
-            return
+            self._selector.unregister(channel)
+            channel.close()
+            return False
         *lines, rank.unread = (rank.unread + data).split(b"\n")
         for line in lines:
             try:
@@ -200,6 +208,7 @@ class Supervisor:
                 self.record.event("warning", f"rank {rank.number} sent a record that is no JSON")
                 continue
             self._take(rank, message)
+        return True
 
     def _take(self, rank: _Rank, message: dict[str, Any]) -> None:
         kind = message.pop("kind")
@@ -260,15 +269,8 @@ class Supervisor:
                     self._note_end(rank, os.waitstatus_to_exitcode(status))
 
     def _note_end(self, rank: _Rank, code: int) -> None:
-        while rank.process.channel.fileno() >= 0:  # its last words
-            before = rank.unread
-            try:
-                self._listen(rank)
-            except OSError:
-                break
-            if rank.process.channel.fileno() >= 0 and rank.unread == before:
-                if not self._has_more(rank):
-                    break
+        while self._listen(rank):
+            pass  # its last words
         rank.ended_at = time.monotonic()
         rank.end.exit = code
         if rank.end.error is None:
@@ -285,12 +287,6 @@ class Supervisor:
                 "note", f"rank {rank.number} ended with {code} after its work was done", rank.number
             )
         self.record.rank(rank.number, state=rank.state, exit=code)
-
-    def _has_more(self, rank: _Rank) -> bool:
-        try:
-            return bool(rank.process.channel.recv(1, socket.MSG_PEEK))
-        except OSError:
-            return False
 
     def _begin_stop(self, failure: Failure | None = None, cancelled: str | None = None) -> None:
         """Begin to end the job; what came first stays the reason."""
@@ -337,7 +333,7 @@ class Supervisor:
             self._cancel("cancelled by the user")
         elif not self.directory.path.is_dir():
             self._cancel("its directory was deleted")
-        elif os.getppid() != self._keeper:
+        elif os.getppid() != self.keeper:
             self._begin_stop(Failure(kind="supervisor", message="its keeper process was killed"))
         elif self.record.disk_full:
             self._begin_stop(_disk_full(self.directory.path))
@@ -400,18 +396,19 @@ def supervise(path: str, start_rank: workers.Starter, lock: int) -> NoReturn:
     directory = JobDir(path)
     with contextlib.suppress(OSError):
         os.setsid()
+    keeper = os.getpid()
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            Supervisor(directory, start_rank).run()
+            Supervisor(directory, start_rank, keeper).run()
             code = 0
         except BaseException:
             import traceback
 
             traceback.print_exc()
             with contextlib.suppress(BaseException):
-                processes.end_descendants()
+                end_descendants()
         finally:
             os._exit(code)
     _keep(directory, pid)
@@ -427,7 +424,7 @@ def _keep(directory: JobDir, supervisor: int) -> None:
         pid, status = os.waitpid(-1, 0)
         if pid == supervisor:
             break
-    processes.end_descendants()
+    end_descendants()
     code = os.waitstatus_to_exitcode(status)
     if code != 0:
         how = f"was killed (signal {-code})" if code < 0 else "broke down, see supervisor.log"

@@ -22,11 +22,14 @@ import struct
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import jupyter_jax_trainer
+from jupyter_jax_trainer.backends.local.processes import close_files_from
 from jupyter_jax_trainer.jobdir import private_directory, try_lock
 
 SWITCH_VARIABLE = "JAXTRAIN_WARM"
@@ -145,6 +148,9 @@ def _ask(where: Path, path: str, lock: int, log: int) -> bool:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)]
         connection.sendmsg([struct.pack("!Q", len(request))], rights)
         connection.sendall(request)
+        with contextlib.suppress(TimeoutError):
+            return bool(connection.recv(2) == b"ok")
+        connection.shutdown(socket.SHUT_RDWR)  # too late for a yes, unless it is here already
         return bool(connection.recv(2) == b"ok")
     return False
 
@@ -176,7 +182,7 @@ def main(where: str, path: str, guard: str, lock: str, log: str) -> None:
         listener.listen(64)
         first = {"path": path, "environment": dict(os.environ), "cwd": os.getcwd()}
         ready = _import_jax()
-        _fork_job(first, int(lock), int(log), listener, warm=ready)
+        _fork_job(first, int(lock), int(log), warm=ready)
         os.close(int(lock))
         os.close(int(log))
         if ready:
@@ -186,14 +192,33 @@ def main(where: str, path: str, guard: str, lock: str, log: str) -> None:
         Path(where).unlink(missing_ok=True)
 
 
+_MODULES = (
+    "jax",
+    "jax.numpy",
+    "jax.experimental.multihost_utils",
+    # What jax itself imports only when it first compiles.
+    "jaxlib.mlir.dialects.builtin",
+    "jaxlib.mlir.dialects.mhlo",
+    "jaxlib.mlir.extras.meta",
+    "cloudpickle",
+    "jupyter_jax_trainer.worker.cell",
+    "jupyter_jax_trainer.worker.ipython",
+    "jupyter_jax_trainer.worker.main",
+    "jupyter_jax_trainer.worker.pickling",
+    "jupyter_jax_trainer.worker.results",
+)
+
+
 def _import_jax() -> bool:
     """Import what every worker imports; where that fails, the job starts cold and says why."""
     try:
-
-        import jupyter_jax_trainer.worker.main
-        import jupyter_jax_trainer.worker.pickling  # noqa: F401
+        for name in _MODULES[:2]:
+            import_module(name)
     except Exception:
         return False
+    for name in _MODULES[2:]:
+        with contextlib.suppress(Exception):
+            import_module(name)
     return True
 
 
@@ -213,11 +238,11 @@ def _serve(listener: socket.socket) -> None:
                 continue
             request, files = _receive(connection)
             try:
-                _fork_job(request, files[0], files[1], listener, warm=True)
+                connection.sendall(b"ok")  # fails where the other has given up: it does it itself
+                _fork_job(request, files[0], files[1], warm=True)
             finally:
                 for file in files:
                     os.close(file)
-            connection.sendall(b"ok")
             deadline = time.monotonic() + idle
 
 
@@ -229,19 +254,22 @@ def _is_same_user(connection: socket.socket) -> bool:
 def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """Receive a request and the open files that come with it."""
     head, files, _, _ = socket.recv_fds(connection, 8, 2)
-    (length,) = struct.unpack("!Q", head)
-    data = b""
-    while len(data) < length:
-        chunk = connection.recv(min(length - len(data), 1 << 20))
-        if not chunk:
-            raise ValueError("the request was cut off")
-        data += chunk
-    return json.loads(data), files
+    try:
+        (length,) = struct.unpack("!Q", head)
+        data = b""
+        while len(data) < length:
+            chunk = connection.recv(min(length - len(data), 1 << 20))
+            if not chunk:
+                raise ValueError("the request was cut off")
+            data += chunk
+        return json.loads(data), files
+    except BaseException:
+        for file in files:  # or the lock of a job that never started would be held for ever
+            os.close(file)
+        raise
 
 
-def _fork_job(
-    request: dict[str, Any], lock: int, log: int, listener: socket.socket, *, warm: bool
-) -> None:
+def _fork_job(request: dict[str, Any], lock: int, log: int, *, warm: bool) -> None:
     """Fork the supervisor of a job; its ranks are forked from it in turn."""
     if os.fork():
         return
@@ -249,9 +277,11 @@ def _fork_job(
         from jupyter_jax_trainer.backends.local import supervisor, workers
 
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        listener.close()
         os.dup2(log, 1)
         os.dup2(log, 2)
+        # Nothing of the warm process may stay open here, its own lock above all.
+        lock = os.dup2(lock, 3, inheritable=False)
+        close_files_from(4)
         os.chdir(request["cwd"])
         os.environ.clear()
         os.environ.update(request["environment"])
@@ -259,5 +289,7 @@ def _fork_job(
         supervisor.supervise(
             request["path"], workers.start_warm if warm else workers.start_cold, lock
         )
+    except BaseException:
+        traceback.print_exc()  # into supervisor.log
     finally:
         os._exit(1)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
+from jupyter_jax_trainer.backends.local.processes import close_files_from
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.worker.channel import FD_VARIABLE
 from jupyter_jax_trainer.worker.main import DIGEST_VARIABLE, RESULT_VARIABLE
@@ -145,8 +146,7 @@ def _become_worker(
         os.dup2(log, 1)
         os.dup2(log, 2)
         number = os.dup2(channel.fileno(), 3, inheritable=False)
-        os.closerange(4, os.sysconf("SC_OPEN_MAX") if not os.path.isdir("/proc/self/fd")
-                      else max(map(int, os.listdir("/proc/self/fd"))) + 1)
+        close_files_from(4)
         os.chdir(cwd)
         os.environ.clear()
         os.environ.update(environment)
