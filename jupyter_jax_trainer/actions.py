@@ -112,23 +112,29 @@ def attach(context: Context, values: dict[str, Any], words: list[str]) -> None:
 def watch(job: Job, context: Context) -> None:
     """Follow a job to its end; leaving is not an end.
 
+    In a notebook an interrupt begins a countdown, as in the cell that started the job; in a
+    terminal it leaves at once.
+
     Raises
     ------
     JobFailed
         It failed, or was cancelled.
+    JobDetached
+        In a notebook, which should not go on with its next cell.
     """
     from jupyter_jax_trainer import display
+    from jupyter_jax_trainer.interrupts import Interrupts
 
-    try:
-        display.follow(job)
-    except KeyboardInterrupt:
-        command = "%jaxtrain" if context.in_notebook else "jaxtrain"
-        context.print(
-            f"\nDetached; job {job.name} goes on.\n"
-            f"Come back: {command} attach {job.name}    Stop it: {command} cancel {job.name}"
-        )
-        return
-    job.raise_for_state()
+    with Interrupts() as interrupts:
+        if context.in_notebook:
+            interrupts.hold()
+        try:
+            display.follow(job, interrupts)
+        except KeyboardInterrupt:
+            context.print(
+                f"\nDetached; job {job.name} goes on.\n"
+                f"Come back: jaxtrain attach {job.name}    Stop it: jaxtrain cancel {job.name}"
+            )
 
 
 def result(context: Context, values: dict[str, Any], words: list[str]) -> None:

@@ -197,8 +197,7 @@ def _free_name(name: str) -> str:
     """
     stem, number = name, 1
     while (directory := JobDir(jobdir.jobs_directory() / name)).path.exists():
-        if _is_cut_off(directory):
-            directory.remove()
+        if directory.remove_cut_off():
             return name
         try:
             active = Job(directory).active
@@ -213,10 +212,6 @@ def _free_name(name: str) -> str:
         number += 1
         name = f"{stem[: 62 - len(str(number))]}-{number}"
     return name
-
-
-def _is_cut_off(directory: JobDir) -> bool:
-    return not directory.state.exists() and not directory.is_live()
 
 
 def jobs() -> list[Job]:

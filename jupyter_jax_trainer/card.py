@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jupyter_jax_trainer.jobdir import ENDED
+from jupyter_jax_trainer.jobdir import ENDED, JobDir
 from jupyter_jax_trainer.results import RETURNED
 from jupyter_jax_trainer.text import duration, metric, plain, size
 
@@ -50,6 +50,8 @@ class Facts:
         What is sent, largest first: ``x float32[60000,784] 188 MB, train_step function 1.1 kB``.
     notes
         What the user should know about it: an unexpected name, a device that was chosen.
+    log
+        The file with all that rank 0 prints.
     """
 
     name: str | None
@@ -57,6 +59,7 @@ class Facts:
     shape: str
     sent: str
     notes: tuple[str, ...] = ()
+    log: str = ""
 
     @classmethod
     def before(cls, spec: JobSpec, plan: Mapping[str, Any], capture: Capture) -> Facts:
@@ -80,6 +83,7 @@ class Facts:
             shape=shape(spec, plan),
             sent=_things(manifest["sent"]),
             notes=tuple(note for note in notes if note),
+            log=str(JobDir(job.directory).log(0)),
         )
 
 
@@ -251,7 +255,8 @@ def _progress(snapshot: Mapping[str, Any], colour: str) -> str:
     bar = (
         '<span style="flex:1 1 10em;height:.4em;border-radius:.2em;'
         'background:var(--jp-border-color2,#ddd);overflow:hidden">'
-        f'<span style="display:block;height:100%;width:{percent};background:{colour}"></span></span>'
+        f'<span style="display:block;height:100%;width:{percent};background:{colour}"></span>'
+        "</span>"
     )
     return (
         '<div style="display:flex;flex-wrap:wrap;column-gap:1em;align-items:center;'

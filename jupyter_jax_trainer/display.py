@@ -57,6 +57,7 @@ class _Source:
         for entry in self._displays.read():
             # A figure belongs after the lines that were printed before it.
             self._print(view, end=entry["log_offset"])
+            view.log(self._log.finish(), b"")
             view.show(entry["data"], entry["metadata"])
         self._print(view)
         if last:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from jupyter_jax_trainer.failure import Failure
 
 
+_RED, _RESET = "\x1b[0;31m", "\x1b[0m"
+
+
 class JaxTrainError(Exception):
     """Base of all errors that this package raises on purpose.
 
@@ -42,8 +45,10 @@ class JaxTrainError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """Give IPython the message alone: our own stack would tell a notebook user nothing."""
-        return [f"\x1b[0;31m{type(self).__name__}\x1b[0m: {line}" if i == 0 else line
-                for i, line in enumerate(str(self).splitlines())]
+        from jupyter_jax_trainer.text import plain
+
+        first, *rest = plain(str(self)).splitlines() or [""]
+        return [f"{_RED}{type(self).__name__}{_RESET}: {first}", *rest]
 
 
 class UsageError(JaxTrainError, ValueError):
@@ -87,7 +92,10 @@ class JobFailed(JaxTrainError):  # noqa: N818
         super().__init__(format_failure(failure, job=name))
 
     def _render_traceback_(self) -> list[str]:
-        return str(self).splitlines()
+        from jupyter_jax_trainer.failure import coloured
+
+        first, *rest = coloured(str(self))
+        return [f"{_RED}{type(self).__name__}{_RESET}: {first}", *rest]
 
 
 class JobDetached(JaxTrainError):  # noqa: N818

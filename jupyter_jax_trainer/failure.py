@@ -6,10 +6,13 @@ The backends collect how each rank ended (:class:`RankEnd`); :func:`diagnose` na
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
+
+from jupyter_jax_trainer.text import plain
 
 
 @dataclass(kw_only=True)
@@ -209,3 +212,21 @@ def format_failure(failure: Failure, job: str) -> str:
         lines.append(failure.hint)
     lines.append(f"`%jaxtrain logs {job}` shows what the ranks printed.")
     return "\n".join(lines)
+
+
+_RED, _GREEN, _RESET = "\x1b[31m", "\x1b[32m", "\x1b[0m"
+_PLACES = (
+    (re.compile(r'^  (?:File "[^"]*"|Cell[^,]*), line \d+'), _GREEN),
+    (re.compile(r"^ *[~^]+$"), _RED),
+    (re.compile(r"^[A-Za-z_][\w.]*(?=$|: )"), _RED),
+)
+_BEGIN = "Traceback (most recent call last):\n"
+
+
+def coloured(text: str) -> list[str]:
+    """Give the lines of a formatted failure with colours in its traceback, as IPython has them."""
+    head, begin, rest = plain(text).partition(_BEGIN)
+    lines = rest.splitlines()
+    for pattern, colour in _PLACES:
+        lines = [pattern.sub(rf"{colour}\g<0>{_RESET}", line) for line in lines]
+    return [*(head + begin).splitlines(), *lines]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,9 @@ class Job:
             return state or _submitting()
         if state is None:
             return _submitting() if self._dir.is_live() else _cut_off()
+        from jupyter_jax_trainer.backends.local.processes import end_strays
+
+        end_strays(self.uid)
         return jobdir.end_abandoned(self._dir) or state
 
     def _is_elsewhere(self) -> bool:
@@ -169,7 +172,7 @@ class Job:
     @property
     def ranks(self) -> list[Rank]:
         """Its processes."""
-        return [Rank(**entry) for entry in self._state()["ranks"]]
+        return [Rank(**_known(Rank, entry)) for entry in self._state()["ranks"]]
 
     @property
     def steps(self) -> int | None:
@@ -180,7 +183,7 @@ class Job:
     def progress(self) -> Progress | None:
         """What rank 0 reported last."""
         found = self._state()["progress"]
-        return Progress(**found) if found else None
+        return Progress(**_known(Progress, found)) if found else None
 
     @property
     def failure(self) -> Failure | None:
@@ -340,6 +343,11 @@ class Job:
         while self._dir.is_live() and time.monotonic() < deadline:
             time.sleep(0.01)  # the keeper holds the lock a moment longer
         self._dir.remove()
+
+
+def _known(kind: type, entry: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the fields of later versions."""
+    return {field.name: entry.get(field.name) for field in fields(kind)}
 
 
 def _submitting() -> dict[str, Any]:

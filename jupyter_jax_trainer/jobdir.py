@@ -11,6 +11,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound
@@ -76,13 +77,13 @@ class JobDir:
         JobDirError
             Damaged, or of another format.
         """
-        return _checked(self.manifest)
+        return _checked(self.manifest, _MANIFEST)
 
     def read_state(self) -> dict[str, Any] | None:
         """Read the state; None while the job is still being submitted."""
         if not self.state.exists():
             return None
-        return _checked(self.state)
+        return _checked(self.state, _STATE)
 
     def is_live(self) -> bool:
         """Tell whether somebody runs or submits this job, by the lock that dies with him.
@@ -94,7 +95,8 @@ class JobDir:
         except FileNotFoundError:
             return False
         try:
-            return not try_lock(file)
+            # Shared, so that two who look at once do not take each other for the one who runs it.
+            return not try_lock(file, fcntl.LOCK_SH)
         finally:
             os.close(file)
 
@@ -106,6 +108,26 @@ class JobDir:
         os.close(file)
         return None
 
+    def remove_cut_off(self) -> bool:
+        """Delete the directory if its submission was cut off; say whether it was.
+
+        Then nothing was started, and nobody holds the lock any more.
+        """
+        if self.state.exists() or not self.lock.exists():
+            return False
+        lock = self.take_lock()
+        if lock is None:
+            return False
+        try:
+            # Another one may have removed it and used the name before this lock was taken.
+            still = self.lock.exists() and os.path.samestat(os.fstat(lock), self.lock.stat())
+            if still and not self.state.exists():
+                self.remove()
+                return True
+            return False
+        finally:
+            os.close(lock)
+
     def remove(self) -> None:
         """Delete the directory. It is renamed first, so that half a job is never seen."""
         with contextlib.suppress(FileNotFoundError):
@@ -114,16 +136,50 @@ class JobDir:
             shutil.rmtree(trash, ignore_errors=True)
 
 
-def try_lock(file: int) -> bool:
-    """Take an exclusive lock on an open file without waiting."""
+def try_lock(file: int, kind: int = fcntl.LOCK_EX) -> bool:
+    """Take a lock on an open file, an exclusive one by default, without waiting."""
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
-def _checked(path: Path) -> dict[str, Any]:
+_TEXT = (str, NoneType)
+_NUMBER = (int, float)
+_MANIFEST = {
+    "name": str, "uid": str, "host": str, "created": _NUMBER, "spec": {"nodes": int},
+    "plan": dict, "sent": [{"name": str}], "returns": bool,
+}  # fmt: skip
+_STATE = {
+    "state": str, "reason": _TEXT, "hint": _TEXT,
+    "history": [{"state": str, "time": _NUMBER}],
+    "ranks": [{"rank": int, "state": str, "exit": (int, NoneType)}],
+    "progress": (NoneType, {"step": int, "metrics": dict, "time": _NUMBER}),
+    "failure": (NoneType, {"kind": str, "message": str}),
+    "results": (NoneType, [{"name": str}]),
+}  # fmt: skip
+
+
+def _misfit(value: Any, shape: Any, where: str = "") -> str | None:
+    """Find where a value differs from what others rely on: types, keys of objects, items."""
+    if isinstance(shape, dict):
+        if not isinstance(value, dict):
+            return where
+        inner = [_misfit(value.get(key), item, f"{where}.{key}") for key, item in shape.items()]
+    elif isinstance(shape, list):
+        if not isinstance(value, list):
+            return where
+        inner = [_misfit(item, shape[0], f"{where}[{n}]") for n, item in enumerate(value)]
+    elif isinstance(shape, tuple):
+        found = [_misfit(value, item, where) for item in shape]
+        return None if None in found else found[-1]
+    else:
+        return None if isinstance(value, shape) else where
+    return next((fault for fault in inner if fault), None)
+
+
+def _checked(path: Path, shape: dict[str, Any]) -> dict[str, Any]:
     """Read a JSON object and check its format."""
     try:
         value = json.loads(path.read_bytes())
@@ -137,6 +193,11 @@ def _checked(path: Path) -> dict[str, Any]:
         raise JobDirError(
             f"{path} has format {value.get('format')!r}; this version reads format {FORMAT}.",
             "Use the version of jupyter_jax_trainer that wrote it, or delete the directory.",
+        )
+    if fault := _misfit(value, shape):
+        raise JobDirError(
+            f"{path} is damaged: {fault.lstrip('.')} is missing or has the wrong type.",
+            _DAMAGED.format(path.parent),
         )
     return value
 
@@ -185,10 +246,13 @@ class LineReader:
     ----------
     path
         The file; it may not exist yet.
+    kind
+        What each line holds; other lines are damaged.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kind: type = dict) -> None:
         self._path = path
+        self._kind = kind
         self._offset = 0
 
     def read(self) -> Iterator[Any]:
@@ -203,7 +267,9 @@ class LineReader:
         self._offset += end
         for line in data[:end].splitlines():
             with contextlib.suppress(ValueError):
-                yield json.loads(line)
+                value = json.loads(line)
+                if isinstance(value, self._kind):
+                    yield value
 
 
 def jobs_directory() -> Path:

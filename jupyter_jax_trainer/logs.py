@@ -161,12 +161,15 @@ class MergedReader:
     """
 
     def __init__(self, directory: JobDir, ranks: list[int], raw: bool = False) -> None:
-        self._index = LineReader(directory.log_index)
+        self._index = LineReader(directory.log_index, list)
         self._readers = {rank: LogReader(directory.log(rank), raw) for rank in ranks}
 
     def read(self) -> Iterator[LogLine]:
         """Give the lines that the index has come to hold since the last call."""
-        for rank, end, time in self._index.read():
+        for entry in self._index.read():
+            if len(entry) != 3 or not all(isinstance(number, int | float) for number in entry):
+                continue  # damaged
+            rank, end, time = entry
             if rank in self._readers:
                 for lines in self._readers[rank].read(end):
                     yield from _decode(rank, time, lines)

@@ -29,7 +29,7 @@ def jaxtrain(line: str, cell: str | None = None) -> Any:
     """Run a cell as a distributed JAX job, or a command about jobs."""
     from IPython.core.getipython import get_ipython
 
-    shell = get_ipython()  # type: ignore[no-untyped-call]
+    shell = get_ipython()
     if cell is None:
         return _command(line, shell)
     return run_cell(line, cell, shell)
@@ -119,6 +119,6 @@ def _complete(_shell: Any, event: Any) -> list[str]:
 
     from jupyter_jax_trainer.completion import complete
 
-    shell = get_ipython()  # type: ignore[no-untyped-call]
+    shell = get_ipython()
     line = event.line
     return complete(line, len(line), shell.user_ns)

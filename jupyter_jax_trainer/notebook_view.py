@@ -41,8 +41,7 @@ class NotebookView:
     def begin(self, facts: Facts, snapshot: dict[str, Any]) -> None:
         """Show the card."""
         self._facts = facts
-        if facts.name is not None:
-            self._log.where = f"%jaxtrain logs {facts.name} --rank 0"
+        self._log.where = facts.log
         self._show_card(snapshot, None)
 
     def status(self, snapshot: dict[str, Any], note: str | None) -> None:
@@ -107,7 +106,7 @@ class LogPane:
     Attributes
     ----------
     where
-        The command that prints all lines.
+        What holds all lines.
     """
 
     def __init__(self) -> None:
@@ -147,7 +146,7 @@ class LogPane:
             self._shown = self._count
             lines = [_clipped(readable(line)) for line in self._last]
             if between := self._count - len(lines):
-                lines.insert(0, f"… {between:,} lines not shown; all are in: {self.where}")
+                lines.insert(0, f"… {between:,} lines are not shown here; all are in {self.where}")
             self._window.show({"text/plain": "\n".join(lines)})
 
     def interrupt(self) -> None:
