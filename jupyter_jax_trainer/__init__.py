@@ -17,7 +17,7 @@ _HOME = {
     "jobs": "api",
     "job": "api",
     "runtimes": "api",
-    "Job": "job",
+    "Job": "handle",
     "report": "worker.reporting",
     "checkpoint_dir": "worker.reporting",
     "JaxTrainError": "errors",
@@ -42,7 +42,7 @@ __all__ = [
 if TYPE_CHECKING:
     from jupyter_jax_trainer.api import job, jobs, runtimes, train
     from jupyter_jax_trainer.errors import JaxTrainError, JobFailed
-    from jupyter_jax_trainer.job import Job
+    from jupyter_jax_trainer.handle import Job
     from jupyter_jax_trainer.worker.reporting import checkpoint_dir, report
 
 

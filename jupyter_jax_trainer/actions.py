@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_jax_trainer.errors import JobNotFound, UsageError
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.job import Job
+    from jupyter_jax_trainer.handle import Job
 
 _NEWEST = 20
 _NOTEBOOK_TAIL = 1000

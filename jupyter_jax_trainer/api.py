@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import jupyter_jax_trainer
 from jupyter_jax_trainer import jobdir
 from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobDirError, UsageError
-from jupyter_jax_trainer.job import Job
+from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.spec import JobSpec, spec_from_options
 

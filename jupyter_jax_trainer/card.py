@@ -19,7 +19,7 @@ from jupyter_jax_trainer.text import duration, metric, plain, size
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
-    from jupyter_jax_trainer.job import Job
+    from jupyter_jax_trainer.handle import Job
     from jupyter_jax_trainer.spec import JobSpec
 
 _COLOURS = {

@@ -17,7 +17,7 @@ from jupyter_jax_trainer.text import size
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
     from jupyter_jax_trainer.interrupts import Interrupts
-    from jupyter_jax_trainer.job import Job
+    from jupyter_jax_trainer.handle import Job
     from jupyter_jax_trainer.spec import JobSpec
 
 _POLL = 0.05  # seconds between looks at the job's directory

@@ -12,7 +12,7 @@ from jupyter_jax_trainer.text import age, collapse_carriage_returns, duration, m
 from jupyter_jax_trainer.text import table as lay_out
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.job import Job
+    from jupyter_jax_trainer.handle import Job
     from jupyter_jax_trainer.logs import LogLine
     from jupyter_jax_trainer.runtime import Runtime
 

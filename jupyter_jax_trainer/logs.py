@@ -167,7 +167,7 @@ class MergedReader:
     def read(self) -> Iterator[LogLine]:
         """Give the lines that the index has come to hold since the last call."""
         for entry in self._index.read():
-            if len(entry) != 3 or not all(isinstance(number, int | float) for number in entry):
+            if [*map(type, entry)] not in ([int, int, float], [int, int, int]):
                 continue  # damaged
             rank, end, time = entry
             if rank in self._readers:
@@ -181,24 +181,3 @@ class MergedReader:
             for lines in reader.read():
                 yield from _decode(rank, None, lines)
             yield from _decode(rank, None, reader.finish())
-
-
-def tail_offset(path: Path, lines: int) -> int:
-    """Find where the last `lines` lines of a file begin, reading it from its end."""
-    try:
-        size = path.stat().st_size
-    except FileNotFoundError:
-        return 0
-    position, found = size, 0
-    with path.open("rb") as file:
-        while position > 0:
-            start = max(0, position - _CHUNK)
-            file.seek(start)
-            data = file.read(position - start)
-            at = len(data) - 1 if position == size and data.endswith(b"\n") else len(data)
-            while (at := data.rfind(b"\n", 0, at)) >= 0:
-                found += 1
-                if found == lines:
-                    return start + at + 1
-            position = start
-    return 0

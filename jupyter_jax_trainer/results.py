@@ -11,7 +11,7 @@ from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.worker.archive import Archive
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.job import Job
+    from jupyter_jax_trainer.handle import Job
 
 RETURNED = "__jaxtrain_result__"  # the variable that holds a function's value
 

@@ -146,6 +146,30 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: Any) -> Iterator
         pytest.fail(f"processes outlived the test by {GRACE_S:.0f} s:\n{lines}", pytrace=False)
 
 
+@pytest.fixture(scope="module")
+def _module_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    root = tmp_path_factory.mktemp("store")
+    root.chmod(0o700)
+    yield root
+    left = end_processes_of(root)
+    assert not left, f"processes outlived the module: {left}"
+
+
+@pytest.fixture
+def store(_module_store: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a JAXTRAIN_HOME that the tests of a module share, and its warm process with it."""
+    monkeypatch.setenv("JAXTRAIN_HOME", str(_module_store))
+    monkeypatch.setenv("JAXTRAIN_CORES", "64")  # these tests do not wait for each other's jobs
+    return _module_store
+
+
+@pytest.fixture(params=["warm", pytest.param("cold", marks=pytest.mark.slow)])
+def start(request: pytest.FixtureRequest, store: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run the test with the warm start and, as a slow test, with the cold one."""
+    monkeypatch.setenv("JAXTRAIN_WARM", "1" if request.param == "warm" else "0")
+    return str(request.param)
+
+
 # ---------------------------------------------------------------------------- other Pythons
 
 

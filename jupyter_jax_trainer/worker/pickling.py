@@ -4,8 +4,8 @@
 refusals in plain words. Several values go through one pickler into one stream, so what they share
 stays shared; `Unpickler` reads them back in the same order.
 
-Names of cloudpickle that are not public are used in this module only. Both sides have the same
-cloudpickle: it travels with the job.
+Names of cloudpickle that are not public are used here and in `classes` only. Both sides have the
+same cloudpickle: it travels with the job.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
 import cloudpickle
-from cloudpickle import cloudpickle as internals
 
-from jupyter_jax_trainer.worker import jaxvalues
+from jupyter_jax_trainer.worker import classes, jaxvalues
 from jupyter_jax_trainer.worker.describe import type_name
 from jupyter_jax_trainer.worker.refusals import CannotTravel, Refusal, refusal_for
 
@@ -198,11 +197,10 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             self._note_reference(obj)
         elif isinstance(obj, types.FunctionType):
             return self._finish_function(obj, reduced)
-        elif reduced[0] in (internals._make_skeleton_class, internals._make_skeleton_enum):
+        elif classes.is_class_by_value(reduced):
             self.has_code = True
             self.modules.add(obj.__module__)
-            make, arguments, state, *_ = reduced
-            return _make_class, (make, arguments), state, None, None, _set_class
+            return classes.finish_class(obj, reduced)
         return reduced
 
     def _finish_function(self, function: types.FunctionType, reduced: tuple[Any, ...]) -> Any:
@@ -252,14 +250,6 @@ def make_ndarray(buffer: Any, dtype: Any, shape: tuple[int, ...], order: str) ->
     return plain.view(dtype).reshape(shape, order=order)
 
 
-def _make_class(make: Callable[..., type], arguments: tuple[Any, ...]) -> type:
-    return make(*arguments)
-
-
-def _set_class(cls: type, state: Any) -> None:
-    internals._class_setstate(cls, state)
-
-
 class Unpickler(pickle.Unpickler):
     """Load values that `Pickler` wrote, one per `load`.
 
@@ -280,8 +270,8 @@ class Unpickler(pickle.Unpickler):
         self._kept: set[type] = set()
         self._own: dict[Any, Any] = {
             (__name__, "_module_globals"): self._module_globals,
-            (__name__, "_make_class"): self._make_class,
-            (__name__, "_set_class"): self._set_class,
+            (classes.__name__, "make_class"): self._make_class,
+            (classes.__name__, "set_class"): self._set_class,
         }
 
     def find_class(self, module: str, name: str) -> Any:
@@ -295,15 +285,15 @@ class Unpickler(pickle.Unpickler):
 
     def _make_class(self, make: Callable[..., type], arguments: tuple[Any, ...]) -> type:
         # A class that this process has, because it came from here, is left as it is.
-        known: type | None = internals._DYNAMIC_CLASS_TRACKER_BY_ID.get(arguments[-2])
+        known = classes.existing_class(arguments)
         if known is not None:
             self._kept.add(known)
             return known
-        return _make_class(make, arguments)
+        return classes.make_class(make, arguments)
 
     def _set_class(self, cls: type, state: Any) -> None:
         if cls not in self._kept:
-            _set_class(cls, state)
+            classes.set_class(cls, state)
 
 
 def load_pairs(stream: Any, buffers: Iterable[Any],

@@ -93,7 +93,7 @@ def run(line: str, **context: Any) -> str:
 @pytest.fixture
 def calls(monkeypatch: Any) -> list[Any]:
     """Stand in for what only a running job does, and keep what was asked of it."""
-    from jupyter_jax_trainer.job import Job
+    from jupyter_jax_trainer.handle import Job
 
     seen: list[Any] = []
     monkeypatch.setattr(Job, "cancel", lambda job: seen.append(("cancel", job.name)))

@@ -128,7 +128,30 @@ CASES = {
     "pytree class": ("@jax.tree_util.register_pytree_node_class\nclass P:\n"
                      " def __init__(self, x): self.x = x\n def tree_flatten(self): return (self.x,), None\n"
                      " @classmethod\n def tree_unflatten(cls, aux, c): return cls(*c)\np = P(1.)",
-                     "assert p.x == 1"),
+                     "assert jax.tree.map(lambda v: v * 2, p).x == 2 and jax.jit(lambda q: q.x)(p) == 1"),
+    "registered dataclass": ("from dataclasses import dataclass, field\n@jax.tree_util.register_dataclass\n"
+                             "@dataclass\nclass P:\n x: float\n n: str = field(default='', "
+                             "metadata=dict(static=True))\np = P(1., 'a')",
+                             "q = jax.tree.map(lambda v: v * 2, p)\nassert q == P(2., 'a')"),
+    "registered with keys": ("class P:\n def __init__(self, x): self.x = x\n"
+                             "jax.tree_util.register_pytree_with_keys(P, lambda p: (((jax.tree_util."
+                             "GetAttrKey('x'), p.x),), None), lambda a, c: P(*c))\np = P(1.)",
+                             "assert jax.tree.map(lambda v: v * 2, p).x == 2\n"
+                             "[(path, _)] = jax.tree_util.tree_flatten_with_path(p)[0]\n"
+                             "assert jax.tree_util.keystr(path) == '.x'"),
+    "flax struct": ("from flax import struct\n@struct.dataclass\nclass P:\n x: float\n"
+                    " f: str = struct.field(pytree_node=False, default='')\np = P(1.)",
+                    "assert jax.tree.map(lambda v: v * 2, p).replace(f='q') == P(2., 'q')"),
+    "train state": ("import optax\nfrom flax.training import train_state\n"
+                    "class State(train_state.TrainState):\n stats: dict\n"
+                    "s = State.create(apply_fn=None, params={'w': 1.}, tx=optax.sgd(.1), stats={'m': 2.})",
+                    "assert len(jax.tree.leaves(s)) == 3, jax.tree.leaves(s)\nassert isinstance(s, State)\n"
+                    "s = jax.jit(lambda s: s.apply_gradients(grads={'w': 1.}))(s)\nassert s.stats['m'] == 2"),
+    "equinox fields": ("import equinox as eqx\nclass Base(eqx.Module):\n w: jax.Array\n"
+                       " name: str = eqx.field(static=True, default='n')\nclass Net(Base):\n b: float = 2.\n"
+                       " def __call__(self, x): return self.w * x + self.b\nnet = Net(jnp.ones(2))",
+                       "assert len(jax.tree.leaves(net)) == 2 and net.name == 'n'\n"
+                       "assert eqx.filter_jit(net)(1.).sum() == 6 and Net(net.w, b=1.)(1.).sum() == 4"),
     "commands": ("word = 'hi'", "out = !echo {word} $word\nassert out == ['hi hi'], out\n"
                  "%time x = 1\nassert x == 1\n%matplotlib inline\n!true"),
     "report": ("from jupyter_jax_trainer.worker.describe import type_name as report",

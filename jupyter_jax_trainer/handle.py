@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -115,7 +116,8 @@ class Job:
             return _submitting() if self._dir.is_live() else _cut_off()
         from jupyter_jax_trainer.backends.local.processes import end_strays
 
-        end_strays(self.uid)
+        with contextlib.suppress(JobDirError):
+            end_strays(self.uid)
         return jobdir.end_abandoned(self._dir) or state
 
     def _is_elsewhere(self) -> bool:

@@ -1,0 +1,147 @@
+"""The Python interface on real jobs: train(), Job, jobs(), job(), runtimes()."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+import jupyter_jax_trainer as jjt
+from jupyter_jax_trainer.errors import CaptureError, JobFailed, JobNotFound, ResultError, UsageError
+
+pytestmark = pytest.mark.usefixtures("home")
+
+FACTOR = 3
+
+
+def scaled(x, by=1):
+    import jax
+
+    print("rank", jax.process_index())
+    return {"value": x * by * FACTOR, "processes": jax.process_count()}
+
+
+def broken():
+    raise KeyError("labels")
+
+
+def test_train_runs_a_function_on_all_ranks_and_gives_rank_0s_value(home):
+    job = jjt.train(scaled, 2, func_args={"by": 5}, nodes=2, name="scaled")
+    assert job.result() == {"value": 30, "processes": 2}
+    assert job.state == "Succeeded"
+    assert sorted(line.text for line in job.logs()) == ["rank 0", "rank 1"]
+    assert [line.text for line in job.logs(rank=1)] == ["rank 1"]
+    assert [state for state, _ in job.history] == ["Starting", "Running", "Succeeded"]
+    assert [rank.exit for rank in job.ranks] == [0, 0]
+    assert not job.active
+    # From somewhere else, by its name.
+    again = jjt.job("scaled")
+    assert again.uid == job.uid
+    assert again.result() == job.result()
+    assert [found.name for found in jjt.jobs()] == ["scaled"]
+
+
+def test_a_lambda_and_a_library_function_are_functions_too(home):
+    import math
+
+    assert jjt.train(lambda: FACTOR + 1).result() == 4
+    assert jjt.train(math.hypot, 3, 4).result() == 5.0
+
+
+def test_a_failure_is_raised_with_the_line_of_the_function(home):
+    job = jjt.train(broken, nodes=2)
+    with pytest.raises(JobFailed) as raised:
+        job.result()
+    assert 'raise KeyError("labels")' in str(raised.value)
+    assert raised.value.failure.error["type"] == "KeyError"
+    assert job.state == "Failed"
+    assert "KeyError" in job.reason
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"nodes": 0}, "1 to"),
+    ({"node": 2}, "nodes"),
+    ({"timeout": "soon"}, "timeout"),
+    ({"memory": "4Gi"}, "Kubernetes"),
+    ({"device": "tpu"}, "tpu"),
+    ({"backend": "kubernetes"}, "no Kubernetes backend yet"),
+    ({"runtime": "local-cpi"}, "local-cpu"),
+    ({"name": "No Good"}, "name"),
+])
+def test_wrong_options_are_refused_before_anything_starts(home, options, words):
+    with pytest.raises(UsageError, match=words):
+        jjt.train(scaled, 1, **options)
+    assert jjt.jobs() == []
+
+
+def test_what_is_no_function_is_refused(home):
+    with pytest.raises(UsageError, match="takes a function"):
+        jjt.train("print(1)")
+
+
+def test_an_argument_that_cannot_travel_is_refused(home):
+    with pytest.raises(CaptureError, match="lock"):
+        jjt.train(scaled, threading.Lock())
+    assert jjt.jobs() == []
+
+
+def test_wait_has_a_timeout_and_cancel_ends_the_job(home):
+    def forever():
+        import time
+
+        while True:
+            time.sleep(0.1)
+
+    job = jjt.train(forever)
+    with pytest.raises(TimeoutError):
+        job.wait(timeout=0.2)
+    began = time.monotonic()
+    job.cancel()
+    assert job.state == "Cancelled"
+    assert time.monotonic() - began < 5
+    with pytest.raises(JobFailed, match="cancelled"):
+        job.result()
+    job.cancel()  # a second time is no error
+
+
+def test_a_job_that_is_not_there_is_named_with_the_nearest_one(home):
+    jjt.train(scaled, 1, name="digits").wait()
+    with pytest.raises(JobNotFound, match="digits"):
+        jjt.job("digit")
+    with pytest.raises(ResultError, match="brought back"):
+        jjt.job("digits").result("nothing")
+
+
+def test_the_name_of_an_ended_job_can_be_used_again(home):
+    first = jjt.train(scaled, 1, name="again")
+    first.wait()
+    second = jjt.train(scaled, 2, name="again")
+    second.wait()
+    assert (first.name, second.name) == ("again", "again-2")
+    assert first.result()["value"] == 3
+
+
+def test_delete_leaves_nothing(home):
+    job = jjt.train(scaled, 1)
+    job.wait()
+    job.delete()
+    assert jjt.jobs() == []
+    assert list((home / "jobs").iterdir()) == []
+
+
+def test_runtimes_lists_this_machines_cpu():
+    assert "local-cpu" in [runtime.name for runtime in jjt.runtimes()]
+
+
+def test_metrics_and_events_are_kept(home):
+    def steps():
+        from jupyter_jax_trainer import report
+
+        for step in range(5):
+            report(step=step + 1, total=5, loss=1 / (step + 1))
+
+    job = jjt.train(steps).wait()
+    assert [(m["step"], m["values"]["loss"]) for m in job.metrics()][-1] == (5, 0.2)
+    assert (job.progress.step, job.progress.total, job.progress.fraction) == (5, 5, 1.0)
+    assert [event["kind"] for event in job.events()][:1] == ["state"]

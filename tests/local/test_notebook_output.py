@@ -1,0 +1,392 @@
+"""What a job looks like in a notebook: real kernels, real jobs."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import kernels
+import pytest
+from conftest import end_processes_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the kernel's client, not of this package
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
+    with kernels.running(home, tmp_path_factory.mktemp("work")) as kernel:
+        yield kernel
+    assert end_processes_of(home) == {}
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+# ---------------------------------------------------------------------------- the card
+
+
+def test_card_comes_first_moves_and_stays(kernel):
+    cell = kernel.run(
+        "%%jaxtrain steps -n 2 --devices-per-node 2\n"
+        "import time\n"
+        "from jupyter_jax_trainer import report\n"
+        "print('hello')\n"
+        "for i in range(30):\n"
+        "    report(step=i + 1, total=30, loss=1 / (i + 1))\n"
+        "    time.sleep(0.05)\n"
+    )
+    outputs = [m["msg_type"] for _, m in cell.messages if m["msg_type"] in ("display_data", "stream")]
+    assert outputs[0] == "display_data"
+    texts = [data["text/plain"].splitlines()[0] for _, data in cell.cards()]
+    assert texts[0].startswith("steps: Sending · 2 nodes × 2 CPU devices")
+    assert any(re.search(r"Running .* 1?\d/30  loss 0\.\d+", text) for text in texts)
+    assert any(re.search(r"width:\d+\.\d%", data["text/html"]) for _, data in cell.cards())
+    assert any("about" in text and "left" in text for text in texts)
+    assert re.fullmatch(
+        r"steps: Succeeded · 2 nodes × 2 CPU devices · [\d.]+ s · 30/30  loss 0\.03333", texts[-1]
+    )
+    assert "Succeeded" in cell.card["text/html"] and "width:100.0%" in cell.card["text/html"]
+    assert "attach" not in cell.card["text/html"]  # it is over
+    for states in cell.updates().values():
+        between = [b - a for (a, _), (b, _) in zip(states[2:], states[3:-1], strict=False)]
+        assert all(gap > 0.2 for gap in between), between
+    assert len(cell.cards()) <= 4 * cell.took + 3
+
+
+def test_card_says_what_is_sent_before_it_is_and_show_says_it_later(kernel):
+    kernel.run("import numpy as np\nbig = np.ones((1000, 300))\ndef double(x):\n    return 2 * x")
+    cell = kernel.run("%%jaxtrain sent -o total\ntotal = double(big).sum()")
+    first = cell.cards()[0][1]
+    for data in first.values():
+        assert "sent big float64[1000,300] 2.4 MB, double function" in data
+    text = cell.card["text/plain"]
+    assert re.search(r"^brought back total \S+ \d+ B$", text, re.MULTILINE), text
+    assert "sent" not in text
+    shown = kernel.run("%jaxtrain show sent").text
+    assert re.search(r"big +float64\[1000,300\] +2\.4 MB", shown)
+    assert re.search(r"double +function +\d", shown)
+
+
+def test_warning_from_ten_megabytes(kernel):
+    kernel.run("import numpy as np\nlarge = np.zeros(1_500_000)\nsmall = np.zeros(1_000_000)")
+    cell = kernel.run("%%jaxtrain\nlarge.sum();")
+    assert cell.shown[0].startswith("Sending 12 MB with the cell: large float64[1500000] 12 MB.")
+    assert "with the cell" not in kernel.run("%%jaxtrain\nsmall.sum();").text
+
+
+def test_dry_run_says_what_would_be_sent_and_starts_nothing(kernel):
+    before = sorted(kernel.home.glob("jobs/*"))
+    cell = kernel.run("step = 3\n").run if False else kernel.run("step = 3") and kernel.run(
+        "%%jaxtrain dry -n 2 -o y --dry-run\ny = step + 1"
+    )
+    assert "Nothing was started" in cell.text and "2 nodes" in cell.text
+    assert re.search(r"step +value +int", cell.text) and "brought back: y" in cell.text
+    assert sorted(kernel.home.glob("jobs/*")) == before
+
+
+def test_name_of_an_ended_job_is_numbered_and_the_cell_says_so(kernel):
+    kernel.run("%%jaxtrain twice\n1;")
+    for cell in (kernel.run("%%jaxtrain twice\n1;"), kernel.run("%%jaxtrain twice --detach\n1;")):
+        name = re.search(r"twice is taken by a job that has ended: this one is (twice-\d)", cell.text)
+        assert name is not None, cell.text
+        assert (kernel.home / "jobs" / name[1]).is_dir()
+
+
+def test_hostile_text_is_harmless(kernel):
+    cell = kernel.run(
+        "%%jaxtrain\n"
+        "from jupyter_jax_trainer import report\n"
+        "import time\n"
+        "evil = '<script>alert(1)</script>\\x1b]52;c;aGk=\\x07\\x1b]8;;http://x\\x07\\x1b[2J\\u202e'\n"
+        "report({evil: 1.0, '<img src=x>': 2}, step=1, total=2)\n"
+        "print(evil, end='', flush=True)\n"
+        "time.sleep(0.8)\n"
+        "print()\n"
+        "raise ValueError(evil)\n",
+        fails=True,
+    )
+    for _, data in cell.cards():
+        assert "<script" not in data["text/html"] and "<img" not in data["text/html"]
+    assert any("&lt;script&gt;alert(1)" in data["text/html"] for _, data in cell.cards())
+    # What a terminal or a page could take for a command is in none of the messages.
+    for _, message in cell.messages:
+        text = json.dumps(message["content"].get("data") or message["content"].get("traceback")
+                          or message["content"].get("text") or "", ensure_ascii=False)
+        assert not re.search(r"\\u001b(?!\[[0-9;]*m)|\u202e|\x9b|\\u0007", text), text
+
+
+# ---------------------------------------------------------------------------- the log
+
+
+def test_lines_arrive_while_the_job_runs(kernel):
+    cell = kernel.start(
+        "%%jaxtrain\nimport time\nfor i in range(4):\n    print('at', time.time(), flush=True)\n"
+        "    time.sleep(0.4)\n"
+    )
+    late = []
+    for _ in range(4):
+        message = cell.until(lambda m: m["msg_type"] == "stream" and "at " in m["content"]["text"])
+        late.append(time.time() - float(message["content"]["text"].split()[-1]))
+    cell.finish()
+    assert sorted(late)[1] < 0.5, late  # one hiccup of a busy machine is forgiven
+
+
+def test_figures_and_displays_stand_between_the_lines_around_them(kernel):
+    cell = kernel.run(
+        "%%jaxtrain\n"
+        "import matplotlib.pyplot as plt\n"
+        "from IPython.display import display, HTML, Markdown\n"
+        "print('one')\n"
+        "plt.plot([1, 2])\n"
+        "plt.show()\n"
+        "print('two', end='')\n"
+        "display(HTML('<b>bold</b>'), Markdown('*m*'))\n"
+        "print('three')\n"
+        "class Table:\n"
+        "    def _repr_html_(self):\n"
+        "        return '<table></table>'\n"
+        "display(Table())\n"
+        "print('four')\n"
+        "plt.plot([3])\n"  # never closed
+        "figure, axes = plt.subplots()\n"
+        "{'a': 1}\n"
+    )
+    kinds = []
+    for output in cell.outputs[1:]:
+        data = output.get("data", {})
+        extra = [m for m in ("image/png", "text/html", "text/markdown") if m in data]
+        kinds.append(output.get("text") or (extra[0] if extra else data["text/plain"]))
+    assert kinds == [
+        "one\n", "image/png", "two\n", "text/html", "text/markdown", "three\n", "text/html",
+        "four\n", "{'a': 1}", "image/png", "image/png",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [("1 + 1", ["2"]), ("1 + 1;", []), ("None", []), ("x = 1", []), ("display('a'); 3", ["'a'", "3"])],
+)
+def test_last_expression(kernel, code, shown):
+    assert kernel.run(f"%%jaxtrain\n{code}").shown[1:] == shown
+
+
+def test_figure_as_last_expression_appears_once(kernel):
+    cell = kernel.run("%%jaxtrain\nimport matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nfig")
+    pictures = [o for o in cell.outputs if "image/png" in o.get("data", {})]
+    assert len(pictures) == 2 - 0  # as in a notebook: the value, and the figure left open
+
+
+def test_progress_bars_are_one_line(kernel):
+    cell = kernel.run(
+        "%%jaxtrain\n"
+        "import sys, time\n"
+        "for i in range(2000):\n"
+        "    sys.stderr.write(f'\\r{i + 1:5}/2000 |' + '#' * 80 + '|')\n"
+        "    sys.stderr.flush()\n"
+        "    if i in (500, 1500): time.sleep(0.6)\n"
+        "print()\n"
+        "for i in range(5):\n"
+        "    print(f'{i}\\r', end='')\n"
+        "sys.stderr.write('\\rend of it')\n"  # like tqdm, without a newline
+    )
+    assert cell.shown[1].splitlines() == [" 2000/2000 |" + "#" * 80 + "|", "end of it"]
+    live = [m[1] for _, d in cell.cards() if (m := re.search(r"<pre[^>]*> *(\d+)/2000 ", d["text/html"]))]
+    assert "1501" in live and "501" in live, live  # in the card while it moves
+    assert "<pre" not in cell.card["text/html"]
+
+
+def test_colours_stay(kernel):
+    cell = kernel.run("%%jaxtrain\nprint('\\x1b[32mgreen\\x1b[0m \\x1b[1;31mred')\nprint('plain')")
+    assert cell.shown[1] == "\x1b[32mgreen\x1b[0m \x1b[1;31mred\x1b[0m\nplain\n"
+
+
+def test_a_million_lines_are_bounded(kernel):
+    cell = kernel.run(
+        "%%jaxtrain million\n"
+        "import time\n"
+        "for i in range(1_000_000):\n"
+        "    print('line', i)\n"
+        "    if i % 100_000 == 0: time.sleep(0.2)\n"
+        "display('a figure')\n"
+        "print('after it')\n"
+    )
+    times = [at for at, _ in cell.messages]
+    sizes = [len(json.dumps(m["content"])) for _, m in cell.messages]
+    for at in times:
+        within = [size for t, size in zip(times, sizes, strict=True) if at <= t < at + 1]
+        assert len(within) < 200 and sum(within) < 1_000_000
+    head, window, figure, after = cell.shown[1:]
+    assert head.splitlines()[0] == "line 0" and head.splitlines()[-1] == "line 499"
+    first, *last = window.splitlines()
+    log = kernel.home / "jobs" / "million" / "logs" / "rank-0.log"
+    assert first == f"… 999,480 lines are not shown here; all are in {log}"
+    assert last == [f"line {i}" for i in range(999_980, 1_000_000)]
+    assert (figure, after) == ("'a figure'", "after it")
+    assert log.read_text().count("\n") == 1_000_001
+
+
+def test_giant_line_bad_bytes_and_many_displays(kernel):
+    cell = kernel.run(
+        "%%jaxtrain\n"
+        "import sys\n"
+        "print('x' * 50_000_000)\n"
+        "sys.stdout.flush()\n"
+        "sys.stdout.buffer.write(b'bad \\xff\\xfe nul \\x00 end\\n')\n"
+        "sys.stdout.buffer.flush()\n"
+        "for i in range(1000): display(i)\n"
+    )
+    assert sum(len(json.dumps(m["content"])) for _, m in cell.messages) < 300_000
+    giant, bad = cell.shown[1].splitlines()
+    assert giant.startswith("xxx") and giant.endswith(" …") and len(giant) < 2100
+    assert bad == "bad \ufffd\ufffd nul ␀ end"
+    assert cell.shown[-2:] == ["199", "… only the first 200 displays of a job are shown\n"]
+
+
+# ---------------------------------------------------------------------------- failures, results
+
+
+def test_failure_shows_the_first_rank_and_the_cells_lines_in_colour(kernel):
+    cell = kernel.run(
+        "%%jaxtrain broken -n 3\nimport jax\ndef pick(batch):\n    return batch['labels']\n\n"
+        "if jax.process_index() == 1:\n    pick({})\n",
+        fails=True,
+    )
+    assert cell.reply["ename"] == "JobFailed"
+    error = "\n".join(cell.outputs[-1]["traceback"])
+    lines = plain(error).splitlines()
+    assert lines[0] == (
+        "JobFailed: Job 'broken' failed: rank 1 failed first: KeyError: 'labels' (cell line 4)"
+    )
+    assert "  Cell, line 7, in <module>" in lines and "    return batch['labels']" in lines
+    assert "KeyError: 'labels'" in lines
+    assert "Ranks 0 and 2 stopped because of it." in lines
+    assert "\x1b[31mKeyError\x1b[0m" in error and "\x1b[32m  Cell, line 7\x1b[0m" in error
+    assert "site-packages" not in error and "jupyter_jax_trainer" not in error
+    assert "rank 1 failed first" in cell.card["text/html"]
+
+
+def test_run_all_stops_at_a_failed_job(tmp_path, home, monkeypatch):
+    import nbformat
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError
+
+    monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
+    sources = [
+        "%load_ext jupyter_jax_trainer", "%%jaxtrain one\n1", "%%jaxtrain two\n1 / 0",
+        "%%jaxtrain three\n3",
+    ]  # fmt: skip
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
+    with pytest.raises(CellExecutionError, match="ZeroDivisionError"):
+        NotebookClient(notebook, kernel_name="python3", timeout=60).execute()
+    assert sorted(path.name for path in home.glob("jobs/*")) == ["one", "two"]
+    assert "Succeeded" in notebook.cells[1].outputs[0]["data"]["text/plain"]  # what is saved
+    assert "Failed" in notebook.cells[2].outputs[0]["data"]["text/plain"]
+
+
+def test_results_come_back_and_can_be_had_later_elsewhere(kernel, tmp_path):
+    cell = kernel.run(
+        "%%jaxtrain kept -n 2 -o weights,name\nimport jax.numpy as jnp\n"
+        "weights = {'w': jnp.ones((3, 2))}\nname = 'n'"
+    )
+    assert re.search(r"brought back weights dict of 1 \d+ B, name str \d+ B", cell.card["text/plain"])
+    assert kernel.value("weights['w'].shape, name") == "((3, 2), 'n')"
+    with kernels.running(kernel.home, tmp_path) as other:
+        shown = other.run("%jaxtrain result kept").text
+        assert re.search(r"weights +dict of 1", shown)
+        assert other.value("name, float(weights['w'].sum())") == "('n', 6.0)"
+
+
+def test_variable_that_was_never_set_is_an_error_and_the_others_come(kernel):
+    cell = kernel.run(
+        "%%jaxtrain -o here,gone\nhere = 5\nif here > 9:\n    gone = 1\n", fails=True
+    )
+    assert cell.reply["ename"] == "ResultError"
+    error = plain("\n".join(cell.outputs[-1]["traceback"]))
+    assert "gone" in error and "never set" in error and "here came back" in error
+    assert kernel.value("here") == "5"
+
+
+def test_report_and_checkpoints_inside_and_outside(kernel):
+    outside = kernel.run(
+        "from jupyter_jax_trainer import report, checkpoint_dir\nreport(step=1, total=4, loss=0.5)"
+    )
+    assert outside.text == "step 1/4  loss 0.5\n"
+    cell = kernel.run(
+        "%%jaxtrain nan -o where\n"
+        "report(step=1, total=4, loss=float('nan'))\n"
+        "(checkpoint_dir() / 'file').write_text('x')\n"
+        "where = str(checkpoint_dir())\n"
+    )
+    assert "1/4  loss nan" in cell.card["text/plain"] and "loss nan" in cell.card["text/html"]
+    kept = kernel.home / "jobs" / "nan" / "checkpoints"
+    assert kernel.value("where") == repr(str(kept)) and (kept / "file").read_text() == "x"
+
+
+def test_detached_jobs_run_side_by_side_and_are_attached(kernel):
+    code = "%%jaxtrain {} --detach -o out\nimport time\ntime.sleep(1)\nprint('{} here')\nout = 1"
+    cells = [kernel.run(code.format(name, name)) for name in ("left", "right")]
+    for cell in cells:
+        assert cell.took < 1.0
+    assert "Job left was started." in cells[0].text and "%jaxtrain attach left" in cells[0].text
+    for name in ("left", "right"):
+        attached = kernel.run(f"%jaxtrain attach {name}")
+        assert f"{name} here\n" in attached.shown and "Succeeded" in attached.card["text/plain"]
+
+
+# ---------------------------------------------------------------------------- other ways to run
+
+
+def run_tool(arguments, home, cwd):
+    import os
+
+    environment = {**os.environ, "JAXTRAIN_HOME": str(home), "JUPYTER_PREFER_ENV_PATH": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", *map(str, arguments)], cwd=cwd, env=environment, text=True,
+        capture_output=True, timeout=100, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", ["nbconvert", "papermill"])
+def test_headless_tools(tool, tmp_path, home):
+    import nbformat
+
+    sources = [
+        "%load_ext jupyter_jax_trainer",
+        "%%jaxtrain job -n 2 -o x\nfrom jupyter_jax_trainer import report\n"
+        "print('hello')\nreport(step=2, total=2)\nx = 7",
+        "assert x == 7",
+    ]
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "in.ipynb")
+    arguments = {
+        "nbconvert": ["nbconvert", "--to", "notebook", "--execute", "--output", "out", "in.ipynb"],
+        "papermill": ["papermill", "-k", "python3", "in.ipynb", "out.ipynb"],
+    }[tool]
+    done = run_tool(arguments, home, tmp_path)
+    assert done.returncode == 0, done.stderr
+    card, text = nbformat.read(tmp_path / "out.ipynb", 4).cells[1].outputs
+    assert "job: Succeeded · 2 nodes" in card["data"]["text/plain"] and "2/2" in card["data"]["text/html"]
+    assert text["text"] == "hello\n"
+    page = run_tool(["nbconvert", "--to", "html", "out.ipynb"], home, tmp_path)
+    assert page.returncode == 0, page.stderr
+    assert "Succeeded" in (tmp_path / "out.html").read_text()
+
+
+def test_loading_imports_nothing_large():
+    code = (
+        "import sys\nfrom IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance()\nbefore = set(sys.modules)\n"
+        "shell.run_line_magic('load_ext', 'jupyter_jax_trainer')\n"
+        "names = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print(sorted(names & {'jax', 'numpy', 'kubernetes', 'ipywidgets', 'pandas', 'cloudpickle'}))"
+    )
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,118 @@
+"""The archive: what is written is what is read, in place, and nothing damaged is believed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jupyter_jax_trainer.errors import JobDirError
+from jupyter_jax_trainer.worker import archive as archives
+from jupyter_jax_trainer.worker.archive import Archive, write_archive
+
+
+def write(path, members=None, buffers=(), **manifest):
+    views = [memoryview(buffer) for buffer in buffers]
+    return write_archive(path, members or {}, views, manifest)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.dictionaries(st.from_regex(r"[a-z]{1,8}(/[a-z]{1,8})?\.txt", fullmatch=True),
+                    st.binary(max_size=200), max_size=4),
+    st.lists(st.binary(max_size=3000), max_size=5),
+)
+def test_what_is_written_is_read(tmp_path_factory, members, buffers):
+    path = tmp_path_factory.mktemp("archive") / "a.pyz"
+    digest = write(path, members, buffers, word="kept")
+    archive = Archive(path, digest)
+    assert archive.manifest["word"] == "kept"
+    assert {name: archive.read(name) for name in members} == members
+    assert [bytes(view) for view in archive.buffers()] == buffers
+    archive.verify_buffers()
+
+
+def test_buffers_are_mapped_in_place_aligned_writable_and_private(tmp_path):
+    path = tmp_path / "a.pyz"
+    write(path, {}, [b"x" * 100, np.arange(1000.0)])
+    first, second = (Archive(path).buffers() for _ in range(2))
+    array = np.frombuffer(first[1])
+    assert array.ctypes.data % 64 == 0
+    array[0] = -1
+    assert np.frombuffer(second[1])[0] == 0
+
+
+def test_pieces_of_a_large_buffer_are_hashed_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr(archives, "_PIECE", 1000)
+    path = tmp_path / "a.pyz"
+    write(path, {}, [os.urandom(2500)])
+    archive = Archive(path)
+    assert len(archive.manifest["buffers"][0]["sha256"]) == 3
+    archive.verify_buffers()
+
+
+def test_it_is_a_zip_file_and_a_zip_application(tmp_path):
+    path = tmp_path / "a.pyz"
+    write(path, {"__main__.py": b"import help_me; print(help_me.word)", "help_me.py": b"word = 'hi'"},
+          [bytes(100)])
+    assert zipfile.ZipFile(path).testzip() is None
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=True)
+    assert done.stdout == "hi\n"
+
+
+def test_files_are_private(tmp_path):
+    path = tmp_path / "a.pyz"
+    write(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("what", ["manifest", "member", "buffer"])
+def test_a_changed_byte_is_found(tmp_path, what):
+    path = tmp_path / "a.pyz"
+    digest = write(path, {"m.bin": b"m" * 50}, [b"b" * 500], word="w")
+    if what == "buffer":
+        data = bytearray(path.read_bytes())
+        data[data.index(b"bbbb")] ^= 1
+        path.write_bytes(data)
+    else:
+        with zipfile.ZipFile(path) as old:
+            content = {name: old.read(name) for name in old.namelist()}
+        if what == "member":
+            content["m.bin"] = b"other"
+        else:
+            content["manifest.json"] = json.dumps({"format": 1}).encode()
+        with zipfile.ZipFile(path, "w") as new:
+            for name, data in content.items():
+                new.writestr(name, data)
+    with pytest.raises(JobDirError, match="differs|does not match"):
+        archive = Archive(path, digest)
+        archive.read("m.bin")
+        archive.verify_buffers()
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"no archive" * 100])
+def test_what_is_no_archive_is_refused(tmp_path, content):
+    path = tmp_path / "a.pyz"
+    path.write_bytes(content)
+    with pytest.raises(JobDirError, match="damaged or not an archive"):
+        Archive(path)
+
+
+def test_a_later_format_is_refused(tmp_path):
+    path = tmp_path / "a.pyz"
+    write(path, format=99)
+    with pytest.raises(JobDirError, match="format 99"):
+        Archive(path)
+
+
+def test_a_failed_write_leaves_nothing(tmp_path):
+    with pytest.raises(TypeError):
+        write(tmp_path / "a.pyz", {}, [b"x"], word=object())
+    assert list(tmp_path.iterdir()) == []

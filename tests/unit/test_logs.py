@@ -1,0 +1,77 @@
+"""Logs: each line once, however the file grows; long lines cut; one merged order."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.logs import MAX_LINE, LogReader, MergedReader, is_noise
+
+
+def directory(tmp_path):
+    (tmp_path / "logs").mkdir(exist_ok=True)
+    return JobDir(tmp_path)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.binary(max_size=40), max_size=20))
+def test_lines_come_once_however_the_file_grows(tmp_path_factory, pieces):
+    path = tmp_path_factory.mktemp("log") / "rank-0.log"
+    reader = LogReader(path, raw=True)
+    found = []
+    with path.open("ab", buffering=0) as file:
+        for piece in pieces:
+            file.write(piece)
+            found += [line for lines in reader.read() for line in lines]
+    found += reader.finish()
+    expected = b"".join(pieces).split(b"\n")
+    assert found == (expected if expected[-1] else expected[:-1])
+
+
+def test_a_long_line_is_cut_and_says_how_long_it_was(tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(b"short\n" + b"x" * 5_000_000 + b"\nafter\n")
+    lines = [line for lines in LogReader(path).read() for line in lines]
+    assert lines[0] == b"short"
+    assert lines[2] == b"after"
+    assert len(lines[1]) < MAX_LINE + 100
+    assert b"cut" in lines[1]
+
+
+def test_a_line_without_an_end_is_shown_while_it_grows(tmp_path):
+    path = tmp_path / "log"
+    reader = LogReader(path)
+    path.write_bytes(b"one\n 50%")
+    assert list(reader.read()) == [[b"one"]]
+    assert reader.unfinished == b" 50%"
+
+
+def test_chatter_is_left_out_but_kept_in_the_file(tmp_path):
+    path = tmp_path / "log"
+    noise = b"[Gloo] Rank 0 is connected to 1 peer ranks. Expected number of connected peer ranks is : 1"
+    path.write_bytes(noise + b"\n[Gloo] is what I print\n")
+    assert is_noise(noise)
+    assert [line for lines in LogReader(path).read() for line in lines] == [b"[Gloo] is what I print"]
+    assert [line for lines in LogReader(path, raw=True).read() for line in lines][0] == noise
+
+
+def test_the_merged_order_is_that_of_the_index(tmp_path):
+    job = directory(tmp_path)
+    job.log(0).write_bytes(b"a\nd\n")
+    job.log(1).write_bytes(b"b\nc\ne\n")
+    index = [[0, 2, 1.0], [1, 4, 2.0], [0, 4, 3.0]]
+    job.log_index.write_text("".join(json.dumps(line) + "\n" for line in index))
+    reader = MergedReader(job, [0, 1])
+    lines = [*reader.read()]
+    assert [(line.text, line.time) for line in lines] == [
+        ("a", 1.0), ("b", 2.0), ("c", 2.0), ("d", 3.0)]
+    assert [line.text for line in reader.finish()] == ["e"]
+
+
+def test_bytes_that_are_no_text_are_replaced(tmp_path):
+    job = directory(tmp_path)
+    job.log(0).write_bytes(b"caf\xc3\xa9 \xff\xfe\n")
+    assert [line.text for line in MergedReader(job, [0]).finish()] == ["café ��"]
