@@ -64,6 +64,7 @@ class JobDir:
         self.checkpoints = self.path / "checkpoints"
         self.cancel = self.path / "cancel"
         self.lock = self.path / "lock"
+        self.reserve = self.path / ".reserve"  # space for the last state when the disk is full
 
     def log(self, rank: int) -> Path:
         """Give the file of a rank's log."""
@@ -388,5 +389,6 @@ def write_abandoned(directory: JobDir, reason: str) -> dict[str, Any] | None:
         if rank["exit"] is None and rank["state"] not in ("Finished", "Waiting"):
             rank["state"] = "Stopped"
     with contextlib.suppress(OSError):
+        directory.reserve.unlink(missing_ok=True)
         write_json(directory.state, state)
     return state

@@ -54,6 +54,7 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
     """
     from jupyter_jax_trainer import api, display
     from jupyter_jax_trainer.capture import capture_cell
+    from jupyter_jax_trainer.errors import JobDetached
     from jupyter_jax_trainer.interrupts import Interrupts
     from jupyter_jax_trainer.options import HelpRequested
     from jupyter_jax_trainer.spec import parse_cell_line
@@ -90,8 +91,8 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
             return
         display.follow(job, interrupts, view)
         take_results(job, shell)
-    if interrupts.times:
-        raise KeyboardInterrupt  # the job has ended before the countdown did
+    if interrupts.times:  # Run All should stop here all the same
+        raise JobDetached(f"Interrupted; job {job.name!r} has ended, and its results are here.")
 
 
 def take_results(job: Any, shell: Any) -> None:

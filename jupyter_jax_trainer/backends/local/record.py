@@ -44,7 +44,7 @@ class Recorder:
         self._indexed = [0] * nodes
         self._saved_at = 0.0
         self._dirty = False
-        self._reserve = directory.path / ".reserve"
+        self._reserve = directory.reserve
         self._guard(lambda: self._reserve.write_bytes(b"\0" * _RESERVE))
         host = platform.node()
         self.state: dict[str, Any] = {

@@ -217,6 +217,8 @@ class Supervisor:
             for other in self.ranks:
                 if other is not rank:
                     self._tell(other, {"kind": "coordinator", **message})
+        elif kind == "arrived":
+            rank.state = "Arrived"
         elif kind == "joined":
             rank.end.joined = True
             rank.state = "Joined"
@@ -340,14 +342,16 @@ class Supervisor:
 
     def _check_clock(self) -> None:
         now = time.monotonic()
-        missing = [r.number for r in self.ranks if not r.end.joined and not r.gone]
-        if missing and now > self._join_by:
-            there = [r.number for r in self.ranks if r.end.joined]
+        apart = [r for r in self.ranks if not r.end.joined and not r.gone]
+        if apart and now > self._join_by:
+            # The others stand at the rendezvous and wait for those that never came to it.
+            missing = [r.number for r in apart if r.state == "Starting"]
+            late = missing or [r.number for r in apart]
             self._begin_stop(Failure(
                 kind="rendezvous",
-                message=f"{ranks_text(missing)} did not arrive at the rendezvous within "
-                f"{self._join_limit:g} s",
-                others=there,
+                message=f"{ranks_text(late)} did not {'arrive at' if missing else 'get through'} "
+                f"the rendezvous within {self._join_limit:g} s",
+                others=[r.number for r in self.ranks if r.number not in late],
                 hint=f"Look at their logs; {TIMEOUT_VARIABLE} sets the time.",
             ))
         timeout = self.manifest["spec"].get("timeout")

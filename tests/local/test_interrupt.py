@@ -1,0 +1,189 @@
+"""Interrupt a cell that submits, waits or attaches: real kernels, real jobs."""
+
+import json
+import re
+import time
+from pathlib import Path
+
+import kernels
+import pytest
+from conftest import end_processes_of, processes_of, warm_starts
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the kernel's client, not of this package
+
+LONG = (
+    "%%jaxtrain {} -n 2 -o x\nimport time\nfrom pathlib import Path\nprint('running', flush=True)\n"
+    "while not Path({!r}).exists(): time.sleep(0.05)\nprint('seen')\nx = 3\n"
+)
+COUNTDOWN = r"interrupt again within [1-3] s to cancel the job; else it goes on without this cell"
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
+    with kernels.running(home, tmp_path_factory.mktemp("work")) as kernel:
+        yield kernel
+    assert end_processes_of(home) == {}
+
+
+def state(kernel, name):
+    return json.loads((kernel.home / "jobs" / name / "state.json").read_text())["state"]
+
+
+def processes_of_jobs(kernel):
+    """The processes of all jobs, without the kernel and the warm start."""
+    spare = warm_starts(kernel.home) | {kernel.manager.provisioner.process.pid}
+    return {pid: command for pid, command in processes_of(kernel.home).items() if pid not in spare}
+
+
+def all_gone(kernel):
+    deadline = time.monotonic() + 3
+    while processes_of_jobs(kernel) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return processes_of_jobs(kernel) == {}
+
+
+@pytest.mark.slow
+def test_one_interrupt_detaches_and_another_kernel_follows_to_the_end(kernel, tmp_path):
+    gate = tmp_path / "gate"
+    cell = kernel.start(LONG.format("long", str(gate)))
+    cell.until_text("running")
+    kernel.interrupt()
+    pressed = time.monotonic()
+    cell.finish(8)
+    assert 2.5 < time.monotonic() - pressed < 4
+    notes = [m[0] for _, data in cell.cards() if (m := re.search(COUNTDOWN, data["text/plain"]))]
+    assert len(dict.fromkeys(notes)) == 3, notes  # 3, 2, 1
+    assert "detached" in cell.card["text/html"] and "Running" in cell.card["text/plain"]
+    assert cell.reply["ename"] == "JobDetached"
+    error = "\n".join(cell.outputs[-1]["traceback"])
+    assert error == (
+        "Detached: job 'long' goes on.\n"
+        "`%jaxtrain attach long` follows it again, `%jaxtrain cancel long` ends it."
+    )
+    assert state(kernel, "long") == "Running"
+
+    with kernels.running(kernel.home, tmp_path) as other:
+        attached = other.start("%jaxtrain attach long")
+        attached.until_text("running")
+        other.interrupt()  # here, too
+        attached.finish(8)
+        assert attached.reply["ename"] == "JobDetached" and state(kernel, "long") == "Running"
+
+        attached = other.start("%jaxtrain attach long")
+        attached.until_text("running")
+        gate.touch()
+        attached.finish(8)
+        assert attached.reply["status"] == "ok"
+        assert "running\nseen\n" in attached.shown and "Succeeded" in attached.card["text/plain"]
+        other.run("%jaxtrain result long")
+        assert other.value("x") == "3"
+
+
+def test_second_interrupt_cancels_and_leaves_no_process(kernel, tmp_path):
+    cell = kernel.start(LONG.format("doomed", str(tmp_path / "never")))
+    cell.until_text("running")
+    assert len(processes_of_jobs(kernel)) >= 2
+    kernel.interrupt()
+    cell.until_text("interrupt again within", 2)
+    kernel.interrupt()
+    cell.finish(6)
+    assert cell.reply["ename"] == "JobFailed"
+    assert state(kernel, "doomed") == "Cancelled" and "Cancelled" in cell.card["text/plain"]
+    assert any("is being cancelled" in data["text/html"] for _, data in cell.cards())
+    assert all_gone(kernel)
+
+
+def test_two_interrupts_at_once_cancel(kernel, tmp_path):
+    cell = kernel.start(LONG.format("twice", str(tmp_path / "never")))
+    cell.until_text("running")
+    kernel.interrupt()
+    time.sleep(0.02)
+    kernel.interrupt()
+    assert cell.finish(6).took < 6 and state(kernel, "twice") == "Cancelled"
+    assert all_gone(kernel)
+
+
+def test_interrupt_of_a_job_that_ends_meanwhile_stops_run_all_and_keeps_its_results(
+    kernel, tmp_path
+):
+    gate = tmp_path / "gate"
+    cell = kernel.start(LONG.format("ends", str(gate)))
+    cell.until_text("running")
+    kernel.interrupt()
+    gate.touch()
+    cell.finish(6)
+    assert cell.reply["ename"] == "JobDetached" and "has ended" in cell.text
+    assert "Succeeded" in cell.card["text/plain"] and kernel.value("x") == "3"
+
+
+# An interrupt at any moment of a submission: either there is no trace of the job, or it is a job
+# like others that the cell knows of. The moments are reached by interrupting from within.
+MOMENTS = {
+    "while the bundle is written": ("jupyter_jax_trainer.bundle", "write_bundle", False),
+    "before it has a name": ("jupyter_jax_trainer.jobdir", "publish", True),
+    "before the start": ("jupyter_jax_trainer.backends.local.backend", "LocalBackend.start", True),
+    "when it has its processes": ("jupyter_jax_trainer.job", "Job.__init__", True),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_interrupt_during_submission(kernel, tmp_path, moment):
+    module, name, starts = MOMENTS[moment]
+    kernel.run(
+        "import importlib, os, signal\n"
+        f"owner = module = importlib.import_module({module!r})\n"
+        f"*path, last = {name!r}.split('.')\n"
+        "for part in path: owner = getattr(owner, part)\n"
+        "original = getattr(owner, last)\n"
+        "def interrupted(*args, **kwargs):\n"
+        "    setattr(owner, last, original)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return original(*args, **kwargs)\n"
+        "setattr(owner, last, interrupted)\n"
+    )
+    job = "at-" + re.sub("[^a-z]+", "-", moment)
+    gate = tmp_path / "gate"
+    cell = kernel.start(LONG.format(job, str(gate)))
+    if not starts:
+        cell.finish(5)
+        assert cell.reply["ename"] == "KeyboardInterrupt"
+        assert "Not started" in cell.card["text/plain"]
+        assert not (kernel.home / "jobs" / job).exists()
+        assert [p for p in Path(kernel.home, "jobs").iterdir() if p.name.startswith(".")] == []
+        assert all_gone(kernel)
+        return
+    cell.until_text("interrupt again within", 5)
+    gate.touch()
+    cell.finish(8)
+    assert state(kernel, job) == "Succeeded" and cell.reply["ename"] == "JobDetached"
+
+
+@pytest.mark.slow
+def test_interrupts_at_random_moments_leave_nothing_unknown(kernel, tmp_path):
+    """Whatever the moment: no process without a job, no job that nobody has named."""
+    for number in range(12):
+        name = f"random-{number}"
+        cell = kernel.start(LONG.format(name, str(tmp_path / "never")))
+        time.sleep(0.02 * number)
+        kernel.interrupt()
+        time.sleep(0.1)
+        kernel.interrupt()
+        cell.finish(10)
+        assert cell.reply["status"] == "error"
+        if (kernel.home / "jobs" / name).exists():
+            assert state(kernel, name) == "Cancelled", name
+            assert name in cell.text
+        assert all_gone(kernel), name
+        left = [p.name for p in Path(kernel.home, "jobs").iterdir() if p.name.startswith(".")]
+        assert left == []
+
+
+def test_detach_is_not_waiting(kernel, tmp_path):
+    cell = kernel.run(
+        f"%%jaxtrain aside --detach\nimport time\nfrom pathlib import Path\n"
+        f"while not Path({str(tmp_path / 'gate')!r}).exists(): time.sleep(0.05)\n"
+    )
+    assert cell.took < 1.5 and "%jaxtrain cancel aside" in cell.text
+    kernel.run("%jaxtrain cancel aside")
+    assert state(kernel, "aside") == "Cancelled" and all_gone(kernel)

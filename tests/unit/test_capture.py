@@ -1,0 +1,318 @@
+"""What is captured of a notebook, what is refused, and in which words."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import linecache
+import os
+import re
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import types
+
+import numpy as np
+import pytest
+
+from jupyter_jax_trainer.capture import RESULT, capture_call, capture_cell
+from jupyter_jax_trainer.errors import CaptureError, UsageError
+from jupyter_jax_trainer.worker.pickling import Unpickler
+
+from fresh import ROOT, run_fresh  # isort: skip
+
+
+def notebook(code: str = "", **values) -> dict:
+    namespace = {"__name__": "__main__", "np": np, **values}
+    exec(compile(code, "<earlier>", "exec"), namespace)
+    return namespace
+
+
+def test_what_is_sent():
+    namespace = notebook("G = 10\ndata = np.ones((100, 3))\nunused = np.ones(10 ** 6)\n"
+                         "def helper(x): return x * G + data\ndef train(p): return helper(p)\n"
+                         "class Net: pass\nnet = Net()\nparams = {'w': 1, 'b': 2}")
+    capture = capture_cell("y = train(params)\nnp.sum(y), net", namespace)
+    table = {s.name: (s.kind, s.type) for s in capture.sent}
+    assert table == {
+        "train": ("function", "function"), "params": ("value", "dict of 2"),
+        "data": ("array", "float64[100,3] (via helper)"), "G": ("value", "int (via helper)"),
+        "np": ("module", "numpy"), "net": ("value", "Net"),
+    }
+    sizes = {s.name: s.size for s in capture.sent}
+    assert 2400 <= sizes["data"] < 2800 and sizes["train"] < 1500
+    assert capture.total >= 2400 and capture.total < 10_000
+    assert {"train", "net"} <= set(capture.python_bound) and "data" not in capture.python_bound
+    assert capture.modules == {}
+
+
+def test_line_numbers_are_the_notebooks():
+    for cell, line in [("x = 1\n1 / 0", 3), ("\n\n1 / 0", 4), ("!true\n%time 1\n1 / 0", 4)]:
+        namespace = {"get_ipython": lambda: types.SimpleNamespace(
+            system=lambda c: 0, run_line_magic=lambda n, a: 0)}
+        with pytest.raises(ZeroDivisionError) as error:
+            exec(compile(capture_cell(cell, {}).code, "<cell>", "exec"), namespace)
+        assert error.traceback[-1].lineno + 1 == line
+
+
+def test_names_that_the_cell_binds_first_stay():
+    lock = threading.Lock()
+    namespace = notebook("def f(): return mesh", mesh=lock, loss=lock, step=lock, n=3)
+    capture = capture_cell("mesh = 1\nfor i in range(n):\n    loss = i\nprint(f(), loss)\n"
+                           "def step(): pass\nstep()", namespace)
+    assert set(capture.names) == {"n", "f"}
+
+
+def test_mesh_of_a_function_that_the_cell_builds(tmp_path):
+    import jax
+
+    namespace = notebook("def f(): return mesh", jax=jax,
+                         mesh=jax.sharding.Mesh(jax.devices()[:1], ("d",)))
+    with pytest.raises(CaptureError, match=r"f -> global mesh: a jax Mesh"):
+        capture_cell("f()", namespace)
+    capture = capture_cell("mesh = 'built here'\nassert f() == mesh", namespace)
+    assert not isinstance(run_fresh({"x": (capture, [])}, tmp_path)["x"], str)
+
+
+@pytest.mark.parametrize(("cell", "message"), [
+    ("x = 1\ny = [\n", r"syntax error in line 3 of the cell: .*\n    y = \["),
+    ("return 1", "'return' outside function"),
+    ("x = pramas + 1", r"line 2 of the cell reads 'pramas'.*Did you mean 'params'\?\n    x = "),
+    ("%pip install x", "line 2 of the cell: `%pip install x`(.|\n)*--package"),
+    ("a = 1\n%load_ext x", "line 3 of the cell: `%load_ext x` does not work"),
+    ("%%bash\nls", "%%bash does not work in a job"),
+    ("params?", "asks for help"),
+    ("Out[3]", "`Out`, which the notebook keeps"),
+    ("_ + 1", "`_`, which the notebook keeps"),
+    ("x = '\0'", "(?i)null bytes"),
+])
+def test_wrong_cells(cell, message):
+    with pytest.raises(UsageError, match=message):
+        capture_cell(cell, notebook(params=1, Out={}, _=2))
+
+
+def test_wrong_names_in_options():
+    namespace = notebook(params=1)
+    with pytest.raises(UsageError, match=r"--use parms.*Did you mean 'params'"):
+        capture_cell("1", namespace, use=["parms"])
+    with pytest.raises(UsageError, match=r"the cell never sets 'parms'. Did you mean 'params'"):
+        capture_cell("params = 1", namespace, out=["parms"])
+    assert capture_cell("1", namespace, use=["params"], out=["params"]).names == ["params"]
+    assert capture_cell("if params: q = 1", namespace, out=["q"]).names == ["params"]
+
+
+def test_top_level_await_is_allowed():
+    assert capture_cell("import asyncio\nawait asyncio.sleep(0)", {}).names == []
+
+
+def test_names_in_commands():
+    namespace = notebook(word="a", other=1, folder="b")
+    capture = capture_cell("!ls {folder} $word $HOME {print}\nx = %time other + 1", namespace)
+    assert set(capture.names) == {"word", "folder", "other"}
+
+
+class Job:
+    pass
+
+
+Job.__module__ = "jupyter_jax_trainer.job"
+
+
+def refused_values():
+    import jax
+
+    devices = jax.devices()[:1]
+    mesh = jax.sharding.Mesh(devices, ("d",))
+    compiled = jax.jit(lambda x: x).lower(1.0).compile()
+    donated = jax.numpy.ones(3)
+    donated.delete()
+    with socket.socket() as sock, sqlite3.connect(":memory:") as database, open(os.devnull) as file:
+        yield "mesh", mesh, "a jax Mesh", "inside the cell"
+        yield "sharding", jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()), \
+            "a jax sharding", "inside the cell"
+        yield "device", devices[0], "a jax device", "jax.devices"
+        yield "compiled", compiled, "a compiled function", "Send the function"
+        yield "donated", donated, "memory was given away", "returned"
+        yield "file", file, "an open file", "path"
+        yield "generator", (i for i in ()), "a generator", "function that makes it"
+        yield "lock", threading.Lock(), "a thread lock", "inside the cell"
+        yield "rlock", threading.RLock(), "a thread lock", "inside the cell"
+        yield "event", threading.Event(), "a thread event", "inside the cell"
+        yield "thread", threading.Thread(), "a thread", "inside the cell"
+        yield "sock", sock, "a network connection", "inside the cell"
+        yield "db", database, "a database connection", "inside the cell"
+        yield "job", Job(), "a Job of this notebook", r"result\(\)"
+    database.close()
+    import multiprocessing
+
+    yield "pipe", multiprocessing.Value("i"), "multiprocessing|lock", "inside the cell"
+
+
+def test_refusals():
+    for name, value, what, hint in refused_values():
+        with pytest.raises(CaptureError, match=what) as error:
+            capture_cell(f"print({name})", notebook(**{name: value}))
+        assert f"`{name}` can't be sent" in error.value.message, name
+        assert error.value.hint and re.search(hint, error.value.hint), name
+
+
+LOCK = threading.Lock()
+
+
+@pytest.mark.parametrize(("code", "path"), [
+    ("x = {'a': [1, {'b': lock}]}", r"x\['a'\]\[1\]\['b'\]"),
+    ("x = (1, [lock])", r"x\[1\]\[0\]"),
+    ("class A: pass\nx = A()\nx.data = {'k': lock}", r"x\.data\['k'\]"),
+    ("class S:\n __slots__ = ('s',)\nx = S()\nx.s = lock", r"x\.s"),
+    ("def make(v):\n def x(): return v\n return x\nx = make([lock])",
+     r"x -> closure variable v\[0\]"),
+    ("c = {'q': lock}\ndef x(): return c", r"x -> global c\['q'\]"),
+    ("c = [lock]\ndef g(): return c\ndef x(): return g()", r"x -> global g -> global c\[0\]"),
+    ("def x(a, b=lock): pass", r"x -> default of b"),
+    ("def x(*, b=lock): pass", r"x -> default of b"),
+    ("import functools\nx = functools.partial(print, lock)", r"x\.args\[0\]"),
+    ("class A:\n def __init__(self): self.l = lock\n def m(self): pass\nx = A().m",
+     r"x\.__self__\.l"),
+    ("class x:\n l = lock", r"x\.l"),
+    ("import typing\nclass N(typing.NamedTuple):\n f: object\nx = [N(lock)]", r"x\[0\]\.f"),
+])
+def test_the_culprits_path(code, path):
+    namespace = notebook(code, lock=LOCK)
+    del namespace["lock"]
+    with pytest.raises(CaptureError, match=rf"`x` can't be sent: {path}: a thread lock\."):
+        capture_cell("print(x)", namespace)
+
+
+def test_errors_of_the_users_own_pickling():
+    code = ("class A:\n def __reduce__(self): raise ValueError('not today')\nx = {'k': A()}")
+    with pytest.raises(CaptureError, match=r"x\['k'\]: an object of type .*A \(not today\)"):
+        capture_cell("x", notebook(code))
+
+
+def test_deep_nesting():
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(CaptureError, match="nested too deeply"):
+        capture_cell("deep", notebook(deep=deep))
+    while deep:
+        deep = deep[0]
+
+
+def test_the_size_hook_stops_the_capture():
+    def stop(size):
+        if size > 1000:
+            raise UsageError("too large")
+
+    with pytest.raises(UsageError, match="too large"):
+        capture_cell("a", notebook(a=np.ones(1000)), on_size=stop)
+
+
+def test_the_shell_stays_behind():
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = types.SimpleNamespace()
+    opener = types.FunctionType((lambda f: 0).__code__, {}, "open")
+    opener.__module__ = "IPython.core.interactiveshell"
+    namespace = notebook("def f(): return open, get_ipython", open=opener,
+                         get_ipython=InteractiveShell.run_cell, shell=shell)
+    assert capture_cell("open('x'); f(); get_ipython()", namespace).names == ["f"]
+
+
+def test_sources_of_earlier_cells():
+    text = "def f():\n    return 1\n"
+    linecache.cache["<earlier>"] = (len(text), None, text.splitlines(True), "<earlier>")
+    shell = types.SimpleNamespace(
+        transform_cell=lambda c: c,
+        compile=types.SimpleNamespace(format_code_name=lambda f: ("Cell", "In[3]")))
+    try:
+        capture = capture_cell("f()", notebook(text), shell=shell)
+    finally:
+        del linecache.cache["<earlier>"]
+    assert capture.sources == {"<earlier>": ("Cell In[3]", text)}
+
+
+def test_what_only_notebooks_have():
+    from jupyter_jax_trainer.capture import capture_cell as train
+
+    with pytest.raises(CaptureError, match="the notebook's side"):
+        capture_cell("train", notebook(train=train))
+
+
+def test_report_travels():
+    reporting = pytest.importorskip("jupyter_jax_trainer.worker.reporting")
+    capture = capture_cell("report(step=1)", notebook(report=reporting.report))
+    assert b"jupyter_jax_trainer.worker.reporting" in capture.stream
+    assert capture.python_bound == []
+
+
+def test_own_modules_come_along(tmp_path, monkeypatch):
+    (tmp_path / "my_layers.py").write_text(
+        "import my_utils\ndef dense(x): return my_utils.two() * x")
+    (tmp_path / "my_utils.py").write_text("def two(): return 2\ndef make():\n return lambda: two()")
+    monkeypatch.syspath_prepend(tmp_path)
+    namespace = notebook("from my_layers import dense\nfrom my_utils import make\ng = make()\n"
+                         "def f(x): return dense(x)")
+    capture = capture_cell("assert f(3) == 6 and g() == 2", namespace)
+    assert set(capture.modules) == {"my_layers.py", "my_utils.py"}
+    folder = tmp_path / "job"
+    folder.mkdir()
+    assert not isinstance(run_fresh({"x": (capture, [])}, folder)["x"], str)
+    for name in ("my_layers", "my_utils"):
+        del sys.modules[name]
+
+
+def test_calls(tmp_path):
+    namespace = notebook("K = 3\ndef f(a, *, b): return a * b + K")
+    calls = {
+        "function": (capture_call(namespace["f"], (2,), {"b": 5}), [RESULT]),
+        "lambda": (capture_call(lambda a: a + 1, (1,)), [RESULT]),
+        "library": (capture_call(np.linalg.norm, (np.ones(4),)), [RESULT]),
+    }
+    assert [s.name for s in calls["function"][0].sent] == ["f", "K", "argument 1", "argument b"]
+    outcomes = run_fresh(calls, tmp_path)
+    results = {name: Unpickler(io.BytesIO(o[0]), buffers=map(bytearray, o[1])).load()
+               for name, o in outcomes.items() if not isinstance(o, str)}
+    assert results == {"function": [13], "lambda": [2], "library": [2.0]}, outcomes
+    with pytest.raises(CaptureError, match=r"`argument 1` can't be sent: argument 1\[0\]: a thr"):
+        capture_call(namespace["f"], ([LOCK],))
+
+
+SHARDED = """
+import sys, jax, numpy as np
+from jupyter_jax_trainer.capture import capture_cell
+from jupyter_jax_trainer.worker.pickling import load_pairs
+mesh = jax.make_mesh((4,), ("d",))
+s = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
+a = jax.device_put(np.arange(800.), s)
+keys = jax.device_put(jax.random.split(jax.random.key(0), 4), s)
+c = capture_cell("a, keys", {"__name__": "__main__", "a": a, "keys": keys})
+back = dict(load_pairs(c.stream, map(bytearray, c.buffers)))
+assert len(a.devices()) == 4 and (back["a"] == np.arange(800.)).all()
+assert (jax.random.key_data(back["keys"]) == jax.random.key_data(keys)).all()
+print("fine")
+"""
+
+
+def test_sharded_arrays():
+    environment = {**os.environ, "JAX_NUM_CPU_DEVICES": "4", "JAX_PLATFORMS": "cpu",
+                   "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", SHARDED], env=environment,
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "fine\n", done.stderr
+
+
+def test_memory_stays_flat():
+    import tracemalloc
+
+    data = np.ones(30_000_000 // 8)
+    namespace = notebook(data=data)
+    capture_cell("data", namespace)
+    with contextlib.ExitStack() as stack:
+        tracemalloc.start()
+        stack.callback(tracemalloc.stop)
+        capture = capture_cell("data", namespace)
+        _, peak = tracemalloc.get_traced_memory()
+    assert peak < 5_000_000 and capture.total > data.nbytes

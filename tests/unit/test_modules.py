@@ -1,0 +1,95 @@
+"""Which modules are the user's own, and which files go with them."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import sys
+
+import numpy
+import pytest
+
+import jupyter_jax_trainer.errors
+from jupyter_jax_trainer import modules
+from jupyter_jax_trainer.errors import CaptureError
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """Files of the user's own, importable; forgotten afterwards."""
+    def write(**files):
+        for name, text in files.items():
+            path = tmp_path / name.replace("__", "/", 1) if "__" in name else tmp_path / name
+            path = path.with_suffix(".py") if not path.suffix else path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        importlib.invalidate_caches()
+        return tmp_path
+
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    yield write
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def test_is_own(tree):
+    tree(mine_a="x = 1")
+    assert modules.is_own(importlib.import_module("mine_a"))
+    for other in (json, numpy, sys, jupyter_jax_trainer.errors, sys.modules["__main__"]):
+        assert not modules.is_own(other)
+
+
+def test_single_modules_and_what_they_import(tree):
+    tree(mine_a="import mine_b\nimport json, numpy", mine_b="def f():\n    from mine_c import g",
+         mine_c="", mine_d="raise SystemExit")
+    found = modules.collect(["mine_a"], ast.parse("import mine_d"))
+    assert set(found) == {"mine_a.py", "mine_b.py", "mine_c.py", "mine_d.py"}
+    assert "mine_d" not in sys.modules
+
+
+def test_packages_go_whole(tree):
+    root = tree(minepkg____init__="from . import sub", minepkg__sub="import mine_b", mine_b="")
+    package = root / "minepkg"
+    (package / "data").mkdir()
+    (package / "data" / "table.csv").write_text("1,2")
+    (package / "big.bin").write_bytes(b"x" * (modules.MAX_DATA_FILE + 1))
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__" / "sub.pyc").write_bytes(b"")
+    (package / ".git").mkdir()
+    (package / ".git" / "config").write_text("")
+    found = modules.collect(["minepkg.sub"])
+    assert set(found) == {"minepkg/__init__.py", "minepkg/sub.py", "minepkg/data/table.csv",
+                          "mine_b.py"}
+    assert found["minepkg/data/table.csv"] == b"1,2"
+
+
+def test_the_version_on_disk_is_sent(tree):
+    root = tree(mine_a="x = 1")
+    importlib.import_module("mine_a")
+    (root / "mine_a.py").write_text("x = 2")
+    assert modules.collect(["mine_a"]) == {"mine_a.py": b"x = 2"}
+
+
+def test_namespace_packages(tree):
+    tree(minespace__part="y = 1")
+    assert set(modules.collect(["minespace.part"])) == {"minespace/part.py"}
+
+
+def test_compiled_modules_are_refused(tree):
+    root = tree(minepkg____init__="")
+    (root / "minepkg" / "fast.so").write_bytes(b"")
+    with pytest.raises(CaptureError, match=r"'minepkg' can't be sent.*fast\.so is compiled"):
+        modules.collect(["minepkg"])
+
+
+def test_there_is_a_bound(tree, monkeypatch):
+    tree(mine_a="x = 1\n" * 100)
+    monkeypatch.setattr(modules, "MAX_TOTAL", 100)
+    with pytest.raises(CaptureError, match="more than"):
+        modules.collect(["mine_a"])
+
+
+def test_names_that_are_no_modules():
+    assert modules.collect(["__main__", "builtins", "no_such_module", "numpy", ""]) == {}
