@@ -1,0 +1,167 @@
+"""What is wrong before a job starts: said in a sentence, and nothing is started or written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import policy
+import pytest
+from harness import LONG_S, submit, wait_for
+
+from jupyter_jax_trainer import api
+from jupyter_jax_trainer.backends.local import backend
+from jupyter_jax_trainer.errors import BackendError, CaptureError, JaxTrainError, UsageError
+
+ENDLESS = "import time\nwhile True: time.sleep(0.05)\n"
+
+
+def refused(cell: str, namespace: dict | None = None, line: str = "-n 2") -> JaxTrainError:
+    """Submit what must be refused; check that no trace of it is left."""
+    with pytest.raises(JaxTrainError) as raised:
+        submit(cell, namespace, line)
+    found = [path for path in api.jobdir.home().rglob("*") if path.is_file()]
+    assert not found
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("line", "said", "hint"),
+    [
+        ("--runtime local-cpo", "There is no runtime 'local-cpo'", "Did you mean local-cpu?"),
+        ("--noodles 2", "--noodles", "--nodes"),
+        ("-n 0", "0", None),
+        ("-n -1", "-1", None),
+        ("-n 1000000", "1000000", None),
+        ("-n two", "two", None),
+        ("Bad_Name", "can't be the name of a job", "bad-name"),
+        ("-d gpu -n 4000", "4000 GPUs are asked for", "--device cpu"),
+        ("-d tpu", "--device tpu needs Kubernetes", None),
+    ],
+)
+def test_a_wrong_option_is_refused_in_a_sentence(home, line, said, hint):
+    error = refused("x = 1", line=line)
+    assert isinstance(error, UsageError)
+    assert said in error.message
+    assert error.message.rstrip().endswith((".", ":"))
+    if hint:
+        assert hint in str(error)
+
+
+def test_a_syntax_error_is_found_before_submission(home):
+    with pytest.raises((SyntaxError, UsageError)) as raised:
+        submit("x = 1\nfor in range(3): pass\n")
+    assert "line 3" in str(raised.value) or raised.value.lineno == 3  # below the magic's line
+    assert not list(home.rglob("jobs/*"))
+
+
+def test_an_undefined_name_is_said_with_the_nearest_one(home):
+    error = refused("y = lerning_rate * 2", {"__name__": "__main__", "learning_rate": 0.1})
+    assert "line 2 of the cell reads 'lerning_rate'" in error.message
+    assert "Did you mean 'learning_rate'?" in error.message
+
+
+def test_the_path_to_what_cannot_travel_is_named(home):
+    config = {"model": {"layers": [1, {"guard": threading.Lock()}]}}
+    error = refused("print(config['model'])", {"__name__": "__main__", "config": config})
+    assert isinstance(error, CaptureError)
+    assert "config['model']['layers'][1]['guard']: a thread lock" in error.message
+    assert error.hint
+
+
+def test_a_variable_larger_than_memory_is_refused(home, monkeypatch):
+    monkeypatch.setattr(backend.shutil, "disk_usage", lambda path: type("U", (), {"free": 1 << 60}))
+    data = np.broadcast_to(np.float32(1), (1 << 24, 1 << 18))  # 16 TiB that are not there
+    error = refused("print(data.shape)", {"__name__": "__main__", "data": data})
+    assert isinstance(error, CaptureError)
+    assert "of memory available" in error.message
+    assert error.hint == "Load the data inside the cell, each process its own part."
+
+
+def test_a_variable_larger_than_the_disk_is_refused(home, tmp_path):
+    file = tmp_path / "sparse"
+    with file.open("wb") as sparse:
+        sparse.truncate(1 << 43)
+    data = np.memmap(file, np.uint8, "r")
+    error = refused("print(data.shape)", {"__name__": "__main__", "data": data})
+    assert isinstance(error, CaptureError)
+    assert f"and {home} has" in error.message
+    assert "JAXTRAIN_HOME" in error.hint
+
+
+# ---------------------------------------------------------------------------- names
+
+
+def test_the_name_of_an_active_job_is_refused(home):
+    job = wait_for(submit(ENDLESS, line="taken"), "Running")
+    with pytest.raises(UsageError, match="There is an active job 'taken'") as raised:
+        submit("x = 1", line="taken")
+    assert "%jaxtrain cancel taken" in raised.value.hint
+    job.cancel()
+
+    again = submit("x = 1", line="taken").wait(LONG_S)  # that one has ended
+    assert again.name == "taken-2"
+    assert [found.name for found in api.jobs()] == ["taken-2", "taken"]
+
+
+PAIR = """
+import sys
+sys.path[:0] = {path!r}
+from harness import submit
+from jupyter_jax_trainer.errors import UsageError
+sys.stdin.readline()
+try:
+    job = submit({cell!r}, line="same")
+    print("got", job.name)
+    sys.stdin.readline()
+    job.cancel()
+except UsageError as error:
+    print("refused", error.message)
+"""
+
+
+def test_of_two_kernels_that_submit_one_name_at_once_one_gets_it(home):
+    path = [str(Path(__file__).parent), str(Path(api.__file__).parents[1])]
+    program = PAIR.format(path=path, cell=ENDLESS)
+    both = [
+        subprocess.Popen([sys.executable, "-c", program], text=True, bufsize=1,
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    for one in both:
+        one.stdin.write("go\n")
+    said = sorted(one.stdout.readline() for one in both)
+    assert said[0] == "got same\n"
+    assert said[1] == "refused There is an active job 'same'.\n"
+    assert [job.name for job in api.jobs()] == ["same"]
+    for one in both:
+        one.communicate("end\n", timeout=LONG_S)
+
+
+# ---------------------------------------------------------------------------- no space
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Mount a file system of 4 MiB."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "none", path],
+                             capture_output=True, text=True)
+    if mounted.returncode:
+        policy.skip_or_fail("mount", f"a small file system can't be mounted: {mounted.stderr}")
+    yield path
+    subprocess.run(["umount", "-l", path], check=True)
+
+
+def test_a_full_disk_at_submission_is_said(home, small_disk, monkeypatch):
+    monkeypatch.setenv("JAXTRAIN_HOME", str(small_disk / "home"))
+    monkeypatch.setattr(backend.LocalBackend, "check_size", lambda *args: None)
+    (small_disk / "filler").write_bytes(bytes((4 << 20) - (64 << 10)))
+    with pytest.raises(BackendError, match="can't be written: No space left on device") as raised:
+        submit("x = 1")
+    assert "jaxtrain delete NAME" in raised.value.hint
+    assert not list(small_disk.glob("home/jobs/*")) and not list(small_disk.glob("home/jobs/.*"))
