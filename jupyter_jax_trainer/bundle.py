@@ -11,6 +11,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer.capture import Capture
@@ -52,6 +53,7 @@ def write_bundle(path: Path, name: str, capture: Capture, out: Sequence[str] = (
         "python": list(sys.version_info[:2]),
         "python_bound": capture.python_bound,
         "versions": _versions(),
+        "jax_config": _jax_config(),
         "names": capture.names,
         "out": list(out),
         "cell_file": CELL_FILE,
@@ -69,6 +71,27 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+# Settings of jax that change what a cell computes; others (platforms, caches) are the job's own.
+_JAX_SETTINGS = (
+    "jax_enable_x64",
+    "jax_debug_nans",
+    "jax_debug_infs",
+    "jax_default_matmul_precision",
+    "jax_default_prng_impl",
+    "jax_numpy_dtype_promotion",
+    "jax_numpy_rank_promotion",
+    "jax_threefry_partitionable",
+    "jax_disable_jit",
+)
+
+
+def _jax_config() -> dict[str, Any]:
+    """Read the settings that the notebook gave to jax, if it uses jax at all."""
+    jax = sys.modules.get("jax")
+    values = getattr(getattr(jax, "config", None), "values", {})
+    return {name: values[name] for name in _JAX_SETTINGS if name in values}
 
 
 @cache

@@ -104,6 +104,7 @@ class Worker:
         check_python(manifest)
         if self._prepare is not None:
             self._prepare()
+        rendezvous.configure(manifest["jax_config"])
         rendezvous.join(self.rank, self.nodes, self.channel)
         rendezvous.watch_errors(self.rank, self._stop_because)
         self.channel.send("joined", pid=os.getpid())

@@ -9,7 +9,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jupyter_jax_trainer.worker.channel import Channel
@@ -26,6 +26,15 @@ _FINISHED = "jaxtrain/finished"
 
 class PortTaken(RuntimeError):  # noqa: N818
     """The coordinator's port belongs to another process."""
+
+
+def configure(settings: Mapping[str, Any]) -> None:
+    """Give jax the settings of the notebook, save those that the job's environment sets itself."""
+    import jax
+
+    for name, value in settings.items():
+        if name.upper() not in os.environ and getattr(jax.config, name, value) != value:
+            jax.config.update(name, value)
 
 
 def join(rank: int, nodes: int, channel: Channel) -> None:

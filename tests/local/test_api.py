@@ -145,3 +145,21 @@ def test_metrics_and_events_are_kept(home):
     assert [(m["step"], m["values"]["loss"]) for m in job.metrics()][-1] == (5, 0.2)
     assert (job.progress.step, job.progress.total, job.progress.fraction) == (5, 5, 1.0)
     assert [event["kind"] for event in job.events()][:1] == ["state"]
+
+
+def test_the_notebooks_settings_of_jax_hold_in_the_job(home):
+    import jax
+
+    def dtype():
+        import jax.numpy as jnp
+
+        return str(jnp.arange(3.0).dtype)
+
+    assert jjt.train(dtype).result() == "float32"
+    jax.config.update("jax_enable_x64", True)
+    try:
+        assert jjt.train(dtype).result() == "float64"
+        # What the job's own environment says goes first.
+        assert jjt.train(dtype, env={"JAX_ENABLE_X64": "0"}).result() == "float32"
+    finally:
+        jax.config.update("jax_enable_x64", False)
