@@ -101,7 +101,10 @@ class Job:
     @property
     def code(self) -> str:
         """The code of the cell."""
-        return self._dir.cell.read_text()
+        try:
+            return self._dir.cell.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise JobDirError(f"{self._dir.cell} can't be read: {error.strerror}.") from None
 
     # -- how it is ---------------------------------------------------------------------------
 

@@ -160,6 +160,12 @@ _STATE = {
     "failure": (NoneType, {"kind": str, "message": str}),
     "results": (NoneType, [{"name": str}]),
 }  # fmt: skip
+_LINES: dict[str, Any] = {
+    "events.jsonl": {"time": _NUMBER, "kind": str, "message": str},
+    "metrics.jsonl": {"time": _NUMBER, "rank": int, "step": int, "values": dict},
+    "displays.jsonl": {"log_offset": int, "data": dict, "metadata": dict},
+    "index.jsonl": [_NUMBER],
+}
 
 
 def _misfit(value: Any, shape: Any, where: str = "") -> str | None:
@@ -247,13 +253,11 @@ class LineReader:
     ----------
     path
         The file; it may not exist yet.
-    kind
-        What each line holds; other lines are damaged.
     """
 
-    def __init__(self, path: Path, kind: type = dict) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._kind = kind
+        self._shape = _LINES.get(path.name, dict)
         self._offset = 0
 
     def read(self) -> Iterator[Any]:
@@ -269,7 +273,7 @@ class LineReader:
         for line in data[:end].splitlines():
             with contextlib.suppress(ValueError):
                 value = json.loads(line)
-                if isinstance(value, self._kind):
+                if _misfit(value, self._shape, "the line") is None:
                     yield value
 
 

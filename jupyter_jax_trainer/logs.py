@@ -161,7 +161,7 @@ class MergedReader:
     """
 
     def __init__(self, directory: JobDir, ranks: list[int], raw: bool = False) -> None:
-        self._index = LineReader(directory.log_index, list)
+        self._index = LineReader(directory.log_index)
         self._readers = {rank: LogReader(directory.log(rank), raw) for rank in ranks}
 
     def read(self) -> Iterator[LogLine]:

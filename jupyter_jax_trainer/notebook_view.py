@@ -37,6 +37,7 @@ class NotebookView:
         self._facts: Facts | None = None
         self._unfinished = b""
         self._displays = 0
+        self._note: str | None = None
 
     def begin(self, facts: Facts, snapshot: dict[str, Any]) -> None:
         """Show the card."""
@@ -45,9 +46,9 @@ class NotebookView:
         self._show_card(snapshot, None)
 
     def status(self, snapshot: dict[str, Any], note: str | None) -> None:
-        """Show the state, a few times a second at most."""
+        """Show the state, a few times a second at most; an answer to the user at once."""
         self._log.flush()
-        if self._card.due():
+        if self._card.due() or note != self._note:
             self._show_card(snapshot, note)
 
     def log(self, lines: list[bytes], unfinished: bytes) -> None:
@@ -73,6 +74,7 @@ class NotebookView:
 
     def _show_card(self, snapshot: dict[str, Any], note: str | None) -> None:
         assert self._facts is not None
+        self._note = note
         unfinished = _clipped(readable(self._unfinished))
         self._card.show({
             "text/html": card.render(self._facts, snapshot, note, unfinished),

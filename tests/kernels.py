@@ -12,7 +12,7 @@ from typing import Any
 
 from jupyter_client.manager import KernelManager
 
-CELL_S = 60.0
+CELL_S = 30.0
 
 Message = dict[str, Any]
 
@@ -51,8 +51,9 @@ class Cell:
         raise AssertionError(f"not seen within {timeout} s; there was:\n{self.text}")
 
     def until_text(self, text: str, timeout: float = CELL_S) -> Message:
-        """Wait for a message that holds a text."""
-        return self.until(lambda message: text in str(message["content"]), timeout)
+        """Wait for an output that holds a text."""
+        kinds = ("stream", "display_data", "update_display_data")
+        return self.until(lambda m: m["msg_type"] in kinds and text in str(m["content"]), timeout)
 
     def finish(self, timeout: float = CELL_S) -> Cell:
         """Wait for the end."""

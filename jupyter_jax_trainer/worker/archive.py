@@ -20,6 +20,7 @@ import json
 import mmap
 import os
 import zipimport
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from typing import Any
 from jupyter_jax_trainer.errors import JobDirError
 
 FORMAT = 1
+_UNREADABLE = (OSError, EOFError, zipimport.ZipImportError, zlib.error)  # of a damaged file
 _ALIGN = 64  # what XLA on CPU wants to use an array in place
 _SHEBANG = b"#!/usr/bin/env python3\n"
 _PIECE = 16 << 20  # bytes under one hash, so that several threads can hash a large buffer
@@ -151,7 +153,9 @@ class Archive:
             self._zip = zipimport.zipimporter(str(self.path))
             text = self._zip.get_data("manifest.json")
             self.manifest: dict[str, Any] = json.loads(text)
-        except (zipimport.ZipImportError, OSError, ValueError) as error:
+            if not isinstance(self.manifest, dict):
+                raise ValueError("its manifest is not a JSON object")
+        except (*_UNREADABLE, ValueError) as error:
             raise JobDirError(f"{self.path} is damaged or not an archive: {error}") from None
         if digest is not None and _sha256(text) != digest:
             raise JobDirError(f"{self.path} is not the archive that was sent: its sha256 differs.")
@@ -165,7 +169,7 @@ class Archive:
         """Give a member's bytes, checked against the manifest."""
         try:
             data: bytes = self._zip.get_data(name)
-        except (OSError, zipimport.ZipImportError) as error:
+        except _UNREADABLE as error:
             raise JobDirError(f"{self.path} has no readable {name}: {error}") from None
         self._check(name, [data], [self.manifest["members"].get(name)])
         return data

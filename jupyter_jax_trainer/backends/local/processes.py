@@ -46,6 +46,15 @@ def close_files_from(first: int) -> None:
     os.closerange(first, last + 1)
 
 
+def move_file(number: int, to: int) -> int:
+    """Move an open file to a number of its own, which it may have already; children don't get it."""
+    if number != to:
+        os.dup2(number, to)
+        os.close(number)
+    os.set_inheritable(to, False)
+    return to
+
+
 def memory_kills() -> int:
     """Count the processes that the kernel has ended for lack of memory since the start (Linux)."""
     with contextlib.suppress(OSError, ValueError):

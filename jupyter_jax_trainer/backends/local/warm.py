@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer.backends.local.processes import close_files_from
+from jupyter_jax_trainer.backends.local.processes import close_files_from, move_file
 from jupyter_jax_trainer.jobdir import private_directory, try_lock
 
 SWITCH_VARIABLE = "JAXTRAIN_WARM"
@@ -280,7 +280,7 @@ def _fork_job(request: dict[str, Any], lock: int, log: int, *, warm: bool) -> No
         os.dup2(log, 1)
         os.dup2(log, 2)
         # Nothing of the warm process may stay open here, its own lock above all.
-        lock = os.dup2(lock, 3, inheritable=False)
+        lock = move_file(lock, 3)
         close_files_from(4)
         os.chdir(request["cwd"])
         os.environ.clear()

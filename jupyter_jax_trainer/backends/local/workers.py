@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
-from jupyter_jax_trainer.backends.local.processes import close_files_from
+from jupyter_jax_trainer.backends.local.processes import close_files_from, move_file
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.worker.channel import FD_VARIABLE
 from jupyter_jax_trainer.worker.main import DIGEST_VARIABLE, RESULT_VARIABLE
@@ -145,7 +145,7 @@ def _become_worker(
         os.dup2(null, 0)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        number = os.dup2(channel.fileno(), 3, inheritable=False)
+        number = move_file(channel.detach(), 3)
         close_files_from(4)
         os.chdir(cwd)
         os.environ.clear()
