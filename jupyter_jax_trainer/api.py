@@ -121,12 +121,11 @@ def submit(
     job is about to get its name and be started.
     """
     from jupyter_jax_trainer.bundle import write_bundle
-    from jupyter_jax_trainer.results import RETURNED
 
     directory, lock = jobdir.create()
     try:
         name = _free_name(spec.name) if spec.name else _new_name(stem)
-        out = (RETURNED,) if returns else spec.out
+        out = (jobdir.RETURNED,) if returns else spec.out
         digest = write_bundle(directory.bundle, name, capture, out)
         directory.cell.write_text(cell if cell is not None else capture.code)
         manifest = {

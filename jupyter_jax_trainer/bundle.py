@@ -57,7 +57,10 @@ def write_bundle(path: Path, name: str, capture: Capture, out: Sequence[str] = (
         "names": capture.names,
         "out": list(out),
         "cell_file": CELL_FILE,
-        "labels": {file: label for file, (label, _) in capture.sources.items()},
+        "labels": {
+            CELL_FILE: capture.label,
+            **{file: label for file, (label, _) in capture.sources.items()},
+        },
     }
     return write_archive(path, members, capture.buffers, manifest)
 

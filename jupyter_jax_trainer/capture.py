@@ -16,12 +16,10 @@ from jupyter_jax_trainer import names as analysis
 from jupyter_jax_trainer.cellsource import for_analysis, parse_cell
 from jupyter_jax_trainer.culprit import describe_failure, globals_used
 from jupyter_jax_trainer.errors import CaptureError, UsageError
+from jupyter_jax_trainer.jobdir import RETURNED
 from jupyter_jax_trainer.modules import collect
 from jupyter_jax_trainer.worker.describe import kind_of, type_name
 from jupyter_jax_trainer.worker.pickling import Pickler, stays_behind
-
-RESULT = "__jaxtrain_result__"
-"""The name to which `capture_call`'s code binds what the function returned."""
 
 _PROVIDED = {"get_ipython", "display", "exit", "quit"}
 _RECORDS = {"In", "Out", "_", "__", "___"}
@@ -55,8 +53,8 @@ class Capture:
 
     Attributes
     ----------
-    code
-        Source to run, with the line numbers of the notebook's cell.
+    code, label
+        Source to run, with the line numbers that the user sees; and what tracebacks call it.
     names
         The variables in `stream`, in order.
     sent
@@ -79,6 +77,7 @@ class Capture:
     modules: dict[str, bytes] = field(default_factory=dict)
     sources: dict[str, tuple[str, str]] = field(default_factory=dict)
     python_bound: list[str] = field(default_factory=list)
+    label: str = "Cell"
 
     @property
     def total(self) -> int:
@@ -88,7 +87,7 @@ class Capture:
 
 
 def capture_cell(cell: str, namespace: dict[str, Any], *, use: Sequence[str] = (),
-                 out: Sequence[str] = (), shell: Any = None,
+                 out: Sequence[str] = (), shell: Any = None, file: str | None = None,
                  on_size: OnSize | None = None) -> Capture:
     """Capture a cell with the variables of the notebook that it reads.
 
@@ -104,6 +103,8 @@ def capture_cell(cell: str, namespace: dict[str, Any], *, use: Sequence[str] = (
         Variables that are wanted back; checked here, so that a misspelt name costs nothing.
     shell
         The IPython shell, if there is one.
+    file
+        The name of the file of which this is the text, when it is no cell.
     on_size
         Called with the bytes so far before the next ones are copied. May raise.
 
@@ -114,7 +115,7 @@ def capture_cell(cell: str, namespace: dict[str, Any], *, use: Sequence[str] = (
     CaptureError
         A variable can't travel.
     """
-    source = parse_cell(cell, shell)
+    source = parse_cell(cell, shell, first_line=1 if file else 2)
     tree = for_analysis(source.tree, namespace)
     free = analysis.analyze(tree, _Outside(namespace))
     _check_undefined(tree, namespace, cell)
@@ -134,13 +135,15 @@ def capture_cell(cell: str, namespace: dict[str, Any], *, use: Sequence[str] = (
         if name not in assigned and name not in packer.capture.names:
             raise UsageError(f"--out {name}: the cell never sets {name!r}."
                              + _did_you_mean(name, {*assigned, *packer.capture.names}))
-    return packer.finish(source.code, tree, shell)
+    captured = packer.finish(source.code, tree, shell)
+    captured.label = file or captured.label
+    return captured
 
 
 def capture_call(func: Callable[..., Any], args: Sequence[Any] = (),
                  kwargs: Mapping[str, Any] | None = None, *,
                  on_size: OnSize | None = None) -> Capture:
-    """Capture a call: a function and its arguments. The code binds what it returns to `RESULT`.
+    """Capture a call: a function and its arguments. The code binds what it returns to `RETURNED`.
 
     Raises
     ------
@@ -163,7 +166,7 @@ def capture_call(func: Callable[..., Any], args: Sequence[Any] = (),
         call[f"__jaxtrain_{key}__"] = value
         labels[f"__jaxtrain_{key}__"] = f"argument {key}"
         parts.append(f"{key}=__jaxtrain_{key}__")
-    code = f"{RESULT} = __jaxtrain_func__({', '.join(parts)})\n"
+    code = f"{RETURNED} = __jaxtrain_func__({', '.join(parts)})\n"
     tree = ast.parse(code)
     values = {**namespace, **call}
     free = analysis.analyze(tree, _Outside(values))

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jupyter_jax_trainer.jobdir import ENDED, JobDir
-from jupyter_jax_trainer.results import RETURNED
+from jupyter_jax_trainer.jobdir import ENDED, RETURNED, JobDir
 from jupyter_jax_trainer.text import duration, metric, plain, size
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from jupyter_jax_trainer.handle import Job
     from jupyter_jax_trainer.spec import JobSpec
 
+SENDING, NOT_STARTED = "Sending", "Not started"  # before there is a job
 _COLOURS = {
     "Running": "var(--jp-brand-color1, #1565c0)",
     "Succeeded": "var(--jp-success-color1, #2e7d32)",
@@ -169,13 +169,15 @@ def text(facts: Facts, snapshot: Mapping[str, Any], note: str | None = None) -> 
 
 def _footer(facts: Facts, snapshot: Mapping[str, Any]) -> list[str]:
     """Say in single lines what was sent, what came back and what else there is to know."""
-    active = snapshot["state"] not in ENDED
+    if snapshot["state"] == SENDING:
+        return [f"sending {facts.sent}"] if facts.sent else []
+    active = snapshot["state"] not in (*ENDED, NOT_STARTED)
     lines = list(facts.notes if active else facts.notes[:1])
     if facts.sent and active:
         lines.append(f"sent {facts.sent}")
     if back := results_text(snapshot["results"]):
         lines.append(f"brought back {back}")
-    if facts.name and active:
+    if active:
         lines.append(f"goes on without this page; to come back: %jaxtrain attach {facts.name}")
     return lines
 
@@ -248,7 +250,7 @@ def render(
 
 def _progress(snapshot: Mapping[str, Any], colour: str) -> str:
     fraction = snapshot["progress"]["fraction"]
-    words = f'<span style="font-family:{_CODE}">{_e(progress_text(snapshot))}</span>'
+    words = f'<span style="font-family:{_CODE};white-space:pre-wrap">{_e(progress_text(snapshot))}</span>'
     if fraction is None:
         return f"<div>{words}</div>"
     percent = f"{100 * fraction:.1f}%"

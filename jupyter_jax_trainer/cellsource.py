@@ -32,8 +32,17 @@ class CellSource:
     tree: ast.Module
 
 
-def parse_cell(cell: str, shell: Any = None) -> CellSource:
+def parse_cell(cell: str, shell: Any = None, first_line: int = 2) -> CellSource:
     """Turn the body of a cell, without the line of the magic, into Python.
+
+    Parameters
+    ----------
+    cell
+        The body.
+    shell
+        The IPython shell, if there is one.
+    first_line
+        The number of the body's first line: below a magic 2, in a file 1.
 
     Raises
     ------
@@ -45,13 +54,14 @@ def parse_cell(cell: str, shell: Any = None) -> CellSource:
     lead = len(body) - len(text)
     while (first := re.match(r"[ \t]*\n", text)) is not None:
         text, lead = text[first.end():], lead + 1
+    before = "\n" * (first_line - 1)
     transform = shell.transform_cell if shell is not None else _transformer()
     try:
-        code = "\n" * (lead + 1) + transform(text) if text.strip() else "\n" * (lead + 1)
+        code = before + "\n" * lead + (transform(text) if text.strip() else "")
     except SyntaxError as error:
-        raise _syntax_error(error, "\n" + body) from None
-    tree = parse(code, "\n" + body)
-    _check_commands(tree, ("\n" + body).splitlines())
+        raise _syntax_error(error, before + body) from None
+    tree = parse(code, before + body)
+    _check_commands(tree, (before + body).splitlines())
     return CellSource(code, tree)
 
 

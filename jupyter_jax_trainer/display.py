@@ -16,8 +16,8 @@ from jupyter_jax_trainer.text import size
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
-    from jupyter_jax_trainer.interrupts import Interrupts
     from jupyter_jax_trainer.handle import Job
+    from jupyter_jax_trainer.interrupts import Interrupts
     from jupyter_jax_trainer.spec import JobSpec
 
 _POLL = 0.05  # seconds between looks at the job's directory
@@ -88,13 +88,13 @@ def announce(view: View, spec: JobSpec, plan: dict[str, Any], capture: Capture) 
     if spec.detach:
         print(f"Sending {size(capture.total)}" + (f": {facts.sent}" if facts.sent else ""))
     else:
-        view.begin(facts, _unstarted("Sending", f"sends {size(capture.total)}"))
+        view.begin(facts, _unstarted(card.SENDING, f"{size(capture.total)} in all"))
 
 
 def not_started(view: View, spec: JobSpec) -> None:
     """Show that nothing came of what was announced."""
     if not spec.detach:
-        view.close(_unstarted("Not started", None), None)
+        view.close(_unstarted(card.NOT_STARTED, None), None)
 
 
 def _unstarted(state: str, reason: str | None) -> dict[str, Any]:

@@ -160,7 +160,9 @@ def _explain(end: RankEnd) -> Failure:
 
 
 def _explain_error(end: RankEnd, error: dict[str, Any]) -> Failure:
-    line = f" (cell line {error['cell_line']})" if error.get("cell_line") else ""
+    where = error.get("cell", "Cell")
+    where = "cell" if where == "Cell" else where
+    line = f" ({where} line {error['cell_line']})" if error.get("cell_line") else ""
     text = f"{error['type']}: {error['message']}" if error["message"] else error["type"]
     kind, hint = "error", None
     if error["type"] == "SystemExit":

@@ -19,6 +19,7 @@ from jupyter_jax_trainer.errors import JobDirError, JobNotFound
 FORMAT = 1
 WAITING = ("Queued", "Pending", "Starting", "Suspended")
 ENDED = ("Succeeded", "Failed", "Cancelled")
+RETURNED = "__jaxtrain_result__"  # the variable that holds the value of a function
 _NEW = ".new-"
 _DELETED = ".deleted-"
 _FRESH = 60.0  # seconds in which a new directory may not be locked yet

@@ -7,13 +7,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer.errors import ResultError
-from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.jobdir import RETURNED, JobDir
 from jupyter_jax_trainer.worker.archive import Archive
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.handle import Job
 
-RETURNED = "__jaxtrain_result__"  # the variable that holds a function's value
 
 
 def load_results(job: Job, name: str | None) -> Any:

@@ -42,6 +42,7 @@ def run_script(words: list[str], values: dict[str, Any], context: Context) -> No
         namespace,
         use=spec.use,
         out=spec.out,
+        file=path.name,
         on_size=lambda total: backend.check_size(total, spec),
     )
     if spec.dry_run:

@@ -17,7 +17,6 @@ _SECONDARY = re.compile(
 # Byte code in the bundle names its files from the bundle's root.
 _OWN = ("jupyter_jax_trainer/worker/", str(Path(__file__).parent))
 _JAX_NOTE = "For simplicity, JAX has removed its internal frames"
-_CELL_LINE = re.compile(r'  File "<(Cell[^>]*)>", line (\d+)(?:, in (.+))?')
 
 
 def is_secondary(text: str) -> bool:
@@ -35,20 +34,19 @@ def describe(error: BaseException, cell_file: str, labels: Mapping[str, str]) ->
     cell_file
         The file name under which the cell was compiled.
     labels
-        Names to show in place of file names, for functions of other cells.
+        Names to show in place of file names, for this cell and functions of others.
 
     Returns
     -------
     dict
-        ``type``, ``message``, ``traceback`` (text that starts at the cell), ``cell_line`` (None
-        where the cell isn't in the traceback), ``secondary``.
+        ``type``, ``message``, ``traceback`` (text that starts at the cell), ``cell`` (its label),
+        ``cell_line`` (None where the cell isn't in the traceback), ``secondary``.
     """
     report = traceback.TracebackException.from_exception(error, compact=True)
-    _relabel(report, {cell_file: "Cell", **labels}, set())
-    text = _CELL_LINE.sub(
-        lambda m: f"  {m[1]}, line {m[2]}" + (f", in {m[3]}" if m[3] else ""),
-        "".join(report.format()),
-    )
+    _relabel(report, labels, set())
+    text = "".join(report.format())
+    for label in labels.values():
+        text = text.replace(f'  File "<{label}>", line', f"  {label}, line")
     try:
         message = str(error)
     except Exception:
@@ -57,6 +55,7 @@ def describe(error: BaseException, cell_file: str, labels: Mapping[str, str]) ->
         "type": type(error).__name__,
         "message": message,
         "traceback": text.rstrip("\n"),
+        "cell": labels.get(cell_file, "Cell"),
         "cell_line": _cell_line(error, cell_file),
         "secondary": is_secondary(f"{type(error).__name__}: {message}"),
     }

@@ -9,8 +9,16 @@ import subprocess
 import sys
 
 import pytest
-from harness import PROMISED_S, alive, eventually, keeper_and_supervisor, ranks_of, run, submit
-from harness import wait_for
+from harness import (
+    PROMISED_S,
+    alive,
+    eventually,
+    keeper_and_supervisor,
+    ranks_of,
+    run,
+    submit,
+    wait_for,
+)
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.errors import JaxTrainError, JobDirError

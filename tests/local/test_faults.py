@@ -31,6 +31,7 @@ from harness import (
     wait_for,
     wait_for_text,
 )
+
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.errors import JobFailed, JobNotFound
 from jupyter_jax_trainer.failure import format_failure

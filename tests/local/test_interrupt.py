@@ -162,10 +162,10 @@ def test_interrupt_during_submission(kernel, tmp_path, moment):
 @pytest.mark.slow
 def test_interrupts_at_random_moments_leave_nothing_unknown(kernel, tmp_path):
     """Whatever the moment: no process without a job, no job that nobody has named."""
-    for number in range(12):
+    for number in range(8):
         name = f"random-{number}"
         cell = kernel.start(LONG.format(name, str(tmp_path / "never")))
-        time.sleep(0.02 * number)
+        time.sleep(0.03 * number)
         kernel.interrupt()
         time.sleep(0.1)
         kernel.interrupt()

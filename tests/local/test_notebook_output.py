@@ -62,7 +62,7 @@ def test_card_says_what_is_sent_before_it_is_and_show_says_it_later(kernel):
     cell = kernel.run("%%jaxtrain sent -o total\ntotal = double(big).sum()")
     first = cell.cards()[0][1]
     for data in first.values():
-        assert "sent big float64[1000,300] 2.4 MB, double function" in data
+        assert "sending big float64[1000,300] 2.4 MB, double function" in data
     text = cell.card["text/plain"]
     assert re.search(r"^brought back total \S+ \d+ B$", text, re.MULTILINE), text
     assert "big" not in text  # once it is over, `show` has it

@@ -17,8 +17,9 @@ import types
 import numpy as np
 import pytest
 
-from jupyter_jax_trainer.capture import RESULT, capture_call, capture_cell
+from jupyter_jax_trainer.capture import capture_call, capture_cell
 from jupyter_jax_trainer.errors import CaptureError, UsageError
+from jupyter_jax_trainer.jobdir import RETURNED
 from jupyter_jax_trainer.worker.pickling import Unpickler
 
 from fresh import ROOT, run_fresh  # isort: skip
@@ -267,9 +268,9 @@ def test_own_modules_come_along(tmp_path, monkeypatch):
 def test_calls(tmp_path):
     namespace = notebook("K = 3\ndef f(a, *, b): return a * b + K")
     calls = {
-        "function": (capture_call(namespace["f"], (2,), {"b": 5}), [RESULT]),
-        "lambda": (capture_call(lambda a: a + 1, (1,)), [RESULT]),
-        "library": (capture_call(np.linalg.norm, (np.ones(4),)), [RESULT]),
+        "function": (capture_call(namespace["f"], (2,), {"b": 5}), [RETURNED]),
+        "lambda": (capture_call(lambda a: a + 1, (1,)), [RETURNED]),
+        "library": (capture_call(np.linalg.norm, (np.ones(4),)), [RETURNED]),
     }
     assert [s.name for s in calls["function"][0].sent] == ["f", "K", "argument 1", "argument b"]
     outcomes = run_fresh(calls, tmp_path)

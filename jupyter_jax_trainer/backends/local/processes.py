@@ -47,7 +47,7 @@ def close_files_from(first: int) -> None:
 
 
 def move_file(number: int, to: int) -> int:
-    """Move an open file to a number of its own, which it may have already; children don't get it."""
+    """Give an open file a number, which it may have already; children don't get it."""
     if number != to:
         os.dup2(number, to)
         os.close(number)

@@ -1,0 +1,197 @@
+"""The warm start is as good as the cold one, and its process does no harm."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+from conftest import warm_starts
+from harness import (
+    LONG_S,
+    alive,
+    eventually,
+    keeper_and_supervisor,
+    nothing_left,
+    run,
+    submit,
+    wait_failed,
+    wait_for,
+)
+
+from jupyter_jax_trainer.backends.local import warm
+
+ENDLESS = "import time\nwhile True: time.sleep(0.05)\n"
+IS_WARM = "import sys\nwarm = 'jupyter_jax_trainer.backends.local.warm' in sys.modules"
+
+
+def is_warm(line: str = "") -> bool:
+    job = run(IS_WARM, line=f"-o warm {line}")
+    return bool(job.result("warm"))
+
+
+def warm_process(home) -> int:
+    (pid,) = eventually(lambda: warm_starts(home))
+    return pid
+
+
+def test_jobs_are_forked_from_one_process_per_environment(home, monkeypatch):
+    assert is_warm()
+    pid = warm_process(home)
+    assert is_warm()
+    assert warm_process(home) == pid
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert is_warm()
+    assert len(warm_starts(home)) == 2
+
+
+def test_it_can_be_turned_off_and_is_not_used_where_it_would_change_the_job(home, monkeypatch):
+    monkeypatch.setenv("JAXTRAIN_WARM", "0")
+    assert not is_warm()
+    monkeypatch.delenv("JAXTRAIN_WARM")
+    assert not is_warm("--env XLA_FLAGS=--xla_cpu_enable_fast_math=false")
+    assert not is_warm("--env JAX_ENABLE_X64=1")
+    assert not is_warm("--env OMP_NUM_THREADS=2")
+    monkeypatch.setenv("JAX_DEBUG_NANS", "1")
+    assert not is_warm()
+    assert not warm_starts(home)
+
+
+def test_it_ends_when_it_is_idle(home, monkeypatch):
+    monkeypatch.setenv("JAXTRAIN_WARM_IDLE", "1")
+    assert is_warm()
+    pid = warm_process(home)
+    eventually(lambda: not alive(pid), 10)
+    assert not list((home / "run").glob("warm-*[0-9a-f]"))  # its socket is gone, too
+    assert is_warm()
+
+
+def test_a_job_goes_on_when_the_warm_process_is_killed_and_the_next_one_works(home):
+    job = wait_for(submit(ENDLESS), "Running")
+    pid = warm_process(home)
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not alive(pid))
+
+    assert is_warm()  # while the first job still runs: it holds nothing of the dead process
+    assert warm_process(home) != pid
+    assert job.state == "Running"
+    job.cancel()
+    nothing_left(job)
+
+
+def test_a_process_of_a_job_holds_nothing_but_its_own_files(home):
+    for _ in range(2):  # the one that starts the warm process, and one that asks it
+        job = wait_for(submit(ENDLESS), "Running")
+        for pid in keeper_and_supervisor(job):
+            files = [os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")]
+            foreign = [file for file in files if file.startswith("/")
+                       and not file.startswith((f"{job.directory}/", f"{home}/queue/", "/dev/"))]
+            assert not foreign
+        job.cancel()
+
+
+def test_a_warm_process_that_hangs_is_passed_over_and_starts_nothing_later(home, monkeypatch):
+    monkeypatch.setattr(warm, "_ANSWER", 1.0)
+    assert is_warm()
+    pid = warm_process(home)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        mark = home / "mark"
+        job = run(f"with open({str(mark)!r}, 'a') as f: f.write('x')\n" + IS_WARM, line="-o warm")
+        assert job.result("warm") is False
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    time.sleep(1)
+    assert mark.read_text() == "x"
+    nothing_left(job)
+
+
+def test_a_submitter_that_dies_while_it_asks_does_not_leave_the_job_locked(home):
+    import array
+    import socket
+    import struct
+
+    from jupyter_jax_trainer import jobdir
+
+    assert is_warm()
+    directory, lock = jobdir.create()
+    where = warm.socket_path(home / "run", os.environ)
+    with warm._socket_at(where) as (connection, address):
+        connection.connect(address)
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [lock, lock]))]
+        connection.sendmsg([struct.pack("!Q", 1000)], rights)
+        connection.sendall(b"{")
+    os.close(lock)
+    eventually(lambda: not directory.is_live(), 5)
+    assert is_warm()
+
+
+def test_random_numbers_differ_between_jobs_and_ranks(home):
+    cell = (
+        "import jax, random, numpy as np\n"
+        "print('drawn', np.random.random(), random.random())"
+    )
+    drawn = set()
+    for _ in range(2):
+        job = run(cell)
+        lines = [line.text for line in job.logs() if line.text.startswith("drawn")]
+        assert len(lines) == 2
+        drawn.update(number for line in lines for number in line.split()[1:])
+    assert len(drawn) == 8
+
+
+def test_a_job_sees_the_environment_and_directory_of_its_own_submission(
+    home, tmp_path, monkeypatch
+):
+    cell = "import os, time\ngot = os.environ.get('COLOUR'), os.getcwd(), time.tzname[0]"
+    assert run(cell, line="-o got").result("got")[0] is None
+    monkeypatch.setenv("COLOUR", "green")
+    monkeypatch.setenv("TZ", "XYZ-3")
+    monkeypatch.chdir(tmp_path)
+    assert run(cell, line="-o got").result("got") == ("green", str(tmp_path), "XYZ")
+    monkeypatch.delenv("COLOUR")
+    assert run(cell, line="-o got").result("got")[0] is None
+
+
+# ---------------------------------------------------------------------------- both ways
+
+
+def test_devices_are_as_many_as_asked_for(start):
+    cell = "import jax\nn = jax.local_device_count(), jax.device_count(), jax.process_count()"
+    job = run(cell, line="-n 2 --devices-per-node 3 -o n")
+    assert job.result("n") == (3, 6, 2)
+
+
+def test_the_environment_of_ranks(start, monkeypatch):
+    for name in ("JPY_API_TOKEN", "JPY_SESSION_NAME", "JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN"):
+        monkeypatch.setenv(name, "secret-one")
+    monkeypatch.setenv("OF_THE_NOTEBOOK", "yes")
+    cell = "import os, subprocess\nseen = dict(os.environ)\n" \
+           "child = subprocess.run(['env'], capture_output=True, text=True).stdout"
+    job = run(cell, line="-o seen,child --env GIVEN=a=b --env OF_THE_NOTEBOOK=no -n 2")
+    seen, child = job.result()["seen"], job.result()["child"]
+    assert (seen["GIVEN"], seen["OF_THE_NOTEBOOK"]) == ("a=b", "no")
+    assert (seen["JAX_PROCESS_ID"], seen["JAX_NUM_PROCESSES"]) == ("0", "2")
+    assert "secret-one" not in seen.values() and "secret-one" not in child
+    assert "GIVEN=a=b" in child
+    assert "JAXTRAIN_CHANNEL_FD" not in seen
+
+
+def test_the_warm_process_is_no_burden_when_a_job_cannot_start_in_it(home, tmp_path):
+    (tmp_path / "gone").mkdir()
+    before = os.getcwd()
+    os.chdir(tmp_path / "gone")
+    try:
+        job = submit("x = 1")
+        (tmp_path / "gone").rmdir()
+    finally:
+        os.chdir(before)
+    with_luck = job.directory / "supervisor.log"
+    try:
+        job.wait(LONG_S)  # it may have been there in time
+    except Exception:
+        assert wait_failed(job).kind == "supervisor"
+        assert "FileNotFoundError" in with_luck.read_text()
+    assert is_warm()
+    pytest.importorskip("jax")
