@@ -66,7 +66,8 @@ def _print(text: str) -> None:
 def _fail(error: JaxTrainError, code: int) -> int:
     from jupyter_jax_trainer.text import plain
 
-    print(f"jaxtrain: {plain(str(error))}", file=sys.stderr)
+    text = plain(str(error)).replace("`%jaxtrain ", "`jaxtrain ")  # hints are written for notebooks
+    print(f"jaxtrain: {text}", file=sys.stderr)
     return code
 
 

@@ -161,16 +161,21 @@ def announce_detached(job: Job) -> None:
     """Say how to come back to a job that was started with ``--detach``."""
     if note := card.renamed(job.spec.name, job.name):
         print(note)
+    command = "%jaxtrain" if _shell() else "jaxtrain"
     print(
         f"Job {job.name} was started.\n"
-        f"`%jaxtrain attach {job.name}` follows it, `%jaxtrain cancel {job.name}` ends it."
+        f"`{command} attach {job.name}` follows it, `{command} cancel {job.name}` ends it."
     )
+
+
+def _shell() -> Any:
+    """Give the IPython shell, None where there is none."""
+    return getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
 
 
 def in_notebook() -> bool:
     """Tell whether output goes to a Jupyter front end."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return shell is not None and hasattr(shell, "kernel")
+    return hasattr(_shell(), "kernel")
 
 
 def size_warning(capture: Capture) -> str | None:

@@ -5,24 +5,31 @@ The defaults that ``%jaxtrain use`` sets live as long as the kernel.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+_MATCHER = "jaxtrain"
 _defaults: dict[str, Any] = {}
 
 
 def register(shell: Any) -> None:
     """Put the magics and their completion into a shell."""
+    from IPython.core.completer import context_matcher
+
     from jupyter_jax_trainer.helptext import help_text
 
+    unregister(shell)
     jaxtrain.__doc__ = help_text()
     shell.register_magic_function(jaxtrain, "line_cell", "jaxtrain")
-    shell.set_hook("complete_command", _complete, re_key=r"%{1,2}jaxtrain")
+    shell.Completer.custom_matchers.append(context_matcher(identifier=_MATCHER)(_complete))
 
 
 def unregister(shell: Any) -> None:
     """Take the magics out of a shell."""
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("jaxtrain", None)
+    matchers = shell.Completer.custom_matchers
+    matchers[:] = [m for m in matchers if getattr(m, "matcher_identifier", None) != _MATCHER]
 
 
 def jaxtrain(line: str, cell: str | None = None) -> Any:
@@ -115,11 +122,19 @@ def _command(line: str, shell: Any) -> None:
     run_command(split(line), context)
 
 
-def _complete(_shell: Any, event: Any) -> list[str]:
+def _complete(context: Any) -> dict[str, Any]:
+    """Complete a line of the magics; nothing else is offered there, Python's names for instance."""
+    from IPython.core.completer import SimpleCompletion
     from IPython.core.getipython import get_ipython
 
-    from jupyter_jax_trainer.completion import complete
+    from jupyter_jax_trainer.completion import complete, fragment
 
-    shell = get_ipython()
-    line = event.line
-    return complete(line, len(line), shell.user_ns)
+    line = context.text_until_cursor
+    if not re.match(r"\s*%{1,2}jaxtrain\s", line):
+        return {"completions": []}
+    found = complete(line, len(line), get_ipython().user_ns)
+    return {
+        "completions": [SimpleCompletion(text=text) for text in found],
+        "matched_fragment": fragment(line, len(line)),
+        "suppress": True,
+    }

@@ -51,6 +51,14 @@ def test_a_wrong_option_is_refused_in_a_sentence(home, line, said, hint):
         assert hint in str(error)
 
 
+def test_a_working_directory_that_is_gone_is_said(home, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    error = refused("x = 1")
+    assert error.message == "The working directory of this notebook does not exist any more."
+
+
 def test_a_syntax_error_is_found_before_submission(home):
     with pytest.raises((SyntaxError, UsageError)) as raised:
         submit("x = 1\nfor in range(3): pass\n")

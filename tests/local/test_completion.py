@@ -34,7 +34,7 @@ def complete(kernel, code, cursor=None):
         ("%%jaxtrain --device ", {"%%jaxtrain --device cpu", "%%jaxtrain --device gpu",
                                   "%%jaxtrain --device tpu"}),
         ("%%jaxtrain --device=g", {"%%jaxtrain --device=gpu"}),
-        ("%%jaxtrain -r local", {"%%jaxtrain -r local-cpu", "%%jaxtrain -r local-gpu"}),
+        ("%%jaxtrain -r local-c", {"%%jaxtrain -r local-cpu"}),
         ("%%jaxtrain -n 2 --out par", {"%%jaxtrain -n 2 --out params",
                                        "%%jaxtrain -n 2 --out params_best"}),
         ("%%jaxtrain --out params,params_", {"%%jaxtrain --out params,params_best"}),
@@ -64,7 +64,7 @@ def test_names_below_the_first_line_are_completed_as_ever(kernel):
 
 def test_magic_itself(kernel):
     assert complete(kernel, "%%jaxtr") == ["%%jaxtrain"]
-    assert complete(kernel, "%jaxtr") == ["%jaxtrain"]
+    assert complete(kernel, "%jaxtr") == ["%jaxtrain", "%%jaxtrain"]
 
 
 @pytest.mark.parametrize("code", ["%jaxtrain", "%%jaxtrain"])

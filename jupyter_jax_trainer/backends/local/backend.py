@@ -64,7 +64,7 @@ class LocalBackend:
             "limit": limit_of_cores(),
             "gpus": spec.nodes * each if device == "gpu" else 0,
             "all_gpus": gpus if device == "gpu" else [],
-            "cwd": os.getcwd(),
+            "cwd": _working_directory(),
             "note": note,
         }
 
@@ -122,6 +122,16 @@ class LocalBackend:
                 f"The supervisor did not start (exit code {done.returncode}).",
                 f"See {directory.path / 'supervisor.log'}.",
             )
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise UsageError(
+            "The working directory of this notebook does not exist any more.",
+            "Go to one that does: %cd PATH",
+        ) from None
 
 
 def _available_memory() -> int | None:
