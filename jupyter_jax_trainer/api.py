@@ -126,7 +126,9 @@ def submit(
     try:
         name = _free_name(spec.name) if spec.name else _new_name(stem)
         out = (jobdir.RETURNED,) if returns else spec.out
-        digest = write_bundle(directory.bundle, name, capture, out)
+        digest = write_bundle(
+            directory.bundle, name, capture, out, travels=backend.bundle_travels
+        )
         directory.cell.write_text(cell if cell is not None else capture.code)
         manifest = {
             "format": jobdir.FORMAT,

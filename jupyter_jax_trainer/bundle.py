@@ -21,7 +21,9 @@ CELL_FILE = "<Cell>"
 _MAIN = b"from jupyter_jax_trainer.worker.main import main\n\nmain()\n"
 
 
-def write_bundle(path: Path, name: str, capture: Capture, out: Sequence[str] = ()) -> str:
+def write_bundle(
+    path: Path, name: str, capture: Capture, out: Sequence[str] = (), *, travels: bool = True
+) -> str:
     """Write the bundle of a job.
 
     Parameters
@@ -34,6 +36,8 @@ def write_bundle(path: Path, name: str, capture: Capture, out: Sequence[str] = (
         What the cell needs.
     out
         Variables to bring back.
+    travels
+        It leaves this machine, so that its buffers have to be checked where it arrives.
 
     Returns
     -------
@@ -62,7 +66,7 @@ def write_bundle(path: Path, name: str, capture: Capture, out: Sequence[str] = (
             **{file: label for file, (label, _) in capture.sources.items()},
         },
     }
-    return write_archive(path, members, capture.buffers, manifest)
+    return write_archive(path, members, capture.buffers, manifest, hash_buffers=travels)
 
 
 def _versions() -> dict[str, str]:

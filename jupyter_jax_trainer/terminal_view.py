@@ -31,10 +31,11 @@ class TerminalView:
         known, self._facts = self._facts, facts
         if snapshot["state"] not in ENDED:
             if facts.sent and known is None:
-                self._say(f"sent {facts.sent}" if facts.name else f"sending {facts.sent}")
+                verb = "sending" if snapshot["state"] == card.SENDING else "sent"
+                self._say(f"{verb} {facts.sent}")
             for note in facts.notes:
                 self._say(note)
-        if facts.name is not None:
+        if snapshot["state"] != card.SENDING:
             self.status(snapshot, None)
 
     def status(self, snapshot: dict[str, Any], note: str | None) -> None:

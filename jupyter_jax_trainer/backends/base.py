@@ -9,7 +9,15 @@ from jupyter_jax_trainer.spec import JobSpec
 
 
 class Backend(Protocol):
-    """Starts jobs. Everything after that is in the job directory."""
+    """Starts jobs. Everything after that is in the job directory.
+
+    Attributes
+    ----------
+    bundle_travels
+        The bundle is sent to other machines.
+    """
+
+    bundle_travels: bool
 
     def plan(self, spec: JobSpec) -> dict[str, Any]:
         """Check a spec against what is there and say what the job will get.

@@ -41,6 +41,8 @@ def write_archive(
     members: Mapping[str, bytes],
     buffers: Sequence[memoryview],
     manifest: Mapping[str, Any],
+    *,
+    hash_buffers: bool = True,
 ) -> str:
     """Write an archive; it appears under its name only when it is whole.
 
@@ -54,6 +56,9 @@ def write_archive(
         Contiguous byte views, written in place of copies.
     manifest
         What else the manifest says; must be JSON.
+    hash_buffers
+        Put the sha256 of the buffers into the manifest, too. It takes longer than writing them, so
+        an archive that stays on its machine, where nobody would check it, goes without.
 
     Returns
     -------
@@ -71,7 +76,7 @@ def write_archive(
     try:
         with part.open("wb", buffering=0) as file:
             os.fchmod(file.fileno(), 0o600)
-            table = _write_buffers(file, buffers)
+            table = _write_buffers(file, buffers, hash_buffers)
             hashes = {name: _sha256(data) for name, data in members.items()}
             whole = {"format": FORMAT, **manifest, "members": hashes, "buffers": table}
             text = json.dumps(whole, indent=1).encode()
@@ -90,7 +95,9 @@ def write_archive(
     return _sha256(text)
 
 
-def _write_buffers(file: io.FileIO, buffers: Sequence[memoryview]) -> list[dict[str, Any]]:
+def _write_buffers(
+    file: io.FileIO, buffers: Sequence[memoryview], hashed: bool
+) -> list[dict[str, Any]]:
     """Write the buffers while other threads hash them, in pieces: hashing is the slower part."""
     _write_all(file, _SHEBANG)
     if not buffers:
@@ -98,16 +105,18 @@ def _write_buffers(file: io.FileIO, buffers: Sequence[memoryview]) -> list[dict[
     from concurrent.futures import ThreadPoolExecutor
 
     table: list[dict[str, Any]] = []
+    digests = []
     with ThreadPoolExecutor(_HASHERS, "hash-buffers") as hashers:
         for buffer in buffers:
+            if hashed:
+                digests.append([hashers.submit(_sha256, piece) for piece in _pieces(buffer)])
             position = file.tell()
             offset = -(-position // _ALIGN) * _ALIGN
             _write_all(file, _BLANK[: offset - position])
-            digests = [hashers.submit(_sha256, piece) for piece in _pieces(buffer)]
             _write_all(file, buffer)
-            table.append({"offset": offset, "size": buffer.nbytes, "sha256": digests})
-    for entry in table:
-        entry["sha256"] = [digest.result() for digest in entry["sha256"]]
+            table.append({"offset": offset, "size": buffer.nbytes})
+    for entry, pieces in zip(table, digests, strict=False):
+        entry["sha256"] = [piece.result() for piece in pieces]
     return table
 
 
@@ -151,6 +160,8 @@ class Archive:
         self.path = Path(path)
         try:
             self._zip = zipimport.zipimporter(str(self.path))
+            # It remembers the directories of archives by their paths; another job may have had it.
+            self._zip.invalidate_caches()
             text = self._zip.get_data("manifest.json")
             self.manifest: dict[str, Any] = json.loads(text)
             if not isinstance(self.manifest, dict):
@@ -184,11 +195,17 @@ class Archive:
         return [mapped[entry["offset"] : entry["offset"] + entry["size"]] for entry in table]
 
     def verify_buffers(self) -> None:
-        """Check every buffer against the manifest."""
+        """Check every buffer against the manifest.
+
+        Raises
+        ------
+        JobDirError
+            One differs, or the archive was written without their hashes.
+        """
         for index, (view, entry) in enumerate(
             zip(self.buffers(), self.manifest["buffers"], strict=True)
         ):
-            self._check(f"buffer {index}", _pieces(view), entry["sha256"])
+            self._check(f"buffer {index}", _pieces(view), entry.get("sha256", []))
 
     def _check(
         self, name: str, pieces: Iterable[bytes | memoryview], expected: list[str]

@@ -51,6 +51,19 @@ def test_a_wrong_option_is_refused_in_a_sentence(home, line, said, hint):
         assert hint in str(error)
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("JAXTRAIN_CORES", "many"), ("JAXTRAIN_CORES", "0"), ("JAXTRAIN_RENDEZVOUS_TIMEOUT", "soon"),
+     ("JAXTRAIN_RENDEZVOUS_TIMEOUT", "nan")],
+)
+def test_a_setting_that_makes_no_sense_is_said(home, monkeypatch, variable, value):
+    monkeypatch.setenv(variable, value)
+    error = refused("x = 1")
+    assert isinstance(error, UsageError)
+    assert error.message.startswith(f"{variable} is a number of")
+    assert repr(value) in error.message
+
+
 def test_a_working_directory_that_is_gone_is_said(home, tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")

@@ -109,6 +109,19 @@ def test_a_rank_that_ends_late_does_not_fail_the_job(start):
     nothing_left(job)
 
 
+class ComesLate:
+    """Takes its time to arrive on rank 1."""
+
+    def __reduce__(self):
+        late = "__import__('os').environ['JAX_PROCESS_ID'] == '1' and __import__('time').sleep(0.5)"
+        return eval, (late,)
+
+
+def test_a_job_whose_ranks_come_and_go_at_different_times_has_run(store):
+    job = run("late", {"__name__": "__main__", "late": ComesLate()})
+    assert [state for state, _ in job.history] == ["Starting", "Running", "Succeeded"]
+
+
 def test_a_rank_that_fails_while_others_wait_at_the_end(store):
     failure = fails(by_rank("time.sleep(0.5)\nraise KeyError('late')", others="pass"))
     assert (failure.rank, failure.others) == (1, [0])

@@ -79,6 +79,15 @@ def test_records_that_a_cell_forges_on_its_output_do_not_count():
     assert job.metrics() == []
 
 
+def test_what_a_cell_writes_into_files_that_it_did_not_open_does_no_harm():
+    noise = b'noise\n[1]\n{}\n{"kind": "reports"}\n{"kind": "unheard"}\n'
+    cell = (f"import os\nfor fd in range(3, 64):\n    try:\n        os.write(fd, {noise!r})\n"
+            "    except OSError:\n        pass\n")
+    job = run(cell)
+    assert job.state == "Succeeded"
+    assert [event["kind"] for event in job.events()].count("warning") >= 2
+
+
 def test_what_was_printed_last_is_there_whatever_ended_the_rank():
     import contextlib
 

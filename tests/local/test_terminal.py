@@ -149,8 +149,8 @@ def test_head_is_enough(home, tmp_path):
 def test_plain_ipython(home, tmp_path):
     shell = spawn("IPython", "--simple-prompt", "--no-banner", "--colors=NoColor", cwd=tmp_path)
 
-    def enter(text):
-        shell.sendline(text)
+    def enter(text):  # a cell magic ends with two empty lines
+        shell.sendline(f"{text}\n\n" if text.startswith("%%") else text)
 
     prompt = r"In \[\d+\]: "
     shell.expect(prompt)
@@ -158,7 +158,7 @@ def test_plain_ipython(home, tmp_path):
     shell.expect(prompt)
     enter("factor = 21")
     shell.expect(prompt)
-    enter("%%jaxtrain tty -n 2 -o y\nprint('from the job')\ny = 2 * factor\n")
+    enter("%%jaxtrain tty -n 2 -o y\nprint('from the job')\ny = 2 * factor")
     shell.expect("sending factor int")
     shell.expect("from the job\r\n")
     shell.expect(r"tty: Succeeded · 2 nodes")
@@ -167,7 +167,7 @@ def test_plain_ipython(home, tmp_path):
     enter("y")
     shell.expect(r"Out\[\d+\]: 42")
     shell.expect(prompt)
-    enter("%%jaxtrain long\nimport time\nprint('begun', flush=True)\ntime.sleep(60)\n")
+    enter("%%jaxtrain long\nimport time\nprint('be' + 'gun', flush=True)\ntime.sleep(60)")
     shell.expect("begun")
     shell.sendcontrol("c")
     shell.expect("interrupt again within")

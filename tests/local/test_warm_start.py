@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
-import pytest
 from conftest import warm_starts
 from harness import (
     LONG_S,
@@ -16,7 +17,6 @@ from harness import (
     nothing_left,
     run,
     submit,
-    wait_failed,
     wait_for,
 )
 
@@ -44,6 +44,23 @@ def test_jobs_are_forked_from_one_process_per_environment(home, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert is_warm()
     assert len(warm_starts(home)) == 2
+
+
+def test_a_notebook_that_has_imported_jax_shares_it(home, monkeypatch):
+    for name in ("TF_CPP_MIN_LOG_LEVEL", "TPU_SKIP_MDS_QUERY"):
+        monkeypatch.delenv(name, raising=False)
+    assert is_warm()
+    program = (
+        "import os; before = set(os.environ); import jax, jax.numpy; jax.numpy.ones(1)\n"
+        "print(*(f'{k}={v}' for k, v in os.environ.items() if k not in before))"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                             check=True, timeout=LONG_S).stdout
+    for item in printed.split():  # what jax leaves in the environment of its process
+        monkeypatch.setenv(*item.split("=", 1))
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")  # as many notebooks do; ranks get it anyway
+    assert is_warm()
+    assert len(warm_starts(home)) == 1
 
 
 def test_it_can_be_turned_off_and_is_not_used_where_it_would_change_the_job(home, monkeypatch):

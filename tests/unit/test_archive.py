@@ -116,3 +116,20 @@ def test_a_failed_write_leaves_nothing(tmp_path):
     with pytest.raises(TypeError):
         write(tmp_path / "a.pyz", {}, [b"x"], word=object())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_archive_without_hashes_of_its_buffers_is_read_but_cannot_be_verified(tmp_path):
+    path = tmp_path / "a.pyz"
+    write_archive(path, {}, [memoryview(b"x" * 100)], {}, hash_buffers=False)
+    archive = Archive(path)
+    assert [bytes(view) for view in archive.buffers()] == [b"x" * 100]
+    with pytest.raises(JobDirError, match="does not match"):
+        archive.verify_buffers()
+
+
+def test_a_file_that_was_written_anew_is_read_anew(tmp_path):
+    path = tmp_path / "a.pyz"
+    for size in (10, 100_000):
+        content = os.urandom(size)
+        write(path, {"m.bin": content})
+        assert Archive(path).read("m.bin") == content

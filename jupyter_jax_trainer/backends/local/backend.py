@@ -19,6 +19,7 @@ from jupyter_jax_trainer.errors import BackendError, CaptureError, UsageError
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.runtime import LOCAL_CPU, LOCAL_GPU, get_runtime, local_gpus, usable_gpus
 from jupyter_jax_trainer.spec import JobSpec, refuse_for_local
+from jupyter_jax_trainer.worker.rendezvous import DEFAULT_TIMEOUT, TIMEOUT_VARIABLE
 
 _ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
 _SPARE_DISK = 64 << 20  # bytes that are left for logs
@@ -26,6 +27,8 @@ _SPARE_DISK = 64 << 20  # bytes that are left for logs
 
 class LocalBackend:
     """Processes of this machine."""
+
+    bundle_travels = False
 
     def plan(self, spec: JobSpec) -> dict[str, Any]:
         """Check a spec against this machine and say what the job will get."""
@@ -65,6 +68,7 @@ class LocalBackend:
             "gpus": spec.nodes * each if device == "gpu" else 0,
             "all_gpus": gpus if device == "gpu" else [],
             "cwd": _working_directory(),
+            "rendezvous_timeout": _rendezvous_timeout(spec),
             "note": note,
         }
 
@@ -122,6 +126,17 @@ class LocalBackend:
                 f"The supervisor did not start (exit code {done.returncode}).",
                 f"See {directory.path / 'supervisor.log'}.",
             )
+
+
+def _rendezvous_timeout(spec: JobSpec) -> float:
+    given = dict(spec.env).get(TIMEOUT_VARIABLE) or os.environ.get(TIMEOUT_VARIABLE)
+    try:
+        seconds = float(given) if given else DEFAULT_TIMEOUT
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < float("inf"):
+        raise UsageError(f"{TIMEOUT_VARIABLE} is a number of seconds, and it is {given!r}.")
+    return seconds
 
 
 def _working_directory() -> str:

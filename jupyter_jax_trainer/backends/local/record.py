@@ -108,7 +108,8 @@ class Recorder:
             return
         last = reports[-1]
         before = self.state["progress"] or {}
-        total = last["total"] or before.get("total")
+        totals = [line["total"] for line in reports if line["total"]]
+        total = totals[-1] if totals else before.get("total")
         fraction = min(1.0, last["step"] / total) if total else None
         metrics = {**before.get("metrics", {})}
         for line in reports:

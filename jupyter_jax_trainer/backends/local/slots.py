@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir import private_directory, try_lock
 
 LIMIT_VARIABLE = "JAXTRAIN_CORES"
@@ -25,7 +26,9 @@ def limit_of_cores() -> int:
     """Give how many cores the jobs of this machine may take: a set limit, else all of them."""
     given = os.environ.get(LIMIT_VARIABLE)
     if given:
-        return max(1, int(given))
+        if not given.isdecimal() or not int(given):
+            raise UsageError(f"{LIMIT_VARIABLE} is a number of cores, and it is {given!r}.")
+        return int(given)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -26,7 +26,7 @@ from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
 from jupyter_jax_trainer.failure import Failure, RankEnd, diagnose, ranks_text, summary
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.worker.processes import end_descendants
-from jupyter_jax_trainer.worker.rendezvous import DEFAULT_TIMEOUT, TIMEOUT_VARIABLE
+from jupyter_jax_trainer.worker.rendezvous import TIMEOUT_VARIABLE
 
 _TICK = 0.05  # seconds between looks at the logs, the clock and the cancel file
 _GRACE = 1.0  # seconds that ranks have to stop by themselves after the first failure
@@ -41,6 +41,7 @@ class _Rank:
     process: workers.Started
     end: RankEnd
     state: str = "Starting"
+    has_run: bool = False
     unread: bytes = b""
     ended_at: float | None = None
     finished_at: float | None = None
@@ -158,13 +159,8 @@ class Supervisor:
             self._selector.register(started.channel, selectors.EVENT_READ, rank)
             self.record.rank(number, pid=started.pid, state="Starting")
         self._started = time.monotonic()
-        limit = float(
-            dict(self.manifest["spec"].get("env") or {}).get(TIMEOUT_VARIABLE)
-            or os.environ.get(TIMEOUT_VARIABLE)
-            or DEFAULT_TIMEOUT
-        )
-        self._join_by = self._started + limit
-        self._join_limit = limit
+        self._join_limit = float(self.manifest["plan"]["rendezvous_timeout"])
+        self._join_by = self._started + self._join_limit
 
     def _is_over(self) -> bool:
         return all(rank.gone for rank in self.ranks)
@@ -203,11 +199,10 @@ class Supervisor:
         *lines, rank.unread = (rank.unread + data).split(b"\n")
         for line in lines:
             try:
-                message = json.loads(line)
-            except ValueError:
-                self.record.event("warning", f"rank {rank.number} sent a record that is no JSON")
-                continue
-            self._take(rank, message)
+                self._take(rank, json.loads(line))
+            except (ValueError, TypeError, KeyError, AttributeError):
+                # Nothing of ours: the cell has written to a file that it did not open.
+                self.record.event("warning", "a record can't be read; left out", rank.number)
         return True
 
     def _take(self, rank: _Rank, message: dict[str, Any]) -> None:
@@ -224,7 +219,8 @@ class Supervisor:
             rank.state = "Joined"
         elif kind == "running":
             rank.state = "Running"
-            if all(r.state == "Running" for r in self.ranks):
+            rank.has_run = True
+            if all(r.has_run for r in self.ranks):
                 self.record.change("Running")
         elif kind == "reports":
             self.record.reports(rank.number, message["reports"])

@@ -37,6 +37,9 @@ IDLE_VARIABLE = "JAXTRAIN_WARM_IDLE"
 _IDLE = 600.0  # seconds
 _ANSWER = 30.0  # seconds until a process that does not answer is passed over
 _COLD_PREFIXES = ("JAX_", "XLA_", "LIBTPU_", "TPU_")
+# What every rank is given anyway, and what jax itself has set where the notebook has imported it.
+_NO_MATTER = ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES", "TPU_SKIP_MDS_QUERY")
+_SET_BY_JAX = {"TF_CPP_MIN_LOG_LEVEL": "1"}
 # What is read when Python, numpy or jax start, and so can't be set in a fork.
 _START_PREFIXES = ("PYTHON", "LD_", "OMP_", "OPENBLAS_", "MKL_", "GOTO_", "TF_", "MALLOC_",
                    "LC_", "LANG", "GRPC_", "GLOG_", "ABSL_", "NPY_")
@@ -45,7 +48,7 @@ _PACKAGE = Path(jupyter_jax_trainer.__file__).parent
 
 def applies(manifest: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
     """Tell whether a job can start warm."""
-    names = {*environment, *dict(manifest["spec"].get("env") or {})}
+    names = {*environment, *dict(manifest["spec"].get("env") or {})}.difference(_NO_MATTER)
     return (
         sys.platform == "linux"
         and environment.get(SWITCH_VARIABLE, "1") not in ("0", "off", "no", "false")
@@ -64,7 +67,7 @@ def socket_path(run_directory: Path, environment: Mapping[str, str]) -> Path:
     packages, and the variables that are read at start.
     """
     start = sorted(
-        item for item in environment.items()
+        item for item in {**_SET_BY_JAX, **environment}.items()
         if item[0].startswith(_START_PREFIXES) and item[0] != "PYTHONSTARTUP"
     )
     files = sorted(_PACKAGE.rglob("*.py"))
