@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -92,8 +93,7 @@ def logs(context: Context, values: dict[str, Any], words: list[str]) -> None:
         times=values.get("timestamps", False),
     )
     if follow:
-        for line in lines:
-            context.print(line)
+        show_lines(lines, context, str(job.directory / "logs"))
         return
     text = list(lines)
     if not text:
@@ -102,6 +102,33 @@ def logs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     if bounded and len(text) == _NOTEBOOK_TAIL:
         context.print(f"The last {_NOTEBOOK_TAIL} lines; --tail N shows more.")
     context.print("\n".join(text))
+
+
+def show_lines(lines: Iterable[str], context: Context, where: str) -> None:
+    """Show lines as they come; a notebook shows the first ones, and then the last ones.
+
+    Parameters
+    ----------
+    lines
+        The lines.
+    context
+        Where the command runs.
+    where
+        What holds all of them.
+    """
+    if not context.in_notebook:
+        for line in lines:
+            context.print(line)
+        return
+    from jupyter_jax_trainer.notebook_view import LogPane
+
+    pane = LogPane()
+    pane.where = where
+    with contextlib.suppress(KeyboardInterrupt):
+        for line in lines:
+            pane.add([line.encode(errors="replace")])
+            pane.flush()
+    pane.flush(now=True)
 
 
 def attach(context: Context, values: dict[str, Any], words: list[str]) -> None:

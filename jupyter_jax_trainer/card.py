@@ -250,7 +250,8 @@ def render(
 
 def _progress(snapshot: Mapping[str, Any], colour: str) -> str:
     fraction = snapshot["progress"]["fraction"]
-    words = f'<span style="font-family:{_CODE};white-space:pre-wrap">{_e(progress_text(snapshot))}</span>'
+    style = f"font-family:{_CODE};white-space:pre-wrap"
+    words = f'<span style="{style}">{_e(progress_text(snapshot))}</span>'
     if fraction is None:
         return f"<div>{words}</div>"
     percent = f"{100 * fraction:.1f}%"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_jax_trainer import card
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from jupyter_jax_trainer.spec import JobSpec
 
 _POLL = 0.05  # seconds between looks at the job's directory
+_SETTLE = 0.1  # seconds after which a display that came before a line is surely known
 _COUNTDOWN = 3.0  # seconds after an interrupt in which a second one cancels
 _WARN_SIZE = 10_000_000  # bytes of variables from which there is a warning
 
@@ -49,21 +52,34 @@ class _Source:
 
     def __init__(self, job: Job) -> None:
         directory = JobDir(job.directory)
-        self._log = LogReader(directory.log(0))
+        self._path = directory.log(0)
+        self._log = LogReader(self._path)
         self._displays = LineReader(directory.displays)
+        self._sizes: deque[tuple[float, int]] = deque()
 
     def pump(self, view: View, last: bool = False) -> None:
         """Give to `view` what is new."""
+        end = None if last else self._settled()
         for entry in self._displays.read():
             # A figure belongs after the lines that were printed before it.
-            self._print(view, end=entry["log_offset"])
+            self._print(view, entry["log_offset"])
             view.log(self._log.finish(), b"")
             view.show(entry["data"], entry["metadata"])
-        self._print(view)
+        self._print(view, end)
         if last:
             view.log(self._log.finish(), b"")
 
-    def _print(self, view: View, end: int | None = None) -> None:
+    def _settled(self) -> int:
+        """Give how far the log had come a moment ago: every display before that is known now."""
+        now = time.monotonic()
+        with contextlib.suppress(OSError):
+            self._sizes.append((now, self._path.stat().st_size))
+        while len(self._sizes) > 1 and self._sizes[1][0] <= now - _SETTLE:
+            self._sizes.popleft()
+        first = next(iter(self._sizes), None)
+        return first[1] if first and first[0] <= now - _SETTLE else 0
+
+    def _print(self, view: View, end: int | None) -> None:
         for lines in self._log.read(end):
             view.log(lines, b"")
         view.log([], self._log.unfinished)

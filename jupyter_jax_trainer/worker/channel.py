@@ -59,6 +59,12 @@ class Channel:
         """Wait for the next instruction."""
         return self._inbox.get()
 
+    def wait_for_leave(self, timeout: float) -> None:
+        """Wait until this rank is no longer needed by the others, but not for long."""
+        with contextlib.suppress(queue.Empty):
+            while self._inbox.get(timeout=timeout).get("kind") != "leave":
+                pass
+
     def listen(self) -> None:
         """Take instructions in a thread; end this process when the supervisor is gone.
 

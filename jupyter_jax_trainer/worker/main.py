@@ -189,7 +189,8 @@ class Worker:
             summary = f"{record['type']}: {record['message']}".splitlines()[0][:500]
             first = rendezvous.announce_error(self.rank, summary)
             if first and self.rank == 0 and self.nodes > 1:
-                time.sleep(1)  # rank 0 holds the store from which the others learn of it
+                # Rank 0 holds the store from which the others learn of it.
+                self.channel.wait_for_leave(1)
             self._leave(status)
 
     def _stop_because(self, first: int, summary: str) -> None:

@@ -149,6 +149,7 @@ def test_the_list_shows_a_damaged_job_beside_the_others_and_delete_removes_it(co
     assert not copy.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["manifest.json", "state.json", "lock", "bundle.pyz", "logs"])
 def test_damage_while_the_job_runs_leaves_no_process(store, file):
     job = wait_for(submit("import time\nwhile True: time.sleep(0.05)"), "Running")

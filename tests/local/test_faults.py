@@ -76,7 +76,7 @@ def test_an_exception_ends_the_job_with_its_traceback(start):
     ],
     ids=["sys.exit", "_exit-3", "_exit-0", "abort", "kill-9", "segv"],
 )
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_a_rank_that_ends_itself_is_named_with_how(start, rank, code, kind, said):
     failure = fails(by_rank(code, rank))
     assert (failure.kind, failure.rank, failure.others) == (kind, rank, [1 - rank])
@@ -102,6 +102,7 @@ def test_sys_exit_without_an_error_is_the_end_of_that_rank(store):
     assert job.state == "Succeeded"
 
 
+@pytest.mark.slow
 def test_a_rank_that_ends_late_does_not_fail_the_job(start):
     job = run(by_rank("time.sleep(8)", others="print('early')", before=PSUM))
     assert job.state == "Succeeded"
@@ -201,14 +202,15 @@ def test_a_directory_that_is_removed_by_hand_ends_the_job(store):
 @pytest.mark.parametrize("who", ["supervisor", "keeper", "both"])
 def test_a_supervisor_that_is_killed_takes_everything_with_it(start, who):
     cell = (
-        "import subprocess, time\n"
-        "for command in (['sleep', '1000'], ['sh', '-c', 'sleep 1001 & exec sleep 1002']):\n"
-        "    child = subprocess.Popen(command, start_new_session=True)\n"
-        "time.sleep(0.3)\nprint('child', child.pid, flush=True)\n" + ENDLESS
+        "import subprocess\n"
+        # Nothing but its parent tells whose this one is; and the other has lost its parent.
+        "child = subprocess.Popen(['sleep', '1000'], start_new_session=True, env={})\n"
+        "subprocess.run(['sh', '-c', 'setsid sleep 1001 & echo child $!'])\n"
+        "print('child', child.pid, flush=True)\n" + ENDLESS
     )
     job = wait_for(submit(cell), "Running")
     children = eventually(lambda: len(
-        found := [int(n) for n in re.findall(r"child (\d+)", text(job))]) == 2 and found)
+        found := [int(n) for n in re.findall(r"child (\d+)", text(job))]) == 4 and found)
     ranks = ranks_of(job)
     keeper, supervisor = keeper_and_supervisor(job)
     began = time.time()

@@ -245,6 +245,18 @@ def test_giant_line_bad_bytes_and_many_displays(kernel):
     assert cell.shown[-2:] == ["199", "… only the first 200 displays of a job are shown\n"]
 
 
+def test_logs_command_follows_within_bounds(kernel):
+    kernel.run(
+        "%%jaxtrain chatty --detach\nimport time\nfor i in range(300_000): print(i)\n"
+        "time.sleep(1)\nprint('last')"
+    )
+    cell = kernel.run("%jaxtrain logs chatty --follow")
+    assert len(cell.messages) < 700 and sum(len(str(m)) for _, m in cell.messages) < 1_500_000
+    head, window = cell.shown
+    assert head.startswith("0\n1\n") and window.splitlines()[-1] == "last"
+    assert f"are not shown here; all are in {kernel.home}/jobs/chatty/logs" in window
+
+
 # ---------------------------------------------------------------------------- failures, results
 
 

@@ -80,7 +80,9 @@ def test_a_job_that_waits_can_be_cancelled_and_deleted(one_core):
     assert first.state == "Running"
 
 
-@pytest.mark.parametrize("who", [0, 1], ids=["keeper", "supervisor"])
+@pytest.mark.parametrize(
+    "who", [pytest.param(0, id="keeper", marks=pytest.mark.slow), pytest.param(1, id="supervisor")]
+)
 def test_a_waiting_job_whose_supervisor_is_killed_fails_and_gives_its_place(one_core, who):
     first = wait_for(submit(ENDLESS), "Running")
     second = wait_for(submit("x = 1"), "Queued")

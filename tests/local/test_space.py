@@ -53,8 +53,9 @@ with open({path!r}, "wb", buffering=0) as file:
         ("from jupyter_jax_trainer import report\n"
          "while True:\n    report(loss=1.0)\n    time.sleep(0.01)\n",
          "disk", "no space left in"),
-        ("while True: time.sleep(0.02)\n", "timeout", "took longer than its --timeout"),
-        ("raise LookupError('another reason')", "error", "LookupError: another reason"),
+        pytest.param("while True: time.sleep(0.02)\n", "timeout", "took longer than its --timeout",
+                     marks=pytest.mark.slow),
+        ("raise LookupError('another reason ' + 'x' * 20000)", "error", "LookupError: another reason"),
     ],
     ids=["printing", "reporting", "silent", "raising"],
 )

@@ -256,7 +256,12 @@ def watched(monkeypatch: Any, follow: Any) -> None:
 
 def test_attach_follows_and_fails_as_the_job_does(home, monkeypatch):
     seen = []
-    watched(monkeypatch, lambda job: seen.append(job.name))
+
+    def follow(job: Any, interrupts: Any) -> None:
+        seen.append(job.name)
+        job.raise_for_state()
+
+    watched(monkeypatch, follow)
     make_job("good")
     make_job("bad", "Failed", failure={"kind": "error", "message": "ValueError", "rank": 0})
     run("attach good")
@@ -268,7 +273,7 @@ def test_attach_follows_and_fails_as_the_job_does(home, monkeypatch):
 
 
 def test_an_interrupt_while_attached_leaves_the_job_alone(home, monkeypatch, capsys):
-    def interrupted(job: Any) -> None:
+    def interrupted(job: Any, interrupts: Any) -> None:
         raise KeyboardInterrupt
 
     watched(monkeypatch, interrupted)

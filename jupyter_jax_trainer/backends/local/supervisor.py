@@ -58,6 +58,7 @@ class _Stop:
     since: float
     failure: Failure | None = None
     cancelled: str | None = None
+    released: bool = False
     signalled: bool = False
     killed: bool = False
 
@@ -309,6 +310,10 @@ class Supervisor:
             return
         waited = time.monotonic() - stop.since
         by_itself = stop.failure is None and stop.cancelled is None
+        if not stop.released and all(r.gone or r.end.error or r.end.stopped for r in self.ranks):
+            stop.released = True
+            for rank in self.ranks:
+                self._tell(rank, {"kind": "leave"})
         if not stop.signalled and (not by_itself or waited > _GRACE):
             stop.signalled = True
             self._signal(signal.SIGTERM if stop.cancelled else signal.SIGKILL)
