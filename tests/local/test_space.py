@@ -55,7 +55,8 @@ with open({path!r}, "wb", buffering=0) as file:
          "disk", "no space left in"),
         pytest.param("while True: time.sleep(0.02)\n", "timeout", "took longer than its --timeout",
                      marks=pytest.mark.slow),
-        ("raise LookupError('another reason ' + 'x' * 20000)", "error", "LookupError: another reason"),
+        ("raise LookupError('another reason ' + 'x' * 20000)",
+         "error", "LookupError: another reason"),
     ],
     ids=["printing", "reporting", "silent", "raising"],
 )

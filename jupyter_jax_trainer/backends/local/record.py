@@ -14,6 +14,7 @@ from jupyter_jax_trainer.jobdir import ENDED, FORMAT, JobDir, LineWriter, write_
 
 _SAVE_INTERVAL = 0.1  # seconds between states that differ in progress alone
 _RESERVE = 64 << 10  # bytes kept free for the last state when the disk is full
+_SENTENCE = 1000  # characters of a message that are kept when space is short
 _TAIL = 64 << 10  # bytes in which the end of a line is looked for
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -43,6 +44,7 @@ class Recorder:
         self._index = LineWriter(directory.log_index)
         self._indexed = [0] * nodes
         self._saved_at = 0.0
+        self._saved = True
         self._dirty = False
         self._reserve = directory.reserve
         self._guard(lambda: self._reserve.write_bytes(b"\0" * _RESERVE))
@@ -63,26 +65,29 @@ class Recorder:
             "results": None,
         }
 
-    def _guard(self, write: Callable[[], object]) -> None:
-        """Do a write; a full disk is noted, and must not end the supervisor."""
+    def _guard(self, write: Callable[[], object]) -> bool:
+        """Do a write, and tell whether it was done; a full disk must not end the supervisor."""
         try:
             write()
+            return True
         except OSError as error:
             if error.errno not in (*_FULL, errno.ENOENT):
                 raise
             # A deleted directory (ENOENT) is seen by the supervisor's own look.
             self.disk_full |= error.errno in _FULL
+            return False
 
     def change(self, state: str, reason: str | None = None, hint: str | None = None) -> None:
         """Go to a state, or change its reason."""
-        now = time.time()
-        if self.state["state"] != state:
-            self.state["history"].append({"state": state, "time": now})
-            self.event("state", f"{state}: {reason}" if reason else state)
+        entered = self.state["state"] != state
+        if entered:
+            self.state["history"].append({"state": state, "time": time.time()})
         elif self.state["reason"] == reason:
             return
         self.state.update(state=state, reason=reason, hint=hint)
-        self._save_now()
+        self._save_now()  # before the event, which may take the last space
+        if entered:
+            self.event("state", f"{state}: {reason}" if reason else state)
 
     def end(self, state: str, reason: str | None = None, failure: Failure | None = None) -> None:
         """Go to the last state; space that was kept for it is freed."""
@@ -90,6 +95,12 @@ class Recorder:
         self._reserve.unlink(missing_ok=True)
         self.state["failure"] = failure.to_json() if failure else None
         self.change(state, reason, failure.hint if failure else None)
+        if not self._saved and failure is not None:
+            # Not even that much space is left: keep the sentence, without the traceback.
+            short = {"error": None, "message": failure.message[:_SENTENCE]}
+            self.state["failure"] = {**failure.to_json(), **short}
+            self.state["reason"] = reason[:_SENTENCE] if reason else None
+            self._save_now()
 
     def rank(self, number: int, **fields: Any) -> None:
         """Change what is known of a rank."""
@@ -169,8 +180,7 @@ class Recorder:
     def _save_now(self) -> None:
         self._dirty = False
         self._saved_at = time.monotonic()
-        full_before = self.disk_full
-        self._guard(lambda: write_json(self._directory.state, self.state))
-        if self.disk_full and not full_before:
+        self._saved = self._guard(lambda: write_json(self._directory.state, self.state))
+        if not self._saved and self.disk_full:
             self._reserve.unlink(missing_ok=True)
-            self._guard(lambda: write_json(self._directory.state, self.state))
+            self._saved = self._guard(lambda: write_json(self._directory.state, self.state))
