@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jupyter_jax_trainer.helptext import reference
+from jupyter_jax_trainer.commands.helptext import reference
 
 REFERENCE = Path(__file__).with_name("reference.md")
 

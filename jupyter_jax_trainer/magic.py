@@ -16,7 +16,7 @@ def register(shell: Any) -> None:
     """Put the magics and their completion into a shell."""
     from IPython.core.completer import context_matcher
 
-    from jupyter_jax_trainer.helptext import help_text
+    from jupyter_jax_trainer.commands.helptext import help_text
 
     unregister(shell)
     jaxtrain.__doc__ = help_text()
@@ -59,12 +59,13 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
     JaxTrainError
         Before anything was started, or `JobFailed` when the job failed.
     """
-    from jupyter_jax_trainer import api, display
+    from jupyter_jax_trainer import api
     from jupyter_jax_trainer.capture import capture_cell
     from jupyter_jax_trainer.errors import JobDetached
-    from jupyter_jax_trainer.interrupts import Interrupts
     from jupyter_jax_trainer.options import HelpRequested
     from jupyter_jax_trainer.spec import parse_cell_line
+    from jupyter_jax_trainer.views import follow as display
+    from jupyter_jax_trainer.views.interrupts import Interrupts
 
     try:
         spec = parse_cell_line(line, _defaults)
@@ -113,9 +114,9 @@ def take_results(job: Any, shell: Any) -> None:
 
 
 def _command(line: str, shell: Any) -> None:
-    from jupyter_jax_trainer import display
     from jupyter_jax_trainer.commands import Context, run_command
     from jupyter_jax_trainer.options import split
+    from jupyter_jax_trainer.views import follow as display
 
     context = Context(in_notebook=display.in_notebook(), defaults=_defaults,
                       namespace=shell.user_ns)
@@ -127,7 +128,7 @@ def _complete(context: Any) -> dict[str, Any]:
     from IPython.core.completer import SimpleCompletion
     from IPython.core.getipython import get_ipython
 
-    from jupyter_jax_trainer.completion import complete, fragment
+    from jupyter_jax_trainer.commands.completion import complete, fragment
 
     line = context.text_until_cursor
     if not re.match(r"\s*%{1,2}jaxtrain\s", line):

@@ -148,7 +148,7 @@ def parse_words(
     words: Sequence[str], defaults: JobSpec | Mapping[str, Any] | None = None
 ) -> JobSpec:
     """Read the words of a line, as `parse_cell_line` does."""
-    from jupyter_jax_trainer.helptext import help_text
+    from jupyter_jax_trainer.commands.helptext import help_text
 
     values, names = read_words(words, OPTIONS, help_text=help_text())
     return make_spec(with_name(values, names), defaults)

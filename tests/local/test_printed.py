@@ -7,8 +7,8 @@ import json
 import pytest
 from harness import run, submit, text
 
-from jupyter_jax_trainer import display
 from jupyter_jax_trainer.logs import MAX_LINE
+from jupyter_jax_trainer.views import follow as display
 
 pytestmark = pytest.mark.usefixtures("store")
 

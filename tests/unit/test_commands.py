@@ -18,7 +18,7 @@ import pytest
 import jupyter_jax_trainer
 from jupyter_jax_trainer import cli, jobdir
 from jupyter_jax_trainer.commands import COMMANDS, Context, run_command
-from jupyter_jax_trainer.completion import complete, fragment
+from jupyter_jax_trainer.commands.completion import complete, fragment
 from jupyter_jax_trainer.errors import JobFailed, JobNotFound, UsageError
 from jupyter_jax_trainer.options import OPTIONS
 from jupyter_jax_trainer.spec import JobSpec
@@ -248,7 +248,7 @@ def test_suspend_and_resume_are_refused_here(home):
 
 
 def watched(monkeypatch: Any, follow: Any) -> None:
-    fake = types.ModuleType("jupyter_jax_trainer.display")
+    fake = types.ModuleType("jupyter_jax_trainer.views.follow")
     fake.follow = follow  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, fake.__name__, fake)
     monkeypatch.setattr(jupyter_jax_trainer, "display", fake, raising=False)

@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 from jupyter_jax_trainer.commands import COMMANDS
-from jupyter_jax_trainer.helptext import EXAMPLES, reference
+from jupyter_jax_trainer.commands.helptext import EXAMPLES, reference
 from jupyter_jax_trainer.options import OPTIONS
 from jupyter_jax_trainer.spec import parse_cell_line
 

@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 import jupyter_jax_trainer.errors
-from jupyter_jax_trainer import modules
+from jupyter_jax_trainer.capture import modules
 from jupyter_jax_trainer.errors import CaptureError
 
 

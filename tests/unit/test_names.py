@@ -5,18 +5,20 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
+import cloudpickle
 import other_python
 import policy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_jax_trainer.names import (
+from jupyter_jax_trainer.capture.names import (
     analyze,
     assigned_names,
     free_names,
@@ -116,10 +118,11 @@ def test_type_parameters():
             _, python = other_python.find_other()
         except other_python.Unavailable as reason:
             policy.skip_or_fail("other-python", str(reason))
-    program = ("import ast, sys; from jupyter_jax_trainer.names import free_names; "
+    program = ("import ast, sys; from jupyter_jax_trainer.capture.names import free_names; "
                "print(*sorted(free_names(ast.parse(sys.argv[1]))))")
+    pure = Path(cloudpickle.__file__).parents[1]  # all that the package imports from there
     done = subprocess.run([python, "-c", program, code], capture_output=True, text=True, check=True,
-                          cwd=Path(__file__).parents[2])
+                          cwd=Path(__file__).parents[2], env={**os.environ, "PYTHONPATH": str(pure)})
     assert done.stdout.split() == ["B", "Base", "g", "list"]
 
 

@@ -1,7 +1,6 @@
 """What a notebook holds, captured here and used in a fresh process."""
 
 # Lines of the cases are lines of cells.
-# ruff: noqa: E501
 
 from __future__ import annotations
 

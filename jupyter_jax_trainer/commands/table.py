@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jupyter_jax_trainer import actions, amounts, checks
-from jupyter_jax_trainer.actions import Context, Handler
+from jupyter_jax_trainer import amounts, checks
+from jupyter_jax_trainer.commands import actions
+from jupyter_jax_trainer.commands.actions import Context, Handler
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.options import OPTIONS, STATES, HelpRequested, Option, read_words
 
@@ -43,7 +44,7 @@ def run_command(words: Sequence[str], context: Context) -> None:
     JaxTrainError
         The words are wrong, or the command could not do what it should.
     """
-    from jupyter_jax_trainer.helptext import command_help, help_text
+    from jupyter_jax_trainer.commands.helptext import command_help, help_text
 
     if not words or words[0] in ("-h", "--help", "help"):
         context.print(help_text())

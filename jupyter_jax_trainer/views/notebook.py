@@ -15,9 +15,9 @@ from typing import Any
 
 from IPython.display import display
 
-from jupyter_jax_trainer import card
-from jupyter_jax_trainer.card import Facts
 from jupyter_jax_trainer.logs import readable
+from jupyter_jax_trainer.views import card
+from jupyter_jax_trainer.views.card import Facts
 
 _INTERVAL = 0.25  # seconds between updates of the card or the window
 _HEAD_LINES = 500

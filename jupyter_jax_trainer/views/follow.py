@@ -9,18 +9,18 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jupyter_jax_trainer import card
-from jupyter_jax_trainer.card import Facts
 from jupyter_jax_trainer.errors import JobDetached
 from jupyter_jax_trainer.jobdir import ENDED, JobDir, LineReader
 from jupyter_jax_trainer.logs import LogReader
 from jupyter_jax_trainer.text import size
+from jupyter_jax_trainer.views import card
+from jupyter_jax_trainer.views.card import Facts
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
     from jupyter_jax_trainer.handle import Job
-    from jupyter_jax_trainer.interrupts import Interrupts
     from jupyter_jax_trainer.spec import JobSpec
+    from jupyter_jax_trainer.views.interrupts import Interrupts
 
 _POLL = 0.05  # seconds between looks at the job's directory
 _SETTLE = 0.1  # seconds after which a display that came before a line is surely known
@@ -88,10 +88,10 @@ class _Source:
 def open_view() -> View:
     """Make a view for where the output goes."""
     if in_notebook():
-        from jupyter_jax_trainer.notebook_view import NotebookView
+        from jupyter_jax_trainer.views.notebook import NotebookView
 
         return NotebookView()
-    from jupyter_jax_trainer.terminal_view import TerminalView
+    from jupyter_jax_trainer.views.terminal import TerminalView
 
     return TerminalView()
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer import names as analysis
-from jupyter_jax_trainer.cellsource import for_analysis, parse_cell
-from jupyter_jax_trainer.culprit import describe_failure, globals_used
+from jupyter_jax_trainer.capture import names as analysis
+from jupyter_jax_trainer.capture.cellsource import for_analysis, parse_cell
+from jupyter_jax_trainer.capture.culprit import describe_failure, globals_used
+from jupyter_jax_trainer.capture.modules import collect
 from jupyter_jax_trainer.errors import CaptureError, UsageError
 from jupyter_jax_trainer.jobdir import RETURNED
-from jupyter_jax_trainer.modules import collect
 from jupyter_jax_trainer.worker.describe import kind_of, type_name
 from jupyter_jax_trainer.worker.pickling import Pickler, stays_behind
 

@@ -7,11 +7,11 @@ import sys
 import time
 from typing import Any
 
-from jupyter_jax_trainer import card
-from jupyter_jax_trainer.card import Facts
 from jupyter_jax_trainer.jobdir import ENDED
 from jupyter_jax_trainer.logs import readable
 from jupyter_jax_trainer.text import clip
+from jupyter_jax_trainer.views import card
+from jupyter_jax_trainer.views.card import Facts
 
 _INTERVAL = 0.25  # seconds between updates of the status line of a terminal
 

@@ -6,8 +6,8 @@ import tokenize
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer.actions import Context, watch
 from jupyter_jax_trainer.checks import shown
+from jupyter_jax_trainer.commands.actions import Context, watch
 from jupyter_jax_trainer.errors import UsageError
 
 
@@ -28,9 +28,10 @@ def run_script(words: list[str], values: dict[str, Any], context: Context) -> No
     JaxTrainError
         The file can't be read, the job is refused, or it fails.
     """
-    from jupyter_jax_trainer import api, display
+    from jupyter_jax_trainer import api
     from jupyter_jax_trainer.capture import capture_cell
     from jupyter_jax_trainer.spec import make_spec, with_name
+    from jupyter_jax_trainer.views import follow as display
 
     path = Path(words[0])
     source = _read(path)

@@ -13,8 +13,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from jupyter_jax_trainer import bindings as facts
-from jupyter_jax_trainer.paths import Outside, PathWalker
+from jupyter_jax_trainer.capture import bindings as facts
+from jupyter_jax_trainer.capture.paths import Outside, PathWalker
 
 __all__ = ["Outside", "Walker"]
 

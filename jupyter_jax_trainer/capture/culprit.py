@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from jupyter_jax_trainer.bindings import code_globals
+from jupyter_jax_trainer.capture.bindings import code_globals
 from jupyter_jax_trainer.worker.describe import kind_of
 from jupyter_jax_trainer.worker.pickling import Pickler
 from jupyter_jax_trainer.worker.refusals import explain

@@ -53,7 +53,7 @@ Handler = Callable[[Context, dict[str, Any], list[str]], None]
 def jobs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """List jobs."""
     from jupyter_jax_trainer import api
-    from jupyter_jax_trainer.listing import jobs_table, view
+    from jupyter_jax_trainer.commands.listing import jobs_table, view
 
     views = [view(job) for job in api.jobs()]
     found = [job for job in views if job.state == values.get("state", job.state)]
@@ -71,14 +71,14 @@ def jobs(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
 def show(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Show one job in full."""
-    from jupyter_jax_trainer.listing import details
+    from jupyter_jax_trainer.commands.listing import details
 
     context.print(details(_job(words)))
 
 
 def logs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Print what the ranks printed."""
-    from jupyter_jax_trainer.listing import log_lines
+    from jupyter_jax_trainer.commands.listing import log_lines
 
     job = _job(words)
     rank, follow = values.get("rank"), values.get("follow", False)
@@ -120,7 +120,7 @@ def show_lines(lines: Iterable[str], context: Context, where: str) -> None:
         for line in lines:
             context.print(line)
         return
-    from jupyter_jax_trainer.notebook_view import LogPane
+    from jupyter_jax_trainer.views.notebook import LogPane
 
     pane = LogPane()
     pane.where = where
@@ -149,8 +149,8 @@ def watch(job: Job, context: Context) -> None:
     JobDetached
         In a notebook, which should not go on with its next cell.
     """
-    from jupyter_jax_trainer import display
-    from jupyter_jax_trainer.interrupts import Interrupts
+    from jupyter_jax_trainer.views import follow as display
+    from jupyter_jax_trainer.views.interrupts import Interrupts
 
     with Interrupts() as interrupts:
         if context.in_notebook:
@@ -166,7 +166,7 @@ def watch(job: Job, context: Context) -> None:
 
 def result(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Bring variables back."""
-    from jupyter_jax_trainer.listing import results_table
+    from jupyter_jax_trainer.commands.listing import results_table
     from jupyter_jax_trainer.text import plain
 
     job = _job(words[:1])
@@ -202,7 +202,7 @@ def cancel(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
 def delete(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Remove jobs and their files."""
-    from jupyter_jax_trainer.listing import view
+    from jupyter_jax_trainer.commands.listing import view
 
     for job in _all_jobs(words):
         if view(job).active and not values.get("yes"):
@@ -235,7 +235,7 @@ def only_on_kubernetes(verb: str) -> Handler:
 def runtimes(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """List what jobs can run on."""
     from jupyter_jax_trainer import api
-    from jupyter_jax_trainer.listing import runtimes_table
+    from jupyter_jax_trainer.commands.listing import runtimes_table
 
     context.print(runtimes_table(api.runtimes(), context.width))
 
@@ -260,7 +260,7 @@ def use(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
 def doctor(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Check this machine."""
-    from jupyter_jax_trainer.doctor import examine, report
+    from jupyter_jax_trainer.commands.doctor import examine, report
 
     findings = list(examine())
     context.print(report(findings, context.width))
@@ -269,7 +269,7 @@ def doctor(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
 def run(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Run a file as if it were a cell."""
-    from jupyter_jax_trainer.script import run_script
+    from jupyter_jax_trainer.commands.script import run_script
 
     run_script(words, values, context)
 

@@ -14,7 +14,7 @@ import ast
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from jupyter_jax_trainer import bindings as facts
+from jupyter_jax_trainer.capture import bindings as facts
 
 Outside = Callable[[str], Mapping[str, None]]
 

@@ -8,8 +8,8 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from jupyter_jax_trainer import bindings
-from jupyter_jax_trainer.definite import Outside, Walker
+from jupyter_jax_trainer.capture import bindings
+from jupyter_jax_trainer.capture.definite import Outside, Walker
 
 
 @dataclass(frozen=True)

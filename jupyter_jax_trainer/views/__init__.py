@@ -1,0 +1,1 @@
+"""How a job is shown while it runs: in a notebook, in a terminal."""
