@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import types
 from pathlib import Path
 from typing import Any
 
@@ -248,10 +247,7 @@ def test_suspend_and_resume_are_refused_here(home):
 
 
 def watched(monkeypatch: Any, follow: Any) -> None:
-    fake = types.ModuleType("jupyter_jax_trainer.views.follow")
-    fake.follow = follow  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, fake.__name__, fake)
-    monkeypatch.setattr(jupyter_jax_trainer, "display", fake, raising=False)
+    monkeypatch.setattr("jupyter_jax_trainer.views.follow.follow", follow)
 
 
 def test_attach_follows_and_fails_as_the_job_does(home, monkeypatch):
