@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer import jobdir
+from jupyter_jax_trainer import files, jobdir
 from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobDirError, UsageError
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import JobDir
@@ -131,7 +131,7 @@ def submit(
         )
         directory.cell.write_text(cell if cell is not None else capture.code)
         manifest = {
-            "format": jobdir.FORMAT,
+            "format": files.FORMAT,
             "name": name,
             "uid": uuid.uuid4().hex,
             "backend": "local",
@@ -146,7 +146,7 @@ def submit(
             "python": ".".join(map(str, sys.version_info[:3])),
             "package": jupyter_jax_trainer.__version__,
         }
-        jobdir.write_json(directory.manifest, manifest)
+        files.write_json(directory.manifest, manifest)
         before_start()
         directory = _publish(directory, name, manifest)
         backend.start(directory, lock, manifest)
@@ -171,7 +171,7 @@ def _publish(directory: JobDir, name: str, manifest: dict[str, Any]) -> JobDir:
             return jobdir.publish(directory, name)
         except FileExistsError:
             name = manifest["name"] = _free_name(name)
-            jobdir.write_json(directory.manifest, manifest)
+            files.write_json(directory.manifest, manifest)
 
 
 def _new_name(stem: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from jupyter_jax_trainer import jobdir
 from jupyter_jax_trainer.errors import BackendError, JobDirError, JobFailed, UsageError
 from jupyter_jax_trainer.failure import Failure
+from jupyter_jax_trainer.files import LineReader
 from jupyter_jax_trainer.jobdir import ENDED, JobDir
 from jupyter_jax_trainer.logs import LogLine, MergedReader
 from jupyter_jax_trainer.spec import JobSpec
@@ -240,11 +241,11 @@ class Job:
 
     def metrics(self) -> list[dict[str, Any]]:
         """Give everything that was reported: ``{time, rank, step, total, values}``."""
-        return list(jobdir.LineReader(self._dir.metrics).read())
+        return list(LineReader(self._dir.metrics).read())
 
     def events(self) -> list[dict[str, Any]]:
         """Give what happened to the job: ``{time, kind, rank, message}``."""
-        return list(jobdir.LineReader(self._dir.events).read())
+        return list(LineReader(self._dir.events).read())
 
     # -- what it gives back ------------------------------------------------------------------
 

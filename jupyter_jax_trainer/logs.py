@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_jax_trainer.jobdir import JobDir, LineReader
+from jupyter_jax_trainer.files import LineReader
+from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.text import collapse_carriage_returns, plain
 
 MAX_LINE = 64 << 10  # bytes of one line that are shown; the file has it in full

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_jax_trainer import jobdir
+from jupyter_jax_trainer import files, jobdir
 from jupyter_jax_trainer.errors import JobDirError
 from jupyter_jax_trainer.runtime import gpu_plugin, installed, local_gpus
 from jupyter_jax_trainer.text import size, table
@@ -157,7 +157,7 @@ def _gpus() -> Finding:
 def _job_store() -> Finding:
     home = jobdir.home()
     try:
-        jobdir.private_directory(home)
+        files.private_directory(home)
         with tempfile.TemporaryFile(dir=home) as file:
             file.write(b"x")
     except OSError as error:
@@ -170,11 +170,11 @@ def _locks() -> Finding:
     with tempfile.NamedTemporaryFile(dir=jobdir.home()) as first:
         advice = "Set JAXTRAIN_HOME to a directory on a local disk."
         try:
-            held = jobdir.try_lock(first.fileno())
+            held = files.try_lock(first.fileno())
         except OSError as error:
             return Finding(FAIL, "Locks", f"flock: {error.strerror}", advice)
         with Path(first.name).open() as second:
-            if not held or jobdir.try_lock(second.fileno()):
+            if not held or files.try_lock(second.fileno()):
                 return Finding(FAIL, "Locks", "flock does not keep others out there", advice)
     return Finding(OK, "Locks", "flock works in the job store")
 

@@ -10,7 +10,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_jax_trainer.errors import JobDetached
-from jupyter_jax_trainer.jobdir import ENDED, JobDir, LineReader
+from jupyter_jax_trainer.files import LineReader
+from jupyter_jax_trainer.jobdir import ENDED, JobDir
 from jupyter_jax_trainer.logs import LogReader
 from jupyter_jax_trainer.text import size
 from jupyter_jax_trainer.views import card

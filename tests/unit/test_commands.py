@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer import cli, jobdir
+from jupyter_jax_trainer import cli, files, jobdir
 from jupyter_jax_trainer.commands import COMMANDS, Context, run_command
 from jupyter_jax_trainer.commands.completion import complete, fragment
 from jupyter_jax_trainer.errors import JobFailed, JobNotFound, UsageError
@@ -32,11 +32,11 @@ def make_job(
     spec: JobSpec | None = None,
     **more: Any,
 ) -> jobdir.JobDir:
-    directory = jobdir.JobDir(jobdir.private_directory(jobdir.jobs_directory() / name))
-    jobdir.private_directory(directory.logs)
+    directory = jobdir.JobDir(files.private_directory(jobdir.jobs_directory() / name))
+    files.private_directory(directory.logs)
     created = time.time() - 134 if created is None else created
     spec = spec or JobSpec(nodes=2, out=("loss",))
-    jobdir.write_json(
+    files.write_json(
         directory.manifest,
         {
             "format": 1,
@@ -73,7 +73,7 @@ def make_job(
         ],
         **more,
     }
-    jobdir.write_json(directory.state, values)
+    files.write_json(directory.state, values)
     index = []
     for rank, lines in (logs or {}).items():
         data = "".join(f"{line}\n" for line in lines).encode()

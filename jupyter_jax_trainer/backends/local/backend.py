@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer import jobdir, text
+from jupyter_jax_trainer import files, jobdir, text
 from jupyter_jax_trainer.amounts import quantity
 from jupyter_jax_trainer.backends.local import warm
 from jupyter_jax_trainer.backends.local.slots import limit_of_cores
@@ -74,7 +74,7 @@ class LocalBackend:
 
     def check_size(self, total: int, spec: JobSpec) -> None:
         """Refuse what the disk or the memory of this machine won't hold."""
-        home = jobdir.private_directory(jobdir.home())
+        home = files.private_directory(jobdir.home())
         free = shutil.disk_usage(home).free - _SPARE_DISK
         if total > free:
             raise CaptureError(
@@ -93,11 +93,11 @@ class LocalBackend:
     def start(self, directory: JobDir, lock: int, manifest: dict[str, Any]) -> None:
         """Start the supervisor of a job; it outlives this process."""
         state = {
-            "format": jobdir.FORMAT, "state": "Starting", "reason": "starting Python and JAX",
+            "format": files.FORMAT, "state": "Starting", "reason": "starting Python and JAX",
             "hint": None, "history": [{"state": "Starting", "time": time.time()}], "ranks": [],
             "progress": None, "failure": None, "results": None,
         }
-        jobdir.write_json(directory.state, state)
+        files.write_json(directory.state, state)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         log = os.open(directory.path / "supervisor.log", flags, 0o600)
         try:
@@ -112,7 +112,7 @@ class LocalBackend:
     def _start_cold(self, directory: JobDir, lock: int, log: int) -> None:
         program = (
             "import os, sys; os.fork() and os._exit(0); sys.path.insert(0, sys.argv[1]); "
-            "from jupyter_jax_trainer.backends.local.supervisor import main; "
+            "from jupyter_jax_trainer.backends.local.keeper import main; "
             "main(sys.argv[2], int(sys.argv[3]))"
         )
         # Isolated and without site-packages: it needs the standard library alone, and starts fast.

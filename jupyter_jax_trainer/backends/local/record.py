@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from jupyter_jax_trainer.failure import Failure
-from jupyter_jax_trainer.jobdir import ENDED, FORMAT, JobDir, LineWriter, write_json
+from jupyter_jax_trainer.files import FORMAT, LineWriter, write_json
+from jupyter_jax_trainer.jobdir import ENDED, JobDir
 
 _SAVE_INTERVAL = 0.1  # seconds between states that differ in progress alone
 _RESERVE = 64 << 10  # bytes kept free for the last state when the disk is full

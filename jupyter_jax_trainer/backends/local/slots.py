@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.jobdir import private_directory, try_lock
+from jupyter_jax_trainer.files import private_directory, try_lock
 
 LIMIT_VARIABLE = "JAXTRAIN_CORES"
 

@@ -1,15 +1,8 @@
-"""The supervisor: owns the ranks of one job and writes its directory.
-
-Two processes, so that neither can be killed without the other cleaning up. The *keeper* is the
-parent; it does nothing but wait. The *supervisor* is its child; it starts the ranks, listens to
-them, and writes state, metrics and the index of the logs. If the supervisor is killed, the keeper
-ends what is left of the job and writes that; if the keeper is killed, the supervisor does.
-"""
+"""The supervisor: starts the ranks of one job, listens to them, and writes the job's directory."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import selectors
 import signal
@@ -17,10 +10,10 @@ import socket
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from jupyter_jax_trainer import jobdir
 from jupyter_jax_trainer.backends.local import processes, workers
+from jupyter_jax_trainer.backends.local.ranks import LocalRank
 from jupyter_jax_trainer.backends.local.record import Recorder
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
 from jupyter_jax_trainer.failure import Failure, RankEnd, diagnose, ranks_text, summary
@@ -31,24 +24,6 @@ from jupyter_jax_trainer.worker.rendezvous import TIMEOUT_VARIABLE
 _TICK = 0.05  # seconds between looks at the logs, the clock and the cancel file
 _GRACE = 1.0  # seconds that ranks have to stop by themselves after the first failure
 _LATE = 30.0  # seconds that a process may take to go after its work is done
-
-
-@dataclass
-class _Rank:
-    """One rank as the supervisor sees it."""
-
-    number: int
-    process: workers.Started
-    end: RankEnd
-    state: str = "Starting"
-    has_run: bool = False
-    unread: bytes = b""
-    ended_at: float | None = None
-    finished_at: float | None = None
-
-    @property
-    def gone(self) -> bool:
-        return self.ended_at is not None
 
 
 @dataclass
@@ -80,7 +55,7 @@ class Supervisor:
     directory: JobDir
     start_rank: workers.Starter
     keeper: int
-    ranks: list[_Rank] = field(default_factory=list)
+    ranks: list[LocalRank] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.manifest = self.directory.read_manifest()
@@ -88,7 +63,6 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._order = 0
         self._stop: _Stop | None = None
-        self._coordinator: dict[str, Any] | None = None
         self._started = time.monotonic()
         self._memory_kills = processes.memory_kills()
         self._wake_on_signals()
@@ -155,7 +129,7 @@ class Supervisor:
                 os.environ, self.directory, self.manifest, number, self._gpus
             )
             started = workers.start(self.start_rank, self.directory, env, cwd, number)
-            rank = _Rank(number, started, RankEnd(rank=number))
+            rank = LocalRank(number, started, RankEnd(rank=number))
             self.ranks.append(rank)
             self._selector.register(started.channel, selectors.EVENT_READ, rank)
             self.record.rank(number, pid=started.pid, state="Starting")
@@ -182,37 +156,29 @@ class Supervisor:
 
     # -- what the ranks say ------------------------------------------------------------------
 
-    def _listen(self, rank: _Rank) -> bool:
+    def _listen(self, rank: LocalRank) -> bool:
         """Read what a rank has sent; tell whether there may be more."""
         channel = rank.process.channel
         if channel.fileno() < 0:
             return False
-        try:
-            data = channel.recv(1 << 20)
-        except BlockingIOError:
-            return False
-        except ConnectionError:
-            data = b""
-        if not data:
+        records = rank.receive()
+        if records is None:
             self._selector.unregister(channel)
             channel.close()
             return False
-        *lines, rank.unread = (rank.unread + data).split(b"\n")
-        for line in lines:
+        for record in records:
             try:
-                self._take(rank, json.loads(line))
+                self._take(rank, record)
             except (ValueError, TypeError, KeyError, AttributeError):
-                # Nothing of ours: the cell has written to a file that it did not open.
                 self.record.event("warning", "a record can't be read; left out", rank.number)
-        return True
+        return bool(records)
 
-    def _take(self, rank: _Rank, message: dict[str, Any]) -> None:
+    def _take(self, rank: LocalRank, message: dict[str, Any]) -> None:
         kind = message.pop("kind")
         if kind == "coordinator":
-            self._coordinator = message
             for other in self.ranks:
                 if other is not rank:
-                    self._tell(other, {"kind": "coordinator", **message})
+                    other.tell(kind="coordinator", **message)
         elif kind == "arrived":
             rank.state = "Arrived"
         elif kind == "joined":
@@ -244,10 +210,6 @@ class Supervisor:
             rank.state = "Stopped"
         self.record.rank(rank.number, state=rank.state)
 
-    def _tell(self, rank: _Rank, message: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):
-            rank.process.channel.send(json.dumps(message).encode() + b"\n")
-
     def _next(self) -> int:
         self._order += 1
         return self._order
@@ -267,10 +229,10 @@ class Supervisor:
                 if rank.process.pid == pid:
                     self._note_end(rank, os.waitstatus_to_exitcode(status))
 
-    def _note_end(self, rank: _Rank, code: int) -> None:
+    def _note_end(self, rank: LocalRank, code: int) -> None:
         while self._listen(rank):
             pass  # its last words
-        rank.ended_at = time.monotonic()
+        rank.gone = True
         rank.end.exit = code
         if rank.end.error is None:
             rank.end.order = self._next()
@@ -291,8 +253,6 @@ class Supervisor:
         """Begin to end the job; what came first stays the reason."""
         if self._stop is None:
             self._stop = _Stop(time.monotonic(), failure, cancelled)
-        if self._stop.failure is None and self._stop.cancelled is None and cancelled:
-            self._stop.cancelled = cancelled
 
     def _cancel(self, why: str) -> None:
         self._begin_stop(cancelled=why)
@@ -301,11 +261,8 @@ class Supervisor:
         """First let ranks stop by themselves, then ask, then kill."""
         stop = self._stop
         if stop is None:
-            late = [r for r in self.ranks if r.finished_at and not r.gone]
-            everyone = all(r.end.finished for r in self.ranks)
-            if everyone and late and time.monotonic() - max(
-                r.finished_at or 0 for r in late
-            ) > _LATE:
+            done = [rank.finished_at for rank in self.ranks if rank.finished_at is not None]
+            if len(done) == len(self.ranks) and time.monotonic() - max(done) > _LATE:
                 self._signal(signal.SIGKILL)
             return
         waited = time.monotonic() - stop.since
@@ -313,24 +270,22 @@ class Supervisor:
         if not stop.released and all(r.gone or r.end.error or r.end.stopped for r in self.ranks):
             stop.released = True
             for rank in self.ranks:
-                self._tell(rank, {"kind": "leave"})
+                rank.tell(kind="leave")
         if not stop.signalled and (not by_itself or waited > _GRACE):
             stop.signalled = True
             self._signal(signal.SIGTERM if stop.cancelled else signal.SIGKILL)
-        elif stop.signalled and not stop.killed and waited > 2 * _GRACE:
+        elif stop.cancelled and not stop.killed and waited > _GRACE:
             stop.killed = True
             self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
         for rank in self.ranks:
-            if not rank.gone:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(rank.process.pid, number)
+            rank.signal(number)
 
     # -- what else can happen ----------------------------------------------------------------
 
     def _poll_controls(self) -> None:
-        if self._stop is not None and self._stop.cancelled:
+        if self._stop is not None:
             return
         if self.directory.cancel.exists():
             self._cancel("cancelled by the user")
@@ -384,59 +339,3 @@ def _disk_full(path: Path) -> Failure:
         message=f"no space left in {path}",
         hint="Free some space; `jaxtrain delete NAME` removes old jobs.",
     )
-
-
-def supervise(path: str, start_rank: workers.Starter, lock: int) -> NoReturn:
-    """Become the keeper of a job, with the supervisor as a child, and leave with it.
-
-    Parameters
-    ----------
-    path
-        The job's directory.
-    start_rank
-        How ranks are started.
-    lock
-        The open, locked file of the job; it stays open in both processes.
-    """
-    directory = JobDir(path)
-    with contextlib.suppress(OSError):
-        os.setsid()
-    keeper = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            Supervisor(directory, start_rank, keeper).run()
-            code = 0
-        except BaseException:
-            import traceback
-
-            traceback.print_exc()
-            with contextlib.suppress(BaseException):
-                end_descendants()
-        finally:
-            os._exit(code)
-    _keep(directory, pid)
-    os._exit(0)
-
-
-def _keep(directory: JobDir, supervisor: int) -> None:
-    """Wait for the supervisor; end and record the job if it left it unfinished."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL if number == signal.SIGCHLD else signal.SIG_IGN)
-    processes.adopt_orphans()
-    while True:
-        pid, status = os.waitpid(-1, 0)
-        if pid == supervisor:
-            break
-    end_descendants()
-    code = os.waitstatus_to_exitcode(status)
-    if code != 0:
-        how = f"was killed (signal {-code})" if code < 0 else "broke down, see supervisor.log"
-        with contextlib.suppress(OSError):
-            jobdir.write_abandoned(directory, f"the process that ran the job {how}")
-
-
-def main(path: str, lock: int) -> NoReturn:
-    """Supervise a job whose ranks are fresh processes."""
-    supervise(path, workers.start_cold, lock)

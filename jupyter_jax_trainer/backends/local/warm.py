@@ -30,7 +30,7 @@ from typing import Any
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer.backends.local.processes import close_files_from, move_file
-from jupyter_jax_trainer.jobdir import private_directory, try_lock
+from jupyter_jax_trainer.files import private_directory, try_lock
 
 SWITCH_VARIABLE = "JAXTRAIN_WARM"
 IDLE_VARIABLE = "JAXTRAIN_WARM_IDLE"
@@ -277,7 +277,7 @@ def _fork_job(request: dict[str, Any], lock: int, log: int, *, warm: bool) -> No
     if os.fork():
         return
     try:
-        from jupyter_jax_trainer.backends.local import supervisor, workers
+        from jupyter_jax_trainer.backends.local import keeper, workers
 
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.dup2(log, 1)
@@ -289,7 +289,7 @@ def _fork_job(request: dict[str, Any], lock: int, log: int, *, warm: bool) -> No
         os.environ.clear()
         os.environ.update(request["environment"])
         time.tzset()
-        supervisor.supervise(
+        keeper.supervise(
             request["path"], workers.start_warm if warm else workers.start_cold, lock
         )
     except BaseException:

@@ -1,0 +1,75 @@
+"""One rank, as its supervisor sees it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_jax_trainer.backends.local.workers import Started
+from jupyter_jax_trainer.failure import RankEnd
+
+
+@dataclass
+class LocalRank:
+    """A rank: its process, what it said last, and how it ended.
+
+    Attributes
+    ----------
+    number
+        Which.
+    process
+        Its process and channel.
+    end
+        What is known about its end.
+    has_run
+        It has come to the code of the cell.
+    gone
+        Its process has ended.
+    finished_at
+        When its work was done, on the monotonic clock.
+    """
+
+    number: int
+    process: Started
+    end: RankEnd
+    state: str = "Starting"
+    has_run: bool = False
+    gone: bool = False
+    finished_at: float | None = None
+    _unread: bytes = b""
+
+    def receive(self) -> list[Any] | None:
+        """Give the records that have come; None when there will be no more.
+
+        A line that is no record is given as None: the cell wrote to a file that it did not open.
+        """
+        try:
+            data = self.process.channel.recv(1 << 20)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not data:
+            return None
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        return [_read(line) for line in lines]
+
+    def tell(self, **message: Any) -> None:
+        """Send an instruction."""
+        with contextlib.suppress(OSError):
+            self.process.channel.send(json.dumps(message).encode() + b"\n")
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the rank and what it started."""
+        if not self.gone:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, number)
+
+
+def _read(line: bytes) -> Any:
+    with contextlib.suppress(ValueError):
+        return json.loads(line)
+    return None
