@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import inspect
 import os
 import platform
 import random
@@ -70,6 +72,7 @@ def train(
         )
     from jupyter_jax_trainer.capture import capture_call
 
+    _check_keywords(func, options)
     spec = spec_from_options(**options)
     backend, plan = prepare(spec)
     capture = capture_call(
@@ -77,6 +80,21 @@ def train(
     )
     stem = getattr(func, "__name__", "call")
     return submit(spec, backend, plan, capture, stem=stem, returns=True)
+
+
+def _check_keywords(func: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Find arguments of the function among the options of the job."""
+    try:
+        parameters = inspect.signature(func).parameters
+    except (TypeError, ValueError):
+        return
+    for name in options:
+        if name in parameters and name not in JobSpec.__dataclass_fields__:
+            raise UsageError(
+                f"train() has no option {name!r}, but the function has such an argument.",
+                f"Give it in func_args: train({getattr(func, '__name__', 'func')}, "
+                f"func_args={{{name!r}: {options[name]!r}}}).",
+            )
 
 
 def prepare(spec: JobSpec) -> tuple[Backend, dict[str, Any]]:
@@ -111,6 +129,7 @@ def submit(
     stem: str = "cell",
     origin: Mapping[str, Any] | None = None,
     returns: bool = False,
+    argv: Sequence[str] = (),
     before_start: Callable[[], None] = lambda: None,
 ) -> Job:
     """Write the job's directory and start it.
@@ -127,7 +146,7 @@ def submit(
         name = _free_name(spec.name) if spec.name else _new_name(stem)
         out = (jobdir.RETURNED,) if returns else spec.out
         digest = write_bundle(
-            directory.bundle, name, capture, out, travels=backend.bundle_travels
+            directory.bundle, name, capture, out, travels=backend.bundle_travels, argv=argv
         )
         directory.cell.write_text(cell if cell is not None else capture.code)
         manifest = {
@@ -223,25 +242,45 @@ def jobs() -> list[Job]:
     list of Job
         Directories that can't be read are listed last; their state raises `JobDirError`.
     """
-
-    def created(job: Job) -> float:
-        try:
-            return -job.created
-        except JaxTrainError:
-            return 0.0
-
-    return sorted((Job(directory) for directory in jobdir.list_all()), key=created)
+    return sorted((Job(directory) for directory in jobdir.list_all()), key=_newest_first)
 
 
 def job(name: str) -> Job:
-    """Find a job by its name.
+    """Find a job by its name: the newest of those that were given this name.
+
+    A name that is used again gets a number (``fit``, ``fit-2``), so a cell that asks for ``fit``
+    goes on to mean the last run; ``fit-1`` is the first.
 
     Raises
     ------
     JobNotFound
         There is none; the nearest name is given.
     """
-    return Job(jobdir.find(name))
+    root = jobdir.jobs_directory()
+    again = [Job(JobDir(path)) for path in root.glob(f"{glob.escape(name)}-[0-9]*")]
+    namesakes = [found for found in again if _given_name(found) == name]
+    first = root / name.removesuffix("-1")
+    if name.endswith("-1") and first.is_dir() and not (root / name).exists():
+        return Job(JobDir(first))
+    if not namesakes:
+        return Job(jobdir.find(name))
+    if (root / name).is_dir():
+        namesakes.append(Job(jobdir.find(name)))
+    return min(namesakes, key=_newest_first)
+
+
+def _given_name(job: Job) -> str | None:
+    try:
+        return job.spec.name
+    except JaxTrainError:
+        return None
+
+
+def _newest_first(job: Job) -> float:
+    try:
+        return -job.created
+    except JaxTrainError:
+        return 0.0
 
 
 def runtimes() -> Sequence[Runtime]:

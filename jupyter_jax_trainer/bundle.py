@@ -22,7 +22,8 @@ _MAIN = b"from jupyter_jax_trainer.worker.main import main\n\nmain()\n"
 
 
 def write_bundle(
-    path: Path, name: str, capture: Capture, out: Sequence[str] = (), *, travels: bool = True
+    path: Path, name: str, capture: Capture, out: Sequence[str] = (), *, travels: bool = True,
+    argv: Sequence[str] = (),
 ) -> str:
     """Write the bundle of a job.
 
@@ -38,6 +39,8 @@ def write_bundle(
         Variables to bring back.
     travels
         It leaves this machine, so that its buffers have to be checked where it arrives.
+    argv
+        What ``sys.argv`` is in the job, for a script.
 
     Returns
     -------
@@ -60,6 +63,7 @@ def write_bundle(
         "jax_config": _jax_config(),
         "names": capture.names,
         "out": list(out),
+        "argv": list(argv),
         "cell_file": CELL_FILE,
         "labels": {
             CELL_FILE: capture.label,

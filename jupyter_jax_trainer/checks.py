@@ -47,12 +47,15 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     return f"Known: {', '.join(names)}." if 0 < len(names) <= 16 else None
 
 
-def one_of(*choices: str) -> Check:
-    """Check a word out of a few."""
+def one_of(*choices: str, any_case: bool = False) -> Check:
+    """Check a word out of a few; with `any_case`, however it is written."""
 
     def check(option: str, value: Any) -> str:
         if value in choices:
             return str(value)
+        for choice in choices if any_case else ():
+            if choice.lower() == str(value).lower():
+                return choice
         raise UsageError(
             f"{option} is one of {', '.join(choices)}, and got {shown(value)}.",
             did_you_mean(str(value), choices) if nearest(str(value), choices) else None,

@@ -13,6 +13,7 @@ from jupyter_jax_trainer.errors import (
     JobFailed,
     JobNotFound,
     UsageError,
+    about_the_store,
 )
 
 OK, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
@@ -37,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     context = Context(print=_print, ask=_ask, width=shutil.get_terminal_size((100, 24)).columns)
     try:
-        run_command(words, context)
+        with about_the_store():
+            run_command(words, context)
         sys.stdout.flush()
     except JobDetached as detached:
         _print(str(detached))

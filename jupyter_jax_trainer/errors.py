@@ -15,12 +15,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.failure import Failure
 
 
+_MAX_MESSAGE = 2_000  # characters
+_MAX_TRACEBACK = 20_000
 _RED, _RESET = "\x1b[0;31m", "\x1b[0m"
 
 
@@ -89,7 +95,7 @@ class JobFailed(JaxTrainError):  # noqa: N818
 
         self.name = name
         self.failure = failure
-        super().__init__(format_failure(failure, job=name))
+        super().__init__(format_failure(_shortened(failure), job=name))
 
     def _render_traceback_(self) -> list[str]:
         from jupyter_jax_trainer.failure import coloured
@@ -98,8 +104,45 @@ class JobFailed(JaxTrainError):  # noqa: N818
         return [f"{_RED}{type(self).__name__}{_RESET}: {first}", *rest]
 
 
+def _shortened(failure: Failure) -> Failure:
+    """Cut what a cell can make as long as it likes."""
+    from jupyter_jax_trainer.text import shorten
+
+    rest = "" if failure.rank is None else f": rank {failure.rank}'s log has them"
+    error = failure.error
+    if error and error.get("traceback"):
+        error = {**error, "traceback": shorten(error["traceback"], _MAX_TRACEBACK, rest)}
+    return dataclasses.replace(
+        failure, message=shorten(failure.message, _MAX_MESSAGE, rest), error=error
+    )
+
+
 class JobDetached(JaxTrainError):  # noqa: N818
     """The wait was interrupted; the job goes on without it."""
 
     def _render_traceback_(self) -> list[str]:
         return str(self).splitlines()
+
+
+@contextlib.contextmanager
+def about_the_store() -> Iterator[None]:
+    """Make one sentence of it when the directory of all jobs can't be used.
+
+    Raises
+    ------
+    BackendError
+        In place of an `OSError` of a file there, or above it. Others stay as they are.
+    """
+    from jupyter_jax_trainer import jobdir
+
+    try:
+        yield
+    except OSError as error:
+        home, name = jobdir.home(), error.filename
+        path = Path(name) if isinstance(name, str) else None
+        if path is None or not (path.is_relative_to(home) or home.is_relative_to(path)):
+            raise
+        raise BackendError(
+            f"The job store {home} can't be used: {error.strerror or error}.",
+            "JAXTRAIN_HOME can name another directory, one that you can write to.",
+        ) from None

@@ -14,6 +14,8 @@ from typing import Any, Self
 
 from jupyter_jax_trainer.text import plain
 
+CANCELLED = "cancelled by the user"
+
 
 @dataclass(kw_only=True)
 class RankEnd:
@@ -66,6 +68,8 @@ class Failure:
         The record of the exception, with its traceback.
     others
         Ranks that stopped because of it.
+    log
+        The last lines of its log, where they may say more than its exit code.
     hint
         What to do.
     """
@@ -76,6 +80,7 @@ class Failure:
     exit: int | None = None
     error: dict[str, Any] | None = None
     others: list[int] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
     hint: str | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -205,11 +210,16 @@ def summary(failure: Failure) -> str:
 
 def format_failure(failure: Failure, job: str) -> str:
     """Write a failure for people: what, the traceback, who stopped because of it, what to do."""
+    if failure.kind == "cancelled":
+        by = "" if failure.message == CANCELLED else f": {failure.message}"
+        return f"Job {job!r} was cancelled{by}."
     lines = [f"Job {job!r} failed: {summary(failure)}"]
     if failure.error and failure.error.get("traceback"):
         lines += ["", failure.error["traceback"], ""]
     if failure.others:
         lines.append(f"{ranks_text(failure.others)} stopped because of it.".capitalize())
+    if failure.log:
+        lines += [f"The last lines of rank {failure.rank}:", *(f"  {t}" for t in failure.log)]
     if failure.hint:
         lines.append(failure.hint)
     lines.append(f"`%jaxtrain logs {job}` shows what the ranks printed.")

@@ -111,6 +111,8 @@ class Job:
 
     def _state(self) -> dict[str, Any]:
         """Read the state; see for oneself where nobody is left to write it."""
+        if not self._dir.path.is_dir():
+            return _without_files("Cancelled", "its directory was deleted")
         state = self._dir.read_state()
         if state is not None and (state["state"] in ENDED or self._dir.is_live()):
             return state

@@ -17,8 +17,14 @@ _CHUNK = 1 << 20
 # What the libraries below jax say to themselves. It stays in the stored log.
 _NOISE = re.compile(
     rb"^\[Gloo\] Rank "  # threads may write such lines into one another
-    rb"|^[IWEF]\d{4} [\d:.]+ +\d+ \S+\.(cc|h):\d+\]"
+    rb"|^[IW]\d{4} [\d:.]+ +\d+ \S+\.(cc|h):\d+\]"  # errors (E, F) may explain a crash
     rb"|^WARNING: All log messages before absl::InitializeLog"
+)
+
+
+# In the dump of a crash, what is below the cell, and the list of modules.
+_OURS = re.compile(
+    rb'^  File ".*(jupyter_jax_trainer/(worker|backends)/|<frozen |<string>)|^Extension modules: '
 )
 
 
@@ -44,7 +50,7 @@ class LogLine:
 def is_noise(line: bytes) -> bool:
     """Tell whether a line is a library's own chatter, which views leave out."""
     # Checked first because it decides most lines without a search.
-    return line[:1] in b"[IWEF" and line != b"" and _NOISE.match(line) is not None
+    return line[:1] in b"[IW" and line != b"" and _NOISE.match(line) is not None
 
 
 def readable(line: bytes) -> str:
@@ -182,3 +188,18 @@ class MergedReader:
             for lines in reader.read():
                 yield from _decode(rank, None, lines)
             yield from _decode(rank, None, reader.finish())
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    """Give the last lines of a log, each cut to what a person reads.
+
+    The chatter of libraries is among them, since it may explain a crash.
+    """
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - MAX_LINE))
+            data = file.read()
+    except OSError:
+        return []
+    lines = [line for line in data.splitlines() if line.strip() and not _OURS.search(line)]
+    return [readable(line[:500]) for line in lines[-count:]]

@@ -6,6 +6,7 @@ The defaults that ``%jaxtrain use`` sets live as long as the kernel.
 from __future__ import annotations
 
 import re
+from collections.abc import MutableMapping
 from typing import Any
 
 _MATCHER = "jaxtrain"
@@ -36,10 +37,13 @@ def jaxtrain(line: str, cell: str | None = None) -> Any:
     """Run a cell as a distributed JAX job, or a command about jobs."""
     from IPython.core.getipython import get_ipython
 
+    from jupyter_jax_trainer.errors import about_the_store
+
     shell = get_ipython()
-    if cell is None:
-        return _command(line, shell)
-    return run_cell(line, cell, shell)
+    with about_the_store():
+        if cell is None:
+            return _command(line, shell)
+        return run_cell(line, cell, shell)
 
 
 def run_cell(line: str, cell: str, shell: Any) -> None:
@@ -98,19 +102,20 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
                 raise display.detached(job)
             return
         display.follow(job, interrupts, view)
-        take_results(job, shell)
+        take_results(job, shell.user_ns)
     if interrupts.times:  # Run All should stop here all the same
         raise JobDetached(f"Interrupted; job {job.name!r} has ended, and its results are here.")
 
 
-def take_results(job: Any, shell: Any) -> None:
-    """Put a job's results into the notebook; those that didn't come are an error, after that."""
+def take_results(job: Any, namespace: MutableMapping[str, Any]) -> list[str]:
+    """Put a job's results into the notebook and name them; give an error for those not there."""
     from jupyter_jax_trainer.results import load_available, missing
 
     values, errors = load_available(job)
-    shell.push(values)
+    namespace.update(values)
     if errors:
-        raise missing(job, errors, list(values))
+        raise missing(errors, list(values))
+    return list(values)
 
 
 def _command(line: str, shell: Any) -> None:

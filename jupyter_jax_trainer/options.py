@@ -212,9 +212,17 @@ KUBERNETES_ONLY = {o.name: o.kubernetes for o in OPTIONS if o.kubernetes is not 
 
 
 def split(line: str) -> list[str]:
-    """Take a line apart into words; quotes are honoured, ``#`` is a character like others."""
+    """Take a line apart into words; quotes are honoured.
+
+    A ``#`` that is a word of its own begins a comment; elsewhere it is a character like others.
+    """
+    import contextlib
+    import re
     import shlex
 
+    for comment in re.finditer(r"(?<!\S)(?<!\\\s)#(?!\S)", line):
+        with contextlib.suppress(ValueError):  # within quotes: these have no end before it
+            return shlex.split(line[: comment.start()], comments=False)
     try:
         return shlex.split(line, comments=False)
     except ValueError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer.errors import ResultError
@@ -26,79 +27,81 @@ def load_results(job: Job, name: str | None) -> Any:
     """
     if job.manifest["returns"] and name is None:
         name = RETURNED
-    if name is not None:
-        return _load(job, job.results_info, name)
     values, errors = load_available(job)
-    if errors:
-        raise missing(job, errors, list(values))
-    return values
+    if name is None:
+        if errors:
+            raise missing(errors, list(values))
+        return values
+    if name in errors:
+        raise ResultError(errors[name])
+    if name not in values:
+        had = ", ".join(values) or "nothing"
+        raise ResultError(
+            f"Job {job.name!r} has no result {name!r}; it brought back: {had}.",
+            "`-o NAME` brings a variable back; run the cell again with it.",
+        )
+    return values[name]
 
 
 def load_available(job: Job) -> tuple[dict[str, Any], dict[str, str]]:
     """Read what can be had; give the values, and for the others why not."""
-    info = job.results_info
-    values, errors = {}, {}
-    for name in [entry["name"] for entry in info]:
-        try:
-            values[name] = _load(job, info, name)
-        except ResultError as error:
-            errors[name] = error.message
-    return values, errors
+    table = job.results_info
+    errors = {entry["name"]: entry["error"] for entry in table if "error" in entry}
+    values: dict[str, Any] = {}
+    if len(errors) < len(table):
+        _load(job, values, errors)
+    order = [entry["name"] for entry in table]
+    return {name: values[name] for name in order if name in values}, errors
 
 
-def missing(job: Job, errors: dict[str, str], others: list[str]) -> ResultError:
+def missing(errors: dict[str, str], others: list[str]) -> ResultError:
     """Make the error for variables that did not come."""
     came = f"{', '.join(others)} came back." if others else None
     return ResultError("\n".join(errors.values()), came)
 
 
-def _load(job: Job, info: list[dict[str, Any]], name: str) -> Any:
-    entries = {entry["name"]: entry for entry in info}
-    if name not in entries:
-        had = ", ".join(n for n in entries if n != RETURNED) or "nothing"
-        raise ResultError(
-            f"Job {job.name!r} has no result {name!r}; it brought back: {had}.",
-            "`-o NAME` brings a variable back; run the cell again with it.",
-        )
-    if "error" in entries[name]:
-        raise ResultError(f"Job {job.name!r}: {entries[name]['error']}.")
+def _file(job: Job) -> Archive:
     path = JobDir(job.directory).result
     if not path.exists():
         raise ResultError(f"{path} is missing: the results of job {job.name!r} are gone.")
-    archive = Archive(path)
-    here, there = list(sys.version_info[:2]), archive.manifest["python"]
-    if here != there and entries[name]["has_code"]:
-        raise ResultError(
-            f"{name!r} holds functions or classes of Python {there[0]}.{there[1]}, and this is "
-            f"Python {here[0]}.{here[1]}."
-        )
-    try:
-        return _unpickle(archive, info, name)
-    except (ImportError, AttributeError) as error:
-        raise ResultError(f"{name!r} can't be read here: {error}.") from error
+    return Archive(path)
 
 
-def _unpickle(archive: Archive, info: list[dict[str, Any]], name: str) -> Any:
-    """Read a variable's own buffers: first those of gathered arrays, then the rest."""
+def _load(job: Job, values: dict[str, Any], errors: dict[str, str]) -> None:
+    """Unpickle the variables, those that share objects together."""
     from jupyter_jax_trainer.worker.pickling import Unpickler
 
+    archive = _file(job)
+    manifest = archive.manifest
     buffers = iter(archive.buffers())
-    for entry in info:
-        if entry["name"] == name or "error" in entry:
-            break
-        for _ in range(entry["buffers"]):
-            next(buffers)
-    ours = list(buffers)
-    entry = next(entry for entry in info if entry["name"] == name)
-    split = entry["arrays"]
-    arrays = Unpickler(io.BytesIO(archive.read(f"{name}.arrays")), buffers=ours[:split]).load()
+    split = list(islice(buffers, manifest["array_buffers"]))
+    arrays = Unpickler(io.BytesIO(archive.read("arrays.pkl")), buffers=split).load()
+    known: dict[int, Any] = {}
 
     class WithArrays(Unpickler):
         def persistent_load(self, pid: Any) -> Any:
             import jax.numpy
 
-            return jax.numpy.asarray(arrays[pid])
+            if pid not in known:
+                known[pid] = jax.numpy.asarray(arrays[pid])
+            return known[pid]
 
-    return WithArrays(
-        io.BytesIO(archive.read(f"{name}.pkl")), buffers=ours[split : entry["buffers"]]
-    ).load()
+    here, there = list(sys.version_info[:2]), manifest["python"]
+    code = {entry["name"] for entry in manifest["results"] if entry.get("has_code")}
+    for number, group in enumerate(manifest["groups"]):
+        own = list(islice(buffers, group["buffers"]))
+        waiting = list(group["names"])
+        try:
+            if here != there and code & set(waiting):
+                raise ResultError(
+                    f"it holds functions or classes of Python {there[0]}.{there[1]}, and this is "
+                    f"Python {here[0]}.{here[1]}"
+                )
+            reader = WithArrays(io.BytesIO(archive.read(f"group-{number}.pkl")), buffers=own)
+            while waiting:
+                values[waiting[0]] = reader.load()
+                waiting.pop(0)
+        except Exception as error:  # whatever the classes of the user do
+            kind = "" if isinstance(error, ResultError) else f"{type(error).__name__}: "
+            for name in waiting:
+                errors[name] = f"{name!r} can't be read here: {kind}{error}"

@@ -27,6 +27,7 @@ _CURSOR = re.compile(
 _MOVES = re.compile(r"[\r\b]")
 _RESET = "\x1b[0m"
 _STYLES = 16
+MAX_REASON = 500  # characters of a reason that are shown
 _NUMBER = re.compile(r"[-+]?[0-9][0-9.,]*%?")
 
 
@@ -158,6 +159,19 @@ def clip(text: str, columns: int) -> str:
             break
         taken += sign
     return taken + "…" if columns > 0 else ""
+
+
+def shorten(text: str, most: int, rest: str = "") -> str:
+    """Cut text that is longer than `most` characters, say so, and say where the rest is.
+
+    The beginning stays and, of several lines, some of the end.
+    """
+    if len(text) <= most:
+        return text
+    if "\n" not in text:
+        return f"{text[:most]} … ({len(text) - most:,} characters are left out{rest})"
+    head, tail = text[: most * 3 // 4], text[len(text) - most // 4 :]
+    return f"{head} …\n({len(text) - most:,} characters are left out{rest})\n… {tail}"
 
 
 def table(

@@ -26,7 +26,8 @@ def scope_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
             queue.extend(ast.iter_child_nodes(node))
 
 
-def _bound_by(node: ast.AST) -> Iterator[str]:
+def bound_by(node: ast.AST) -> Iterator[str]:
+    """Give the names that one node binds."""
     match node:
         case ast.Name(id=name, ctx=ast.Store()):
             yield name
@@ -52,7 +53,7 @@ def bound_names(body: Iterable[ast.AST]) -> set[str]:
     targets = {id(name) for node in scope_nodes(body) if isinstance(node, ast.comprehension)
                for name in ast.walk(node.target)}
     return {name for node in scope_nodes(body) if id(node) not in targets
-            for name in _bound_by(node)}
+            for name in bound_by(node)}
 
 
 def deleted_names(body: Iterable[ast.AST]) -> set[str]:

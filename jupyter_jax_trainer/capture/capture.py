@@ -14,8 +14,10 @@ from typing import Any
 
 from jupyter_jax_trainer.capture import names as analysis
 from jupyter_jax_trainer.capture.cellsource import for_analysis, parse_cell
-from jupyter_jax_trainer.capture.culprit import describe_failure, globals_used
+from jupyter_jax_trainer.capture.culprit import describe_failure
+from jupyter_jax_trainer.capture.drift import differences
 from jupyter_jax_trainer.capture.modules import collect
+from jupyter_jax_trainer.capture.reached import globals_used
 from jupyter_jax_trainer.errors import CaptureError, UsageError
 from jupyter_jax_trainer.jobdir import RETURNED
 from jupyter_jax_trainer.worker.describe import kind_of, type_name
@@ -23,6 +25,10 @@ from jupyter_jax_trainer.worker.pickling import Pickler, stays_behind
 
 _PROVIDED = {"get_ipython", "display", "exit", "quit"}
 _RECORDS = {"In", "Out", "_", "__", "___"}
+_MOST_OUTSIDE = 500
+_FLAG = "xla_force_host_platform_device_count"
+_FLAG_NOTE = ("virtual devices come from --devices-per-node N; XLA_FLAGS has no effect once jax "
+              "runs in the job")
 
 OnSize = Callable[[int], None]
 
@@ -67,6 +73,10 @@ class Capture:
         File name → (label, text) of code that was sent by value, for tracebacks.
     python_bound
         Variables whose pickles hold code, which only the same Python minor can read.
+    outside
+        Names of the notebook's variables that were not sent, for hints; not all, if many.
+    notes
+        What the user should know before the job runs, a sentence each.
     """
 
     code: str
@@ -77,6 +87,8 @@ class Capture:
     modules: dict[str, bytes] = field(default_factory=dict)
     sources: dict[str, tuple[str, str]] = field(default_factory=dict)
     python_bound: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     label: str = "Cell"
 
     @property
@@ -205,7 +217,8 @@ class _Outside:
 
     def __call__(self, name: str) -> Mapping[str, None]:
         if name not in self._known:
-            self._known[name] = globals_used(self._values[name]) if name in self._values else {}
+            value = self._values.get(name)
+            self._known[name] = {} if stays_behind(name, value) else globals_used(value)
         return self._known[name]
 
 
@@ -216,6 +229,7 @@ class _Packer:
                  on_size: OnSize | None, *, labels: Mapping[str, str] | None = None,
                  left_out: Iterable[str] = ()) -> None:
         self.capture = Capture("")
+        self._namespace = namespace
         self._values, self._labels = values, labels or {}
         self._file = io.BytesIO()
         self._on_size = on_size
@@ -279,6 +293,12 @@ class _Packer:
         capture.code = code
         capture.stream, capture.buffers = self._file.getvalue(), pickler.buffers
         capture.modules = collect(sorted(pickler.modules), tree)
+        capture.notes = differences(capture.modules)
+        if _FLAG in code:
+            capture.notes.append(_FLAG_NOTE)
+        capture.outside = [name for name, value in self._namespace.items()
+                           if not name.startswith("_") and name not in capture.names
+                           and not stays_behind(name, value)][:_MOST_OUTSIDE]
         capture.sources = {file: (_label(file, shell), text)
                            for file, text in pickler.sources.items()}
         return capture

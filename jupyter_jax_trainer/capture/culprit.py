@@ -17,7 +17,6 @@ from jupyter_jax_trainer.worker.refusals import explain
 
 SECONDS = 2.0
 DEPTH = 60
-OBJECTS = 20_000
 _GLOBAL = " -> global "
 _PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None), types.ModuleType,
           types.CodeType, type(Ellipsis))
@@ -57,24 +56,6 @@ def find_culprit(root: Any, wanted: Any, *, seconds: float = SECONDS) -> str | N
             keep.append(child)
             queue.append((child, path + label, depth + 1))
     return None
-
-
-def globals_used(value: Any) -> dict[str, None]:
-    """Give the globals of the notebook that functions inside a value read when they are called."""
-    found: dict[str, None] = {}
-    keep, seen, queue = [value], {id(value)}, deque([value])
-    while queue and len(seen) < OBJECTS:
-        current = queue.popleft()
-        if isinstance(current, types.FunctionType) and (
-                current.__globals__.get("__name__") == "__main__"):
-            found.update(code_globals(current.__code__))
-        for label, child in _children(current):
-            if id(child) not in seen and not isinstance(child, _PLAIN) and (
-                    not label.startswith(_GLOBAL)):
-                seen.add(id(child))
-                keep.append(child)
-                queue.append(child)
-    return found
 
 
 def describe_failure(name: str, path: str, value: Any, error: BaseException,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer.errors import JobNotFound, UsageError
+from jupyter_jax_trainer.jobdir import ENDED
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.handle import Job
@@ -55,7 +57,8 @@ def jobs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.commands.listing import jobs_table, view
 
-    views = [view(job) for job in api.jobs()]
+    sizes = values.get("all", False)
+    views = [view(job, sized=sizes) for job in api.jobs()]
     found = [job for job in views if job.state == values.get("state", job.state)]
     if not found:
         state = f" in state {values['state']}" if "state" in values else ""
@@ -64,7 +67,7 @@ def jobs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     kept = found
     if not values.get("all"):
         kept = [job for index, job in enumerate(found) if index < _NEWEST or job.active]
-    context.print(jobs_table(kept, context.width))
+    context.print(jobs_table(kept, context.width, sizes=sizes))
     if left := len(found) - len(kept):
         context.print(f"… and {left} older; `jobs --all` lists them.")
 
@@ -162,6 +165,22 @@ def watch(job: Job, context: Context) -> None:
                 f"\nDetached; job {job.name} goes on.\n"
                 f"Come back: jaxtrain attach {job.name}    Stop it: jaxtrain cancel {job.name}"
             )
+            return
+        _take_results(job, context)
+
+
+def _take_results(job: Job, context: Context) -> None:
+    """Put the results into the notebook, as the cell would have; in a terminal say how to."""
+    from jupyter_jax_trainer.magic import take_results
+
+    names = [entry["name"] for entry in job.results_info if "error" not in entry]
+    if job.manifest["returns"] or not job.results_info:
+        return
+    if context.namespace is not None:
+        taken = take_results(job, context.namespace)
+        context.print(f"In this notebook now: {', '.join(taken)}")
+    elif names:
+        context.print(f"`jaxtrain result {job.name}` prints {', '.join(names)}.")
 
 
 def result(context: Context, values: dict[str, Any], words: list[str]) -> None:
@@ -204,7 +223,9 @@ def delete(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Remove jobs and their files."""
     from jupyter_jax_trainer.commands.listing import view
 
-    for job in _all_jobs(words):
+    if bool(words) == bool(values.get("all")):
+        raise UsageError("delete takes NAME..., or --all for all jobs that have ended.")
+    for job in _all_jobs(words) if words else _ended(context, values):
         if view(job).active and not values.get("yes"):
             answer = context.ask(f"Job {job.name} is {job.state}. Cancel and delete it?")
             if answer is None:
@@ -217,6 +238,28 @@ def delete(context: Context, values: dict[str, Any], words: list[str]) -> None:
                 continue
         job.delete()
         context.print(f"Job {job.name} is deleted.")
+
+
+def _ended(context: Context, values: dict[str, Any]) -> list[Job]:
+    """Give all jobs that have ended, if the user means that."""
+    from jupyter_jax_trainer import api
+    from jupyter_jax_trainer.commands.listing import space, view
+    from jupyter_jax_trainer.text import size
+
+    found = [job for job in api.jobs() if view(job).state in ENDED]
+    if not found:
+        context.print("There are no jobs that have ended.")
+        return []
+    if values.get("yes"):
+        return found
+    jobs = "job that has" if len(found) == 1 else f"{len(found)} jobs that have"
+    what = f"the {jobs} ended, {size(space(found))} in all"
+    answer = context.ask(f"Delete {what}?")
+    if answer is None:
+        raise UsageError(f"This would delete {what}.", "If that is meant: delete --all --yes")
+    if not answer:
+        context.print("Nothing was deleted.")
+    return found if answer else []
 
 
 def only_on_kubernetes(verb: str) -> Handler:
@@ -290,4 +333,11 @@ def _all_jobs(words: Sequence[str]) -> list[Job]:
     """Find all jobs before anything is done to one: a wrong name changes nothing."""
     from jupyter_jax_trainer import api
 
-    return [api.job(name) for name in dict.fromkeys(words)]
+    found: dict[str, Job] = {}
+    for word in words:
+        if not set(word) & set("*?["):
+            jobs = [api.job(word)]
+        elif not (jobs := [job for job in api.jobs() if fnmatchcase(job.name, word)]):
+            raise JobNotFound(f"No job matches {word!r}.", "`jaxtrain jobs --all` lists them.")
+        found.update({job.name: job for job in jobs})
+    return list(found.values())

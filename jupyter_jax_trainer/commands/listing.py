@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jupyter_jax_trainer.errors import JaxTrainError
-from jupyter_jax_trainer.text import age, collapse_carriage_returns, duration, metric, plain, size
+from jupyter_jax_trainer.errors import JaxTrainError, JobFailed
+from jupyter_jax_trainer.text import (
+    MAX_REASON,
+    age,
+    collapse_carriage_returns,
+    duration,
+    metric,
+    plain,
+    shorten,
+    size,
+)
 from jupyter_jax_trainer.text import table as lay_out
 
 if TYPE_CHECKING:
@@ -33,9 +44,10 @@ class View:
     nodes: int | None = None
     progress: str | None = None
     reason: str | None = None
+    size: str | None = None
 
 
-def view(job: Job) -> View:
+def view(job: Job, *, sized: bool = False) -> View:
     """Look at a job; one that can't be read is a line in a list like others."""
     try:
         state = job.state
@@ -47,17 +59,37 @@ def view(job: Job) -> View:
             ran=duration(job.elapsed),
             nodes=job.spec.nodes,
             progress=progress(job),
-            reason=None if state in ("Running", "Succeeded") else job.reason,
+            reason=None if state in ("Running", "Succeeded") else _clip(job.reason),
+            size=size(space([job])) if sized else None,
         )
     except (JaxTrainError, KeyError, TypeError, ValueError) as error:
         reason = error.message if isinstance(error, JaxTrainError) else str(error)
         return View(name=job.name, state="damaged", active=False, reason=reason)
 
 
-def jobs_table(jobs: Iterable[View], columns: int) -> str:
+def _clip(reason: str | None) -> str | None:
+    return reason and shorten(reason, MAX_REASON)
+
+
+def space(jobs: Iterable[Job]) -> int:
+    """Count the bytes that jobs take on the disk."""
+    total = 0
+    for job in jobs:
+        for folder, _, names in os.walk(job.directory):
+            for name in names:
+                with contextlib.suppress(OSError):
+                    total += os.lstat(os.path.join(folder, name)).st_size
+    return total
+
+
+def jobs_table(jobs: Iterable[View], columns: int, *, sizes: bool = False) -> str:
     """Lay out jobs, one a line."""
-    rows = [(v.name, v.state, v.age, v.ran, v.nodes, v.progress, v.reason) for v in jobs]
-    headers = ("NAME", "STATE", "AGE", "TOOK", "NODES", "PROGRESS", "REASON")
+    headers = ["NAME", "STATE", "AGE", "TOOK", "NODES", "PROGRESS", "REASON"]
+    fields = ["name", "state", "age", "ran", "nodes", "progress", "reason"]
+    if sizes:
+        headers.insert(5, "SIZE")
+        fields.insert(5, "size")
+    rows = [[getattr(job, field) for field in fields] for job in jobs]
     return lay_out(rows, headers, columns=columns)
 
 
@@ -87,7 +119,8 @@ def progress(job: Job) -> str:
 def details(job: Job) -> str:
     """Describe one job in full."""
     lines = [_row("Job", job.name), _row("State", job.state)]
-    lines += [_row("", text) for text in (job.reason, job.hint) if text and job.failure is None]
+    if job.failure is None:
+        lines += [_row("", shorten(text, MAX_REASON)) for text in (job.reason, job.hint) if text]
     made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job.created))
     lines.append(_row("Created", f"{made} ({age(job.created)} ago)"))
     lines.append(_row("Took", duration(job.elapsed)))
@@ -111,11 +144,9 @@ def details(job: Job) -> str:
     if events := job.events()[-_EVENTS:]:
         lines += ["", "EVENTS"]
         for event in events:
-            lines.append(f"{_clock(event['time'])}  {event['message']}")
+            lines.append(f"{_clock(event['time'])}  {shorten(event['message'], MAX_REASON)}")
     if job.failure is not None:
-        from jupyter_jax_trainer.failure import format_failure
-
-        lines += ["", format_failure(job.failure, job=job.name)]
+        lines += ["", str(JobFailed(job.name, job.failure))]
     return plain("\n".join(lines))
 
 

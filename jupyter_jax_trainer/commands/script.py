@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import sys
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +23,7 @@ def run_script(words: list[str], values: dict[str, Any], context: Context) -> No
     words
         The file, and the job's name where it is given.
     values
-        The options, checked.
+        The options, checked, and the script's own ``arguments``.
     context
         Where the command runs.
 
@@ -35,26 +39,41 @@ def run_script(words: list[str], values: dict[str, Any], context: Context) -> No
 
     path = Path(words[0])
     source = _read(path)
+    arguments = values.pop("arguments", [])
     spec = make_spec(with_name(values, words[1:]), context.defaults)
     backend, plan = api.prepare(spec)
-    namespace = {"__name__": "__main__", "__file__": str(path)}
-    capture = capture_cell(
-        source,
-        namespace,
-        use=spec.use,
-        out=spec.out,
-        file=path.name,
-        on_size=lambda total: backend.check_size(total, spec),
-    )
+    namespace = {"__name__": "__main__", "__file__": str(path.absolute())}
+    with _first_on_the_path(path.absolute().parent):  # where Python looks for the file's modules
+        capture = capture_cell(
+            source,
+            namespace,
+            use=spec.use,
+            out=spec.out,
+            file=path.name,
+            on_size=lambda total: backend.check_size(total, spec),
+        )
     if spec.dry_run:
         context.print(display.dry_run(spec, plan, capture))
         return
     origin = {"script": str(path.absolute()), "cwd": str(Path.cwd())}
-    job = api.submit(spec, backend, plan, capture, cell=source, stem=path.stem, origin=origin)
+    job = api.submit(
+        spec, backend, plan, capture, cell=source, stem=path.stem, origin=origin,
+        argv=[str(path), *arguments],
+    )  # fmt: skip
     if spec.detach:
         display.announce_detached(job)
     else:
         watch(job, context)
+
+
+@contextlib.contextmanager
+def _first_on_the_path(directory: Path) -> Iterator[None]:
+    sys.path.insert(0, str(directory))
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(str(directory))
 
 
 def _read(path: Path) -> str:

@@ -59,6 +59,10 @@ def run_command(words: Sequence[str], context: Context) -> None:
                 + " ".join(words),
             )
         raise UsageError(f"There is no command {name}.", checks.did_you_mean(name, COMMANDS))
+    passed: list[str] = []
+    if command.takes == "file" and "--" in rest:
+        at = rest.index("--")
+        rest, passed = rest[:at], rest[at + 1 :]
     try:
         values, names = read_words(rest, command.options, help_text=command_help(command))
     except HelpRequested as wanted:
@@ -72,6 +76,8 @@ def run_command(words: Sequence[str], context: Context) -> None:
             f"{name} doesn't know what to do with {checks.shown(names[most])}.",
             f"It is used like this: jaxtrain {command.usage}",
         )
+    if command.takes == "file":
+        values["arguments"] = passed
     command.handler(context, values, names)
 
 
@@ -82,9 +88,10 @@ _COMMANDS = (
         help="List the jobs, the newest first: those that have not ended, and the last twenty.",
         handler=actions.jobs,
         options=(
-            Option(name="all", short="a", help="List all jobs, however old."),
+            Option(name="all", short="a", help="List all jobs, however old, with what they take on the disk."),
             Option(
-                name="state", metavar="STATE", check=checks.one_of(*STATES), choices=STATES,
+                name="state", metavar="STATE", choices=STATES,
+                check=checks.one_of(*STATES, any_case=True),
                 help=f"Only those in this state: {', '.join(STATES)}.",
             ),
         ),
@@ -115,7 +122,8 @@ _COMMANDS = (
     ),
     Command(
         name="attach", usage="attach [NAME]", summary="watch a job to its end",
-        help="Watch a job to its end. Interrupting leaves the job running.",
+        help="Watch a job to its end. In a notebook its results are put into the variables then. "
+        "Interrupting leaves the job running.",
         handler=actions.attach, words=(0, 1), takes="job",
     ),
     Command(
@@ -130,11 +138,15 @@ _COMMANDS = (
         handler=actions.cancel, words=(1, None), takes="job",
     ),
     Command(
-        name="delete", usage="delete NAME... [--yes]", summary="remove jobs with all their files",
-        help="Remove jobs with their logs, results and checkpoints. One that runs is cancelled "
-        "first; a terminal asks before.",
-        handler=actions.delete, words=(1, None), takes="job",
-        options=(Option(name="yes", short="y", help="Don't ask."),),
+        name="delete", usage="delete NAME...|--all [--yes]",
+        summary="remove jobs with all their files",
+        help="Remove jobs with their logs, results and checkpoints. A name may be a pattern in "
+        "quotes, as in 'fit*'. A job that runs is cancelled first; a terminal asks before.",
+        handler=actions.delete, words=(0, None), takes="job",
+        options=(
+            Option(name="all", short="a", help="All jobs that have ended; a terminal asks before."),
+            Option(name="yes", short="y", help="Don't ask."),
+        ),
     ),
     Command(
         name="suspend", usage="suspend NAME", summary="give its nodes free (Kubernetes)",
@@ -163,9 +175,10 @@ _COMMANDS = (
         handler=actions.doctor,
     ),
     Command(
-        name="run", usage="run FILE [NAME] [options]", summary="run a Python file like a cell",
+        name="run", usage="run FILE [NAME] [options] [-- ARGUMENTS]",
+        summary="run a Python file like a cell",
         help="Run a Python file as if it were the cell, with the options of %%jaxtrain; the name "
-        "of the job may follow the file's.",
+        "of the job may follow the file's. What follows -- is for the file: its sys.argv.",
         handler=actions.run, words=(1, 2), takes="file", options=OPTIONS,
     ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer.jobdir import ENDED, RETURNED, JobDir
-from jupyter_jax_trainer.text import duration, metric, plain, size
+from jupyter_jax_trainer.text import MAX_REASON, duration, metric, plain, shorten, size
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
@@ -140,11 +140,17 @@ def line(facts: Facts, snapshot: Mapping[str, Any], note: str | None = None) -> 
     words += _times(facts, snapshot)
     if text := progress_text(snapshot):
         words.append(text)
-    if snapshot["reason"] and snapshot["state"] != "Failed":
-        words.append(snapshot["reason"])
+    if snapshot["state"] != "Failed" and (reason := _reason(snapshot)):
+        words.append(reason)
     if note:
         words.append(note)
     return _one_line(" · ".join(words))
+
+
+def _reason(snapshot: Mapping[str, Any]) -> str:
+    """Give the reason as it stands beside the state."""
+    reason = shorten(snapshot["reason"] or "", MAX_REASON)
+    return reason.removeprefix("cancelled ") if snapshot["state"] == "Cancelled" else reason
 
 
 def _times(facts: Facts, snapshot: Mapping[str, Any]) -> list[str]:
@@ -161,8 +167,8 @@ def _times(facts: Facts, snapshot: Mapping[str, Any]) -> list[str]:
 def text(facts: Facts, snapshot: Mapping[str, Any], note: str | None = None) -> str:
     """Give the whole card as plain text, for where HTML is not shown."""
     lines = [line(facts, snapshot, note)]
-    if snapshot["state"] == "Failed" and snapshot["reason"]:
-        lines.append(snapshot["reason"])
+    if snapshot["state"] == "Failed" and (reason := _reason(snapshot)):
+        lines.append(reason)
     lines += _footer(facts, snapshot)
     return "\n".join(map(_one_line, lines))
 
@@ -213,7 +219,7 @@ def render(
     unfinished
         The line that rank 0 is writing.
     """
-    state, reason = snapshot["state"], snapshot["reason"]
+    state, reason = snapshot["state"], _reason(snapshot)
     colour = _COLOURS.get(state, _WAITING)
     said = " · ".join([facts.shape, *_times(facts, snapshot)])
     rows = [

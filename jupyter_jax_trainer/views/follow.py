@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import sys
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_jax_trainer.errors import JobDetached
+from jupyter_jax_trainer.failure import ranks_text
 from jupyter_jax_trainer.files import LineReader
 from jupyter_jax_trainer.jobdir import ENDED, JobDir
-from jupyter_jax_trainer.logs import LogReader
+from jupyter_jax_trainer.logs import LogReader, is_noise
 from jupyter_jax_trainer.text import size
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 
 _POLL = 0.05  # seconds between looks at the job's directory
 _SETTLE = 0.1  # seconds after which a display that came before a line is surely known
+_HOLD = 1.0  # seconds for which a traceback waits that may be the last word of the job
+_TAIL = 1 << 16  # bytes at the end of the log among which it is looked for
+_TRACEBACK = re.compile(rb"^.*Traceback \(most recent call last\):$", re.MULTILINE)
+_LONG = 10.0  # seconds after which it is said that some ranks have finished
 _COUNTDOWN = 3.0  # seconds after an interrupt in which a second one cancels
 _WARN_SIZE = 10_000_000  # bytes of variables from which there is a warning
 
@@ -41,8 +47,10 @@ class View(Protocol):
     def log(self, lines: list[bytes], unfinished: bytes) -> None:
         """Show new lines of rank 0, and the line that is being written (a progress bar, say)."""
 
-    def show(self, data: dict[str, Any], metadata: dict[str, Any]) -> None:
-        """Show what rank 0 displayed."""
+    def show(
+        self, data: dict[str, Any], metadata: dict[str, Any], name: str | None, update: bool
+    ) -> None:
+        """Show what rank 0 displayed; an update replaces what it displayed under this name."""
 
     def close(self, snapshot: dict[str, Any], note: str | None) -> None:
         """Show the last of it, when the job has ended or the view is left."""
@@ -57,15 +65,25 @@ class _Source:
         self._log = LogReader(self._path)
         self._displays = LineReader(directory.displays)
         self._sizes: deque[tuple[float, int]] = deque()
+        self._held: tuple[int, float] | None = None
 
-    def pump(self, view: View, last: bool = False) -> None:
-        """Give to `view` what is new."""
-        end = None if last else self._settled()
+    def pump(self, view: View, snapshot: dict[str, Any]) -> None:
+        """Give to `view` what is new.
+
+        The traceback with which rank 0 ended the job is left out: the error that ends the cell
+        has it.
+        """
+        last = snapshot["state"] in ENDED
+        end = self._end(snapshot) if last else self._hold(self._settled(), snapshot)
         for entry in self._displays.read():
+            name, update = entry.get("id"), entry.get("update") is True
             # A figure belongs after the lines that were printed before it.
             self._print(view, entry["log_offset"])
-            view.log(self._log.finish(), b"")
-            view.show(entry["data"], entry["metadata"])
+            if not update:
+                view.log(self._log.finish(), b"")
+            view.show(
+                entry["data"], entry["metadata"], name if isinstance(name, str) else None, update
+            )
         self._print(view, end)
         if last:
             view.log(self._log.finish(), b"")
@@ -80,10 +98,72 @@ class _Source:
         first = next(iter(self._sizes), None)
         return first[1] if first and first[0] <= now - _SETTLE else 0
 
+    def _hold(self, end: int, snapshot: dict[str, Any]) -> int:
+        """Give where a traceback begins that may be the last word of rank 0, else `end`.
+
+        It is held back until rank 0 has said that it failed, or for a moment.
+        """
+        start = max(self._log.offset, end - _TAIL)
+        found = _TRACEBACK.search(self._read(start, end))
+        if found is None:
+            self._held = None
+            return end
+        place, now = start + found.start(), time.monotonic()
+        if self._held is None or self._held[0] != place:
+            self._held = (place, now)
+        failed = any(r["rank"] == 0 and r["state"] == "Failed" for r in snapshot["ranks"])
+        return place if failed or now - self._held[1] < _HOLD else end
+
+    def _end(self, snapshot: dict[str, Any]) -> int | None:
+        """Give where the traceback of an ended job begins, if nothing follows; else None."""
+        failure = snapshot["failure"] or {}
+        text = (failure.get("error") or {}).get("traceback")
+        if failure.get("rank") != 0 or not text:
+            return None
+        traceback = f"{text}\n".encode(errors="backslashreplace")
+        with contextlib.suppress(OSError):
+            size = self._path.stat().st_size
+            start = max(0, size - len(traceback) - _TAIL)
+            data = self._read(start, size)
+            place = data.rfind(b"\n" + traceback) + 1 if start or data[:9] != traceback[:9] else 0
+            after = data[place + len(traceback) :].splitlines()
+            if data.startswith(traceback, place) and all(map(is_noise, after)):
+                return start + place
+        return None
+
+    def _read(self, start: int, end: int) -> bytes:
+        with contextlib.suppress(OSError), self._path.open("rb") as file:
+            file.seek(start)
+            return file.read(max(0, end - start))
+        return b""
+
     def _print(self, view: View, end: int | None) -> None:
         for lines in self._log.read(end):
             view.log(lines, b"")
         view.log([], self._log.unfinished)
+
+
+class Stragglers:
+    """Notices ranks that go on long after others have finished."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def note(self, snapshot: dict[str, Any]) -> str | None:
+        """Name both, ten seconds after the first rank has finished."""
+        done = [rank["rank"] for rank in snapshot["ranks"] if rank["state"] == "Finished"]
+        others = [rank["rank"] for rank in snapshot["ranks"] if rank["state"] == "Running"]
+        if not done or not others:
+            self._since = None
+            return None
+        if self._since is None:
+            self._since = time.monotonic()
+        if time.monotonic() - self._since < _LONG:
+            return None
+        return (
+            f"{ranks_text(done)} {'has' if len(done) == 1 else 'have'} finished; "
+            f"{ranks_text(others)} {'goes' if len(others) == 1 else 'go'} on"
+        )
 
 
 def open_view() -> View:
@@ -139,11 +219,11 @@ def follow(job: Job, interrupts: Interrupts | None = None, view: View | None = N
         The wait was interrupted; the job goes on.
     """
     view = view or open_view()
-    source = _Source(job)
+    source, stragglers = _Source(job), Stragglers()
     snapshot = job.snapshot()
     view.begin(Facts.of(job), snapshot)
     while True:
-        source.pump(view, last=snapshot["state"] in ENDED)
+        source.pump(view, snapshot)
         if snapshot["state"] in ENDED:
             view.close(snapshot, None)
             break
@@ -160,7 +240,7 @@ def follow(job: Job, interrupts: Interrupts | None = None, view: View | None = N
                 "else it goes on without this cell"
             )  # fmt: skip
         else:
-            view.status(snapshot, None)
+            view.status(snapshot, stragglers.note(snapshot))
         time.sleep(_POLL)
         snapshot = job.snapshot()
     job.raise_for_state()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+import uuid
 from collections import deque
 from typing import Any
 
@@ -37,6 +38,8 @@ class NotebookView:
         self._facts: Facts | None = None
         self._unfinished = b""
         self._displays = 0
+        self._named: dict[str, _Live] = {}
+        self._prefix = uuid.uuid4().hex  # ids of the cell's own choice are not those of others
         self._note: str | None = None
 
     def begin(self, facts: Facts, snapshot: dict[str, Any]) -> None:
@@ -48,6 +51,7 @@ class NotebookView:
     def status(self, snapshot: dict[str, Any], note: str | None) -> None:
         """Show the state, a few times a second at most; an answer to the user at once."""
         self._log.flush()
+        self._flush_updates()
         if self._card.due() or note != self._note:
             self._show_card(snapshot, note)
 
@@ -56,12 +60,22 @@ class NotebookView:
         self._unfinished = unfinished
         self._log.add(lines)
 
-    def show(self, data: dict[str, Any], metadata: dict[str, Any]) -> None:
+    def show(
+        self, data: dict[str, Any], metadata: dict[str, Any], name: str | None, update: bool
+    ) -> None:
         """Show a figure or a value as if the cell had displayed it."""
+        if update:
+            if live := self._named.get(name or ""):
+                live.later = (data, metadata)
+            return
         self._displays += 1
         if self._displays <= _DISPLAYS:
             self._log.interrupt()
-            display(data, metadata=metadata, raw=True)
+            if name is None:
+                display(data, metadata=metadata, raw=True)
+            else:
+                live = self._named[name] = _Live(f"{self._prefix}-{name}")
+                live.show(data, metadata)
         elif self._displays == _DISPLAYS + 1:
             self._log.interrupt()
             print(f"… only the first {_DISPLAYS} displays of a job are shown")
@@ -69,8 +83,14 @@ class NotebookView:
     def close(self, snapshot: dict[str, Any], note: str | None) -> None:
         """Show the last state and the last lines."""
         self._unfinished = b""
+        self._flush_updates(now=True)
         self._log.interrupt()
         self._show_card(snapshot, note)
+
+    def _flush_updates(self, now: bool = False) -> None:
+        for live in self._named.values():
+            if live.later and (now or live.due()):
+                live.show(*live.later)
 
     def _show_card(self, snapshot: dict[str, Any], note: str | None) -> None:
         assert self._facts is not None
@@ -83,9 +103,17 @@ class NotebookView:
 
 
 class _Live:
-    """A part of the output that is replaced again and again."""
+    """A part of the output that is replaced again and again.
 
-    def __init__(self) -> None:
+    Attributes
+    ----------
+    later
+        What will replace it (data, metadata) when it is due.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self.later: tuple[dict[str, Any], dict[str, Any]] | None = None
+        self._name = name or True
         self._handle: Any = None
         self._at = 0.0
 
@@ -93,13 +121,13 @@ class _Live:
         """Tell whether it may be replaced without flooding the page."""
         return time.monotonic() - self._at >= _INTERVAL
 
-    def show(self, data: dict[str, Any]) -> None:
+    def show(self, data: dict[str, Any], metadata: dict[str, Any] | None = None) -> None:
         """Show it for the first time, or replace it."""
-        self._at = time.monotonic()
+        self._at, self.later = time.monotonic(), None
         if self._handle is None:
-            self._handle = display(data, raw=True, display_id=True)
+            self._handle = display(data, metadata=metadata, raw=True, display_id=self._name)
         else:
-            self._handle.update(data, raw=True)
+            self._handle.update(data, metadata=metadata, raw=True)
 
 
 class LogPane:

@@ -62,8 +62,10 @@ class TerminalView:
         if lines:
             self._print("\n".join(map(readable, lines)))
 
-    def show(self, data: dict[str, Any], metadata: dict[str, Any]) -> None:
-        """Print the plain text of what was displayed."""
+    def show(
+        self, data: dict[str, Any], metadata: dict[str, Any], name: str | None, update: bool
+    ) -> None:
+        """Print the plain text of what was displayed, or of what replaces it."""
         self.log(str(data.get("text/plain", "")).encode(errors="replace").split(b"\n"), b"")
 
     def close(self, snapshot: dict[str, Any], note: str | None) -> None:

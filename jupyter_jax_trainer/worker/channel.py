@@ -14,6 +14,7 @@ import queue
 import signal
 import socket
 import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jupyter_jax_trainer.worker.processes import end_descendants
@@ -65,10 +66,15 @@ class Channel:
             while self._inbox.get(timeout=timeout).get("kind") != "leave":
                 pass
 
-    def listen(self) -> None:
+    def listen(self, handlers: Mapping[str, Callable[[], None]]) -> None:
         """Take instructions in a thread; end this process when the supervisor is gone.
 
         What the cell has started ends, too, so nothing is left running whoever is killed.
+
+        Parameters
+        ----------
+        handlers
+            What to do in that thread for some kinds of instruction; others wait in the inbox.
         """
         if self._socket is None:
             return
@@ -77,7 +83,12 @@ class Channel:
         def read() -> None:
             with contextlib.suppress(OSError), connection.makefile("rb") as lines:
                 for line in lines:
-                    self._inbox.put(json.loads(line))
+                    message = json.loads(line)
+                    handler = handlers.get(message["kind"])
+                    if handler is None:
+                        self._inbox.put(message)
+                    else:
+                        handler()
             with contextlib.suppress(OSError):
                 end_descendants()  # those in sessions of their own
                 if os.getpgrp() == os.getpid():

@@ -10,9 +10,10 @@ import base64
 import importlib.abc
 import importlib.machinery
 import sys
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 _METHODS = {
     "_repr_html_": "text/html",
@@ -25,7 +26,10 @@ _METHODS = {
 }
 _MAX_BYTES = 16 << 20
 
-Send = Callable[[dict[str, Any], dict[str, Any]], None]
+class Send(Protocol):
+    """Passes a display on; `more` has ``id`` and ``update`` where the cell gave them."""
+
+    def __call__(self, data: dict[str, Any], metadata: dict[str, Any], /, **more: Any) -> None: ...
 
 
 def bundle(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -72,6 +76,31 @@ def _png(figure: Any) -> bytes:
     return buffer.getvalue()
 
 
+class Handle:
+    """What ``display(…, display_id=…)`` gives: shows something in the place of what was shown.
+
+    Attributes
+    ----------
+    display_id
+        The name of the place.
+    """
+
+    def __init__(self, displayer: Displayer, display_id: str) -> None:
+        self._displayer = displayer
+        self.display_id = display_id
+
+    def __repr__(self) -> str:
+        return f"<DisplayHandle display_id={self.display_id}>"
+
+    def display(self, value: Any, **options: Any) -> None:
+        """Show a value once more, under the same name."""
+        self._displayer.display(value, display_id=self.display_id, **options)
+
+    def update(self, value: Any, **options: Any) -> None:
+        """Show a value in the place of what was shown."""
+        self._displayer.display(value, display_id=self.display_id, update=True, **options)
+
+
 class Displayer:
     """Takes what the cell displays and passes it on.
 
@@ -85,24 +114,57 @@ class Displayer:
     def __init__(self, send: Send | None) -> None:
         self._send = send
 
-    def display(self, *values: Any, raw: bool = False, **_options: Any) -> None:
-        """Display values: the ``display`` of the cell."""
+    def display(
+        self,
+        *values: Any,
+        metadata: dict[str, Any] | None = None,
+        transient: dict[str, Any] | None = None,
+        display_id: str | bool | None = None,
+        raw: bool = False,
+        update: bool = False,
+        **_options: Any,
+    ) -> Handle | None:
+        """Display values: the ``display`` of the cell, with IPython's options."""
+        name = display_id or (transient or {}).get("display_id")
+        if update and not name:
+            raise TypeError("display_id required for update_display")
+        name = uuid.uuid4().hex if name is True else str(name) if name else None
         for value in values:
             if raw:
-                self.publish(value, None)
+                self.publish(value, metadata, name, update)
             else:
-                self.show(value)
+                self.show(value, metadata, name, update)
+        return Handle(self, name) if name else None
 
-    def show(self, value: Any) -> None:
+    def update_display(self, value: Any, *, display_id: str, **options: Any) -> None:
+        """Show a value in the place of what was displayed under a name."""
+        self.display(value, display_id=display_id, **{**options, "update": True})
+
+    def clear_output(self, wait: bool = False) -> None:
+        """Do nothing: what a job has printed and displayed stays."""
+
+    def show(
+        self,
+        value: Any,
+        metadata: dict[str, Any] | None = None,
+        name: str | None = None,
+        update: bool = False,
+    ) -> None:
         """Display one value; a value whose representation fails is not the end of a training."""
         try:
-            data, metadata = bundle(value)
+            data, own = bundle(value)
         except Exception as error:
-            data, metadata = {"text/plain": f"<{type(value).__name__}: {error!r} on display>"}, {}
-        self.publish(data, metadata)
+            data, own = {"text/plain": f"<{type(value).__name__}: {error!r} on display>"}, {}
+        self.publish(data, {**own, **(metadata or {})}, name, update)
 
-    def publish(self, data: dict[str, Any] | None, metadata: dict[str, Any] | None) -> None:
-        """Pass a MIME bundle on."""
+    def publish(
+        self,
+        data: dict[str, Any] | None,
+        metadata: dict[str, Any] | None,
+        name: str | None = None,
+        update: bool = False,
+    ) -> None:
+        """Pass a MIME bundle on; with a name, what was shown under it can be replaced."""
         data = data or {}
         if self._send is None:
             print(data.get("text/plain", ""))
@@ -110,7 +172,10 @@ class Displayer:
         size = sum(len(str(content)) for content in data.values())
         if size > _MAX_BYTES:
             data = {"text/plain": f"(a display of {size / 1e6:.0f} MB: too large to be shown)"}
-        self._send(data, metadata or {})
+        more: dict[str, Any] = {"id": name} if name else {}
+        if name and update:
+            more["update"] = True
+        self._send(data, metadata or {}, **more)
 
     def hook(self, value: Any) -> None:
         """Show the value of the cell's last expression."""
@@ -177,9 +242,16 @@ class _LeadIPython(importlib.abc.MetaPathFinder):
         displayer = self._displayer
 
         def publish_display_data(
-            data: dict[str, Any], metadata: dict[str, Any] | None = None, **_options: Any
+            data: dict[str, Any],
+            metadata: dict[str, Any] | None = None,
+            *,
+            transient: dict[str, Any] | None = None,
+            update: bool = False,
+            **_options: Any,
         ) -> None:
-            displayer.publish(data, metadata)
+            displayer.publish(data, metadata, (transient or {}).get("display_id"), update)
 
         module.display = displayer.display
+        module.update_display = displayer.update_display
+        module.clear_output = displayer.clear_output
         module.publish_display_data = publish_display_data

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 # What a rank says when it only lost a peer: never the first cause.
@@ -16,6 +18,7 @@ _SECONDARY = re.compile(
 )
 # Byte code in the bundle names its files from the bundle's root.
 _OWN = ("jupyter_jax_trainer/worker/", str(Path(__file__).parent))
+_MAX_MESSAGE, _MAX_TRACEBACK = 4_000, 40_000  # characters
 _JAX_NOTE = "For simplicity, JAX has removed its internal frames"
 
 
@@ -53,12 +56,39 @@ def describe(error: BaseException, cell_file: str, labels: Mapping[str, str]) ->
         message = "(its message can't be had: str() fails on it)"
     return {
         "type": type(error).__name__,
-        "message": message,
-        "traceback": text.rstrip("\n"),
+        "message": _cut(message, _MAX_MESSAGE),
+        "traceback": _cut(text.rstrip("\n"), _MAX_TRACEBACK),
         "cell": labels.get(cell_file, "Cell"),
         "cell_line": _cell_line(error, cell_file),
         "secondary": is_secondary(f"{type(error).__name__}: {message}"),
     }
+
+
+def where(frame: FrameType | None, cell_file: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    """Say where in the cell a thread is.
+
+    Returns
+    -------
+    dict
+        ``cell``, ``cell_line``, and ``doing``: the function that this line is in; None where the
+        thread is outside of the cell.
+    """
+    called = None
+    while frame is not None and frame.f_code.co_filename != cell_file:
+        called, frame = frame.f_code.co_name, frame.f_back
+    return {
+        "cell": labels.get(cell_file, "Cell"),
+        "cell_line": frame.f_lineno if frame is not None else None,
+        "doing": called if frame is not None else None,
+    }
+
+
+def _cut(text: str, limit: int) -> str:
+    """Leave out the middle of a text that is too long for any view."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n... ({len(text) - limit:,} characters left out)\n{text[-half:]}"
 
 
 def _cell_line(error: BaseException, cell_file: str) -> int | None:
@@ -66,9 +96,14 @@ def _cell_line(error: BaseException, cell_file: str) -> int | None:
         return error.lineno
     line = None
     for frame, number in traceback.walk_tb(error.__traceback__):
-        if frame.f_code.co_filename == cell_file:
+        if frame.f_code.co_filename == cell_file and not _is_plumbing(cell_file, number):
             line = number
     return line
+
+
+def _is_plumbing(filename: str, line: int | None) -> bool:
+    """Tell whether a line is the one that calls the function of ``train()``: no user wrote it."""
+    return "__jaxtrain_" in linecache.getline(filename, line or 0)
 
 
 def _relabel(
@@ -81,6 +116,8 @@ def _relabel(
     kept = []
     for frame in report.stack:
         if frame.filename.startswith(_OWN) or "/jax/_src/" in frame.filename:
+            continue
+        if _is_plumbing(frame.filename, frame.lineno):
             continue
         _ = frame.line  # read from linecache now: it is keyed by the name that changes below
         if frame.filename in names:

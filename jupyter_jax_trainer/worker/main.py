@@ -91,7 +91,7 @@ class Worker:
     def run(self) -> NoReturn:
         """Run the job's part of this rank and leave the process."""
         output.set_up()
-        self.channel.listen()
+        self.channel.listen({"where": self._tell_where})
         try:
             self._run()
         except BaseException as error:
@@ -111,6 +111,7 @@ class Worker:
 
         from jupyter_jax_trainer.worker import cell
         from jupyter_jax_trainer.worker.ipython import Shell
+        from jupyter_jax_trainer.worker.modules import unpack
 
         reporter = Reporter(self.channel)
         reporter.install()
@@ -119,7 +120,12 @@ class Worker:
         displayer.install(namespace)
         shell = Shell(namespace)
         namespace["get_ipython"] = lambda: shell
-        sys.path.insert(0, f"{self.path}/modules")
+        if manifest["argv"]:
+            sys.argv = list(manifest["argv"])
+        result = os.environ.get(RESULT_VARIABLE)
+        modules = unpack(archive, Path(result).parent if result else None)
+        if modules is not None:
+            sys.path.insert(0, modules)
         self._cell_file = manifest["cell_file"]
         self._labels = manifest["labels"]
         code = archive.read("cell.py").decode()
@@ -137,14 +143,21 @@ class Worker:
         self._send_results(manifest["out"], namespace)
         self._finish(reporter)
 
-    def _send_display(self, data: dict[str, Any], metadata: dict[str, Any]) -> None:
+    def _tell_where(self) -> None:
+        """Say at which line of the cell this rank is; asked for when a job takes too long."""
+        frame = sys._current_frames().get(threading.main_thread().ident or 0)
+        self.channel.send("where", **exceptions.where(frame, self._cell_file, self._labels))
+
+    def _send_display(
+        self, data: dict[str, Any], metadata: dict[str, Any], /, **more: Any
+    ) -> None:
         output.flush()
         try:
             offset = os.fstat(1).st_size  # where in the log the display belongs
         except OSError:
             offset = 0
         self.channel.send(
-            "display", time=time.time(), log_offset=offset, data=data, metadata=metadata
+            "display", time=time.time(), log_offset=offset, data=data, metadata=metadata, **more
         )
 
     def _send_results(self, names: list[str], namespace: dict[str, Any]) -> None:

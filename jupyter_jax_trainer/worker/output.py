@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import io
 import os
 import sys
@@ -38,6 +39,8 @@ def set_up() -> None:
         errors="backslashreplace",
         line_buffering=True,
     )
+    # A crash in native code then leaves the line of the cell in the log.
+    faulthandler.enable(file=2, all_threads=False)
     threading.Thread(target=_flush_often, name="jaxtrain-flush", daemon=True).start()
     _flush_before_leaving()
 

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 import cloudpickle
 
-from jupyter_jax_trainer.worker import classes, jaxvalues
+from jupyter_jax_trainer.worker import classes, jaxvalues, wrappers
 from jupyter_jax_trainer.worker.describe import type_name
 from jupyter_jax_trainer.worker.refusals import CannotTravel, Refusal, refusal_for
 
@@ -173,14 +173,24 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             if reduced is not None:
                 return reduced
         elif package == "numpy" and kind.__name__ in ("ndarray", "memmap"):
-            return self._reduce_ndarray(obj)
-        return NotImplemented
+            reduced = self._reduce_ndarray(obj)
+            if reduced is not None:
+                return reduced
+        return wrappers.reduce_wrapper(obj) or self._reduce_plainly(obj)
+
+    def _reduce_plainly(self, obj: Any) -> Any:
+        """Do what pickle would do, and see whether it is by reference."""
+        registered = self.dispatch_table.get(type(obj))
+        reduced = registered(obj) if registered else obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        if isinstance(reduced, str):
+            self.modules.add(wrappers.check_reference(obj, reduced))
+        return reduced
 
     def _reduce_ndarray(self, array: Any) -> Any:
         import numpy
 
         if array.dtype.hasobject or array.dtype.itemsize == 0:
-            return NotImplemented
+            return None
         order = "C" if array.flags.c_contiguous else "F" if array.flags.f_contiguous else None
         if order is None:
             self._expect(array.nbytes)
@@ -196,7 +206,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if reduced is NotImplemented:  # by reference
             self._note_reference(obj)
         elif isinstance(obj, types.FunctionType):
-            return self._finish_function(obj, reduced)
+            return wrappers.reduce_dispatch(obj) or self._finish_function(obj, reduced)
         elif classes.is_class_by_value(reduced):
             self.has_code = True
             self.modules.add(obj.__module__)

@@ -120,5 +120,5 @@ def explain(error: BaseException, culprit: Any) -> Refusal:
         return Refusal("nested too deeply", "Flatten it, or build it inside the cell.")
     cls = type(culprit)
     name = cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
-    text = str(error) or type(error).__name__
+    text = str(error).rstrip(".") or type(error).__name__
     return Refusal(f"an object of type {name} ({text})", "Create it inside the cell.")

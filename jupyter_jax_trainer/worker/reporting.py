@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
 import threading
 import time
@@ -21,9 +22,7 @@ _reporter: Reporter | None = None
 
 
 def report(
-    values: Mapping[str, Any] | None = None,
-    /,
-    *,
+    *values: Mapping[str, Any] | int,
     step: int | None = None,
     total: int | None = None,
     **metrics: Any,
@@ -35,8 +34,9 @@ def report(
 
     Parameters
     ----------
-    values
-        Metrics as a mapping, for names that are no identifiers (``{"eval/loss": 0.1}``).
+    *values
+        The step and the total, or metrics as a mapping for names that are no identifiers:
+        ``report(10, 100, loss=x)``, ``report({"eval/loss": x}, step=10)``.
     step
         The step that was just done. Left out: counted up from the last report.
     total
@@ -47,14 +47,25 @@ def report(
     Raises
     ------
     TypeError
-        A metric is not a number.
+        A metric is not a number, or a step is not a whole number.
 
     Examples
     --------
     >>> report(step=10, total=100, loss=0.25)
     step 10/100  loss 0.25
     """
-    numbers = {name: _number(name, value) for name, value in {**(values or {}), **metrics}.items()}
+    given: dict[str, Any] = {}
+    steps: list[int | None] = []
+    for value in values:
+        if isinstance(value, Mapping):
+            given.update(value)
+        else:
+            steps.append(operator.index(value))
+    if len(steps) > 2:
+        raise TypeError("report() takes a step, a total and named metrics: report(10, 100, loss=x)")
+    step, total = (keyword if keyword is not None else at for keyword, at in
+                   zip((step, total), (*steps, None, None), strict=False))
+    numbers = {name: _number(name, value) for name, value in {**given, **metrics}.items()}
     if _reporter is not None:
         _reporter.add(step, total, numbers)
         return

@@ -7,8 +7,10 @@ import io
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
+from typing import Any, Self
 
 from jupyter_jax_trainer.worker import rendezvous
 from jupyter_jax_trainer.worker.archive import write_archive
@@ -16,20 +18,25 @@ from jupyter_jax_trainer.worker.describe import type_name
 from jupyter_jax_trainer.worker.pickling import Pickler
 
 _EQUAL = "equal"
+# What can be shared by two variables without anybody noticing that it no longer is.
+_FIXED = (str, bytes, int, float, complex, type, NoneType, FunctionType, BuiltinFunctionType,
+          ModuleType, CodeType)
 
 
 class _ResultPickler(Pickler):
     """A pickler that leaves arrays which this rank does not hold in full to be gathered.
 
-    Attributes
+    Parameters
     ----------
+    file
+        Where it writes.
     sharded
-        These arrays, in the order in which they were met.
+        These arrays, in the order in which they were met; grows.
     """
 
-    def __init__(self, file: io.BytesIO) -> None:
+    def __init__(self, file: io.BytesIO, sharded: list[Any]) -> None:
         super().__init__(file)
-        self.sharded: list[Any] = []
+        self.sharded = sharded
 
     def persistent_id(self, obj: Any) -> Any:
         jax = sys.modules.get("jax")
@@ -41,36 +48,92 @@ class _ResultPickler(Pickler):
         self.sharded.append(obj)
         return len(self.sharded) - 1
 
+    def parts(self) -> set[int]:
+        """Give the identities of what was pickled, of which a change could be seen elsewhere."""
+        numpy = sys.modules.get("numpy")
+        fixed = (*_FIXED, numpy.dtype) if numpy is not None else _FIXED
+        return {key for key, (_, part) in self.memo.copy().items() if not isinstance(part, fixed)}
 
-class _Picked:
-    """One variable: its pickle, its buffers, the arrays to gather, or why it can't be had."""
 
-    def __init__(self, name: str, namespace: dict[str, Any]) -> None:
-        self.name = name
-        self.type = ""
-        self.error: str | None = None
-        self.stream = b""
-        self.buffers: list[memoryview] = []
-        self.sharded: list[Any] = []
-        self.has_code = False
-        if name not in namespace:
-            self.error = f"the cell never set {name!r}"
-            return
+@dataclass
+class _Group:
+    """Variables that share objects: one stream, so that they share them afterwards, too."""
+
+    names: list[str]
+    parts: set[int]
+    pickler: _ResultPickler
+    file: io.BytesIO
+
+    @classmethod
+    def pick(cls, names: list[str], namespace: dict[str, Any], sharded: list[Any]) -> Self:
         file = io.BytesIO()
-        pickler = _ResultPickler(file)
-        try:
-            self.type = type_name(namespace[name])
+        pickler = _ResultPickler(file, sharded)
+        for name in names:
             pickler.dump(namespace[name])
-        except Exception as error:
-            self.error = f"{name!r} ({type(namespace[name]).__name__}) can't be sent: {error}"
-            return
-        self.stream = file.getvalue()
-        self.buffers = pickler.buffers
-        self.has_code = pickler.has_code
-        self.sharded = pickler.sharded
+        return cls(names, pickler.parts(), pickler, file)
 
-    def outline(self) -> list[str]:
-        return [f"{self.name}: {array.dtype}{array.shape}" for array in self.sharded]
+
+@dataclass
+class _Picked:
+    """The variables that can be had, in groups, and a table that says so of each.
+
+    Attributes
+    ----------
+    groups
+        The groups.
+    table
+        For each variable ``{name, type, size, has_code}``, or ``{name, error}``.
+    sharded
+        Arrays that are to be gathered.
+    outline
+        A line for each of them.
+    """
+
+    groups: list[_Group] = field(default_factory=list)
+    table: list[dict[str, Any]] = field(default_factory=list)
+    sharded: list[Any] = field(default_factory=list)
+    outline: list[str] = field(default_factory=list)
+
+    def add(self, name: str, namespace: dict[str, Any]) -> None:
+        """Add a variable, or the reason why it can't be had."""
+        if name not in namespace:
+            self.table.append({"name": name, "error": f"the cell never set {name!r}"})
+            return
+        value, before = namespace[name], len(self.sharded)
+        try:
+            kind = type_name(value)
+            group = _Group.pick([name], namespace, self.sharded)
+        except Exception as error:
+            del self.sharded[before:]
+            reason = f"{name!r} ({type(value).__name__}) can't be sent: {error}"
+            self.table.append({"name": name, "error": reason})
+            return
+        spread = self.sharded[before:]
+        self.outline += [f"{name}: {array.dtype}{array.shape}" for array in spread]
+        self.table.append({
+            "name": name,
+            "type": kind,
+            "size": group.pickler.total + sum(array.nbytes for array in spread),
+            "has_code": group.pickler.has_code,
+            "spread": bool(spread),
+        })
+        sharing = [other for other in self.groups if other.parts & group.parts]
+        if sharing:
+            names = [n for other in sharing for n in other.names] + [name]
+            group = _Group.pick(names, namespace, self.sharded)
+        self.groups = [other for other in self.groups if other not in sharing] + [group]
+
+    def drop_spread(self, reason: str) -> None:
+        """Leave out the variables that hold sharded arrays, and all that shares with them."""
+        lost = {entry["name"] for entry in self.table if entry.get("spread")}
+        lost.update(n for group in self.groups if lost & set(group.names) for n in group.names)
+        self.groups = [group for group in self.groups if not lost & set(group.names)]
+        self.table = [
+            {"name": entry["name"], "error": f"{entry['name']!r} can't be gathered: {reason}"}
+            if entry["name"] in lost and "error" not in entry else entry
+            for entry in self.table
+        ]
+        self.sharded = []
 
 
 def collect(
@@ -96,22 +159,39 @@ def collect(
     Returns
     -------
     list of dict
-        ``{name, type, size}``, or ``{name, error}`` for those that can't be had.
+        ``{name, type, size, …}`` of each variable, or ``{name, error}`` where it can't be had.
     """
-    picked = [_Picked(name, namespace) for name in names]
-    outline = [line for variable in picked for line in variable.outline()]
-    difference = _compare(outline, rank, nodes)
-    for variable in picked:
-        if variable.sharded and difference:
-            variable.error = f"{variable.name!r} can't be gathered: {difference}"
-    arrays = {
-        variable.name: [_gather(array) for array in variable.sharded]
-        for variable in picked
-        if not variable.error
+    picked = _Picked()
+    for name in names:
+        picked.add(name, namespace)
+    difference = _compare(picked.outline, rank, nodes)
+    if difference:
+        picked.drop_spread(difference)
+    arrays = [_gather(array) for array in picked.sharded]
+    if rank == 0 and path is not None:
+        _write(picked, arrays, path)
+    return picked.table
+
+
+def _write(picked: _Picked, arrays: list[Any], path: Path) -> None:
+    """Write the archive: the gathered arrays, then each group, with their buffers in this order."""
+    file = io.BytesIO()
+    gathered = Pickler(file)
+    gathered.dump(arrays)
+    members = {"arrays.pkl": file.getvalue()}
+    buffers = list(gathered.buffers)
+    groups = []
+    for number, group in enumerate(picked.groups):
+        members[f"group-{number}.pkl"] = group.file.getvalue()
+        groups.append({"names": group.names, "buffers": len(group.pickler.buffers)})
+        buffers += group.pickler.buffers
+    manifest = {
+        "python": list(sys.version_info[:2]),
+        "array_buffers": len(gathered.buffers),
+        "groups": groups,
+        "results": picked.table,
     }
-    if rank != 0 or path is None:
-        return []
-    return _write(picked, arrays, path)
+    write_archive(path, members, buffers, manifest)
 
 
 def _compare(outline: list[str], rank: int, nodes: int) -> str | None:
@@ -145,35 +225,3 @@ def _gather(array: Any) -> Any:
     from jax.experimental import multihost_utils
 
     return multihost_utils.process_allgather(array, tiled=True)
-
-
-def _write(
-    picked: list[_Picked], arrays: dict[str, list[Any]], path: Path
-) -> list[dict[str, Any]]:
-    """Write the archive: per variable its pickle and a pickle of the gathered arrays."""
-    members: dict[str, bytes] = {}
-    buffers: list[memoryview] = []
-    table: list[dict[str, Any]] = []
-    for variable in picked:
-        if variable.error:
-            table.append({"name": variable.name, "error": variable.error})
-            continue
-        file = io.BytesIO()
-        pickler = Pickler(file)
-        pickler.dump(arrays[variable.name])
-        own = [*pickler.buffers, *variable.buffers]
-        members[f"{variable.name}.arrays"] = file.getvalue()
-        members[f"{variable.name}.pkl"] = variable.stream
-        size = len(variable.stream) + len(file.getvalue()) + sum(b.nbytes for b in own)
-        table.append({
-            "name": variable.name,
-            "type": variable.type,
-            "size": size,
-            "arrays": len(pickler.buffers),
-            "buffers": len(own),
-            "has_code": variable.has_code,
-        })
-        buffers += own
-    python = list(sys.version_info[:2])
-    write_archive(path, members, buffers, {"python": python, "results": table})
-    return table

@@ -163,3 +163,74 @@ def test_the_notebooks_settings_of_jax_hold_in_the_job(home):
         assert jjt.train(dtype, env={"JAX_ENABLE_X64": "0"}).result() == "float32"
     finally:
         jax.config.update("jax_enable_x64", False)
+
+
+def test_an_argument_of_the_function_among_the_options_is_explained(home):
+    with pytest.raises(UsageError, match=r"func_args=\{'by': 2\}"):
+        jjt.train(scaled, 1, by=2)
+
+
+def test_a_name_means_its_newest_job_and_dash_1_the_first(home):
+    for value in (1, 2, 3):
+        jjt.train(scaled, value, name="fit").wait()
+    assert jjt.job("fit").result()["value"] == 9
+    assert jjt.job("fit-2").result()["value"] == 6
+    assert jjt.job("fit-1").result()["value"] == 3
+
+
+def test_the_traceback_of_a_function_begins_in_the_function(home):
+    with pytest.raises(JobFailed) as raised:
+        jjt.train(broken).result()
+    assert "__jaxtrain" not in str(raised.value)
+    assert "cell line" not in str(raised.value)
+
+
+def test_a_long_message_is_cut(home):
+    def shout():
+        raise ValueError("x" * 1_000_000)
+
+    with pytest.raises(JobFailed) as raised:
+        jjt.train(shout).result()
+    assert len(str(raised.value)) < 100_000
+    assert "characters left out" in str(raised.value)
+
+
+def test_a_timeout_says_where_the_ranks_are(home):
+    def uneven():
+        import jax
+        import numpy as np
+        from jax.experimental import multihost_utils
+
+        if jax.process_index() == 0:
+            multihost_utils.process_allgather(np.ones(2))
+
+    with pytest.raises(JobFailed, match="timeout of 3 s; rank 0 is in .*rank 1 has finished") as raised:
+        jjt.train(uneven, nodes=2, timeout="3s").wait()
+    assert "all ranks have to come to a collective" in str(raised.value)
+
+
+def test_the_last_words_of_a_rank_that_crashed_are_shown_with_its_line(home):
+    def crash():
+        import os
+        import signal
+
+        print("last words", flush=True)
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    with pytest.raises(JobFailed) as raised:
+        jjt.train(crash).wait()
+    assert "last words" in str(raised.value)
+    assert "in crash" in str(raised.value)
+
+
+def test_more_processes_than_memory_holds_are_refused(home):
+    with pytest.raises(UsageError, match="memory of this machine"):
+        jjt.train(scaled, 1, nodes=4096)
+
+
+def test_a_deleted_directory_is_said(home):
+    import shutil
+
+    job = jjt.train(scaled, 1).wait()
+    shutil.rmtree(job.directory)
+    assert (job.state, job.reason) == ("Cancelled", "its directory was deleted")

@@ -152,7 +152,7 @@ def test_a_cell_that_never_ends_is_cancelled(start):
     assert time.monotonic() - began < PROMISED_S
     assert (job.state, job.reason) == ("Cancelled", "cancelled by the user")
     nothing_left(job)
-    with pytest.raises(JobFailed, match="cancelled by the user"):
+    with pytest.raises(JobFailed, match="was cancelled"):
         job.wait()
 
 
@@ -170,7 +170,7 @@ def test_a_cell_that_takes_longer_than_its_timeout_fails(store):
     job = submit(ENDLESS, line="-n 2 --timeout 2s")
     failure = wait_failed(job)
     assert failure.kind == "timeout"
-    assert failure.message == "took longer than its --timeout of 2 s"
+    assert failure.message.startswith("took longer than its --timeout of 2 s; ranks 0 and 1 are at cell line")
     assert failure.rank is None
     assert job.ended - job.created < 2 + PROMISED_S + 10  # and what the start took
 

@@ -181,3 +181,22 @@ def test_orbax_saves_from_all_ranks_and_a_second_job_goes_on(store):
     assert (result["begun"], result["step"]) == (2, 4)
     np.testing.assert_array_equal(result["state"], np.full((8, 2), 4.0))
     assert api.job(first.name).state == "Succeeded"
+
+
+def test_what_variables_share_stays_shared(store, start):
+    job = submit("import numpy as np\na = np.zeros(3)\nb = {'a': a}\nc = a", {}, "-o a,b,c").wait()
+    found = job.result()
+    assert found["b"]["a"] is found["a"] is found["c"]
+
+
+def test_a_variable_that_cannot_be_read_here_does_not_take_the_others_along(store, start):
+    cell = (
+        "import numpy as np\nclass Odd:\n    def __reduce__(self): return (eval, ('1/0',))\n"
+        "a, odd, z = np.ones(100_000), Odd(), np.arange(100_000)\nz2 = [z, z]"
+    )
+    job = submit(cell, {}, "-o a,odd,z,z2").wait()
+    assert job.result("z").sum() == sum(range(100_000))
+    assert job.result("z2")[0].shape == (100_000,)
+    assert job.result("a").sum() == 100_000
+    with pytest.raises(ResultError, match="ZeroDivisionError"):
+        job.result("odd")

@@ -257,6 +257,38 @@ def test_logs_command_follows_within_bounds(kernel):
     assert f"are not shown here; all are in {kernel.home}/jobs/chatty/logs" in window
 
 
+def test_display_ids_update_what_was_shown(kernel):
+    cell = kernel.run(
+        "%%jaxtrain\n"
+        "h = display('one', display_id=True)\n"
+        "print('between')\n"
+        "h.update('two')\n"
+        "from IPython.display import DisplayHandle, HTML, clear_output, update_display\n"
+        "other = DisplayHandle()\n"
+        "other.display(HTML('<b>1</b>'))\n"
+        "update_display(HTML('<b>2</b>'), display_id=other.display_id)\n"
+        "clear_output(wait=True)\n"
+        "display('three', display_id='mine').display('four')\n"
+        "update_display('five', display_id='mine')\n"
+        "update_display('of nothing', display_id='unknown')\n"
+        "print('end')\n"
+    )
+    assert cell.shown[1] == "'two'" and cell.shown[2] == "between\n"
+    assert cell.outputs[3]["data"]["text/html"] == "<b>2</b>"
+    assert cell.shown[4:] == ["'five'", "'five'", "end\n"]
+    again = kernel.run("%%jaxtrain\ndisplay('mine too', display_id='mine');")
+    names = {o["transient"]["display_id"] for c in (cell, again) for o in c.outputs if "data" in o}
+    assert len(names) == 6  # of two jobs none is the other's
+
+
+def test_many_updates_of_a_display_are_bounded(kernel):
+    cell = kernel.run(
+        "%%jaxtrain\nh = display(0, display_id=True)\n"
+        "for i in range(3000): h.update(i)\nprint('done')\n"
+    )
+    assert len(cell.messages) < 100 and cell.shown[1:] == ["2999", "done\n"]
+
+
 # ---------------------------------------------------------------------------- failures, results
 
 
@@ -278,6 +310,43 @@ def test_failure_shows_the_first_rank_and_the_cells_lines_in_colour(kernel):
     assert "\x1b[31mKeyError\x1b[0m" in error and "\x1b[32m  Cell, line 7\x1b[0m" in error
     assert "site-packages" not in error and "jupyter_jax_trainer" not in error
     assert "rank 1 failed first" in cell.card["text/html"]
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_failure_of_rank_0_is_told_once(kernel, nodes):
+    cell = kernel.run(
+        f"%%jaxtrain -n {nodes}\nimport time, traceback\n"
+        "try:\n    {}['caught']\nexcept KeyError:\n    traceback.print_exc()\n"
+        "print('before')\ntime.sleep(0.3)\n1 / 0",
+        fails=True,
+    )
+    card, log, error = cell.shown
+    assert "Traceback" not in card and card.count("ZeroDivisionError") == 1
+    assert "KeyError: 'caught'" in log and log.endswith("before\n") and "Zero" not in log
+    assert plain(error).count("Traceback (most recent") == 1
+    name = re.search(r"Job '(.*?)'", plain(error))[1]
+    assert "ZeroDivisionError" in kernel.run(f"%jaxtrain logs {name} --rank 0").text
+
+
+def test_giant_exception_is_bounded(kernel):
+    cell = kernel.run("%%jaxtrain giant\nraise ValueError('x' * 1_000_000)", fails=True)
+    assert sum(len(json.dumps(m["content"])) for _, m in cell.messages) < 100_000
+    assert all(len(data["text/plain"]) < 1000 for _, data in cell.cards())
+    assert len(kernel.run("%jaxtrain show giant").text) < 30_000
+
+
+def test_unusable_store_is_one_sentence(kernel):
+    kernel.run("import os; kept = os.environ['JAXTRAIN_HOME']; os.environ['JAXTRAIN_HOME'] = '/proc/foo'")
+    try:
+        cell = kernel.run("%%jaxtrain\n1", fails=True)
+        error = plain("\n".join(cell.outputs[-1]["traceback"])).splitlines()
+        assert len(error) == 2 and error[0].startswith("BackendError: The job store /proc/foo can't")
+        kernel.run("os.environ['JAXTRAIN_HOME'] = '/dev/null'")
+        cell = kernel.run("%jaxtrain jobs", fails=True)
+        assert "The job store /dev/null can't be used: Not a directory." in plain(cell.text)
+        assert len(cell.outputs[-1]["traceback"]) == 2
+    finally:
+        kernel.run("os.environ['JAXTRAIN_HOME'] = kept")
 
 
 def test_run_all_stops_at_a_failed_job(tmp_path, home, monkeypatch):
@@ -346,6 +415,9 @@ def test_detached_jobs_run_side_by_side_and_are_attached(kernel):
     for name in ("left", "right"):
         attached = kernel.run(f"%jaxtrain attach {name}")
         assert f"{name} here\n" in attached.shown and "Succeeded" in attached.card["text/plain"]
+        assert attached.shown[-1] == "In this notebook now: out\n"
+        assert kernel.value("out") == "1"
+        kernel.run("del out")
 
 
 # ---------------------------------------------------------------------------- other ways to run

@@ -57,10 +57,22 @@ def test_run_a_file_in_pipes(home, tmp_path):
     lines = done.stderr.splitlines()
     assert re.fullmatch(r"fit-\w{4}: Succeeded · 2 nodes · .* · 3/3  loss 0\.25", lines[-2]), lines
     assert lines[-1].startswith("brought back x int")
+    assert jaxtrain("attach").stdout.endswith("` prints x.\n")
     name = lines[-2].partition(":")[0]
     assert jaxtrain("result", name).stdout == "x = 5\n"
     shown = jaxtrain("show").stdout
     assert name in shown and "Succeeded" in shown
+
+
+def test_run_is_as_python_runs_a_script(home, tmp_path):
+    (tmp_path / "beside.py").write_text("factor = 3\n")
+    (tmp_path / "tr.py").write_text(
+        "import sys\nfrom pathlib import Path\nimport beside\n"
+        "print(sys.argv, Path(__file__).name, beside.factor)\n"
+    )
+    done = jaxtrain("run", tmp_path / "tr.py", "-n", "2", "--", "--lr", "0.5", cwd="/")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"['{tmp_path}/tr.py', '--lr', '0.5'] tr.py 3\n"
 
 
 def test_exit_codes(home, tmp_path):
@@ -68,7 +80,7 @@ def test_exit_codes(home, tmp_path):
     failed = jaxtrain("run", "bad.py", "bad", cwd=tmp_path)
     assert failed.returncode == 1
     assert "ValueError: no" in failed.stderr and "raise ValueError('no')" in failed.stderr
-    assert failed.stderr.count("Traceback") == 1
+    assert failed.stderr.count("Traceback") == 1 and "Traceback" not in failed.stdout
     assert jaxtrain("attach", "bad").returncode == 1
     for words in (["run", "none.py"], ["logs", "none"], ["nonsense"], ["run", "bad.py", "-n", "0"]):
         done = jaxtrain(*words, cwd=tmp_path)

@@ -317,3 +317,68 @@ def test_memory_stays_flat():
         capture = capture_cell("data", namespace)
         _, peak = tracemalloc.get_traced_memory()
     assert peak < 5_000_000 and capture.total > data.nbytes
+
+
+def test_modules_and_the_shell_are_not_searched():
+    shell = types.SimpleNamespace(lock=LOCK)
+    library = types.ModuleType("some_library")  # in a kernel, modules lead to the shell
+    sys.modules["some_library"] = library
+    namespace = notebook("def unrelated():\n with lock: return big\ndef f(): return lib.x + K\n"
+                         "holder = {'f': [f]}", lock=LOCK, lib=library, shell=shell, K=3)
+    library.shell = types.SimpleNamespace(ns=namespace, f=namespace["unrelated"])
+    try:
+        assert capture_cell("lib.f", namespace).names == ["lib"]
+        assert sorted(capture_cell("holder", namespace).names) == ["K", "holder", "lib"]
+        call = capture_call(eval("lambda: lib.f()", namespace))
+        assert set(call.names) == {"lib", "__jaxtrain_func__"}
+    finally:
+        del sys.modules["some_library"]
+
+
+def test_names_that_were_not_sent():
+    namespace = notebook("def f(): pass", data=1, other=2, _hidden=3, In=[])
+    capture = capture_cell("eval('data')\nother", namespace)
+    assert {"data", "f", "np"} <= set(capture.outside)
+    assert not {"other", "_hidden", "In"} & set(capture.outside)
+    namespace.update({f"v{i}": i for i in range(600)})
+    assert len(capture_cell("other", namespace).outside) == 500
+
+
+def test_the_note_on_virtual_devices():
+    capture = capture_cell(
+        "import os\nos.environ['XLA_FLAGS'] = '--xla_force_host_platform_device_count=4'", {})
+    assert capture.notes == ["virtual devices come from --devices-per-node N; XLA_FLAGS has no "
+                             "effect once jax runs in the job"]
+    assert capture_cell("1", {}).notes == []
+
+
+def test_messages_end_with_one_full_stop():
+    code = "class A:\n def __reduce__(self): raise ValueError('not today.')\nx = A()"
+    with pytest.raises(CaptureError, match=r"\(not today\)\.\n"):
+        capture_cell("x", notebook(code))
+
+
+def test_modules_that_differ_from_their_files(tmp_path, monkeypatch):
+    (tmp_path / "mine_lr.py").write_text(
+        "LR = 1\nSAME = (1, 'a')\nTWICE = 1\nTWICE = 2\ncount = 0\n"
+        "def bump():\n global count\n count += 1\n"
+        "def f(): return 1\nclass A:\n def m(self): return 1\n def n(self): return lambda: 2\n"
+        "import functools\n@functools.cache\ndef g(): return 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    namespace = notebook("import mine_lr")
+    try:
+        module = sys.modules["mine_lr"]
+        module.bump()
+        assert capture_cell("mine_lr", namespace).notes == []
+        module.LR = 99
+        assert capture_cell("mine_lr", namespace).notes == [
+            "mine_lr is sent from its file, where LR is 1; here it is 99"]
+        module.LR = 1
+        text = (tmp_path / "mine_lr.py").read_text()
+        (tmp_path / "mine_lr.py").write_text("'moved down'\n\n" + text)
+        assert capture_cell("mine_lr", namespace).notes == []
+        (tmp_path / "mine_lr.py").write_text(text.replace("return 1", "return 2"))
+        assert capture_cell("mine_lr", namespace).notes == [
+            "mine_lr is sent from its file, where f() and A.m() are not what they are here"]
+    finally:
+        del sys.modules["mine_lr"]

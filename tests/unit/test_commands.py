@@ -18,7 +18,15 @@ import jupyter_jax_trainer
 from jupyter_jax_trainer import cli, files, jobdir
 from jupyter_jax_trainer.commands import COMMANDS, Context, run_command
 from jupyter_jax_trainer.commands.completion import complete, fragment
-from jupyter_jax_trainer.errors import JobFailed, JobNotFound, UsageError
+from jupyter_jax_trainer.errors import (
+    BackendError,
+    JobFailed,
+    JobNotFound,
+    ResultError,
+    UsageError,
+    about_the_store,
+)
+from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.options import OPTIONS
 from jupyter_jax_trainer.spec import JobSpec
 
@@ -125,8 +133,9 @@ def test_jobs_of_one_state_and_none_at_all(home):
     make_job("a")
     assert run("jobs --state Failed") == "There are no jobs in state Failed.\n"
     assert "a" in run("jobs --state Succeeded")
+    assert "a" in run("jobs --state succeeded")
     with pytest.raises(UsageError, match="Did you mean Failed"):
-        run("jobs --state failed")
+        run("jobs --state faild")
 
 
 def test_jobs_leaves_out_what_is_old_and_says_so(home):
@@ -239,6 +248,47 @@ def test_deleting_a_running_job_asks_in_a_terminal_and_needs_a_word_elsewhere(ho
         run("delete a")
 
 
+def test_delete_takes_patterns(home, calls):
+    for name in ("fib", "fib-2", "fob"):
+        make_job(name)
+    run("delete fib*")
+    assert sorted(calls) == [("delete", "fib"), ("delete", "fib-2")]
+    with pytest.raises(JobNotFound, match=r"No job matches 'x\*'"):
+        run("delete fob x*")
+    assert len(calls) == 2
+
+
+def test_delete_all_means_ended_jobs_and_asks_with_their_number_and_size(home, calls):
+    make_job("runs", "Running")
+    assert run("delete --all") == "There are no jobs that have ended.\n"
+    make_job("a").log(0).write_bytes(b"x" * 3_000_000)
+    make_job("b")
+    questions = []
+
+    def ask(question: str) -> bool:
+        questions.append(question)
+        return len(questions) > 1
+
+    assert "Nothing was deleted" in run("delete --all", ask=ask)
+    assert calls == [] and questions == ["Delete the 2 jobs that have ended, 3 MB in all?"]
+    with pytest.raises(UsageError, match="--all --yes"):
+        run("delete --all", in_notebook=True)
+    run("delete --all", ask=ask)
+    assert sorted(calls) == [("delete", "a"), ("delete", "b")]
+    run("delete --all --yes")
+    assert len(calls) == 4
+    for line in ("delete", "delete a --all"):
+        with pytest.raises(UsageError, match="NAME"):
+            run(line)
+
+
+def test_all_jobs_are_listed_with_their_size(home):
+    make_job("a").log(0).write_bytes(b"x" * 3_000_000)
+    header, row = run("jobs --all", width=200).splitlines()
+    assert "SIZE" in header and "3 MB" in row
+    assert "SIZE" not in run("jobs", width=200)
+
+
 def test_suspend_and_resume_are_refused_here(home):
     make_job("a")
     for verb in ("suspend", "resume"):
@@ -266,6 +316,57 @@ def test_attach_follows_and_fails_as_the_job_does(home, monkeypatch):
     assert seen == ["good", "bad"]
     assert cli.main(["attach", "good"]) == 0
     assert cli.main(["attach", "bad"]) == 1
+
+
+def test_attach_binds_the_results_in_a_notebook_and_names_the_command_in_a_terminal(
+    home, monkeypatch
+):
+    watched(monkeypatch, lambda job, interrupts: None)
+    monkeypatch.setattr(
+        "jupyter_jax_trainer.results.load_available", lambda job: ({"loss": 0.5}, {})
+    )
+    make_job("a", results=[{"name": "loss", "type": "float", "size": 8}])
+    namespace: dict[str, Any] = {}
+    assert run("attach a", namespace=namespace, in_notebook=True) == "In this notebook now: loss\n"
+    assert namespace == {"loss": 0.5}
+    assert run("attach a") == "`jaxtrain result a` prints loss.\n"
+    make_job("b", results=None)
+    assert run("attach b", namespace=namespace) == run("attach b") == ""
+
+
+def test_attach_says_which_results_did_not_come(home, monkeypatch):
+    watched(monkeypatch, lambda job, interrupts: None)
+    monkeypatch.setattr(
+        "jupyter_jax_trainer.results.load_available",
+        lambda job: ({"loss": 0.5}, {"acc": "never set"}),
+    )
+    make_job("a")
+    namespace: dict[str, Any] = {}
+    with pytest.raises(ResultError, match="never set"):
+        run("attach a", namespace=namespace)
+    assert namespace == {"loss": 0.5}
+
+
+def test_a_giant_message_is_cut_wherever_it_is_shown(home):
+    giant = "x" * 1_000_000
+    error = {
+        "type": "ValueError", "message": giant, "secondary": False,
+        "traceback": f"Traceback (most recent call last):\n  Cell, line 2\nValueError: {giant}",
+    }  # fmt: skip
+    failure = {"kind": "error", "message": f"ValueError: {giant}", "rank": 1, "error": error}
+    directory = make_job("a", "Failed", reason=f"rank 1: ValueError: {giant}", failure=failure)
+    directory.events.write_text(
+        json.dumps({"time": 1.0, "kind": "error", "rank": 1, "message": giant}) + "\n"
+    )
+    with pytest.raises(JobFailed) as caught:
+        Job(directory).raise_for_state()
+    told = str(caught.value)
+    for text, most in ((run("show a"), 25_000), (told, 23_000)):
+        assert len(text) < most
+        assert "characters are left out: rank 1's log has them" in text
+        assert "Cell, line 2" in text
+    assert len(told.splitlines()[0]) < 2_200
+    assert caught.value.failure.message.endswith("xxx")
 
 
 def test_an_interrupt_while_attached_leaves_the_job_alone(home, monkeypatch, capsys):
@@ -332,6 +433,31 @@ def test_doctor_fails_where_jobs_cannot_be_kept(home, tmp_path, monkeypatch, cap
     assert cli.main(["doctor"]) == 1
     out = capsys.readouterr().out
     assert "FAIL" in out and "Set JAXTRAIN_HOME" in out
+
+
+@pytest.mark.parametrize("place", ["/proc/foo", "file", "file/below"])
+def test_a_store_that_cannot_be_used_is_one_sentence(tmp_path, monkeypatch, capsys, place):
+    (tmp_path / "file").write_text("")
+    script = tmp_path / "train.py"
+    script.write_text("1\n")
+    monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / place))
+    for words in (["jobs"], ["show", "a"], ["run", str(script)], ["delete", "a"]):
+        code = cli.main(words)
+        error = capsys.readouterr().err
+        if code == 2:  # nothing there: no such job
+            assert "There is no job" in error or "There are no jobs" in error
+        elif code:
+            first, hint = error.splitlines()
+            assert first.startswith(f"jaxtrain: The job store {tmp_path / place} can't be used: ")
+            assert "JAXTRAIN_HOME" in hint
+    assert cli.main(["run", str(script)]) == 1
+
+
+def test_errors_of_other_files_are_not_taken_for_the_stores(home, tmp_path):
+    with pytest.raises(FileNotFoundError), about_the_store():
+        (tmp_path / "other").read_text()
+    with pytest.raises(BackendError, match="job store"), about_the_store():
+        (home / "jobs" / "x").read_text()
 
 
 def test_doctor_never_imports_jax(home):
@@ -407,6 +533,30 @@ def test_run_refuses_before_anything_starts(home, tmp_path):
     script.write_text("print('hello')\n")
     assert "2 nodes" in run(f"run {script} demo -n 2 --dry-run")
     assert jobdir.list_all() == []
+
+
+def test_run_gives_the_rest_of_the_line_to_the_script(home, tmp_path, monkeypatch):
+    from jupyter_jax_trainer import api
+
+    (tmp_path / "beside.py").write_text("x = 1\n")
+    script = tmp_path / "tr.py"
+    script.write_text("import beside, sys\nprint(beside.x, sys.argv, __file__)\n")
+    seen: dict[str, Any] = {}
+
+    def submit(spec: JobSpec, backend: Any, plan: Any, capture: Any, **more: Any) -> Any:
+        seen.update(more, spec=spec, capture=capture)
+        return Job(make_job("tr"))
+
+    monkeypatch.setattr(api, "submit", submit)
+    before = list(sys.path)
+    run(f"run {script} -n 2 demo --detach -- --lr 0.5 -n 7 --")
+    assert seen["argv"] == [str(script), "--lr", "0.5", "-n", "7", "--"]
+    assert seen["spec"].nodes == 2 and seen["spec"].name == "demo"
+    assert seen["capture"].modules == {"beside.py": b"x = 1\n"}
+    assert "__file__" in seen["capture"].names
+    assert sys.path == before
+    run(f"run {script} --detach")
+    assert seen["argv"] == [str(script)]
 
 
 def module(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:

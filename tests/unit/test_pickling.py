@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_jax_trainer.capture import capture_cell
+from jupyter_jax_trainer.errors import CaptureError
 from jupyter_jax_trainer.worker.pickling import Pickler, Unpickler, load_pairs
 from jupyter_jax_trainer.worker.refusals import CannotTravel
 
@@ -158,6 +159,39 @@ CASES = {
                  "%time x = 1\nassert x == 1\n%matplotlib inline\n!true"),
     "report": ("from jupyter_jax_trainer.worker.describe import type_name as report",
                "assert report(1) == 'int'"),
+    "cached functions": ("import functools\nG = 2\n@functools.lru_cache(maxsize=7, typed=True)\n"
+                         "def sq(x): return x * G\nsq.note = [G]\n@functools.cache\n"
+                         "def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
+                         "class A:\n @functools.lru_cache\n def m(self): return G\n"
+                         "p = functools.partial(sq, 3)\nimport textwrap\nlocal = fib.__wrapped__",
+                         "assert fib(80) == 23416728348467685 and p() == 6 and sq.note == [2]\n"
+                         "assert sq.cache_parameters() == {'maxsize': 7, 'typed': True}\n"
+                         "assert fib.cache_info().hits > 70 and local.__globals__['fib'] is fib\n"
+                         "G = 5\nassert sq(4) == 20 and A().m() == 5 and A.m.cache_info().misses == 1"),
+    "cached library function": ("import functools, re\ncached = functools.lru_cache(re.compile)\n"
+                                "theirs = jnp.dtype, re._compile_repl if hasattr(re, '_compile_repl') else re.escape",
+                                "assert cached('a') is cached('a')"),
+    "singledispatch": ("import functools\nclass P: pass\n@functools.singledispatch\n"
+                       "def show(x): return 'any'\n@show.register\ndef _(x: int): return 'int'\n"
+                       "@show.register(list)\ndef _(x): return [show(v) for v in x]\n"
+                       "show.register(np.ndarray, lambda x: 'array')\nshow.register(P, lambda x: 'P')\n"
+                       "class D:\n @functools.singledispatchmethod\n def m(self, x): return 'any'\n"
+                       " @m.register\n def _(self, x: str): return show(x) + '!'\n"
+                       "part = functools.partial(show, 1)",
+                       "import numpy as np\nassert show([1, 'a', np.ones(2), P()]) == ['int', 'any', 'array', 'P']\n"
+                       "assert part() == 'int' and D().m('a') == 'any!' and D().m(1) == 'any'\n"
+                       "@show.register\ndef _(x: dict): return 'dict'\nassert show({}) == 'dict'\n"
+                       "assert show.__name__ == 'show'"),
+    "wraps": ("import functools\nK = 2\ndef twice(f):\n @functools.wraps(f)\n"
+              " def inner(*a): return f(*a) * K\n return inner\n@twice\n@functools.lru_cache\n"
+              "def g(x): return x\n@functools.lru_cache\n@twice\ndef h(x): return x",
+              "K = 3\nassert g(1) == 3 == h(1) and g.__name__ == 'g' and h.__wrapped__.__name__ == 'h'"),
+    "cached_property": ("import functools\nclass A:\n @functools.cached_property\n def p(self):\n"
+                        "  'doc'\n  return [1]\n q = functools.cached_property(lambda self: 2)\n"
+                        "a = A()", "assert a.p is a.p and a.p == [1] and A.p.__doc__ == 'doc' and a.q == 2"),
+    "names of types": ("import typing\nU = typing.NewType('U', int)\nP = typing.ParamSpec('P')\n"
+                       "V = typing.NewType('V', U)\ndef f(x: U) -> V: return V(x)",
+                       "assert f(3) == 3 and U(2) == 2 and V.__supertype__ is U and P.__name__ == 'P'"),
     "64 bits": ("with jax.enable_x64(True):\n wide = jnp.ones(3, 'float64')",
                 "assert wide.dtype == 'float64'"),
 }
@@ -315,3 +349,25 @@ def test_refusals_are_not_for_classes():
     import threading
 
     assert roundtrip(threading.Thread, sys.stdout)[0] is threading.Thread
+
+
+def test_what_goes_by_reference_into_the_notebook_is_refused():
+    namespace = notebook(
+        "class Missing:\n def __reduce__(self): return 'MISSING'\nMISSING = Missing()\n"
+        "import copyreg\nclass Other: pass\nother = Other()\n"
+        "copyreg.pickle(Other, lambda o: 'other')\nx = {'a': [MISSING]}\ny = (other,)")
+    main = types.ModuleType("__main__")
+    main.__dict__.update(namespace)
+    for name, path in (("x", r"x\['a'\]\[0\]"), ("y", r"y\[0\]")):
+        with pytest.raises(CaptureError, match=rf"`{name}` can't be sent: {path}: .*by .*name") as e:
+            capture_cell(name, namespace)
+        assert "inside the cell" in e.value.hint
+
+
+def test_cached_functions_of_own_modules_go_by_reference(tmp_path, monkeypatch):
+    (tmp_path / "mine_cached.py").write_text(
+        "import functools\n@functools.lru_cache\ndef f(): return 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    capture = capture_cell("assert f() == 1", notebook("from mine_cached import f"))
+    del sys.modules["mine_cached"]
+    assert set(capture.modules) == {"mine_cached.py"} and capture.python_bound == []

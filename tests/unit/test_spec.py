@@ -105,6 +105,14 @@ def test_a_word_too_many_is_named():
 def test_quotes_are_honoured_and_hashes_are_not_comments():
     assert parse_cell_line("--env 'A=x y'").env == (("A", "x y"),)
     assert parse_cell_line("--env A=#1").env == (("A", "#1"),)
+
+
+def test_a_comment_may_follow_and_is_one_only_after_a_blank_and_outside_quotes():
+    assert parse_cell_line("c3 -n 2 # it isn't \"quick") == JobSpec(name="c3", nodes=2)
+    assert parse_cell_line("# nothing") == JobSpec() == parse_cell_line("#")
+    assert parse_cell_line("--env 'A=x # y' -n 2 #").env == (("A", "x # y"),)
+    assert parse_cell_line("--env A=x\\ # -n 2").env == (("A", "x #"),)
+    assert parse_cell_line("--env A=x#").env == (("A", "x#"),)
     assert "No closing quotation" in refusal("--env 'A=x")
 
 

@@ -22,6 +22,7 @@ from jupyter_jax_trainer.spec import JobSpec, refuse_for_local
 from jupyter_jax_trainer.worker.rendezvous import DEFAULT_TIMEOUT, TIMEOUT_VARIABLE
 
 _ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
+_PROCESS = 100 << 20  # bytes that a process takes which has imported jax
 _SPARE_DISK = 64 << 20  # bytes that are left for logs
 
 
@@ -47,9 +48,17 @@ class LocalBackend:
         wanted = spec.nodes * (spec.devices_per_node or 1)
         if device == "gpu" and len(gpus) < wanted:
             raise UsageError(
-                f"{wanted} GPUs are asked for ({spec.nodes} nodes × {spec.devices_per_node or 1}), "
+                f"{_count(wanted, 'GPU')} asked for ({_count(spec.nodes, 'node')} × "
+                f"{spec.devices_per_node or 1}), "
                 f"and this machine has {len(gpus)}.",
                 "Ask for fewer, or use --device cpu.",
+            )
+        memory = _available_memory()
+        if memory is not None and spec.nodes > max(1, memory // _PROCESS):
+            raise UsageError(
+                f"{spec.nodes} processes are asked for, and the memory of this machine holds about "
+                f"{memory // _PROCESS} that do nothing yet ({text.size(memory)} are available).",
+                "Ask for fewer nodes; --devices-per-node gives each of them more devices.",
             )
         note = None
         if not device:
@@ -147,6 +156,10 @@ def _working_directory() -> str:
             "The working directory of this notebook does not exist any more.",
             "Go to one that does: %cd PATH",
         ) from None
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _available_memory() -> int | None:

@@ -94,6 +94,9 @@ class Recorder:
         """Go to the last state; space that was kept for it is freed."""
         assert state in ENDED
         self._reserve.unlink(missing_ok=True)
+        progress = self.state["progress"]
+        if state == "Succeeded" and progress and progress["total"] == progress["step"] + 1:
+            progress["fraction"] = 1.0  # the cell counts its steps from 0
         self.state["failure"] = failure.to_json() if failure else None
         self.change(state, reason, failure.hint if failure else None)
         if not self._saved and failure is not None:

@@ -13,16 +13,26 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer.backends.local import processes, workers
-from jupyter_jax_trainer.backends.local.ranks import LocalRank
+from jupyter_jax_trainer.backends.local.ranks import LocalRank, positions
 from jupyter_jax_trainer.backends.local.record import Recorder
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
-from jupyter_jax_trainer.failure import Failure, RankEnd, diagnose, ranks_text, summary
+from jupyter_jax_trainer.failure import (
+    CANCELLED,
+    Failure,
+    RankEnd,
+    diagnose,
+    ranks_text,
+    summary,
+)
 from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.logs import last_lines
 from jupyter_jax_trainer.worker.processes import end_descendants
 from jupyter_jax_trainer.worker.rendezvous import TIMEOUT_VARIABLE
 
 _TICK = 0.05  # seconds between looks at the logs, the clock and the cancel file
 _GRACE = 1.0  # seconds that ranks have to stop by themselves after the first failure
+_LAST_WORDS = 20  # lines of the log of a rank that ended without an exception
+_ANSWER = 0.5  # seconds that ranks have to say where they are
 _LATE = 30.0  # seconds that a process may take to go after its work is done
 
 
@@ -64,6 +74,7 @@ class Supervisor:
         self._order = 0
         self._stop: _Stop | None = None
         self._started = time.monotonic()
+        self._asked: float | None = None
         self._memory_kills = processes.memory_kills()
         self._wake_on_signals()
 
@@ -205,6 +216,8 @@ class Supervisor:
             rank.state = "Failed"
             self.record.event("error", f"{message['type']}: {message['message']}", rank.number)
             self._begin_stop()
+        elif kind == "where":
+            rank.where = message
         elif kind == "stopped":
             rank.end.stopped = True
             rank.state = "Stopped"
@@ -288,7 +301,7 @@ class Supervisor:
         if self._stop is not None:
             return
         if self.directory.cancel.exists():
-            self._cancel("cancelled by the user")
+            self._cancel(CANCELLED)
         elif not self.directory.path.is_dir():
             self._cancel("its directory was deleted")
         elif os.getppid() != self.keeper:
@@ -312,11 +325,28 @@ class Supervisor:
             ))
         timeout = self.manifest["spec"].get("timeout")
         if timeout and now - self._started > timeout:
-            self._begin_stop(Failure(
-                kind="timeout",
-                message=f"took longer than its --timeout of {timeout:g} s",
-                hint="Give it more time, or fewer steps; checkpoints are kept.",
-            ))
+            self._time_out(timeout)
+
+    def _time_out(self, timeout: float) -> None:
+        """Ask the ranks where they are, give them a moment to answer, then end the job."""
+        now = time.monotonic()
+        if self._asked is None:
+            self._asked = now
+            for rank in self.ranks:
+                rank.tell(kind="where")
+        waiting = [r for r in self.ranks if not (r.gone or r.end.finished or r.where)]
+        if waiting and now - self._asked < _ANSWER:
+            return
+        stuck = any(r.end.finished for r in self.ranks)
+        where = positions(self.ranks)
+        self._begin_stop(Failure(
+            kind="timeout",
+            message=f"took longer than its --timeout of {timeout:g} s"
+            + (f"; {where}" if where else ""),
+            hint="Ranks wait for those that have finished: all ranks have to come to a collective."
+            if stuck
+            else "Give it more time, or fewer steps; checkpoints are kept.",
+        ))
 
     def _write_end(self) -> None:
         self.record.index_logs(last=True)
@@ -330,6 +360,8 @@ class Supervisor:
             self.record.end("Succeeded")
         else:
             failure = diagnose(ends)
+            if failure.error is None and failure.rank is not None:
+                failure.log = last_lines(self.directory.log(failure.rank), _LAST_WORDS)
             self.record.end("Failed", summary(failure), failure=failure)
 
 

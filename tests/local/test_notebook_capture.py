@@ -1,0 +1,57 @@
+"""What a real kernel's cells send: only what they need."""
+
+import kernels
+import pytest
+from conftest import end_processes_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the kernel's client, not of this package
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    return tmp_path_factory.mktemp("work")
+
+
+@pytest.fixture(scope="module")
+def kernel(work, tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
+    with kernels.running(home, work) as kernel:
+        kernel.run("import jax, jax.numpy as jnp, numpy as np")
+        yield kernel
+    assert end_processes_of(home) == {}
+
+
+def test_only_what_a_cell_needs_is_sent(kernel):
+    kernel.run("import threading\nlock = threading.Lock()\ndef unrelated():\n    with lock: pass")
+    kernel.run("big = np.ones(100_000_000 // 8)\ndef other():\n    return big.sum()")
+    cell = kernel.run("%%jaxtrain modules -n 2\nprint(jax.process_index(), np.pi, jnp.pi)")
+    assert "Succeeded" in cell.card["text/plain"]
+    shown = kernel.run("%jaxtrain show modules").text
+    assert "lock" not in shown and "big" not in shown and "via" not in shown, shown
+    kernel.run("from jupyter_jax_trainer import train")
+    kernel.run("print(train(lambda: jax.process_index(), nodes=1).result())")
+    refused = kernel.run("%%jaxtrain\nunrelated()", fails=True)
+    assert "unrelated -> global lock: a thread lock" in refused.text
+
+
+def test_cached_and_dispatched_functions(kernel):
+    kernel.run("import functools\n@functools.cache\ndef fib(n):\n"
+               "    return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
+               "@functools.singledispatch\ndef show(x):\n    return 'any'\n"
+               "@show.register\ndef _(x: int):\n    return 'int'")
+    cell = kernel.run("%%jaxtrain -n 1\nprint(fib(50), show(1), show('a'))")
+    assert "12586269025 int any" in cell.text
+
+
+def test_data_files_and_changes_of_own_packages(kernel, work):
+    package = work / "minedata"
+    package.mkdir()
+    (package / "__init__.py").write_text("LR = 1\n")
+    (package / "data.txt").write_text("from a file")
+    kernel.run("import os, minedata\nminedata.LR = 99")
+    cell = kernel.run(
+        "%%jaxtrain data -n 2\nimport importlib.resources\n"
+        "with open(os.path.join(os.path.dirname(minedata.__file__), 'data.txt')) as file:\n"
+        "    print(file.read(), importlib.resources.read_text('minedata', 'data.txt'))\n"
+    )
+    assert "from a file from a file" in cell.text

@@ -1,0 +1,125 @@
+"""What the follower says, from job directories as they are on disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from test_commands import make_job
+
+from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.views import card
+from jupyter_jax_trainer.views.card import Facts
+from jupyter_jax_trainer.views.follow import Stragglers, _Source
+
+TRACEBACK = "Traceback (most recent call last):\n  Cell, line 2\nValueError: grün"
+
+
+class Shown:
+    """A view that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+
+    def log(self, lines: list[bytes], unfinished: bytes) -> None:
+        self.lines += lines
+
+    def show(self, *display: Any) -> None:
+        self.lines.append(repr(display).encode())
+
+
+def failed(tail: str, rank: int = 0) -> tuple[Job, dict[str, Any]]:
+    error = {"type": "ValueError", "message": "grün", "traceback": TRACEBACK}
+    failure = {"kind": "error", "message": "ValueError: grün", "rank": rank, "error": error}
+    directory = make_job("a", "Failed", failure=failure)
+    directory.log(0).write_text(f"one\n{TRACEBACK}\ntwo\n{tail}", encoding="utf-8")
+    job = Job(directory)
+    return job, job.snapshot()
+
+
+@pytest.mark.parametrize(
+    ("tail", "left_out"),
+    [
+        (f"{TRACEBACK}\n", True),
+        (f"{TRACEBACK}\n[Gloo] Rank 0 is connected to 1 peer ranks\n", True),
+        (f"{TRACEBACK}\nthe end\n", False),
+        (f"not it {TRACEBACK}\n", False),
+    ],
+)
+def test_the_failing_traceback_is_left_out_when_it_ends_the_log(home, tail, left_out):
+    job, snapshot = failed(tail)
+    view = Shown()
+    _Source(job).pump(view, snapshot)
+    first = [b"one", *TRACEBACK.encode().splitlines(), b"two"]
+    assert view.lines[:5] == first
+    assert (view.lines[5:] == []) == left_out, view.lines
+
+
+def test_a_traceback_of_another_rank_stays(home):
+    job, snapshot = failed(f"{TRACEBACK}\n", rank=1)
+    view = Shown()
+    _Source(job).pump(view, snapshot)
+    assert len(view.lines) == 8
+
+
+def test_a_traceback_that_may_be_the_last_word_waits_a_moment(home, monkeypatch):
+    directory = make_job("a", "Running")
+    directory.log(0).write_text(f"one\n{TRACEBACK}\n", encoding="utf-8")
+    job, view, now = Job(directory), Shown(), [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    source, running = _Source(job), {"state": "Running", "ranks": [{"rank": 0, "state": "Running"}]}
+    source.pump(view, running)
+    now[0] += 0.2
+    source.pump(view, running)
+    assert view.lines == [b"one"]
+    now[0] += 2
+    source.pump(view, {"state": "Running", "ranks": [{"rank": 0, "state": "Failed"}]})
+    assert view.lines == [b"one"]  # it is the last word
+    source.pump(view, running)
+    assert len(view.lines) == 4  # it was caught, and printed
+
+
+def test_ranks_that_have_finished_long_ago_are_named(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    stragglers = Stragglers()
+
+    def note(*states: str) -> str | None:
+        ranks = [{"rank": rank, "state": state} for rank, state in enumerate(states)]
+        return stragglers.note({"state": "Running", "ranks": ranks})
+
+    assert note("Running", "Running", "Running") is None
+    assert note("Running", "Finished", "Running") is None
+    now[0] = 10.5
+    assert note("Running", "Finished", "Running") == "rank 1 has finished; ranks 0 and 2 go on"
+    assert note("Finished", "Finished", "Running") == "ranks 0 and 1 have finished; rank 2 goes on"
+    assert note("Finished", "Finished", "Finished") is None
+    assert note("Running", "Failed", "Running") is None
+
+
+def test_reasons_are_cut_and_cancelled_is_said_once(home):
+    job = Job(make_job("a", plan={}))
+    facts = Facts(name="a", created=job.created, shape="1 node", sent="")
+    snapshot = job.snapshot()
+    for state in ("Failed", "Queued"):
+        giant = {**snapshot, "state": state, "reason": "x" * 1_000_000}
+        for text in (card.text(facts, giant), card.render(facts, giant), card.line(facts, giant)):
+            assert len(text) < 3_000
+        assert "…" in card.text(facts, giant)
+    cancelled = {**snapshot, "state": "Cancelled", "reason": "cancelled by the user"}
+    assert card.line(facts, cancelled).endswith("· by the user")
+    assert card.text(facts, cancelled).lower().count("cancelled") == 1
+    assert "cancelled" not in card.render(facts, cancelled)
+
+
+def test_damaged_display_records_are_no_error(home):
+    directory = JobDir(make_job("a").path)
+    directory.log(0).write_text("one\n")
+    directory.displays.write_text(
+        '{"log_offset": 4, "data": {}, "metadata": {}, "id": ["x"], "update": 3}\n'
+        '{"log_offset": 4, "data": {}, "metadata": {}}\n'
+    )
+    view = Shown()
+    _Source(Job(directory)).pump(view, {"state": "Succeeded", "ranks": [], "failure": None})
+    assert len(view.lines) == 3
