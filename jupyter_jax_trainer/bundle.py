@@ -62,6 +62,7 @@ def write_bundle(
         "versions": _versions(),
         "jax_config": _jax_config(),
         "names": capture.names,
+        "outside": capture.outside,
         "out": list(out),
         "argv": list(argv),
         "cell_file": CELL_FILE,

@@ -16,7 +16,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,15 +105,15 @@ class JobFailed(JaxTrainError):  # noqa: N818
 
 def _shortened(failure: Failure) -> Failure:
     """Cut what a cell can make as long as it likes."""
+    from dataclasses import replace
+
     from jupyter_jax_trainer.text import shorten
 
     rest = "" if failure.rank is None else f": rank {failure.rank}'s log has them"
     error = failure.error
     if error and error.get("traceback"):
         error = {**error, "traceback": shorten(error["traceback"], _MAX_TRACEBACK, rest)}
-    return dataclasses.replace(
-        failure, message=shorten(failure.message, _MAX_MESSAGE, rest), error=error
-    )
+    return replace(failure, message=shorten(failure.message, _MAX_MESSAGE, rest), error=error)
 
 
 class JobDetached(JaxTrainError):  # noqa: N818

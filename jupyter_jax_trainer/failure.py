@@ -169,7 +169,7 @@ def _explain_error(end: RankEnd, error: dict[str, Any]) -> Failure:
     where = "cell" if where == "Cell" else where
     line = f" ({where} line {error['cell_line']})" if error.get("cell_line") else ""
     text = f"{error['type']}: {error['message']}" if error["message"] else error["type"]
-    kind, hint = "error", None
+    kind, hint = "error", error.get("hint")
     if error["type"] == "SystemExit":
         kind, text = "exit", error["message"]
     elif error["type"] in ("PythonMismatch", "PortTaken"):

@@ -65,7 +65,6 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
     """
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.capture import capture_cell
-    from jupyter_jax_trainer.errors import JobDetached
     from jupyter_jax_trainer.options import HelpRequested
     from jupyter_jax_trainer.spec import parse_cell_line
     from jupyter_jax_trainer.views import follow as display
@@ -104,7 +103,7 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
         display.follow(job, interrupts, view)
         take_results(job, shell.user_ns)
     if interrupts.times:  # Run All should stop here all the same
-        raise JobDetached(f"Interrupted; job {job.name!r} has ended, and its results are here.")
+        raise display.ended_meanwhile(job)
 
 
 def take_results(job: Any, namespace: MutableMapping[str, Any]) -> list[str]:

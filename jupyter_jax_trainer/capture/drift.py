@@ -51,7 +51,10 @@ def differences(files: Mapping[str, bytes]) -> list[str]:
 
 
 def _bound_once(tree: ast.Module | ast.ClassDef) -> set[str]:
-    count = Counter(name for node in scope_nodes(tree.body) for name in bound_by(node))
+    nodes = list(scope_nodes(tree.body))
+    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in nodes):
+        return set()
+    count = Counter(name for node in nodes for name in bound_by(node))
     return {name for name, times in count.items() if times == 1} - global_bindings(tree)
 
 

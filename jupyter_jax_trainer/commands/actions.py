@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -167,6 +168,8 @@ def watch(job: Job, context: Context) -> None:
             )
             return
         _take_results(job, context)
+    if interrupts.times:  # Run All should stop here all the same
+        raise display.ended_meanwhile(job)
 
 
 def _take_results(job: Job, context: Context) -> None:
@@ -178,9 +181,10 @@ def _take_results(job: Job, context: Context) -> None:
         return
     if context.namespace is not None:
         taken = take_results(job, context.namespace)
-        context.print(f"In this notebook now: {', '.join(taken)}")
-    elif names:
-        context.print(f"`jaxtrain result {job.name}` prints {', '.join(names)}.")
+        place = "notebook" if context.in_notebook else "session"
+        context.print(f"In this {place} now: {', '.join(taken)}")
+    elif names:  # standard output is the job's own
+        print(f"`jaxtrain result {job.name}` prints {', '.join(names)}.", file=sys.stderr)
 
 
 def result(context: Context, values: dict[str, Any], words: list[str]) -> None:

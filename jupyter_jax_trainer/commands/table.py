@@ -88,7 +88,7 @@ _COMMANDS = (
         help="List the jobs, the newest first: those that have not ended, and the last twenty.",
         handler=actions.jobs,
         options=(
-            Option(name="all", short="a", help="List all jobs, however old, with what they take on the disk."),
+            Option(name="all", short="a", help="List all jobs, however old, and their sizes."),
             Option(
                 name="state", metavar="STATE", choices=STATES,
                 check=checks.one_of(*STATES, any_case=True),

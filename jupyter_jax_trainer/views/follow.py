@@ -65,7 +65,6 @@ class _Source:
         self._log = LogReader(self._path)
         self._displays = LineReader(directory.displays)
         self._sizes: deque[tuple[float, int]] = deque()
-        self._held: tuple[int, float] | None = None
 
     def pump(self, view: View, snapshot: dict[str, Any]) -> None:
         """Give to `view` what is new.
@@ -93,26 +92,27 @@ class _Source:
         now = time.monotonic()
         with contextlib.suppress(OSError):
             self._sizes.append((now, self._path.stat().st_size))
-        while len(self._sizes) > 1 and self._sizes[1][0] <= now - _SETTLE:
+        while len(self._sizes) > 1 and self._sizes[1][0] <= now - _HOLD:
             self._sizes.popleft()
-        first = next(iter(self._sizes), None)
-        return first[1] if first and first[0] <= now - _SETTLE else 0
+        return self._size_before(_SETTLE)
+
+    def _size_before(self, seconds: float) -> int:
+        """Give how large the log was some time ago."""
+        then = time.monotonic() - seconds
+        return next((size for at, size in reversed(self._sizes) if at <= then), 0)
 
     def _hold(self, end: int, snapshot: dict[str, Any]) -> int:
         """Give where a traceback begins that may be the last word of rank 0, else `end`.
 
-        It is held back until rank 0 has said that it failed, or for a moment.
+        From there on lines come a moment later, and only at the end when rank 0 has failed.
         """
         start = max(self._log.offset, end - _TAIL)
         found = _TRACEBACK.search(self._read(start, end))
         if found is None:
-            self._held = None
             return end
-        place, now = start + found.start(), time.monotonic()
-        if self._held is None or self._held[0] != place:
-            self._held = (place, now)
+        place = start + found.start()
         failed = any(r["rank"] == 0 and r["state"] == "Failed" for r in snapshot["ranks"])
-        return place if failed or now - self._held[1] < _HOLD else end
+        return place if failed else max(place, self._size_before(_HOLD))
 
     def _end(self, snapshot: dict[str, Any]) -> int | None:
         """Give where the traceback of an ended job begins, if nothing follows; else None."""
@@ -125,9 +125,9 @@ class _Source:
             size = self._path.stat().st_size
             start = max(0, size - len(traceback) - _TAIL)
             data = self._read(start, size)
-            place = data.rfind(b"\n" + traceback) + 1 if start or data[:9] != traceback[:9] else 0
+            place = (b"\n" + data).rfind(b"\n" + traceback)
             after = data[place + len(traceback) :].splitlines()
-            if data.startswith(traceback, place) and all(map(is_noise, after)):
+            if place >= 0 and all(map(is_noise, after)):
                 return start + place
         return None
 
@@ -252,6 +252,11 @@ def detached(job: Job) -> JobDetached:
         f"Detached: job {job.name!r} goes on.",
         f"`%jaxtrain attach {job.name}` follows it again, `%jaxtrain cancel {job.name}` ends it.",
     )
+
+
+def ended_meanwhile(job: Job) -> JobDetached:
+    """Make the error for an interrupt after which the job ended before its cell did."""
+    return JobDetached(f"Interrupted; job {job.name!r} has ended, and its results are here.")
 
 
 def announce_detached(job: Job) -> None:

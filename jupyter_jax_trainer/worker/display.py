@@ -29,7 +29,8 @@ _MAX_BYTES = 16 << 20
 class Send(Protocol):
     """Passes a display on; `more` has ``id`` and ``update`` where the cell gave them."""
 
-    def __call__(self, data: dict[str, Any], metadata: dict[str, Any], /, **more: Any) -> None: ...
+    def __call__(self, data: dict[str, Any], metadata: dict[str, Any], /, **more: Any) -> None:
+        """Pass one on."""
 
 
 def bundle(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -27,7 +27,12 @@ def is_secondary(text: str) -> bool:
     return _SECONDARY.search(text) is not None
 
 
-def describe(error: BaseException, cell_file: str, labels: Mapping[str, str]) -> dict[str, Any]:
+def describe(
+    error: BaseException,
+    cell_file: str,
+    labels: Mapping[str, str],
+    outside: Container[str] = (),
+) -> dict[str, Any]:
     """Describe an exception for the notebook.
 
     Parameters
@@ -38,12 +43,14 @@ def describe(error: BaseException, cell_file: str, labels: Mapping[str, str]) ->
         The file name under which the cell was compiled.
     labels
         Names to show in place of file names, for this cell and functions of others.
+    outside
+        Variables of the notebook that were not sent.
 
     Returns
     -------
     dict
         ``type``, ``message``, ``traceback`` (text that starts at the cell), ``cell`` (its label),
-        ``cell_line`` (None where the cell isn't in the traceback), ``secondary``.
+        ``cell_line`` (None where the cell isn't in the traceback), ``secondary``, ``hint``.
     """
     report = traceback.TracebackException.from_exception(error, compact=True)
     _relabel(report, labels, set())
@@ -61,6 +68,7 @@ def describe(error: BaseException, cell_file: str, labels: Mapping[str, str]) ->
         "cell": labels.get(cell_file, "Cell"),
         "cell_line": _cell_line(error, cell_file),
         "secondary": is_secondary(f"{type(error).__name__}: {message}"),
+        "hint": _hint(error, outside),
     }
 
 
@@ -81,6 +89,14 @@ def where(frame: FrameType | None, cell_file: str, labels: Mapping[str, str]) ->
         "cell_line": frame.f_lineno if frame is not None else None,
         "doing": called if frame is not None else None,
     }
+
+
+def _hint(error: BaseException, outside: Container[str]) -> str | None:
+    """Say what to do about a name that the notebook has and the cell reads in a hidden way."""
+    name = error.name if isinstance(error, NameError) else None
+    if name is None or name not in outside:
+        return None
+    return f"The notebook has {name!r}, but the cell doesn't name it: `--use {name}` sends it."
 
 
 def _cut(text: str, limit: int) -> str:

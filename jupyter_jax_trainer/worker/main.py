@@ -87,6 +87,7 @@ class Worker:
         self._ending = threading.Lock()
         self._cell_file = "<cell>"
         self._labels: dict[str, str] = {}
+        self._outside: list[str] = []
 
     def run(self) -> NoReturn:
         """Run the job's part of this rank and leave the process."""
@@ -128,6 +129,7 @@ class Worker:
             sys.path.insert(0, modules)
         self._cell_file = manifest["cell_file"]
         self._labels = manifest["labels"]
+        self._outside = manifest["outside"]
         code = archive.read("cell.py").decode()
         cell.remember_sources({**json.loads(archive.read("sources.json")), self._cell_file: code})
         load_variables(archive, namespace)
@@ -188,7 +190,7 @@ class Worker:
 
         jax's teardown is a barrier, in which a rank that failed would wait for those that go on.
         """
-        record = exceptions.describe(error, self._cell_file, self._labels)
+        record = exceptions.describe(error, self._cell_file, self._labels, self._outside)
         status = 1
         if isinstance(error, SystemExit):
             if isinstance(error.code, int):

@@ -192,7 +192,7 @@ def test_a_long_message_is_cut(home):
     with pytest.raises(JobFailed) as raised:
         jjt.train(shout).result()
     assert len(str(raised.value)) < 100_000
-    assert "characters left out" in str(raised.value)
+    assert "left out" in str(raised.value)
 
 
 def test_a_timeout_says_where_the_ranks_are(home):
@@ -234,3 +234,11 @@ def test_a_deleted_directory_is_said(home):
     job = jjt.train(scaled, 1).wait()
     shutil.rmtree(job.directory)
     assert (job.state, job.reason) == ("Cancelled", "its directory was deleted")
+
+
+def test_a_name_that_the_notebook_has_but_the_code_hides_is_explained(home, monkeypatch):
+    import sys
+
+    monkeypatch.setattr(sys.modules["__main__"], "only_here", 1, raising=False)
+    with pytest.raises(JobFailed, match="The notebook has 'only_here'.*`--use only_here` sends it"):
+        jjt.train(lambda: eval("only_here")).result()

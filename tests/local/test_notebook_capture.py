@@ -55,3 +55,11 @@ def test_data_files_and_changes_of_own_packages(kernel, work):
         "    print(file.read(), importlib.resources.read_text('minedata', 'data.txt'))\n"
     )
     assert "from a file from a file" in cell.text
+
+
+def test_what_a_job_could_not_find_by_name_is_refused_before_it_starts(kernel):
+    kernel.run("class Missing:\n    def __reduce__(self): return 'MISSING'\nMISSING = Missing()\n"
+               "def f(x=MISSING):\n    return x")
+    refused = kernel.run("%%jaxtrain\nf()", fails=True)
+    assert "`f` can't be sent: f -> default of x: an object of type Missing" in refused.text
+    assert "Create it inside the cell, or in a module of your own." in refused.text

@@ -55,10 +55,9 @@ def test_run_a_file_in_pipes(home, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout == "hello from 0\n10\n"  # the log alone: fit for a pipe
     lines = done.stderr.splitlines()
-    assert re.fullmatch(r"fit-\w{4}: Succeeded · 2 nodes · .* · 3/3  loss 0\.25", lines[-2]), lines
-    assert lines[-1].startswith("brought back x int")
-    assert jaxtrain("attach").stdout.endswith("` prints x.\n")
-    name = lines[-2].partition(":")[0]
+    assert re.fullmatch(r"fit-\w{4}: Succeeded · 2 nodes · .* · 3/3  loss 0\.25", lines[-3]), lines
+    assert lines[-2].startswith("brought back x int") and lines[-1].endswith("` prints x.")
+    name = lines[-3].partition(":")[0]
     assert jaxtrain("result", name).stdout == "x = 5\n"
     shown = jaxtrain("show").stdout
     assert name in shown and "Succeeded" in shown

@@ -20,6 +20,7 @@ from jupyter_jax_trainer.commands import COMMANDS, Context, run_command
 from jupyter_jax_trainer.commands.completion import complete, fragment
 from jupyter_jax_trainer.errors import (
     BackendError,
+    JobDetached,
     JobFailed,
     JobNotFound,
     ResultError,
@@ -319,7 +320,7 @@ def test_attach_follows_and_fails_as_the_job_does(home, monkeypatch):
 
 
 def test_attach_binds_the_results_in_a_notebook_and_names_the_command_in_a_terminal(
-    home, monkeypatch
+    home, monkeypatch, capsys
 ):
     watched(monkeypatch, lambda job, interrupts: None)
     monkeypatch.setattr(
@@ -329,9 +330,22 @@ def test_attach_binds_the_results_in_a_notebook_and_names_the_command_in_a_termi
     namespace: dict[str, Any] = {}
     assert run("attach a", namespace=namespace, in_notebook=True) == "In this notebook now: loss\n"
     assert namespace == {"loss": 0.5}
-    assert run("attach a") == "`jaxtrain result a` prints loss.\n"
+    assert run("attach a") == ""  # standard output is the job's own
+    assert capsys.readouterr().err == "`jaxtrain result a` prints loss.\n"
     make_job("b", results=None)
     assert run("attach b", namespace=namespace) == run("attach b") == ""
+
+
+def test_an_interrupt_as_the_job_ends_keeps_its_results_and_stops_run_all(home, monkeypatch):
+    watched(monkeypatch, lambda job, interrupts: interrupts.times.append(1.0))
+    monkeypatch.setattr(
+        "jupyter_jax_trainer.results.load_available", lambda job: ({"loss": 0.5}, {})
+    )
+    make_job("a")
+    namespace: dict[str, Any] = {}
+    with pytest.raises(JobDetached, match="its results are here"):
+        run("attach a", namespace=namespace, in_notebook=True)
+    assert namespace == {"loss": 0.5}
 
 
 def test_attach_says_which_results_did_not_come(home, monkeypatch):

@@ -56,6 +56,16 @@ def test_the_failing_traceback_is_left_out_when_it_ends_the_log(home, tail, left
     assert (view.lines[5:] == []) == left_out, view.lines
 
 
+def test_a_log_may_begin_with_another_traceback_or_be_nothing_else(home):
+    job, snapshot = failed("")
+    log = JobDir(job.directory).log(0)
+    for before in ("", f"{TRACEBACK}\n", f"Traceback{TRACEBACK}\n"):
+        log.write_text(f"{before}{TRACEBACK}\n", encoding="utf-8")
+        view = Shown()
+        _Source(job).pump(view, snapshot)
+        assert b"\n".join(view.lines).decode() == before.rstrip("\n")
+
+
 def test_a_traceback_of_another_rank_stays(home):
     job, snapshot = failed(f"{TRACEBACK}\n", rank=1)
     view = Shown()

@@ -364,6 +364,17 @@ def test_what_goes_by_reference_into_the_notebook_is_refused():
         assert "inside the cell" in e.value.hint
 
 
+def test_cached_functions_come_back(tmp_path):
+    cell = ("import functools\n@functools.cache\ndef fib(n): return n if n < 2 else fib(n-1) + fib(n-2)\n"
+            "@functools.singledispatch\ndef show(x): return 'any'\n"
+            "@show.register\ndef _(x: list): return [show(v) for v in x]\n")
+    outcome = run_fresh({"x": (capture_cell(cell, notebook("")), ["fib", "show"])}, tmp_path)["x"]
+    assert not isinstance(outcome, str), outcome
+    fib, show = Unpickler(io.BytesIO(outcome[0]), buffers=map(bytearray, outcome[1])).load()
+    assert fib(60) == 1548008755920 and fib.__wrapped__.__globals__["fib"] is fib
+    assert show([1, [2]]) == ["any", ["any"]]
+
+
 def test_cached_functions_of_own_modules_go_by_reference(tmp_path, monkeypatch):
     (tmp_path / "mine_cached.py").write_text(
         "import functools\n@functools.lru_cache\ndef f(): return 1\n")
