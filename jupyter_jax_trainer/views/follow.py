@@ -29,7 +29,10 @@ _POLL = 0.05  # seconds between looks at the job's directory
 _SETTLE = 0.1  # seconds after which a display that came before a line is surely known
 _HOLD = 1.0  # seconds for which a traceback waits that may be the last word of the job
 _TAIL = 1 << 16  # bytes at the end of the log among which it is looked for
-_TRACEBACK = re.compile(rb"^.*Traceback \(most recent call last\):$", re.MULTILINE)
+_STOPPED = rb"stopped: rank \d+ failed first \(.*\)"  # see worker/main.py
+_LAST_WORDS = re.compile(
+    rb"^(?:.*Traceback \(most recent call last\):|%s)$" % _STOPPED, re.MULTILINE
+)
 _LONG = 10.0  # seconds after which it is said that some ranks have finished
 _COUNTDOWN = 3.0  # seconds after an interrupt in which a second one cancels
 _WARN_SIZE = 10_000_000  # bytes of variables from which there is a warning
@@ -69,8 +72,8 @@ class _Source:
     def pump(self, view: View, snapshot: dict[str, Any]) -> None:
         """Give to `view` what is new.
 
-        The traceback with which rank 0 ended the job is left out: the error that ends the cell
-        has it.
+        The traceback of the failure is left out where it is rank 0's last word: the error that
+        ends the cell has it.
         """
         last = snapshot["state"] in ENDED
         end = self._end(snapshot) if last else self._hold(self._settled(), snapshot)
@@ -90,8 +93,7 @@ class _Source:
     def _settled(self) -> int:
         """Give how far the log had come a moment ago: every display before that is known now."""
         now = time.monotonic()
-        with contextlib.suppress(OSError):
-            self._sizes.append((now, self._path.stat().st_size))
+        self._sizes.append((now, self._size()))
         while len(self._sizes) > 1 and self._sizes[1][0] <= now - _HOLD:
             self._sizes.popleft()
         return self._size_before(_SETTLE)
@@ -102,34 +104,43 @@ class _Source:
         return next((size for at, size in reversed(self._sizes) if at <= then), 0)
 
     def _hold(self, end: int, snapshot: dict[str, Any]) -> int:
-        """Give where a traceback begins that may be the last word of rank 0, else `end`.
+        """Give where something begins that may be the last word of rank 0, else `end`.
 
         From there on lines come a moment later, and only at the end when rank 0 has failed.
         """
         start = max(self._log.offset, end - _TAIL)
-        found = _TRACEBACK.search(self._read(start, end))
+        found = _LAST_WORDS.search(self._read(start, end))
         if found is None:
             return end
         place = start + found.start()
-        failed = any(r["rank"] == 0 and r["state"] == "Failed" for r in snapshot["ranks"])
-        return place if failed else max(place, self._size_before(_HOLD))
+        ended = any(
+            rank["rank"] == 0 and rank["state"] in ("Failed", "Stopped")
+            for rank in snapshot["ranks"]
+        )
+        return place if ended else max(place, self._size_before(_HOLD))
 
     def _end(self, snapshot: dict[str, Any]) -> int | None:
-        """Give where the traceback of an ended job begins, if nothing follows; else None."""
-        failure = snapshot["failure"] or {}
-        text = (failure.get("error") or {}).get("traceback")
-        if failure.get("rank") != 0 or not text:
+        """Give where rank 0 says no more than how the job failed, if it ends so; else None.
+
+        Ranks often fail alike, so it may be another rank that was the first.
+        """
+        text = ((snapshot["failure"] or {}).get("error") or {}).get("traceback")
+        if not text:
             return None
-        traceback = f"{text}\n".encode(errors="backslashreplace")
-        with contextlib.suppress(OSError):
-            size = self._path.stat().st_size
-            start = max(0, size - len(traceback) - _TAIL)
-            data = self._read(start, size)
-            place = (b"\n" + data).rfind(b"\n" + traceback)
-            after = data[place + len(traceback) :].splitlines()
-            if place >= 0 and all(map(is_noise, after)):
-                return start + place
+        words = text.encode(errors="backslashreplace")
+        size = self._size()
+        start = max(0, size - len(words) - _TAIL)
+        data = self._read(start, size)
+        same = re.compile(rb"^(?:%s|%s)\n" % (re.escape(words), _STOPPED), re.MULTILINE)
+        for found in same.finditer(data):
+            if all(map(is_noise, data[found.end() :].splitlines())):
+                return start + found.start()
         return None
+
+    def _size(self) -> int:
+        with contextlib.suppress(OSError):
+            return self._path.stat().st_size
+        return 0
 
     def _read(self, start: int, end: int) -> bytes:
         with contextlib.suppress(OSError), self._path.open("rb") as file:

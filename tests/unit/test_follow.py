@@ -29,9 +29,9 @@ class Shown:
         self.lines.append(repr(display).encode())
 
 
-def failed(tail: str, rank: int = 0) -> tuple[Job, dict[str, Any]]:
+def failed(tail: str) -> tuple[Job, dict[str, Any]]:
     error = {"type": "ValueError", "message": "grün", "traceback": TRACEBACK}
-    failure = {"kind": "error", "message": "ValueError: grün", "rank": rank, "error": error}
+    failure = {"kind": "error", "message": "ValueError: grün", "rank": 1, "error": error}
     directory = make_job("a", "Failed", failure=failure)
     directory.log(0).write_text(f"one\n{TRACEBACK}\ntwo\n{tail}", encoding="utf-8")
     job = Job(directory)
@@ -43,6 +43,8 @@ def failed(tail: str, rank: int = 0) -> tuple[Job, dict[str, Any]]:
     [
         (f"{TRACEBACK}\n", True),
         (f"{TRACEBACK}\n[Gloo] Rank 0 is connected to 1 peer ranks\n", True),
+        ("stopped: rank 1 failed first (ValueError: grün)\n", True),
+        ("stopped: rank 1 failed first (ValueError: grün)\nthe end\n", False),
         (f"{TRACEBACK}\nthe end\n", False),
         (f"not it {TRACEBACK}\n", False),
     ],
@@ -66,8 +68,9 @@ def test_a_log_may_begin_with_another_traceback_or_be_nothing_else(home):
         assert b"\n".join(view.lines).decode() == before.rstrip("\n")
 
 
-def test_a_traceback_of_another_rank_stays(home):
-    job, snapshot = failed(f"{TRACEBACK}\n", rank=1)
+def test_another_traceback_stays(home):
+    job, snapshot = failed(f"{TRACEBACK}\n")
+    snapshot["failure"]["error"]["traceback"] = TRACEBACK.replace("line 2", "line 3")
     view = Shown()
     _Source(job).pump(view, snapshot)
     assert len(view.lines) == 8
