@@ -78,6 +78,9 @@ def train(
     capture = capture_call(
         func, args, dict(func_args or {}), on_size=lambda total: backend.check_size(total, spec)
     )
+    from jupyter_jax_trainer.views.follow import say_notes
+
+    say_notes(capture)
     stem = getattr(func, "__name__", "call")
     return submit(spec, backend, plan, capture, stem=stem, returns=True)
 

@@ -6,7 +6,6 @@ The defaults that ``%jaxtrain use`` sets live as long as the kernel.
 from __future__ import annotations
 
 import re
-from collections.abc import MutableMapping
 from typing import Any
 
 _MATCHER = "jaxtrain"
@@ -66,6 +65,7 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.capture import capture_cell
     from jupyter_jax_trainer.options import HelpRequested
+    from jupyter_jax_trainer.results import take_results
     from jupyter_jax_trainer.spec import parse_cell_line
     from jupyter_jax_trainer.views import follow as display
     from jupyter_jax_trainer.views.interrupts import Interrupts
@@ -104,17 +104,6 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
         take_results(job, shell.user_ns)
     if interrupts.times:  # Run All should stop here all the same
         raise display.ended_meanwhile(job)
-
-
-def take_results(job: Any, namespace: MutableMapping[str, Any]) -> list[str]:
-    """Put a job's results into the notebook and name them; give an error for those not there."""
-    from jupyter_jax_trainer.results import load_available, missing
-
-    values, errors = load_available(job)
-    namespace.update(values)
-    if errors:
-        raise missing(errors, list(values))
-    return list(values)
 
 
 def _command(line: str, shell: Any) -> None:

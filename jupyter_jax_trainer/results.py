@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import MutableMapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,15 @@ def load_available(job: Job) -> tuple[dict[str, Any], dict[str, str]]:
         _load(job, values, errors)
     order = [entry["name"] for entry in table]
     return {name: values[name] for name in order if name in values}, errors
+
+
+def take_results(job: Job, namespace: MutableMapping[str, Any]) -> list[str]:
+    """Put a job's results into the notebook and name them; give an error for those not there."""
+    values, errors = load_available(job)
+    namespace.update(values)
+    if errors:
+        raise missing(errors, list(values))
+    return list(values)
 
 
 def missing(errors: dict[str, str], others: list[str]) -> ResultError:

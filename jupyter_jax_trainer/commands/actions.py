@@ -174,7 +174,7 @@ def watch(job: Job, context: Context) -> None:
 
 def _take_results(job: Job, context: Context) -> None:
     """Put the results into the notebook, as the cell would have; in a terminal say how to."""
-    from jupyter_jax_trainer.magic import take_results
+    from jupyter_jax_trainer.results import take_results
 
     names = [entry["name"] for entry in job.results_info if "error" not in entry]
     if job.manifest["returns"] or not job.results_info:
@@ -335,12 +335,14 @@ def _job(words: Sequence[str]) -> Job:
 
 def _all_jobs(words: Sequence[str]) -> list[Job]:
     """Find all jobs before anything is done to one: a wrong name changes nothing."""
-    from jupyter_jax_trainer import api
+    from jupyter_jax_trainer import api, jobdir
+    from jupyter_jax_trainer.handle import Job
 
     found: dict[str, Job] = {}
     for word in words:
         if not set(word) & set("*?["):
-            jobs = [api.job(word)]
+            # Not the newest of that name: what goes away has to be the one that was named.
+            jobs = [Job(jobdir.find(word))]
         elif not (jobs := [job for job in api.jobs() if fnmatchcase(job.name, word)]):
             raise JobNotFound(f"No job matches {word!r}.", "`jaxtrain jobs --all` lists them.")
         found.update({job.name: job for job in jobs})

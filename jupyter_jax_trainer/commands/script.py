@@ -55,6 +55,7 @@ def run_script(words: list[str], values: dict[str, Any], context: Context) -> No
     if spec.dry_run:
         context.print(display.dry_run(spec, plan, capture))
         return
+    display.say_notes(capture)
     origin = {"script": str(path.absolute()), "cwd": str(Path.cwd())}
     job = api.submit(
         spec, backend, plan, capture, cell=source, stem=path.stem, origin=origin,

@@ -190,8 +190,7 @@ def open_view() -> View:
 
 def announce(view: View, spec: JobSpec, plan: dict[str, Any], capture: Capture) -> None:
     """Show what will be sent, before it is."""
-    if warning := size_warning(capture):
-        print(warning)
+    say_notes(capture)
     facts = Facts.before(spec, plan, capture)
     if spec.detach:
         print(f"Sending {size(capture.total)}" + (f": {facts.sent}" if facts.sent else ""))
@@ -289,6 +288,13 @@ def _shell() -> Any:
 def in_notebook() -> bool:
     """Tell whether output goes to a Jupyter front end."""
     return hasattr(_shell(), "kernel")
+
+
+def say_notes(capture: Capture) -> None:
+    """Print what the user should know about what is sent: its size, modules that differ, …."""
+    for note in (size_warning(capture), *capture.notes):
+        if note:
+            print(note if note.endswith(".") else f"{note}.", file=sys.stderr)
 
 
 def size_warning(capture: Capture) -> str | None:
