@@ -11,7 +11,7 @@ TESTS ?= tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env quickstart lab lint test test-all bench clean
+.PHONY: help env quickstart lab lint test test-all bench cluster cluster-down clean
 
 help:  ## list what there is
 	@echo "make TARGET, where TARGET is one of"
@@ -72,6 +72,17 @@ test-all: lint  ## everything: slow tests, every notebook, the quick start, cove
 
 bench: $(TEST)  ## measure, and compare with bare scripts (benchmarks/)
 	$(PY) benchmarks/run.py
+
+# ---------------------------------------------------------------------------- Kubernetes
+
+# Linux and root. Its last line of output is the path of the kubeconfig. PYTHON alone does: no environment is needed.
+cluster:  ## start a real Kubernetes with Kubeflow Trainer here (first time: 8 to 15 minutes)
+	@"$(PYTHON)" tests/cluster/harness/up.py
+
+cluster-down:  ## stop it, and remove all that it made but the cache
+	@"$(PYTHON)" tests/cluster/harness/down.py
+
+# ----------------------------------------------------------------------------
 
 clean:  ## remove what was built; .venv and .venvs too
 	rm -rf $(VENV) .venvs build dist .coverage .coverage.* coverage.xml .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -13,7 +13,13 @@ from typing import NoReturn
 
 import pytest
 
-MAY_LACK = {"gpu": "an NVIDIA GPU", "macos": "macOS", "memory-cgroup": "a writable memory cgroup"}
+MAY_LACK = {
+    "gpu": "an NVIDIA GPU",
+    "macos": "macOS",
+    "memory-cgroup": "a writable memory cgroup",
+    # Until CI starts one (`make cluster`, issue 4); then this line goes.
+    "cluster": "a Kubernetes cluster with Kubeflow Trainer",
+}
 
 
 def named() -> set[str]:

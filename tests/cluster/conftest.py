@@ -1,0 +1,53 @@
+"""The cluster that these tests run on: the one that KUBECONFIG names, else that of `make cluster`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from policy import skip_or_fail
+
+from cluster.harness import layout
+from cluster.kubernetes_cluster import Cluster, Namespace
+
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Cluster:
+    """Return the cluster; where there is none, the test is skipped or fails (policy.py)."""
+    named = os.environ.get("KUBECONFIG")
+    kubeconfig = Path(named) if named else layout.KUBECONFIG
+    own = kubeconfig.resolve() == layout.KUBECONFIG
+    tool = str(layout.KUBECTL) if own else shutil.which("kubectl")
+    if not named and not kubeconfig.exists():
+        skip_or_fail(
+            "cluster", "there is no cluster: `make cluster` starts one, KUBECONFIG names another"
+        )
+    if tool is None:
+        skip_or_fail("cluster", "there is no kubectl to speak to the cluster that KUBECONFIG names")
+    found = Cluster((tool,) if own else (tool, "--kubeconfig", str(named)), kubeconfig, own)
+    if found("get", "--raw", "/readyz", "--request-timeout=10s", check=False) != "ok":
+        skip_or_fail("cluster", f"the cluster of {kubeconfig} does not answer")
+    if "jax-cpu" not in found("get", "clustertrainingruntimes", "--output=name", check=False):
+        skip_or_fail(
+            "cluster",
+            f"the cluster of {kubeconfig} lacks Kubeflow Trainer or our runtimes: install Trainer, "
+            "then `kubectl apply --server-side -k runtimes/`",
+        )
+    return found
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[Namespace]:
+    """Give the test a namespace in which only pods of the strictest kind may run."""
+    name = f"jaxtrain-test-{uuid.uuid4().hex[:8]}"
+    metadata = {"name": name, "labels": RESTRICTED}
+    described = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    cluster("create", "-f", "-", stdin=described)
+    yield Namespace(cluster, name)
+    cluster("delete", "namespace", name, "--wait=false")

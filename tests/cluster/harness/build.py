@@ -1,0 +1,170 @@
+"""Build what the test cluster is made of, into the cache; what is there already stays."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import archives
+import layout
+from layout import CACHE, GO, ClusterError, digest, run, say
+
+JOBSET_MODULE = "sigs.k8s.io/jobset"
+TRAINER_MODULE = "github.com/kubeflow/trainer/v2"
+TRAINER_GATE = "\nfeatureGates:\n  TrainJobStatus: true\n"
+WORKER = layout.REPOSITORY / "images" / "cpu"
+RUNTIMES = layout.REPOSITORY / "runtimes"
+BASE_NAME = f"localhost/jupyter-jax-trainer-base:{layout.DEBIAN}"
+PAUSE_NAME = "jupyter-jax-trainer-pause:1"
+COREDNS_NAME = "jupyter-jax-trainer-coredns:1"
+GO_RELEASE = (1, 26)
+
+
+@dataclass(frozen=True)
+class Built:
+    """Where the built things are."""
+
+    binaries: Path
+    manifests: Path
+    archives: tuple[Path, ...]
+
+    @property
+    def kube(self) -> Path:
+        """Return the program that is Kubernetes, etcd and kubectl."""
+        return self.binaries / "kube"
+
+    @property
+    def kubectl(self) -> list[str]:
+        """Return the start of a kubectl command."""
+        return [str(self.kube), "kubectl"]
+
+
+def _go(*arguments: str | Path) -> str:
+    # Static, so that they run in images that hold nothing else.
+    return run("go", *arguments, cwd=GO, env={**os.environ, "CGO_ENABLED": "0"})
+
+
+def _require_go() -> None:
+    wanted = ".".join(map(str, GO_RELEASE))
+    if not shutil.which("go"):
+        raise ClusterError(
+            f"The cluster's programs are built from Go modules: install Go {wanted}."
+        )
+    release = re.match(r"go(\d+)\.(\d+)", run("go", "env", "GOVERSION"))
+    if release and (int(release[1]), int(release[2])) < GO_RELEASE:
+        raise ClusterError(f"Go {wanted} or newer is needed, and this is {release[0]}.")
+
+
+def binaries() -> Path:
+    """Build the Go programs."""
+    sources = sorted(path for path in GO.rglob("*") if path.suffix in (".go", ".mod", ".sum"))
+    target = CACHE / f"bin-{layout.KUBERNETES}-{digest(*sources)}"
+    if target.exists():
+        return target
+    _require_go()
+    say("building Kubernetes, JobSet and Trainer (6 to 15 minutes on two cores)")
+    part = target.with_name(f"{target.name}.part{os.getpid()}")
+    major, minor = layout.KUBERNETES.lstrip("v").split(".")[:2]
+    version = "k8s.io/component-base/version"
+    flags = f"-s -w -X {version}.gitVersion={layout.KUBERNETES}"
+    flags += f" -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
+    try:
+        _go("build", "-trimpath", "-ldflags", flags, "-o", f"{part}/", "./...", JOBSET_MODULE,
+            f"{TRAINER_MODULE}/cmd/trainer-controller-manager")  # fmt: skip
+        part.replace(target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return target
+
+
+def _module(path: str) -> Path:
+    _go("mod", "download", path)
+    return Path(_go("list", "-m", "-f", "{{.Dir}}", path).strip())
+
+
+def manifests(kube: Path) -> Path:
+    """Render the official manifests of JobSet and Trainer."""
+    key = digest(layout.JOBSET, layout.TRAINER, TRAINER_GATE)
+    target = CACHE / f"manifests-jobset-{layout.JOBSET}-trainer-{layout.TRAINER}-{key}"
+    if target.exists():
+        return target
+    part = target.with_name(f"{target.name}.part{os.getpid()}")
+    try:
+        shutil.copytree(_module(TRAINER_MODULE) / "manifests", part / "source")
+        run("chmod", "-R", "u+w", part)
+        overlay = part / "source" / "overlays" / "manager" / "kustomization.yaml"
+        # JobSet is installed from its own manifests; this line would fetch them from elsewhere.
+        overlay.write_text(re.sub(r"(?m)^ *- \S*third-party/jobset.*\n", "", overlay.read_text()))
+        settings = part / "source" / "base" / "manager" / "controller_manager_config.yaml"
+        settings.write_text(settings.read_text() + TRAINER_GATE)
+        rendered = {
+            "jobset": _module(JOBSET_MODULE) / "config" / "default",
+            "trainer": overlay.parent,
+            "trainer-runtimes": part / "source" / "overlays" / "runtimes",
+        }
+        for name, folder in rendered.items():
+            (part / f"{name}.yaml").write_text(run(kube, "kubectl", "kustomize", folder))
+        shutil.rmtree(part / "source")
+        part.replace(target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return target
+
+
+def image_in(manifest: Path) -> str:
+    """Return the name of the one image that a manifest uses."""
+    found = re.finditer(r"(?m)^\s*(?:- )?image: (\S+)$", manifest.read_text())
+    names = {match[1] for match in found}
+    if len(names) != 1:
+        raise ClusterError(f"{manifest} should use one image, and names {sorted(names) or 'none'}.")
+    return names.pop()
+
+
+def all_images(programs: Path, rendered: Path) -> tuple[Path, ...]:
+    """Make the archives of all images."""
+    folder = CACHE / "images"
+    folder.mkdir(parents=True, exist_ok=True)
+    code = Path(archives.__file__)
+    result = []
+    for name, program, inside in (
+        (PAUSE_NAME, "pause", "pause"),
+        (COREDNS_NAME, "coredns", "coredns"),
+        (image_in(rendered / "jobset.yaml"), "jobset", "manager"),
+        (image_in(rendered / "trainer.yaml"), "trainer-controller-manager", "manager"),
+    ):
+        archive = folder / f"{program}-{digest(name, programs.name, code)}.tar"
+        if not archive.exists():
+            archives.of_binary(archive, name, programs / program, inside)
+        result.append(archive)
+
+    base_key = digest(layout.DEBIAN, *layout.BASE_PACKAGES, *archives.UNWANTED)
+    base = folder / f"base-{layout.DEBIAN}-{base_key}.tar"
+    if not base.exists():
+        archives.of_debian(base, BASE_NAME)
+    key = digest(base_key, *sorted(path for path in WORKER.iterdir() if path.is_file()))
+    worker = folder / f"worker-cpu-{key}.tar"
+    if not worker.exists():
+        name = image_in(RUNTIMES / "jax-cpu.yaml")
+        archives.of_containerfile(worker, name, WORKER, BASE_NAME, base)
+    return (*result, worker)
+
+
+def everything() -> Built:
+    """Build all that is not in the cache yet."""
+    layout.require_packages()
+    CACHE.mkdir(parents=True, exist_ok=True)
+    programs = binaries()
+    rendered = manifests(programs / "kube")
+    return Built(programs, rendered, all_images(programs, rendered))
+
+
+if __name__ == "__main__":
+    try:
+        layout.require_root()
+        print(everything())
+    except ClusterError as error:
+        sys.exit(f"cluster: {error}")
