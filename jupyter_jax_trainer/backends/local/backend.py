@@ -48,8 +48,8 @@ class LocalBackend:
         wanted = spec.nodes * (spec.devices_per_node or 1)
         if device == "gpu" and len(gpus) < wanted:
             raise UsageError(
-                f"{_count(wanted, 'GPU')} {'is' if wanted == 1 else 'are'} asked for ({_count(spec.nodes, 'node')} × "
-                f"{spec.devices_per_node or 1}), "
+                f"{_count(wanted, 'GPU')} {'is' if wanted == 1 else 'are'} asked for "
+                f"({_count(spec.nodes, 'node')} × {spec.devices_per_node or 1}), "
                 f"and this machine has {len(gpus)}.",
                 "Ask for fewer, or use --device cpu.",
             )
