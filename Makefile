@@ -44,7 +44,7 @@ $(TEST): pyproject.toml | $(PY)
 quickstart: $(QUICKSTART)  ## train a real model with the quick-start notebook (two minutes)
 	@echo "Running docs/quickstart.ipynb: two processes of two devices train a network on this machine."
 	@mkdir -p build
-	@JUPYTER_PREFER_ENV_PATH=1 $(PY) -m nbconvert --log-level WARN --to notebook --execute --KernelManager.transport=ipc \
+	@JUPYTER_PREFER_ENV_PATH=1 $(PY) -m nbconvert --log-level WARN --to notebook --execute \
 	  --output-dir build --output quickstart.ipynb docs/quickstart.ipynb
 	@echo
 	@$(PY) docs/show_outputs.py build/quickstart.ipynb
