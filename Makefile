@@ -53,7 +53,7 @@ quickstart: $(QUICKSTART)  ## train a real model with the quick-start notebook (
 	@echo "Try it yourself:  make lab    See the job again:  $(VENV)/bin/jaxtrain show digits"
 
 lab: $(QUICKSTART)  ## open JupyterLab on the quick-start notebook
-	$(PY) -m jupyterlab docs/quickstart.ipynb
+	$(PY) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) docs/quickstart.ipynb
 
 # ---------------------------------------------------------------------------- checks
 
