@@ -12,8 +12,8 @@ from pathlib import Path
 LINUX = sys.platform == "linux"
 
 
-def descendants(pid: int) -> list[int]:
-    """List the processes below one, zombies left out (Linux; elsewhere nothing is found)."""
+def descendants(*pids: int) -> list[int]:
+    """List the processes below some, zombies left out (Linux; elsewhere nothing is found)."""
     if not LINUX:
         return []
     children: dict[int, list[int]] = {}
@@ -28,7 +28,7 @@ def descendants(pid: int) -> list[int]:
         state, parent = stat[stat.rindex(b")") + 2 :].split(maxsplit=2)[:2]
         if state != b"Z":
             children.setdefault(int(parent), []).append(int(entry))
-    found, unseen = [], [pid]
+    found, unseen = [], list(pids)
     while unseen:
         below = children.get(unseen.pop(), [])
         found += below

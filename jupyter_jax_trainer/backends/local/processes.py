@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Iterable
 from pathlib import Path
 
-from jupyter_jax_trainer.worker.processes import LINUX
+from jupyter_jax_trainer.worker.processes import LINUX, descendants
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -28,13 +29,35 @@ def adopt_orphans() -> None:
 def end_strays(uid: str) -> None:
     """Kill what is left of a job whose keeper and supervisor are both gone (Linux).
 
-    Nothing but their environment tells of these processes: they have lost all their parents.
+    The ranks are known by their environment alone, for they have lost all their parents; what they
+    started, perhaps with another environment, by its parents. So the whole family is stopped and
+    listed before the first of it is killed.
     """
+    family: set[int] = set()
+    while True:
+        found = _of_job(uid)
+        new = {*found, *descendants(*found, *family)} - family
+        if not new:
+            break
+        family |= new
+        _signal(new, signal.SIGSTOP)
+    _signal(family, signal.SIGKILL)
+
+
+def _of_job(uid: str) -> list[int]:
     wanted = f"JAXTRAIN_JOB_UID={uid}".encode()
+    found = []
     for entry in Path("/proc").glob("[0-9]*") if LINUX else ():
         with contextlib.suppress(OSError):
             if wanted in entry.joinpath("environ").read_bytes().split(b"\0"):
-                os.kill(int(entry.name), signal.SIGKILL)
+                found.append(int(entry.name))
+    return found
+
+
+def _signal(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
 
 
 def close_files_from(first: int) -> None:
