@@ -128,6 +128,15 @@ class JobDir:
         finally:
             os.close(lock)
 
+    def sweep(self) -> None:
+        """Remove what an ended job needs no more: reserved space, files half written by the dead.
+
+        Only for whoever holds the lock, when the ranks are gone.
+        """
+        self.reserve.unlink(missing_ok=True)
+        for part in self.path.glob("*.part"):
+            part.unlink(missing_ok=True)
+
     def remove(self) -> None:
         """Delete the directory. It is renamed first, so that half a job is never seen."""
         with contextlib.suppress(FileNotFoundError):
@@ -252,6 +261,6 @@ def write_abandoned(directory: JobDir, reason: str) -> dict[str, Any] | None:
         if rank["exit"] is None and rank["state"] not in ("Finished", "Waiting"):
             rank["state"] = "Stopped"
     with contextlib.suppress(OSError):
-        directory.reserve.unlink(missing_ok=True)
+        directory.sweep()
         write_json(directory.state, state)
     return state

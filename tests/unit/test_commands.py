@@ -665,3 +665,12 @@ def test_completion_minds_the_cursor():
 
 def test_paths_in_messages_are_those_of_the_user(home):
     assert str(Path(home)) in run("doctor")
+
+
+@pytest.mark.parametrize("name", ["state.json.123.part", "result.jtz.part", ".reserve"])
+def test_what_the_dead_left_half_written_goes_with_the_end_of_their_job(home, name):
+    make_job("a", "Running")
+    directory = jobdir.find("a")
+    (directory.path / name).write_bytes(b"half")
+    assert jobdir.end_abandoned(directory)["state"] == "Failed"
+    assert not (directory.path / name).exists()

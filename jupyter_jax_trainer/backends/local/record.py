@@ -93,7 +93,7 @@ class Recorder:
     def end(self, state: str, reason: str | None = None, failure: Failure | None = None) -> None:
         """Go to the last state; space that was kept for it is freed."""
         assert state in ENDED
-        self._reserve.unlink(missing_ok=True)
+        self._directory.sweep()
         progress = self.state["progress"]
         if state == "Succeeded" and progress and progress["total"] == progress["step"] + 1:
             progress["fraction"] = 1.0  # the cell counts its steps from 0
