@@ -21,7 +21,6 @@ from jupyter_jax_trainer.files import (
     write_json,
 )
 
-WAITING = ("Queued", "Pending", "Starting", "Suspended")
 ENDED = ("Succeeded", "Failed", "Cancelled")
 RETURNED = "__jaxtrain_result__"  # the variable that holds the value of a function
 _NEW = ".new-"
