@@ -78,6 +78,7 @@ def train(
     capture = capture_call(
         func, args, dict(func_args or {}), on_size=lambda total: backend.check_size(total, spec)
     )
+    backend.check_capture(capture, spec, plan)
     from jupyter_jax_trainer.views.follow import say_notes
 
     say_notes(capture)
@@ -108,18 +109,46 @@ def prepare(spec: JobSpec) -> tuple[Backend, dict[str, Any]]:
     UsageError
         The backend can't do what is asked for, or the name is taken.
     """
-    if spec.backend == "kubernetes":
-        raise UsageError(
-            "This version of jupyter_jax_trainer has no Kubernetes backend yet.",
-            "Leave --backend out to train on this machine.",
-        )
-    from jupyter_jax_trainer.backends.local.backend import LocalBackend
-
-    backend = LocalBackend()
+    backend = _choose(spec)
     plan = backend.plan(spec)
     if spec.name is not None:
-        _free_name(spec.name)
+        _free_name(spec.name, backend, plan)
     return backend, plan
+
+
+def _choose(spec: JobSpec) -> Backend:
+    from jupyter_jax_trainer.runtime import LOCAL_RUNTIMES
+
+    elsewhere = spec.runtime is not None and spec.runtime not in LOCAL_RUNTIMES
+    if spec.backend == "kubernetes" or (spec.backend == "auto" and elsewhere):
+        from jupyter_jax_trainer.backends.kubernetes.backend import KubernetesBackend
+
+        return KubernetesBackend(spec)
+    from jupyter_jax_trainer.backends.local.backend import LocalBackend
+
+    return LocalBackend()
+
+
+def dry_run(
+    spec: JobSpec, backend: Backend, plan: dict[str, Any], capture: Capture, *, stem: str = "cell",
+    argv: Sequence[str] = (),
+) -> str:
+    """Say what a job would be and what would be sent, on Kubernetes as YAML.
+
+    Raises
+    ------
+    BackendError
+        The cluster would refuse it.
+    """
+    from jupyter_jax_trainer.bundle import write_bundle
+
+    name = _free_name(spec.name, backend, plan) if spec.name else _new_name(stem, plan)
+    manifest = _manifest(name, spec, backend, plan, capture, {}, False)
+
+    def write(path: Path) -> str:
+        return write_bundle(path, name, capture, spec.out, argv=argv)
+
+    return backend.dry_run(spec, plan, capture, manifest, write)
 
 
 def submit(
@@ -146,31 +175,17 @@ def submit(
 
     directory, lock = jobdir.create()
     try:
-        name = _free_name(spec.name) if spec.name else _new_name(stem)
+        name = _free_name(spec.name, backend, plan) if spec.name else _new_name(stem, plan)
         out = (jobdir.RETURNED,) if returns else spec.out
         digest = write_bundle(
             directory.bundle, name, capture, out, travels=backend.bundle_travels, argv=argv
         )
         directory.cell.write_text(cell if cell is not None else capture.code)
-        manifest = {
-            "format": files.FORMAT,
-            "name": name,
-            "uid": uuid.uuid4().hex,
-            "backend": "local",
-            "host": platform.node(),
-            "created": time.time(),
-            "spec": spec.to_json(),
-            "plan": plan,
-            "sent": [vars(sent) for sent in capture.sent],
-            "origin": dict(origin or {}),
-            "returns": returns,
-            "digest": digest,
-            "python": ".".join(map(str, sys.version_info[:3])),
-            "package": jupyter_jax_trainer.__version__,
-        }
+        manifest = _manifest(name, spec, backend, plan, capture, origin or {}, returns)
+        manifest["digest"] = digest
         files.write_json(directory.manifest, manifest)
         before_start()
-        directory = _publish(directory, name, manifest)
+        directory = _publish(directory, name, manifest, backend)
         backend.start(directory, lock, manifest)
     except OSError as error:
         directory.remove()
@@ -179,27 +194,53 @@ def submit(
             "`jaxtrain delete NAME` removes old jobs; JAXTRAIN_HOME can name another disk.",
         ) from None
     except BaseException:
-        directory.remove()
+        if not directory.cancel.exists():  # then the follower has still to undo something
+            directory.remove()
         raise
     finally:
         os.close(lock)
     return Job(directory)
 
 
-def _publish(directory: JobDir, name: str, manifest: dict[str, Any]) -> JobDir:
+def _manifest(
+    name: str, spec: JobSpec, backend: Backend, plan: dict[str, Any], capture: Capture,
+    origin: Mapping[str, Any], returns: bool,
+) -> dict[str, Any]:  # fmt: skip
+    return {
+        "format": files.FORMAT,
+        "name": name,
+        "uid": uuid.uuid4().hex,
+        "backend": backend.name,
+        "host": platform.node(),
+        "created": time.time(),
+        "spec": spec.to_json(),
+        "plan": plan,
+        "sent": [vars(sent) for sent in capture.sent],
+        "origin": dict(origin),
+        "returns": returns,
+        "digest": "",
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "package": jupyter_jax_trainer.__version__,
+    }
+
+
+def _publish(
+    directory: JobDir, name: str, manifest: dict[str, Any], backend: Backend
+) -> JobDir:
     """Give the job its name; another submission may have taken it a moment ago."""
     while True:
         try:
             return jobdir.publish(directory, name)
         except FileExistsError:
-            name = manifest["name"] = _free_name(name)
+            name = manifest["name"] = _free_name(name, backend, manifest["plan"])
             files.write_json(directory.manifest, manifest)
 
 
-def _new_name(stem: str) -> str:
+def _new_name(stem: str, plan: Mapping[str, Any]) -> str:
     """Make up a name that is free."""
-    clean = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:40] or "cell"
+    clean = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "cell"
     clean = clean if clean[0].isalpha() else f"job-{clean}"
+    clean = clean[: min(44, plan.get("max_name", 63) - 5)].rstrip("-")
     while True:
         # Not the global generator: the user may have seeded it, and would get the same names.
         name = f"{clean}-{''.join(random.SystemRandom().choices(_LETTERS, k=4))}"
@@ -207,7 +248,7 @@ def _new_name(stem: str) -> str:
             return name
 
 
-def _free_name(name: str) -> str:
+def _free_name(name: str, backend: Backend, plan: Mapping[str, Any]) -> str:
     """Give the name, or the name with a number where an ended job has it.
 
     Running a cell again is the commonest thing in a notebook, so the name of a job that has ended
@@ -218,10 +259,12 @@ def _free_name(name: str) -> str:
     UsageError
         A job of this name is active.
     """
-    stem, number = name, 1
-    while (directory := JobDir(jobdir.jobs_directory() / name)).path.exists():
+    stem, number, longest = name, 1, plan.get("max_name", 63)
+    while (
+        directory := JobDir(jobdir.jobs_directory() / name)
+    ).path.exists() or not backend.is_free(name):
         if directory.remove_cut_off():
-            return name
+            continue
         try:
             active = Job(directory).active
         except JobDirError:
@@ -233,7 +276,7 @@ def _free_name(name: str) -> str:
                 "or choose another --name.",
             )
         number += 1
-        name = f"{stem[: 62 - len(str(number))]}-{number}"
+        name = f"{stem[: longest - 1 - len(str(number))]}-{number}"
     return name
 
 
@@ -286,11 +329,36 @@ def _newest_first(job: Job) -> float:
         return 0.0
 
 
-def runtimes() -> Sequence[Runtime]:
-    """List what jobs can run on."""
+def runtimes(
+    backend: str = "auto", *, context: str | None = None, namespace: str | None = None
+) -> Sequence[Runtime]:
+    """List what jobs can run on.
+
+    Parameters
+    ----------
+    backend
+        ``local``, ``kubernetes``, or ``auto`` for this machine and, where there is one, the
+        cluster of the kubeconfig or of the pod in which this runs.
+    context, namespace
+        Which cluster and namespace.
+
+    Raises
+    ------
+    BackendError
+        The cluster does not answer, and it was asked for by name.
+    """
     from jupyter_jax_trainer.runtime import local_runtimes
 
-    return local_runtimes()
+    found = [] if backend == "kubernetes" else local_runtimes()
+    if backend == "local":
+        return found
+    from jupyter_jax_trainer.backends.kubernetes.client import is_configured
+
+    if backend == "kubernetes" or context or is_configured():
+        from jupyter_jax_trainer.backends.kubernetes.backend import cluster_runtimes
+
+        found += cluster_runtimes(context, namespace)
+    return found
 
 
 def notebook_origin() -> dict[str, Any]:

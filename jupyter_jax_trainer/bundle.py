@@ -38,7 +38,8 @@ def write_bundle(
     out
         Variables to bring back.
     travels
-        It leaves this machine, so that its buffers have to be checked where it arrives.
+        It leaves this machine, so that its buffers have to be checked where it arrives, and each
+        byte counts.
     argv
         What ``sys.argv`` is in the job, for a script.
 
@@ -52,7 +53,7 @@ def write_bundle(
         "cell.py": capture.code.encode(),
         "variables.pkl": capture.stream,
         "sources.json": json.dumps({f: text for f, (_, text) in capture.sources.items()}).encode(),
-        **_worker_code(),
+        **_worker_code(byte_code=not travels),
         **{f"modules/{name}": data for name, data in capture.modules.items()},
     }
     manifest = {
@@ -107,11 +108,12 @@ def _jax_config() -> dict[str, Any]:
 
 
 @cache
-def _worker_code() -> dict[str, bytes]:
-    """Collect the worker's part of this package, and cloudpickle, as source and byte code.
+def _worker_code(*, byte_code: bool) -> dict[str, bytes]:
+    """Collect the worker's part of this package, and cloudpickle, as source.
 
-    The byte code saves a worker with the same Python the compilation; another Python passes over
-    it and takes the source.
+    Byte code saves a worker with the same Python the compilation (0.1 s); another Python passes
+    over it and takes the source. A bundle that travels goes without: it would be three times as
+    large, and a Secret is small.
     """
     import cloudpickle
 
@@ -126,7 +128,8 @@ def _worker_code() -> dict[str, bytes]:
                 arcname = f"{root.name}/{file.relative_to(root).as_posix()}"
                 source = file.read_bytes()
                 members[arcname] = source
-                members[f"{arcname}c"] = _byte_code(source, arcname)
+                if byte_code:
+                    members[f"{arcname}c"] = _byte_code(source, arcname)
     return members
 
 

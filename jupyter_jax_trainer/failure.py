@@ -37,6 +37,8 @@ class RankEnd:
         True when it was ended because of another rank, by itself or by the backend.
     out_of_memory
         True when the system says that it ended a process of this job for lack of memory.
+    cause, hint
+        What the cluster says of its end, to stand after ``rank 1``, and what to do about it.
     """
 
     rank: int
@@ -47,6 +49,8 @@ class RankEnd:
     finished: bool = False
     stopped: bool = False
     out_of_memory: bool = False
+    cause: str | None = None
+    hint: str | None = None
 
 
 @dataclass(kw_only=True)
@@ -57,7 +61,8 @@ class Failure:
     ----------
     kind
         ``error`` (an exception), ``exit``, ``killed``, ``memory``, ``aborted``, ``crashed``,
-        ``rendezvous``, ``timeout``, ``disk``, ``supervisor``, ``start`` or ``cancelled``.
+        ``rendezvous``, ``timeout``, ``disk``, ``supervisor``, ``start``, ``cluster`` (which ended
+        the rank) or ``cancelled``.
     message
         One line.
     rank
@@ -99,7 +104,7 @@ def diagnose(ends: Sequence[RankEnd]) -> Failure:
 
     A rank that says only that it lost a peer is never the cause while there is another candidate.
     """
-    failed = [end for end in ends if not end.finished and not end.stopped]
+    failed = [end for end in ends if not end.finished and (not end.stopped or end.cause)]
     failed = failed or [end for end in ends if not end.finished] or list(ends)
     first = min(failed, key=_suspicion)
     failure = _explain(first)
@@ -112,7 +117,7 @@ def diagnose(ends: Sequence[RankEnd]) -> Failure:
 def _suspicion(end: RankEnd) -> tuple[int, int]:
     if end.error is not None and not end.error["secondary"]:
         return 0, end.order
-    if end.error is None and end.exit not in (None, -signal.SIGABRT):
+    if end.cause or (end.error is None and end.exit not in (None, -signal.SIGABRT)):
         return 0, end.order
     return (1 if end.error is None else 2), end.order
 
@@ -120,12 +125,14 @@ def _suspicion(end: RankEnd) -> tuple[int, int]:
 def _explain(end: RankEnd) -> Failure:
     """Put the end of one rank into words."""
     rank, code = end.rank, end.exit
-    if end.error is not None:
+    if end.error is not None and not (end.cause and end.error["secondary"]):
         return _explain_error(end, end.error)
 
     def failure(kind: str, message: str, hint: str | None = None) -> Failure:
         return Failure(kind=kind, message=message, rank=rank, exit=code, hint=hint)
 
+    if end.cause:
+        return failure("memory" if end.out_of_memory else "cluster", end.cause, end.hint)
     if end.out_of_memory:
         return failure(
             "memory",

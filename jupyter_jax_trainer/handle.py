@@ -21,11 +21,15 @@ from jupyter_jax_trainer.spec import JobSpec
 
 _POLL = 0.05  # seconds between looks at the directory
 _CANCEL_WAIT = 10.0  # seconds in which a cancelled job has to be gone
+_CLUSTER_WAIT = 45.0  # the same where its pods have 30 s to end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:
-    """One process of a job; `exit` is its exit code, negative for a signal, None while it runs."""
+    """One process of a job; `exit` is its exit code, negative for a signal, None while it runs.
+
+    On Kubernetes `host` is the node on which its `pod` runs.
+    """
 
     rank: int
     pid: int | None = None
@@ -33,6 +37,7 @@ class Rank:
     exit: int | None = None
     restarts: int = 0
     host: str | None = None
+    pod: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +85,14 @@ class Job:
         return self._dir.read_manifest()
 
     @property
+    def on_kubernetes(self) -> bool:
+        """Whether it is a TrainJob on a cluster."""
+        try:
+            return self.manifest.get("backend") == "kubernetes"
+        except JobDirError:
+            return False
+
+    @property
     def uid(self) -> str:
         """A random id: another job may have the same name after this one is deleted."""
         return str(self.manifest["uid"])
@@ -116,6 +129,10 @@ class Job:
         state = self._dir.read_state()
         if state is not None and (state["state"] in ENDED or self._dir.is_live()):
             return state
+        if self.on_kubernetes:
+            from jupyter_jax_trainer.backends.kubernetes.control import see_to_it
+
+            return see_to_it(self.manifest["plan"], state or _submitting())
         if self._is_elsewhere():
             return state or _submitting()
         if state is None:
@@ -328,7 +345,11 @@ class Job:
         if not self.active:
             return
         self._dir.cancel.touch(mode=0o600)
-        deadline = time.monotonic() + _CANCEL_WAIT
+        if self.on_kubernetes:
+            from jupyter_jax_trainer.backends.kubernetes import control
+
+            control.cancel(self.manifest)
+        deadline = time.monotonic() + (_CLUSTER_WAIT if self.on_kubernetes else _CANCEL_WAIT)
         while self.active:
             if time.monotonic() > deadline:
                 where = " from the machine that runs it" if self._is_elsewhere() else ""
@@ -337,10 +358,46 @@ class Job:
                 )
             time.sleep(0.02)
 
+    def suspend(self) -> None:
+        """Let the pods of a job on Kubernetes end; it begins anew when it is resumed.
+
+        Raises
+        ------
+        UsageError
+            It runs on this machine, or has ended.
+        BackendError
+            The cluster refuses it.
+        """
+        self._set_suspended(True)
+
+    def resume(self) -> None:
+        """Let a suspended job start again, from the beginning of its cell.
+
+        Raises
+        ------
+        UsageError, BackendError
+            As for `suspend`.
+        """
+        self._set_suspended(False)
+
+    def _set_suspended(self, suspended: bool) -> None:
+        verb = "suspend" if suspended else "resume"
+        if not self.on_kubernetes:
+            raise UsageError(
+                f"{verb} only means something on Kubernetes, and job {self.name} is of this "
+                "machine.",
+                f"`cancel {self.name}` ends it; checkpoint_dir() keeps what it has reached.",
+            )
+        if not self.active:
+            raise UsageError(f"Job {self.name} has ended already: {self.state}.")
+        from jupyter_jax_trainer.backends.kubernetes import control
+
+        control.set_suspended(self.manifest, suspended)
+
     def delete(self) -> None:
         """Delete the job's directory with its logs, results and checkpoints; it is cancelled first.
 
-        There is no way back.
+        On Kubernetes its TrainJob is deleted, too. There is no way back.
         """
         try:
             self.cancel()
@@ -350,6 +407,10 @@ class Job:
         deadline = time.monotonic() + _CANCEL_WAIT
         while self._dir.is_live() and time.monotonic() < deadline:
             time.sleep(0.01)  # the keeper holds the lock a moment longer
+        if self.on_kubernetes:
+            from jupyter_jax_trainer.backends.kubernetes import control
+
+            control.delete(self.manifest)
         self._dir.remove()
 
 

@@ -80,8 +80,9 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
         cell, shell.user_ns, use=spec.use, out=spec.out, shell=shell,
         on_size=lambda total: backend.check_size(total, spec),
     )
+    backend.check_capture(capture, spec, plan)
     if spec.dry_run:
-        print(display.dry_run(spec, plan, capture))
+        print(api.dry_run(spec, backend, plan, capture))
         return
     view = display.open_view()
     display.announce(view, spec, plan, capture)

@@ -17,8 +17,6 @@ MAY_LACK = {
     "gpu": "an NVIDIA GPU",
     "macos": "macOS",
     "memory-cgroup": "a writable memory cgroup",
-    # Until CI starts one (`make cluster`, issue 4); then this line goes.
-    "cluster": "a Kubernetes cluster with Kubeflow Trainer",
 }
 
 

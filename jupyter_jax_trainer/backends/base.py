@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.spec import JobSpec
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.capture import Capture
 
 
 class Backend(Protocol):
@@ -13,10 +18,13 @@ class Backend(Protocol):
 
     Attributes
     ----------
+    name
+        ``local`` or ``kubernetes``.
     bundle_travels
         The bundle is sent to other machines.
     """
 
+    name: str
     bundle_travels: bool
 
     def plan(self, spec: JobSpec) -> dict[str, Any]:
@@ -35,6 +43,36 @@ class Backend(Protocol):
         ------
         CaptureError
             With the sizes and the way out.
+        """
+
+    def check_capture(self, capture: Capture, spec: JobSpec, plan: dict[str, Any]) -> None:
+        """Refuse what can't be used where the job will run, and add to the notes for the user.
+
+        Raises
+        ------
+        CaptureError
+            With what it is and the way out.
+        """
+
+    def is_free(self, name: str) -> bool:
+        """Tell whether no job that has ended has this name where the job will run.
+
+        Raises
+        ------
+        UsageError
+            A job that goes on has it.
+        """
+
+    def dry_run(
+        self, spec: JobSpec, plan: dict[str, Any], capture: Capture, manifest: dict[str, Any],
+        write: Callable[[Path], str],
+    ) -> str:  # fmt: skip
+        """Say what would be started; `write` writes the bundle and gives its digest.
+
+        Raises
+        ------
+        BackendError
+            It would be refused.
         """
 
     def start(self, directory: JobDir, lock: int, manifest: dict[str, Any]) -> None:

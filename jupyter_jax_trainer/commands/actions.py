@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from jupyter_jax_trainer.errors import JobNotFound, UsageError
+from jupyter_jax_trainer.errors import BackendError, JobNotFound, UsageError
 from jupyter_jax_trainer.jobdir import ENDED
+from jupyter_jax_trainer.text import duration
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.handle import Job
@@ -137,7 +138,7 @@ def show_lines(lines: Iterable[str], context: Context, where: str) -> None:
 
 def attach(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Watch a job to its end."""
-    watch(_job(words), context)
+    watch(_job_anywhere(words, values), context)
 
 
 def watch(job: Job, context: Context) -> None:
@@ -216,11 +217,17 @@ def result(context: Context, values: dict[str, Any], words: list[str]) -> None:
 def cancel(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Stop jobs."""
     for job in _all_jobs(words):
-        if job.active:
+        if not job.active:
+            context.print(f"Job {job.name} has ended already: {job.state}.")
+        elif (
+            job.state == "Running"
+            and not values.get("yes")
+            and context.ask(f"Job {job.name} runs for {duration(job.elapsed)}. Cancel it?") is False
+        ):
+            context.print(f"Job {job.name} is left alone.")
+        else:
             job.cancel()
             context.print(f"Job {job.name} is cancelled.")
-        else:
-            context.print(f"Job {job.name} has ended already: {job.state}.")
 
 
 def delete(context: Context, values: dict[str, Any], words: list[str]) -> None:
@@ -266,17 +273,21 @@ def _ended(context: Context, values: dict[str, Any]) -> list[Job]:
     return found if answer else []
 
 
-def only_on_kubernetes(verb: str) -> Handler:
-    """Make the command for something that jobs on this machine can't do."""
+def suspend(context: Context, values: dict[str, Any], words: list[str]) -> None:
+    """Let the pods of a job end until it is resumed."""
+    job = _job(words)
+    job.suspend()
+    context.print(
+        f"Job {job.name} is suspended: its pods end. `resume {job.name}` starts it again, from the "
+        "beginning of its cell."
+    )
 
-    def handle(context: Context, values: dict[str, Any], words: list[str]) -> None:
-        job = _job(words)
-        raise UsageError(
-            f"{verb} only means something on Kubernetes, and job {job.name} is of this machine.",
-            f"`cancel {job.name}` ends it; checkpoint_dir() keeps what it has reached.",
-        )
 
-    return handle
+def resume(context: Context, values: dict[str, Any], words: list[str]) -> None:
+    """Start a suspended job again."""
+    job = _job(words)
+    job.resume()
+    context.print(f"Job {job.name} starts again.")
 
 
 def runtimes(context: Context, values: dict[str, Any], words: list[str]) -> None:
@@ -284,7 +295,16 @@ def runtimes(context: Context, values: dict[str, Any], words: list[str]) -> None
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.commands.listing import runtimes_table
 
-    context.print(runtimes_table(api.runtimes(), context.width))
+    named = {name: values.get(name) for name in ("context", "namespace")}
+    backend = values.get("backend", "auto")
+    try:
+        found = api.runtimes(backend, **named)
+    except BackendError as error:
+        if backend != "auto" or any(named.values()):
+            raise
+        context.print(f"The cluster's runtimes can't be listed: {error}\n")
+        found = api.runtimes("local")
+    context.print(runtimes_table(found, context.width))
 
 
 def use(context: Context, values: dict[str, Any], words: list[str]) -> None:
@@ -306,10 +326,11 @@ def use(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
 
 def doctor(context: Context, values: dict[str, Any], words: list[str]) -> None:
-    """Check this machine."""
+    """Check this machine, and the cluster where there is one."""
     from jupyter_jax_trainer.commands.doctor import examine, report
 
-    findings = list(examine())
+    named = {name: values.get(name) for name in ("context", "namespace")}
+    findings = list(examine(values.get("backend", "auto"), **named))
     context.print(report(findings, context.width))
     context.failed = any(finding.status == "FAIL" for finding in findings)
 
@@ -331,6 +352,25 @@ def _job(words: Sequence[str]) -> Job:
     if newest is None:
         raise JobNotFound("There are no jobs yet.", "A cell that starts with %%jaxtrain makes one.")
     return newest
+
+
+def _job_anywhere(words: Sequence[str], values: dict[str, Any]) -> Job:
+    """Give a job of this machine, or one that only the cluster knows."""
+    from jupyter_jax_trainer.backends.kubernetes.client import is_configured
+
+    context, namespace = values.get("context"), values.get("namespace")
+    try:
+        if not (context or namespace):
+            return _job(words)
+    except JobNotFound:
+        if not words or not is_configured():
+            raise
+    if not words:
+        raise UsageError("attach needs the name of a job, to look for it in the cluster.")
+    from jupyter_jax_trainer.backends.kubernetes.attach import attach
+    from jupyter_jax_trainer.handle import Job
+
+    return Job(attach(words[0], context, namespace))
 
 
 def _all_jobs(words: Sequence[str]) -> list[Job]:

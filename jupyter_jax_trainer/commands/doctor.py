@@ -1,4 +1,4 @@
-"""``doctor``: is all there that jobs on this machine need? jax itself is never imported."""
+"""``doctor``: is all there that jobs need? jax itself is never imported."""
 
 from __future__ import annotations
 
@@ -8,42 +8,33 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_jax_trainer import files, jobdir
+from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import JobDirError
 from jupyter_jax_trainer.runtime import gpu_plugin, installed, local_gpus
 from jupyter_jax_trainer.text import size, table
 
-OK, WARN, FAIL = "OK", "WARN", "FAIL"
 _LEAST_DISK = 1_000_000_000
 _LEAST_MEMORY = 2_000_000_000
 _LEAST_JAX = (0, 6)
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What one check found.
+def examine(
+    backend: str = "auto", context: str | None = None, namespace: str | None = None
+) -> Iterator[Finding]:
+    """Make all checks, one after the other; those of the cluster last."""
+    if backend != "kubernetes":
+        yield from _examine_machine()
+    if backend != "local":
+        from jupyter_jax_trainer.backends.kubernetes import doctor
 
-    Attributes
-    ----------
-    status
-        ``OK``, ``WARN`` (jobs run, something doesn't) or ``FAIL`` (jobs don't run).
-    subject, detail
-        What was looked at, and what was seen.
-    advice
-        What to do about it.
-    """
-
-    status: str
-    subject: str
-    detail: str
-    advice: str | None = None
+        asked = backend == "kubernetes" or bool(context or namespace)
+        yield from doctor.examine(context, namespace, asked=asked)
 
 
-def examine() -> Iterator[Finding]:
-    """Make all checks, one after the other."""
+def _examine_machine() -> Iterator[Finding]:
     for check in _CHECKS:
         try:
             yield check()

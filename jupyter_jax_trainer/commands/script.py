@@ -52,8 +52,12 @@ def run_script(words: list[str], values: dict[str, Any], context: Context) -> No
             file=path.name,
             on_size=lambda total: backend.check_size(total, spec),
         )
+    backend.check_capture(capture, spec, plan)
     if spec.dry_run:
-        context.print(display.dry_run(spec, plan, capture))
+        argv = [str(path), *arguments]
+        context.print(
+            api.dry_run(spec, backend, plan, capture, stem=path.stem, argv=argv)
+        )
         return
     display.say_notes(capture)
     origin = {"script": str(path.absolute()), "cwd": str(Path.cwd())}

@@ -9,7 +9,7 @@ from jupyter_jax_trainer import amounts, checks
 from jupyter_jax_trainer.commands import actions
 from jupyter_jax_trainer.commands.actions import Context, Handler
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.options import OPTIONS, STATES, HelpRequested, Option, read_words
+from jupyter_jax_trainer.options import BY_FIELD, OPTIONS, STATES, HelpRequested, Option, read_words
 
 __all__ = ["COMMANDS", "Command", "Context", "run_command"]
 
@@ -81,6 +81,8 @@ def run_command(words: Sequence[str], context: Context) -> None:
     command.handler(context, values, names)
 
 
+_YES = Option(name="yes", short="y", help="Don't ask.")
+_PLACE = tuple(BY_FIELD[name] for name in ("backend", "context", "namespace"))
 _RESET = Option(name="reset", help="Forget the defaults that were set before.")
 _COMMANDS = (
     Command(
@@ -123,8 +125,9 @@ _COMMANDS = (
     Command(
         name="attach", usage="attach [NAME]", summary="watch a job to its end",
         help="Watch a job to its end. In a notebook its results are put into the variables then. "
-        "Interrupting leaves the job running.",
-        handler=actions.attach, words=(0, 1), takes="job",
+        "Interrupting leaves the job running. A job that this machine does not know is looked for "
+        "in the cluster.",
+        handler=actions.attach, words=(0, 1), takes="job", options=_PLACE[1:],
     ),
     Command(
         name="result", usage="result NAME [VARIABLE...]", summary="bring its variables back",
@@ -133,9 +136,10 @@ _COMMANDS = (
         handler=actions.result, words=(1, None), takes="job",
     ),
     Command(
-        name="cancel", usage="cancel NAME...", summary="stop jobs; their files stay",
-        help="Stop jobs with all their processes. Logs and checkpoints stay.",
-        handler=actions.cancel, words=(1, None), takes="job",
+        name="cancel", usage="cancel NAME... [--yes]", summary="stop jobs; their files stay",
+        help="Stop jobs with all their processes; on Kubernetes the TrainJob is deleted. Logs and "
+        "checkpoints stay. A terminal asks before it stops a job that runs.",
+        handler=actions.cancel, words=(1, None), takes="job", options=(_YES,),
     ),
     Command(
         name="delete", usage="delete NAME...|--all [--yes]",
@@ -145,22 +149,24 @@ _COMMANDS = (
         handler=actions.delete, words=(0, None), takes="job",
         options=(
             Option(name="all", short="a", help="All jobs that have ended; a terminal asks before."),
-            Option(name="yes", short="y", help="Don't ask."),
+            _YES,
         ),
     ),
     Command(
         name="suspend", usage="suspend NAME", summary="give its nodes free (Kubernetes)",
         help="Suspend a job on Kubernetes: its pods end, the job waits.",
-        handler=actions.only_on_kubernetes("suspend"), words=(1, 1), takes="job",
+        handler=actions.suspend, words=(1, 1), takes="job",
     ),
     Command(
         name="resume", usage="resume NAME", summary="let it go on (Kubernetes)",
         help="Let a suspended job on Kubernetes start again.",
-        handler=actions.only_on_kubernetes("resume"), words=(1, 1), takes="job",
+        handler=actions.resume, words=(1, 1), takes="job",
     ),
     Command(
         name="runtimes", usage="runtimes", summary="what jobs can run on",
-        help="List what jobs can run on, with the versions there.", handler=actions.runtimes,
+        help="List what jobs can run on, with the versions there: this machine, and the cluster of "
+        "the kubeconfig where there is one.",
+        handler=actions.runtimes, options=_PLACE,
     ),
     Command(
         name="use", usage="use [options] [--reset]", summary="set defaults for this notebook",
@@ -170,9 +176,10 @@ _COMMANDS = (
         options=(*(option for option in OPTIONS if option.name != "name"), _RESET),
     ),
     Command(
-        name="doctor", usage="doctor", summary="check this machine, and say what to do",
-        help="Check this machine for what jobs need, and say what to do where something is wrong.",
-        handler=actions.doctor,
+        name="doctor", usage="doctor", summary="check what jobs need, and say what to do",
+        help="Check this machine for what jobs need, and the cluster of the kubeconfig where there "
+        "is one; say what to do where something is wrong.",
+        handler=actions.doctor, options=_PLACE,
     ),
     Command(
         name="run", usage="run FILE [NAME] [options] [-- ARGUMENTS]",

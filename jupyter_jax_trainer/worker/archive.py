@@ -50,6 +50,45 @@ def write_archive(
     ----------
     path
         Where to.
+    members, buffers, manifest, hash_buffers
+        See :func:`write_archive_to`.
+
+    Returns
+    -------
+    str
+        The sha256 of the manifest, in hex.
+
+    Raises
+    ------
+    OSError
+        The disk is full, or the path can't be written. Nothing is left behind.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb", buffering=0) as file:
+            os.fchmod(file.fileno(), 0o600)
+            digest = write_archive_to(file, members, buffers, manifest, hash_buffers=hash_buffers)
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    return digest
+
+
+def write_archive_to(
+    file: io.FileIO,
+    members: Mapping[str, bytes],
+    buffers: Sequence[memoryview],
+    manifest: Mapping[str, Any],
+    *,
+    hash_buffers: bool = True,
+) -> str:
+    """Write an archive into an open, empty file.
+
+    Parameters
+    ----------
+    file
+        Where to.
     members
         Zip members by name.
     buffers
@@ -64,34 +103,21 @@ def write_archive(
     -------
     str
         The sha256 of the manifest, in hex.
-
-    Raises
-    ------
-    OSError
-        The disk is full, or the path can't be written. Nothing is left behind.
     """
     import zipfile
 
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("wb", buffering=0) as file:
-            os.fchmod(file.fileno(), 0o600)
-            table = _write_buffers(file, buffers, hash_buffers)
-            hashes = {name: _sha256(data) for name, data in members.items()}
-            whole = {"format": FORMAT, **manifest, "members": hashes, "buffers": table}
-            text = json.dumps(whole, indent=1).encode()
-            # The zip part is built apart, so that its offsets count from its own start: zipimport
-            # before Python 3.13 reads no zip64, and needs none this way, however long the prefix.
-            packed = io.BytesIO()
-            with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-                for name, data in (("manifest.json", text), *members.items()):
-                    archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data,
-                                     zipfile.ZIP_DEFLATED)
-            _write_all(file, packed.getbuffer())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    table = _write_buffers(file, buffers, hash_buffers)
+    hashes = {name: _sha256(data) for name, data in members.items()}
+    whole = {"format": FORMAT, **manifest, "members": hashes, "buffers": table}
+    text = json.dumps(whole, indent=1).encode()
+    # The zip part is built apart, so that its offsets count from its own start: zipimport before
+    # Python 3.13 reads no zip64, and needs none this way, however long the prefix.
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for name, data in (("manifest.json", text), *members.items()):
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data,
+                             zipfile.ZIP_DEFLATED)
+    _write_all(file, packed.getbuffer())
     return _sha256(text)
 
 

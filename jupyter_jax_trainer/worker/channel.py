@@ -29,7 +29,20 @@ class Channel:
     ----------
     connection
         A stream socket, or None for a worker on its own.
+
+    Attributes
+    ----------
+    supervised
+        Somebody watches over the rendezvous and ends one that takes too long.
+    interval
+        Seconds between batches of reports.
+    batch
+        Reports that don't wait for it.
     """
+
+    supervised = True
+    interval = 0.1
+    batch = 1_000
 
     def __init__(self, connection: socket.socket | None) -> None:
         self._socket = connection

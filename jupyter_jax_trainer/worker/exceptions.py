@@ -22,6 +22,22 @@ _MAX_MESSAGE, _MAX_TRACEBACK = 4_000, 40_000  # characters
 _JAX_NOTE = "For simplicity, JAX has removed its internal frames"
 
 
+class WorkerError(RuntimeError):
+    """Something that the worker itself refuses or gives up, before the cell runs.
+
+    Parameters
+    ----------
+    message
+        What happened, in full sentences.
+    hint
+        What to do about it.
+    """
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
 def is_secondary(text: str) -> bool:
     """Tell whether an error says no more than that another rank is gone."""
     return _SECONDARY.search(text) is not None
@@ -67,7 +83,8 @@ def describe(
         "traceback": _cut(text.rstrip("\n"), _MAX_TRACEBACK),
         "cell": labels.get(cell_file, "Cell"),
         "cell_line": _cell_line(error, cell_file),
-        "secondary": is_secondary(f"{type(error).__name__}: {message}"),
+        "secondary": not isinstance(error, WorkerError)
+        and is_secondary(f"{type(error).__name__}: {message}"),
         "hint": _hint(error, outside),
     }
 
@@ -93,6 +110,8 @@ def where(frame: FrameType | None, cell_file: str, labels: Mapping[str, str]) ->
 
 def _hint(error: BaseException, outside: Container[str]) -> str | None:
     """Say what to do about a name that the notebook has and the cell reads in a hidden way."""
+    if isinstance(error, WorkerError):
+        return error.hint
     name = error.name if isinstance(error, NameError) else None
     if name is None or name not in outside:
         return None

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from jupyter_jax_trainer.worker import exceptions, output, rendezvous
 from jupyter_jax_trainer.worker.archive import Archive
@@ -25,8 +25,14 @@ from jupyter_jax_trainer.worker.channel import Channel
 from jupyter_jax_trainer.worker.display import Displayer
 from jupyter_jax_trainer.worker.reporting import Reporter
 
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.worker.delivery import Held
+    from jupyter_jax_trainer.worker.pod import Pod
+    from jupyter_jax_trainer.worker.trainerstatus import TrainerStatus
+
 DIGEST_VARIABLE = "JAXTRAIN_BUNDLE_SHA256"
 RESULT_VARIABLE = "JAXTRAIN_RESULT"
+KEY_VARIABLE = "JAXTRAIN_FRAME_KEY"  # there in a pod only
 
 
 class PythonMismatch(RuntimeError):  # noqa: N818
@@ -76,13 +82,21 @@ class Worker:
     prepare
         Called when jax is about to be used; the warm start sets options there that a cold process
         reads from its environment.
+    pod
+        The pod that this runs in, if it does.
     """
 
-    def __init__(self, path: str, prepare: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, path: str, prepare: Callable[[], None] | None = None, pod: Pod | None = None
+    ) -> None:
         self.path = path
-        self.rank = int(os.environ.get("JAX_PROCESS_ID") or 0)
+        self.rank = own_rank()
         self.nodes = int(os.environ.get("JAX_NUM_PROCESSES") or 1)
-        self.channel = Channel.from_environment()
+        self.pod = pod
+        self.channel = Channel.from_environment() if pod is None else pod.channel
+        self._status: TrainerStatus | None = None
+        self._held: Held | None = None
+        self._waits = False  # rank 0 stays until its results are fetched
         self._prepare = prepare
         self._ending = threading.Lock()
         self._cell_file = "<cell>"
@@ -91,8 +105,11 @@ class Worker:
 
     def run(self) -> NoReturn:
         """Run the job's part of this rank and leave the process."""
-        output.set_up()
+        output.set_up(counted=self.pod is not None)
         self.channel.listen({"where": self._tell_where})
+        if self.pod is not None:
+            self.pod.begin(self._leave)
+            self.pod.watch_termination(self._tell_where, self._ending)
         try:
             self._run()
         except BaseException as error:
@@ -103,10 +120,14 @@ class Worker:
         archive = Archive(self.path, os.environ.get(DIGEST_VARIABLE))
         manifest = archive.manifest
         check_python(manifest)
+        if self.pod is not None:
+            self._prepare_in_pod(archive)
         if self._prepare is not None:
             self._prepare()
         rendezvous.configure(manifest["jax_config"])
-        rendezvous.join(self.rank, self.nodes, self.channel)
+        rendezvous.join(self.rank, self.nodes, self.channel, self._fail)
+        if self.pod is not None:
+            self.pod.after_join(rendezvous.watch_preemption())
         rendezvous.watch_errors(self.rank, self._stop_because)
         self.channel.send("joined", pid=os.getpid())
 
@@ -114,7 +135,7 @@ class Worker:
         from jupyter_jax_trainer.worker.ipython import Shell
         from jupyter_jax_trainer.worker.modules import unpack
 
-        reporter = Reporter(self.channel)
+        reporter = Reporter(self.channel, self._status.add if self._status else None)
         reporter.install()
         displayer = Displayer(self._send_display if self.rank == 0 else None)
         namespace = cell.main_module()
@@ -133,6 +154,8 @@ class Worker:
         code = archive.read("cell.py").decode()
         cell.remember_sources({**json.loads(archive.read("sources.json")), self._cell_file: code})
         load_variables(archive, namespace)
+        if self.pod is not None:
+            self.pod.begin_cell()
         self.channel.send("running", pid=os.getpid())
         try:
             cell.run_cell(code, self._cell_file, namespace, displayer.hook)
@@ -145,6 +168,16 @@ class Worker:
         self._send_results(manifest["out"], namespace)
         self._finish(reporter)
 
+    def _prepare_in_pod(self, archive: Archive) -> None:
+        assert self.pod is not None
+        from jupyter_jax_trainer.worker import packages
+
+        packages.add(archive, self.pod.scratch)
+        if self.rank == 0:
+            from jupyter_jax_trainer.worker.trainerstatus import TrainerStatus
+
+            self._status = TrainerStatus.from_environment()
+
     def _tell_where(self) -> None:
         """Say at which line of the cell this rank is; asked for when a job takes too long."""
         frame = sys._current_frames().get(threading.main_thread().ident or 0)
@@ -153,24 +186,42 @@ class Worker:
     def _send_display(
         self, data: dict[str, Any], metadata: dict[str, Any], /, **more: Any
     ) -> None:
-        output.flush()
-        try:
-            offset = os.fstat(1).st_size  # where in the log the display belongs
-        except OSError:
-            offset = 0
-        self.channel.send(
-            "display", time=time.time(), log_offset=offset, data=data, metadata=metadata, **more
-        )
+        if self.pod is None:
+            output.flush()
+            try:
+                more["log_offset"] = os.fstat(1).st_size  # where in the log the display belongs
+            except OSError:
+                more["log_offset"] = 0
+        self.channel.send("display", time=time.time(), data=data, metadata=metadata, **more)
 
     def _send_results(self, names: list[str], namespace: dict[str, Any]) -> None:
         if not names:
             return
         from jupyter_jax_trainer.worker.results import collect
 
+        if self.pod is not None:
+            self._deliver(names, namespace)
+            return
         path = os.environ.get(RESULT_VARIABLE)
         table = collect(names, namespace, self.rank, self.nodes, Path(path) if path else None)
         if self.rank == 0:
             self.channel.send("results", results=table)
+
+    def _deliver(self, names: list[str], namespace: dict[str, Any]) -> None:
+        """Bring the results out of this pod, or keep them here; all ranks learn which."""
+        assert self.pod is not None
+        from jupyter_jax_trainer.worker import delivery
+        from jupyter_jax_trainer.worker.results import collect
+
+        if self.rank == 0:
+            file = delivery.open_file()
+            table = collect(names, namespace, self.rank, self.nodes, file)
+            self._held = delivery.deliver(self.pod.channel, file, table)
+            self._waits = self._held is not None
+            rendezvous.exchange("held", 0, str(self._waits))
+        else:
+            collect(names, namespace, self.rank, self.nodes, None)
+            self._waits = rendezvous.read("held", 0) == str(True)
 
     def _finish(self, reporter: Reporter) -> None:
         """Do what a normal end of the interpreter does, while errors can still be told."""
@@ -178,8 +229,18 @@ class Worker:
             if not thread.daemon and thread is not threading.main_thread():
                 thread.join()
         reporter.flush()
-        self.channel.send("finished")
+        if self._status is not None:
+            self._status.close()
+        if self._held is None:
+            self.channel.send("finished")
         rendezvous.finish()
+        if self._waits:
+            rendezvous.dissolve()
+        if self._held is not None:
+            self._held.serve()
+            self.channel.send("finished")
+        if self.pod is not None:
+            self.pod.finished = True
         # From here on the work is done, whatever happens: leave without jax's own teardown, which
         # waits for ranks that have already left.
         self._ending.acquire()
@@ -202,7 +263,8 @@ class Worker:
             output.flush()
             self.channel.send("error", time=time.time(), **record)
             summary = f"{record['type']}: {record['message']}".splitlines()[0][:500]
-            first = rendezvous.announce_error(self.rank, summary)
+            late = isinstance(error, rendezvous.RendezvousTimeout)  # nobody is there to hear it
+            first = not late and rendezvous.announce_error(self.rank, summary)
             if first and self.rank == 0 and self.nodes > 1:
                 # Rank 0 holds the store from which the others learn of it.
                 self.channel.wait_for_leave(1)
@@ -217,9 +279,21 @@ class Worker:
 
     def _leave(self, status: int) -> NoReturn:
         output.flush()
+        if self.pod is not None:
+            self.pod.end(status)
         os._exit(status)
 
 
 def main() -> NoReturn:
     """Run the bundle that is the first entry of ``sys.path`` (``python3 job.pyz``)."""
-    Worker(sys.path[0]).run()
+    pod = None
+    if KEY_VARIABLE in os.environ:
+        from jupyter_jax_trainer.worker.pod import Pod
+
+        pod = Pod(own_rank())
+    Worker(sys.path[0], pod=pod).run()
+
+
+def own_rank() -> int:
+    """Give the number of this process in the job."""
+    return int(os.environ.get("JAX_PROCESS_ID") or 0)

@@ -34,8 +34,11 @@ def unpack(archive: Archive, directory: Path | None) -> str | None:
     shared = directory if directory is not None and directory.is_dir() else None
     if shared is not None and (shared / "modules").is_dir():
         return str(shared / "modules")
-    place = Path(tempfile.mkdtemp(prefix=".modules-" if shared else "jaxtrain-modules-",
-                                  dir=shared))
+    try:
+        place = Path(tempfile.mkdtemp(prefix=".modules-" if shared else "jaxtrain-modules-",
+                                      dir=shared))
+    except FileNotFoundError:  # no directory can be written: they can be imported, if not opened
+        return f"{archive.path}/{_PREFIX.rstrip('/')}"
     for name in names:
         path = place / name.removeprefix(_PREFIX)
         path.parent.mkdir(parents=True, exist_ok=True)

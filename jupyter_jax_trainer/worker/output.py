@@ -13,6 +13,41 @@ from typing import Any, NoReturn
 
 _FLUSH_INTERVAL = 0.02  # seconds; what a killed rank can lose of its last lines
 
+# Held for each write that is counted, and for each frame of a message (see podchannel.py), so that
+# a count belongs to a place in the stream. A signal's handler may print within a write: hence an
+# RLock.
+pipe = threading.RLock()
+_counted: list[_CountedFile] = []
+
+
+class _CountedFile(io.FileIO):
+    """The raw end of a stream that counts the lines which go through it.
+
+    Attributes
+    ----------
+    lines
+        How many.
+    """
+
+    lines = 0
+
+    def write(self, data: Any) -> int:
+        with pipe:
+            written = super().write(data)
+            self.lines += bytes(memoryview(data)[: written or 0]).count(b"\n")
+        return written
+
+
+def lines() -> int:
+    """Count the lines that were written so far; what Python still holds is not among them."""
+    return sum(file.lines for file in _counted)
+
+
+def _renew_pipe() -> None:
+    """Give a forked child a lock of its own: a thread that it doesn't have may hold this one."""
+    global pipe
+    pipe = threading.RLock()
+
 
 class _OrderedStderr(io.TextIOWrapper):
     """Standard error that first writes out what standard output holds, so that lines keep order."""
@@ -22,19 +57,27 @@ class _OrderedStderr(io.TextIOWrapper):
         return super().write(text)
 
 
-def set_up() -> None:
+def set_up(*, counted: bool = False) -> None:
     """Replace ``sys.stdout`` and ``sys.stderr``.
 
     A line-buffered stdout would cost a system call per line. A block-buffered one, written out by a
     thread many times a second, prints as fast as the same program into a file and is as live.
+
+    Parameters
+    ----------
+    counted
+        Count the lines that are written, for :func:`lines`.
     """
+    kind = _CountedFile if counted else io.FileIO
+    raw = [kind(number, "w", closefd=False) for number in (1, 2)]
+    _counted.extend(file for file in raw if isinstance(file, _CountedFile))
     sys.stdout = io.TextIOWrapper(
-        io.BufferedWriter(io.FileIO(1, "w", closefd=False), 1 << 16),
+        io.BufferedWriter(raw[0], 1 << 16),
         encoding="utf-8",
         errors="backslashreplace",
     )
     sys.stderr = _OrderedStderr(
-        io.BufferedWriter(io.FileIO(2, "w", closefd=False)),
+        io.BufferedWriter(raw[1]),
         encoding="utf-8",
         errors="backslashreplace",
         line_buffering=True,
@@ -75,4 +118,4 @@ def _flush_before_leaving() -> None:
 
     os._exit = flushing_exit
     os.abort = flushing_abort
-    os.register_at_fork(before=flush)
+    os.register_at_fork(before=flush, after_in_child=_renew_pipe)

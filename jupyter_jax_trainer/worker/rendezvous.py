@@ -8,24 +8,34 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from jupyter_jax_trainer.worker.channel import Channel
+from jupyter_jax_trainer.worker.exceptions import WorkerError
 
 # The supervisor ends a rendezvous that takes too long, with a sentence that names the ranks that
-# are missing. Left to itself jax aborts the process; it gets the later bound.
+# are missing; where there is none, this rank says it. Left to itself jax aborts the process; it
+# gets the later bound.
 TIMEOUT_VARIABLE = "JAXTRAIN_RENDEZVOUS_TIMEOUT"
 DEFAULT_TIMEOUT = 300.0
+ALONE_TIMEOUT = 1_800.0  # other pods may wait for a node, and pull an image
+_SHORT, _LONG = 0.005, 0.1  # seconds between looks for the coordinator
 _MARGIN = 30
 _FOREVER = 86_400  # seconds: a rank that ends late must not fail a good job
+_ADVICE = f"Look at the other ranks' pods and logs; {TIMEOUT_VARIABLE} sets the time."
 _FIRST_ERROR = "jaxtrain/first_error"
 _FINISHED = "jaxtrain/finished"
 
 
 class PortTaken(RuntimeError):  # noqa: N818
     """The coordinator's port belongs to another process."""
+
+
+class RendezvousTimeout(WorkerError):  # noqa: N818
+    """The ranks of the job did not find each other in time."""
 
 
 def configure(settings: Mapping[str, Any]) -> None:
@@ -37,7 +47,9 @@ def configure(settings: Mapping[str, Any]) -> None:
             jax.config.update(name, value)
 
 
-def join(rank: int, nodes: int, channel: Channel) -> None:
+def join(
+    rank: int, nodes: int, channel: Channel, give_up: Callable[[BaseException], object]
+) -> None:
     """Bring jax.distributed up on this rank.
 
     Parameters
@@ -46,19 +58,33 @@ def join(rank: int, nodes: int, channel: Channel) -> None:
         This process, of how many.
     channel
         How rank 0 tells its address where the environment does not say it.
+    give_up
+        Ends this process with a `RendezvousTimeout`; called in another thread, because this one
+        hangs in jax then.
 
     Raises
     ------
     PortTaken
         The port that was asked for is in use.
-    RuntimeError
-        The other ranks did not come in time.
+    RendezvousTimeout
+        Rank 0 did not come in time.
     """
     import jax
 
     channel.send("arrived")
-    address = _address(rank, nodes, channel)
-    timeout = float(os.environ.get(TIMEOUT_VARIABLE) or DEFAULT_TIMEOUT)
+    usual = DEFAULT_TIMEOUT if channel.supervised else ALONE_TIMEOUT
+    timeout = float(os.environ.get(TIMEOUT_VARIABLE) or usual)
+    since = time.monotonic()
+    address = _address(rank, timeout, channel)
+    late = threading.Timer(
+        since + timeout - time.monotonic(),
+        lambda: give_up(RendezvousTimeout(
+            f"Rank {rank} waited {timeout:g} s at {address} for all {nodes} ranks to be there.",
+            _ADVICE)),
+    )
+    late.daemon = True
+    if not channel.supervised:
+        late.start()
     jax.distributed.initialize(
         coordinator_address=address,
         num_processes=nodes,
@@ -68,10 +94,11 @@ def join(rank: int, nodes: int, channel: Channel) -> None:
         initialization_timeout=int(timeout) + _MARGIN,
         shutdown_timeout_seconds=_FOREVER,
     )
+    late.cancel()
     _accept_second_initialize(rank)
 
 
-def _address(rank: int, nodes: int, channel: Channel) -> str:
+def _address(rank: int, timeout: float, channel: Channel) -> str:
     """Agree on the coordinator's address.
 
     Rank 0 chooses the port at the last moment, and the others connect when it answers: jax's own
@@ -87,13 +114,23 @@ def _address(rank: int, nodes: int, channel: Channel) -> str:
         os.environ["JAX_COORDINATOR_ADDRESS"] = given
     if rank > 0:
         host, port = given.rsplit(":", 1)
-        deadline = time.monotonic() + float(os.environ.get(TIMEOUT_VARIABLE) or DEFAULT_TIMEOUT)
-        while time.monotonic() < deadline:
+        deadline = time.monotonic() + timeout
+        pause = _SHORT
+        while True:
             try:
                 socket.create_connection((host, int(port)), timeout=5).close()
                 break
-            except OSError:
-                time.sleep(0.005)
+            except OSError as error:  # no address yet, nobody there yet, or a network that fails
+                problem = error.strerror or str(error)
+            if time.monotonic() > deadline:
+                if channel.supervised:
+                    break
+                raise RendezvousTimeout(
+                    f"Rank {rank} waited {timeout:g} s for rank 0 at {given}, which did not "
+                    f"answer ({problem}).", _ADVICE)
+            time.sleep(pause)
+            if not channel.supervised:
+                pause = min(2 * pause, _LONG)
     return given
 
 
@@ -164,8 +201,6 @@ def watch_errors(rank: int, stop: Callable[[int, str], None]) -> None:
     stop
         Gets the rank that failed first and a line about it.
     """
-    import threading
-
     client = _client()
     if client is None:
         return
@@ -192,6 +227,47 @@ def finish() -> None:
     if client is None:
         return
     client.wait_at_barrier(_FINISHED, _FOREVER * 1000)
+
+
+def dissolve() -> None:
+    """Take jax.distributed down, on all ranks together, for a rank that stays long after the rest.
+
+    Its service would count those that left as lost, and abort.
+    """
+    try:
+        from jax._src.distributed import global_state
+    except ImportError:
+        return
+    global_state.shutdown()
+
+
+class _NotedManager:
+    """jax's preemption manager, which remembers whether the cell asks it."""
+
+    def __init__(self, manager: Any) -> None:
+        self._manager = manager
+        self.asked = False
+
+    def reached_sync_point(self, *args: Any) -> Any:
+        self.asked = True
+        return self._manager.reached_sync_point(*args)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._manager, name)
+
+
+def watch_preemption() -> Callable[[], bool]:
+    """Give a function that tells whether the cell looks for jax's notices of preemption."""
+    try:
+        from jax._src.distributed import global_state
+    except ImportError:
+        return bool
+    manager = getattr(global_state, "preemption_sync_manager", None)
+    if manager is None:
+        return bool
+    noted = _NotedManager(manager)
+    global_state.preemption_sync_manager = noted
+    return lambda: noted.asked
 
 
 def exchange(key: str, rank: int, value: str) -> None:

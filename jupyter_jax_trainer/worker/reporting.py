@@ -7,7 +7,7 @@ import operator
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from jupyter_jax_trainer.worker.channel import Channel
 
 CHECKPOINTS_VARIABLE = "JAXTRAIN_CHECKPOINT_DIR"
-_INTERVAL = 0.1  # seconds between batches
-_MAX_BATCH = 1000
+SCRATCH_VARIABLE = "JAXTRAIN_SCRATCH"  # set in pods, where something can be written
+
+Also = Callable[[int, int | None, dict[str, float | int]], None]
 
 _reporter: Reporter | None = None
+_noted = False
 
 
 def report(
@@ -89,17 +91,29 @@ def _number(name: str, value: Any) -> float | int:
 def checkpoint_dir() -> Path:
     """Give the directory that belongs to the job and outlives its processes.
 
-    All ranks see the same directory. Outside a job it is ``jaxtrain-checkpoints`` in the working
-    directory, so that the same cell runs in both places.
+    All ranks see the same directory; in pods this takes a volume (``--volume``). Outside a job it
+    is ``jaxtrain-checkpoints`` in the working directory, so that the same cell runs in both places.
 
     Returns
     -------
     pathlib.Path
         An existing directory.
     """
-    path = Path(os.environ.get(CHECKPOINTS_VARIABLE) or "jaxtrain-checkpoints").absolute()
+    given, scratch = os.environ.get(CHECKPOINTS_VARIABLE), os.environ.get(SCRATCH_VARIABLE)
+    if not given and scratch:
+        given = f"{scratch}/checkpoints"
+        _note_the_end_of(given)
+    path = Path(given or "jaxtrain-checkpoints").absolute()
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def _note_the_end_of(folder: str) -> None:
+    global _noted
+    if not _noted:
+        _noted = True
+        print(f"checkpoint_dir(): {folder} belongs to this pod alone and ends with it. "
+              "--volume PVC:/path gives a directory that all ranks share and that stays.")
 
 
 class Reporter:
@@ -109,10 +123,13 @@ class Reporter:
     ----------
     channel
         Where the batches go.
+    also
+        Gets each report at once: step, total and values.
     """
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, also: Also | None = None) -> None:
         self._channel = channel
+        self._also = also
         self._lock = threading.Lock()
         self._waiting: list[dict[str, Any]] = []
         self._step = -1
@@ -133,7 +150,9 @@ class Reporter:
             self._waiting.append(
                 {"time": time.time(), "step": self._step, "total": total, "values": safe}
             )
-            full = len(self._waiting) >= _MAX_BATCH
+            full = len(self._waiting) >= self._channel.batch
+            if self._also is not None:
+                self._also(self._step, total, values)
         if full:
             self.flush()
         else:
@@ -151,4 +170,4 @@ class Reporter:
             self._wake.wait()
             self._wake.clear()
             self.flush()
-            time.sleep(_INTERVAL)
+            time.sleep(self._channel.interval)

@@ -13,7 +13,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneT
 from typing import Any, Self
 
 from jupyter_jax_trainer.worker import rendezvous
-from jupyter_jax_trainer.worker.archive import write_archive
+from jupyter_jax_trainer.worker.archive import write_archive, write_archive_to
 from jupyter_jax_trainer.worker.describe import type_name
 from jupyter_jax_trainer.worker.pickling import Pickler
 
@@ -137,7 +137,11 @@ class _Picked:
 
 
 def collect(
-    names: Sequence[str], namespace: dict[str, Any], rank: int, nodes: int, path: Path | None
+    names: Sequence[str],
+    namespace: dict[str, Any],
+    rank: int,
+    nodes: int,
+    target: Path | io.FileIO | None,
 ) -> list[dict[str, Any]]:
     """Gather variables over all ranks and write them on rank 0.
 
@@ -153,8 +157,8 @@ def collect(
         The cell's namespace.
     rank, nodes
         This process, of how many.
-    path
-        Where rank 0 writes the archive.
+    target
+        Where rank 0 writes the archive: a path, or an open file.
 
     Returns
     -------
@@ -168,12 +172,12 @@ def collect(
     if difference:
         picked.drop_spread(difference)
     arrays = [_gather(array) for array in picked.sharded]
-    if rank == 0 and path is not None:
-        _write(picked, arrays, path)
+    if rank == 0 and target is not None:
+        _write(picked, arrays, target)
     return picked.table
 
 
-def _write(picked: _Picked, arrays: list[Any], path: Path) -> None:
+def _write(picked: _Picked, arrays: list[Any], target: Path | io.FileIO) -> None:
     """Write the archive: the gathered arrays, then each group, with their buffers in this order."""
     file = io.BytesIO()
     gathered = Pickler(file)
@@ -191,7 +195,10 @@ def _write(picked: _Picked, arrays: list[Any], path: Path) -> None:
         "groups": groups,
         "results": picked.table,
     }
-    write_archive(path, members, buffers, manifest)
+    if isinstance(target, Path):
+        write_archive(target, members, buffers, manifest)
+    else:
+        write_archive_to(target, members, buffers, manifest)
 
 
 def _compare(outline: list[str], rank: int, nodes: int) -> str | None:

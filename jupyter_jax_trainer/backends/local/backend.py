@@ -7,8 +7,9 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer import files, jobdir, text
@@ -21,6 +22,9 @@ from jupyter_jax_trainer.runtime import LOCAL_CPU, LOCAL_GPU, get_runtime, local
 from jupyter_jax_trainer.spec import JobSpec, refuse_for_local
 from jupyter_jax_trainer.worker.rendezvous import DEFAULT_TIMEOUT, TIMEOUT_VARIABLE
 
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.capture import Capture
+
 _ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
 _PROCESS = 100 << 20  # bytes that a process takes which has imported jax
 _SPARE_DISK = 64 << 20  # bytes that are left for logs
@@ -29,6 +33,7 @@ _SPARE_DISK = 64 << 20  # bytes that are left for logs
 class LocalBackend:
     """Processes of this machine."""
 
+    name = "local"
     bundle_travels = False
 
     def plan(self, spec: JobSpec) -> dict[str, Any]:
@@ -98,6 +103,22 @@ class LocalBackend:
                 f"{text.size(memory)} of memory available.",
                 "Load the data inside the cell, each process its own part.",
             )
+
+    def check_capture(self, capture: Capture, spec: JobSpec, plan: dict[str, Any]) -> None:
+        """Find nothing wrong: the job runs in the Python that made it."""
+
+    def is_free(self, name: str) -> bool:
+        """Say yes: the job's directory is all that can have a name here."""
+        return True
+
+    def dry_run(
+        self, spec: JobSpec, plan: dict[str, Any], capture: Capture, manifest: dict[str, Any],
+        write: Callable[[Path], str],
+    ) -> str:  # fmt: skip
+        """Say what would be started."""
+        from jupyter_jax_trainer.views.follow import dry_run
+
+        return dry_run(spec, plan, capture)
 
     def start(self, directory: JobDir, lock: int, manifest: dict[str, Any]) -> None:
         """Start the supervisor of a job; it outlives this process."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import selectors
 import signal
 import socket
@@ -14,7 +15,6 @@ from typing import Any
 
 from jupyter_jax_trainer.backends.local import processes, workers
 from jupyter_jax_trainer.backends.local.ranks import LocalRank, positions
-from jupyter_jax_trainer.backends.local.record import Recorder
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
 from jupyter_jax_trainer.failure import (
     CANCELLED,
@@ -26,6 +26,7 @@ from jupyter_jax_trainer.failure import (
 )
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.logs import last_lines
+from jupyter_jax_trainer.record import Recorder
 from jupyter_jax_trainer.worker.processes import end_descendants
 from jupyter_jax_trainer.worker.rendezvous import TIMEOUT_VARIABLE
 
@@ -69,7 +70,11 @@ class Supervisor:
 
     def __post_init__(self) -> None:
         self.manifest = self.directory.read_manifest()
-        self.record = Recorder(self.directory, self.manifest["spec"]["nodes"])
+        host = platform.node()
+        self.record = Recorder(self.directory, [
+            {"rank": n, "pid": None, "state": "Waiting", "exit": None, "restarts": 0, "host": host}
+            for n in range(self.manifest["spec"]["nodes"])
+        ])
         self._selector = selectors.DefaultSelector()
         self._order = 0
         self._stop: _Stop | None = None

@@ -1,10 +1,9 @@
-"""Writes the job directory for the supervisor: the one writer of a local job."""
+"""Writes the job directory, for the one process that runs or follows the job."""
 
 from __future__ import annotations
 
 import errno
 import os
-import platform
 import time
 from collections.abc import Callable
 from typing import Any
@@ -27,8 +26,10 @@ class Recorder:
     ----------
     directory
         Where.
-    nodes
-        How many ranks there are.
+    ranks
+        What is known of each rank, as in ``state.json``.
+    state
+        A state to go on from, of a writer that is gone.
 
     Attributes
     ----------
@@ -36,31 +37,28 @@ class Recorder:
         True once a write has failed for lack of space.
     """
 
-    def __init__(self, directory: JobDir, nodes: int) -> None:
+    def __init__(
+        self, directory: JobDir, ranks: list[dict[str, Any]], state: dict[str, Any] | None = None
+    ) -> None:
         self.disk_full = False
         self._directory = directory
         self._events = LineWriter(directory.events)
         self._metrics = LineWriter(directory.metrics)
         self._displays = LineWriter(directory.displays)
         self._index = LineWriter(directory.log_index)
-        self._indexed = [0] * nodes
+        self._indexed = [0] * len(ranks)
         self._saved_at = 0.0
         self._saved = True
         self._dirty = False
         self._reserve = directory.reserve
         self._guard(lambda: self._reserve.write_bytes(b"\0" * _RESERVE))
-        host = platform.node()
-        self.state: dict[str, Any] = {
+        self.state: dict[str, Any] = state or {
             "format": FORMAT,
             "state": None,
             "reason": None,
             "hint": None,
             "history": [],
-            "ranks": [
-                {"rank": n, "pid": None, "state": "Waiting", "exit": None, "restarts": 0,
-                 "host": host}
-                for n in range(nodes)
-            ],
+            "ranks": ranks,
             "progress": None,
             "failure": None,
             "results": None,
@@ -111,14 +109,21 @@ class Recorder:
         self.state["ranks"][number].update(fields)
         self._dirty = True
 
-    def event(self, kind: str, message: str, rank: int | None = None) -> None:
-        """Add an event."""
+    def event(
+        self, kind: str, message: str, rank: int | None = None, frame: list[Any] | None = None
+    ) -> None:
+        """Add an event; `frame` says which message of a log it came from."""
         line = {"time": time.time(), "kind": kind, "rank": rank, "message": message}
+        if frame is not None:
+            line["frame"] = frame
         self._guard(lambda: self._events.write(line))
 
-    def reports(self, rank: int, reports: list[dict[str, Any]]) -> None:
+    def reports(
+        self, rank: int, reports: list[dict[str, Any]], frame: list[Any] | None = None
+    ) -> None:
         """Add what ``report()`` was given; rank 0's last one is the job's progress."""
-        self._guard(lambda: self._metrics.write(*({**line, "rank": rank} for line in reports)))
+        more = {"rank": rank} if frame is None else {"rank": rank, "frame": frame}
+        self._guard(lambda: self._metrics.write(*({**line, **more} for line in reports)))
         if rank != 0 or not reports:
             return
         last = reports[-1]

@@ -1,0 +1,279 @@
+"""Start jobs as TrainJobs.
+
+The order is: intent on disk, TrainJob, its Secrets with an owner reference to it. Pods can't start
+without the Secret, and the Secret can't outlive the TrainJob. Whoever dies in between leaves what
+the next follower finishes (`follower.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyter_jax_trainer import files
+from jupyter_jax_trainer.backends.kubernetes import launch, payload, runtimes, trainjob
+from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.diagnosis import explain_api_error
+from jupyter_jax_trainer.errors import BackendError, CaptureError, UsageError
+from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.runtime import Runtime
+from jupyter_jax_trainer.spec import JobSpec
+from jupyter_jax_trainer.text import size
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.capture import Capture
+
+_RETRY = 60.0  # seconds for which a submission goes on when the API is away for a moment
+_DRY_RUN = {"dryRun": "All", "fieldManager": trainjob.PREFIX}
+_LARGE_RESULT = 4 << 20
+_clients: dict[tuple[str | None, str | None], Client] = {}
+
+
+def get_client(context: str | None = None, namespace: str | None = None) -> Client:
+    """Give a client for a cluster, the same one again while the process lives."""
+    key = (context, namespace)
+    if key not in _clients:
+        _clients[key] = Client(context, namespace)
+    return _clients[key]
+
+
+class KubernetesBackend:
+    """A namespace of a cluster with Kubeflow Trainer."""
+
+    name = "kubernetes"
+    bundle_travels = True
+
+    def __init__(self, spec: JobSpec) -> None:
+        self._client = get_client(spec.context, spec.namespace)
+
+    def plan(self, spec: JobSpec) -> dict[str, Any]:
+        """Check a spec against the cluster and say what the job will get."""
+        if spec.max_restarts:
+            raise UsageError(
+                "--max-restarts can't be set for a single job: Trainer takes it from the runtime.",
+                "Leave it out; a job is never run again behind your back.",
+            )
+        with said_plainly(self._client):
+            version = runtimes.check_trainer(self._client)
+            runtime = self._runtime(spec)
+            secret_keys = {name: self._secret_keys(name) for name in spec.env_from_secret}
+            patches = runtimes.patches(runtime, restricted=self._is_restricted())
+        device = spec.device or runtimes.device_of(runtime)
+        if spec.queue:
+            self._refuse_patches(spec, patches)
+        labels = runtime["metadata"].get("labels") or {}
+        max_name = trainjob.max_name(runtimes.replicated_jobs(runtime), spec.nodes)
+        if spec.name and len(spec.name) > max_name:
+            raise UsageError(
+                f"The name {spec.name} has {len(spec.name)} characters, and with this runtime and "
+                f"{spec.nodes} nodes it may have {max_name}.",
+                "The names of the pods are made from it, and may have 63 characters.",
+            )
+        return {
+            "runtime": runtime["metadata"]["name"],
+            "runtime_kind": runtime["kind"],
+            "runs_once": runtimes.runs_once(runtime),
+            "device": device,
+            "devices_per_node": spec.devices_per_node or 1,
+            "python": None if spec.image else labels.get(f"{trainjob.PREFIX}/python"),
+            "jax": None if spec.image else labels.get(f"{trainjob.PREFIX}/jax"),
+            "image": spec.image or runtimes.container(runtime).get("image"),
+            "trainer": version,
+            "server": self._client.server,
+            "context": self._client.context,
+            "namespace": self._client.namespace,
+            "cluster": self._client.identity,
+            "kubeconfig": os.environ.get("KUBECONFIG"),
+            "patches": patches,
+            "pip": list(spec.package),
+            "secret_keys": secret_keys,
+            "max_name": max_name,
+            "note": f"on Kubernetes, namespace {self._client.namespace}, runtime "
+            f"{runtime['metadata']['name']}",
+        }
+
+    def check_size(self, total: int, spec: JobSpec) -> None:
+        """Refuse what won't fit through."""
+        payload.check_size(total, spec)
+
+    def check_capture(self, capture: Capture, spec: JobSpec, plan: dict[str, Any]) -> None:
+        """Refuse objects that the runtime's Python can't read; note what may be too large."""
+        here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        if capture.python_bound and plan["python"] not in (None, here):
+            raise CaptureError(
+                f"{', '.join(capture.python_bound)} came from Python {here}, but the runtime "
+                f"{plan['runtime']} has Python {plan['python']}, and functions and classes can't "
+                "be moved between the two.",
+                "Choose a --runtime or --image with the same Python, or define them inside the "
+                "cell.",
+            )
+        large = [
+            f"{sent.name} ({size(sent.size)})" for sent in capture.sent
+            if sent.name in spec.out and sent.size > _LARGE_RESULT
+        ]  # fmt: skip
+        if large and not spec.store:
+            capture.notes.append(
+                f"What --out brings back may be large: {', '.join(large)}. Up to "
+                f"{size(_LARGE_RESULT)} travel with the log; more is fetched through the API at "
+                "the end, for 10 minutes. With --store it stays there"
+            )
+
+    def is_free(self, name: str) -> bool:
+        """Tell whether no TrainJob has this name; `UsageError` where one has it that runs."""
+        with said_plainly(self._client):
+            try:
+                found = self._client.request("GET", self._client.trainer("trainjobs", name))
+            except ApiError as error:
+                if error.status == 404:
+                    return True
+                raise
+        conditions = (found.get("status") or {}).get("conditions") or []
+        if not any(c["type"] in ("Complete", "Failed") and c["status"] == "True"
+                   for c in conditions) and not launch.marked(found):  # fmt: skip
+            raise UsageError(
+                f"There is an active TrainJob {name} in namespace {self._client.namespace}.",
+                f"`%jaxtrain attach {name}` follows it; or choose another --name.",
+            )
+        return False
+
+    def dry_run(
+        self, spec: JobSpec, plan: dict[str, Any], capture: Capture, manifest: dict[str, Any],
+        write: Callable[[Path], str],
+    ) -> str:
+        """Give the YAML of what would be created, after the cluster itself has looked at it."""
+        with tempfile.TemporaryDirectory() as folder:
+            bundle = Path(folder) / "bundle.pyz"
+            manifest["digest"] = write(bundle)
+            packed, documents = launch.manifests(bundle, manifest, spec, plan)
+        with said_plainly(self._client):
+            self._client.request(
+                "POST", self._client.trainer("trainjobs"), query=_DRY_RUN, body=documents[0]
+            )
+        lines = [
+            f"# {s.name}  {s.kind}  {s.type}  {size(s.size)}".rstrip() for s in capture.sent
+        ]
+        lines += [f"# {name}  module file" for name in capture.modules]
+        if packed.upload:
+            lines.append(f"# The bundle itself would be copied to {packed.upload}")
+        head = "\n".join([
+            f"# Nothing was started. Sent with the job, {size(capture.total)} in all:", *lines, ""
+        ])
+        return head + trainjob.to_yaml(documents)
+
+    def start(self, directory: JobDir, lock: int, manifest: dict[str, Any]) -> None:
+        """Create the TrainJob and its Secrets, and see that there is a follower.
+
+        What was begun and can neither be finished nor taken back now is left to the follower: the
+        directory stays, with a mark that the job is to be cancelled.
+        """
+        spec = JobSpec.from_json(manifest["spec"])
+        plan = manifest["plan"]
+        packed, documents = launch.manifests(directory.bundle, manifest, spec, plan)
+        manifest["frame_key"] = packed.key
+        files.write_json(directory.manifest, manifest)
+        files.write_json(directory.state, launch.first_state(spec.nodes))
+        launch.start_follower(plan)
+        if packed.upload:
+            payload.upload(directory.bundle, packed.upload)
+        try:
+            with said_plainly(self._client):
+                try:
+                    launch.create(self._client, documents, _RETRY)
+                except Unreachable:
+                    directory.cancel.touch(mode=0o600)
+                    raise
+        except BaseException:
+            if packed.upload:
+                payload.remove(packed.upload)
+            raise
+
+    def _runtime(self, spec: JobSpec) -> dict[str, Any]:
+        """Find the runtime that was asked for, or one for the device."""
+        if spec.runtime:
+            return runtimes.get_runtime(self._client, spec.runtime)
+        known = runtimes.list_runtimes(self._client)
+        wanted = spec.device or "cpu"
+        fitting = [item for item in known if runtimes.device_of(item) == wanted]
+        # Ours first: they run a cell once, and keep it out of meshes.
+        fitting.sort(key=lambda item: not runtimes.runs_once(item))
+        if fitting:
+            return fitting[0]
+        names = ", ".join(item["metadata"]["name"] for item in known)
+        raise UsageError(
+            f"Namespace {self._client.namespace} has no JAX runtime for {wanted}"
+            + (f"; there are {names}." if names else "."),
+            "Name one with --runtime; the platform engineer can install ours: "
+            "kubectl apply --server-side -k runtimes/",
+        )
+
+    def _secret_keys(self, name: str) -> list[str]:
+        try:
+            found = self._client.request("GET", self._client.core("secrets", name))
+        except ApiError as error:
+            if error.status == 404:
+                raise UsageError(
+                    f"There is no Secret {name} in namespace {self._client.namespace} "
+                    "(--env-from-secret).",
+                    f"kubectl create secret generic {name} --from-literal=KEY=VALUE",
+                ) from None
+            raise
+        return sorted(found.get("data") or {})
+
+    def _is_restricted(self) -> bool:
+        """Tell whether the namespace takes only strict pods; False where it may not be read."""
+        try:
+            found = self._client.request("GET", f"/api/v1/namespaces/{self._client.namespace}")
+        except ApiError:
+            return False
+        labels = found["metadata"].get("labels") or {}
+        return labels.get("pod-security.kubernetes.io/enforce") == "restricted"
+
+    def _refuse_patches(self, spec: JobSpec, patches: dict[str, bool]) -> None:
+        """With a queue nothing of the runtime can be patched: refuse what needs that."""
+        needing = [
+            flag for flag, given in (
+                ("--volume", spec.volume), ("--service-account", spec.service_account)
+            ) if given
+        ]  # fmt: skip
+        if needing:
+            raise UsageError(
+                f"{' and '.join(needing)} can't be used together with --queue: "
+                "Kueue drops what is patched into a TrainJob's runtime.",
+                "Have a TrainingRuntime made that has it, and name it with --runtime.",
+            )
+        patches.update(dict.fromkeys(patches, False))
+
+
+def cluster_runtimes(context: str | None, namespace: str | None) -> list[Runtime]:
+    """List the JAX runtimes of a cluster.
+
+    Raises
+    ------
+    BackendError
+        The cluster refuses it, or does not answer.
+    """
+    client = get_client(context, namespace)
+    with said_plainly(client):
+        return [runtimes.describe(item) for item in runtimes.list_runtimes(client)]
+
+
+@contextlib.contextmanager
+def said_plainly(client: Client) -> Iterator[None]:
+    """Turn the API's errors into sentences."""
+    try:
+        yield
+    except ApiError as error:
+        sentence, hint = explain_api_error(
+            error.status, error.reason, error.message, error.verb, error.resource
+        )
+        raise BackendError(sentence, hint) from None
+    except Unreachable as error:
+        raise BackendError(
+            f"The cluster at {client.server} does not answer: {error}.",
+            "Is it up, and can this machine reach it? `jaxtrain doctor` looks at it.",
+        ) from None

@@ -1,0 +1,114 @@
+"""What can be done with a job that is in the cluster: cancel, suspend, resume, delete."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes import launch, payload
+from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
+from jupyter_jax_trainer.backends.kubernetes.client import MERGE_PATCH, ApiError, Client
+from jupyter_jax_trainer.errors import JaxTrainError, UsageError
+from jupyter_jax_trainer.spec import JobSpec
+
+_AGAIN = 2.0  # seconds between starts of a follower
+_started: dict[str, float] = {}
+
+
+def see_to_it(plan: Mapping[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+    """Start a follower for a job that nobody follows, and give the state as it was last known."""
+    cluster = plan["cluster"]
+    now = time.monotonic()
+    if now - _started.get(cluster, -_AGAIN) >= _AGAIN:
+        _started[cluster] = now
+        launch.start_follower(plan)
+    problem = launch.follower_directory(cluster) / "problem"
+    try:
+        words = problem.read_text()
+    except OSError:
+        return state
+    return {**state, "reason": f"it can't be followed: {words.splitlines()[0]}",
+            "hint": "\n".join(words.splitlines()[1:]) or None}  # fmt: skip
+
+
+def _client(manifest: Mapping[str, Any]) -> tuple[Client, str]:
+    """Give the cluster of a job, and the path of its TrainJob."""
+    plan = manifest["plan"]
+    client = get_client(plan["context"], plan["namespace"])
+    if client.identity != plan["cluster"]:
+        raise UsageError(
+            f"The context {plan['context']} is now of another cluster ({client.server}); the job "
+            f"is on {plan['server']}.",
+            "Set KUBECONFIG to the file with which it was started.",
+        )
+    return client, client.trainer("trainjobs", manifest.get("trainjob") or manifest["name"])
+
+
+def _find(client: Client, path: str, manifest: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Give the TrainJob of a job; None when it is gone, or another's has its name."""
+    try:
+        found = client.request("GET", path)
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
+    return found if launch.uid_of(found) == manifest["uid"] else None
+
+
+def cancel(manifest: Mapping[str, Any]) -> None:
+    """Delete the TrainJob, and with it pods and Secrets; the job's directory stays.
+
+    Raises
+    ------
+    BackendError
+        The cluster refuses it, or does not answer.
+    """
+    client, path = _client(manifest)
+    with said_plainly(client):
+        found = _find(client, path, manifest)
+        if found is None:
+            return
+        body = {
+            "preconditions": {"uid": found["metadata"]["uid"]},
+            "propagationPolicy": "Background",
+        }
+        try:
+            client.request("DELETE", path, body=body)
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise
+
+
+def delete(manifest: Mapping[str, Any]) -> None:
+    """Delete what is left of a job outside its directory: TrainJob, and files in a store.
+
+    A cluster that is gone for good must not keep a job's directory, so errors are no hindrance
+    here.
+    """
+    spec = JobSpec.from_json(manifest["spec"])
+    if spec.store:
+        payload.remove(f"{spec.store.rstrip('/')}/{manifest['uid']}/bundle.pyz")
+    try:
+        cancel(manifest)
+    except JaxTrainError as error:
+        print(f"The TrainJob was not deleted: {error.message}")
+
+
+def set_suspended(manifest: Mapping[str, Any], suspended: bool) -> None:
+    """Suspend or resume a TrainJob.
+
+    Raises
+    ------
+    BackendError
+        The cluster refuses it, or does not answer.
+    UsageError
+        The TrainJob is gone.
+    """
+    client, path = _client(manifest)
+    with said_plainly(client):
+        if _find(client, path, manifest) is None:
+            raise UsageError(f"The TrainJob of job {manifest['name']} is gone from the cluster.")
+        client.request(
+            "PATCH", path, body={"spec": {"suspend": suspended}}, content_type=MERGE_PATCH
+        )

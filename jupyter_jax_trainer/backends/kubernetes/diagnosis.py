@@ -1,0 +1,281 @@
+"""Say in plain words why a job waits or has failed, from what the cluster shows of it.
+
+Nothing here speaks to the cluster: raw objects go in, words come out. The table is in ``causes/``.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes.causes import SECTIONS, Cause, Facts, Refused
+from jupyter_jax_trainer.backends.kubernetes.causes.ended import (
+    FAILED,
+    OTHER,
+    deleted_by_its_job,
+    end_row,
+    last_end,
+    out_of_memory,
+)
+from jupyter_jax_trainer.backends.kubernetes.causes.images import IMAGES
+from jupyter_jax_trainer.backends.kubernetes.causes.queued import QUEUED, refusal
+from jupyter_jax_trainer.backends.kubernetes.causes.refused import explain
+from jupyter_jax_trainer.backends.kubernetes.causes.running import RUNNING
+from jupyter_jax_trainer.backends.kubernetes.causes.starting import STARTING
+from jupyter_jax_trainer.backends.kubernetes.causes.unschedulable import UNSCHEDULABLE
+from jupyter_jax_trainer.backends.kubernetes.seen import (
+    Json,
+    Seen,
+    condition,
+    containers,
+    deleted_at,
+    rank_of,
+    runs,
+    seconds,
+    status,
+)
+from jupyter_jax_trainer.failure import RankEnd, diagnose, summary
+
+__all__ = ["PodEnd", "Seen", "Verdict", "explain_api_error", "judge", "rank_ends", "troubleshooting"]
+
+_STARTED = ("Joined", "Running", "Finished", "Failed", "Stopped")
+_SIGNALS = {number.value for number in signal.Signals}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """How a job is.
+
+    Attributes
+    ----------
+    state
+        ``Queued``, ``Pending``, ``Starting``, ``Running``, ``Suspended``, ``Succeeded``, ``Failed``.
+    reason, hint
+        Why, and what to do about it; None where there is nothing to say.
+    cause
+        The row of the table; None where it is none of them.
+    """
+
+    state: str
+    reason: str | None = None
+    hint: str | None = None
+    cause: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodEnd:
+    """How the pod of a rank is, and how it has ended.
+
+    Attributes
+    ----------
+    rank, pod, uid, node
+        Which rank, the name of its newest pod, that pod's uid, and where it runs.
+    restarts
+        How often the rank was started again: containers of this pod, and pods before it.
+    running
+        Its container runs.
+    exit
+        The exit code; negative is a signal; None while none has ended.
+    earlier
+        The exit is that of an earlier attempt: the container was started again, or will be.
+    out_of_memory
+        It was killed for lack of memory.
+    kind
+        The row of the table; None for an exit that the cluster does not explain.
+    cause, hint
+        That in words, to stand after ``rank 1``; and what to do.
+    at
+        When it ended, or when its end was asked for.
+    stopped
+        It was deleted only because its job has ended or is suspended.
+    """
+
+    rank: int
+    pod: str
+    uid: str
+    node: str | None
+    restarts: int
+    running: bool
+    exit: int | None = None
+    earlier: bool = False
+    out_of_memory: bool = False
+    kind: str | None = None
+    cause: str | None = None
+    hint: str | None = None
+    at: float | None = None
+    stopped: bool = False
+
+
+def judge(seen: Seen, spec: Mapping[str, Any], states: Sequence[str] = ()) -> Verdict:
+    """Say how a job is, and why.
+
+    Parameters
+    ----------
+    seen
+        What the cluster shows.
+    spec
+        The job's options, as `JobSpec.to_json` gives them.
+    states
+        What each rank does by its own account (see `Seen`); empty where nothing is known of it.
+    """
+    seen = replace(seen, spec=spec, states=states)
+    if condition(seen.trainjob, "Complete"):
+        return Verdict(state="Succeeded")
+    if (verdict := _first(FAILED, seen)) is not None:
+        return verdict
+    if condition(seen.trainjob, "Failed") or _job_failed(seen):
+        return _failed(seen)
+    suspended = ((seen.trainjob or {}).get("spec") or {}).get("suspend")
+    if suspended:
+        return _first(QUEUED, seen) or Verdict(state="Suspended")
+    return _waiting(seen) or _going(seen)
+
+
+def _job_failed(seen: Seen) -> bool:
+    """Tell whether a Job has failed for good: JobSet may make a new one of it."""
+    if not any(condition(job, "Failed", "FailureTarget") for job in seen.jobs):
+        return False
+    if seen.jobset is None:
+        return not seen.spec.get("max_restarts")
+    policy = (seen.jobset.get("spec") or {}).get("failurePolicy") or {}
+    return int(status(seen.jobset).get("restarts") or 0) >= int(policy.get("maxRestarts") or 0)
+
+
+def _failed(seen: Seen) -> Verdict:
+    """Name the first cause of a failure that the pods still show."""
+    ended = [end for end in rank_ends(seen) if not end.stopped]
+    ended = [end for end in ended if end.cause or end.exit]
+    if not ended:
+        return _first(OTHER, seen) or Verdict(state="Failed")
+    first = min(ended, key=lambda end: (end.at is None, end.at or 0.0, end.rank))
+    told = diagnose([
+        RankEnd(
+            rank=first.rank, exit=first.exit, order=1, joined=_has_joined(seen, first.rank),
+            out_of_memory=first.out_of_memory, cause=first.cause, hint=first.hint,
+        )
+    ])  # fmt: skip
+    return Verdict(state="Failed", reason=summary(told), hint=told.hint, cause=first.kind or "exit")
+
+
+def _has_joined(seen: Seen, rank: int) -> bool:
+    return rank >= len(seen.states) or seen.states[rank] in _STARTED
+
+
+def _waiting(seen: Seen) -> Verdict | None:
+    """Give what keeps pods from running."""
+    refused = refusal(seen)
+    running = sum(runs(pod) for pod in seen.live.values())
+    found = None
+    if refused is not None:
+        cause, facts = explain(refused)
+        found = _verdict(cause, facts)
+    found = found or _first((*UNSCHEDULABLE, *IMAGES, *STARTING), seen) or _first(QUEUED, seen)
+    if found is None or not 0 < running < seen.nodes or found.reason is None:
+        return found
+    others = "1 other runs and waits" if running == 1 else f"{running} others run and wait"
+    return replace(found, reason=f"{found.reason}; {others}")
+
+
+def _going(seen: Seen) -> Verdict:
+    """Say how far a job is that nothing keeps from running."""
+    running = len(seen.states) >= seen.nodes and all(
+        state in ("Running", "Finished", "Failed", "Stopped") for state in seen.states
+    )
+    found = _first(RUNNING, seen)
+    if running:
+        trouble = found if found is not None and found.cause == "node-silent" else None
+        return replace(trouble, state="Running") if trouble else Verdict(state="Running")
+    return found or Verdict(state="Starting")
+
+
+def _first(causes: Iterable[Cause], seen: Seen) -> Verdict | None:
+    for cause in causes:
+        if cause.find is not None and (facts := cause.find(seen)) is not None:
+            return _verdict(cause, facts)
+    return None
+
+
+def _verdict(cause: Cause, facts: Facts) -> Verdict:
+    return Verdict(
+        state=cause.state, reason=cause.say(facts), hint=cause.advise(facts), cause=cause.id
+    )
+
+
+def rank_ends(seen: Seen) -> list[PodEnd]:
+    """Say of the newest pod of each rank how it is, and how it has ended."""
+    return [_rank_end(seen, rank, pod) for rank, pod in sorted(seen.current.items())]
+
+
+def _rank_end(seen: Seen, rank: int, pod: Json) -> PodEnd:
+    end = last_end(pod)
+    metadata, listed = pod["metadata"], containers(pod)
+    pods = sum(rank_of(other) == rank for other in seen.pods)
+    again = bool(listed) and "terminated" not in (listed[0].get("state") or {})
+    done = status(pod).get("phase") == "Succeeded"
+    row = None if done else end_row(seen, pod)
+    times = (deleted_at(pod), seconds((end or {}).get("finishedAt")))
+    return PodEnd(
+        rank=rank,
+        pod=str(metadata.get("name")),
+        uid=str(metadata.get("uid")),
+        node=(pod.get("spec") or {}).get("nodeName"),
+        restarts=sum(int(state.get("restartCount") or 0) for state in listed[:1]) + pods - 1,
+        running=runs(pod),
+        exit=None if end is None else _exit(end),
+        earlier=end is not None and again,
+        out_of_memory=out_of_memory(pod),
+        kind=row[0].id if row else None,
+        cause=row[0].say(row[1]) if row else None,
+        hint=row[0].advise(row[1]) if row else None,
+        at=min((time for time in times if time), default=None),
+        stopped=deleted_by_its_job(seen, pod),
+    )
+
+
+def _exit(end: Json) -> int:
+    """Give an exit code; negative where a signal ended the container's first process."""
+    code, number = int(end.get("exitCode") or 0), int(end.get("signal") or 0)
+    if number:
+        return -number
+    return 128 - code if code - 128 in _SIGNALS else code
+
+
+def explain_api_error(
+    status: int, reason: str, message: str, verb: str = "", resource: str = ""
+) -> tuple[str, str | None]:
+    """Put a refusal of the API into a sentence, and say what to do about it."""
+    kind = {"secrets": "the Secret", "pods": "the pod"}.get(resource, "the TrainJob")
+    refused = Refused(
+        message=message, status=status, reason=reason, verb=verb, resource=resource, who=kind
+    )
+    cause, facts = explain(refused)
+    sentence = cause.say(facts)
+    return f"{sentence[0].upper()}{sentence[1:]}".rstrip(".") + ".", cause.advise(facts)
+
+
+def troubleshooting() -> str:
+    """Write docs/troubleshooting.md."""
+    lines = [
+        "# Troubleshooting on Kubernetes",
+        "",
+        "<!-- Written by docs/generate.py from the table in jupyter_jax_trainer/backends/kubernetes/"
+        "causes/. -->",
+        "",
+        "What a job's status line can say, what it means, and what to do. What stands in ‹› depends "
+        "on the job.",
+        "`%jaxtrain show NAME` shows the same for one job.",
+    ]
+    for title, causes in SECTIONS.items():
+        lines += ["", f"## {title}", "", "| what happens | what is said | what to do | where it shows |",
+                  "|---|---|---|---|"]  # fmt: skip
+        for cause in causes:
+            sentence = f"rank ‹N› {cause.sentence}" if cause.ends else cause.sentence
+            cells = (cause.symptom, sentence, cause.hint, cause.where)
+            lines.append(f"| {' | '.join(map(_cell, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("{", "‹").replace("}", "›")

@@ -1,0 +1,94 @@
+"""Look at a cluster for what jobs need there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jupyter_jax_trainer.backends.kubernetes import rights, runtimes
+from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
+from jupyter_jax_trainer.backends.kubernetes.client import Client, has_kubeconfig, in_cluster
+from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
+from jupyter_jax_trainer.errors import JaxTrainError
+from jupyter_jax_trainer.runtime import installed
+
+_LEAST, _MOST = (35, 38)
+
+
+def examine(context: str | None, namespace: str | None, *, asked: bool) -> Iterator[Finding]:
+    """Make all checks, each only where the one before found what it needs.
+
+    Parameters
+    ----------
+    asked
+        Somebody asked for the cluster, so that it is an error if there is none.
+    """
+    version = installed("kubernetes")
+    configured = has_kubeconfig() or in_cluster()
+    if version is None or not configured:
+        if not asked and not configured:
+            yield Finding(OK, "Kubernetes", "no kubeconfig; jobs run on this machine")
+        elif version is None:
+            advice = "pip install 'jupyter-jax-trainer[kubernetes]'"
+            yield Finding(FAIL if asked else WARN, "Kubernetes", "package not installed", advice)
+        else:
+            advice = "Set KUBECONFIG, or put it into ~/.kube/config."
+            yield Finding(FAIL, "Kubernetes", "no kubeconfig, and this is not a pod", advice)
+        return
+    major = int(version.split(".")[0])
+    if not _LEAST <= major < _MOST or major == 36:
+        advice = "pip install 'kubernetes>=35,!=36.*,<38' (36 garbles logs)"
+        yield Finding(WARN, "Package kubernetes", version, advice)
+    else:
+        yield Finding(OK, "Package kubernetes", version)
+    bad = FAIL if asked else WARN
+    try:
+        client = get_client(context, namespace)
+        with said_plainly(client):
+            client.request("GET", "/version", timeout=10)
+    except JaxTrainError as error:
+        yield Finding(bad, "Cluster", error.message, error.hint)
+        return
+    where = f"{client.server}, namespace {client.namespace}"
+    yield Finding(OK, "Cluster", where + (f", context {client.context}" if client.context else ""))
+    yield from _trainer(client, bad)
+    yield from _rights(client, bad)
+
+
+def _trainer(client: Client, bad: str) -> Iterator[Finding]:
+    try:
+        with said_plainly(client):
+            yield Finding(OK, "Kubeflow Trainer", runtimes.check_trainer(client))
+            found = runtimes.list_runtimes(client)
+    except JaxTrainError as error:
+        yield Finding(bad, "Kubeflow Trainer", error.message, error.hint)
+        return
+    names = [item["metadata"]["name"] for item in found]
+    again = [item["metadata"]["name"] for item in found if not runtimes.runs_once(item)]
+    if not names:
+        advice = "Install ours: kubectl apply --server-side -k runtimes/"
+        yield Finding(bad, "JAX runtimes", "none", advice)
+    elif len(again) == len(names):
+        advice = (
+            "They run a cell that fails again, until a follower stops them; ours don't: "
+            "kubectl apply --server-side -k runtimes/"
+        )
+        yield Finding(WARN, "JAX runtimes", ", ".join(names), advice)
+    else:
+        yield Finding(OK, "JAX runtimes", ", ".join(names))
+
+
+def _rights(client: Client, bad: str) -> Iterator[Finding]:
+    try:
+        with said_plainly(client):
+            missing = rights.missing(client)
+    except JaxTrainError as error:
+        yield Finding(WARN, "Rights", error.message, error.hint)
+        return
+    if not missing:
+        yield Finding(OK, "Rights", f"all that are needed in namespace {client.namespace}")
+        return
+    words = ", ".join(right.words for right in missing)
+    lost = "; ".join(dict.fromkeys(right.without for right in missing))
+    advice = f"Without them: {lost}. The Role in docs/platform.md has all."
+    needed = any(right.needed for right in missing)
+    yield Finding(bad if needed else WARN, "Rights", f"missing: {words}", advice)

@@ -1,0 +1,182 @@
+"""Bring results back: out of the log's messages, from a store, or from the pod that holds them."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import hmac
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes import payload
+from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.errors import JaxTrainError
+from jupyter_jax_trainer.files import LineReader, LineWriter
+from jupyter_jax_trainer.jobdir import JobDir
+
+_PIECE = 1 << 18
+_PAUSE = 1.0  # seconds between tries
+_STALL = 30.0  # seconds without a byte
+
+
+def _parts(directory: JobDir) -> Path:
+    return directory.path / "result.parts"
+
+
+def add_part(directory: JobDir, message: dict[str, Any]) -> None:
+    """Keep a part of the results that came with the log; the same one may come twice."""
+    LineWriter(_parts(directory)).write(message)
+
+
+def settle(
+    directory: JobDir, table: list[dict[str, Any]], stored: dict[str, Any] | None
+) -> list[dict[str, Any]]:
+    """Put the result file together, and say in the table what did not come.
+
+    Parameters
+    ----------
+    table
+        What the job said it sends.
+    stored
+        Where in a store it is, if it is there: ``{url, size, sha256}``.
+    """
+    problem = None
+    if not directory.result.exists() and any("error" not in entry for entry in table):
+        try:
+            if stored is not None:
+                _from_store(directory, stored)
+            else:
+                _from_parts(directory)
+        except (JaxTrainError, OSError, LookupError, ValueError, TypeError) as error:
+            problem = str(error) or type(error).__name__
+    _parts(directory).unlink(missing_ok=True)
+    if problem is None:
+        return table
+    return [
+        entry if "error" in entry
+        else {"name": entry["name"], "error": f"{entry['name']!r} did not come back: {problem}"}
+        for entry in table
+    ]  # fmt: skip
+
+
+def _from_parts(directory: JobDir) -> None:
+    parts = {line["index"]: line for line in LineReader(_parts(directory)).read()}
+    if not parts:
+        raise ValueError("the job ended before it was sent or fetched")
+    first = next(iter(parts.values()))
+    missing = sorted(set(range(first["count"])) - parts.keys())
+    if missing:
+        raise ValueError(
+            f"{len(missing)} of {first['count']} parts are missing: the log was cut (rotation); "
+            "--store has no such bound"
+        )
+    data = b"".join(base64.b64decode(parts[n]["data"]) for n in range(first["count"]))
+    _write(directory, data, first)
+
+
+def _from_store(directory: JobDir, stored: dict[str, Any]) -> None:
+    url = str(stored["url"])
+    if "://" not in url:
+        data = Path(url).read_bytes()
+    else:
+        with payload.open_url(url) as file:
+            data = file.read()
+    _write(directory, data, stored)
+
+
+def _write(directory: JobDir, data: bytes, expected: dict[str, Any]) -> None:
+    if len(data) != expected["size"] or hashlib.sha256(data).hexdigest() != expected["sha256"]:
+        raise ValueError("what came is not what was sent (its sha256 differs)")
+    part = directory.result.with_name(f"{directory.result.name}.{os.getpid()}.part")
+    part.touch(mode=0o600)
+    part.write_bytes(data)
+    part.replace(directory.result)
+
+
+class Fetch(threading.Thread):
+    """Fetches results from the pod of rank 0, which waits for that.
+
+    Parameters
+    ----------
+    client, pod
+        Where they are.
+    held
+        What the worker said: ``{port, size, sha256, seconds, since}``.
+    key
+        The job's key, with which we show that we may have them.
+    directory
+        Where they go.
+    problem
+        Called with a sentence when it can't be done.
+    """
+
+    def __init__(
+        self, client: Client, pod: str, held: dict[str, Any], key: str, directory: JobDir,
+        problem: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        super().__init__(name=f"fetch-{pod}", daemon=True)
+        self._client = client
+        self._pod = pod
+        self._held = held
+        self._mac = hmac.new(
+            key.encode(), b"result " + held["sha256"].encode(), hashlib.sha256
+        ).hexdigest()
+        self._directory = directory
+        self._problem = problem
+
+    def run(self) -> None:
+        """Try until it is here or the time is over, going on where the last try stopped."""
+        part = self._directory.path / "result.fetched.part"
+        until = self._held["since"] + self._held["seconds"]
+        said: str | None = None
+        while time.time() < until:
+            try:
+                self._more(part)
+                _write(self._directory, part.read_bytes(), self._held)
+                part.unlink(missing_ok=True)
+                self._tell_done()
+                return
+            except ApiError as error:
+                words = f"the results can't be fetched: {error.verb} {error.resource}: " + (
+                    "this right is missing" if error.status == 403 else error.message
+                )
+                if error.status == 404:
+                    return
+            except ValueError as error:
+                part.unlink(missing_ok=True)
+                words = str(error)
+            except (Unreachable, OSError) as error:
+                words = f"the results can't be fetched now: {error}"
+            if words != said:
+                said = words
+                self._problem(words)
+            time.sleep(_PAUSE)
+
+    def _more(self, part: Path) -> None:
+        """Fetch what is not there yet."""
+        have = part.stat().st_size if part.exists() else 0
+        if have >= self._held["size"]:
+            return
+        file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        with contextlib.ExitStack() as stack:
+            stack.callback(os.close, file)
+            end = stack.enter_context(self._client.forward(self._pod, self._held["port"]))
+            end.settimeout(_STALL)
+            end.sendall(f"{self._mac} {have}\n".encode())
+            while piece := end.recv(_PIECE):
+                os.write(file, piece)
+        if part.stat().st_size < self._held["size"]:
+            raise OSError("the connection to the pod was cut")
+
+    def _tell_done(self) -> None:
+        with contextlib.suppress(Exception), self._client.forward(
+            self._pod, self._held["port"]
+        ) as end:
+            end.settimeout(5)
+            end.sendall(f"{self._mac} done\n".encode())
+            end.recv(1)

@@ -1,0 +1,411 @@
+"""One job as its follower knows it: what cluster and ranks say goes in, the job directory comes out."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from dataclasses import asdict, replace
+from typing import Any
+
+from jupyter_jax_trainer import files
+from jupyter_jax_trainer.backends.kubernetes import fetch, launch, trainjob
+from jupyter_jax_trainer.backends.kubernetes.client import (
+    MERGE_PATCH,
+    ApiError,
+    Client,
+    Unreachable,
+)
+from jupyter_jax_trainer.backends.kubernetes.diagnosis import PodEnd, Seen, judge, rank_ends
+from jupyter_jax_trainer.backends.kubernetes.store import Store
+from jupyter_jax_trainer.backends.kubernetes.streams import Streams
+from jupyter_jax_trainer.errors import JaxTrainError
+from jupyter_jax_trainer.failure import CANCELLED, Failure, RankEnd, diagnose, summary
+from jupyter_jax_trainer.files import LineReader
+from jupyter_jax_trainer.jobdir import ENDED, JobDir
+from jupyter_jax_trainer.logs import last_lines
+from jupyter_jax_trainer.record import Recorder
+from jupyter_jax_trainer.spec import JobSpec
+
+_DRAIN = 15.0  # seconds in which the last of the logs has to come after the job's end
+_LAST_WORDS = 20
+_TAIL = 200  # lines at the end of a file, among which the last frames of all ranks are found
+_ACTED = 2.0  # seconds between tries of what the API refuses
+_NOTHING = Seen(
+    trainjob=None, jobs=[], jobset=None, pods=[], events=[], workloads=[], nodes=0, now=0.0
+)
+DELETED = "its TrainJob was deleted from the cluster"
+
+
+class Followed:
+    """One job.
+
+    Parameters
+    ----------
+    directory, lock
+        The job's directory, and the open file that holds its lock.
+    client
+        The cluster.
+    """
+
+    def __init__(self, directory: JobDir, lock: int, client: Client) -> None:
+        self.directory = directory
+        self.lock = lock
+        self.manifest = directory.read_manifest()
+        self.name: str = self.manifest.get("trainjob") or self.manifest["name"]
+        self.spec = JobSpec.from_json(self.manifest["spec"])
+        self._client = client
+        self._guard = threading.RLock()
+        nodes = self.spec.nodes
+        ranks = [launch.new_rank(number) for number in range(nodes)]
+        self.record = Recorder(directory, ranks, directory.read_state())
+        self._ends = [RankEnd(rank=number) for number in range(nodes)]
+        self._held: dict[str, Any] | None = None
+        self._stored: dict[str, Any] | None = None
+        self._order = 0
+        self._load()
+        key = self.manifest.get("frame_key")
+        self.streams = Streams(
+            client, directory, nodes, key.encode() if key else None, self._applied(), self.take,
+            self.problem,
+        )  # fmt: skip
+        self.trouble: str | None = None
+        self.lacking: list[str] = []
+        self.polled = True
+        self._said: set[str] = set()
+        self._trainjob: dict[str, Any] | None = None
+        self._pods: dict[str, dict[str, Any]] = {}  # all that were ever seen
+        self._seen = _NOTHING
+        self._over_at: float | None = None
+        self._acted_at = 0.0
+        self._fetching: fetch.Fetch | None = None
+
+    def begin(self, store: Store, watched: bool) -> None:
+        """Finish a submission that was cut off after the TrainJob was made, and before its Secret.
+
+        Parameters
+        ----------
+        watched
+            The store knows all TrainJobs; else each is asked for by its name.
+        """
+        self.polled = watched
+        if self.record.state["reason"] != launch.WAITS or self.directory.cancel.exists():
+            return
+        found = store.trainjobs.get(self.name)
+        if found is not None and launch.uid_of(found) == self.manifest["uid"]:
+            try:
+                launch.finish(self._client, self.directory, self.manifest, found)
+            except (ApiError, Unreachable, JaxTrainError, OSError) as error:
+                self.problem(f"the submission could not be finished: {error}")
+
+    # -- what is kept for the next follower ----------------------------------------------------
+
+    def _load(self) -> None:
+        with contextlib.suppress(Exception):
+            kept = files.read_json(self.directory.path / "follower.json", {"ends": list})
+            known = RankEnd.__dataclass_fields__
+            self._ends = [
+                RankEnd(**{k: v for k, v in end.items() if k in known}) for end in kept["ends"]
+            ]
+            self._held, self._stored = kept.get("held"), kept.get("stored")
+            self._order = max(
+                (end.order for end in self._ends if end.order < 1 << 30), default=0
+            )
+
+    def _keep(self) -> None:
+        kept = {
+            "format": files.FORMAT, "ends": [asdict(end) for end in self._ends],
+            "held": self._held, "stored": self._stored,
+        }  # fmt: skip
+        with contextlib.suppress(OSError):
+            files.write_json(self.directory.path / "follower.json", kept)
+
+    def _applied(self) -> dict[int, dict[str, int]]:
+        """Find, in what is on disk, which messages of each rank were applied last."""
+        found: dict[int, dict[str, int]] = {}
+        for path in (self.directory.events, self.directory.metrics, self.directory.displays):
+            for line in list(LineReader(path).read())[-_TAIL * self.spec.nodes :]:
+                frame, rank = line.get("frame"), line.get("rank")
+                if isinstance(frame, list) and len(frame) == 2 and isinstance(rank, int):
+                    incarnation, number = frame
+                    of_rank = found.setdefault(rank, {})
+                    of_rank[incarnation] = max(number, of_rank.get(incarnation, 0))
+        return found
+
+    # -- what the ranks say ------------------------------------------------------------------
+
+    def take(self, rank: int, message: dict[str, Any], offset: int) -> None:
+        """Take a message of a rank; called in the order of its log, by the thread that reads it."""
+        with self._guard:
+            try:
+                self._take(rank, message, offset)
+            except (ValueError, TypeError, KeyError, AttributeError):
+                self.record.event("warning", "a record can't be read; left out", rank)
+
+    def _take(self, rank: int, message: dict[str, Any], offset: int) -> None:
+        kind, frame = message.pop("kind"), message.get("frame")
+        end = self._ends[rank]
+        if kind == "reports":
+            self.record.reports(rank, message["reports"], frame)
+        elif kind == "display":
+            self.record.display(rank, {**message, "log_offset": offset})
+        elif kind in ("arrived", "joined", "running", "finished", "stopped"):
+            end.joined |= kind == "joined"
+            end.finished |= kind == "finished"
+            end.stopped |= kind == "stopped"
+            self.record.rank(rank, state=kind.capitalize())
+        elif kind == "error":
+            if end.error is None:
+                end.error, end.order = message, self._next()
+            self.record.rank(rank, state="Failed")
+            self.record.event("error", f"{message['type']}: {message['message']}", rank, frame)
+        elif kind == "where":
+            self.record.event("where", _where(message), rank, frame)
+        elif kind in ("gap", "frames_lost"):
+            self.record.event("gap", str(message.get("message") or _gap(kind, message)), rank)
+        elif kind == "result_part":
+            fetch.add_part(self.directory, message)
+        elif kind == "result_held":
+            self._held = {**message, "rank": rank, "since": time.time()}
+        elif kind == "result_stored":
+            self._stored = message
+        elif kind == "result_lost":
+            self.record.event("error", "the results were not fetched in time", rank, frame)
+        elif kind == "results":
+            self.record.results(message["results"])
+        else:
+            return  # hello, lines
+        if kind not in ("reports", "display", "where", "result_part"):
+            self._keep()
+            self.record.save()
+
+    def _next(self) -> int:
+        self._order += 1
+        return self._order
+
+    def problem(self, text: str) -> None:
+        """Note what can't be done, once."""
+        with self._guard:
+            if text not in self._said:
+                self._said.add(text)
+                self.record.event("warning", text)
+
+    # -- what the cluster says -----------------------------------------------------------------
+
+    def wants_look(self) -> bool:
+        """Tell whether something has happened that the cluster does not tell."""
+        return self.streams.changed or (
+            self._trainjob is not None and self.directory.cancel.exists()
+        ) or not self.directory.path.is_dir()
+
+    def save(self) -> None:
+        """Write what is not urgent."""
+        with self._guard:
+            self.record.save()
+
+    def update(self, store: Store) -> bool:
+        """Bring the directory up to date; tell whether the job is over and all is written."""
+        with self._guard:
+            if not self.directory.path.is_dir():
+                return self._forget()
+            self._look(store)
+            if self.directory.cancel.exists() and self._trainjob is not None:
+                self._delete()
+            self._note_pods()
+            self.streams.sync(self._pods, store.pods(self.name).keys())
+            self._fetch_held()
+            for text in self.lacking:
+                self.problem(text)
+            over = self._over()
+            if over is None:
+                self._over_at = None
+                self._say()
+                self.record.save()
+                return False
+            now = time.monotonic()
+            self._over_at = self._over_at or now
+            busy = self._fetching is not None and self._fetching.is_alive()
+            if busy or (not self.streams.idle and now - self._over_at < _DRAIN):
+                self.record.save()
+                return False
+            self._end(*over)
+            return True
+
+    def _look(self, store: Store) -> None:
+        """Take what the cluster has; a TrainJob of our name may be somebody else's by now."""
+        found = store.trainjobs.get(self.name)
+        if found is not None and launch.uid_of(found) != self.manifest["uid"]:
+            found = None
+        self._trainjob = found
+        pods = store.pods(self.name)
+        self._pods.update(pods)
+        jobs = store.jobs(self.name)
+        uids = {*self._pods, *(job["metadata"]["uid"] for job in jobs)}
+        if found is not None:
+            uids.add(found["metadata"]["uid"])
+        self._seen = Seen(
+            trainjob=found, jobs=jobs, jobset=None, pods=list(pods.values()),
+            events=store.events(self.name, uids), workloads=[], nodes=self.spec.nodes,
+            now=time.time(),
+        )  # fmt: skip
+
+    def _delete(self) -> None:
+        assert self._trainjob is not None
+        conditions = {"uid": self._trainjob["metadata"]["uid"]}
+        self._act("DELETE", {"preconditions": conditions, "propagationPolicy": "Background"})
+
+    def _act(self, method: str, body: dict[str, Any]) -> None:
+        """Change the TrainJob; tried again until it is seen to have changed."""
+        now = time.monotonic()
+        if now - self._acted_at < _ACTED:
+            return
+        self._acted_at = now
+        kind = MERGE_PATCH if method == "PATCH" else "application/json"
+        path = self._client.trainer("trainjobs", self.name)
+        try:
+            self._client.request(method, path, body=body, content_type=kind, timeout=5)
+        except ApiError as error:
+            if error.status not in (404, 409):
+                self.problem(f"can't {error.verb} {error.resource}: {error.message}")
+        except Unreachable:
+            pass  # the next look tries again
+
+    def _note_pods(self) -> None:
+        """Take over what the pods say of the ranks."""
+        # Those that are gone, too: they say how they went.
+        seen = replace(self._seen, pods=list(self._pods.values()))
+        for found in rank_ends(seen):
+            if not 0 <= found.rank < len(self._ends):
+                continue
+            known = self.record.state["ranks"][found.rank]
+            fields: dict[str, Any] = {
+                "pod": found.pod, "host": found.node, "restarts": found.restarts
+            }
+            if self._note_end(self._ends[found.rank], found):
+                fields["exit"] = self._ends[found.rank].exit
+                if known["state"] not in ("Finished", "Failed", "Stopped"):
+                    fields["state"] = (
+                        "Finished" if found.exit == 0 else "Stopped" if found.stopped else "Failed"
+                    )
+            elif known["state"] == "Waiting" and found.running:
+                fields["state"] = "Starting"
+            if any(known.get(name) != value for name, value in fields.items()):
+                self.record.rank(found.rank, **fields)
+
+    def _note_end(self, end: RankEnd, found: PodEnd) -> bool:
+        """Note how a rank has ended, once; what the rank itself has said comes first."""
+        ended = found.exit is not None or found.cause is not None or found.stopped
+        if not ended or end.exit is not None or end.cause is not None:
+            return False
+        end.exit = found.exit
+        end.out_of_memory = found.out_of_memory
+        if found.stopped:
+            end.stopped = end.error is None and not end.finished
+        elif found.exit != 0:
+            end.cause, end.hint = found.cause, found.hint
+        if end.error is None:
+            end.order = self._next()
+        self._keep()
+        return True
+
+    def _say(self) -> None:
+        """Say how the job is."""
+        if self.trouble is not None:
+            self.record.change(
+                self.record.state["state"], f"the cluster does not answer: {self.trouble}",
+                "The job may go on; this is looked at again every few seconds.",
+            )  # fmt: skip
+            return
+        states = [rank["state"] for rank in self.record.state["ranks"]]
+        verdict = judge(self._seen, self.manifest["spec"], states)
+        reason = verdict.reason
+        if self._held is not None and self._fetching is not None:
+            reason = "its results are being fetched"
+        if reason is None and self._said and self.lacking:
+            reason = self.lacking[0]
+        self.record.change(verdict.state, reason, verdict.hint)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def _over(self) -> tuple[str, str | None, Failure | None] | None:
+        """Give how the job has ended; None while it has not."""
+        if self._trainjob is None:
+            if not self.polled or self.trouble is not None:
+                return None
+            if self.directory.cancel.exists():
+                return "Cancelled", CANCELLED, None
+            if self.record.state["reason"] == launch.WAITS and not self._pods:
+                failure = Failure(kind="start", message=launch.CUT_OFF, hint="Run the cell again.")
+                return "Failed", launch.CUT_OFF, failure
+            return "Cancelled", DELETED, None
+        marked = launch.marked(self._trainjob)
+        verdict = judge(self._seen, self.manifest["spec"], [])
+        broken = any(end.error or end.exit or end.cause for end in self._ends)
+        if verdict.state == "Succeeded" and not any(end.error for end in self._ends):
+            return "Succeeded", None, None
+        if verdict.state in ("Succeeded", "Failed") or marked is not None:
+            failure = self._failure(verdict)
+            return "Failed", summary(failure), failure
+        if broken and not self.manifest["plan"]["runs_once"]:
+            self._stop_reruns()
+        return None
+
+    def _failure(self, verdict: Any) -> Failure:
+        """Name the first cause: a rank's, where one has failed, else the cluster's."""
+        told = any(end.error or end.exit or end.cause for end in self._ends)
+        if not told or verdict.cause == "deadline":
+            return Failure(kind=verdict.cause or "kubernetes", message=verdict.reason or "it failed",
+                           hint=verdict.hint)  # fmt: skip
+        failure = diagnose(self._ends)
+        if failure.error is None and failure.rank is not None:
+            failure.log = last_lines(self.directory.log(failure.rank), _LAST_WORDS)
+        return failure
+
+    def _stop_reruns(self) -> None:
+        """Suspend a job that this runtime would run again, and mark it as failed."""
+        words = summary(diagnose(self._ends))[:1000]
+        self._act(
+            "PATCH",
+            {"metadata": {"annotations": {trainjob.FAILED: words}}, "spec": {"suspend": True}},
+        )
+
+    def _end(self, state: str, reason: str | None, failure: Failure | None) -> None:
+        """Write the end. Whoever sees it finds the results there."""
+        table = self.record.state["results"]
+        if table:
+            self.record.results(fetch.settle(self.directory, table, self._stored))
+        self.streams.close()
+        (self.directory.path / "follower.json").unlink(missing_ok=True)
+        self.record.end(state, reason, failure)
+
+    def _fetch_held(self) -> None:
+        """Fetch results that rank 0 holds until somebody takes them."""
+        if self._held is None or self._fetching is not None or self.directory.result.exists():
+            return
+        pod = self.record.state["ranks"][self._held["rank"]]["pod"]
+        key = self.manifest.get("frame_key")
+        if pod and key:
+            self._fetching = fetch.Fetch(
+                self._client, pod, self._held, key, self.directory, self.problem
+            )
+            self._fetching.start()
+
+    def _forget(self) -> bool:
+        """End a job whose directory was deleted: nothing is left that could show it."""
+        self._act("DELETE", {"propagationPolicy": "Background"})
+        self.streams.close()
+        return True
+
+
+def _where(message: dict[str, Any]) -> str:
+    line = message.get("cell_line")
+    doing = message.get("doing")
+    if line is None:
+        return "was ended outside the cell"
+    return f"was ended in {doing} (cell line {line})" if doing else f"was ended at cell line {line}"
+
+
+def _gap(kind: str, message: dict[str, Any]) -> str:
+    if kind == "gap":
+        return f"the cluster has lost {message.get('lines')} lines of the log (rotation)"
+    return f"the cluster has lost messages {message.get('from')} to {message.get('to')}"

@@ -1,0 +1,251 @@
+"""The follower: one process for each user, cluster and namespace, which writes job directories.
+
+It watches the cluster, reads the logs of the jobs that this user has started or attached to, and
+can be killed at any moment: the next one goes on from what is on disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import sys
+import time
+from functools import partial
+from typing import Any, NoReturn
+
+from jupyter_jax_trainer import files, jobdir
+from jupyter_jax_trainer.backends.kubernetes import launch
+from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.followed import Followed
+from jupyter_jax_trainer.backends.kubernetes.store import JOB_SET, Store
+from jupyter_jax_trainer.backends.kubernetes.watch import ADDED, GONE, Watch
+from jupyter_jax_trainer.errors import JaxTrainError, JobDirError
+from jupyter_jax_trainer.jobdir import ENDED, JobDir
+
+_TICK = 0.05  # seconds between looks at the job directories
+_IDLE = 30.0  # seconds without a job after which it leaves
+_AGAIN = 1.0  # seconds after which each job is looked at, though nothing was heard
+_POLL = 2.0  # seconds between looks at single TrainJobs, where all may not be watched
+_AWAY = 2.0  # seconds of silence that are no trouble yet
+# What is lost with each kind of object that may not be read.
+_WITHOUT = {
+    "trainjobs": "changes are seen every two seconds only",
+    "pods": "ranks and logs can't be shown",
+    "jobs": "why pods are not created can't be told",
+    "events": "why a job waits can often not be told",
+}
+
+
+class Follower:
+    """Follows the jobs of one namespace.
+
+    Parameters
+    ----------
+    client
+        The cluster and namespace.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._store = Store()
+        self._heard: queue.SimpleQueue[tuple[str, str, Any]] = queue.SimpleQueue()
+        self._followed: dict[str, Followed] = {}  # by the names of their directories
+        self._passed: set[str] = set()  # directories that are not ours, or whose jobs have ended
+        self._ready = False  # the TrainJobs are known
+        self._lacking: dict[str, str] = {}
+        self._away: dict[str, tuple[float, str]] = {}
+        self._dirty: set[str] = set()
+        self._looked = -1
+        self._waiting = False
+        self._polled = 0.0
+
+    def run(self) -> None:
+        """Follow until there has been nothing to follow for a while."""
+        self._watch("trainjobs", self._client.trainer("trainjobs"))
+        self._watch("pods", self._client.core("pods"), JOB_SET)
+        self._watch("jobs", self._client.batch("jobs"), JOB_SET)
+        self._watch("events", self._client.core("events"))
+        busy = looked = time.monotonic()
+        while time.monotonic() - busy < _IDLE:
+            self._listen()
+            self._adopt()
+            now = time.monotonic()
+            every = now - looked > _AGAIN
+            looked = now if every else looked
+            self._poll()
+            for key, followed in list(self._followed.items()):
+                if every or followed.name in self._dirty or followed.wants_look():
+                    self._look(key, followed)
+                else:
+                    followed.save()
+            self._dirty.clear()
+            if self._followed or self._waiting:
+                busy = now
+
+    def _look(self, key: str, followed: Followed) -> None:
+        try:
+            over = followed.update(self._store)
+        except Exception:
+            import traceback
+
+            traceback.print_exc()  # one job that can't be shown must not stop the others
+            return
+        if over:
+            del self._followed[key]
+            self._passed.add(key)
+            os.close(followed.lock)
+
+    # -- the cluster ---------------------------------------------------------------------------
+
+    def _watch(self, kind: str, path: str, labels: str | None = None) -> None:
+        put = self._heard.put
+
+        def hear(change: str, item: Any) -> None:
+            put((kind, change, item))
+
+        Watch(
+            self._client, path, hear, partial(hear, "synced", None), partial(hear, "problem"),
+            labels,
+        ).start()  # fmt: skip
+
+    def _listen(self) -> None:
+        """Take what the watches have heard, waiting a moment for it."""
+        with contextlib.suppress(queue.Empty):
+            self._hear(*self._heard.get(timeout=_TICK))
+            while True:
+                self._hear(*self._heard.get_nowait())
+
+    def _hear(self, kind: str, change: str, item: Any) -> None:
+        if change == "synced":
+            self._ready |= kind == "trainjobs"
+        elif change == "problem":
+            self._note_problem(kind, item)
+        else:
+            name = self._store.put(kind, change, item)
+            if name is not None:
+                self._dirty.add(name)
+            else:
+                self._dirty.update(followed.name for followed in self._followed.values())
+
+    def _note_problem(self, kind: str, error: Exception | None) -> None:
+        if isinstance(error, ApiError) and error.status == 403:
+            self._ready |= kind == "trainjobs"
+            self._lacking[kind] = f"{_WITHOUT[kind]}: the right to {error.verb} {error.resource} " \
+                "is missing"
+            self._away.pop(kind, None)
+        elif error is not None:
+            since = self._away.get(kind, (time.monotonic(), ""))[0]
+            self._away[kind] = (since, str(error))
+        else:
+            self._away.pop(kind, None)
+            self._lacking.pop(kind, None)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Tell the jobs what of the cluster can't be seen now."""
+        now = time.monotonic()
+        silent = [text for since, text in self._away.values() if now - since > _AWAY]
+        for followed in self._followed.values():
+            followed.trouble = silent[0] if silent else None
+            followed.lacking = list(self._lacking.values())
+            self._dirty.add(followed.name)
+
+    def _poll(self) -> None:
+        """Look at each TrainJob by its name, where all of them may not be watched."""
+        now = time.monotonic()
+        if "trainjobs" not in self._lacking or now - self._polled < _POLL:
+            return
+        self._polled = now
+        for followed in self._followed.values():
+            name = followed.name
+            try:
+                item = self._client.request("GET", self._client.trainer("trainjobs", name))
+                self._hear("trainjobs", ADDED, item)
+                followed.polled = True
+            except ApiError as error:
+                if error.status == 404 and name in self._store.trainjobs:
+                    self._hear("trainjobs", GONE, self._store.trainjobs[name])
+                followed.polled |= error.status == 404
+            except Unreachable as error:
+                followed.trouble = str(error)
+
+    # -- the job directories ---------------------------------------------------------------------
+
+    def _adopt(self) -> None:
+        """Take over the jobs that have appeared, or that nobody follows any more."""
+        if not self._ready:
+            return
+        try:
+            changed = jobdir.jobs_directory().stat().st_mtime_ns
+        except FileNotFoundError:
+            return
+        if changed == self._looked and not self._waiting:
+            return
+        self._looked, self._waiting = changed, False
+        for directory in jobdir.list_all():
+            key = directory.path.name
+            if key not in self._followed and key not in self._passed:
+                self._consider(key, directory)
+
+    def _consider(self, key: str, directory: JobDir) -> None:
+        try:
+            manifest = directory.read_manifest()
+            state = directory.read_state()
+        except JobDirError:
+            self._waiting |= directory.is_live()  # is being submitted
+            return
+        ours = manifest.get("backend") == "kubernetes" and (
+            manifest["plan"].get("cluster") == self._client.identity
+        )
+        if not ours or (state is not None and state["state"] in ENDED):
+            self._passed.add(key)
+            return
+        lock = directory.take_lock()
+        if lock is None or state is None:
+            if lock is not None:
+                os.close(lock)
+            self._waiting |= directory.is_live()
+            return
+        self._followed[key] = followed = Followed(directory, lock, self._client)
+        followed.begin(self._store, self._lacking.get("trainjobs") is None)
+        followed.lacking = list(self._lacking.values())
+        self._dirty.add(followed.name)
+
+
+def main(cluster: str, context: str, namespace: str) -> NoReturn:
+    """Be the follower of a namespace, unless there is one already.
+
+    Parameters
+    ----------
+    cluster
+        The identity of cluster and namespace.
+    context, namespace
+        How to get there; the kubeconfig is in the environment.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    directory = files.private_directory(launch.follower_directory(cluster))
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    lock = os.open(directory / "lock", flags, 0o600)
+    if not files.try_lock(lock):
+        os._exit(0)
+    problem = directory / "problem"
+    try:
+        client = Client(context or None, namespace)
+        if client.identity != cluster:
+            raise JaxTrainError(
+                f"The context {context} is now of another cluster ({client.server})."
+            )
+        problem.unlink(missing_ok=True)
+        Follower(client).run()
+    except JaxTrainError as error:
+        problem.write_text(str(error))
+        print(error, file=sys.stderr)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(0)

@@ -1,0 +1,99 @@
+"""Read a response's body as it comes: a few bytes at once, and many in one piece.
+
+An API server sends each log line as a chunk of its own. urllib3's ``stream`` gives them one by one,
+at several times the cost of all else; so the chunks are taken apart here, from the buffered socket
+below. Where that can't be had, ``stream`` does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+PIECE = 64 << 10
+_SIZE_LINE = 1024  # bytes that the line before a chunk may have
+
+
+class BodyCutError(Exception):
+    """The connection ended before the body did."""
+
+
+def pieces(response: Any) -> Iterator[bytes]:
+    """Give the body of an urllib3 response as it comes, until its regular end.
+
+    Raises
+    ------
+    BodyCutError, OSError, urllib3.exceptions.HTTPError
+        It was cut off; or silence, for longer than the timeout.
+    """
+    file = _file(response)
+    plain = not response.headers.get("Content-Encoding")
+    chunked = response.headers.get("Transfer-Encoding", "").lower() == "chunked"
+    if plain and chunked and hasattr(file, "read1"):
+        return _dechunked(file.read1)
+    return iter(response.stream(PIECE, decode_content=True))
+
+
+def interrupt(response: Any) -> None:
+    """Make a read that waits in another thread return."""
+    sock = getattr(getattr(_file(response), "raw", None), "_sock", None)
+    if sock is None:
+        sock = getattr(getattr(response, "connection", None), "sock", None)
+    if sock is not None:
+        with contextlib.suppress(OSError):
+            # Not SSLSocket's own, which takes its state away from the thread that reads.
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+def _file(response: Any) -> Any:
+    """Give the buffered socket from which http.client reads the body."""
+    return getattr(getattr(response, "_fp", None), "fp", None)
+
+
+def _dechunked(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    left = 0  # bytes to come of the chunk, with its end of line
+    rest = b""
+    while True:
+        data = read(PIECE)
+        if not data:
+            raise BodyCutError("the connection was cut")
+        if rest:
+            data = rest + data
+        found = []
+        at, size = 0, len(data)
+        ended = False
+        while at < size:
+            if left:
+                # The last two bytes of what is left end the line.
+                found.append(data[at : min(size, at + left - 2)])
+                taken = min(left, size - at)
+                left -= taken
+                at += taken
+                continue
+            end = data.find(b"\r\n", at)
+            if end < 0:
+                break
+            length = _length(data[at:end])
+            if length == 0:
+                ended = True
+                break
+            at, left = end + 2, length + 2
+        rest = b"" if ended else data[at:]
+        if len(rest) > _SIZE_LINE:
+            raise BodyCutError("the body is damaged")
+        if piece := b"".join(found):
+            yield piece
+        if ended:
+            return
+
+
+def _length(line: bytes) -> int:
+    try:
+        length = int(line.partition(b";")[0], 16)
+    except ValueError:
+        length = -1
+    if length < 0:
+        raise BodyCutError("the body is damaged")
+    return length

@@ -1,0 +1,234 @@
+"""Create a job's objects in the cluster, in an order in which nothing can be orphaned."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jupyter_jax_trainer
+from jupyter_jax_trainer import files, jobdir
+from jupyter_jax_trainer.backends.kubernetes import payload, trainjob
+from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.payload import Payload
+from jupyter_jax_trainer.files import FORMAT
+from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.spec import JobSpec
+
+WAITS = "is being submitted"
+CUT_OFF = "its submission was cut off; nothing was started"
+_ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
+_TAKE_BACK = 5.0  # seconds for taking a TrainJob back that has no Secret
+# Answers after which the same request may well be taken: the API or a webhook is starting.
+_PASSING = (429, 500, 502, 503, 504)
+
+
+def manifests(
+    bundle: Path, manifest: Mapping[str, Any], spec: JobSpec, plan: Mapping[str, Any]
+) -> tuple[Payload, list[dict[str, Any]]]:
+    """Make the payload and all objects of a job: the TrainJob, then its Secrets."""
+    secret = f"{manifest['name']}-{manifest['uid'][:8]}"
+    packed = payload.pack(
+        bundle, secret, manifest["uid"], manifest["digest"], spec, manifest.get("frame_key")
+    )
+    job = trainjob.build(manifest, spec, plan, packed, secret)
+    labels = {trainjob.JOB_LABEL: manifest["name"]}
+    found = packed.secrets(secret, labels)
+    for item in found:
+        item["metadata"]["namespace"] = plan["namespace"]
+    return packed, [job, *found]
+
+
+def create(client: Client, documents: list[dict[str, Any]], patience: float) -> None:
+    """Create a TrainJob and its Secrets; the TrainJob is taken back when a Secret is refused.
+
+    Parameters
+    ----------
+    patience
+        Seconds for which requests are tried again that fail for passing reasons.
+
+    Raises
+    ------
+    ApiError
+        Something was refused. Nothing is left in the cluster.
+    Unreachable
+        The API went away. There may be a TrainJob that waits for its Secret.
+    """
+    job, *found = documents
+    deadline = time.monotonic() + patience
+    # The cluster looks at it first, so that what webhooks and quotas refuse leaves no trace.
+    path, query = client.trainer("trainjobs"), {"fieldManager": trainjob.PREFIX}
+    _patiently(
+        lambda: client.request("POST", path, query={**query, "dryRun": "All"}, body=job), deadline
+    )
+    try:
+        created = _patiently(lambda: _create_once(client, path, query, job), deadline)
+        add_secrets(client, created, found, deadline)
+    except BaseException:
+        take_back(client, job)
+        raise
+
+
+def add_secrets(
+    client: Client, created: Mapping[str, Any], found: list[dict[str, Any]], deadline: float
+) -> None:
+    """Create the Secrets of a TrainJob; those that exist already are fine."""
+    for item in found:
+        item["metadata"]["ownerReferences"] = [trainjob.owner(created)]
+        with _already_there():
+            _patiently(
+                lambda item=item: client.request("POST", client.core("secrets"), body=item),
+                deadline,
+            )
+
+
+def finish(
+    client: Client, directory: JobDir, manifest: Mapping[str, Any], created: Mapping[str, Any]
+) -> None:
+    """Create the Secrets of a job whose submitter died after it had created the TrainJob."""
+    spec = JobSpec.from_json(manifest["spec"])
+    packed, documents = manifests(directory.bundle, manifest, spec, manifest["plan"])
+    if packed.upload:
+        payload.upload(directory.bundle, packed.upload)
+    add_secrets(client, created, documents[1:], time.monotonic() + _TAKE_BACK)
+
+
+def take_back(client: Client, job: Mapping[str, Any]) -> None:
+    """Delete a TrainJob that may have been created a moment ago.
+
+    Raises
+    ------
+    Unreachable
+        It could not be done.
+    """
+    deadline = time.monotonic() + _TAKE_BACK
+    path = client.trainer("trainjobs", job["metadata"]["name"])
+    try:
+        there = _patiently(lambda: client.request("GET", path), deadline)
+        if uid_of(there) == uid_of(job):
+            body = {"preconditions": {"uid": there["metadata"]["uid"]}}
+            _patiently(lambda: client.request("DELETE", path, body=body), deadline)
+    except ApiError as error:
+        if error.status not in (404, 409):
+            raise Unreachable(f"the TrainJob can't be deleted: {error.message}") from None
+
+
+def _create_once(
+    client: Client, path: str, query: Mapping[str, Any], job: dict[str, Any]
+) -> dict[str, Any]:
+    """Create the TrainJob; one that an earlier try made without an answer is taken as it is."""
+    try:
+        return client.request("POST", path, query=query, body=job)
+    except ApiError as error:
+        if error.status != 409:
+            raise
+        there = client.request("GET", client.trainer("trainjobs", job["metadata"]["name"]))
+        if uid_of(there) != uid_of(job):
+            raise
+        return there
+
+
+def uid_of(job: Mapping[str, Any]) -> str | None:
+    """Give our own id of a TrainJob; None where it isn't one of ours."""
+    found = (job["metadata"].get("annotations") or {}).get(trainjob.UID)
+    return None if found is None else str(found)
+
+
+def marked(job: Mapping[str, Any]) -> str | None:
+    """Give the words with which a job was marked as failed, None where it isn't."""
+    found = (job["metadata"].get("annotations") or {}).get(trainjob.FAILED)
+    return None if found is None else str(found)
+
+
+@contextlib.contextmanager
+def _already_there() -> Any:
+    try:
+        yield
+    except ApiError as error:
+        if error.status != 409:
+            raise
+
+
+def _patiently(request: Callable[[], dict[str, Any]], deadline: float) -> dict[str, Any]:
+    """Make a request again while it fails for a passing reason."""
+    pause = 0.1
+    while True:
+        try:
+            return request()
+        except (ApiError, Unreachable) as error:
+            passing = isinstance(error, Unreachable) or error.status in _PASSING
+            if not passing or time.monotonic() + pause > deadline:
+                raise
+        time.sleep(pause * random.uniform(0.5, 1.0))
+        pause = min(2.0, pause * 2)
+
+
+def first_state(nodes: int) -> dict[str, Any]:
+    """Give the state of a job that is on its way to the cluster."""
+    return {
+        "format": FORMAT, "state": "Queued", "reason": WAITS, "hint": None,
+        "history": [{"state": "Queued", "time": time.time()}],
+        "ranks": [new_rank(n) for n in range(nodes)],
+        "progress": None, "failure": None, "results": None,
+    }  # fmt: skip
+
+
+def new_rank(number: int) -> dict[str, Any]:
+    """Give what is known of a rank before it is there."""
+    return {"rank": number, "pid": None, "state": "Waiting", "exit": None, "restarts": 0,
+            "host": None, "pod": None}  # fmt: skip
+
+
+# -- the follower ----------------------------------------------------------------------------
+
+
+def follower_directory(cluster: str) -> Path:
+    """Give the directory of the follower of a cluster and namespace."""
+    return jobdir.home() / "followers" / cluster
+
+
+def has_follower(cluster: str) -> bool:
+    """Tell whether a follower lives, by the lock that dies with it."""
+    try:
+        file = os.open(follower_directory(cluster) / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not files.try_lock(file, fcntl.LOCK_SH)
+    finally:
+        os.close(file)
+
+
+def start_follower(plan: Mapping[str, Any]) -> None:
+    """Start the follower of a job's cluster and namespace, if there is none.
+
+    Of two that are started at once the second leaves at once.
+    """
+    if has_follower(plan["cluster"]):
+        return
+    directory = files.private_directory(follower_directory(plan["cluster"]))
+    program = (
+        "import os, sys; os.fork() and os._exit(0); os.setsid(); sys.path.insert(0, sys.argv[1]); "
+        "from jupyter_jax_trainer.backends.kubernetes.follower import main; "
+        "main(*sys.argv[2:])"
+    )
+    environment = dict(os.environ)
+    if plan.get("kubeconfig"):
+        environment["KUBECONFIG"] = plan["kubeconfig"]
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    log = os.open(directory / "follower.log", flags, 0o600)
+    try:
+        subprocess.run(
+            [sys.executable, "-c", program, _ROOT, plan["cluster"], plan["context"] or "",
+             plan["namespace"]],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, check=False, cwd="/",
+        )  # fmt: skip
+    finally:
+        os.close(log)

@@ -1,0 +1,229 @@
+"""The JAX runtimes of a cluster, and whether its Kubeflow Trainer is new enough."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, cluster_path
+from jupyter_jax_trainer.backends.kubernetes.trainjob import PREFIX
+from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.options import MAX_NODES
+from jupyter_jax_trainer.runtime import Runtime
+
+KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
+LEAST_TRAINER = (2, 2)
+_API = "/apis/trainer.kubeflow.org/v1alpha1"
+_FRAMEWORK = "trainer.kubeflow.org/framework"
+_SUPPORT = "trainer.kubeflow.org/support"
+_MESH = "sidecar.istio.io/inject"
+_UPGRADE = "Ask the platform engineer to install Kubeflow Trainer 2.2 or newer."
+
+
+def check_trainer(client: Client) -> str:
+    """Give the version of Kubeflow Trainer, or ``2.2 or newer`` where it isn't published.
+
+    Raises
+    ------
+    BackendError
+        There is none, or it is too old: 2.0 and 2.1 know neither patches nor JAX.
+    """
+    path = "/api/v1/namespaces/kubeflow-system/configmaps/kubeflow-trainer-public"
+    try:
+        data = client.request("GET", path).get("data") or {}
+        version = str(data.get("kubeflow_trainer_version", ""))
+    except ApiError as error:
+        if error.status not in (403, 404):
+            raise
+        version = ""
+    if numbers := re.match(r"v?(\d+)\.(\d+)", version):
+        if (int(numbers[1]), int(numbers[2])) < LEAST_TRAINER:
+            raise BackendError(f"This cluster has Kubeflow Trainer {version}.", _UPGRADE)
+        return version
+    return _from_schema(client)
+
+
+def _from_schema(client: Client) -> str:
+    """Tell by the API's own description, which everybody may read."""
+    try:
+        found = client.request("GET", "/openapi/v3/apis/trainer.kubeflow.org/v1alpha1")
+    except ApiError as error:
+        if error.status == 404:
+            raise BackendError(
+                "This cluster has no Kubeflow Trainer (no API trainer.kubeflow.org/v1alpha1).",
+                "Ask the platform engineer to install it (2.2 or newer), or leave --backend out.",
+            ) from None
+        raise
+    schemas = (found.get("components") or {}).get("schemas") or {}
+    for name, schema in schemas.items():
+        if name.endswith(".TrainJob"):
+            spec = (schema.get("properties") or {}).get("spec") or {}
+            if "runtimePatches" not in (spec.get("properties") or {}):
+                raise BackendError("This cluster's Kubeflow Trainer is older than 2.2.", _UPGRADE)
+    return "2.2 or newer"
+
+
+def list_runtimes(client: Client) -> list[dict[str, Any]]:
+    """List the runtimes for JAX that the namespace can use, its own before the cluster's.
+
+    Raises
+    ------
+    ApiError
+        Neither kind may be listed.
+    """
+    found: list[dict[str, Any]] = []
+    refusal: ApiError | None = None
+    for kind in KINDS:
+        try:
+            items = client.request("GET", _path(client, kind)).get("items") or []
+        except ApiError as error:
+            refusal = error
+            continue
+        # One broken runtime must not hide the others.
+        found += [{**item, "kind": kind} for item in items if _is_jax(item)]
+    if not found and refusal is not None:
+        raise refusal
+    return found
+
+
+def get_runtime(client: Client, name: str) -> dict[str, Any]:
+    """Find a runtime by its name.
+
+    Raises
+    ------
+    UsageError
+        There is none, or it isn't one for JAX.
+    """
+    refusal: ApiError | None = None
+    for kind in KINDS:
+        try:
+            item = client.request("GET", f"{_path(client, kind)}/{name}")
+        except ApiError as error:
+            if error.status not in (403, 404):
+                raise
+            refusal = error if error.status == 403 else refusal
+            continue
+        if not _is_jax(item):
+            raise UsageError(
+                f"The runtime {name} is not one for JAX: it has no mlPolicy.jax.", _known(client)
+            )
+        return {**item, "kind": kind}
+    if refusal is not None:
+        raise refusal
+    raise UsageError(f"There is no runtime {name} for namespace {client.namespace}.", _known(client))
+
+
+def _known(client: Client) -> str:
+    try:
+        names = [item["metadata"]["name"] for item in list_runtimes(client)]
+    except ApiError:
+        names = []
+    if not names:
+        return "The platform engineer can install one: kubectl apply --server-side -k runtimes/"
+    return f"There are: {', '.join(names)}."
+
+
+def _path(client: Client, kind: str) -> str:
+    if kind == "TrainingRuntime":
+        return client.trainer("trainingruntimes")
+    return cluster_path(_API, "clustertrainingruntimes")
+
+
+def _is_jax(item: Mapping[str, Any]) -> bool:
+    labels = item.get("metadata", {}).get("labels") or {}
+    policy = (item.get("spec") or {}).get("mlPolicy") or {}
+    return policy.get("jax") is not None or (labels.get(_FRAMEWORK) == "jax" and not policy)
+
+
+def device_of(item: Mapping[str, Any]) -> str:
+    """Give the kind of device that a runtime is for: its label, else what its container asks."""
+    label = (item["metadata"].get("labels") or {}).get(f"{PREFIX}/device")
+    if label in ("cpu", "gpu", "tpu"):
+        return str(label)
+    resources = container(item).get("resources") or {}
+    asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    if any("gpu" in name for name in asked):
+        return "gpu"
+    return "tpu" if "google.com/tpu" in asked else "cpu"
+
+
+def replicated_jobs(item: Mapping[str, Any]) -> list[str]:
+    """Give the names of the replicated jobs of a runtime, of which pods are named."""
+    jobs = _job_set(item).get("replicatedJobs") or []
+    return [str(job.get("name")) for job in jobs] or ["node"]
+
+
+def container(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the container in which the training runs, as the runtime has it."""
+    found = _pod(item)[1].get("containers") or []
+    return next((dict(c) for c in found if c.get("name") == "node"), {})
+
+
+def patches(item: Mapping[str, Any], *, restricted: bool) -> dict[str, bool]:
+    """Say what a runtime lacks that a job needs.
+
+    Parameters
+    ----------
+    restricted
+        The namespace is known to take only pods of the strictest kind.
+
+    Returns
+    -------
+    dict
+        ``scratch``, ``mesh``, ``restricted``: what has to be patched in.
+    """
+    metadata, pod = _pod(item)
+    empty = {v.get("name") for v in pod.get("volumes") or [] if "emptyDir" in v}
+    mounts = {m.get("name") for m in container(item).get("volumeMounts") or []}
+    labels = metadata.get("labels") or {}
+    secure = container(item).get("securityContext") or {}
+    return {
+        "scratch": not empty & mounts,
+        "mesh": labels.get(_MESH) != "false",
+        "restricted": restricted and secure.get("allowPrivilegeEscalation") is not False,
+    }
+
+
+def runs_once(item: Mapping[str, Any]) -> bool:
+    """Tell whether a cell that fails stays failed: neither container, pod nor Job is tried again."""
+    for job in _job_set(item).get("replicatedJobs") or []:
+        spec = (job.get("template") or {}).get("spec") or {}
+        pod = (spec.get("template") or {}).get("spec") or {}
+        if job.get("name") == "node" and (
+            spec.get("backoffLimit") != 0 or pod.get("restartPolicy") != "Never"
+        ):
+            return False
+    policy = _job_set(item).get("failurePolicy") or {}
+    return not policy.get("maxRestarts")
+
+
+def describe(item: Mapping[str, Any]) -> Runtime:
+    """Make a line of the list of runtimes."""
+    metadata = item["metadata"]
+    labels = metadata.get("labels") or {}
+    image = str(container(item).get("image") or "no image")
+    deprecated = labels.get(_SUPPORT) == "deprecated"
+    return Runtime(
+        name=str(metadata["name"]),
+        backend="kubernetes",
+        device=device_of(item),
+        nodes=(1, MAX_NODES),
+        description=f"{item['kind']}, image {image}" + (" (deprecated)" if deprecated else ""),
+        python=labels.get(f"{PREFIX}/python"),
+        jax=labels.get(f"{PREFIX}/jax"),
+    )
+
+
+def _job_set(item: Mapping[str, Any]) -> dict[str, Any]:
+    template = (item.get("spec") or {}).get("template") or {}
+    return dict(template.get("spec") or {})
+
+
+def _pod(item: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Give metadata and spec of the pods in which the training runs."""
+    for job in _job_set(item).get("replicatedJobs") or []:
+        if job.get("name") == "node":
+            template = ((job.get("template") or {}).get("spec") or {}).get("template") or {}
+            return dict(template.get("metadata") or {}), dict(template.get("spec") or {})
+    return {}, {}

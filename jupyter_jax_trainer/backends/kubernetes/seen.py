@@ -1,0 +1,251 @@
+"""What the cluster shows of one job, and how to read it.
+
+All of it is the API's JSON as it came. Names and messages in it were written by others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from jupyter_jax_trainer.text import plain
+
+Json = dict[str, Any]
+RANK = "batch.kubernetes.io/job-completion-index"
+ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
+TRAINER = "node"  # the replicated Job, and the container, that train
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+
+
+@dataclass(kw_only=True)
+class Seen:
+    """What is known of a job at one moment.
+
+    Attributes
+    ----------
+    trainjob
+        The TrainJob; None when it is gone.
+    jobs
+        Its Jobs.
+    jobset
+        Its JobSet; None where it may not be read.
+    pods
+        Its pods, each in the last version seen: those too that are gone since.
+    events
+        Events of all of these.
+    workloads
+        Kueue's Workloads of the TrainJob; empty where there is no Kueue or they may not be read.
+    nodes
+        The ranks asked for.
+    now
+        The time.
+    spec
+        The options of the job, as `JobSpec.to_json` gives them.
+    states
+        What each rank is doing by its own account: ``Waiting``, ``Starting``, ``Arrived``,
+        ``Joined``, ``Running``, ``Finished``, ``Failed`` or ``Stopped``.
+    """
+
+    trainjob: Json | None
+    jobs: Sequence[Json]
+    jobset: Json | None
+    pods: Sequence[Json]
+    events: Sequence[Json]
+    workloads: Sequence[Json]
+    nodes: int
+    now: float
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    states: Sequence[str] = ()
+
+    @property
+    def current(self) -> dict[int, Json]:
+        """The newest pod of each rank that has one."""
+        found: dict[int, Json] = {}
+        for pod in sorted(self.pods, key=_age):
+            rank = rank_of(pod)
+            if rank is not None:
+                found[rank] = pod
+        return found
+
+    @property
+    def live(self) -> dict[int, Json]:
+        """The newest pod of each rank, those left out that have ended or are being deleted."""
+        return {
+            rank: pod
+            for rank, pod in self.current.items()
+            if not deleted_at(pod) and status(pod).get("phase") not in ("Failed", "Succeeded")
+        }
+
+    @property
+    def initializers(self) -> list[Json]:
+        """The pods that fetch data or a model before the training begins."""
+        return [pod for pod in self.pods if _label(pod, ROLE) not in ("", TRAINER)]
+
+    def events_of(self, thing: Json | None, *reasons: str) -> list[Json]:
+        """Give the events of an object, the oldest first; those of a namesake are left out."""
+        if thing is None:
+            return []
+        uid = thing["metadata"].get("uid")
+        found = [
+            event
+            for event in self.events
+            if event.get("reason") in reasons and _about(event).get("uid") == uid
+        ]
+        return sorted(found, key=event_time)
+
+    def last_event(self, things: Iterable[Json | None], *reasons: str) -> Json | None:
+        """Give the newest event of some objects."""
+        found = [event for thing in things for event in self.events_of(thing, *reasons)]
+        return max(found, key=event_time, default=None)
+
+    def jobset_event(self, *reasons: str) -> Json | None:
+        """Give the newest event of the JobSet, which has the TrainJob's name.
+
+        Without the right to read it, one is known by being younger than the TrainJob.
+        """
+        if self.jobset is not None or self.trainjob is None:
+            return self.last_event([self.jobset], *reasons)
+        name, born = self.trainjob["metadata"].get("name"), _age(self.trainjob)
+        found = [
+            event
+            for event in self.events
+            if event.get("reason") in reasons
+            and _about(event).get("kind") == "JobSet"
+            and _about(event).get("name") == name
+            and event_time(event) >= int(born)
+        ]
+        return max(found, key=event_time, default=None)
+
+
+def line(value: object, most: int = 120) -> str:
+    """Make text from the cluster harmless: one line, no colours or control characters, cut."""
+    text = " ".join(plain(_COLOUR.sub("", str(value))).split())
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def seconds(stamp: object) -> float | None:
+    """Read one of the API's times."""
+    try:
+        when = datetime.fromisoformat(str(stamp))
+    except ValueError:
+        return None
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+
+def event_time(event: Json) -> float:
+    """Give when an event happened last; each of its sources fills in another field."""
+    series = event.get("series") or {}
+    metadata = event.get("metadata") or {}
+    for stamp in (
+        series.get("lastObservedTime"), event.get("eventTime"), event.get("lastTimestamp"),
+        event.get("firstTimestamp"), metadata.get("creationTimestamp"),
+    ):  # fmt: skip
+        when = seconds(stamp) if stamp else None
+        if when is not None:
+            return when
+    return 0.0
+
+
+def status(thing: Json | None) -> Json:
+    """Give the status of an object; empty where it has none yet."""
+    found = (thing or {}).get("status")
+    return found if isinstance(found, dict) else {}
+
+
+def condition(thing: Json | None, *kinds: str) -> Json | None:
+    """Give the first condition of these kinds that is true."""
+    for found in status(thing).get("conditions") or []:
+        if found.get("type") in kinds and found.get("status") == "True":
+            return dict(found)
+    return None
+
+
+def any_condition(thing: Json | None, kind: str) -> Json:
+    """Give a condition whatever its status is; empty where there is none."""
+    for found in status(thing).get("conditions") or []:
+        if found.get("type") == kind:
+            return dict(found)
+    return {}
+
+
+def rank_of(pod: Json) -> int | None:
+    """Give the rank of a training pod; None for other pods."""
+    number = _label(pod, RANK) or (pod["metadata"].get("annotations") or {}).get(RANK, "")
+    if _label(pod, ROLE) not in ("", TRAINER) or not str(number).isdecimal():
+        return None
+    return int(number)
+
+
+def deleted_at(pod: Json) -> float | None:
+    """Give when the deletion of an object was asked for."""
+    metadata = pod["metadata"]
+    end = seconds(metadata.get("deletionTimestamp"))
+    return None if end is None else end - float(metadata.get("deletionGracePeriodSeconds") or 0)
+
+
+def containers(pod: Json) -> list[Json]:
+    """Give the states of a pod's containers, the training one first."""
+    found = status(pod)
+    states = [*(found.get("containerStatuses") or []), *(found.get("initContainerStatuses") or [])]
+    return sorted(states, key=lambda state: state.get("name") != TRAINER)
+
+
+def waiting(pod: Json) -> tuple[str, str]:
+    """Give reason and message of the first container that waits; empty where none does."""
+    for container in containers(pod):
+        found = (container.get("state") or {}).get("waiting") or {}
+        if found.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+            return str(found["reason"]), str(found.get("message") or "")
+    return "", ""
+
+
+def runs(pod: Json) -> bool:
+    """Tell whether the training container runs."""
+    return any("running" in (state.get("state") or {}) for state in containers(pod)[:1])
+
+
+def container_spec(pod: Json) -> Json:
+    """Give the description of the training container."""
+    listed = (pod.get("spec") or {}).get("containers") or [{}]
+    named = [container for container in listed if container.get("name") == TRAINER]
+    return dict((named or listed)[0])
+
+
+def amount(pod: Json, resource: str) -> str:
+    """Give how much of a resource the training container asks for."""
+    asked = container_spec(pod).get("resources") or {}
+    for kind in ("requests", "limits"):
+        if resource in (asked.get(kind) or {}):
+            return line(asked[kind][resource], 20)
+    return ""
+
+
+def image_of(pod: Json) -> str:
+    """Give the image of the training container."""
+    return str(container_spec(pod).get("image") or "")
+
+
+def own_secret(trainjob: Json | None) -> str | None:
+    """Give the name of the Secret that this package sends with a job."""
+    trainer = ((trainjob or {}).get("spec") or {}).get("trainer") or {}
+    for variable in trainer.get("env") or []:
+        if variable.get("name") == "JAXTRAIN_FRAME_KEY":
+            source = (variable.get("valueFrom") or {}).get("secretKeyRef") or {}
+            return str(source.get("name")) if source.get("name") else None
+    return None
+
+
+def _about(event: Json) -> Json:
+    found = event.get("involvedObject")
+    return found if isinstance(found, dict) else {}
+
+
+def _label(thing: Json, name: str) -> str:
+    return str((thing["metadata"].get("labels") or {}).get(name, ""))
+
+
+def _age(thing: Json) -> float:
+    return seconds(thing["metadata"].get("creationTimestamp")) or 0.0

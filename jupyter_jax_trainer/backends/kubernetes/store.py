@@ -1,0 +1,120 @@
+"""What the watches of a namespace have told, kept small and found by job."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes.watch import ADDED
+
+JOB_SET = "jobset.sigs.k8s.io/jobset-name"
+_EVENTS = 3000  # recent events that are kept
+
+
+class Store:
+    """TrainJobs, pods, Jobs and events of a namespace.
+
+    Attributes
+    ----------
+    trainjobs
+        By name.
+    """
+
+    def __init__(self) -> None:
+        self.trainjobs: dict[str, dict[str, Any]] = {}
+        self._parts: dict[str, dict[str, dict[str, dict[str, Any]]]] = {"pods": {}, "jobs": {}}
+        self._events: dict[str, dict[str, dict[str, Any]]] = {}
+        self._recent: deque[tuple[str, str]] = deque()
+
+    def put(self, kind: str, change: str, item: dict[str, Any]) -> str | None:
+        """Take a change.
+
+        Returns
+        -------
+        str or None
+            The name of the TrainJob that it is about, where that is known.
+        """
+        if kind == "trainjobs":
+            return self._put_trainjob(change, item)
+        if kind == "events":
+            return self._put_event(change, item)
+        name = str((item["metadata"].get("labels") or {}).get(JOB_SET, ""))
+        of_job = self._parts[kind].setdefault(name, {})
+        if change == ADDED:
+            of_job[item["metadata"]["uid"]] = _trimmed(item)
+        else:
+            of_job.pop(item["metadata"]["uid"], None)
+            if not of_job:
+                del self._parts[kind][name]
+        return name
+
+    def _put_trainjob(self, change: str, item: dict[str, Any]) -> str:
+        name = str(item["metadata"]["name"])
+        if change == ADDED:
+            self.trainjobs[name] = _trimmed(item)
+        elif name in self.trainjobs and (
+            self.trainjobs[name]["metadata"]["uid"] == item["metadata"]["uid"]
+        ):
+            del self.trainjobs[name]
+        return name
+
+    def _put_event(self, change: str, item: dict[str, Any]) -> str | None:
+        if change != ADDED:
+            return None  # they expire after an hour; what they told stays true
+        about = item.get("involvedObject") or {}
+        key = _about(about)
+        uid = item["metadata"]["uid"]
+        known = self._events.setdefault(key, {})
+        if uid not in known:
+            self._recent.append((key, uid))
+        known[uid] = _trimmed(item)
+        while len(self._recent) > _EVENTS:
+            old_key, old_uid = self._recent.popleft()
+            of_object = self._events.get(old_key, {})
+            of_object.pop(old_uid, None)
+            if not of_object:
+                self._events.pop(old_key, None)
+        if about.get("kind") in ("TrainJob", "JobSet"):
+            return str(about.get("name"))
+        return None
+
+    def pods(self, name: str) -> dict[str, dict[str, Any]]:
+        """Give the pods of a job by uid."""
+        return self._parts["pods"].get(name, {})
+
+    def jobs(self, name: str) -> list[dict[str, Any]]:
+        """Give the Jobs of a job."""
+        return list(self._parts["jobs"].get(name, {}).values())
+
+    def events(self, name: str, uids: set[str]) -> list[dict[str, Any]]:
+        """Give the events about a job's JobSet, and about the objects with these uids."""
+        keys = [f"JobSet/{name}", *uids]
+        return [event for key in keys for event in self._events.get(key, {}).values()]
+
+
+def _about(about: dict[str, Any]) -> str:
+    """Give the key of the object that an event is about; JobSets themselves are not watched."""
+    if about.get("kind") == "JobSet":
+        return f"JobSet/{about.get('name')}"
+    return str(about.get("uid"))
+
+
+def _trimmed(item: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is large and not needed: 500 TrainJobs have to fit."""
+    metadata = {k: v for k, v in item["metadata"].items() if k != "managedFields"}
+    kept = {**item, "metadata": metadata}
+    trainer = (item.get("spec") or {}).get("trainer")
+    if isinstance(trainer, dict):
+        small = {k: v for k, v in trainer.items() if k not in ("env", "command", "args")}
+        kept["spec"] = {**item["spec"], "trainer": small}
+        metadata.pop("annotations", None)
+        annotations = item["metadata"].get("annotations") or {}
+        metadata["annotations"] = {k: v for k, v in annotations.items() if len(v) < 2000}
+    containers = (item.get("spec") or {}).get("containers")
+    if isinstance(containers, list):
+        small_containers = [{k: v for k, v in c.items() if k not in ("env", "command", "args")}
+                            for c in containers]  # fmt: skip
+        kept["spec"] = {**item["spec"], "containers": small_containers}
+    elif "template" in (item.get("spec") or {}):
+        kept["spec"] = {k: v for k, v in item["spec"].items() if k != "template"}
+    return kept

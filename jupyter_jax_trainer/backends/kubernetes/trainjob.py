@@ -1,0 +1,247 @@
+"""From a job's options to a TrainJob: plain dictionaries, never text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes import payload
+from jupyter_jax_trainer.backends.kubernetes.payload import Payload
+from jupyter_jax_trainer.spec import JobSpec
+
+API = "trainer.kubeflow.org/v1alpha1"
+PREFIX = "jupyter-jax-trainer"
+UID = f"{PREFIX}/uid"
+ABOUT = f"{PREFIX}/job"  # what another machine needs to know to show the job
+FAILED = f"{PREFIX}/failed"
+JOB_LABEL = f"{PREFIX}/job"
+RENDEZVOUS = 1800  # seconds: nodes may have to be started for the last pod
+_MANAGER = f"{PREFIX}/submit"
+_SCRATCH = "/jaxtrain-scratch"
+_MESH = "sidecar.istio.io/inject"  # a mesh breaks the rendezvous
+_RESOURCES = {"gpu": "nvidia.com/gpu", "tpu": "google.com/tpu"}
+_ABOUT = ("format", "created", "sent", "returns", "digest", "python", "package")
+_ABOUT_PLAN = ("runtime", "runtime_kind", "runs_once", "device", "devices_per_node", "note")
+_MAX_ABOUT = 100_000  # characters; annotations have 256 KiB together
+
+
+def max_name(replicated_jobs: list[str], nodes: int) -> int:
+    """Give how long a job's name may be, so that the longest pod name has 63 characters."""
+    longest = max(
+        len(f"-{name}-0-{nodes - 1 if name == 'node' else 0}-xxxxx") for name in replicated_jobs
+    )
+    return 63 - longest
+
+
+def build(
+    manifest: Mapping[str, Any],
+    spec: JobSpec,
+    plan: Mapping[str, Any],
+    packed: Payload,
+    secret: str,
+) -> dict[str, Any]:
+    """Make the TrainJob of a job.
+
+    Parameters
+    ----------
+    manifest
+        The job's manifest: name, uid, digest.
+    spec, plan
+        What was asked for, and what the backend made of it.
+    packed
+        The bundle.
+    secret
+        The name of its (first) Secret.
+    """
+    trainer: dict[str, Any] = {
+        "numNodes": spec.nodes,
+        "command": payload.COMMAND,
+        "args": [],
+        "env": _environment(manifest, spec, plan, packed),
+    }
+    if spec.image:
+        trainer["image"] = spec.image
+    if resources := _resources(spec, plan):
+        trainer["resourcesPerNode"] = resources
+    body: dict[str, Any] = {
+        "runtimeRef": {
+            "apiGroup": API.split("/")[0], "kind": plan["runtime_kind"], "name": plan["runtime"]
+        },
+        "trainer": trainer,
+    }  # fmt: skip
+    if initializer := _initializer(spec):
+        body["initializer"] = initializer
+    if spec.timeout:
+        body["activeDeadlineSeconds"] = max(1, round(spec.timeout))
+    if patch := _patch(spec, plan, packed, secret):
+        body["runtimePatches"] = [patch]
+    labels = {JOB_LABEL: manifest["name"]}
+    if spec.queue:
+        labels["kueue.x-k8s.io/queue-name"] = spec.queue
+    if spec.priority:
+        labels["kueue.x-k8s.io/priority-class"] = spec.priority
+    return {
+        "apiVersion": API,
+        "kind": "TrainJob",
+        "metadata": {
+            "name": manifest["name"],
+            "namespace": plan["namespace"],
+            "labels": labels,
+            "annotations": {UID: manifest["uid"], ABOUT: _about(manifest)},
+        },
+        "spec": body,
+    }
+
+
+def owner(trainjob: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the reference that makes the cluster delete a Secret together with its TrainJob."""
+    return {
+        "apiVersion": API,
+        "kind": "TrainJob",
+        "name": trainjob["metadata"]["name"],
+        "uid": trainjob["metadata"]["uid"],
+    }
+
+
+def to_yaml(documents: list[dict[str, Any]]) -> str:
+    """Write objects as YAML, for `kubectl apply --server-side`."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def represent_str(self, text: str) -> Any:
+            style = "|" if "\n" in text else None
+            return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    Dumper.add_representer(str, Dumper.represent_str)
+    texts = [yaml.dump(d, Dumper=Dumper, sort_keys=False, width=100) for d in documents]
+    return "---\n".join(texts)
+
+
+def _about(manifest: Mapping[str, Any]) -> str:
+    """Give what another machine needs to show the job; nothing of this machine is in it."""
+    spec = JobSpec.from_json(manifest["spec"])
+    about = {
+        **{name: manifest[name] for name in _ABOUT},
+        "spec": {"nodes": spec.nodes, **spec.given(), "env": dict(spec.env)},
+        "plan": {name: manifest["plan"][name] for name in _ABOUT_PLAN},
+    }
+    text = json.dumps(about)
+    return text if len(text) <= _MAX_ABOUT else json.dumps({**about, "sent": []})
+
+
+def _environment(
+    manifest: Mapping[str, Any], spec: JobSpec, plan: Mapping[str, Any], packed: Payload
+) -> list[dict[str, Any]]:
+    own = {
+        "JAXTRAIN_JOB": manifest["name"],
+        "JAXTRAIN_JOB_UID": manifest["uid"],
+        "JAX_TRACEBACK_FILTERING": "remove_frames",
+        "PYTHONFAULTHANDLER": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+    if plan["device"] == "cpu":
+        own["JAX_PLATFORMS"] = "cpu"
+        own["JAX_NUM_CPU_DEVICES"] = str(plan["devices_per_node"])
+    if plan["patches"]["scratch"]:
+        own["JAXTRAIN_SCRATCH"] = _SCRATCH
+    if spec.max_restarts:
+        own["JAXTRAIN_MAX_RESTARTS"] = str(spec.max_restarts)
+    if folder := shared_folder(spec):
+        own["JAXTRAIN_CHECKPOINT_DIR"] = f"{folder}/jaxtrain/{manifest['name']}/checkpoints"
+    if spec.store:
+        own["JAXTRAIN_RESULT_STORE"] = spec.store
+    own["JAXTRAIN_RENDEZVOUS_TIMEOUT"] = str(RENDEZVOUS)
+    if plan["pip"]:
+        own["JAXTRAIN_PIP"] = json.dumps(plan["pip"])
+    own.update(spec.env)  # the user's word is the last
+    plain = [{"name": name, "value": value} for name, value in own.items()]
+    taken = set(own)
+    for secret, keys in plan["secret_keys"].items():
+        for key in keys:
+            if key not in taken:
+                taken.add(key)
+                source = {"secretKeyRef": {"name": secret, "key": key}}
+                plain.append({"name": key, "valueFrom": source})
+    return [*plain, *packed.env]
+
+
+def shared_folder(spec: JobSpec) -> str | None:
+    """Give a folder that all pods see and that outlives them; None where there is none."""
+    if spec.volume:
+        return spec.volume[0].partition(":")[2].rstrip("/")
+    if spec.store and "://" not in spec.store:
+        return spec.store.rstrip("/")
+    return None
+
+
+def _resources(spec: JobSpec, plan: Mapping[str, Any]) -> dict[str, Any]:
+    requests: dict[str, str] = {}
+    limits: dict[str, str] = {}
+    if spec.cpu:
+        requests["cpu"] = spec.cpu
+    if spec.memory:
+        # What a process may use has to be there for it, or it is killed when others need it.
+        requests["memory"] = limits["memory"] = spec.memory
+    if resource := _RESOURCES.get(plan["device"]):
+        requests[resource] = limits[resource] = str(plan["devices_per_node"])
+    found = {"requests": requests, "limits": limits}
+    return {name: values for name, values in found.items() if values}
+
+
+def _initializer(spec: JobSpec) -> dict[str, Any]:
+    found = {"dataset": spec.dataset, "model": spec.model}
+    return {name: {"storageUri": uri} for name, uri in found.items() if uri}
+
+
+def _patch(
+    spec: JobSpec, plan: Mapping[str, Any], packed: Payload, secret: str
+) -> dict[str, Any] | None:
+    """Give what is changed in the runtime for this job; None where nothing is.
+
+    Kueue drops patches from TrainJobs, so there must be none where nothing needs them.
+    """
+    volumes: list[dict[str, Any]] = []
+    mounts: list[dict[str, Any]] = []
+    if packed.mounted:
+        projected, mount = payload.volume(secret, len(packed.data))
+        volumes.append(projected)
+        mounts.append(mount)
+    if plan["patches"]["scratch"]:
+        volumes.append({"name": "jaxtrain-scratch", "emptyDir": {}})
+        mounts.append({"name": "jaxtrain-scratch", "mountPath": _SCRATCH})
+    for number, item in enumerate(spec.volume):
+        claim, _, path = item.partition(":")
+        name = f"jaxtrain-volume-{number}"
+        volumes.append({"name": name, "persistentVolumeClaim": {"claimName": claim}})
+        mounts.append({"name": name, "mountPath": path})
+    pod: dict[str, Any] = {}
+    container: dict[str, Any] = {}
+    if volumes:
+        pod["volumes"] = volumes
+        container["volumeMounts"] = mounts
+    if spec.service_account:
+        pod["serviceAccountName"] = spec.service_account
+    if plan["patches"]["restricted"]:
+        pod["securityContext"] = {
+            "runAsNonRoot": True, "runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }  # fmt: skip
+        container["securityContext"] = {
+            "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}
+        }
+    if container:
+        pod["containers"] = [{"name": "node", **container}]
+    template: dict[str, Any] = {"spec": pod} if pod else {}
+    if plan["patches"]["mesh"]:
+        template["metadata"] = {"labels": {_MESH: "false"}, "annotations": {_MESH: "false"}}
+    if not template:
+        return None
+    job = {"name": "node", "template": {"spec": {"template": template}}}
+    return {
+        "manager": _MANAGER,
+        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
+    }
