@@ -11,15 +11,15 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jupyter_jax_trainer import files
+from jupyter_jax_trainer import files, jobdir
 from jupyter_jax_trainer.backends.kubernetes import launch, payload, runtimes, trainjob
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.diagnosis import explain_api_error
-from jupyter_jax_trainer.errors import BackendError, CaptureError, UsageError
+from jupyter_jax_trainer.errors import BackendError, CaptureError, JaxTrainError, UsageError
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.runtime import Runtime
 from jupyter_jax_trainer.spec import JobSpec
@@ -133,8 +133,10 @@ class KubernetesBackend:
                     return True
                 raise
         conditions = (found.get("status") or {}).get("conditions") or []
-        if not any(c["type"] in ("Complete", "Failed") and c["status"] == "True"
-                   for c in conditions) and not launch.marked(found):  # fmt: skip
+        ended = any(
+            c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in conditions
+        )
+        if not ended and not launch.marked(found) and not _has_ended_here(found):
             raise UsageError(
                 f"There is an active TrainJob {name} in namespace {self._client.namespace}.",
                 f"`%jaxtrain attach {name}` follows it; or choose another --name.",
@@ -247,6 +249,16 @@ class KubernetesBackend:
                 "Have a TrainingRuntime made that has it, and name it with --runtime.",
             )
         patches.update(dict.fromkeys(patches, False))
+
+
+def _has_ended_here(found: Mapping[str, Any]) -> bool:
+    """Tell whether a TrainJob is one whose end we know before the cluster has worked it out."""
+    for directory in jobdir.list_all():
+        with contextlib.suppress(JaxTrainError):
+            if directory.read_manifest()["uid"] == launch.uid_of(found):
+                state = directory.read_state()
+                return state is not None and state["state"] in jobdir.ENDED
+    return False
 
 
 def cluster_runtimes(context: str | None, namespace: str | None) -> list[Runtime]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.causes import SECTIONS, Cause, Facts, Refused
 from jupyter_jax_trainer.backends.kubernetes.causes.ended import (
+    DELETED,
     FAILED,
     OTHER,
     deleted_by_its_job,
@@ -38,7 +39,15 @@ from jupyter_jax_trainer.backends.kubernetes.seen import (
 )
 from jupyter_jax_trainer.failure import RankEnd, diagnose, summary
 
-__all__ = ["PodEnd", "Seen", "Verdict", "explain_api_error", "judge", "rank_ends", "troubleshooting"]
+__all__ = [
+    "PodEnd",
+    "Seen",
+    "Verdict",
+    "explain_api_error",
+    "judge",
+    "rank_ends",
+    "troubleshooting",
+]
 
 _STARTED = ("Joined", "Running", "Finished", "Failed", "Stopped")
 _SIGNALS = {number.value for number in signal.Signals}
@@ -51,7 +60,8 @@ class Verdict:
     Attributes
     ----------
     state
-        ``Queued``, ``Pending``, ``Starting``, ``Running``, ``Suspended``, ``Succeeded``, ``Failed``.
+        ``Queued``, ``Pending``, ``Starting``, ``Running``, ``Suspended``, ``Succeeded`` or
+        ``Failed``.
     reason, hint
         Why, and what to do about it; None where there is nothing to say.
     cause
@@ -121,14 +131,17 @@ def judge(seen: Seen, spec: Mapping[str, Any], states: Sequence[str] = ()) -> Ve
         What each rank does by its own account (see `Seen`); empty where nothing is known of it.
     """
     seen = replace(seen, spec=spec, states=states)
+    if seen.trainjob is None:
+        return _first(QUEUED, seen) or Verdict(state="Pending")
     if condition(seen.trainjob, "Complete"):
         return Verdict(state="Succeeded")
     if (verdict := _first(FAILED, seen)) is not None:
         return verdict
     if condition(seen.trainjob, "Failed") or _job_failed(seen):
         return _failed(seen)
-    suspended = ((seen.trainjob or {}).get("spec") or {}).get("suspend")
-    if suspended:
+    if (verdict := _first((DELETED,), seen)) is not None:
+        return replace(verdict, state=_going(seen).state)
+    if (seen.trainjob.get("spec") or {}).get("suspend"):
         return _first(QUEUED, seen) or Verdict(state="Suspended")
     return _waiting(seen) or _going(seen)
 
@@ -260,16 +273,15 @@ def troubleshooting() -> str:
     lines = [
         "# Troubleshooting on Kubernetes",
         "",
-        "<!-- Written by docs/generate.py from the table in jupyter_jax_trainer/backends/kubernetes/"
-        "causes/. -->",
+        "<!-- Written by docs/generate.py from jupyter_jax_trainer/backends/kubernetes/causes/. -->",
         "",
-        "What a job's status line can say, what it means, and what to do. What stands in ‹› depends "
+        "What a job's status line can say, what it means, and what to do. What stands in ‹› depends",
         "on the job.",
         "`%jaxtrain show NAME` shows the same for one job.",
     ]
     for title, causes in SECTIONS.items():
-        lines += ["", f"## {title}", "", "| what happens | what is said | what to do | where it shows |",
-                  "|---|---|---|---|"]  # fmt: skip
+        lines += ["", f"## {title}", ""]
+        lines += ["| what happens | what is said | what to do | where it shows |", "|---|---|---|---|"]
         for cause in causes:
             sentence = f"rank ‹N› {cause.sentence}" if cause.ends else cause.sentence
             cells = (cause.symptom, sentence, cause.hint, cause.where)

@@ -341,14 +341,25 @@ class Followed:
         marked = launch.marked(self._trainjob)
         verdict = judge(self._seen, self.manifest["spec"], [])
         broken = any(end.error or end.exit or end.cause for end in self._ends)
+        once = self.manifest["plan"]["runs_once"]
+        if verdict.state not in ("Succeeded", "Failed") and once and self._all_have_spoken():
+            # What comes of it is known some seconds before the controllers have worked it out.
+            if not broken:
+                return "Succeeded", None, None
+            failure = self._failure(verdict)
+            return "Failed", summary(failure), failure
         if verdict.state == "Succeeded" and not any(end.error for end in self._ends):
             return "Succeeded", None, None
         if verdict.state in ("Succeeded", "Failed") or marked is not None:
             failure = self._failure(verdict)
             return "Failed", summary(failure), failure
-        if broken and not self.manifest["plan"]["runs_once"]:
+        if broken and not once:
             self._stop_reruns()
         return None
+
+    def _all_have_spoken(self) -> bool:
+        """Tell whether each rank has said how it ended."""
+        return all(end.error or end.finished or end.stopped for end in self._ends)
 
     def _failure(self, verdict: Any) -> Failure:
         """Name the first cause: a rank's, where one has failed, else the cluster's."""

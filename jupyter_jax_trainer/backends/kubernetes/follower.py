@@ -230,6 +230,8 @@ def main(cluster: str, context: str, namespace: str) -> NoReturn:
     lock = os.open(directory / "lock", flags, 0o600)
     if not files.try_lock(lock):
         os._exit(0)
+    os.ftruncate(lock, 0)
+    os.write(lock, str(os.getpid()).encode())
     problem = directory / "problem"
     try:
         client = Client(context or None, namespace)

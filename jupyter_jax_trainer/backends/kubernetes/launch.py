@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,11 +83,9 @@ def add_secrets(
     """Create the Secrets of a TrainJob; those that exist already are fine."""
     for item in found:
         item["metadata"]["ownerReferences"] = [trainjob.owner(created)]
+        post = partial(client.request, "POST", client.core("secrets"), body=item)
         with _already_there():
-            _patiently(
-                lambda item=item: client.request("POST", client.core("secrets"), body=item),
-                deadline,
-            )
+            _patiently(post, deadline)
 
 
 def finish(

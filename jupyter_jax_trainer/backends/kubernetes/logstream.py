@@ -161,6 +161,8 @@ class LogStream(threading.Thread):
             with contextlib.suppress(Exception):
                 response.close()
         if ours and over and not self._stopped:
+            with _writing():
+                self._spool.finish()
             self._end(complete=True)
         wait = self._wait
         self._wait = min(2 * wait, _LONGEST_WAIT)
@@ -195,9 +197,7 @@ class LogStream(threading.Thread):
 
     def _end(self, complete: bool) -> None:
         """Be done with the log."""
-        with _writing():
-            if complete:
-                self._spool.finish()
+        with contextlib.suppress(OSError):  # then the next follower finds the end again
             self._spool.close()
         self.complete = complete
         self.finished = True

@@ -111,7 +111,9 @@ def get_runtime(client: Client, name: str) -> dict[str, Any]:
         return {**item, "kind": kind}
     if refusal is not None:
         raise refusal
-    raise UsageError(f"There is no runtime {name} for namespace {client.namespace}.", _known(client))
+    raise UsageError(
+        f"There is no runtime {name} for namespace {client.namespace}.", _known(client)
+    )
 
 
 def _known(client: Client) -> str:
@@ -186,7 +188,7 @@ def patches(item: Mapping[str, Any], *, restricted: bool) -> dict[str, bool]:
 
 
 def runs_once(item: Mapping[str, Any]) -> bool:
-    """Tell whether a cell that fails stays failed: neither container, pod nor Job is tried again."""
+    """Tell whether a cell that fails stays failed: nothing of it is tried again."""
     for job in _job_set(item).get("replicatedJobs") or []:
         spec = (job.get("template") or {}).get("spec") or {}
         pod = (spec.get("template") or {}).get("spec") or {}

@@ -16,6 +16,7 @@ from jupyter_jax_trainer.text import plain
 Json = dict[str, Any]
 RANK = "batch.kubernetes.io/job-completion-index"
 ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
+MESSAGE = 4000  # characters of a message that are read
 TRAINER = "node"  # the replicated Job, and the container, that train
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
@@ -72,11 +73,17 @@ class Seen:
 
     @property
     def live(self) -> dict[int, Json]:
-        """The newest pod of each rank, those left out that have ended or are being deleted."""
+        """The pods of `made` that have not succeeded yet."""
+        made = self.made.items()
+        return {rank: pod for rank, pod in made if status(pod).get("phase") != "Succeeded"}
+
+    @property
+    def made(self) -> dict[int, Json]:
+        """The newest pod of each rank, those left out that have failed or are being deleted."""
         return {
             rank: pod
             for rank, pod in self.current.items()
-            if not deleted_at(pod) and status(pod).get("phase") not in ("Failed", "Succeeded")
+            if not deleted_at(pod) and status(pod).get("phase") != "Failed"
         }
 
     @property
@@ -133,6 +140,11 @@ def seconds(stamp: object) -> float | None:
     except ValueError:
         return None
     return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+
+def message_of(event: Json) -> str:
+    """Give what an event says."""
+    return str(event.get("message") or "")[:MESSAGE]
 
 
 def event_time(event: Json) -> float:
@@ -198,7 +210,7 @@ def waiting(pod: Json) -> tuple[str, str]:
     for container in containers(pod):
         found = (container.get("state") or {}).get("waiting") or {}
         if found.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-            return str(found["reason"]), str(found.get("message") or "")
+            return str(found["reason"]), str(found.get("message") or "")[:MESSAGE]
     return "", ""
 
 

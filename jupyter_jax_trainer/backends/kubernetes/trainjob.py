@@ -108,7 +108,7 @@ def to_yaml(documents: list[dict[str, Any]]) -> str:
     """Write objects as YAML, for `kubectl apply --server-side`."""
     import yaml
 
-    class Dumper(yaml.SafeDumper):
+    class Dumper(yaml.SafeDumper):  # type: ignore[misc]
         def represent_str(self, text: str) -> Any:
             style = "|" if "\n" in text else None
             return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)

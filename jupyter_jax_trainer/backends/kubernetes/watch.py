@@ -1,4 +1,4 @@
-"""List one kind of object, then hear of each change: raw JSON, bookmarks, and going on after errors."""
+"""List one kind of object, then hear of each change, whatever happens to connections."""
 
 from __future__ import annotations
 

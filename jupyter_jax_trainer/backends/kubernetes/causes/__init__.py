@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jupyter_jax_trainer.backends.kubernetes.causes.cause import Cause, Facts, Refused
-from jupyter_jax_trainer.backends.kubernetes.causes.ended import ENDS, FAILED, OTHER
+from jupyter_jax_trainer.backends.kubernetes.causes.ended import DELETED, ENDS, FAILED, OTHER
 from jupyter_jax_trainer.backends.kubernetes.causes.images import IMAGES
 from jupyter_jax_trainer.backends.kubernetes.causes.queued import QUEUED
 from jupyter_jax_trainer.backends.kubernetes.causes.refused import REFUSED
@@ -21,5 +21,5 @@ SECTIONS: dict[str, tuple[Cause, ...]] = {
     "Containers do not start": STARTING,
     "It starts": RUNNING,
     "A rank has ended": tuple(cause for cause, _ in ENDS),
-    "The whole job has ended": (*FAILED, *OTHER),
+    "The whole job has ended": (*FAILED, DELETED, *OTHER),
 }

@@ -140,8 +140,8 @@ def _job_failed(seen: Seen) -> Facts | None:
     return None
 
 
-def _job_gone(seen: Seen) -> Facts | None:
-    return {} if seen.trainjob is None or deleted_at(seen.trainjob) is not None else None
+def _being_deleted(seen: Seen) -> Facts | None:
+    return {} if seen.trainjob is not None and deleted_at(seen.trainjob) is not None else None
 
 
 ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
@@ -200,7 +200,8 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             symptom="A pod is evicted through the API, as when a node is emptied",
             where="pod condition `DisruptionTarget`, `EvictionByEvictionAPI`",
             sentence="was evicted: somebody empties its node {node}",
-            hint=f"{_AGAIN}. With checkpoints (checkpoint_dir) and --max-restarts a job goes on by itself.",
+            hint=f"{_AGAIN}. With checkpoints (checkpoint_dir) and --max-restarts a job goes on by "
+            "itself.",
             state="Failed",
             ends=True,
         ),
@@ -251,7 +252,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             id="wrong-processor",
             symptom="The image is for another kind of processor, and the runtime tries only once",
             where="container `terminated`: `StartError`",
-            sentence="could not start: the image {image} is not made for the processors of its node",
+            sentence="could not start: the image {image} is not made for its node's processors",
             hint="Choose an image for the node's architecture, or nodes that fit the image.",
             state="Failed",
             ends=True,
@@ -307,15 +308,6 @@ def end_row(seen: Seen, pod: Json) -> tuple[Cause, Facts] | None:
 
 FAILED = (
     Cause(
-        id="trainjob-deleted",
-        symptom="Somebody deletes the TrainJob",
-        where="the TrainJob is gone",
-        sentence="its TrainJob was deleted from the cluster",
-        hint=f"{_AGAIN}.",
-        state="Failed",
-        find=_job_gone,
-    ),
-    Cause(
         id="runtime-unsupported",
         symptom="The runtime is gone, or this Trainer can't use it",
         where="TrainJob `Failed`, `TrainingRuntimeNotSupported`",
@@ -333,6 +325,15 @@ FAILED = (
         state="Failed",
         find=_of_job("DeadlineExceeded"),
     ),
+)
+
+DELETED = Cause(
+    id="trainjob-deleted",
+    symptom="Somebody deletes the TrainJob",
+    where="TrainJob `deletionTimestamp`",
+    sentence="its TrainJob is being deleted",
+    hint=f"If it wasn't you, somebody else may do so. {_AGAIN}.",
+    find=_being_deleted,
 )
 
 OTHER = (

@@ -6,7 +6,13 @@ import re
 from collections.abc import Callable
 
 from jupyter_jax_trainer.backends.kubernetes.causes.cause import Cause, Facts, of_pods
-from jupyter_jax_trainer.backends.kubernetes.seen import Json, Seen, image_of, waiting
+from jupyter_jax_trainer.backends.kubernetes.seen import (
+    Json,
+    Seen,
+    image_of,
+    message_of,
+    waiting,
+)
 
 _REASONS = ("ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable",
             "ErrImageNeverPull", "InvalidImageName", "SignatureValidationFailed")  # fmt: skip
@@ -21,9 +27,9 @@ def _message(seen: Seen, pod: Json) -> str:
     reason, message = waiting(pod)
     if reason == "ImagePullBackOff" and "ErrImagePull" not in message:
         failed = [
-            str(event.get("message"))
+            message_of(event)
             for event in seen.events_of(pod, "Failed")
-            if str(event.get("message")).startswith("Failed to pull")
+            if message_of(event).startswith("Failed to pull")
         ]
         message = failed[-1] if failed else message
     image = image_of(pod)
@@ -40,7 +46,7 @@ def _finder(pattern: str, *reasons: str) -> Callable[[Seen], Facts | None]:
             message = _message(seen, pod)
             if not compiled.search(message):
                 return None
-            said = re.split(r': (?=[^:/]*(?: |$))', message)[-1]
+            said = message.rsplit(": ", 1)[-1]
             registry, slash, _ = image_of(pod).partition("/")
             named = slash and ("." in registry or ":" in registry)
             return {"image": image_of(pod), "said": said,
@@ -89,8 +95,8 @@ IMAGES = (
         symptom="The registry denies access to the image",
         where=_WHERE,
         sentence="the registry denies access to the image {image}",
-        hint="It is private, or does not exist. Check --image; pull credentials belong to the runtime "
-        "(imagePullSecrets) or the service account (--service-account).",
+        hint="It is private, or does not exist. Check --image; pull credentials belong to the "
+        "runtime (imagePullSecrets) or the service account (--service-account).",
         find=_finder(
             r"\b40[13]\b|unauthori[sz]ed|authentication required|denied|authorization failed|"
             r"insufficient_scope|no basic auth|forbidden"
@@ -138,7 +144,8 @@ IMAGES = (
         symptom="The image can't be pulled for another reason",
         where=_WHERE,
         sentence="the image {image} can't be pulled: {said}",
-        hint="It is tried again by itself. Check --image, and show this to those who run the cluster.",
+        hint="It is tried again by itself. Check --image, and show this to those who run the "
+        "cluster.",
         find=_finder(""),
     ),
 )

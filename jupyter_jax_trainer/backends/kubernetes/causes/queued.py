@@ -12,6 +12,7 @@ from jupyter_jax_trainer.backends.kubernetes.seen import (
     any_condition,
     condition,
     event_time,
+    message_of,
     seconds,
     status,
 )
@@ -77,7 +78,7 @@ def _suspended(seen: Seen) -> Facts | None:
 
 def missing(seen: Seen) -> int:
     """Count the ranks that have no pod."""
-    return seen.nodes - len(seen.live)
+    return seen.nodes - len(seen.made)
 
 
 def refusal(seen: Seen) -> Refused | None:
@@ -88,17 +89,19 @@ def refusal(seen: Seen) -> Refused | None:
     pods = who(lacking, seen.nodes)
     event = seen.last_event(seen.jobs, "FailedCreate")
     if event is not None and not _made_since(seen, event):
-        return Refused(message=str(event.get("message")), who=pods)
+        return Refused(message=message_of(event), who=pods)
     if seen.jobs:
         return None
     event = seen.jobset_event("JobCreationFailed")
     event = event or seen.last_event([seen.trainjob], "TrainJobResourcesCreationFailed")
-    return None if event is None else Refused(message=str(event.get("message")), who="the job's parts")
+    if event is None:
+        return None
+    return Refused(message=message_of(event), who="the job's parts")
 
 
 def _made_since(seen: Seen, event: Json) -> bool:
     """Tell whether the Job made a pod clearly after an event, or was resumed after it."""
-    made = [seconds(pod["metadata"].get("creationTimestamp")) for pod in seen.live.values()]
+    made = [seconds(pod["metadata"].get("creationTimestamp")) for pod in seen.made.values()]
     resumed = [seconds(status(job).get("startTime")) for job in seen.jobs]
     newest = max((time for time in (*made, *resumed) if time), default=0.0)
     return newest > event_time(event) + _SAME
@@ -127,14 +130,25 @@ def _jobless(seen: Seen) -> Facts | None:
     return {"time": duration(_age(seen))}
 
 
+def _no_trainjob(seen: Seen) -> Facts | None:
+    return {} if seen.trainjob is None else None
+
+
 QUEUED = (
+    Cause(
+        id="trainjob-missing",
+        symptom="The TrainJob is not made yet",
+        where="there is no TrainJob",
+        sentence="waits for its TrainJob",
+        find=_no_trainjob,
+    ),
     Cause(
         id="kueue-drops-patches",
         symptom="Kueue has let the job in, and it stays suspended",
         where="Workload `Admitted`, TrainJob still `suspend: true`",
         sentence="Kueue let the job in {time} ago, and it is still suspended",
-        hint="Kueue up to 0.16 drops a TrainJob's runtimePatches, and then it can't start. Leave out "
-        "--volume and --service-account, or have a runtime made that contains them (--runtime).",
+        hint="Kueue up to 0.16 drops a TrainJob's runtimePatches, and then it can't start. Leave "
+        "out --volume and --service-account, or have a runtime made that contains them (--runtime).",
         state="Queued",
         find=_stripped,
     ),
@@ -161,8 +175,8 @@ QUEUED = (
         symptom="The job waits in a queue of which nothing more is known",
         where="TrainJob `Suspended` with the label of a queue",
         sentence="waits in the queue {queue}",
-        hint="It starts by itself when there is room. If it never does, check that the queue exists "
-        "and that Kueue is installed.",
+        hint="It starts by itself when there is room. If it never does, check that the queue "
+        "exists and that Kueue is installed.",
         state="Queued",
         find=_waits_in_queue,
     ),
@@ -187,8 +201,8 @@ QUEUED = (
         symptom="Kubeflow Trainer does nothing for the job",
         where="TrainJob without conditions and without Jobs",
         sentence="Kubeflow Trainer has done nothing for the job since {time}",
-        hint="Its controller may be down or starting: the job goes on when it is back. Tell those who "
-        "run the cluster.",
+        hint="Its controller may be down or starting: the job goes on when it is back. Tell those "
+        "who run the cluster.",
         find=_silent,
     ),
     Cause(
@@ -196,8 +210,8 @@ QUEUED = (
         symptom="JobSet does nothing for the job",
         where="TrainJob with a JobSet that has no Jobs",
         sentence="JobSet has made no Jobs since {time}",
-        hint="Its controller may be down or starting: the job goes on when it is back. Tell those who "
-        "run the cluster.",
+        hint="Its controller may be down or starting: the job goes on when it is back. Tell those "
+        "who run the cluster.",
         find=_jobless,
     ),
 )

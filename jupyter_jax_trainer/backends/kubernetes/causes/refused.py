@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from jupyter_jax_trainer.backends.kubernetes.causes.cause import Cause, Facts, Refused, by_pattern
+from jupyter_jax_trainer.backends.kubernetes.seen import MESSAGE
 
 _EVENT = "event `FailedCreate` of the Job, `JobCreationFailed` of the JobSet, " \
     "`TrainJobResourcesCreationFailed` of the TrainJob"  # fmt: skip
@@ -32,7 +34,8 @@ def _quota(refused: Refused) -> Facts | None:
         return None
     asked, used, most = (_pairs(found[part]) for part in ("asked", "used", "most"))
     what = [
-        f"{_resource(name)}: {amount} asked for, {used.get(name, '0')} of {most.get(name, '?')} used"
+        f"{_resource(name)}: {amount} asked for, "
+        f"{used.get(name, '0')} of {most.get(name, '?')} used"
         for name, amount in asked.items()
     ]
     return {"who": refused.who, "quota": found["quota"], "what": "; ".join(what)}
@@ -50,11 +53,12 @@ def _resource(name: str) -> str:
 
 
 def _security(refused: Refused) -> Facts | None:
-    found = re.search(r'violates PodSecurity "(?P<level>[^":]+)[^"]*": (?P<what>.*)', refused.message)
+    pattern = r'violates PodSecurity "(?P<level>[^":]+)[^"]*": (?P<what>.*)'
+    found = re.search(pattern, refused.message)
     if found is None:
         return None
     # What stands in brackets is detail: which container should set what.
-    what = re.sub(r"\s*\([^()]*\)", "", found["what"])
+    what = re.sub(r" ?\([^()]*\)", "", found["what"])
     return {"who": refused.who, "level": found["level"], "what": what}
 
 
@@ -90,7 +94,8 @@ def _webhook(refused: Refused) -> Facts | None:
         return None
     # The value that was wrong may be a whole object; what is wrong with it comes after it.
     what = re.sub(r"Invalid value: [\[{].*[\]}]: ", "", found["what"], flags=re.DOTALL)
-    return {"who": refused.who, "name": found["name"], "what": what.lstrip(": ") or "no reason given"}
+    what = what.lstrip(": ") or "no reason given"
+    return {"who": refused.who, "name": found["name"], "what": what}
 
 
 def _named(words: str, status: int) -> Callable[[Refused], Facts | None]:
@@ -129,7 +134,8 @@ def _slow(refused: Refused) -> Facts | None:
 
 
 def _other(refused: Refused) -> Facts:
-    what = re.sub(r"^.*?(?:is forbidden|[Ee]rror creating|failed with error|failed): ", "", refused.message)
+    hands = "is forbidden|[Ee]rror creating|failed with error|failed"
+    what = re.sub(f"^.*?(?:{hands}): ", "", refused.message)
     return {"who": refused.who, "what": what}
 
 
@@ -148,7 +154,7 @@ REFUSED = (
         symptom="A quota wants every pod to state its resources",
         where=_EVENT,
         sentence="the quota {quota} refuses {who}: {what} must be given",
-        hint="Say how much a node needs with --cpu and --memory, or have a LimitRange set defaults.",
+        hint="Say how much a node needs (--cpu, --memory), or have a LimitRange set defaults.",
         match=_wanted,
     ),
     Cause(
@@ -209,7 +215,7 @@ REFUSED = (
         symptom="A webhook refuses the job or its pods",
         where=_BOTH,
         sentence="the cluster's webhook {name} refuses {who}: {what}",
-        hint="If nothing in the cell's options explains it, show this to those who run the cluster.",
+        hint="If none of the cell's options explains it, show this to those who run the cluster.",
         match=_webhook,
     ),
     Cause(
@@ -243,7 +249,7 @@ REFUSED = (
         symptom="The cluster does not accept the credentials",
         where="HTTP 401",
         sentence="the cluster does not accept your credentials",
-        hint="Sign in again: a token may have expired. `kubectl auth whoami` tells whether it works.",
+        hint="Sign in again: a token may have expired. `kubectl auth whoami` tells if it works.",
         match=by_pattern("", 401),
     ),
     Cause(
@@ -339,6 +345,7 @@ REFUSED = (
 
 def explain(refused: Refused) -> tuple[Cause, Facts]:
     """Find the row for a refusal: there is always one."""
+    refused = replace(refused, message=refused.message[:MESSAGE])
     for cause in REFUSED:
         if cause.match is not None and (facts := cause.match(refused)) is not None:
             return cause, facts

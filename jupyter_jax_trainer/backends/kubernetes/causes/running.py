@@ -54,7 +54,7 @@ def _creating(seen: Seen) -> Facts | None:
 
 
 def _unmade(seen: Seen) -> Facts | None:
-    lacking = sorted(set(range(seen.nodes)) - set(seen.live))
+    lacking = sorted(set(range(seen.nodes)) - set(seen.made))
     return {"ranks": ranks_text(lacking)} if lacking else None
 
 

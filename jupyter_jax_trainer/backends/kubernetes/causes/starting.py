@@ -14,6 +14,7 @@ from jupyter_jax_trainer.backends.kubernetes.seen import (
     containers,
     event_time,
     image_of,
+    message_of,
     own_secret,
     seconds,
     waiting,
@@ -48,7 +49,7 @@ def _start(pod: Json) -> str | None:
 def _unmounted(seen: Seen, pod: Json) -> str | None:
     """Give why a volume can't be mounted; None once the pod has come further."""
     failed = seen.last_event([pod], "FailedMount", "FailedAttachVolume")
-    return None if failed is None or _further(seen, pod, failed) else str(failed.get("message"))
+    return None if failed is None or _further(seen, pod, failed) else message_of(failed)
 
 
 def _further(seen: Seen, pod: Json, event: Json) -> bool:
@@ -97,7 +98,8 @@ def _is_own(name: str | None, secret: str | None) -> bool:
 
 def _tail(message: str) -> str:
     """Leave out through whose hands a message went."""
-    tail = re.sub(r"^.*?(?:desc = |unable to start container process: |SetUp failed for )", "", message)
+    hands = "desc = |unable to start container process: |SetUp failed for "
+    tail = re.sub(f"^.*?(?:{hands})", "", message)
     return tail.removesuffix(": unknown")
 
 
@@ -145,7 +147,7 @@ def _sandbox(seen: Seen) -> Facts | None:
             return None
         if any_condition(pod, "PodReadyToStartContainers").get("status") == "True":
             return None
-        return {"what": _tail(str(event.get("message")))}
+        return {"what": _tail(message_of(event))}
 
     return of_pods(seen, look)
 
@@ -200,8 +202,8 @@ STARTING = (
         symptom="A Secret does not exist",
         where=f"{_CONFIG}; {_MOUNT}",
         sentence="there is no Secret {name} in this namespace",
-        hint="Create it (kubectl create secret generic {name} --from-literal=NAME=VALUE), and the job "
-        "goes on; or leave --env-from-secret {name} out.",
+        hint="Create it (kubectl create secret generic {name} --from-literal=NAME=VALUE), and the "
+        "job goes on; or leave --env-from-secret {name} out.",
         find=_any_secret,
     ),
     Cause(
@@ -219,7 +221,8 @@ STARTING = (
         sentence="the {kind} {name} has no key {key}",
         hint="Add it, and the job goes on.",
         find=_from_config(
-            r"couldn't find key (?P<key>\S+) in (?P<kind>Secret|ConfigMap) (?:[^/\s]+/)?(?P<name>\S+)"
+            r"couldn't find key (?P<key>\S+) in (?P<kind>Secret|ConfigMap) "
+            r"(?:[^/\s]+/)?(?P<name>\S+)"
         ),
     ),
     Cause(
@@ -271,8 +274,8 @@ STARTING = (
         symptom="The container ends again and again",
         where="container waits: `CrashLoopBackOff`; the exit is in `lastState`",
         sentence="{who} ends again and again: it {how}, and waits to be started again",
-        hint="`%jaxtrain logs` shows its last words. A runtime that does not start a failed cell again "
-        "(as jax-cpu) says more.",
+        hint="`%jaxtrain logs` shows its last words. A runtime that does not start a failed cell "
+        "again (as jax-cpu) says more.",
         find=_loop,
     ),
     Cause(
@@ -280,8 +283,8 @@ STARTING = (
         symptom="A volume is in use elsewhere",
         where=_MOUNT,
         sentence="{who} waits for a volume that is in use on another node",
-        hint="A ReadWriteOnce claim serves one node at a time: end what uses it, use one node, or a "
-        "ReadWriteMany claim (--volume).",
+        hint="A ReadWriteOnce claim serves one node at a time: end what uses it, use one node, or "
+        "a ReadWriteMany claim (--volume).",
         find=_finder(_unmounted, "Multi-Attach error"),
     ),
     Cause(
@@ -297,8 +300,8 @@ STARTING = (
         symptom="The node can't make the pod's sandbox",
         where="event `FailedCreatePodSandBox` of the pod",
         sentence="the node can't set {who} up: {what}",
-        hint="This is tried again by itself. If it stays so, the node's network or container runtime "
-        "has trouble: tell those who run the cluster.",
+        hint="This is tried again by itself. If it stays so, the node's network or container "
+        "runtime has trouble: tell those who run the cluster.",
         find=_sandbox,
     ),
 )

@@ -207,8 +207,8 @@ UNSCHEDULABLE = (
         symptom="No node has the labels that the job asks for",
         where=_WHERE,
         sentence="{who} can't be scheduled: no node that would do is labelled {labels}",
-        hint="Check --accelerator and --topology, or the runtime; `kubectl get nodes --show-labels` "
-        "lists what there is.",
+        hint="Check --accelerator and --topology, or the runtime; `kubectl get nodes "
+        "--show-labels` lists what there is.",
         find=_finder(lambda reason: _SELECTOR in reason, _wanted),
     ),
     Cause(
