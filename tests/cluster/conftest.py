@@ -12,9 +12,11 @@ import pytest
 from policy import skip_or_fail
 
 from cluster.harness import layout
+from cluster.jobs import stop_followers
 from cluster.kubernetes_cluster import Cluster, Namespace
+from jupyter_jax_trainer.backends.kubernetes import backend
 
-RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+STRICT = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
 @pytest.fixture(scope="session")
@@ -46,8 +48,17 @@ def cluster() -> Cluster:
 def namespace(cluster: Cluster) -> Iterator[Namespace]:
     """Give the test a namespace in which only pods of the strictest kind may run."""
     name = f"jaxtrain-test-{uuid.uuid4().hex[:8]}"
-    metadata = {"name": name, "labels": RESTRICTED}
+    metadata = {"name": name, "labels": STRICT}
     described = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
     cluster("create", "-f", "-", stdin=described)
     yield Namespace(cluster, name)
     cluster("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def place(cluster: Cluster, namespace: Namespace, store: Path, monkeypatch) -> Iterator[str]:
+    """Give the options with which a job runs in the test's own namespace; its follower ends after."""
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+    yield f"--backend kubernetes --namespace {namespace.name}"
+    backend._clients.clear()
+    stop_followers(store)

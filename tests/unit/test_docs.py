@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+from jupyter_jax_trainer.backends.kubernetes.diagnosis import troubleshooting
 from jupyter_jax_trainer.commands import COMMANDS
 from jupyter_jax_trainer.commands.helptext import EXAMPLES, reference
 from jupyter_jax_trainer.options import OPTIONS
@@ -11,14 +12,24 @@ from jupyter_jax_trainer.spec import parse_cell_line
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_committed_reference_is_what_the_parser_gives():
+def _generator():
     path = DOCS / "generate.py"
     spec = importlib.util.spec_from_file_location("generate", path)
     assert spec is not None and spec.loader is not None
     generate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generate)
-    assert generate.REFERENCE.read_text(encoding="utf-8") == reference(), (
+    return generate
+
+
+def test_the_committed_reference_is_what_the_parser_gives():
+    assert _generator().REFERENCE.read_text(encoding="utf-8") == reference(), (
         "docs/reference.md is out of date; run: python docs/generate.py"
+    )
+
+
+def test_the_committed_page_about_trouble_is_what_the_table_of_causes_gives():
+    assert _generator().TROUBLESHOOTING.read_text(encoding="utf-8") == troubleshooting(), (
+        "docs/troubleshooting.md is out of date; run: python docs/generate.py"
     )
 
 

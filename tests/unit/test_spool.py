@@ -222,6 +222,18 @@ def test_what_the_node_says_is_no_text(follower):
     assert [m["text"] for m in follower.messages] == ["failed to create fsnotify watcher"]
 
 
+def test_the_last_look_finds_what_a_step_back_has_hidden(follower):
+    """The node leaves out what is older than the time asked for, in what it follows, too."""
+    lines = log_of(*(b"%d" % i for i in range(100)))
+    lines += [stamp(-(10**12)) + b" hidden\n", stamp(-(10**12)) + b" as well\n"]
+    follower.read_all(Node(lines[:100]))
+    follower.read_all(Node(lines))
+    assert follower.text.endswith(b"99\n")
+    assert follower.spool.begin(last=True) is None
+    follower.spool.feed(Node(lines).read(None))
+    assert follower.text.splitlines()[98:] == [b"98", b"99", b"hidden", b"as well"]
+
+
 @pytest.mark.parametrize("segment", [100, 1000, 512 << 10])
 @pytest.mark.parametrize("back", [1, 30, 4000])
 def test_a_clock_that_steps_back(follower, monkeypatch, back, segment):
@@ -232,7 +244,7 @@ def test_a_clock_that_steps_back(follower, monkeypatch, back, segment):
     times += [t + (6 - back) * second for t in times]
     times += [t + 6 * second for t in times[20:]]
     lines = [stamp(t) + b" line %d\n" % i for i, t in enumerate(times)]
-    for count in (10, 22, 25, 39, 40, 45, 60, 60):
+    for count in (22, 25, 39, 40, 45, 60, 60):
         follower.read_all(Node(lines[:count]))
         follower.start()
     expected = [b"line %d" % i for i in range(60)]
@@ -245,7 +257,7 @@ def test_a_window_shorter_than_what_comes_again(follower, monkeypatch):
     lines = log_of(*(b"%d" % (i // 3) for i in range(3000)), step=10**5)
     for end in range(0, 3001, 100):
         follower.read_all(Node(lines[:end]))
-        files = list(follower.log.wal.iterdir())
+        files = list(follower.log.wal.glob("*"))
         assert sum(f.stat().st_size for f in files) < 20_000 and len(files) <= 2
     assert follower.text == reference(lines)[0]
 

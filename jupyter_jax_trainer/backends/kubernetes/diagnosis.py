@@ -265,7 +265,8 @@ def explain_api_error(
     )
     cause, facts = explain(refused)
     sentence = cause.say(facts)
-    return f"{sentence[0].upper()}{sentence[1:]}".rstrip(".") + ".", cause.advise(facts)
+    end = "" if sentence.endswith((".", "…")) else "."
+    return f"{sentence[0].upper()}{sentence[1:]}{end}", cause.advise(facts)
 
 
 def troubleshooting() -> str:
@@ -273,15 +274,15 @@ def troubleshooting() -> str:
     lines = [
         "# Troubleshooting on Kubernetes",
         "",
-        "<!-- Written by docs/generate.py from jupyter_jax_trainer/backends/kubernetes/causes/. -->",
+        "<!-- Written by docs/generate.py from the table in backends/kubernetes/causes/. -->",
         "",
-        "What a job's status line can say, what it means, and what to do. What stands in ‹› depends",
-        "on the job.",
-        "`%jaxtrain show NAME` shows the same for one job.",
+        "What the status line of a job on Kubernetes can say, and what to do then. What stands in",
+        "‹› depends on the job. Of several causes the one that comes first in its table is said.",
     ]
     for title, causes in SECTIONS.items():
         lines += ["", f"## {title}", ""]
-        lines += ["| what happens | what is said | what to do | where it shows |", "|---|---|---|---|"]
+        lines += ["| what happens | what is said | what to do | where it shows |"]
+        lines += ["|---|---|---|---|"]
         for cause in causes:
             sentence = f"rank ‹N› {cause.sentence}" if cause.ends else cause.sentence
             cells = (cause.symptom, sentence, cause.hint, cause.where)

@@ -139,7 +139,7 @@ class LogStream(threading.Thread):
             return 0.0
         previous = later == 1
         with _writing():
-            since = self._spool.begin()
+            since = self._spool.begin(last=over)
         query = {"container": self._attempt.container, "timestamps": "true"}
         if previous:
             query["previous"] = "true"

@@ -129,7 +129,9 @@ class Seen:
 
 def line(value: object, most: int = 120) -> str:
     """Make text from the cluster harmless: one line, no colours or control characters, cut."""
-    text = " ".join(plain(_COLOUR.sub("", str(value))).split())
+    text = " ".join(plain(_COLOUR.sub("", str(value)[:MESSAGE])).split())
+    if not text.isprintable():  # private and unassigned characters, joiners
+        text = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 

@@ -167,8 +167,15 @@ class Spool:
     def _done_path(self) -> Path:
         return self._log.wal / f"{self._stream}.done"
 
-    def begin(self) -> str | None:
+    def begin(self, last: bool = False) -> str | None:
         """Begin to read a connection; after a kill or a failed write, mend first.
+
+        Parameters
+        ----------
+        last
+            The container has ended, and this is the last look. A short log is then asked for as a
+            whole: nodes leave out lines that are older than the time asked for, and a clock may
+            have been set back.
 
         Returns
         -------
@@ -183,6 +190,9 @@ class Spool:
         if self.last is None:
             return None
         since = self.last // SECOND - 1
+        if last and self._wal.is_whole():
+            self._repeated = Repeated(self._wal, 0)
+            return None
         self._repeated = Repeated(self._wal, since)
         return since_time(since)
 
@@ -239,10 +249,9 @@ class Spool:
                 self.recover()
             assert self._reader is not None
             self._log.unfinished = self
-            stamp = last_stamp(data) if kind == LINES else None
             self._make_room(data)
-            if stamp is not None:
-                self.last, self._newest = stamp, max(stamp, self._newest)
+            if kind == LINES:
+                self.last, self._newest = _times(data, self.last, self._newest)
             record = Record(kind, self._log.mid, self._log.length, data)
             self._wal.append(record)
             text, messages = _effect(self._reader, record)
@@ -291,8 +300,7 @@ class _Redone:
         self.last: tuple[int, bytes, float] | None = None  # as for RankLog.complete
         for record in records:
             if record.kind == LINES:
-                stamp = last_stamp(record.data) or stamp
-                newest = max(stamp or -1, newest)
+                stamp, newest = _times(record.data, stamp, newest)
             text, self.messages = _effect(self.reader, record)
             self.last = (record.before, text, _seconds(stamp))
         self.times: tuple[int | None, int] = (stamp, newest)
@@ -303,6 +311,17 @@ def _effect(reader: TextReader, record: Record) -> tuple[bytes, Messages]:
     if record.kind == LINES:
         return reader.read(record.data, record.mid)
     return record.data, []
+
+
+def _times(lines: bytes, last: int | None, newest: int) -> tuple[int | None, int]:
+    """Give the time of the last line, and the newest of all."""
+    stamp = last_stamp(lines)
+    if stamp is None:
+        return last, newest
+    first = stamp_of(lines[:40]) or 0
+    if stamp < max(first, newest):  # a clock was set back: somewhere among these, perhaps
+        newest = max(newest, *(stamp_of(line[:40]) or 0 for line in lines.split(b"\n")))
+    return stamp, max(stamp, newest)
 
 
 def _seconds(stamp: int | None) -> float:

@@ -114,6 +114,10 @@ class Wal:
         for path in paths[:-1]:
             path.unlink()
 
+    def is_whole(self) -> bool:
+        """Tell whether all of the stream is kept."""
+        return any(path.name.endswith(f".{1:08d}") for path in self._paths())
+
     def window(self) -> Iterator[Record]:
         """Give the records of all segments that are kept, in order."""
         for path in self._paths():

@@ -12,7 +12,7 @@ from jupyter_jax_trainer.backends.kubernetes.seen import Json, Seen, line
 Facts = Mapping[str, object]
 _REASON = 200  # characters of a sentence
 _HINT = 400
-_FACT = 90
+_FACT = 140
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,7 +63,7 @@ def _evicted(pattern: str) -> Callable[[Seen, Json], Facts | None]:
         message = str(found.get("message") or "")
         if found.get("reason") != "Evicted" or not re.search(pattern, message):
             return None
-        return {"what": message.strip().rstrip(".")}
+        return {"what": message.partition(". ")[0].strip().rstrip(".")}
 
     return look
 
@@ -269,7 +269,8 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             state="Failed",
             ends=True,
         ),
-        _not_started("(?P<what>[^:]*(?:: [^:]*){0,2})$"),
+        _not_started(r"(?:^|container process: )(?P<what>(?:(?!container process: |: unknown$).)*)"
+                     r"(?:: unknown)?$"),  # fmt: skip
     ),
     (
         Cause(

@@ -148,7 +148,7 @@ QUEUED = (
         where="Workload `Admitted`, TrainJob still `suspend: true`",
         sentence="Kueue let the job in {time} ago, and it is still suspended",
         hint="Kueue up to 0.16 drops a TrainJob's runtimePatches, and then it can't start. Leave "
-        "out --volume and --service-account, or have a runtime made that contains them (--runtime).",
+        "out --volume and --service-account, or have a runtime made that has them (--runtime).",
         state="Queued",
         find=_stripped,
     ),
@@ -200,7 +200,7 @@ QUEUED = (
         id="trainer-silent",
         symptom="Kubeflow Trainer does nothing for the job",
         where="TrainJob without conditions and without Jobs",
-        sentence="Kubeflow Trainer has done nothing for the job since {time}",
+        sentence="Kubeflow Trainer has done nothing for the job for {time}",
         hint="Its controller may be down or starting: the job goes on when it is back. Tell those "
         "who run the cluster.",
         find=_silent,
@@ -209,7 +209,7 @@ QUEUED = (
         id="jobset-silent",
         symptom="JobSet does nothing for the job",
         where="TrainJob with a JobSet that has no Jobs",
-        sentence="JobSet has made no Jobs since {time}",
+        sentence="JobSet has made no Jobs for {time}",
         hint="Its controller may be down or starting: the job goes on when it is back. Tell those "
         "who run the cluster.",
         find=_jobless,

@@ -12,8 +12,7 @@ from dataclasses import replace
 from jupyter_jax_trainer.backends.kubernetes.causes.cause import Cause, Facts, Refused, by_pattern
 from jupyter_jax_trainer.backends.kubernetes.seen import MESSAGE
 
-_EVENT = "event `FailedCreate` of the Job, `JobCreationFailed` of the JobSet, " \
-    "`TrainJobResourcesCreationFailed` of the TrainJob"  # fmt: skip
+_EVENT = "event `FailedCreate`, `JobCreationFailed` or `TrainJobResourcesCreationFailed`"
 _BOTH = f"the answer at submission; {_EVENT}"
 _ANSWER = "the answer to the request"
 _NO_REASON = ("", "Forbidden", "no reason given")

@@ -192,7 +192,7 @@ STARTING = (
         id="payload-lost",
         symptom="The job's code and data never came",
         where=f"{_CONFIG} with the job's own Secret; {_MOUNT}",
-        sentence="the job's Secret {name} is missing since {time}: its submission was cut off, or "
+        sentence="the job's Secret {name} is missing after {time}: its submission was cut off, or "
         "somebody deleted it",
         hint="Cancel the job and run the cell again.",
         find=_sending(late=True),

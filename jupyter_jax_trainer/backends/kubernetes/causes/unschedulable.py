@@ -22,6 +22,11 @@ _SELECTOR = "didn't match Pod's node affinity"
 _TAINT = "taint"
 _FULL = "Too many pods"
 _CORDONED = "were unschedulable"
+_WORDS = {
+    _SELECTOR: "without the labels asked for",
+    _FULL: "with as many pods as they may have",
+    _CORDONED: "closed for new pods",
+}
 
 
 @dataclass(frozen=True)
@@ -68,12 +73,22 @@ def why(sentence: Sentence, pod: Json) -> str:
     if lacking and len(lacking) == len(sentence.reasons) and everywhere:
         what = " and ".join(_amount(name, pod) for name in lacking)
         return f"0/{sentence.total} nodes have {what}{'' if sentence.never else ' free'}"
-    parts = []
-    for reason, count in sentence.reasons.items():
-        name = reason.removeprefix(_LACKS)
-        lack = f"lack {_amount(name, pod)}" if name != reason else reason.removeprefix("node(s) ")
-        parts.append(f"{count} {lack}")
+    # What is lacking comes first: taints are often those of nodes that are not for jobs at all.
+    ordered = sorted(sentence.reasons.items(), key=lambda item: not item[0].startswith(_LACKS))
+    parts = [f"{count} {_plainly(reason, pod)}" for reason, count in ordered]
     return f"0/{sentence.total} nodes fit: {', '.join(parts)}"
+
+
+def _plainly(reason: str, pod: Json) -> str:
+    """Say what keeps a pod from some nodes, to stand after their number."""
+    if reason.startswith(_LACKS):
+        return f"without {_amount(reason.removeprefix(_LACKS), pod)} free"
+    if _TAINT in reason:
+        return f"tainted {_taint(reason, pod)['taint']}".strip()
+    for part, words in _WORDS.items():
+        if part in reason:
+            return words
+    return reason.removeprefix("node(s) ")
 
 
 def _amount(resource: str, pod: Json) -> str:
@@ -121,7 +136,7 @@ def _wanted(_: str, pod: Json) -> Facts:
 
 def _taint(reason: str, pod: Json) -> Facts:
     found = re.search(r"\{([^:}]+)", reason)
-    return {"taint": f" ({found[1]})" if found else ""}
+    return {"taint": f"({found[1]})" if found else ""}
 
 
 def _claim(reason: str, pod: Json) -> Facts:
@@ -215,7 +230,7 @@ UNSCHEDULABLE = (
         id="tainted",
         symptom="The nodes are kept for others by taints",
         where=_WHERE,
-        sentence="{who} can't be scheduled: the nodes are tainted{taint}",
+        sentence="{who} can't be scheduled: the nodes are tainted {taint}",
         hint="The nodes are not ready, or kept for others. Those who run the cluster can add a "
         "toleration to the runtime.",
         find=_finder(lambda reason: _TAINT in reason, _taint),

@@ -1,0 +1,60 @@
+"""Submit jobs to the cluster as a notebook does, and look at their followers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import harness  # of tests/local: the same words, the same functions
+
+from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.failure import Failure
+
+PATIENCE = 90.0  # seconds for a job on a busy machine
+
+
+def submit(
+    cell: str, place: str, line: str = "", namespace: dict[str, Any] | None = None
+) -> Job:
+    """Submit a cell to the cluster, without waiting for it."""
+    return harness.submit(cell, namespace, f"{place} {line}")
+
+
+def run(cell: str, place: str, line: str = "", namespace: dict[str, Any] | None = None) -> Job:
+    """Submit a cell and wait for its success."""
+    return submit(cell, place, line, namespace).wait(PATIENCE)
+
+
+def fails(cell: str, place: str, line: str = "") -> tuple[Job, Failure]:
+    """Submit a cell that fails, and give how."""
+    job = submit(cell, place, line)
+    with contextlib.suppress(harness.JobFailed):
+        job.wait(PATIENCE)
+    assert job.state == "Failed", f"{job.state}: {job.reason}\n{harness.text(job)}"
+    assert job.failure is not None
+    return job, job.failure
+
+
+def followers(store: Path) -> list[int]:
+    """Give the pids of the followers of a job store that are alive."""
+    found = []
+    for lock in (store / "followers").glob("*/lock"):
+        with contextlib.suppress(ValueError, OSError):
+            pid = int(lock.read_text())
+            if str(lock) in {os.readlink(f) for f in Path(f"/proc/{pid}/fd").iterdir()}:
+                found.append(pid)
+    return found
+
+
+def stop_followers(store: Path) -> None:
+    """Kill the followers of a job store."""
+    for pid in followers(store):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 5
+    while followers(store) and time.monotonic() < deadline:
+        time.sleep(0.01)

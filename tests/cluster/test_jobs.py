@@ -1,0 +1,41 @@
+"""A cell as a TrainJob, from its line to what comes back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cluster.jobs import fails, run
+from harness import text
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+
+def test_a_cell_runs_on_two_nodes_and_brings_back_what_it_made(place, namespace):
+    scale = 3
+    job = run(
+        """
+import jax
+from jax.experimental import multihost_utils
+from jupyter_jax_trainer import report
+for step in range(5):
+    report(step, 5, loss=1 / (step + 1))
+print("rank", jax.process_index(), "of", jax.process_count())
+total = multihost_utils.process_allgather(jax.numpy.arange(3.0) * scale)
+""",
+        place, "-n 2 -o total", {"scale": scale, "__name__": "__main__"},
+    )
+    np.testing.assert_array_equal(job.result("total"), np.tile(np.arange(3.0) * 3, (2, 1)))
+    assert [line for line in text(job, 1).splitlines() if line] == ["rank 1 of 2"]
+    assert [m["values"]["loss"] for m in job.metrics() if m["rank"] == 0] == [
+        1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]
+    assert [rank.state for rank in job.ranks] == ["Finished"] * 2
+    assert [state for state, _ in job.history][-2:] == ["Running", "Succeeded"]
+
+
+def test_an_error_on_one_rank_is_told_at_the_line_of_the_cell(place):
+    job, failure = fails(
+        "import jax\nif jax.process_index() == 1:\n    raise ValueError('no')", place, "-n 2"
+    )
+    assert failure.rank == 1 and failure.message == "ValueError: no (cell line 4)"
+    assert failure.others == [0]
