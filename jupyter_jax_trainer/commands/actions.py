@@ -56,6 +56,9 @@ Handler = Callable[[Context, dict[str, Any], list[str]], None]
 
 def jobs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """List jobs."""
+    if values.get("backend") == "kubernetes" or values.get("context") or values.get("namespace"):
+        _trainjobs(context, values)
+        return
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.commands.listing import jobs_table, view
 
@@ -72,6 +75,22 @@ def jobs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     context.print(jobs_table(kept, context.width, sizes=sizes))
     if left := len(found) - len(kept):
         context.print(f"… and {left} older; `jobs --all` lists them.")
+
+
+def _trainjobs(context: Context, values: dict[str, Any]) -> None:
+    """List all TrainJobs of a namespace, whoever made them."""
+    from jupyter_jax_trainer.backends.kubernetes import overview
+    from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
+    from jupyter_jax_trainer.commands.listing import trainjobs_table
+
+    client = get_client(values.get("context"), values.get("namespace"))
+    with said_plainly(client):
+        found = overview.rows(client)
+    kept = [row for row in found if row.state == values.get("state", row.state)]
+    if not kept:
+        context.print(f"There are no such TrainJobs in namespace {client.namespace}.")
+        return
+    context.print(trainjobs_table(kept, context.width))
 
 
 def show(context: Context, values: dict[str, Any], words: list[str]) -> None:

@@ -23,6 +23,7 @@ from jupyter_jax_trainer.text import (
 from jupyter_jax_trainer.text import table as lay_out
 
 if TYPE_CHECKING:
+    from jupyter_jax_trainer.backends.kubernetes.overview import Row
     from jupyter_jax_trainer.handle import Job
     from jupyter_jax_trainer.logs import LogLine
     from jupyter_jax_trainer.runtime import Runtime
@@ -91,6 +92,18 @@ def jobs_table(jobs: Iterable[View], columns: int, *, sizes: bool = False) -> st
         fields.insert(5, "size")
     rows = [[getattr(job, field) for field in fields] for job in jobs]
     return lay_out(rows, headers, columns=columns)
+
+
+def trainjobs_table(rows: Iterable[Row], columns: int) -> str:
+    """Lay out the TrainJobs of a cluster, one a line."""
+    lines = [
+        (
+            row.name, row.state, age(row.created) if row.created else None, row.nodes,
+            None if row.uid else "other tools", _clip(row.reason),
+        )
+        for row in rows
+    ]  # fmt: skip
+    return lay_out(lines, ("NAME", "STATE", "AGE", "NODES", "MADE BY", "REASON"), columns=columns)
 
 
 def runtimes_table(runtimes: Sequence[Runtime], columns: int) -> str:

@@ -87,9 +87,11 @@ _RESET = Option(name="reset", help="Forget the defaults that were set before.")
 _COMMANDS = (
     Command(
         name="jobs", usage="jobs [--all] [--state STATE]", summary="list the jobs, newest first",
-        help="List the jobs, the newest first: those that have not ended, and the last twenty.",
+        help="List the jobs, the newest first: those that have not ended, and the last twenty. "
+        "With --backend kubernetes, all TrainJobs of the namespace, whoever made them.",
         handler=actions.jobs,
         options=(
+            *_PLACE,
             Option(name="all", short="a", help="List all jobs, however old, and their sizes."),
             Option(
                 name="state", metavar="STATE", choices=STATES,

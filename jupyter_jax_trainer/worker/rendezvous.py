@@ -26,6 +26,7 @@ _SHORT, _LONG = 0.005, 0.1  # seconds between looks for the coordinator
 _MARGIN = 30
 _FOREVER = 86_400  # seconds: a rank that ends late must not fail a good job
 _ADVICE = f"Look at the other ranks' pods and logs; {TIMEOUT_VARIABLE} sets the time."
+_PROXIES = ("grpc_proxy", "http_proxy", "https_proxy")
 _FIRST_ERROR = "jaxtrain/first_error"
 _FINISHED = "jaxtrain/finished"
 
@@ -83,6 +84,9 @@ def join(
             _ADVICE)),
     )
     late.daemon = True
+    if any(name.lower() in _PROXIES for name in os.environ):
+        # gRPC would look for the coordinator there, and wait in vain.
+        os.environ.setdefault("no_grpc_proxy", address.rsplit(":", 1)[0])
     if not channel.supervised:
         late.start()
     jax.distributed.initialize(

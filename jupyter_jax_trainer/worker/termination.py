@@ -46,7 +46,10 @@ class Termination:
         os.set_blocking(self._writer, False)
         signal.signal(signal.SIGTERM, self._handle)
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        os.register_at_fork(after_in_child=self._forget)
+        self._mask = threading.local()
+        os.register_at_fork(
+            before=self._hold_back, after_in_parent=self._let_through, after_in_child=self._forget
+        )
         threading.Thread(target=self._wait, name="jaxtrain-sigterm", daemon=True).start()
 
     def _handle(self, number: int, _frame: object) -> None:
@@ -54,12 +57,18 @@ class Termination:
         with contextlib.suppress(BlockingIOError):
             os.write(self._writer, bytes([number]))
 
+    def _hold_back(self) -> None:
+        self._mask.before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+
+    def _let_through(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask.before)
+
     def _forget(self) -> None:
         """Let a forked child end by its own SIGTERM, not this process by the child's."""
-        if signal.set_wakeup_fd(-1) not in (-1, self._writer):
-            return  # the cell's own
-        if signal.getsignal(signal.SIGTERM) == self._handle:
+        handler = signal.getsignal(signal.SIGTERM)
+        if signal.set_wakeup_fd(-1) in (-1, self._writer) and handler == self._handle:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._let_through()
 
     def take_back(self, uses_preemption: Callable[[], bool]) -> None:
         """Put the handler back in the place of jax's own, which is kept for cells that use it."""

@@ -75,7 +75,7 @@ EXPECTED = {
     ),
     "evicted-restart": (
         "Pending", "pods-coming",
-        "waits for the pods of rank 1",
+        "waits for the pods of rank 1; 1 other runs and waits",
     ),
     "evicted-storage": (
         "Failed", "evicted-disk",

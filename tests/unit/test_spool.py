@@ -4,7 +4,7 @@ import errno
 import os
 import random
 import tracemalloc
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,7 @@ class Killed(BaseException):
 
 
 def stamp(ns: int, zone: str = "Z") -> bytes:
-    moment = datetime.fromtimestamp(BEGAN + ns // 10**9, timezone.utc)
+    moment = datetime.fromtimestamp(BEGAN + ns // 10**9, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{ns % 10**9:09d}{zone}".encode()
 
 
@@ -140,7 +140,7 @@ def test_lines_do_not_depend_on_the_cuts(pieces, cuts):
         expected = once.add(whole) + once.rest()
         cut = linebuffer.LineBuffer()
         edges = [0, *sorted(c for c in cuts if c < len(whole)), len(whole)]
-        given_lines = [cut.add(whole[a:b]) for a, b in zip(edges, edges[1:])]
+        given_lines = [cut.add(whole[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
         assert all(not line or line.endswith(b"\n") for line in given_lines)
         assert b"".join(given_lines) + cut.rest() == expected
 
@@ -160,8 +160,8 @@ def test_long_lines_are_cut_in_bounded_memory():
         line = buffer.add(frame)
         more = size - linebuffer.MAX_LINE
         whole = b"x" * min(size, linebuffer.MAX_LINE)
-        assert line == (whole + f"… ({more} bytes more, cut)".encode() + frame if more > 0
-                        else whole + f"… (0 bytes more, cut)".encode() + frame)
+        cut = f"… ({more} bytes more, cut)".encode() if more else b""
+        assert line == whole + cut + frame
 
 
 # -- text, index, messages -----------------------------------------------------------------------
@@ -375,8 +375,8 @@ class Disk:
 def expected_of(lines, follower):
     text, messages = reference(lines)
     assert follower.text == text
-    ours = [(m["frame"], p) for m, p in zip(follower.messages, follower.places) if "frame" in m]
-    assert ours == messages
+    both = zip(follower.messages, follower.places, strict=True)
+    assert [(m["frame"], place) for m, place in both if "frame" in m] == messages
     ends = [row[1] for row in follower.index]
     assert ends == sorted(set(ends)) and (not text or ends[-1] == len(text))
 

@@ -15,8 +15,10 @@ from jupyter_jax_trainer.backends.kubernetes.causes.ended import (
     DELETED,
     FAILED,
     OTHER,
-    deleted_by_its_job,
     end_row,
+)
+from jupyter_jax_trainer.backends.kubernetes.causes.endings import (
+    deleted_by_its_job,
     last_end,
     out_of_memory,
 )
@@ -179,13 +181,16 @@ def _has_joined(seen: Seen, rank: int) -> bool:
 def _waiting(seen: Seen) -> Verdict | None:
     """Give what keeps pods from running."""
     refused = refusal(seen)
-    running = sum(runs(pod) for pod in seen.live.values())
-    found = None
     if refused is not None:
-        cause, facts = explain(refused)
-        found = _verdict(cause, facts)
-    found = found or _first((*UNSCHEDULABLE, *IMAGES, *STARTING), seen) or _first(QUEUED, seen)
-    if found is None or not 0 < running < seen.nodes or found.reason is None:
+        return _with_others(_verdict(*explain(refused)), seen)
+    found = _first((*UNSCHEDULABLE, *IMAGES, *STARTING), seen) or _first(QUEUED, seen)
+    return None if found is None else _with_others(found, seen)
+
+
+def _with_others(found: Verdict, seen: Seen) -> Verdict:
+    """Add how many pods run while some are kept from it."""
+    running = sum(runs(pod) for pod in seen.live.values())
+    if not 0 < running < seen.nodes or found.reason is None:
         return found
     others = "1 other runs and waits" if running == 1 else f"{running} others run and wait"
     return replace(found, reason=f"{found.reason}; {others}")
@@ -200,6 +205,8 @@ def _going(seen: Seen) -> Verdict:
     if running:
         trouble = found if found is not None and found.cause == "node-silent" else None
         return replace(trouble, state="Running") if trouble else Verdict(state="Running")
+    if found is not None and found.state == "Pending":
+        return _with_others(found, seen)
     return found or Verdict(state="Starting")
 
 

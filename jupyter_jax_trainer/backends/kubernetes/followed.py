@@ -238,6 +238,7 @@ class Followed:
             found = None
         self._trainjob = found
         pods = store.pods(self.name)
+        self._pods.update(store.take_gone(self.name))
         self._pods.update(pods)
         jobs = store.jobs(self.name)
         uids = {*self._pods, *(job["metadata"]["uid"] for job in jobs)}

@@ -19,6 +19,7 @@ from jupyter_jax_trainer import files, jobdir
 from jupyter_jax_trainer.backends.kubernetes import launch
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.followed import Followed
+from jupyter_jax_trainer.backends.kubernetes.overview import Overview
 from jupyter_jax_trainer.backends.kubernetes.store import JOB_SET, Store
 from jupyter_jax_trainer.backends.kubernetes.watch import ADDED, GONE, Watch
 from jupyter_jax_trainer.errors import JaxTrainError, JobDirError
@@ -67,6 +68,7 @@ class Follower:
         self._watch("pods", self._client.core("pods"), JOB_SET)
         self._watch("jobs", self._client.batch("jobs"), JOB_SET)
         self._watch("events", self._client.core("events"))
+        overview = Overview(launch.follower_directory(self._client.identity) / "trainjobs.jsonl")
         busy = looked = time.monotonic()
         while time.monotonic() - busy < _IDLE:
             self._listen()
@@ -80,6 +82,7 @@ class Follower:
                     self._look(key, followed)
                 else:
                     followed.save()
+            overview.update(self._store, self._dirty)
             self._dirty.clear()
             if self._followed or self._waiting:
                 busy = now

@@ -67,7 +67,7 @@ def _dechunked(read: Callable[[int], bytes]) -> Iterator[bytes]:
         while at < size:
             if left:
                 # The last two bytes of what is left end the line.
-                found.append(data[at : min(size, at + left - 2)])
+                found.append(data[at : max(at, min(size, at + left - 2))])
                 taken = min(left, size - at)
                 left -= taken
                 at += taken

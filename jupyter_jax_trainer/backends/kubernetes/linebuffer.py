@@ -64,4 +64,5 @@ def _cut(line: bytes) -> bytes:
 def _join(head: bytes, tail: bytes, beyond: int) -> bytes:
     at = tail.rfind(MARK)
     frame = tail[at:] if at >= 0 else b""
-    return head + f"… ({beyond - len(frame)} bytes more, cut)".encode() + frame
+    left_out = beyond - len(frame)
+    return head + (f"… ({left_out} bytes more, cut)".encode() if left_out else b"") + frame

@@ -145,7 +145,7 @@ def seconds(stamp: object) -> float | None:
 
 
 def message_of(event: Json) -> str:
-    """Give what an event says."""
+    """Give what an event or a condition says."""
     return str(event.get("message") or "")[:MESSAGE]
 
 

@@ -9,6 +9,7 @@ from jupyter_jax_trainer.backends.kubernetes.watch import ADDED
 
 JOB_SET = "jobset.sigs.k8s.io/jobset-name"
 _EVENTS = 3000  # recent events that are kept
+_GONE = 200  # jobs whose last pods are remembered until somebody asks
 
 
 class Store:
@@ -23,6 +24,7 @@ class Store:
     def __init__(self) -> None:
         self.trainjobs: dict[str, dict[str, Any]] = {}
         self._parts: dict[str, dict[str, dict[str, dict[str, Any]]]] = {"pods": {}, "jobs": {}}
+        self._gone: dict[str, dict[str, dict[str, Any]]] = {}
         self._events: dict[str, dict[str, dict[str, Any]]] = {}
         self._recent: deque[tuple[str, str]] = deque()
 
@@ -43,9 +45,16 @@ class Store:
         if change == ADDED:
             of_job[item["metadata"]["uid"]] = _trimmed(item)
         else:
-            of_job.pop(item["metadata"]["uid"], None)
+            uid = item["metadata"]["uid"]
+            before = of_job.pop(uid, None)
             if not of_job:
                 del self._parts[kind][name]
+            if kind == "pods":  # after a new list there is but a stub of it
+                last = _trimmed(item) if "status" in item else before
+                if last is not None:
+                    self._gone.setdefault(name, {})[uid] = last
+                while len(self._gone) > _GONE:
+                    self._gone.pop(next(iter(self._gone)))
         return name
 
     def _put_trainjob(self, change: str, item: dict[str, Any]) -> str:
@@ -82,6 +91,10 @@ class Store:
         """Give the pods of a job by uid."""
         return self._parts["pods"].get(name, {})
 
+    def take_gone(self, name: str) -> dict[str, dict[str, Any]]:
+        """Give, once, the pods of a job that have gone, as they were last: how they went."""
+        return self._gone.pop(name, {})
+
     def jobs(self, name: str) -> list[dict[str, Any]]:
         """Give the Jobs of a job."""
         return list(self._parts["jobs"].get(name, {}).values())
@@ -106,6 +119,10 @@ def _trimmed(item: dict[str, Any]) -> dict[str, Any]:
     trainer = (item.get("spec") or {}).get("trainer")
     if isinstance(trainer, dict):
         small = {k: v for k, v in trainer.items() if k not in ("env", "command", "args")}
+        # By this one is known which Secret is ours.
+        small["env"] = [
+            item for item in trainer.get("env") or [] if item.get("name") == "JAXTRAIN_FRAME_KEY"
+        ]
         kept["spec"] = {**item["spec"], "trainer": small}
         metadata.pop("annotations", None)
         annotations = item["metadata"].get("annotations") or {}

@@ -6,7 +6,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
@@ -101,15 +101,8 @@ class Watch(threading.Thread):
     def _list(self) -> None:
         """Take over what is there now, and tell what has gone meanwhile."""
         found: dict[str, dict[str, Any]] = {}
-        query = {**self._query, "limit": _PAGE}
-        while True:
-            page = self._client.request("GET", self._path, query=query)
-            for item in page.get("items") or []:
-                found[item["metadata"]["uid"]] = item
-            going_on = page["metadata"].get("continue")
-            if not going_on:
-                break
-            query["continue"] = going_on
+        for page in pages(self._client, self._path, self._query):
+            found.update({item["metadata"]["uid"]: item for item in page.get("items") or []})
         for uid in self._known.keys() - found.keys():
             self._on_change(GONE, self._known[uid])
         for uid, item in found.items():
@@ -151,6 +144,26 @@ class Watch(threading.Thread):
         else:
             self._known[uid] = _stub(item)
             self._on_change(ADDED, item)
+
+
+def pages(
+    client: Client, path: str, query: Mapping[str, Any] | None = None
+) -> Iterator[dict[str, Any]]:
+    """List objects, some hundreds at a time.
+
+    Raises
+    ------
+    ApiError, Unreachable
+        They can't be listed.
+    """
+    asked = {**(query or {}), "limit": _PAGE}
+    while True:
+        page = client.request("GET", path, query=asked)
+        yield page
+        going_on = page["metadata"].get("continue")
+        if not going_on:
+            return
+        asked["continue"] = going_on
 
 
 def _version(item: dict[str, Any]) -> str:

@@ -2,147 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from jupyter_jax_trainer.backends.kubernetes.causes.cause import Cause, Facts
-from jupyter_jax_trainer.backends.kubernetes.seen import (
-    Json,
-    Seen,
-    condition,
-    container_spec,
-    containers,
-    deleted_at,
-    image_of,
-    seconds,
-    status,
+from jupyter_jax_trainer.backends.kubernetes.causes.endings import (
+    being_deleted,
+    deleted,
+    disrupted,
+    evicted,
+    job_failed,
+    last_end,
+    memory,
+    node_ended,
+    not_started,
+    of_job,
+    rejected,
 )
-from jupyter_jax_trainer.text import duration
+from jupyter_jax_trainer.backends.kubernetes.seen import Json, Seen
 
-_START = ("StartError", "ContainerCannotRun")
-_NODE = ("NodeShutdown", "Shutdown", "NodeLost", "Terminated")
 _AGAIN = "Run the cell again"
-
-
-def last_end(pod: Json) -> Json | None:
-    """Give how the training container ended last: now, or in an attempt before this one."""
-    for container in containers(pod)[:1]:
-        for state in (container.get("state") or {}, container.get("lastState") or {}):
-            if state.get("terminated"):
-                return dict(state["terminated"])
-    return None
-
-
-def out_of_memory(pod: Json) -> bool:
-    """Tell whether the container was killed for lack of memory."""
-    return (last_end(pod) or {}).get("reason") == "OOMKilled"
-
-
-def deleted_by_its_job(seen: Seen, pod: Json) -> bool:
-    """Tell whether a pod is deleted only because its job has ended or is suspended."""
-    when = deleted_at(pod)
-    if when is None:
-        return False
-    name = pod["metadata"].get("name")
-    gone = [event for job in seen.jobs for event in seen.events_of(job, "SuccessfulDelete")]
-    if any(str(event.get("message")).endswith(f" {name}") for event in gone):
-        return True
-    if seen.trainjob is None or deleted_at(seen.trainjob) is not None:
-        return True
-    whole = condition(seen.trainjob, "Failed", "Complete", "Suspended") or {}
-    if whole.get("reason") in ("DeadlineExceeded", "Suspended"):
-        return (seconds(whole.get("lastTransitionTime")) or when) <= when
-    ends = [condition(job, "FailureTarget", "Failed", "Complete") for job in seen.jobs]
-    times = [seconds(found.get("lastTransitionTime")) for found in (whole, *ends) if found]
-    return any(time is not None and time < when for time in times)
-
-
-def _evicted(pattern: str) -> Callable[[Seen, Json], Facts | None]:
-    def look(_: Seen, pod: Json) -> Facts | None:
-        found = status(pod)
-        message = str(found.get("message") or "")
-        if found.get("reason") != "Evicted" or not re.search(pattern, message):
-            return None
-        return {"what": message.partition(". ")[0].strip().rstrip(".")}
-
-    return look
-
-
-def _disrupted(*reasons: str) -> Callable[[Seen, Json], Facts | None]:
-    def look(_: Seen, pod: Json) -> Facts | None:
-        found = condition(pod, "DisruptionTarget")
-        if found is None or (reasons and found.get("reason") not in reasons):
-            return None
-        return {"node": _node(pod), "what": found.get("message") or found.get("reason")}
-
-    return look
-
-
-def _node_ended(seen: Seen, pod: Json) -> Facts | None:
-    by_condition = _disrupted("DeletionByTaintManager", "DeletionByPodGC", "TerminationByKubelet")
-    if status(pod).get("reason") in _NODE:
-        return {"node": _node(pod)}
-    return by_condition(seen, pod)
-
-
-def _memory(_: Seen, pod: Json) -> Facts | None:
-    if not out_of_memory(pod):
-        return None
-    limit = ((container_spec(pod).get("resources") or {}).get("limits") or {}).get("memory")
-    return {"limit": f"its limit of {limit}" if limit else "what the node has"}
-
-
-def _not_started(pattern: str) -> Callable[[Seen, Json], Facts | None]:
-    def look(_: Seen, pod: Json) -> Facts | None:
-        end = last_end(pod) or {}
-        found = re.search(pattern, str(end.get("message") or ""), re.DOTALL)
-        if end.get("reason") not in _START or found is None:
-            return None
-        return {"image": image_of(pod), **found.groupdict()}
-
-    return look
-
-
-def _rejected(_: Seen, pod: Json) -> Facts | None:
-    found = status(pod)
-    if found.get("phase") != "Failed" or last_end(pod) or not found.get("reason"):
-        return None
-    return {"node": _node(pod), "what": found.get("message") or found["reason"]}
-
-
-def _deleted(seen: Seen, pod: Json) -> Facts | None:
-    if deleted_at(pod) is None or deleted_by_its_job(seen, pod):
-        return None
-    return {} if status(pod).get("phase") != "Succeeded" else None
-
-
-def _node(pod: Json) -> str:
-    return str((pod.get("spec") or {}).get("nodeName") or "it was on")
-
-
-def _of_job(reason: str) -> Callable[[Seen], Facts | None]:
-    def find(seen: Seen) -> Facts | None:
-        found = condition(seen.trainjob, "Failed")
-        if found is None or (reason and found.get("reason") != reason):
-            return None
-        limit = ((seen.trainjob or {}).get("spec") or {}).get("activeDeadlineSeconds")
-        time = duration(float(limit)).replace(".0 s", " s") if limit else ""
-        return {"what": found.get("message") or found.get("reason"), "time": time}
-
-    return find
-
-
-def _job_failed(seen: Seen) -> Facts | None:
-    for job in seen.jobs:
-        found = condition(job, "Failed", "FailureTarget")
-        if found is not None:
-            return {"what": found.get("message") or found.get("reason")}
-    return None
-
-
-def _being_deleted(seen: Seen) -> Facts | None:
-    return {} if seen.trainjob is not None and deleted_at(seen.trainjob) is not None else None
-
 
 ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
     (
@@ -155,7 +33,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             state="Failed",
             ends=True,
         ),
-        _memory,
+        memory,
     ),
     (
         Cause(
@@ -167,7 +45,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             state="Failed",
             ends=True,
         ),
-        _evicted("storage|disk|inodes|EmptyDir"),
+        evicted("storage|disk|inodes|EmptyDir"),
     ),
     (
         Cause(
@@ -180,7 +58,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             state="Failed",
             ends=True,
         ),
-        _evicted(""),
+        evicted(""),
     ),
     (
         Cause(
@@ -192,7 +70,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             state="Failed",
             ends=True,
         ),
-        _disrupted("PreemptionByScheduler"),
+        disrupted("PreemptionByScheduler"),
     ),
     (
         Cause(
@@ -205,7 +83,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             state="Failed",
             ends=True,
         ),
-        _disrupted("EvictionByEvictionAPI"),
+        disrupted("EvictionByEvictionAPI"),
     ),
     (
         Cause(
@@ -219,7 +97,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             state="Failed",
             ends=True,
         ),
-        _node_ended,
+        node_ended,
     ),
     (
         Cause(
@@ -231,7 +109,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             state="Failed",
             ends=True,
         ),
-        _disrupted(),
+        disrupted(),
     ),
     (
         Cause(
@@ -243,7 +121,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             state="Failed",
             ends=True,
         ),
-        _not_started(
+        not_started(
             r'exec: "(?P<program>[^"]+)": (?:executable file not found|stat \S+: no such file)'
         ),
     ),
@@ -257,7 +135,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             state="Failed",
             ends=True,
         ),
-        _not_started("exec format error"),
+        not_started("exec format error"),
     ),
     (
         Cause(
@@ -269,8 +147,10 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             state="Failed",
             ends=True,
         ),
-        _not_started(r"(?:^|container process: )(?P<what>(?:(?!container process: |: unknown$).)*)"
-                     r"(?:: unknown)?$"),  # fmt: skip
+        not_started(
+            r"(?:^|container process: )(?P<what>(?:(?!container process: |: unknown$).)*)"
+            r"(?:: unknown)?$"
+        ),
     ),
     (
         Cause(
@@ -282,7 +162,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             state="Failed",
             ends=True,
         ),
-        _rejected,
+        rejected,
     ),
     (
         Cause(
@@ -294,7 +174,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             state="Failed",
             ends=True,
         ),
-        _deleted,
+        deleted,
     ),
 )
 
@@ -315,7 +195,7 @@ FAILED = (
         sentence="Kubeflow Trainer can't use the runtime: {what}",
         hint="`%jaxtrain runtimes` lists those that there are; choose one with --runtime.",
         state="Failed",
-        find=_of_job("TrainingRuntimeNotSupported"),
+        find=of_job("TrainingRuntimeNotSupported"),
     ),
     Cause(
         id="deadline",
@@ -324,7 +204,7 @@ FAILED = (
         sentence="took longer than its --timeout of {time}",
         hint="Give it more with --timeout. Checkpoints (checkpoint_dir) let the next job go on.",
         state="Failed",
-        find=_of_job("DeadlineExceeded"),
+        find=of_job("DeadlineExceeded"),
     ),
 )
 
@@ -334,7 +214,7 @@ DELETED = Cause(
     where="TrainJob `deletionTimestamp`",
     sentence="its TrainJob is being deleted",
     hint=f"If it wasn't you, somebody else may do so. {_AGAIN}.",
-    find=_being_deleted,
+    find=being_deleted,
 )
 
 OTHER = (
@@ -345,7 +225,7 @@ OTHER = (
         sentence="the cluster says: {what}",
         hint="`%jaxtrain logs` shows what the ranks printed.",
         state="Failed",
-        find=_of_job(""),
+        find=of_job(""),
     ),
     Cause(
         id="job-failed",
@@ -354,7 +234,7 @@ OTHER = (
         sentence="the cluster says: {what}",
         hint="`%jaxtrain logs` shows what the ranks printed.",
         state="Failed",
-        find=_job_failed,
+        find=job_failed,
     ),
 )
 

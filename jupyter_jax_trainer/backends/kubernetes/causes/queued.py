@@ -60,7 +60,7 @@ def _kueue(reason: str) -> Callable[[Seen], Facts | None]:
             return None
         if reason and found.get("reason") != reason:
             return None
-        message = str(found.get("message") or "")
+        message = message_of(found)
         message = re.sub(r"^couldn't assign flavors to pod set \w+: ", "", message)
         return {"queue": _queue(seen), "what": message}
 

@@ -5,138 +5,26 @@ It is the answer to our own request, or stands in the event of a controller that
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from dataclasses import replace
 
 from jupyter_jax_trainer.backends.kubernetes.causes.cause import Cause, Facts, Refused, by_pattern
+from jupyter_jax_trainer.backends.kubernetes.causes.messages import (
+    invalid,
+    missing_right,
+    named,
+    no_kind,
+    other,
+    quota,
+    security,
+    slow,
+    wanted,
+    webhook,
+)
 from jupyter_jax_trainer.backends.kubernetes.seen import MESSAGE
 
 _EVENT = "event `FailedCreate`, `JobCreationFailed` or `TrainJobResourcesCreationFailed`"
 _BOTH = f"the answer at submission; {_EVENT}"
 _ANSWER = "the answer to the request"
-_NO_REASON = ("", "Forbidden", "no reason given")
-_KINDS = {
-    "trainjobs": "TrainJob", "secrets": "Secret", "pods": "pod", "jobs": "Job", "jobsets": "JobSet",
-    "configmaps": "ConfigMap", "trainingruntimes": "TrainingRuntime",
-    "clustertrainingruntimes": "ClusterTrainingRuntime",
-}  # fmt: skip
-
-
-def _quota(refused: Refused) -> Facts | None:
-    found = re.search(
-        r"exceeded quota: (?P<quota>[^,]+), requested: (?P<asked>\S+), used: (?P<used>\S+), "
-        r"limited: (?P<most>\S+)",
-        refused.message,
-    )
-    if found is None:
-        return None
-    asked, used, most = (_pairs(found[part]) for part in ("asked", "used", "most"))
-    what = [
-        f"{_resource(name)}: {amount} asked for, "
-        f"{used.get(name, '0')} of {most.get(name, '?')} used"
-        for name, amount in asked.items()
-    ]
-    return {"who": refused.who, "quota": found["quota"], "what": "; ".join(what)}
-
-
-def _pairs(text: str) -> dict[str, str]:
-    return dict(pair.partition("=")[::2] for pair in text.split(","))
-
-
-def _resource(name: str) -> str:
-    if not name.startswith("count/"):
-        return name
-    kind = name.removeprefix("count/").split(".")[0]
-    return f"{_KINDS.get(kind, kind)}s"
-
-
-def _security(refused: Refused) -> Facts | None:
-    pattern = r'violates PodSecurity "(?P<level>[^":]+)[^"]*": (?P<what>.*)'
-    found = re.search(pattern, refused.message)
-    if found is None:
-        return None
-    # What stands in brackets is detail: which container should set what.
-    what = re.sub(r" ?\([^()]*\)", "", found["what"])
-    return {"who": refused.who, "level": found["level"], "what": what}
-
-
-def _missing_right(refused: Refused) -> Facts | None:
-    found = re.search(
-        r'cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)".*?(?:in the namespace '
-        r'"(?P<namespace>[^"]+)"|$)',
-        refused.message,
-    )
-    if found is None and (refused.status != 403 or refused.message not in _NO_REASON):
-        return None
-    facts = found.groupdict() if found else {}
-    verb, resource = facts.get("verb") or refused.verb, facts.get("resource") or refused.resource
-    space = facts.get("namespace")
-    where = f"in the namespace {space}" if space else ""
-    return {"verb": verb, "resource": resource, "where": where}
-
-
-def _wanted(refused: Refused) -> Facts | None:
-    found = re.search(r"failed quota: (?P<quota>[^:]+): must specify (?P<what>.*)", refused.message)
-    if found is None:
-        return None
-    names = [part.partition(" for:")[0].strip() for part in found["what"].split(";")]
-    return {"who": refused.who, "quota": found["quota"], "what": " and ".join(names)}
-
-
-def _webhook(refused: Refused) -> Facts | None:
-    found = re.search(
-        r'admission webhook "(?P<name>[^"]+)" denied the request(?P<what>.*)',
-        refused.message, re.DOTALL,
-    )  # fmt: skip
-    if found is None:
-        return None
-    # The value that was wrong may be a whole object; what is wrong with it comes after it.
-    what = re.sub(r"Invalid value: [\[{].*[\]}]: ", "", found["what"], flags=re.DOTALL)
-    what = what.lstrip(": ") or "no reason given"
-    return {"who": refused.who, "name": found["name"], "what": what}
-
-
-def _named(words: str, status: int) -> Callable[[Refused], Facts | None]:
-    """Match ``secrets "data" <words>``."""
-    pattern = re.compile(rf'(?P<kind>[a-z]+)[\w.]* "(?P<name>[^"]+)" {words}')
-
-    def match(refused: Refused) -> Facts | None:
-        found = pattern.search(refused.message) if refused.status == status else None
-        if found is None:
-            return None
-        return {"kind": _KINDS.get(found["kind"], found["kind"]), "name": found["name"]}
-
-    return match
-
-
-def _invalid(refused: Refused) -> Facts | None:
-    if refused.status not in (0, 400, 422):
-        return None
-    _, mark, what = refused.message.partition('" is invalid: ')
-    if not mark and refused.status == 0:
-        return None
-    return {"who": refused.who, "what": what.removeprefix("<nil>: ") or refused.message}
-
-
-def _no_kind(refused: Refused) -> Facts | None:
-    """Match an answer that knows not even the kind of object."""
-    words = ("page not found", "could not find the requested resource")
-    if refused.status != 404 or not any(text in refused.message for text in words):
-        return None
-    return {"resource": refused.resource}
-
-
-def _slow(refused: Refused) -> Facts | None:
-    slow = re.search("timed? ?out|deadline exceeded", refused.message, re.IGNORECASE)
-    return {} if refused.status == 504 or (refused.status == 500 and slow) else None
-
-
-def _other(refused: Refused) -> Facts:
-    hands = "is forbidden|[Ee]rror creating|failed with error|failed"
-    what = re.sub(f"^.*?(?:{hands}): ", "", refused.message)
-    return {"who": refused.who, "what": what}
-
 
 REFUSED = (
     Cause(
@@ -146,7 +34,7 @@ REFUSED = (
         sentence="the quota {quota} has no room for {who}: {what}",
         hint="Ask for less (--nodes, --cpu, --memory), wait until other jobs of the namespace end "
         "or delete them, or have the ResourceQuota {quota} raised.",
-        match=_quota,
+        match=quota,
     ),
     Cause(
         id="quota-wants-amounts",
@@ -154,7 +42,7 @@ REFUSED = (
         where=_EVENT,
         sentence="the quota {quota} refuses {who}: {what} must be given",
         hint="Say how much a node needs (--cpu, --memory), or have a LimitRange set defaults.",
-        match=_wanted,
+        match=wanted,
     ),
     Cause(
         id="limit-range",
@@ -174,7 +62,7 @@ REFUSED = (
         where=_EVENT,
         sentence="PodSecurity {level} of the namespace refuses {who}: {what}",
         hint="Use a runtime whose pods meet it, as jax-cpu does (--runtime), or ask for one.",
-        match=_security,
+        match=security,
     ),
     Cause(
         id="service-account-missing",
@@ -215,7 +103,7 @@ REFUSED = (
         where=_BOTH,
         sentence="the cluster's webhook {name} refuses {who}: {what}",
         hint="If none of the cell's options explains it, show this to those who run the cluster.",
-        match=_webhook,
+        match=webhook,
     ),
     Cause(
         id="policy-refuses",
@@ -257,7 +145,7 @@ REFUSED = (
         where=f"HTTP 403; {_EVENT}",
         sentence="you may not {verb} {resource} {where}",
         hint="Ask for a Role with {verb} on {resource}.",
-        match=_missing_right,
+        match=missing_right,
     ),
     Cause(
         id="trainer-missing",
@@ -265,7 +153,7 @@ REFUSED = (
         where="HTTP 404 without a name",
         sentence="this cluster has no {resource}: Kubeflow Trainer is missing or too old",
         hint="Have Kubeflow Trainer 2.2 or later installed, or check --context.",
-        match=_no_kind,
+        match=no_kind,
     ),
     Cause(
         id="not-found",
@@ -273,7 +161,7 @@ REFUSED = (
         where="HTTP 404",
         sentence="there is no {kind} {name}",
         hint="It may have been deleted; check --namespace and --context.",
-        match=_named("not found", 404),
+        match=named("not found", 404),
     ),
     Cause(
         id="exists",
@@ -281,7 +169,7 @@ REFUSED = (
         where="HTTP 409, `AlreadyExists`",
         sentence="there is a {kind} {name} already in this namespace",
         hint="Choose another --name, or delete that one.",
-        match=_named("already exists", 409),
+        match=named("already exists", 409),
     ),
     Cause(
         id="changed-meanwhile",
@@ -305,7 +193,7 @@ REFUSED = (
         where=f"HTTP 400 or 422; {_EVENT}",
         sentence="the cluster does not take {who}: {what}",
         hint="An option of the cell or the runtime asks for something that is not possible.",
-        match=_invalid,
+        match=invalid,
     ),
     Cause(
         id="too-many-requests",
@@ -321,7 +209,7 @@ REFUSED = (
         where="HTTP 504, or 500 with a timeout",
         sentence="the cluster took too long to answer",
         hint="Try again; if it stays so, tell those who run the cluster.",
-        match=_slow,
+        match=slow,
     ),
     Cause(
         id="api-down",
@@ -337,7 +225,7 @@ REFUSED = (
         where=_BOTH,
         sentence="the cluster refuses {who}: {what}",
         hint="Show this to those who run the cluster.",
-        match=_other,
+        match=other,
     ),
 )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from jupyter_jax_trainer.backends.kubernetes.causes.cause import Cause, Facts, of_pods
-from jupyter_jax_trainer.backends.kubernetes.causes.ended import how_it_ended, last_end
+from jupyter_jax_trainer.backends.kubernetes.causes.ended import how_it_ended
+from jupyter_jax_trainer.backends.kubernetes.causes.endings import last_end
 from jupyter_jax_trainer.backends.kubernetes.seen import (
     Json,
     Seen,

@@ -40,7 +40,7 @@ def _start(pod: Json) -> str | None:
         for state in (container.get("state") or {}, container.get("lastState") or {}):
             found = state.get("waiting") or state.get("terminated") or {}
             if found.get("reason") in ("StartError", "RunContainerError", "CreateContainerError"):
-                return str(found.get("message") or "")
+                return message_of(found)
         if "running" in (container.get("state") or {}):
             return None
     return None

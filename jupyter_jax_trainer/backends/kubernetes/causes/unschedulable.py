@@ -13,6 +13,7 @@ from jupyter_jax_trainer.backends.kubernetes.seen import (
     amount,
     any_condition,
     event_time,
+    message_of,
 )
 
 _WHERE = "pod condition `PodScheduled=False`, event `FailedScheduling`"
@@ -104,7 +105,7 @@ def _unscheduled(pod: Json) -> Sentence | None:
     found = any_condition(pod, "PodScheduled")
     if found.get("status") != "False" or found.get("reason") == "SchedulingGated":
         return None
-    return read(str(found.get("message") or ""))
+    return read(message_of(found))
 
 
 def _finder(

@@ -1,0 +1,162 @@
+"""All TrainJobs of a namespace in one list, whoever made them: kept by change, read at any time."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes import launch
+from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.diagnosis import Seen, judge
+from jupyter_jax_trainer.backends.kubernetes.seen import seconds
+from jupyter_jax_trainer.backends.kubernetes.store import JOB_SET, Store
+from jupyter_jax_trainer.backends.kubernetes.watch import ADDED, pages
+from jupyter_jax_trainer.files import LineReader, LineWriter
+
+_COMPACT = 4  # times as many lines as there are TrainJobs, before the file is written anew
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What a list shows of one TrainJob.
+
+    Attributes
+    ----------
+    uid
+        Our own id of the job; None for a TrainJob that was made with other tools.
+    created
+        Seconds since the epoch.
+    """
+
+    name: str
+    state: str
+    reason: str | None
+    hint: str | None
+    nodes: int
+    created: float | None
+    uid: str | None
+
+
+def row(store: Store, name: str) -> Row | None:
+    """Make the row of a TrainJob; None when it is gone."""
+    found = store.trainjobs.get(name)
+    if found is None:
+        return None
+    spec = found.get("spec") or {}
+    nodes = int((spec.get("trainer") or {}).get("numNodes") or 1)
+    pods, jobs = store.pods(name), store.jobs(name)
+    uids = {found["metadata"]["uid"], *pods, *(job["metadata"]["uid"] for job in jobs)}
+    seen = Seen(
+        trainjob=found, jobs=jobs, jobset=None, pods=list(pods.values()),
+        events=store.events(name, uids), workloads=[], nodes=nodes, now=time.time(),
+    )  # fmt: skip
+    verdict = judge(seen, {})
+    state, reason = verdict.state, verdict.reason
+    if (marked := launch.marked(found)) is not None:
+        state, reason = "Failed", marked
+    elif state == "Starting" and len(seen.live) == nodes:
+        state, reason = "Running", None  # what runs in it is known to its owner only
+    return Row(
+        name=name, state=state, reason=reason, hint=verdict.hint, nodes=nodes,
+        created=seconds(found["metadata"].get("creationTimestamp")), uid=launch.uid_of(found),
+    )  # fmt: skip
+
+
+def rows(client: Client) -> list[Row]:
+    """List the TrainJobs of a namespace as they are now, the newest first.
+
+    What may not be read is left out of the reasons.
+
+    Raises
+    ------
+    ApiError, Unreachable
+        The TrainJobs can't be listed.
+    """
+    store = Store()
+    _fill(store, client, "trainjobs", client.trainer("trainjobs"), None)
+    parts = {
+        "pods": (client.core("pods"), JOB_SET),
+        "jobs": (client.batch("jobs"), JOB_SET),
+        "events": (client.core("events"), None),
+    }
+    for kind, (path, labels) in parts.items():
+        try:
+            _fill(store, client, kind, path, labels)
+        except ApiError as error:
+            if error.status != 403:
+                raise
+    found = [found for name in store.trainjobs if (found := row(store, name)) is not None]
+    return sorted(found, key=lambda one: -(one.created or 0.0))
+
+
+def _fill(store: Store, client: Client, kind: str, path: str, labels: str | None) -> None:
+    for page in pages(client, path, {"labelSelector": labels} if labels else None):
+        for item in page.get("items") or []:
+            store.put(kind, ADDED, item)
+
+
+class Overview:
+    """Keeps the list in a file: a line for each change.
+
+    Parameters
+    ----------
+    path
+        The file; it is begun anew.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._rows: dict[str, Row] = {}
+        self._lines = 0
+        self._rewrite()
+
+    def update(self, store: Store, names: Iterable[str]) -> None:
+        """Look at some TrainJobs again."""
+        changed: list[dict[str, Any]] = []
+        for name in names:
+            found = row(store, name)
+            if found == self._rows.get(name):
+                continue
+            if found is None:
+                del self._rows[name]
+                changed.append({"name": name, "state": None})
+            else:
+                self._rows[name] = found
+                changed.append(asdict(found))
+        if not changed:
+            return
+        self._lines += len(changed)
+        if self._lines > _COMPACT * max(100, len(self._rows)):
+            self._rewrite()
+        else:
+            self._writer.write(*changed)
+
+    def _rewrite(self) -> None:
+        part = self._path.with_name(f"{self._path.name}.{os.getpid()}.part")
+        with open(part, "w", opener=_private) as file:
+            file.writelines(json.dumps(asdict(found)) + "\n" for found in self._rows.values())
+        part.replace(self._path)
+        self._writer = LineWriter(self._path)
+        self._lines = len(self._rows)
+
+
+def read(path: Path) -> Iterator[Row]:
+    """Read what an `Overview` keeps."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in LineReader(path).read():
+        if line["state"] is None:
+            found.pop(line["name"], None)
+        else:
+            found[line["name"]] = line
+    for line in found.values():
+        known: dict[str, Any] = {name: line.get(name) for name in Row.__dataclass_fields__}
+        yield Row(**known)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
