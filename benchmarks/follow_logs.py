@@ -1,7 +1,7 @@
 """Logs from Kubernetes: spooling them, against a reader that writes the same bytes to a file.
 
-A server in a process of its own replays a log as API servers send it: a chunk for each line while it
-is printed, chunks of up to 4 KiB when there is more.
+A server in a process of its own replays a log as API servers send it: in chunks of a line, or of
+up to 4 KiB.
 With KUBECONFIG and JAXTRAIN_BENCH_POD set (a pod that has ended, with a long log), kubectl is
 measured on that pod's log as well.
 """

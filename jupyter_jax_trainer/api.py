@@ -117,9 +117,7 @@ def prepare(spec: JobSpec) -> tuple[Backend, dict[str, Any]]:
 
 
 def _choose(spec: JobSpec) -> Backend:
-    from jupyter_jax_trainer.runtime import LOCAL_RUNTIMES
-
-    elsewhere = spec.runtime is not None and spec.runtime not in LOCAL_RUNTIMES
+    elsewhere = spec.runtime is not None and not spec.runtime.startswith("local-")
     if spec.backend == "kubernetes" or (spec.backend == "auto" and elsewhere):
         from jupyter_jax_trainer.backends.kubernetes.backend import KubernetesBackend
 

@@ -179,8 +179,10 @@ def _explain_error(end: RankEnd, error: dict[str, Any]) -> Failure:
     kind, hint = "error", error.get("hint")
     if error["type"] == "SystemExit":
         kind, text = "exit", error["message"]
-    elif error["type"] in ("PythonMismatch", "PortTaken"):
+    elif error["type"] in ("PythonMismatch", "PortTaken", "PackageError"):
         kind, text = "start", error["message"]
+    elif error["type"] == "RendezvousTimeout":
+        kind, text = "rendezvous", error["message"]
     elif "No space left on device" in text:
         kind, hint = "disk", "Free some space; `jaxtrain delete NAME` removes old jobs."
     elif error["type"] == "MemoryError" or "RESOURCE_EXHAUSTED" in text:

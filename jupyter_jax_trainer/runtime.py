@@ -15,7 +15,6 @@ from jupyter_jax_trainer.options import MAX_NODES
 
 LOCAL_CPU = "local-cpu"
 LOCAL_GPU = "local-gpu"
-LOCAL_RUNTIMES = (LOCAL_CPU, LOCAL_GPU)
 _SMI_SECONDS = 5.0
 _PROC_GPUS = Path("/proc/driver/nvidia/gpus")
 _PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin", "jax-rocm60-plugin", "jax-rocm7-plugin")

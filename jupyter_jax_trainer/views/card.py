@@ -169,8 +169,17 @@ def text(facts: Facts, snapshot: Mapping[str, Any], note: str | None = None) -> 
     lines = [line(facts, snapshot, note)]
     if snapshot["state"] == "Failed" and (reason := _reason(snapshot)):
         lines.append(reason)
-    lines += _footer(facts, snapshot)
+    lines += [*hint(snapshot), *_footer(facts, snapshot)]
     return "\n".join(map(_one_line, lines))
+
+
+def hint(snapshot: Mapping[str, Any]) -> list[str]:
+    """Say what to do about a wait, where something can be done.
+
+    What to do about a failure stands below the error that ends the cell.
+    """
+    words = snapshot.get("hint")
+    return [shorten(words, MAX_REASON)] if words and snapshot["state"] not in ENDED else []
 
 
 def _footer(facts: Facts, snapshot: Mapping[str, Any]) -> list[str]:
@@ -230,6 +239,7 @@ def render(
     if reason:
         tint = f' style="color:{colour}"' if state == "Failed" else ""
         rows.append(f"<div{tint}>{_e(reason)}</div>")
+    rows += [f'<div style="{_MUTED}">{_code(_e(words))}</div>' for words in hint(snapshot)]
     if note:
         rows.append(f"<div><b>{_e(note)}</b></div>")
     if snapshot["progress"]:
@@ -275,6 +285,11 @@ def _progress(snapshot: Mapping[str, Any], colour: str) -> str:
 
 def _uncoloured(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;:]*m", "", text)
+
+
+def _code(escaped: str) -> str:
+    """Set what stands between backquotes as code."""
+    return re.sub(r"`([^`]+)`", rf'<code style="font-family:{_CODE}">\1</code>', escaped)
 
 
 def _one_line(text: str) -> str:

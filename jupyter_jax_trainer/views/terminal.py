@@ -44,6 +44,9 @@ class TerminalView:
         now = time.monotonic()
         # A countdown changes every second, and is worth one line where lines stay.
         said = (snapshot["state"], snapshot["reason"], note and note[:9])
+        if said[:2] != self._said[:2]:
+            for words in card.hint(snapshot):
+                self._say(f"{snapshot['reason']}\n  {words}" if self._live else words)
         if self._live:
             if said == self._said and now - self._updated < _INTERVAL:
                 return

@@ -65,7 +65,7 @@ def test_a_failure_is_raised_with_the_line_of_the_function(home):
     ({"timeout": "soon"}, "timeout"),
     ({"memory": "4Gi"}, "Kubernetes"),
     ({"device": "tpu"}, "tpu"),
-    ({"backend": "kubernetes"}, "no Kubernetes backend yet"),
+    ({"backend": "kubernetes", "context": "nowhere"}, "no context|no cluster to speak to"),
     ({"runtime": "local-cpi"}, "local-cpu"),
     ({"name": "No Good"}, "name"),
 ])

@@ -145,7 +145,7 @@ except UsageError as error:
 
 
 def test_of_two_kernels_that_submit_one_name_at_once_one_gets_it(home):
-    path = [str(Path(__file__).parent), str(Path(api.__file__).parents[1])]
+    path = [str(Path(__file__).parents[1]), str(Path(api.__file__).parents[1])]
     program = PAIR.format(path=path, cell=ENDLESS)
     both = [
         subprocess.Popen([sys.executable, "-c", program], text=True, bufsize=1,

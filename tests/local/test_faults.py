@@ -335,7 +335,7 @@ job.wait()
 
 def kernel(where: str, cell: str, line: str) -> subprocess.Popen:
     """Start a process that submits a job, as a kernel does, and may be killed on the way."""
-    path = [str(Path(__file__).parent), str(Path(api.__file__).parents[1])]
+    path = [str(Path(__file__).parents[1]), str(Path(api.__file__).parents[1])]
     program = SUBMITTER.format(where=where, cell=cell, line=line, path=path)
     return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
 

@@ -109,7 +109,7 @@ def test_a_rank_that_the_kernel_kills_for_lack_of_memory_is_told_so(
     home, little_memory, monkeypatch
 ):
     monkeypatch.setenv("JAXTRAIN_WARM", "0")
-    path = [str(Path(__file__).parent), str(Path(api.__file__).parents[1])]
+    path = [str(Path(__file__).parents[1]), str(Path(api.__file__).parents[1])]
     program = SUBMITTER.format(procs=str(little_memory / "cgroup.procs"), path=path, cell=HUNGRY)
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
     failure = wait_failed(api.job("hungry"))

@@ -50,7 +50,7 @@ class PodRun:
         assert self.process.stdout is not None
         limit = time.monotonic() + seconds
         while not until(self):
-            ready, _, _ = select.select([self.process.stdout], [], [], limit - time.monotonic())
+            ready, _, _ = select.select([self.process.stdout], [], [], max(0, limit - time.monotonic()))
             assert ready, self
             data = os.read(self.process.stdout.fileno(), 1 << 16)
             self.raw += data

@@ -1,6 +1,6 @@
 """Speak to the Kubernetes API: connection and identity from the official client, the rest raw JSON.
 
-Only this module imports ``kubernetes``, and late: it takes from 0.3 to over a second.
+The official client is imported late, here and in `kubeconfig.py` only.
 """
 
 from __future__ import annotations
@@ -8,52 +8,51 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import threading
+import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.backends.kubernetes.answers import (
+    A_PAGE,
+    ApiError,
+    Unreachable,
+    forward_refusal,
+    is_page,
+    plain_words,
+    refusal,
+)
+from jupyter_jax_trainer.backends.kubernetes.kubeconfig import (
+    find_access,
+    has_kubeconfig,
+    in_cluster,
+    is_configured,
+    overheard,
+)
+from jupyter_jax_trainer.errors import JaxTrainError
 
-INSTALL = "Install it: pip install 'jupyter-jax-trainer[kubernetes]'"
+__all__ = [
+    "APPLY_PATCH",
+    "MERGE_PATCH",
+    "ApiError",
+    "Client",
+    "Unreachable",
+    "cluster_path",
+    "has_kubeconfig",
+    "in_cluster",
+    "is_configured",
+]
+
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _CONNECT = 5.0  # seconds
 _CONNECTIONS = 300  # at once: a stream for each pod whose log is followed
 _UNAUTHORIZED = 401
-
-
-class ApiError(Exception):
-    """The API refused a request.
-
-    Attributes
-    ----------
-    status
-        The HTTP status code.
-    reason
-        Kubernetes' word for it (``NotFound``, ``Forbidden``, ...), or HTTP's.
-    message
-        The sentence of the server.
-    verb, resource
-        What was asked for, in the words of rights: ``create``, ``trainjobs``.
-    """
-
-    def __init__(
-        self, status: int, reason: str, message: str, verb: str = "", resource: str = ""
-    ) -> None:
-        super().__init__(f"{status} {reason}: {message}")
-        self.status = status
-        self.reason = reason
-        self.message = message
-        self.verb = verb
-        self.resource = resource
-
-
-class Unreachable(Exception):  # noqa: N818
-    """The API did not answer: no connection, a broken one, or silence."""
+_FORWARD = 30.0  # seconds without an answer to a port-forward
+_FRESH = 10.0  # seconds for which a token is used without asking whether it is still good
+_SIGN_IN = 30.0  # seconds to wait for another thread that is signing in
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # between renewals of credentials that are refused
 
 
 class Client:
@@ -82,8 +81,13 @@ class Client:
         ``kubernetes`` is not installed, or the kubeconfig can't be used.
     """
 
+    server: str
+
     def __init__(self, context: str | None = None, namespace: str | None = None) -> None:
         self._lock = threading.Lock()
+        self._generation = 0  # counts the times that credentials were read
+        self._renew_after, self._pause = 0.0, _FIRST_PAUSE
+        self._known: tuple[float, dict[str, str]] = (0.0, {})
         self.context = context
         self._connect()
         self.namespace = namespace or self._own_namespace
@@ -95,47 +99,16 @@ class Client:
 
     def _connect(self) -> None:
         """Load the configuration, and make the pool of connections."""
-        try:
-            from kubernetes import client, config
-            from kubernetes.client.rest import RESTClientObject
-        except ImportError:
-            raise BackendError("The package kubernetes is not installed.", INSTALL) from None
-        configuration = client.Configuration()
-        configuration.connection_pool_maxsize = _CONNECTIONS
-        configuration.retries = False
-        if self.context is None and not has_kubeconfig() and in_cluster():
-            config.load_incluster_config(client_configuration=configuration)
-            self._own_namespace = _read(_SERVICE_ACCOUNT / "namespace") or "default"
-        else:
-            self._load_kubeconfig(config, configuration)
-        self._configuration = configuration
-        self._pool = RESTClientObject(configuration).pool_manager
-        self.server = str(configuration.host).rstrip("/")
+        found = find_access(self.context, _CONNECTIONS)
+        from kubernetes.client.rest import RESTClientObject
 
-    def _load_kubeconfig(self, config: Any, configuration: Any) -> None:
-        if not has_kubeconfig():
-            raise UsageError(
-                "There is no cluster to speak to: no kubeconfig, and this is not a pod.",
-                "Set KUBECONFIG, or leave --backend out to train on this machine.",
-            )
-        try:
-            contexts, active = config.list_kube_config_contexts()
-        except config.ConfigException as error:
-            raise BackendError(f"The kubeconfig can't be used: {error}") from None
-        known = {item["name"]: item for item in contexts or []}
-        name = self.context or (active or {}).get("name")
-        if name not in known:
-            from jupyter_jax_trainer.checks import did_you_mean, shown
-
-            raise UsageError(
-                f"The kubeconfig has no context {shown(name)}.", did_you_mean(str(name), known)
-            )
-        self.context = name
-        self._own_namespace = known[name].get("context", {}).get("namespace") or "default"
-        try:
-            config.load_kube_config(context=name, client_configuration=configuration)
-        except config.ConfigException as error:
-            raise BackendError(f"The context {name} can't be used: {error}") from None
+        server = str(found.configuration.host).rstrip("/")
+        if server != getattr(self, "server", server):
+            raise JaxTrainError(f"the context {self.context} is now of another cluster, {server}")
+        self.server, self.context = server, found.context
+        self._own_namespace = found.namespace
+        self._configuration = found.configuration
+        self._pool = RESTClientObject(found.configuration).pool_manager
 
     # -- requests ----------------------------------------------------------------------------
 
@@ -163,15 +136,15 @@ class Client:
         try:
             text = response.read(decode_content=True)
         except Exception as error:
-            raise Unreachable(_words(error)) from None
+            raise Unreachable(plain_words(error)) from None
         finally:
             response.release_conn()
         try:
             found = json.loads(text)
         except ValueError:
-            raise Unreachable(f"{self.server} answers with something else than JSON") from None
+            raise Unreachable("it answers with something else than JSON") from None
         if not isinstance(found, dict):
-            raise Unreachable(f"{self.server} answers with something else than an object")
+            raise Unreachable("it answers with something else than an object")
         return found
 
     def open(
@@ -200,14 +173,15 @@ class Client:
         self, method: str, path: str, query: Mapping[str, Any] | None, data: bytes | None,
         content_type: str | None, timeout: float,
     ) -> Any:  # fmt: skip
+        generation = self._generation
         try:
             return self._send_once(method, path, query, data, content_type, timeout)
         except ApiError as error:
-            if error.status != _UNAUTHORIZED:
+            if error.status != _UNAUTHORIZED or not self._renew(generation):
                 raise
-        with self._lock:
-            self._connect()  # a token that has expired, an exec plugin with a new one
-        return self._send_once(method, path, query, data, content_type, timeout)
+        response = self._send_once(method, path, query, data, content_type, timeout)
+        self._pause = _FIRST_PAUSE
+        return response
 
     def _send_once(
         self, method: str, path: str, query: Mapping[str, Any] | None, data: bytes | None,
@@ -216,7 +190,8 @@ class Client:
         import urllib3
 
         url = self.server + path + (f"?{urlencode(query)}" if query else "")
-        headers = self._headers()
+        headers = {**self._headers(), "Accept": "application/json"}
+        headers["User-Agent"] = "jupyter-jax-trainer"
         if data is not None and content_type:
             headers["Content-Type"] = content_type
         try:
@@ -224,9 +199,9 @@ class Client:
                 method, url, body=data, headers=headers, preload_content=False, redirect=False,
                 retries=False, timeout=urllib3.Timeout(connect=_CONNECT, read=timeout),
             )  # fmt: skip
-        except urllib3.exceptions.HTTPError as error:
-            raise Unreachable(_words(error)) from None
-        if response.status < 300:
+        except (urllib3.exceptions.HTTPError, OSError) as error:  # OSError: a certificate's file
+            raise Unreachable(plain_words(error)) from None
+        if response.status < 300 and not is_page(response):
             return response
         try:
             text = response.read(1 << 20, decode_content=True)
@@ -234,7 +209,9 @@ class Client:
             text = b""
         finally:
             response.release_conn()
-        raise _refusal(response.status, text, method, path, bool(query and query.get("watch")))
+        if response.status < 300:
+            raise Unreachable(A_PAGE)
+        raise refusal(response, text, method, path, bool(query and query.get("watch")))
 
     @contextlib.contextmanager
     def forward(self, pod: str, port: int) -> Iterator[Any]:
@@ -245,21 +222,13 @@ class Client:
         ApiError, Unreachable
             It can't be had.
         """
-        from kubernetes import client
-        from kubernetes.client.exceptions import ApiException
-        from kubernetes.stream import portforward
-
-        core = client.CoreV1Api(client.ApiClient(self._configuration))
+        generation = self._generation
         try:
-            forwarded = portforward(
-                core.connect_get_namespaced_pod_portforward, pod, self.namespace, ports=str(port)
-            )
-        except ApiException as error:
-            raise ApiError(
-                error.status or 0, "", str(error.reason), "create", "pods/portforward"
-            ) from None
-        except Exception as error:
-            raise Unreachable(_words(error)) from None
+            forwarded = self._forward(pod, port)
+        except ApiError as error:
+            if error.status != _UNAUTHORIZED or not self._renew(generation):
+                raise
+            forwarded = self._forward(pod, port)
         end = forwarded.socket(port)
         try:
             yield end
@@ -267,12 +236,83 @@ class Client:
             end.close()
             forwarded.close()
 
+    def _forward(self, pod: str, port: int) -> Any:
+        import websocket
+        from kubernetes import client
+        from kubernetes.client.exceptions import ApiException
+        from kubernetes.stream import portforward
+
+        self._headers()  # signs in again where that is due
+        patience = websocket.getdefaulttimeout()
+        websocket.setdefaulttimeout(_FORWARD)
+        try:
+            with client.ApiClient(self._configuration) as api:
+                core = client.CoreV1Api(api)
+                return portforward(
+                    core.connect_get_namespaced_pod_portforward, pod, self.namespace,
+                    ports=str(port),
+                )  # fmt: skip
+        except ApiException as error:
+            raise forward_refusal(str(error.reason)) from None
+        except Exception as error:
+            raise Unreachable(plain_words(error)) from None
+        finally:
+            websocket.setdefaulttimeout(patience)
+
+    # -- credentials ---------------------------------------------------------------------------
+
     def _headers(self) -> dict[str, str]:
-        headers = {"Accept": "application/json", "User-Agent": "jupyter-jax-trainer"}
-        with self._lock:  # refreshing a token is not safe in several threads
-            for setting in self._configuration.auth_settings().values():
-                headers[setting["key"]] = setting["value"]
+        """Give the header with the token, where there is one.
+
+        The official client renews what runs out: it reads files again, and runs programs.
+        """
+        until, headers = self._known
+        if time.monotonic() < until:
+            return headers
+        with self._exclusively(), overheard([]):
+            headers = {}
+            try:
+                for setting in self._configuration.auth_settings().values():
+                    headers[setting["key"]] = setting["value"]
+            except Exception as error:
+                words = str(error) or type(error).__name__
+                raise Unreachable(f"your credentials can't be renewed: {words}") from None
+            self._known = (time.monotonic() + _FRESH, headers)
         return headers
+
+    def _renew(self, generation: int) -> bool:
+        """Read the credentials anew after they were refused; False where there is no use in that.
+
+        Parameters
+        ----------
+        generation
+            Which were refused.
+        """
+        with self._exclusively():
+            if self._generation != generation:
+                return True  # another thread has done it
+            now = time.monotonic()
+            if now < self._renew_after:
+                return False
+            # A program that opens a browser must not do so again and again.
+            self._renew_after, self._pause = now + self._pause, min(2 * self._pause, _LONGEST_PAUSE)
+            try:
+                self._connect()
+            except JaxTrainError as error:
+                raise Unreachable(f"your credentials can't be renewed: {error.message}") from None
+            self._known = (0.0, {})
+            self._generation += 1
+            return True
+
+    @contextlib.contextmanager
+    def _exclusively(self) -> Iterator[None]:
+        """Let one thread at a time sign in; the others don't wait for ever."""
+        if not self._lock.acquire(timeout=_SIGN_IN):
+            raise Unreachable("signing in takes long: the program that the kubeconfig names for it")
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     # -- paths -------------------------------------------------------------------------------
 
@@ -297,59 +337,3 @@ def _path(base: str, namespace: str | None, *parts: str) -> str:
 def cluster_path(base: str, *parts: str) -> str:
     """Give the path of objects that belong to no namespace."""
     return _path(base, None, *parts)
-
-
-def has_kubeconfig() -> bool:
-    """Tell whether there is a kubeconfig."""
-    given = os.environ.get("KUBECONFIG")
-    files = given.split(os.pathsep) if given else [str(Path.home() / ".kube" / "config")]
-    return any(name and Path(name).expanduser().is_file() for name in files)
-
-
-def in_cluster() -> bool:
-    """Tell whether this runs in a pod that may speak to its cluster."""
-    return "KUBERNETES_SERVICE_HOST" in os.environ and (_SERVICE_ACCOUNT / "token").is_file()
-
-
-def is_configured() -> bool:
-    """Tell whether there is what it takes to speak to a cluster; nothing is imported or sent."""
-    from importlib.util import find_spec
-
-    return (has_kubeconfig() or in_cluster()) and find_spec("kubernetes") is not None
-
-
-def _refusal(status: int, text: bytes, method: str, path: str, watch: bool) -> ApiError:
-    found: dict[str, Any] = {}
-    with contextlib.suppress(ValueError):
-        read = json.loads(text)
-        found = read if isinstance(read, dict) else {}
-    message = str(found.get("message") or text.decode(errors="replace").strip() or "no reason given")
-    verb, resource = _rights(method, path, watch)
-    return ApiError(status, str(found.get("reason") or ""), message, verb, resource)
-
-
-def _rights(method: str, path: str, watch: bool) -> tuple[str, str]:
-    """Say what a request needs in the words of rights: a verb and a resource."""
-    words = path.strip("/").split("/")
-    words = words[2:] if words[0] == "api" else words[3:]
-    if words[:1] == ["namespaces"] and len(words) > 2:
-        words = words[2:]
-    named = len(words) > 1
-    verb = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}.get(method)
-    verb = verb or ("watch" if watch else "get" if named else "list")
-    resource = words[0] if words else path
-    return verb, f"{resource}/{words[2]}" if len(words) > 2 else resource
-
-
-def _read(path: Path) -> str | None:
-    with contextlib.suppress(OSError):
-        return path.read_text().strip()
-    return None
-
-
-def _words(error: BaseException) -> str:
-    """Give an urllib3 error without the names of its own objects."""
-    import re
-
-    text = str(error) or type(error).__name__
-    return re.sub(r"^<[^>]*>: |^\w*ConnectionPool\([^)]*\): |<[^>]* object at [^>]*>[:,]? ?", "", text)

@@ -22,7 +22,7 @@ from jupyter_jax_trainer.backends.kubernetes.streams import Streams
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.failure import CANCELLED, Failure, RankEnd, diagnose, summary
 from jupyter_jax_trainer.files import LineReader
-from jupyter_jax_trainer.jobdir import ENDED, JobDir
+from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.logs import last_lines
 from jupyter_jax_trainer.record import Recorder
 from jupyter_jax_trainer.spec import JobSpec
@@ -162,7 +162,9 @@ class Followed:
         elif kind == "where":
             self.record.event("where", _where(message), rank, frame)
         elif kind in ("gap", "frames_lost"):
-            self.record.event("gap", str(message.get("message") or _gap(kind, message)), rank)
+            self.record.event("gap", _gap(kind, message), rank, frame)
+        elif kind == "node_says":
+            self.problem(f"the node says of rank {rank}'s log: {message['text']}")
         elif kind == "result_part":
             fetch.add_part(self.directory, message)
         elif kind == "result_held":
@@ -174,7 +176,7 @@ class Followed:
         elif kind == "results":
             self.record.results(message["results"])
         else:
-            return  # hello, lines
+            return  # hello, lines: nothing to write
         if kind not in ("reports", "display", "where", "result_part"):
             self._keep()
             self.record.save()

@@ -75,11 +75,21 @@ def _dechunked(read: Callable[[int], bytes]) -> Iterator[bytes]:
             end = data.find(b"\r\n", at)
             if end < 0:
                 break
-            length = _length(data[at:end])
-            if length == 0:
+            try:  # here, not in a function: there may be a chunk for each line
+                length = int(data[at:end], 16)
+            except ValueError:
+                length = _length(data[at:end])
+            if length <= 0:
+                if length < 0:
+                    raise BodyCutError("the body is damaged")
                 ended = True
                 break
-            at, left = end + 2, length + 2
+            start = end + 2
+            at = start + length + 2
+            if at <= size:  # nearly always
+                found.append(data[start : at - 2])
+            else:
+                at, left = start, length + 2
         rest = b"" if ended else data[at:]
         if len(rest) > _SIZE_LINE:
             raise BodyCutError("the body is damaged")
@@ -90,10 +100,8 @@ def _dechunked(read: Callable[[int], bytes]) -> Iterator[bytes]:
 
 
 def _length(line: bytes) -> int:
+    """Read the line before a chunk that holds more than a number."""
     try:
-        length = int(line.partition(b";")[0], 16)
+        return int(line.partition(b";")[0], 16)
     except ValueError:
-        length = -1
-    if length < 0:
-        raise BodyCutError("the body is damaged")
-    return length
+        raise BodyCutError("the body is damaged") from None

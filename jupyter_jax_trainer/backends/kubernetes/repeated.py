@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Iterator
 
 from jupyter_jax_trainer.backends.kubernetes.stamps import SECOND, since_time, stamp_of
 from jupyter_jax_trainer.backends.kubernetes.wal import LINES, STATE, Record, Wal
+
+# When all connections break at once, the windows of all streams are not held in memory together.
+_READING = threading.Lock()
 
 
 class Repeated:
@@ -33,7 +37,8 @@ class Repeated:
         first = next(records, None)
         if first is not None and first.kind == STATE:
             _, self._forgotten = json.loads(first.data.partition(b"\0")[0])
-        self._left = Counter(map(hash, self._lines(records, since)))
+        with _READING:
+            self._left = Counter(map(hash, self._lines(records, since)))
         self._expected = self._left.total()
 
     @property

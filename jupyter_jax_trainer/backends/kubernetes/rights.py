@@ -19,6 +19,8 @@ class Right:
         What is lost without it.
     needed
         Without it no job can be started.
+    shown
+        Without it a job's card would show less, and say nothing of it.
     """
 
     group: str
@@ -26,40 +28,64 @@ class Right:
     verb: str
     without: str
     needed: bool = False
+    shown: bool = False
 
     @property
     def words(self) -> str:
         """The right as the API's messages name it."""
-        return f"{self.verb} {self.resource}" + (f" ({self.group})" if self.group else "")
+        return f"{self.verb} {self.resource}"
+
+    @property
+    def lack(self) -> str:
+        """What is lost, and for want of which right."""
+        return f"{self.without}: the right to {self.words} is missing"
 
 
+_START = "no job can be started"
 _LATE = "changes are seen every two seconds only"
-_NO_RANKS = "ranks and logs can't be shown"
+_NO_RANKS = "ranks, logs and results can't be shown"
+_NO_LOGS = "neither logs, progress nor results can be shown"
 _NO_REASON = "why a job waits can often not be told"
+_NO_PODS = "why pods are not created can't be told"
+_NO_FORWARD = "results over 4 MiB need a --store"
+# Together they are runtimes/rights.yaml.
 RIGHTS = (
-    Right(_TRAINER, "trainjobs", "create", "no job can be started", needed=True),
-    Right(_TRAINER, "trainjobs", "get", "no job can be followed", needed=True),
-    Right("", "secrets", "create", "no job can be started", needed=True),
-    Right(_TRAINER, "trainjobs", "list", _LATE),
-    Right(_TRAINER, "trainjobs", "watch", _LATE),
+    Right(_TRAINER, "trainjobs", "create", _START, needed=True),
+    Right(_TRAINER, "trainjobs", "get", _START, needed=True),
+    Right("", "secrets", "create", _START, needed=True),
+    Right(_TRAINER, "trainjobs", "list", _LATE, shown=True),
+    Right(_TRAINER, "trainjobs", "watch", _LATE, shown=True),
     Right(_TRAINER, "trainjobs", "patch", "jobs can't be suspended or resumed, and runtimes that "
           "run a failed cell again can't be stopped"),
     Right(_TRAINER, "trainjobs", "delete", "jobs can't be cancelled"),
     Right(_TRAINER, "trainingruntimes", "get", "runtimes of the namespace can't be used"),
     Right(_TRAINER, "trainingruntimes", "list", "runtimes of the namespace are not found"),
-    Right(_TRAINER, "clustertrainingruntimes", "get", "runtimes of the cluster can't be used"),
-    Right(_TRAINER, "clustertrainingruntimes", "list", "runtimes of the cluster are not found"),
-    Right("", "pods", "get", _NO_RANKS),
-    Right("", "pods", "list", _NO_RANKS),
-    Right("", "pods", "watch", "ranks are seen every two seconds only"),
-    Right("", "pods/log", "get", "neither logs, progress nor results can be shown"),
-    Right("", "pods/portforward", "create", "results over 4 MiB need a --store"),
+    Right(_TRAINER, "clustertrainingruntimes", "get",
+          "runtimes of the cluster can't be chosen by name"),
+    Right(_TRAINER, "clustertrainingruntimes", "list",
+          "runtimes of the cluster are found by their names (--runtime) only"),
+    Right("", "pods", "get", "logs of containers that were started again may be mixed up"),
+    Right("", "pods", "list", _NO_RANKS, shown=True),
+    Right("", "pods", "watch", "ranks are seen every two seconds only", shown=True),
+    Right("", "pods/log", "get", _NO_LOGS, shown=True),
+    Right("", "pods/portforward", "get", _NO_FORWARD),
+    Right("", "pods/portforward", "create", _NO_FORWARD),
     Right("", "events", "list", _NO_REASON),
     Right("", "events", "watch", _NO_REASON),
-    Right("batch", "jobs", "list", "why pods are not created can't be told"),
-    Right("batch", "jobs", "watch", "why pods are not created can't be told"),
-    Right("", "secrets", "get", "--env-from-secret, and attaching to a job from another machine"),
+    Right("batch", "jobs", "list", _NO_PODS),
+    Right("batch", "jobs", "watch", _NO_PODS),
+    Right("", "secrets", "get", "neither --env-from-secret nor attaching to a job from another "
+          "machine works fully"),
 )  # fmt: skip
+_CLUSTER_WIDE = "clustertrainingruntimes"
+
+
+def lack(verb: str, resource: str) -> str:
+    """Say what is lost without a right, and which it is."""
+    for right in RIGHTS:
+        if (right.verb, right.resource) == (verb, resource):
+            return right.lack
+    return f"something can't be shown: the right to {verb} {resource} is missing"
 
 
 def missing(client: Client) -> list[Right]:
@@ -76,7 +102,7 @@ def missing(client: Client) -> list[Right]:
 def _allowed(client: Client, right: Right) -> bool:
     resource, _, sub = right.resource.partition("/")
     asked = {
-        "namespace": client.namespace, "verb": right.verb, "group": right.group,
+        "namespace": "" if resource == _CLUSTER_WIDE else client.namespace, "verb": right.verb, "group": right.group,
         "resource": resource, "subresource": sub,
     }  # fmt: skip
     answer = client.request(

@@ -11,19 +11,18 @@ import json
 import os
 import shutil
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.linebuffer import LineBuffer
+from jupyter_jax_trainer.backends.kubernetes.redo import Redone, effect, seconds, times_of
 from jupyter_jax_trainer.backends.kubernetes.repeated import Repeated
-from jupyter_jax_trainer.backends.kubernetes.stamps import SECOND, last_stamp, since_time, stamp_of
+from jupyter_jax_trainer.backends.kubernetes.stamps import SECOND, since_time, stamp_of
 from jupyter_jax_trainer.backends.kubernetes.textreader import Messages, TextReader
 from jupyter_jax_trainer.backends.kubernetes.wal import (
     LINES,
     SEGMENT,
-    STATE,
     TEXT,
     Record,
     Wal,
@@ -34,7 +33,6 @@ from jupyter_jax_trainer.files import LineReader, LineWriter
 from jupyter_jax_trainer.jobdir import JobDir
 
 OnMessage = Callable[[dict[str, Any], int], None]
-_NOTHING = Record(STATE, False, 0, b"[null, -1]\0")
 _TAIL = 64 << 10  # bytes of the index that are looked at first
 
 
@@ -68,7 +66,7 @@ class RankLog:
         self.mid = self.length > 0 and os.pread(self._file, 1, self.length - 1) != b"\n"
         for stream in streams_in(self.wal):
             wal = Wal(self.wal, stream)
-            last = _Redone(self, wal).last
+            last = Redone(wal, key, rank).last
             wal.close()
             if last is not None:
                 self.complete(*last)
@@ -223,7 +221,7 @@ class Spool:
 
     def recover(self) -> None:
         """Redo what may be missing of the last piece, and give its messages that are missing."""
-        found = _Redone(self._log, self._wal)
+        found = Redone(self._wal, self._log.key, self._log.rank)
         self._reader = found.reader
         self.last, self._newest = found.times
         if found.last is not None:
@@ -251,11 +249,11 @@ class Spool:
             self._log.unfinished = self
             self._make_room(data)
             if kind == LINES:
-                self.last, self._newest = _times(data, self.last, self._newest)
+                self.last, self._newest = times_of(data, self.last, self._newest)
             record = Record(kind, self._log.mid, self._log.length, data)
             self._wal.append(record)
-            text, messages = _effect(self._reader, record)
-            self._log.append(text, _seconds(self.last))
+            text, messages = effect(self._reader, record)
+            self._log.append(text, seconds(self.last))
             self._give(messages, record.before)
             self._log.unfinished = None
 
@@ -286,46 +284,6 @@ class Spool:
                 self._on_message(message, before + place)
                 if number and kind != "gap":  # it has the number of the next one
                     self._applied[incarnation] = number
-
-
-class _Redone:
-    """What the segments of a stream say, read once more."""
-
-    def __init__(self, log: RankLog, wal: Wal) -> None:
-        state, *records = wal.load() or [_NOTHING]
-        times, _, reading = state.data.partition(b"\0")
-        stamp, newest = json.loads(times)
-        self.reader = TextReader(log.key, log.rank, reading)
-        self.messages: Messages = []
-        self.last: tuple[int, bytes, float] | None = None  # as for RankLog.complete
-        for record in records:
-            if record.kind == LINES:
-                stamp, newest = _times(record.data, stamp, newest)
-            text, self.messages = _effect(self.reader, record)
-            self.last = (record.before, text, _seconds(stamp))
-        self.times: tuple[int | None, int] = (stamp, newest)
-
-
-def _effect(reader: TextReader, record: Record) -> tuple[bytes, Messages]:
-    """Give what a record adds to the log, and the messages in it."""
-    if record.kind == LINES:
-        return reader.read(record.data, record.mid)
-    return record.data, []
-
-
-def _times(lines: bytes, last: int | None, newest: int) -> tuple[int | None, int]:
-    """Give the time of the last line, and the newest of all."""
-    stamp = last_stamp(lines)
-    if stamp is None:
-        return last, newest
-    first = stamp_of(lines[:40]) or 0
-    if stamp < max(first, newest):  # a clock was set back: somewhere among these, perhaps
-        newest = max(newest, *(stamp_of(line[:40]) or 0 for line in lines.split(b"\n")))
-    return stamp, max(stamp, newest)
-
-
-def _seconds(stamp: int | None) -> float:
-    return time.time() if stamp is None else stamp / SECOND
 
 
 def wal_directory(directory: JobDir) -> Path:

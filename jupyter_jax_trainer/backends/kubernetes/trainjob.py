@@ -147,7 +147,7 @@ def _environment(
         own["JAX_PLATFORMS"] = "cpu"
         own["JAX_NUM_CPU_DEVICES"] = str(plan["devices_per_node"])
     if plan["patches"]["scratch"]:
-        own["JAXTRAIN_SCRATCH"] = _SCRATCH
+        own["JAXTRAIN_SCRATCH"] = own["TMPDIR"] = _SCRATCH
     if spec.max_restarts:
         own["JAXTRAIN_MAX_RESTARTS"] = str(spec.max_restarts)
     if folder := shared_folder(spec):
