@@ -144,7 +144,7 @@ def dry_run(
     manifest = _manifest(name, spec, backend, plan, capture, {}, False)
 
     def write(path: Path) -> str:
-        return write_bundle(path, name, capture, spec.out, argv=argv)
+        return write_bundle(path, name, capture, spec.out, argv=argv, wheels=backend.wheels)
 
     return backend.dry_run(spec, plan, capture, manifest, write)
 
@@ -176,7 +176,8 @@ def submit(
         name = _free_name(spec.name, backend, plan) if spec.name else _new_name(stem, plan)
         out = (jobdir.RETURNED,) if returns else spec.out
         digest = write_bundle(
-            directory.bundle, name, capture, out, travels=backend.bundle_travels, argv=argv
+            directory.bundle, name, capture, out, travels=backend.bundle_travels, argv=argv,
+            wheels=backend.wheels,
         )
         directory.cell.write_text(cell if cell is not None else capture.code)
         manifest = _manifest(name, spec, backend, plan, capture, origin or {}, returns)

@@ -6,7 +6,7 @@ import importlib.util
 import json
 import marshal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,7 +23,7 @@ _MAIN = b"from jupyter_jax_trainer.worker.main import main\n\nmain()\n"
 
 def write_bundle(
     path: Path, name: str, capture: Capture, out: Sequence[str] = (), *, travels: bool = True,
-    argv: Sequence[str] = (),
+    argv: Sequence[str] = (), wheels: Mapping[str, bytes] | None = None,
 ) -> str:
     """Write the bundle of a job.
 
@@ -42,6 +42,8 @@ def write_bundle(
         byte counts.
     argv
         What ``sys.argv`` is in the job, for a script.
+    wheels
+        Packages that travel with it, by their file names.
 
     Returns
     -------
@@ -55,6 +57,7 @@ def write_bundle(
         "sources.json": json.dumps({f: text for f, (_, text) in capture.sources.items()}).encode(),
         **_worker_code(byte_code=not travels),
         **{f"modules/{name}": data for name, data in capture.modules.items()},
+        **{f"wheels/{name}": data for name, data in (wheels or {}).items()},
     }
     manifest = {
         "name": name,

@@ -206,6 +206,36 @@ def ranks_text(ranks: Sequence[int]) -> str:
     return f"ranks {', '.join(map(str, listed[:-1]))} and {listed[-1]}"
 
 
+def positions(ranks: Sequence[tuple[RankEnd, dict[str, Any] | None]]) -> str:
+    """Say where ranks are: ``rank 1 has finished, rank 0 is in psum (cell line 3)``.
+
+    Parameters
+    ----------
+    ranks
+        Of each rank what is known of its end, and the record of where it was last.
+    """
+    groups: dict[str, list[int]] = {}
+    for end, where in ranks:
+        groups.setdefault(_position(end, where), []).append(end.rank)
+    return ", ".join(
+        f"{ranks_text(numbers)} {'has' if len(numbers) == 1 else 'have'} finished"
+        if text == "finished"
+        else f"{ranks_text(numbers)} {'is' if len(numbers) == 1 else 'are'} {text}"
+        for text, numbers in groups.items()
+        if text
+    )
+
+
+def _position(end: RankEnd, where: dict[str, Any] | None) -> str:
+    if end.finished:
+        return "finished"
+    if where is None or where["cell_line"] is None:
+        return ""
+    cell = "cell" if where["cell"] == "Cell" else where["cell"]
+    at = f"{cell} line {where['cell_line']}"
+    return f"in {where['doing']} ({at})" if where["doing"] else f"at {at}"
+
+
 def summary(failure: Failure) -> str:
     """Give the failure in one line."""
     if failure.rank is None:

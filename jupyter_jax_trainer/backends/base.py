@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,10 +22,13 @@ class Backend(Protocol):
         ``local`` or ``kubernetes``.
     bundle_travels
         The bundle is sent to other machines.
+    wheels
+        Packages that the bundle takes along, by their file names.
     """
 
     name: str
     bundle_travels: bool
+    wheels: Mapping[str, bytes]
 
     def plan(self, spec: JobSpec) -> dict[str, Any]:
         """Check a spec against what is there and say what the job will get.

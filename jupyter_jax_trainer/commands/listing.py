@@ -141,14 +141,10 @@ def details(job: Job) -> str:
         lines.append(_row("Options", options))
     if words := progress(job):
         lines.append(_row("Progress", words))
+    lines.append(_row("Where", place(job)))
     lines.append(_row("Directory", str(job.directory)))
     if job.ranks:
-        rows = [
-            (rank.rank, rank.state, rank.pid, rank.exit, rank.restarts or None, rank.host)
-            for rank in job.ranks
-        ]
-        headers = ("RANK", "STATE", "PID", "EXIT", "RESTARTS", "HOST")
-        lines += ["", lay_out(rows, headers)]
+        lines += ["", ranks_table(job)]
     if job.sent:
         items = [(item["name"], item["type"], size(item["size"])) for item in job.sent]
         lines += ["", lay_out(items, ("SENT", "TYPE", "SIZE"))]
@@ -161,6 +157,26 @@ def details(job: Job) -> str:
     if job.failure is not None:
         lines += ["", str(JobFailed(job.name, job.failure))]
     return plain("\n".join(lines))
+
+
+def place(job: Job) -> str:
+    """Say on what a job runs: ``this machine``, or a namespace of a cluster."""
+    plan = job.manifest["plan"]
+    if not job.on_kubernetes:
+        return f"this machine ({plan['runtime']})"
+    words = [f"namespace {plan['namespace']} of {plan['server']}", f"runtime {plan['runtime']}"]
+    if image := plan.get("image"):
+        words.append(f"image {image}")
+    return ", ".join(words)
+
+
+def ranks_table(job: Job) -> str:
+    """Lay out the ranks: processes of this machine, or pods of a cluster."""
+    if job.on_kubernetes:
+        pods = [(r.rank, r.state, r.exit, r.restarts or None, r.pod, r.host) for r in job.ranks]
+        return lay_out(pods, ("RANK", "STATE", "EXIT", "RESTARTS", "POD", "NODE"))
+    rows = [(r.rank, r.state, r.pid, r.exit, r.restarts or None, r.host) for r in job.ranks]
+    return lay_out(rows, ("RANK", "STATE", "PID", "EXIT", "RESTARTS", "HOST"))
 
 
 def results_table(job: Job, names: Container[str] | None = None) -> str:

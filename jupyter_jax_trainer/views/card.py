@@ -169,17 +169,19 @@ def text(facts: Facts, snapshot: Mapping[str, Any], note: str | None = None) -> 
     lines = [line(facts, snapshot, note)]
     if snapshot["state"] == "Failed" and (reason := _reason(snapshot)):
         lines.append(reason)
-    lines += [*hint(snapshot), *_footer(facts, snapshot)]
+    if words := hint(snapshot):
+        lines.append(words)
+    lines += _footer(facts, snapshot)
     return "\n".join(map(_one_line, lines))
 
 
-def hint(snapshot: Mapping[str, Any]) -> list[str]:
-    """Say what to do about a wait, where something can be done.
+def hint(snapshot: Mapping[str, Any]) -> str:
+    """Say what to do about a wait; empty where nothing can be done.
 
     What to do about a failure stands below the error that ends the cell.
     """
-    words = snapshot.get("hint")
-    return [shorten(words, MAX_REASON)] if words and snapshot["state"] not in ENDED else []
+    words = None if snapshot["state"] in ENDED else snapshot.get("hint")
+    return _one_line(shorten(words, MAX_REASON)) if words else ""
 
 
 def _footer(facts: Facts, snapshot: Mapping[str, Any]) -> list[str]:
@@ -239,7 +241,8 @@ def render(
     if reason:
         tint = f' style="color:{colour}"' if state == "Failed" else ""
         rows.append(f"<div{tint}>{_e(reason)}</div>")
-    rows += [f'<div style="{_MUTED}">{_code(_e(words))}</div>' for words in hint(snapshot)]
+    if words := hint(snapshot):
+        rows.append(f'<div style="{_MUTED}">{_code(_e(words))}</div>')
     if note:
         rows.append(f"<div><b>{_e(note)}</b></div>")
     if snapshot["progress"]:

@@ -131,7 +131,8 @@ class _Source:
         size = self._size()
         start = max(0, size - len(words) - _TAIL)
         data = self._read(start, size)
-        same = re.compile(rb"^(?:%s|%s)\n" % (re.escape(words), _STOPPED), re.MULTILINE)
+        # It may stand behind a line that was left open, as by input().
+        same = re.compile(rb"(?:%s|^%s)\n" % (re.escape(words), _STOPPED), re.MULTILINE)
         for found in same.finditer(data):
             if all(map(is_noise, data[found.end() :].splitlines())):
                 return start + found.start()

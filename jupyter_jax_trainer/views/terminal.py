@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import time
@@ -14,6 +15,7 @@ from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts
 
 _INTERVAL = 0.25  # seconds between updates of the status line of a terminal
+_SPAN = re.compile(r"\d[\d.]* [smhd]\b")
 
 
 class TerminalView:
@@ -25,6 +27,7 @@ class TerminalView:
         self._status_shown = False
         self._updated = 0.0
         self._said: tuple[Any, ...] = ()
+        self._hint = ""
 
     def begin(self, facts: Facts, snapshot: dict[str, Any]) -> None:
         """Say what is sent, and then what is to be known of the job."""
@@ -42,11 +45,9 @@ class TerminalView:
         """Show the state."""
         assert self._facts is not None
         now = time.monotonic()
-        # A countdown changes every second, and is worth one line where lines stay.
-        said = (snapshot["state"], snapshot["reason"], note and note[:9])
-        if said[:2] != self._said[:2]:
-            for words in card.hint(snapshot):
-                self._say(f"{snapshot['reason']}\n  {words}" if self._live else words)
+        # What counts seconds is worth one line where lines stay.
+        reason = _SPAN.sub("", snapshot["reason"] or "")
+        said = (snapshot["state"], reason, note and note[:9])
         if self._live:
             if said == self._said and now - self._updated < _INTERVAL:
                 return
@@ -59,6 +60,12 @@ class TerminalView:
         elif said != self._said:
             self._say(card.line(self._facts, snapshot, note))
         self._said = said
+        hint = card.hint(snapshot)
+        if hint and hint != self._hint:
+            if self._live:  # where the status line may have no room for the reason
+                self._say(card.line(self._facts, snapshot))
+            self._say(f"  {hint}")
+        self._hint = hint
 
     def log(self, lines: list[bytes], unfinished: bytes) -> None:
         """Print lines."""

@@ -243,7 +243,8 @@ def test_no_right(server, following, monkeypatch):
     server.pods["pod"].now.lines += numbered(3)
     following.start()
     following.until(text_of(numbered(3)))
-    assert following.problems == ["can't get pods/log: no"]
+    (problem,) = following.problems
+    assert problem.endswith(": the right to get pods/log is missing")
 
 
 def test_who_takes_messages_fails_once(server, following):

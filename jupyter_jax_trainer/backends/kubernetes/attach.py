@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer import files, jobdir
-from jupyter_jax_trainer.backends.kubernetes import launch, payload, trainjob
+from jupyter_jax_trainer.backends.kubernetes import kubeconfig, launch, payload, trainjob
 from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client
 from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobNotFound
@@ -58,7 +58,7 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
             "context": client.context,
             "namespace": client.namespace,
             "cluster": client.identity,
-            "kubeconfig": os.environ.get("KUBECONFIG"),
+            "kubeconfig": kubeconfig.paths(),
         }
         manifest = {
             **about,

@@ -8,7 +8,6 @@ the next follower finishes (`follower.py`).
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer import files, jobdir
-from jupyter_jax_trainer.backends.kubernetes import launch, payload, runtimes, trainjob
+from jupyter_jax_trainer.backends.kubernetes import (
+    kubeconfig,
+    launch,
+    payload,
+    runtimes,
+    trainjob,
+    wheels,
+)
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.diagnosis import explain_api_error
 from jupyter_jax_trainer.errors import BackendError, CaptureError, JaxTrainError, UsageError
@@ -31,15 +37,16 @@ if TYPE_CHECKING:
 _RETRY = 60.0  # seconds for which a submission goes on when the API is away for a moment
 _DRY_RUN = {"dryRun": "All", "fieldManager": trainjob.PREFIX}
 _LARGE_RESULT = 4 << 20
-_clients: dict[tuple[str | None, str | None], Client] = {}
+_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+_clients: dict[tuple[str | None, str | None], tuple[Any, Client]] = {}
 
 
 def get_client(context: str | None = None, namespace: str | None = None) -> Client:
-    """Give a client for a cluster, the same one again while the process lives."""
-    key = (context, namespace)
-    if key not in _clients:
-        _clients[key] = Client(context, namespace)
-    return _clients[key]
+    """Give a client for a cluster, the same one again until the kubeconfig changes."""
+    key, stamp = (context, namespace), kubeconfig.stamp()
+    if key not in _clients or _clients[key][0] != stamp:
+        _clients[key] = (stamp, Client(context, namespace))
+    return _clients[key][1]
 
 
 class KubernetesBackend:
@@ -50,6 +57,8 @@ class KubernetesBackend:
 
     def __init__(self, spec: JobSpec) -> None:
         self._client = get_client(spec.context, spec.namespace)
+        self.wheels: Mapping[str, bytes] = {}
+        self._note: str | None = None
 
     def plan(self, spec: JobSpec) -> dict[str, Any]:
         """Check a spec against the cluster and say what the job will get."""
@@ -74,13 +83,16 @@ class KubernetesBackend:
                 f"{spec.nodes} nodes it may have {max_name}.",
                 "The names of the pods are made from it, and may have 63 characters.",
             )
+        python = None if spec.image else labels.get(f"{trainjob.PREFIX}/python")
+        taken = wheels.gather(spec.package, python or _PYTHON, payload.room(spec))
+        self.wheels, self._note = taken.files, taken.note
         return {
             "runtime": runtime["metadata"]["name"],
             "runtime_kind": runtime["kind"],
             "runs_once": runtimes.runs_once(runtime),
             "device": device,
             "devices_per_node": spec.devices_per_node or 1,
-            "python": None if spec.image else labels.get(f"{trainjob.PREFIX}/python"),
+            "python": python,
             "jax": None if spec.image else labels.get(f"{trainjob.PREFIX}/jax"),
             "image": spec.image or runtimes.container(runtime).get("image"),
             "trainer": version,
@@ -88,9 +100,9 @@ class KubernetesBackend:
             "context": self._client.context,
             "namespace": self._client.namespace,
             "cluster": self._client.identity,
-            "kubeconfig": os.environ.get("KUBECONFIG"),
+            "kubeconfig": kubeconfig.paths(),
             "patches": patches,
-            "pip": list(spec.package),
+            "pip": taken.pip,
             "secret_keys": secret_keys,
             "max_name": max_name,
             "note": f"on Kubernetes, namespace {self._client.namespace}, runtime "
@@ -103,15 +115,16 @@ class KubernetesBackend:
 
     def check_capture(self, capture: Capture, spec: JobSpec, plan: dict[str, Any]) -> None:
         """Refuse objects that the runtime's Python can't read; note what may be too large."""
-        here = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        if capture.python_bound and plan["python"] not in (None, here):
+        if capture.python_bound and plan["python"] not in (None, _PYTHON):
             raise CaptureError(
-                f"{', '.join(capture.python_bound)} came from Python {here}, but the runtime "
+                f"{', '.join(capture.python_bound)} came from Python {_PYTHON}, but the runtime "
                 f"{plan['runtime']} has Python {plan['python']}, and functions and classes can't "
                 "be moved between the two.",
                 "Choose a --runtime or --image with the same Python, or define them inside the "
                 "cell.",
             )
+        if self._note:
+            capture.notes.append(self._note)
         large = [
             f"{sent.name} ({size(sent.size)})" for sent in capture.sent
             if sent.name in spec.out and sent.size > _LARGE_RESULT
@@ -180,15 +193,11 @@ class KubernetesBackend:
         files.write_json(directory.manifest, manifest)
         files.write_json(directory.state, launch.first_state(spec.nodes))
         launch.start_follower(plan)
-        if packed.upload:
-            payload.upload(directory.bundle, packed.upload)
         try:
+            if packed.upload:
+                payload.upload(directory.bundle, packed.upload)
             with said_plainly(self._client):
-                try:
-                    launch.create(self._client, documents, _RETRY)
-                except Unreachable:
-                    directory.cancel.touch(mode=0o600)
-                    raise
+                launch.create(self._client, documents, _RETRY, directory.cancel)
         except BaseException:
             if packed.upload:
                 payload.remove(packed.upload)

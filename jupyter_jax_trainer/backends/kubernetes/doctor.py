@@ -6,7 +6,12 @@ from collections.abc import Iterator
 
 from jupyter_jax_trainer.backends.kubernetes import rights, runtimes
 from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
-from jupyter_jax_trainer.backends.kubernetes.client import Client, has_kubeconfig, in_cluster
+from jupyter_jax_trainer.backends.kubernetes.client import (
+    ApiError,
+    Client,
+    has_kubeconfig,
+    in_cluster,
+)
 from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.runtime import installed
@@ -45,36 +50,56 @@ def examine(context: str | None, namespace: str | None, *, asked: bool) -> Itera
         client = get_client(context, namespace)
         with said_plainly(client):
             client.request("GET", "/version", timeout=10)
+            known = _has_namespace(client)
     except JaxTrainError as error:
         yield Finding(bad, "Cluster", error.message, error.hint)
         return
     where = f"{client.server}, namespace {client.namespace}"
     yield Finding(OK, "Cluster", where + (f", context {client.context}" if client.context else ""))
+    if not known:
+        advice = "Choose another with --namespace, or have it created."
+        yield Finding(bad, "Namespace", f"there is no namespace {client.namespace}", advice)
+        return
     yield from _trainer(client, bad)
     yield from _rights(client, bad)
+
+
+def _has_namespace(client: Client) -> bool:
+    """Tell whether the namespace is there; those who may not look are believed."""
+    try:
+        client.request("GET", f"/api/v1/namespaces/{client.namespace}", timeout=10)
+    except ApiError as error:
+        if error.status != 403:
+            return error.status != 404
+    return True
 
 
 def _trainer(client: Client, bad: str) -> Iterator[Finding]:
     try:
         with said_plainly(client):
-            yield Finding(OK, "Kubeflow Trainer", runtimes.check_trainer(client))
-            found = runtimes.list_runtimes(client)
+            version = runtimes.check_trainer(client)
     except JaxTrainError as error:
         yield Finding(bad, "Kubeflow Trainer", error.message, error.hint)
         return
-    names = [item["metadata"]["name"] for item in found]
-    again = [item["metadata"]["name"] for item in found if not runtimes.runs_once(item)]
+    yield Finding(OK, "Kubeflow Trainer", version)
+    try:
+        with said_plainly(client):
+            found = runtimes.list_runtimes(client)
+    except JaxTrainError as error:
+        yield Finding(bad, "JAX runtimes", error.message, error.hint)
+        return
+    names = ", ".join(item["metadata"]["name"] for item in found)
     if not names:
         advice = "Install ours: kubectl apply --server-side -k runtimes/"
         yield Finding(bad, "JAX runtimes", "none", advice)
-    elif len(again) == len(names):
+    elif not any(runtimes.runs_once(item) for item in found):
         advice = (
             "They run a cell that fails again, until a follower stops them; ours don't: "
             "kubectl apply --server-side -k runtimes/"
         )
-        yield Finding(WARN, "JAX runtimes", ", ".join(names), advice)
+        yield Finding(WARN, "JAX runtimes", names, advice)
     else:
-        yield Finding(OK, "JAX runtimes", ", ".join(names))
+        yield Finding(OK, "JAX runtimes", names)
 
 
 def _rights(client: Client, bad: str) -> Iterator[Finding]:
@@ -87,8 +112,11 @@ def _rights(client: Client, bad: str) -> Iterator[Finding]:
     if not missing:
         yield Finding(OK, "Rights", f"all that are needed in namespace {client.namespace}")
         return
+    lost: dict[str, list[str]] = {}
+    for right in missing:
+        lost.setdefault(right.without, []).append(right.words)
     words = ", ".join(right.words for right in missing)
-    lost = "; ".join(dict.fromkeys(right.without for right in missing))
-    advice = f"Without them: {lost}. The Role in docs/platform.md has all."
+    what = "; ".join(f"{without} ({', '.join(wanted)})" for without, wanted in lost.items())
+    advice = f"Without them: {what}. The Role in runtimes/rights.yaml has all."
     needed = any(right.needed for right in missing)
     yield Finding(bad if needed else WARN, "Rights", f"missing: {words}", advice)

@@ -128,12 +128,12 @@ class Fetch(threading.Thread):
         ).hexdigest()
         self._directory = directory
         self._problem = problem
+        self.trouble: str | None = None
 
     def run(self) -> None:
         """Try until it is here or the time is over, going on where the last try stopped."""
         part = self._directory.path / "result.fetched.part"
         until = self._held["since"] + self._held["seconds"]
-        said: str | None = None
         while time.time() < until:
             try:
                 self._more(part)
@@ -152,8 +152,8 @@ class Fetch(threading.Thread):
                 words = str(error)
             except (Unreachable, OSError) as error:
                 words = f"the results can't be fetched now: {error}"
-            if words != said:
-                said = words
+            if words != self.trouble:
+                self.trouble = words
                 self._problem(words)
             time.sleep(_PAUSE)
 

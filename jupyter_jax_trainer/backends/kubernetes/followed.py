@@ -20,9 +20,16 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis import PodEnd, Seen, judg
 from jupyter_jax_trainer.backends.kubernetes.store import Store
 from jupyter_jax_trainer.backends.kubernetes.streams import Streams
 from jupyter_jax_trainer.errors import JaxTrainError
-from jupyter_jax_trainer.failure import CANCELLED, Failure, RankEnd, diagnose, summary
+from jupyter_jax_trainer.failure import (
+    CANCELLED,
+    Failure,
+    RankEnd,
+    diagnose,
+    positions,
+    summary,
+)
 from jupyter_jax_trainer.files import LineReader
-from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.jobdir import RETURNED, JobDir
 from jupyter_jax_trainer.logs import last_lines
 from jupyter_jax_trainer.record import Recorder
 from jupyter_jax_trainer.spec import JobSpec
@@ -70,11 +77,14 @@ class Followed:
             self.problem,
         )  # fmt: skip
         self.trouble: str | None = None
-        self.lacking: list[str] = []
+        self.lacking: list[str] = []  # what is lost for want of rights
+        self.unseen: str | None = None  # the part of that which leaves the card without words
         self.polled = True
         self._said: set[str] = set()
         self._trainjob: dict[str, Any] | None = None
         self._pods: dict[str, dict[str, Any]] = {}  # all that were ever seen
+        self._past: set[str] = set()  # those from before a suspension
+        self._where: dict[int, dict[str, Any]] = {}
         self._seen = _NOTHING
         self._over_at: float | None = None
         self._acted_at = 0.0
@@ -160,7 +170,7 @@ class Followed:
             self.record.rank(rank, state="Failed")
             self.record.event("error", f"{message['type']}: {message['message']}", rank, frame)
         elif kind == "where":
-            self.record.event("where", _where(message), rank, frame)
+            self._where[rank] = message
         elif kind in ("gap", "frames_lost"):
             self.record.event("gap", _gap(kind, message), rank, frame)
         elif kind == "node_says":
@@ -276,8 +286,10 @@ class Followed:
     def _note_pods(self) -> None:
         """Take over what the pods say of the ranks."""
         # Those that are gone, too: they say how they went.
-        seen = replace(self._seen, pods=list(self._pods.values()))
-        for found in rank_ends(seen):
+        if self._suspended:
+            return  # they end because of that
+        pods = [pod for uid, pod in self._pods.items() if uid not in self._past]
+        for found in rank_ends(replace(self._seen, pods=pods)):
             if not 0 <= found.rank < len(self._ends):
                 continue
             known = self.record.state["ranks"][found.rank]
@@ -321,12 +333,32 @@ class Followed:
             return
         states = [rank["state"] for rank in self.record.state["ranks"]]
         verdict = judge(self._seen, self.manifest["spec"], states)
+        if verdict.state == "Suspended":
+            self._begin_anew()
         reason = verdict.reason
         if self._held is not None and self._fetching is not None:
-            reason = "its results are being fetched"
-        if reason is None and self._said and self.lacking:
-            reason = self.lacking[0]
+            reason = self._fetching.trouble or "its results are being fetched"
+        if reason is None:
+            reason = self.unseen
         self.record.change(verdict.state, reason, verdict.hint)
+
+    @property
+    def _suspended(self) -> bool:
+        """Whether somebody has suspended the job, other than we to keep it from running again."""
+        found = self._trainjob
+        return bool(
+            found is not None and found["spec"].get("suspend") and launch.marked(found) is None
+        )
+
+    def _begin_anew(self) -> None:
+        """Forget the ranks of a suspended job: when it is resumed, there are others."""
+        if self._seen.pods or not self.streams.idle or self._past == self._pods.keys():
+            return
+        self._past = set(self._pods)
+        self._ends = [RankEnd(rank=number) for number in range(self.spec.nodes)]
+        for number in range(self.spec.nodes):
+            self.record.rank(number, **launch.new_rank(number))
+        self._keep()
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -341,6 +373,8 @@ class Followed:
                 failure = Failure(kind="start", message=launch.CUT_OFF, hint="Run the cell again.")
                 return "Failed", launch.CUT_OFF, failure
             return "Cancelled", DELETED, None
+        if self._suspended:
+            return None
         marked = launch.marked(self._trainjob)
         verdict = judge(self._seen, self.manifest["spec"], [])
         broken = any(end.error or end.exit or end.cause for end in self._ends)
@@ -368,8 +402,13 @@ class Followed:
         """Name the first cause: a rank's, where one has failed, else the cluster's."""
         told = any(end.error or end.exit or end.cause for end in self._ends)
         if not told or verdict.cause == "deadline":
-            return Failure(kind=verdict.cause or "kubernetes", message=verdict.reason or "it failed",
-                           hint=verdict.hint)  # fmt: skip
+            message = verdict.reason or "it failed"
+            if where := positions([(end, self._where.get(end.rank)) for end in self._ends]):
+                message += f"; {where}"
+            return Failure(
+                kind="timeout" if verdict.cause == "deadline" else "cluster", message=message,
+                hint=verdict.hint,
+            )  # fmt: skip
         failure = diagnose(self._ends)
         if failure.error is None and failure.rank is not None:
             failure.log = last_lines(self.directory.log(failure.rank), _LAST_WORDS)
@@ -386,7 +425,13 @@ class Followed:
     def _end(self, state: str, reason: str | None, failure: Failure | None) -> None:
         """Write the end. Whoever sees it finds the results there."""
         table = self.record.state["results"]
-        if table:
+        if state == "Succeeded" and not table:
+            # The ranks always say what they send; nothing of that was heard.
+            why = self.unseen or "the end of the log could not be read"
+            names = [RETURNED] if self.manifest["returns"] else self.spec.out
+            lost = [{"name": n, "error": f"{n!r} did not come back: {why}"} for n in names]
+            self.record.results(lost)
+        elif table:
             self.record.results(fetch.settle(self.directory, table, self._stored))
         self.streams.close()
         (self.directory.path / "follower.json").unlink(missing_ok=True)
@@ -409,14 +454,6 @@ class Followed:
         self._act("DELETE", {"propagationPolicy": "Background"})
         self.streams.close()
         return True
-
-
-def _where(message: dict[str, Any]) -> str:
-    line = message.get("cell_line")
-    doing = message.get("doing")
-    if line is None:
-        return "was ended outside the cell"
-    return f"was ended in {doing} (cell line {line})" if doing else f"was ended at cell line {line}"
 
 
 def _gap(kind: str, message: dict[str, Any]) -> str:

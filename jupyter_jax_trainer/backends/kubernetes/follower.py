@@ -11,15 +11,17 @@ import os
 import queue
 import signal
 import sys
+import threading
 import time
 from functools import partial
 from typing import Any, NoReturn
 
 from jupyter_jax_trainer import files, jobdir
-from jupyter_jax_trainer.backends.kubernetes import launch
+from jupyter_jax_trainer.backends.kubernetes import kubeconfig, launch, rights
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.followed import Followed
 from jupyter_jax_trainer.backends.kubernetes.overview import Overview
+from jupyter_jax_trainer.backends.kubernetes.rights import Right
 from jupyter_jax_trainer.backends.kubernetes.store import JOB_SET, Store
 from jupyter_jax_trainer.backends.kubernetes.watch import ADDED, GONE, Watch
 from jupyter_jax_trainer.errors import JaxTrainError, JobDirError
@@ -30,13 +32,8 @@ _IDLE = 30.0  # seconds without a job after which it leaves
 _AGAIN = 1.0  # seconds after which each job is looked at, though nothing was heard
 _POLL = 2.0  # seconds between looks at single TrainJobs, where all may not be watched
 _AWAY = 2.0  # seconds of silence that are no trouble yet
-# What is lost with each kind of object that may not be read.
-_WITHOUT = {
-    "trainjobs": "changes are seen every two seconds only",
-    "pods": "ranks and logs can't be shown",
-    "jobs": "why pods are not created can't be told",
-    "events": "why a job waits can often not be told",
-}
+_SIGNED_OUT = "it does not accept your credentials (any more); sign in again"
+_ASK_AGAIN = 60.0  # seconds between questions for rights, while some are missing
 
 
 class Follower:
@@ -55,7 +52,8 @@ class Follower:
         self._followed: dict[str, Followed] = {}  # by the names of their directories
         self._passed: set[str] = set()  # directories that are not ours, or whose jobs have ended
         self._ready = False  # the TrainJobs are known
-        self._lacking: dict[str, str] = {}
+        self._lacking: dict[str, Right] = {}  # by what can't be listed or watched
+        self._missing: list[Right] = []  # of all rights
         self._away: dict[str, tuple[float, str]] = {}
         self._dirty: set[str] = set()
         self._looked = -1
@@ -68,6 +66,7 @@ class Follower:
         self._watch("pods", self._client.core("pods"), JOB_SET)
         self._watch("jobs", self._client.batch("jobs"), JOB_SET)
         self._watch("events", self._client.core("events"))
+        threading.Thread(target=self._ask, name="rights", daemon=True).start()
         overview = Overview(launch.follower_directory(self._client.identity) / "trainjobs.jsonl")
         busy = looked = time.monotonic()
         while time.monotonic() - busy < _IDLE:
@@ -113,6 +112,16 @@ class Follower:
             labels,
         ).start()  # fmt: skip
 
+    def _ask(self) -> None:
+        """Ask which rights are missing; some are needed only when it is too late to say so."""
+        while True:
+            with contextlib.suppress(ApiError, Unreachable):
+                missing = rights.missing(self._client)
+                self._heard.put(("rights", "missing", missing))
+                if not missing:
+                    return
+            time.sleep(_ASK_AGAIN)
+
     def _listen(self) -> None:
         """Take what the watches have heard, waiting a moment for it."""
         with contextlib.suppress(queue.Empty):
@@ -125,6 +134,9 @@ class Follower:
             self._ready |= kind == "trainjobs"
         elif change == "problem":
             self._note_problem(kind, item)
+        elif kind == "rights":
+            self._missing = item
+            self._tell()
         else:
             name = self._store.put(kind, change, item)
             if name is not None:
@@ -135,12 +147,12 @@ class Follower:
     def _note_problem(self, kind: str, error: Exception | None) -> None:
         if isinstance(error, ApiError) and error.status == 403:
             self._ready |= kind == "trainjobs"
-            self._lacking[kind] = f"{_WITHOUT[kind]}: the right to {error.verb} {error.resource} " \
-                "is missing"
+            self._lacking[kind] = rights.find(error.verb, error.resource)
             self._away.pop(kind, None)
         elif error is not None:
             since = self._away.get(kind, (time.monotonic(), ""))[0]
-            self._away[kind] = (since, str(error))
+            refused = isinstance(error, ApiError) and error.status == 401
+            self._away[kind] = (since, _SIGNED_OUT if refused else str(error))
         else:
             self._away.pop(kind, None)
             self._lacking.pop(kind, None)
@@ -152,8 +164,13 @@ class Follower:
         silent = [text for since, text in self._away.values() if now - since > _AWAY]
         for followed in self._followed.values():
             followed.trouble = silent[0] if silent else None
-            followed.lacking = list(self._lacking.values())
+            self._tell_rights(followed)
             self._dirty.add(followed.name)
+
+    def _tell_rights(self, followed: Followed) -> None:
+        found = [*self._lacking.values(), *self._missing]
+        followed.lacking = list(dict.fromkeys(right.lack for right in found))
+        followed.unseen = next((right.lack for right in found if right.shown), None)
 
     def _poll(self) -> None:
         """Look at each TrainJob by its name, where all of them may not be watched."""
@@ -213,7 +230,7 @@ class Follower:
             return
         self._followed[key] = followed = Followed(directory, lock, self._client)
         followed.begin(self._store, self._lacking.get("trainjobs") is None)
-        followed.lacking = list(self._lacking.values())
+        self._tell_rights(followed)
         self._dirty.add(followed.name)
 
 
@@ -252,5 +269,6 @@ def main(cluster: str, context: str, namespace: str) -> NoReturn:
 
         traceback.print_exc()
     finally:
+        kubeconfig.clean_up()
         sys.stderr.flush()
         os._exit(0)

@@ -8,8 +8,11 @@ below. Where that can't be had, ``stream`` does.
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
+import ssl
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 PIECE = 64 << 10
@@ -32,7 +35,7 @@ def pieces(response: Any) -> Iterator[bytes]:
     plain = not response.headers.get("Content-Encoding")
     chunked = response.headers.get("Transfer-Encoding", "").lower() == "chunked"
     if plain and chunked and hasattr(file, "read1"):
-        return _dechunked(file.read1)
+        return _dechunked(partial(_read, file))
     return iter(response.stream(PIECE, decode_content=True))
 
 
@@ -50,6 +53,30 @@ def interrupt(response: Any) -> None:
 def _file(response: Any) -> Any:
     """Give the buffered socket from which http.client reads the body."""
     return getattr(getattr(response, "_fp", None), "fp", None)
+
+
+def _read(file: Any, most: int) -> bytes:
+    """Read what there is, waiting for the first of it.
+
+    Over TLS one read gives one record, and an API server makes a record of each line.
+    """
+    data = file.read1(most)
+    sock = getattr(file.raw, "_sock", None)
+    if sock is None or not data or len(data) == most:
+        return bytes(data)
+    ready = select.poll()
+    ready.register(sock, select.POLLIN)
+    found, count = [data], len(data)
+    while data and count < most and (_decrypted(sock) or ready.poll(0)):
+        data = file.read1(most - count)  # at the end nothing; the next read finds that again
+        found.append(data)
+        count += len(data)
+    return b"".join(found)
+
+
+def _decrypted(sock: Any) -> bool:
+    """Tell whether a TLS connection has bytes ready that the kernel knows nothing of."""
+    return isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
 
 
 def _dechunked(read: Callable[[int], bytes]) -> Iterator[bytes]:

@@ -47,13 +47,18 @@ def manifests(
     return packed, [job, *found]
 
 
-def create(client: Client, documents: list[dict[str, Any]], patience: float) -> None:
+def create(
+    client: Client, documents: list[dict[str, Any]], patience: float, undo: Path
+) -> None:
     """Create a TrainJob and its Secrets; the TrainJob is taken back when a Secret is refused.
 
     Parameters
     ----------
     patience
         Seconds for which requests are tried again that fail for passing reasons.
+    undo
+        A file that is there while a TrainJob may have to be taken back. It stays where that could
+        not be done, for the follower.
 
     Raises
     ------
@@ -73,7 +78,9 @@ def create(client: Client, documents: list[dict[str, Any]], patience: float) -> 
         created = _patiently(lambda: _create_once(client, path, query, job), deadline)
         add_secrets(client, created, found, deadline)
     except BaseException:
+        undo.touch(mode=0o600)
         take_back(client, job)
+        undo.unlink()
         raise
 
 
@@ -163,9 +170,10 @@ def _patiently(request: Callable[[], dict[str, Any]], deadline: float) -> dict[s
             return request()
         except (ApiError, Unreachable) as error:
             passing = isinstance(error, Unreachable) or error.status in _PASSING
-            if not passing or time.monotonic() + pause > deadline:
+            wanted = error.retry_after if isinstance(error, ApiError) else 0.0
+            if not passing or time.monotonic() + max(pause, wanted) > deadline:
                 raise
-        time.sleep(pause * random.uniform(0.5, 1.0))
+        time.sleep(max(wanted, pause * random.uniform(0.5, 1.0)))
         pause = min(2.0, pause * 2)
 
 

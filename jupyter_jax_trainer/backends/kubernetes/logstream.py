@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes import httpbody
+from jupyter_jax_trainer.backends.kubernetes import httpbody, rights
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.spool import Spool
 
@@ -76,6 +76,8 @@ class LogStream(threading.Thread):
         Whether the log is over, and this has nothing more to do.
     complete
         Whether its end was read, too; not if the cluster did not have it any more.
+    refused
+        Whether the right to read it was missing.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class LogStream(threading.Thread):
         super().__init__(name=f"log of {attempt.stream}", daemon=True)
         self.finished = False
         self.complete = False
+        self.refused = False
         self._client = client
         self._spool = spool
         self._attempt = attempt
@@ -212,7 +215,9 @@ class LogStream(threading.Thread):
         """
         try:
             pod = self._client.request("GET", self._client.core("pods", self._attempt.pod))
-        except (ApiError, Unreachable):
+        except (ApiError, Unreachable) as error:
+            if isinstance(error, ApiError) and error.status == 403:
+                self._problem(rights.find(error.verb, error.resource).lack)
             return 0
         if pod.get("metadata", {}).get("uid") != self._attempt.uid:
             return None
@@ -243,7 +248,8 @@ class LogStream(threading.Thread):
             if "waiting to start" in error.message or self._tried_for(_REFUSED_PATIENCE):
                 self._end(complete=False)
         elif error.status == 403:
-            self._problem(f"can't {error.verb} {error.resource}: {error.message}")
+            self.refused = True
+            self._problem(rights.find(error.verb, error.resource).lack)
             if not over:
                 return _FORBIDDEN_WAIT
             self._end(complete=False)

@@ -21,6 +21,7 @@ _CHUNK = 120_000  # characters of one environment variable; Linux allows 131,071
 _IN_ENVIRONMENT = 8 * _CHUNK * 3 // 4  # bytes: a Secret holds 1 MiB
 _PART = 1_000_000  # bytes of one Secret in the volume
 _IN_VOLUME = 8 << 20
+_WORKER = 100 << 10  # bytes of a bundle with nothing captured, at most
 
 # Run by whatever Python the image has. It checks what it was sent before it runs it. A read-only
 # root without any scratch space leaves memory as the place for the file.
@@ -117,6 +118,13 @@ class Payload:
 def secret_name(name: str, number: int) -> str:
     """Name one of a job's Secrets."""
     return name if number == 0 else f"{name}-{number}"
+
+
+def room(spec: JobSpec) -> int | None:
+    """Give how many bytes of wheels may travel; None where a store takes any number."""
+    if spec.store is not None:
+        return None
+    return (_IN_ENVIRONMENT if spec.queue else _IN_VOLUME) - _WORKER
 
 
 def check_size(total: int, spec: JobSpec) -> None:

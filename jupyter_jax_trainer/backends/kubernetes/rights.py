@@ -80,12 +80,12 @@ RIGHTS = (
 _CLUSTER_WIDE = "clustertrainingruntimes"
 
 
-def lack(verb: str, resource: str) -> str:
-    """Say what is lost without a right, and which it is."""
+def find(verb: str, resource: str) -> Right:
+    """Find a right; one that is not in the list is made up."""
     for right in RIGHTS:
         if (right.verb, right.resource) == (verb, resource):
-            return right.lack
-    return f"something can't be shown: the right to {verb} {resource} is missing"
+            return right
+    return Right("", resource, verb, "something can't be shown")
 
 
 def missing(client: Client) -> list[Right]:
@@ -102,8 +102,8 @@ def missing(client: Client) -> list[Right]:
 def _allowed(client: Client, right: Right) -> bool:
     resource, _, sub = right.resource.partition("/")
     asked = {
-        "namespace": "" if resource == _CLUSTER_WIDE else client.namespace, "verb": right.verb, "group": right.group,
-        "resource": resource, "subresource": sub,
+        "namespace": "" if resource == _CLUSTER_WIDE else client.namespace,
+        "verb": right.verb, "group": right.group, "resource": resource, "subresource": sub,
     }  # fmt: skip
     answer = client.request(
         "POST",

@@ -116,7 +116,7 @@ class Streams:
                 return
             del self._running[rank]
             self._done.add(attempt)
-            if not stream.complete:
+            if not stream.complete and not stream.refused:
                 self._on_problem(
                     f"the end of the log of pod {attempt.pod} was gone before it could be read"
                 )

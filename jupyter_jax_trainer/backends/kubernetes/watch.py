@@ -69,7 +69,6 @@ class Watch(threading.Thread):
                 if not self._version:
                     self._list()
                     self._on_synced()
-                self._well()
                 self._watch()
             except ApiError as error:
                 if error.status == 410:  # it has been too long: begin anew
@@ -89,7 +88,8 @@ class Watch(threading.Thread):
             else:
                 time.sleep(_FORBIDDEN_PAUSE)
             return
-        time.sleep(self._pause * random.uniform(0.5, 1.0))
+        wanted = error.retry_after if isinstance(error, ApiError) else 0.0
+        time.sleep(max(wanted, self._pause * random.uniform(0.5, 1.0)))
         self._pause = min(_LONGEST_PAUSE, self._pause * 2)
 
     def _well(self) -> None:
@@ -121,6 +121,7 @@ class Watch(threading.Thread):
             "resourceVersion": self._version,
         }
         response = self._client.open(self._path, query, _READ_TIMEOUT)
+        self._well()
         try:
             for line in _lines(response):
                 self._take(json.loads(line))

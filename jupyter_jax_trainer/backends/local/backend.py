@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ class LocalBackend:
 
     name = "local"
     bundle_travels = False
+    wheels: Mapping[str, bytes] = {}
 
     def plan(self, spec: JobSpec) -> dict[str, Any]:
         """Check a spec against this machine and say what the job will get."""

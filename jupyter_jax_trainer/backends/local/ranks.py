@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jupyter_jax_trainer.backends.local.workers import Started
-from jupyter_jax_trainer.failure import RankEnd, ranks_text
+from jupyter_jax_trainer.failure import RankEnd
 
 
 @dataclass
@@ -71,31 +70,6 @@ class LocalRank:
         if not self.gone:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)
-
-
-def positions(ranks: Sequence[LocalRank]) -> str:
-    """Say where ranks are: ``rank 1 has finished, rank 0 is in psum (cell line 3)``."""
-    groups: dict[str, list[int]] = {}
-    for rank in ranks:
-        groups.setdefault(_position(rank), []).append(rank.number)
-    return ", ".join(
-        f"{ranks_text(numbers)} {'has' if len(numbers) == 1 else 'have'} finished"
-        if text == "finished"
-        else f"{ranks_text(numbers)} {'is' if len(numbers) == 1 else 'are'} {text}"
-        for text, numbers in groups.items()
-        if text
-    )
-
-
-def _position(rank: LocalRank) -> str:
-    if rank.end.finished:
-        return "finished"
-    where = rank.where
-    if where is None or where["cell_line"] is None:
-        return ""
-    cell = "cell" if where["cell"] == "Cell" else where["cell"]
-    at = f"{cell} line {where['cell_line']}"
-    return f"in {where['doing']} ({at})" if where["doing"] else f"at {at}"
 
 
 def _read(line: bytes) -> Any:

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer.backends.local import processes, workers
-from jupyter_jax_trainer.backends.local.ranks import LocalRank, positions
+from jupyter_jax_trainer.backends.local.ranks import LocalRank
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
 from jupyter_jax_trainer.failure import (
     CANCELLED,
     Failure,
     RankEnd,
     diagnose,
+    positions,
     ranks_text,
     summary,
 )
@@ -343,7 +344,7 @@ class Supervisor:
         if waiting and now - self._asked < _ANSWER:
             return
         stuck = any(r.end.finished for r in self.ranks)
-        where = positions(self.ranks)
+        where = positions([(rank.end, rank.where) for rank in self.ranks])
         self._begin_stop(Failure(
             kind="timeout",
             message=f"took longer than its --timeout of {timeout:g} s"

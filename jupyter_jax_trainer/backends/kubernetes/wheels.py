@@ -1,0 +1,147 @@
+"""Fetch the wheels that a job takes along, so that its pods need neither pip nor an index."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.text import size
+
+# An image for JAX has these, in versions that fit each other and its devices.
+_IN_IMAGE = re.compile(r"jax|jaxlib|jax-.*|numpy|scipy|ml-dtypes|opt-einsum|nvidia-.*|libtpu")
+_MOST_SECONDS = 120.0
+_PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+
+
+@dataclass
+class Wheels:
+    """What a job takes along.
+
+    Attributes
+    ----------
+    files
+        The wheels, by their file names.
+    pip
+        What pip has to install in the pods instead.
+    note
+        What the user should know about that.
+    """
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    pip: list[str] = field(default_factory=list)
+    note: str | None = None
+
+
+def gather(wanted: Sequence[str], python: str, limit: int | None) -> Wheels:
+    """Get the wheels of packages and of what they need, but for what an image for JAX has anyway.
+
+    Parameters
+    ----------
+    wanted
+        Requirements, or paths of wheels.
+    python
+        The minor version of the pods' Python.
+    limit
+        How many bytes may travel; None for any number.
+
+    Raises
+    ------
+    UsageError
+        There is no such file, or it is no wheel.
+    """
+    if not wanted:
+        return Wheels()
+    local = {name: _read(name) for name in wanted if is_path(name)}
+    own = {Path(name).name: data for name, data in local.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            files = {**_fetch(wanted, python, Path(folder)), **own}
+            problem = None
+        except (OSError, subprocess.SubprocessError, ValueError, LookupError) as error:
+            files, problem = own, _words(error)
+    length = sum(map(len, files.values()))
+    if problem is None and limit is not None and length > limit:
+        problem = f"the wheels have {size(length)}, and {size(limit)} can be sent"
+        files = {} if sum(map(len, own.values())) > limit else own
+    if problem is None:
+        return Wheels(files)
+    rest = [name for name in wanted if not is_path(name)]
+    if len(files) < len(local):
+        raise UsageError(
+            f"--package {' '.join(local)}: {problem}.", "Put the packages into the image."
+        )
+    if not rest:
+        return Wheels(files, note=f"What {' '.join(wanted)} needs is not sent along: {problem}")
+    return Wheels(
+        files, rest,
+        f"pip installs {', '.join(rest)} in the pods, which need an index for that; from here the "
+        f"wheels could not be taken along: {problem}",
+    )  # fmt: skip
+
+
+def is_path(wanted: str) -> bool:
+    """Tell whether this is the path of a wheel, and not what pip calls a requirement."""
+    return wanted.endswith(".whl") and "://" not in wanted
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).expanduser().read_bytes()
+    except OSError as error:
+        raise UsageError(f"--package {path} can't be read: {error.strerror}.") from None
+
+
+def _fetch(wanted: Sequence[str], python: str, folder: Path) -> dict[str, bytes]:
+    """Let pip work out what is needed, and download what an image lacks."""
+    # Of an image nothing is known but its Python; the nodes are taken to have this machine's kind
+    # of processor, where this machine is of their kind at all.
+    machine = platform.machine() if sys.platform == "linux" else "x86_64"
+    tags = [f"manylinux_2_{minor}_{machine}" for minor in range(28, 16, -1)]
+    choice = ["--only-binary", ":all:", "--python-version", python, "--implementation", "cp"]
+    for tag in (*tags, f"manylinux2014_{machine}", f"linux_{machine}"):
+        choice += ["--platform", tag]
+    named = [str(Path(name).expanduser()) if is_path(name) else name for name in wanted]
+    report = folder / "report.json"
+    _run(["install", "--dry-run", "--ignore-installed", "--quiet", "--target", str(folder),
+          "--report", str(report), *choice, *named])  # fmt: skip
+    found = json.loads(report.read_text())["install"]
+    urls = [url for item in found if (url := _url(item))]
+    if urls:
+        _run(["download", "--no-deps", "--quiet", "--dest", str(folder), *choice, *urls])
+    return {path.name: path.read_bytes() for path in folder.glob("*.whl")}
+
+
+def _url(item: dict[str, Any]) -> str | None:
+    """Say what to ask pip for to get one package of its report; None where it is not needed."""
+    meta, url = item["metadata"], str(item["download_info"]["url"])
+    name = re.sub(r"[-_.]+", "-", str(meta["name"])).lower()
+    if url.startswith("file:") or (_IN_IMAGE.fullmatch(name) and not item.get("requested")):
+        return None
+    return url if item.get("is_direct") else f"{meta['name']}=={meta['version']}"
+
+
+def _run(arguments: list[str]) -> None:
+    done = subprocess.run(
+        [*_PIP, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        errors="replace", timeout=_MOST_SECONDS, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("ERROR:")]
+        last = (errors or lines or ["pip has failed"])[-1]
+        raise ValueError(last.removeprefix("ERROR:").strip())
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"pip did not answer within {_MOST_SECONDS:.0f} s"
+    return str(error).rstrip(".") or type(error).__name__

@@ -1,0 +1,106 @@
+"""Runtimes and volumes that a test makes for itself."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cluster.kubernetes_cluster import Cluster, Namespace
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def image(cluster: Cluster) -> str:
+    """Give the image of our runtime for CPUs."""
+    found = _job_set(cluster.get("clustertrainingruntime", "jax-cpu"))["replicatedJobs"][0]
+    return str(pod_of(found)["containers"][0]["image"])
+
+
+def make(
+    namespace: Namespace, name: str, change: Change = lambda pod: None, *,
+    initializer: bool = False, like: str = "jax-cpu",
+) -> str:
+    """Make a runtime in the namespace, like one of the cluster's but for a change of its pod."""
+    body = namespace.cluster.get("clustertrainingruntime", like)
+    job_set = _job_set(body)
+    node = job_set["replicatedJobs"][0]
+    change(pod_of(node))
+    if initializer:
+        first = copy.deepcopy(node)
+        first["name"] = "dataset-initializer"
+        step = {"trainer.kubeflow.org/trainjob-ancestor-step": "dataset-initializer"}
+        first["template"]["metadata"] = {"labels": step}
+        container = pod_of(first)["containers"][0]
+        container["name"] = "dataset-initializer"
+        container["command"] = ["python3", "-c", "print('a data set')"]
+        node["dependsOn"] = [{"name": "dataset-initializer", "status": "Complete"}]
+        job_set["replicatedJobs"] = [first, node]
+    namespace("create", "-f", "-", stdin={
+        "apiVersion": body["apiVersion"], "kind": "TrainingRuntime", "spec": body["spec"],
+        "metadata": {"name": name, "labels": body["metadata"]["labels"]},
+    })  # fmt: skip
+    return name
+
+
+def _job_set(body: dict[str, Any]) -> dict[str, Any]:
+    return dict(body["spec"]["template"]["spec"])
+
+
+def pod_of(job: dict[str, Any]) -> dict[str, Any]:
+    """Give the pod of a replicated job."""
+    found: dict[str, Any] = job["template"]["spec"]["template"]["spec"]
+    return found
+
+
+class Shared:
+    """A folder of this machine that is a volume of the cluster, too.
+
+    Both sides see it under the same path, since a claim can be mounted anywhere.
+
+    Attributes
+    ----------
+    claim
+        The claim in the test's namespace.
+    path
+        The folder, here and in pods that mount the claim there.
+    """
+
+    def __init__(self, namespace: Namespace, tmp_path: Path) -> None:
+        self._name = f"jaxtrain-shared-{uuid.uuid4().hex[:8]}"
+        self._cluster = namespace.cluster
+        state = namespace.cluster.kubeconfig.resolve().parent  # the node has it as /mnt/state
+        self._folder = state / self._name
+        self._folder.mkdir()
+        self._folder.chmod(0o777)  # pods run as another user
+        self.path = tmp_path / "shared"
+        self.path.symlink_to(self._folder)
+        self.claim = "shared"
+        spec = {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"],
+            "persistentVolumeReclaimPolicy": "Retain", "storageClassName": "",
+        }
+        self._cluster("create", "-f", "-", stdin={
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": self._name},
+            "spec": {**spec, "hostPath": {"path": f"/mnt/state/{self._name}"},
+                     "claimRef": {"namespace": namespace.name, "name": self.claim}},
+        })  # fmt: skip
+        namespace("create", "-f", "-", stdin={
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": self.claim},
+            "spec": {"accessModes": ["ReadWriteMany"], "storageClassName": "",
+                     "volumeName": self._name, "resources": {"requests": {"storage": "1Gi"}}},
+        })  # fmt: skip
+
+    def remove(self) -> None:
+        """Take the volume away."""
+        self._cluster("delete", "persistentvolume", self._name, "--wait=false")
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def reachable(cluster: Cluster) -> bool:
+    """Tell whether this machine and the nodes have a folder in common."""
+    return cluster.own and os.access(cluster.kubeconfig.resolve().parent, os.W_OK)
