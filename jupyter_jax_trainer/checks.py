@@ -214,8 +214,10 @@ def image(option: str, value: Any) -> str:
 
 
 def package(option: str, value: Any) -> str:
-    """Check a requirement as pip takes it; never one of pip's own options."""
+    """Check a requirement as pip takes it, or a wheel's path; never one of pip's own options."""
     text = word(option, value)
+    if text.endswith(".whl") and not text.startswith("-") and "://" not in text:
+        return text
     if not (_REQUIREMENT.fullmatch(text) or re.fullmatch(r"(git\+)?https://[^\s/]\S*", text)):
         raise UsageError(
             f"{option} takes one package as pip names it, as in 'optax>=0.2', "

@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,38 +16,19 @@ from jupyter_jax_trainer.failure import Failure
 from jupyter_jax_trainer.files import LineReader
 from jupyter_jax_trainer.jobdir import ENDED, JobDir
 from jupyter_jax_trainer.logs import LogLine, MergedReader
+from jupyter_jax_trainer.snapshot import (
+    Progress,
+    Rank,
+    cut_off,
+    known,
+    submitting,
+    without_files,
+)
 from jupyter_jax_trainer.spec import JobSpec
 
 _POLL = 0.05  # seconds between looks at the directory
 _CANCEL_WAIT = 10.0  # seconds in which a cancelled job has to be gone
 _CLUSTER_WAIT = 45.0  # the same where its pods have 30 s to end
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rank:
-    """One process of a job; `exit` is its exit code, negative for a signal, None while it runs.
-
-    On Kubernetes `host` is the node on which its `pod` runs.
-    """
-
-    rank: int
-    pid: int | None = None
-    state: str = "Waiting"
-    exit: int | None = None
-    restarts: int = 0
-    host: str | None = None
-    pod: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """What rank 0 reported last; `fraction` is between 0 and 1, or None without a total."""
-
-    step: int
-    total: int | None
-    fraction: float | None
-    metrics: dict[str, float]
-    time: float
 
 
 class Job:
@@ -125,18 +105,18 @@ class Job:
     def _state(self) -> dict[str, Any]:
         """Read the state; see for oneself where nobody is left to write it."""
         if not self._dir.path.is_dir():
-            return _without_files("Cancelled", "its directory was deleted")
+            return without_files("Cancelled", "its directory was deleted")
         state = self._dir.read_state()
         if state is not None and (state["state"] in ENDED or self._dir.is_live()):
             return state
         if self.on_kubernetes:
             from jupyter_jax_trainer.backends.kubernetes.control import see_to_it
 
-            return see_to_it(self.manifest["plan"], state or _submitting())
+            return see_to_it(self.manifest["plan"], state or submitting())
         if self._is_elsewhere():
-            return state or _submitting()
+            return state or submitting()
         if state is None:
-            return _submitting() if self._dir.is_live() else _cut_off()
+            return submitting() if self._dir.is_live() else cut_off()
         from jupyter_jax_trainer.backends.local.processes import end_strays
 
         with contextlib.suppress(JobDirError):
@@ -197,7 +177,7 @@ class Job:
     @property
     def ranks(self) -> list[Rank]:
         """Its processes."""
-        return [Rank(**_known(Rank, entry)) for entry in self._state()["ranks"]]
+        return [Rank(**known(Rank, entry)) for entry in self._state()["ranks"]]
 
     @property
     def steps(self) -> int | None:
@@ -208,7 +188,7 @@ class Job:
     def progress(self) -> Progress | None:
         """What rank 0 reported last."""
         found = self._state()["progress"]
-        return Progress(**_known(Progress, found)) if found else None
+        return Progress(**known(Progress, found)) if found else None
 
     @property
     def failure(self) -> Failure | None:
@@ -412,26 +392,3 @@ class Job:
 
             control.delete(self.manifest)
         self._dir.remove()
-
-
-def _known(kind: type, entry: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the fields of later versions."""
-    return {field.name: entry.get(field.name) for field in fields(kind)}
-
-
-def _submitting() -> dict[str, Any]:
-    return _without_files("Queued", "is being submitted")
-
-
-def _cut_off() -> dict[str, Any]:
-    return {
-        **_without_files("Failed", "its submission was cut off; nothing was started"),
-        "hint": "Run the cell again.",
-    }
-
-
-def _without_files(state: str, reason: str) -> dict[str, Any]:
-    return {
-        "state": state, "reason": reason, "hint": None, "history": [], "ranks": [],
-        "progress": None, "failure": None, "results": None,
-    }

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from jupyter_jax_trainer.errors import BackendError, JobNotFound, UsageError
+from jupyter_jax_trainer.commands.which import all_named, named, named_anywhere
+from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.jobdir import ENDED
 from jupyter_jax_trainer.text import duration
 
@@ -97,14 +97,14 @@ def show(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Show one job in full."""
     from jupyter_jax_trainer.commands.listing import details
 
-    context.print(details(_job(words)))
+    context.print(details(named(words)))
 
 
 def logs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Print what the ranks printed."""
     from jupyter_jax_trainer.commands.listing import log_lines
 
-    job = _job(words)
+    job = named(words)
     rank, follow = values.get("rank"), values.get("follow", False)
     tail = values.get("tail")
     bounded = tail is None and context.in_notebook
@@ -157,7 +157,7 @@ def show_lines(lines: Iterable[str], context: Context, where: str) -> None:
 
 def attach(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Watch a job to its end."""
-    watch(_job_anywhere(words, values), context)
+    watch(named_anywhere(words, values), context)
 
 
 def watch(job: Job, context: Context) -> None:
@@ -212,7 +212,7 @@ def result(context: Context, values: dict[str, Any], words: list[str]) -> None:
     from jupyter_jax_trainer.commands.listing import results_table
     from jupyter_jax_trainer.text import plain
 
-    job = _job(words[:1])
+    job = named(words[:1])
     wanted = words[1:]
     if job.active:
         context.print(f"Job {job.name} is {job.state}; waiting for its end.")
@@ -235,7 +235,7 @@ def result(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
 def cancel(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Stop jobs."""
-    for job in _all_jobs(words):
+    for job in all_named(words):
         if not job.active:
             context.print(f"Job {job.name} has ended already: {job.state}.")
         elif (
@@ -255,7 +255,7 @@ def delete(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
     if bool(words) == bool(values.get("all")):
         raise UsageError("delete takes NAME..., or --all for all jobs that have ended.")
-    for job in _all_jobs(words) if words else _ended(context, values):
+    for job in all_named(words) if words else _ended(context, values):
         if view(job).active and not values.get("yes"):
             answer = context.ask(f"Job {job.name} is {job.state}. Cancel and delete it?")
             if answer is None:
@@ -294,7 +294,7 @@ def _ended(context: Context, values: dict[str, Any]) -> list[Job]:
 
 def suspend(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Let the pods of a job end until it is resumed."""
-    job = _job(words)
+    job = named(words)
     job.suspend()
     context.print(
         f"Job {job.name} is suspended: its pods end. `resume {job.name}` starts it again, from the "
@@ -304,7 +304,7 @@ def suspend(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
 def resume(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Start a suspended job again."""
-    job = _job(words)
+    job = named(words)
     job.resume()
     context.print(f"Job {job.name} starts again.")
 
@@ -359,50 +359,3 @@ def run(context: Context, values: dict[str, Any], words: list[str]) -> None:
     from jupyter_jax_trainer.commands.script import run_script
 
     run_script(words, values, context)
-
-
-def _job(words: Sequence[str]) -> Job:
-    """Give the job that the words name, or the newest one."""
-    from jupyter_jax_trainer import api
-
-    if words:
-        return api.job(words[0])
-    newest = next(iter(api.jobs()), None)
-    if newest is None:
-        raise JobNotFound("There are no jobs yet.", "A cell that starts with %%jaxtrain makes one.")
-    return newest
-
-
-def _job_anywhere(words: Sequence[str], values: dict[str, Any]) -> Job:
-    """Give a job of this machine, or one that only the cluster knows."""
-    from jupyter_jax_trainer.backends.kubernetes.client import is_configured
-
-    context, namespace = values.get("context"), values.get("namespace")
-    try:
-        if not (context or namespace):
-            return _job(words)
-    except JobNotFound:
-        if not words or not is_configured():
-            raise
-    if not words:
-        raise UsageError("attach needs the name of a job, to look for it in the cluster.")
-    from jupyter_jax_trainer.backends.kubernetes.attach import attach
-    from jupyter_jax_trainer.handle import Job
-
-    return Job(attach(words[0], context, namespace))
-
-
-def _all_jobs(words: Sequence[str]) -> list[Job]:
-    """Find all jobs before anything is done to one: a wrong name changes nothing."""
-    from jupyter_jax_trainer import api, jobdir
-    from jupyter_jax_trainer.handle import Job
-
-    found: dict[str, Job] = {}
-    for word in words:
-        if not set(word) & set("*?["):
-            # Not the newest of that name: what goes away has to be the one that was named.
-            jobs = [Job(jobdir.find(word))]
-        elif not (jobs := [job for job in api.jobs() if fnmatchcase(job.name, word)]):
-            raise JobNotFound(f"No job matches {word!r}.", "`jaxtrain jobs --all` lists them.")
-        found.update({job.name: job for job in jobs})
-    return list(found.values())

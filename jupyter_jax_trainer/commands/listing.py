@@ -163,10 +163,9 @@ def place(job: Job) -> str:
     """Say on what a job runs: ``this machine``, or a namespace of a cluster."""
     plan = job.manifest["plan"]
     if not job.on_kubernetes:
-        return f"this machine ({plan['runtime']})"
-    words = [f"namespace {plan['namespace']} of {plan['server']}", f"runtime {plan['runtime']}"]
-    if image := plan.get("image"):
-        words.append(f"image {image}")
+        return "this machine"
+    words = [f"namespace {plan['namespace']} of {plan['server']}"]
+    words += [f"{what} {plan[what]}" for what in ("runtime", "image") if plan.get(what)]
     return ", ".join(words)
 
 

@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import harness  # of tests/local: the same words, the same functions
+import harness
 
-from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.failure import Failure
+from jupyter_jax_trainer.handle import Job
 
 PATIENCE = 90.0  # seconds for a job on a busy machine
 

@@ -18,7 +18,7 @@ from jupyter_jax_trainer.text import size
 KEY = "frame-key"
 FOLDER = "/jaxtrain-bundle"  # where the volume with the parts is mounted
 _CHUNK = 120_000  # characters of one environment variable; Linux allows 131,071
-_IN_ENVIRONMENT = 8 * _CHUNK * 3 // 4  # bytes: a Secret holds 1 MiB
+_IN_ENVIRONMENT = 1_040_000 * 3 // 4  # bytes, four characters for three: a Secret holds 1 MiB
 _PART = 1_000_000  # bytes of one Secret in the volume
 _IN_VOLUME = 8 << 20
 _WORKER = 100 << 10  # bytes of a bundle with nothing captured, at most
@@ -213,10 +213,15 @@ def upload(bundle: Path, url: str) -> None:
             _file_system(url).put_file(str(bundle), url)
             return
         target = Path(url)
-        target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        store = target.parent.parent
+        store.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(exist_ok=True)
+        # As open as the store itself: the pods run as another user, and write their results here.
+        target.parent.chmod(store.stat().st_mode & 0o7777)
         part = target.with_name(f"{target.name}.{os.getpid()}.part")
         try:
             part.write_bytes(bundle.read_bytes())
+            part.chmod(store.stat().st_mode & 0o666)
             part.replace(target)
         finally:
             part.unlink(missing_ok=True)

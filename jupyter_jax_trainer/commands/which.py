@@ -1,0 +1,59 @@
+"""Which jobs the words of a command mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from jupyter_jax_trainer.errors import JobNotFound, UsageError
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.handle import Job
+
+
+def named(words: Sequence[str]) -> Job:
+    """Give the job that the words name, or the newest one."""
+    from jupyter_jax_trainer import api
+
+    if words:
+        return api.job(words[0])
+    newest = next(iter(api.jobs()), None)
+    if newest is None:
+        raise JobNotFound("There are no jobs yet.", "A cell that starts with %%jaxtrain makes one.")
+    return newest
+
+
+def named_anywhere(words: Sequence[str], values: dict[str, Any]) -> Job:
+    """Give a job of this machine, or one that only the cluster knows."""
+    from jupyter_jax_trainer.backends.kubernetes.client import is_configured
+
+    context, namespace = values.get("context"), values.get("namespace")
+    try:
+        if not (context or namespace):
+            return named(words)
+    except JobNotFound:
+        if not words or not is_configured():
+            raise
+    if not words:
+        raise UsageError("attach needs the name of a job, to look for it in the cluster.")
+    from jupyter_jax_trainer.backends.kubernetes.attach import attach
+    from jupyter_jax_trainer.handle import Job
+
+    return Job(attach(words[0], context, namespace))
+
+
+def all_named(words: Sequence[str]) -> list[Job]:
+    """Find all jobs before anything is done to one: a wrong name changes nothing."""
+    from jupyter_jax_trainer import api, jobdir
+    from jupyter_jax_trainer.handle import Job
+
+    found: dict[str, Job] = {}
+    for word in words:
+        if not set(word) & set("*?["):
+            # Not the newest of that name: what goes away has to be the one that was named.
+            jobs = [Job(jobdir.find(word))]
+        elif not (jobs := [job for job in api.jobs() if fnmatchcase(job.name, word)]):
+            raise JobNotFound(f"No job matches {word!r}.", "`jaxtrain jobs --all` lists them.")
+        found.update({job.name: job for job in jobs})
+    return list(found.values())

@@ -1,0 +1,262 @@
+"""With the least rights all works; with one less, one thing is lost, and it is said which and why."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from harness import eventually, text, wait_for, wait_for_text
+
+from cluster import people
+from cluster.conftest import STRICT
+from cluster.jobs import PATIENCE, stop_followers, submit
+from cluster.kubernetes_cluster import Cluster, Namespace
+from jupyter_jax_trainer.backends.kubernetes import backend, control
+from jupyter_jax_trainer.backends.kubernetes.attach import attach
+from jupyter_jax_trainer.backends.kubernetes.rights import RIGHTS, Right
+from jupyter_jax_trainer.commands import doctor
+from jupyter_jax_trainer.commands.findings import OK
+from jupyter_jax_trainer.errors import BackendError, ResultError
+from jupyter_jax_trainer.handle import Job
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(400)]
+
+# What a Kubeflow notebook's user has: ClusterRole kubeflow-trainer-edit of Trainer's manifests
+# (overlays/kubeflow-platform), kubeflow-trainer-view-cluster-runtimes, and Kubernetes' own `edit`.
+KUBEFLOW_EDIT = [
+    {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainingruntimes"],
+     "verbs": ["get", "list", "watch"]},
+    {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs"],
+     "verbs": ["create", "patch", "get", "list", "watch", "delete"]},
+    {"apiGroups": [""], "resources": ["pods", "pods/log", "events"],
+     "verbs": ["get", "list", "watch"]},
+]  # fmt: skip
+KUBEFLOW_RUNTIMES = [
+    {"apiGroups": ["trainer.kubeflow.org"], "resources": ["clustertrainingruntimes"],
+     "verbs": ["get", "list", "watch"]}
+]  # fmt: skip
+CELL = """
+import jax, numpy
+from jupyter_jax_trainer import report
+report(0, 1, loss=0.5)
+print("rank", jax.process_index())
+large = numpy.arange(700_000.0)
+"""
+WAITS = "print('begun', flush=True)\nimport time\ntime.sleep(600)"
+
+
+@dataclasses.dataclass
+class Person:
+    """A user of the cluster, with a store of jobs of its own."""
+
+    namespace: str
+    home: Path
+    kubeconfig: Path
+    token: str
+
+    @property
+    def place(self) -> str:
+        return f"--backend kubernetes --namespace {self.namespace}"
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[str]:
+        """Be this person, and give the options for a job."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KUBECONFIG", str(self.kubeconfig))
+            patch.setenv("JAXTRAIN_HOME", str(self.home))
+            backend._clients.clear()
+            yield self.place
+            backend._clients.clear()
+
+
+@pytest.fixture(scope="module")
+def space(cluster: Cluster) -> Iterator[Namespace]:
+    """Give a namespace for all tests here."""
+    name = f"jaxtrain-test-{uuid.uuid4().hex[:8]}"
+    metadata = {"name": name, "labels": STRICT}
+    cluster("create", "-f", "-", stdin={"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    found = Namespace(cluster, name)
+    yield found
+    people.forget(found)
+    cluster("delete", "namespace", name, "--wait=false")
+
+
+def person(space: Namespace, folder: Path, name: str) -> Person:
+    """Find a user that has been created."""
+    home = folder / name
+    home.mkdir(mode=0o700)
+    token = people.token(space, name)
+    kubeconfig = people.kubeconfig(
+        folder / f"{name}.kubeconfig", people.about(space.cluster), {"token": token}
+    )
+    return Person(space.name, home, kubeconfig, token)
+
+
+def named(right: Right) -> str:
+    return f"{right.verb}-{right.resource.replace('/', '.')}"
+
+
+# -- enough ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", ["minimal", "kubeflow-edit"])
+def test_these_rights_are_enough_for_everything(which, space, tmp_path, tmp_path_factory):
+    if which == "minimal":
+        items = people.objects(space.name, which, *people.minimal())
+    else:
+        items = people.objects(space.name, which, KUBEFLOW_EDIT, KUBEFLOW_RUNTIMES, ["edit"])
+    people.create(space, items)
+    someone = person(space, tmp_path, which)
+    account = f"system:serviceaccount:{space.name}:{which}"
+    for verb, resource in (("update", "trainjobs.trainer.kubeflow.org"),
+                           ("list", "jobsets.jobset.x-k8s.io"), ("list", "nodes")):  # fmt: skip
+        told = space.cluster("auth", "can-i", verb, resource, "-n", space.name, "--as", account,
+                             check=False)  # fmt: skip
+        assert told.strip() == "no"
+    other = tmp_path_factory.mktemp("other")
+    try:
+        with someone.at_work() as place:
+            (finding,) = [f for f in doctor.examine("kubernetes", namespace=space.name)
+                          if f.subject == "Rights"]  # fmt: skip
+            assert finding.status == OK
+            waiting = submit(WAITS, place, "--name waits")
+            job = submit(CELL, place, "-n 2 -o large")  # 5.6 MB come by port-forward
+            wait_for_text(waiting, "begun")
+            waiting.suspend()
+            wait_for(waiting, "Suspended")
+            np.testing.assert_array_equal(
+                job.wait(PATIENCE).result("large"), np.arange(700_000.0)
+            )
+            assert [m["values"] for m in job.metrics() if m["rank"] == 0] == [{"loss": 0.5}]
+            assert {"rank 0", "rank 1"} <= set(text(job).splitlines())
+            waiting.resume()
+            eventually(lambda: text(waiting).count("begun") == 2, PATIENCE)
+        with dataclasses.replace(someone, home=other).at_work():
+            elsewhere = Job(attach("waits", None, space.name))
+            wait_for_text(elsewhere, "begun")
+            assert elsewhere.code.startswith("print('begun'")
+            elsewhere.cancel()
+            assert elsewhere.state == "Cancelled"
+        with someone.at_work():
+            eventually(lambda: waiting.state == "Cancelled")
+        assert not [e for e in job.events() + waiting.events() if "right" in e["message"]]
+        assert not people.seen_in(someone.token, someone.home, other)
+    finally:
+        stop_followers(someone.home)
+        stop_followers(other)
+
+
+# -- one less -------------------------------------------------------------------------------------
+
+# Those without which the job has to be started in another way, or shows something else.
+LINES = {
+    "get-trainingruntimes": "-r jax-cpu",
+    "list-clustertrainingruntimes": "-r jax-cpu",
+    "get-pods.portforward": "-o large",
+    "create-pods.portforward": "-o large",
+}
+TINY = "answer = 42\nprint('hello')\nlarge = b'x' * 6_000_000"
+
+
+@pytest.fixture(scope="module")
+def crowd(space: Namespace, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Create a user for each right, who lacks it, and start a job of each who can."""
+    folder = tmp_path_factory.mktemp("crowd")
+    rules, wide = map(people.single, people.minimal())
+    items = []
+    for right in RIGHTS:
+        less = (right.group, right.resource, right.verb)
+        assert less in rules + wide
+        items += people.objects(
+            space.name, named(right), people.rules_of([r for r in rules if r != less]),
+            people.rules_of([r for r in wide if r != less]),
+        )  # fmt: skip
+    people.create(space, items)
+    found: dict[str, Any] = {}
+    try:
+        for right in RIGHTS:
+            name = named(right)
+            someone = person(space, folder, name)
+            found[name] = (someone, None)
+            if right.needed or name == "get-clustertrainingruntimes":
+                continue
+            with someone.at_work() as place:
+                line = LINES.get(name, "-o answer")
+                job = submit(TINY, place, f"{line} --name {name.replace('.', '-')}")
+            found[name] = (someone, job)
+        yield found
+    finally:
+        for someone, _ in found.values():
+            stop_followers(someone.home)
+
+
+def lacking(*, needed: bool) -> Any:
+    rights = [right for right in RIGHTS if right.needed == needed]
+    return pytest.mark.parametrize("right", rights, ids=named)
+
+
+@lacking(needed=True)
+def test_without_this_right_the_job_is_refused(right, crowd, space):
+    someone, _ = crowd[named(right)]
+    with someone.at_work() as place, pytest.raises(BackendError) as refused:
+        submit(TINY, place, "--name refused")
+    assert f"may not {right.verb} {right.resource}" in str(refused.value)
+    left = space("get", "trainjobs,secrets", "--output=name").splitlines()
+    assert not [name for name in left if "refused" in name]
+
+
+@lacking(needed=False)
+def test_without_this_right_one_thing_is_lost_and_it_is_said(right, crowd, space, tmp_path):
+    name = named(right)
+    someone, job = crowd[name]
+    with someone.at_work() as place:
+        if job is None:  # a runtime of the cluster can't be had by its name, but is found
+            with pytest.raises(BackendError, match=f"may not {right.verb} {right.resource}"):
+                submit(TINY, place, "-r jax-cpu")
+            job = submit(TINY, place, "-o answer")
+        if right.resource == "pods/portforward":
+            reason = eventually(
+                lambda: (job.reason or "") if "right" in (job.reason or "") else "", PATIENCE
+            )
+            assert f"{right.words}: this right is missing" in reason
+            job.cancel()
+        else:
+            job.wait(PATIENCE)
+        eventually(lambda: right.lack in [event["message"] for event in job.events()])
+        unseen = (right.verb, right.resource) in {("list", "pods"), ("get", "pods/log")}
+        if unseen:
+            with pytest.raises(ResultError, match=f"the right to {right.words} is missing"):
+                job.result("answer")
+        elif right.resource != "pods/portforward":
+            assert job.result("answer" if name not in LINES else None) in (42, {})
+            assert "hello" in text(job)
+        if name in ("patch-trainjobs", "delete-trainjobs"):
+            act = control.cancel if right.verb == "delete" else (
+                lambda manifest: control.set_suspended(manifest, True))
+            with pytest.raises(BackendError, match=f"may not {right.words}"):
+                act(job.manifest)
+        if name == "list-clustertrainingruntimes":
+            with pytest.raises(BackendError, match=f"may not {right.words}"):
+                submit(TINY, place)
+        (finding,) = [f for f in doctor.examine("kubernetes", namespace=space.name)
+                      if f.subject == "Rights"]  # fmt: skip
+        assert finding.detail == f"missing: {right.words}"
+        assert finding.advice and f"{right.without} ({right.words})" in finding.advice
+    if name == "get-secrets":
+        other = dataclasses.replace(someone, home=tmp_path)
+        with other.at_work():
+            elsewhere = Job(attach(job.name, None, space.name))
+            wait_for_text(elsewhere, "hello")
+            assert "the right to get secrets" in elsewhere.code
+        stop_followers(tmp_path)
+
+
+def test_tokens_are_nowhere(crowd):
+    for someone, _ in crowd.values():
+        assert not people.seen_in(someone.token, someone.home)

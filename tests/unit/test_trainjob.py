@@ -1,0 +1,249 @@
+"""From options to a TrainJob and its Secrets, without a cluster."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import random
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jupyter_jax_trainer.backends.kubernetes import launch, payload, runtimes, trainjob
+from jupyter_jax_trainer.bundle import write_bundle
+from jupyter_jax_trainer.capture import capture_cell
+from jupyter_jax_trainer.errors import CaptureError
+from jupyter_jax_trainer.spec import parse_cell_line
+
+NOTHING = {"scratch": False, "mesh": False, "restricted": False}
+MANY = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def plan(**changes):
+    return {
+        "runtime": "jax-cpu", "runtime_kind": "ClusterTrainingRuntime", "runs_once": True,
+        "device": "cpu", "devices_per_node": 1, "note": "", "namespace": "me", "pip": [],
+        "secret_keys": {}, "patches": NOTHING, **changes,
+    }
+
+
+def documents(path: Path, line: str = "", **changes):
+    spec = parse_cell_line(line)
+    manifest = {
+        "name": "fit", "uid": uuid.uuid4().hex, "digest": "0" * 64, "format": 1, "created": 0.0,
+        "sent": [], "returns": False, "python": "3.11.2", "package": "1", "plan": plan(**changes),
+        "spec": spec.to_json(),
+    }
+    return launch.manifests(path, manifest, spec, manifest["plan"])
+
+
+def a_bundle(folder: Path, size: int) -> Path:
+    path = folder / "bundle.pyz"
+    path.write_bytes(random.Random(size).randbytes(size))
+    return path
+
+
+def environment(job):
+    return {item["name"]: item for item in job["spec"]["trainer"]["env"]}
+
+
+# ---- the bundle
+
+
+def test_the_smallest_bundle_stays_under_100_kib(tmp_path):
+    write_bundle(tmp_path / "bundle.pyz", "small", capture_cell("print(1)", {}))
+    assert (tmp_path / "bundle.pyz").stat().st_size < 100 << 10
+
+
+@pytest.mark.parametrize("size", [1, 90_000, 779_999, 780_000, 780_001, 4_000_000, 8 << 20])
+def test_what_is_sent_is_put_together_again(tmp_path, size):
+    path = a_bundle(tmp_path, size)
+    packed, (job, *secrets) = documents(path)
+    given = {s["metadata"]["name"]: s["data"] for s in secrets}
+    for secret in secrets:
+        assert sum(len(base64.b64decode(v)) for v in secret["data"].values()) <= 1 << 20
+        assert secret["immutable"] and secret["metadata"]["namespace"] == "me"
+    env = environment(job)
+    if packed.mounted:
+        assert size > 780_000
+        (patch,) = job["spec"]["runtimePatches"]
+        (node,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        (volume,) = node["template"]["spec"]["template"]["spec"]["volumes"]
+        named = [s["secret"]["name"] for s in volume["projected"]["sources"]]
+        parts = {k: v for name in named for k, v in given[name].items()}
+        whole = b"".join(base64.b64decode(parts[name]) for name in sorted(parts))
+        assert env["JAXTRAIN_BUNDLE_FILES"]["value"] == "/jaxtrain-bundle"
+    else:
+        assert size <= 780_000 and "runtimePatches" not in job["spec"]
+        texts = []
+        for name in sorted(n for n in env if n.startswith("JAXTRAIN_BUNDLE_") and n[16:].isdigit()):
+            source = env[name]["valueFrom"]["secretKeyRef"]
+            texts.append(base64.b64decode(given[source["name"]][source["key"]]))
+            assert len(f"{name}=") + len(texts[-1]) < 128 << 10  # Linux's bound of one variable
+        whole = base64.b64decode(b"".join(texts))
+    assert whole == path.read_bytes()
+    assert env["JAXTRAIN_FILE_SHA256"]["value"] == hashlib.sha256(whole).hexdigest()
+
+
+def test_a_larger_one_needs_a_store(tmp_path):
+    path = a_bundle(tmp_path, (8 << 20) + 1)
+    with pytest.raises(CaptureError, match=r"takes 8\.4 MB.* carries 8\.4 MB"):
+        documents(path)
+    packed, (job, secret) = documents(path, "--store /data/store/")
+    url = environment(job)["JAXTRAIN_BUNDLE_URL"]["value"]
+    assert url == packed.upload and url.startswith("/data/store/") and url.endswith("/bundle.pyz")
+    assert list(secret["data"]) == [payload.KEY]
+
+
+def test_with_a_queue_nothing_is_mounted(tmp_path):
+    path = a_bundle(tmp_path, 780_001)
+    with pytest.raises(CaptureError, match=r"780 kB with --queue \(Kueue drops volumes"):
+        documents(path, "--queue q")
+    _, (job, *_) = documents(path, "--queue q --store s3://bucket/x")
+    assert "runtimePatches" not in job["spec"]
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "q"
+
+
+@pytest.mark.parametrize("way", ["environment", "files", "store", "damaged"])
+def test_the_bootstrap_runs_what_was_sent_and_nothing_else(tmp_path, way):
+    bundle = tmp_path / "some.pyz"
+    subprocess.run(
+        [sys.executable, "-m", "zipapp", "-o", bundle, "-m", "say:hello", _application(tmp_path)],
+        check=True,
+    )
+    env = {"JAXTRAIN_FILE_SHA256": hashlib.sha256(bundle.read_bytes()).hexdigest()}
+    if way == "store":
+        env["JAXTRAIN_BUNDLE_URL"] = str(bundle)
+    elif way == "files":
+        parts = tmp_path / "parts"
+        parts.mkdir()
+        for number, start in enumerate(range(0, bundle.stat().st_size, 100)):
+            data = bundle.read_bytes()[start : start + 100]
+            (parts / f"part-{number:03}").write_bytes(data)
+        env["JAXTRAIN_BUNDLE_FILES"] = str(parts)
+    else:
+        text = base64.b64encode(bundle.read_bytes()).decode()
+        if way == "damaged":
+            text = text[:-8] + "AAAAAAA="
+        for number, start in enumerate(range(0, len(text), 64)):
+            env[f"JAXTRAIN_BUNDLE_{number:03}"] = text[start : start + 64]
+    done = subprocess.run(
+        [*payload.COMMAND], env={**env, "PATH": os.environ["PATH"], "JAXTRAIN_BOOT": payload.BOOTSTRAP},
+        capture_output=True, text=True,
+    )
+    if way == "damaged":
+        assert done.returncode == 1 and "is not the one that was sent" in done.stderr
+    else:
+        assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+
+
+def _application(folder: Path) -> Path:
+    app = folder / "app"
+    app.mkdir()
+    (app / "say.py").write_text("def hello(): print('hello')")
+    return app
+
+
+def test_without_python_the_command_says_so(tmp_path):
+    # All words that name a place are led astray, as in an image that has no Python.
+    sh, dash, command = payload.COMMAND
+    for place in ("/opt/", "/usr/local/bin/", "/usr/bin/"):
+        command = command.replace(place, f"{tmp_path}/")
+    done = subprocess.run(
+        ["/bin/sh", dash, command], env={"PATH": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert sh == "sh" and done.returncode == 127
+    assert "this image has no Python" in done.stdout
+
+
+# ---- names
+
+
+@MANY
+@given(nodes=st.integers(1, 99_999), initializers=st.booleans())
+def test_the_longest_pod_name_has_63_characters(nodes, initializers):
+    jobs = ["dataset-initializer", "node"] if initializers else ["node"]
+    name = "n" * trainjob.max_name(jobs, nodes)
+    # JobSet: name-replicated job-number of the job; the Job: its number and five characters.
+    pods = [f"{name}-{job}-0-{nodes - 1 if job == 'node' else 0}-abcde" for job in jobs]
+    assert max(map(len, pods)) == 63
+
+
+# ---- the TrainJob
+
+
+SIGNS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
+
+
+@MANY
+@given(values=st.lists(SIGNS, max_size=4), folder=st.just(None))
+def test_yaml_gives_back_what_was_written(tmp_path, values, folder):
+    path = a_bundle(tmp_path, 100)
+    _, made = documents(path)
+    made[0]["spec"]["trainer"]["env"] += [{"name": f"V{n}", "value": v} for n, v in enumerate(values)]
+    text = trainjob.to_yaml(made)
+    assert list(yaml.safe_load_all(text)) == made
+    assert "&id" not in text and "!!" not in text
+
+
+def test_only_what_a_job_needs_is_patched(tmp_path):
+    path = a_bundle(tmp_path, 100)
+    _, (job, _) = documents(path, "-n 3 --timeout 90s --cpu 2 --memory 1Gi --image a/b:1")
+    trainer = job["spec"]["trainer"]
+    assert "runtimePatches" not in job["spec"] and job["spec"]["activeDeadlineSeconds"] == 90
+    assert trainer["numNodes"] == 3 and trainer["image"] == "a/b:1"
+    assert trainer["resourcesPerNode"] == {
+        "requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"memory": "1Gi"}
+    }
+    every = dict.fromkeys(NOTHING, True)
+    _, (job, _) = documents(path, "--volume claim:/data --service-account me", patches=every)
+    (patch,) = job["spec"]["runtimePatches"]
+    (node,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    template = node["template"]["spec"]["template"]
+    pod, (container,) = template["spec"], template["spec"]["containers"]
+    assert template["metadata"]["labels"] == {"sidecar.istio.io/inject": "false"}
+    assert pod["serviceAccountName"] == "me" and pod["securityContext"]["runAsNonRoot"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert set(mounts) == {volume["name"] for volume in pod["volumes"]}
+    assert "/data" in mounts.values() and len(mounts) == 2
+    env = environment(job)
+    assert env["JAXTRAIN_SCRATCH"]["value"] in mounts.values()
+    assert env["JAXTRAIN_CHECKPOINT_DIR"]["value"].startswith("/data/")
+
+
+def test_the_users_variables_have_the_last_word(tmp_path):
+    path = a_bundle(tmp_path, 100)
+    _, (job, _) = documents(
+        path, "--env A=own --env JAX_PLATFORMS=tpu", secret_keys={"s": ["A", "B"], "t": ["B", "C"]}
+    )
+    env = environment(job)
+    assert env["A"]["value"] == "own" and env["JAX_PLATFORMS"]["value"] == "tpu"
+    assert env["B"]["valueFrom"]["secretKeyRef"] == {"name": "s", "key": "B"}
+    assert env["C"]["valueFrom"]["secretKeyRef"] == {"name": "t", "key": "C"}
+    assert len(env) == len(job["spec"]["trainer"]["env"]), "no name comes twice"
+
+
+@pytest.mark.parametrize("kind", ["stock", "ours"])
+def test_what_a_runtime_lacks_is_seen(kind):
+    if kind == "stock":
+        pod = {"containers": [{"name": "node", "image": "i"}]}
+        template, job_set = {"spec": pod}, {}
+        spec = {"template": template}
+    else:
+        text = (Path(__file__).parents[2] / "runtimes" / "jax-cpu.yaml").read_text()
+        item = yaml.safe_load(text)
+        assert runtimes.runs_once(item)
+        assert runtimes.patches(item, restricted=True) == NOTHING
+        return
+    job_set["replicatedJobs"] = [{"name": "node", "template": {"spec": spec}}]
+    item = {"metadata": {"name": "stock"}, "spec": {"template": {"spec": job_set}}}
+    assert not runtimes.runs_once(item)
+    assert runtimes.patches(item, restricted=True) == dict.fromkeys(NOTHING, True)
+    assert not runtimes.patches(item, restricted=False)["restricted"]
