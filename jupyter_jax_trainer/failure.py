@@ -171,6 +171,9 @@ def _explain(end: RankEnd) -> Failure:
     return failure("exit", f"ended with exit code {code} {what}", hint)
 
 
+_NO_JAX = [f"ModuleNotFoundError: No module named {name!r}" for name in ("jax", "jaxlib")]
+
+
 def _explain_error(end: RankEnd, error: dict[str, Any]) -> Failure:
     where = error.get("cell", "Cell")
     where = "cell" if where == "Cell" else where
@@ -181,6 +184,9 @@ def _explain_error(end: RankEnd, error: dict[str, Any]) -> Failure:
         kind, text = "exit", error["message"]
     elif error["type"] in ("PythonMismatch", "PortTaken", "PackageError"):
         kind, text = "start", error["message"]
+    elif text in _NO_JAX and not error.get("cell_line"):
+        kind, text = "start", f"there is no jax in the image or Python that was chosen ({text})"
+        hint = "Choose a --runtime or an --image with Python and JAX."
     elif error["type"] == "RendezvousTimeout":
         kind, text = "rendezvous", error["message"]
     elif "No space left on device" in text:

@@ -48,7 +48,8 @@ def make(
 
 
 def _job_set(body: dict[str, Any]) -> dict[str, Any]:
-    return dict(body["spec"]["template"]["spec"])
+    found: dict[str, Any] = body["spec"]["template"]["spec"]
+    return found
 
 
 def pod_of(job: dict[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ import jax, numpy
 from jupyter_jax_trainer import report
 report(0, 1, loss=0.5)
 print("rank", jax.process_index())
-large = numpy.arange(700_000.0)
+large = numpy.random.default_rng(1).random(700_000)
 """
 WAITS = "print('begun', flush=True)\nimport time\ntime.sleep(600)"
 
@@ -125,22 +125,22 @@ def test_these_rights_are_enough_for_everything(which, space, tmp_path, tmp_path
             (finding,) = [f for f in doctor.examine("kubernetes", namespace=space.name)
                           if f.subject == "Rights"]  # fmt: skip
             assert finding.status == OK
-            waiting = submit(WAITS, place, "--name waits")
+            waiting = submit(WAITS, place, f"--name waits-{which}")
             job = submit(CELL, place, "-n 2 -o large")  # 5.6 MB come by port-forward
             wait_for_text(waiting, "begun")
             waiting.suspend()
             wait_for(waiting, "Suspended")
             np.testing.assert_array_equal(
-                job.wait(PATIENCE).result("large"), np.arange(700_000.0)
+                job.wait(PATIENCE).result("large"), np.random.default_rng(1).random(700_000)
             )
             assert [m["values"] for m in job.metrics() if m["rank"] == 0] == [{"loss": 0.5}]
             assert {"rank 0", "rank 1"} <= set(text(job).splitlines())
             waiting.resume()
             eventually(lambda: text(waiting).count("begun") == 2, PATIENCE)
         with dataclasses.replace(someone, home=other).at_work():
-            elsewhere = Job(attach("waits", None, space.name))
+            elsewhere = Job(attach(f"waits-{which}", None, space.name))
             wait_for_text(elsewhere, "begun")
-            assert elsewhere.code.startswith("print('begun'")
+            assert elsewhere.code.strip() == WAITS
             elsewhere.cancel()
             assert elsewhere.state == "Cancelled"
         with someone.at_work():
@@ -161,7 +161,7 @@ LINES = {
     "get-pods.portforward": "-o large",
     "create-pods.portforward": "-o large",
 }
-TINY = "answer = 42\nprint('hello')\nlarge = b'x' * 6_000_000"
+TINY = "import os\nanswer = 42\nprint('hello')\nlarge = os.urandom(6_000_000)"
 
 
 @pytest.fixture(scope="module")

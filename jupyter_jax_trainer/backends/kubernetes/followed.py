@@ -41,6 +41,7 @@ _ACTED = 2.0  # seconds between tries of what the API refuses
 _NOTHING = Seen(
     trainjob=None, jobs=[], jobset=None, pods=[], events=[], workloads=[], nodes=0, now=0.0
 )
+_NO_MODULE = "The pods' image does not have it: --package brings it along, --image chooses another."
 DELETED = "its TrainJob was deleted from the cluster"
 
 
@@ -88,6 +89,8 @@ class Followed:
         self._seen = _NOTHING
         self._over_at: float | None = None
         self._acted_at = 0.0
+        self._asked_at = 0.0
+        self._gone = False
         self._fetching: fetch.Fetch | None = None
 
     def begin(self, store: Store, watched: bool) -> None:
@@ -365,7 +368,7 @@ class Followed:
     def _over(self) -> tuple[str, str | None, Failure | None] | None:
         """Give how the job has ended; None while it has not."""
         if self._trainjob is None:
-            if not self.polled or self.trouble is not None:
+            if not self.polled or self.trouble is not None or not self._is_gone():
                 return None
             if self.directory.cancel.exists():
                 return "Cancelled", CANCELLED, None
@@ -377,22 +380,39 @@ class Followed:
             return None
         marked = launch.marked(self._trainjob)
         verdict = judge(self._seen, self.manifest["spec"], [])
-        broken = any(end.error or end.exit or end.cause for end in self._ends)
         once = self.manifest["plan"]["runs_once"]
-        if verdict.state not in ("Succeeded", "Failed") and once and self._all_have_spoken():
-            # What comes of it is known some seconds before the controllers have worked it out.
-            if not broken:
-                return "Succeeded", None, None
-            failure = self._failure(verdict)
-            return "Failed", summary(failure), failure
-        if verdict.state == "Succeeded" and not any(end.error for end in self._ends):
+        broken = any(
+            end.error or ((end.exit or end.cause) and not end.finished) for end in self._ends
+        )
+        # A rank whose work is done has succeeded, whatever happens to its pod afterwards; and what
+        # all ranks have said is known some seconds before the controllers have worked it out.
+        if all(end.finished for end in self._ends):
             return "Succeeded", None, None
-        if verdict.state in ("Succeeded", "Failed") or marked is not None:
+        if verdict.state == "Succeeded" and not broken:
+            return "Succeeded", None, None
+        spoken = once and broken and self._all_have_spoken()
+        if spoken or verdict.state in ("Succeeded", "Failed") or marked is not None:
             failure = self._failure(verdict)
             return "Failed", summary(failure), failure
         if broken and not once:
             self._stop_reruns()
         return None
+
+    def _is_gone(self) -> bool:
+        """Ask for the TrainJob itself: the watch may not have told of it yet."""
+        now = time.monotonic()
+        if self._gone or now - self._asked_at < _ACTED:
+            return self._gone
+        self._asked_at = now
+        try:
+            path = self._client.trainer("trainjobs", self.name)
+            found = self._client.request("GET", path, timeout=5)
+            self._gone = launch.uid_of(found) != self.manifest["uid"]
+        except ApiError as error:
+            self._gone = error.status in (403, 404)
+        except Unreachable:
+            pass
+        return self._gone
 
     def _all_have_spoken(self) -> bool:
         """Tell whether each rank has said how it ended."""
@@ -412,6 +432,8 @@ class Followed:
         failure = diagnose(self._ends)
         if failure.error is None and failure.rank is not None:
             failure.log = last_lines(self.directory.log(failure.rank), _LAST_WORDS)
+        if (failure.error or {}).get("type") == "ModuleNotFoundError" and not failure.hint:
+            failure.hint = _NO_MODULE
         return failure
 
     def _stop_reruns(self) -> None:

@@ -51,7 +51,7 @@ class Follower:
         self._heard: queue.SimpleQueue[tuple[str, str, Any]] = queue.SimpleQueue()
         self._followed: dict[str, Followed] = {}  # by the names of their directories
         self._passed: set[str] = set()  # directories that are not ours, or whose jobs have ended
-        self._ready = False  # the TrainJobs are known
+        self._unknown = set(_WITHOUT)  # kinds of objects that have not been listed yet
         self._lacking: dict[str, Right] = {}  # by what can't be listed or watched
         self._missing: list[Right] = []  # of all rights
         self._away: dict[str, tuple[float, str]] = {}
@@ -131,7 +131,7 @@ class Follower:
 
     def _hear(self, kind: str, change: str, item: Any) -> None:
         if change == "synced":
-            self._ready |= kind == "trainjobs"
+            self._unknown.discard(kind)
         elif change == "problem":
             self._note_problem(kind, item)
         elif kind == "rights":
@@ -146,7 +146,7 @@ class Follower:
 
     def _note_problem(self, kind: str, error: Exception | None) -> None:
         if isinstance(error, ApiError) and error.status == 403:
-            self._ready |= kind == "trainjobs"
+            self._unknown.discard(kind)
             self._lacking[kind] = rights.find(error.verb, error.resource)
             self._away.pop(kind, None)
         elif error is not None:
@@ -195,7 +195,7 @@ class Follower:
 
     def _adopt(self) -> None:
         """Take over the jobs that have appeared, or that nobody follows any more."""
-        if not self._ready:
+        if self._unknown:
             return
         try:
             changed = jobdir.jobs_directory().stat().st_mtime_ns

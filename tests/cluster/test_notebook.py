@@ -1,0 +1,359 @@
+"""A job on the cluster as it looks in a notebook: real kernels, real pods.
+
+The same cells, run as local jobs, say what has to come out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import kernels
+import nbformat
+import pytest
+from conftest import end_processes_of
+from harness import eventually
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+from cluster.jobs import PATIENCE, stop_followers
+from cluster.kubernetes_cluster import Cluster
+
+pytestmark = [
+    pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore"),  # of the kernel's client, not of this package
+]  # fmt: skip
+
+ROOT = Path(__file__).resolve().parents[2]
+ON = "--backend kubernetes"
+COUNTDOWN = r"interrupt again within [1-3] s to cancel the job; else it goes on without this cell"
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where somebody works: a job store, a folder, and a kubeconfig that names a namespace."""
+
+    home: Path
+    cwd: Path
+    cluster: Cluster
+    namespace: str
+
+    def has(self, job: str) -> bool:
+        """Tell whether the cluster has a TrainJob."""
+        words = ("--namespace", self.namespace, "get", "trainjob", job, "--output=name")
+        return bool(self.cluster(*words, check=False))
+
+    def state(self, job: str) -> str:
+        return json.loads((self.home / "jobs" / job / "state.json").read_text())["state"]
+
+    def log(self, job: str) -> str:
+        return (self.home / "jobs" / job / "logs" / "rank-0.log").read_text()
+
+
+@pytest.fixture(scope="module")
+def desk(cluster, tmp_path_factory) -> Iterator[Desk]:
+    home, cwd = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("work")
+    home.chmod(0o700)
+    name = f"jaxtrain-notebook-{home.name[-1]}{int(time.time()) % 10**6}"
+    strict = {"pod-security.kubernetes.io/enforce": "restricted"}
+    metadata = {"name": name, "labels": strict}
+    cluster("create", "-f", "-", stdin={
+        "apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    kubeconfig = cwd / "kubeconfig"
+    kubeconfig.write_text(cluster("config", "view", "--raw", "--flatten"))
+    cluster("--kubeconfig", str(kubeconfig), "config", "set-context", "--current",
+            f"--namespace={name}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", str(kubeconfig))
+        patch.setenv("JAXTRAIN_HOME", str(home))
+        patch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
+        patch.setenv("IPYTHONDIR", str(cwd / "ipython"))
+        yield Desk(home, cwd, cluster, name)
+    cluster("delete", "namespace", name, "--wait=false")
+    stop_followers(home)
+    assert end_processes_of(home) == {}
+
+
+@pytest.fixture(scope="module")
+def kernel(desk) -> Iterator[kernels.Kernel]:
+    with kernels.running(desk.home, desk.cwd) as kernel:
+        yield kernel
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+# ---------------------------------------------------------------------------- whole notebooks
+
+
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        ("docs/quickstart.ipynb", ""),
+        ("tests/notebooks/char_rnn.ipynb", ""),
+        ("tests/notebooks/sharding_demo.ipynb", ""),
+        ("tests/notebooks/equinox_mlp.ipynb", " --package equinox"),
+    ],
+)
+def test_a_notebook_runs_with_nothing_changed_but_that_option(desk, path, more):
+    notebook = nbformat.read(ROOT / path, as_version=4)
+    jobs = 0
+    for cell in notebook.cells:
+        if cell.source.startswith("%%jaxtrain"):
+            first, _, rest = cell.source.partition("\n")
+            cell.source = f"{first} {ON}{more}\n{rest}"
+            jobs += 1
+    before = set(desk.home.glob("jobs/*"))
+    resources = {"metadata": {"path": str(desk.cwd)}}
+    client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources)
+    client.execute()  # raises with the cell and its traceback; the notebooks assert their outcome
+    assert len(set(desk.home.glob("jobs/*")) - before) == jobs
+    cards = [
+        output["data"]["text/plain"]
+        for cell in notebook.cells if cell.source.startswith("%%jaxtrain")
+        for output in cell.outputs if "text/html" in output.get("data", {})
+    ]  # fmt: skip
+    assert len(cards) >= jobs and all(": Succeeded" in card for card in cards), cards
+
+
+def test_run_all_stops_at_a_failed_job(desk):
+    sources = [
+        "%load_ext jupyter_jax_trainer", f"%%jaxtrain stops {ON}\n1 / 0", f"%%jaxtrain never {ON}\n3"
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
+    with pytest.raises(CellExecutionError, match="ZeroDivisionError"):
+        NotebookClient(notebook, kernel_name="python3", timeout=PATIENCE).execute()
+    assert desk.state("stops") == "Failed" and not (desk.home / "jobs" / "never").exists()
+    assert "Failed" in notebook.cells[1].outputs[0]["data"]["text/plain"]  # what is saved
+
+
+# ---------------------------------------------------------------------------- the same cell
+
+
+EARLIER = """
+import jax, jax.numpy as jnp, numpy as np
+from pathlib import Path
+jax.config.update("jax_enable_x64", True)
+Path("beside.py").write_text("FACTOR = 3\\ndef triple(x): return FACTOR * x\\n")
+import beside
+key, old_key = jax.random.key(7), jax.random.PRNGKey(1)
+wide = jnp.arange(3, dtype=jnp.float64) / 3
+def inner(a): return a + 1
+def helper(a): return beside.triple(inner(a))
+"""
+CELL = r"""
+import os, subprocess, sys, threading, time, multiprocessing
+print("one")
+class Picture:
+    def _repr_png_(self): return b"\x89PNG\r\n\x1a\n" + bytes(50)
+    def __repr__(self): return "a picture"
+class Page:
+    def _repr_html_(self): return "<b>bold</b>"
+    def __repr__(self): return "a page"
+display(Picture())
+print("two", end="")
+display(Page(), Page())
+print("three")
+shown = display("first", display_id=True)
+print("between", flush=True)
+shown.update("second")
+subprocess.run([sys.executable, "-c", "print('from a child')"])
+subprocess.run("echo of a shell; echo its error >&2", shell=True)
+!echo bang
+thread = threading.Thread(target=lambda: print("of a thread"))
+thread.start(); thread.join()
+with multiprocessing.get_context("spawn").Pool(2) as pool:
+    print(pool.map(abs, [-1, 2]))
+# What looks like the worker's own messages, and what is no text.
+print("\x1ejaxtrain1 deadbeef 1 1/1 eJyrVkrOz0vOSVWyUkrOSM3JUaoFADmUBhE= " + "0" * 32)
+print("mid \x1ejaxtrain1 ", flush=True)
+os.write(1, b"bad \xff\xfe nul \x00 \x1b[31mred\x1b[0m\n")
+for step in range(2000):
+    sys.stderr.write(f"\r{step + 1:5}/2000 |" + "#" * 40 + "|")
+print()
+print(jnp.ones(1).dtype, wide.dtype, jax.random.normal(key, (2,)), old_key, helper(wide))
+keys, doubled, count = jax.random.split(key), helper(wide) * 2, jax.device_count()
+{"last": "expression"}
+"""
+
+
+def test_the_same_cell_does_the_same_as_on_this_machine(kernel):
+    kernel.run(EARLIER)
+    seen = []
+    for name, place in (("here", ""), ("there", ON)):
+        cell = kernel.run(
+            f"%%jaxtrain {name} -n 2 -o keys,doubled,count {place}{CELL}", timeout=PATIENCE
+        )
+        assert f"{name}: Succeeded · 2 nodes" in cell.card["text/plain"]
+        kinds = [sorted(output.get("data", {})) for output in cell.outputs[1:]]
+        back = kernel.value("(jax.random.key_data(keys).tolist(), doubled, str(doubled.dtype), count)")
+        logs = kernel.run(f"%jaxtrain logs {name} --rank 1").text
+        seen.append((cell.shown[1:], kinds, back, logs))
+    for here, there in zip(*seen, strict=True):
+        assert there == here
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import sys\nsys.exit(3)", "the cell called sys.exit(3)"),
+        ("name = input('name? ')", "EOFError"),
+        ("def pick(batch):\n    return batch['labels']\nprint('before')\npick({})", "KeyError"),
+        ("import os\nprint('x', flush=True)\nos._exit(4)", "exit code 4"),
+    ],
+)
+def test_a_cell_that_fails_fails_as_on_this_machine(kernel, code, said):
+    errors = []
+    for place in ("", ON):
+        cell = kernel.run(f"%%jaxtrain {place}\n{code}", fails=True, timeout=PATIENCE)
+        name = re.match(r"\S+(?=: Failed)", cell.card["text/plain"])[0]
+        assert said in cell.card["text/plain"]
+        errors.append("\n".join([plain(t) for t in cell.shown[1:]]).replace(name, "NAME"))
+    assert errors[1] == errors[0]
+    assert errors[0].count("Traceback") <= 1
+
+
+def test_a_module_that_the_image_lacks_is_named_with_the_way_to_it(kernel):
+    cell = kernel.run(f"%%jaxtrain {ON}\nimport no_such_module", fails=True, timeout=PATIENCE)
+    assert "ModuleNotFoundError: No module named 'no_such_module'" in cell.text
+    assert "--package brings it along" in cell.text
+
+
+# ---------------------------------------------------------------------------- while it runs
+
+
+def test_lines_and_progress_arrive_while_it_runs(kernel):
+    cell = kernel.start(
+        f"%%jaxtrain moves {ON}\nimport time\nfrom jupyter_jax_trainer import report\n"
+        "for i in range(12):\n    print('at', time.time(), flush=True)\n"
+        "    report(step=i + 1, total=12, loss=1 / (i + 1))\n    time.sleep(0.3)\n"
+    )
+    late = []
+    for _ in range(12):
+        message = cell.until(
+            lambda m: m["msg_type"] == "stream" and "at " in m["content"]["text"], PATIENCE
+        )
+        late += [time.time() - float(t) for t in re.findall(r"at (\S+)", message["content"]["text"])]
+        if len(late) == 12:
+            break
+    cell.finish(PATIENCE)
+    print("seconds from print to cell:", [round(s, 2) for s in sorted(late)])
+    assert sorted(late)[-3] < 1.0, late  # two hiccups of a busy machine are forgiven
+    texts = [data["text/plain"].splitlines()[0] for _, data in cell.cards()]
+    assert any(re.search(r"Running .* \d+/12  loss 0\.\d+", text) for text in texts), texts
+    assert any("left" in text for text in texts)
+    assert re.fullmatch(r"moves: Succeeded · 1 node · .* · 12/12  loss 0\.08333", texts[-1])
+    for states in cell.updates().values():
+        between = [b - a for (a, _), (b, _) in zip(states[2:], states[3:-1], strict=False)]
+        assert all(gap > 0.2 for gap in between), between
+
+
+def test_a_burst_of_lines_comes_whole(kernel, desk):
+    cell = kernel.run(
+        f"%%jaxtrain burst {ON}\nfor i in range(200_000): print('line', i)", timeout=PATIENCE
+    )
+    assert "line 199999" in cell.text and "lines are not shown here" in cell.text
+    assert desk.log("burst") == "".join(f"line {i}\n" for i in range(200_000))
+
+
+# ---------------------------------------------------------------------------- waiting, leaving
+
+
+def test_an_image_that_does_not_exist(kernel, desk):
+    """The reason is there within 5 s; a first interrupt leaves, two cancel, and nothing stays."""
+    cell = kernel.start(f"%%jaxtrain noimage {ON} --image nowhere.invalid/nothing:1\nprint(1)")
+    cell.until_text("nowhere.invalid/nothing:1 can't be reached", PATIENCE)
+    states = json.loads((desk.home / "jobs" / "noimage" / "state.json").read_text())
+    assert time.time() - states["history"][0]["time"] < 5
+    assert "Pending" in cell.card["text/plain"] and "Check the name in --image." in cell.card["text/html"]
+    kernel.interrupt()
+    cell.finish(10)
+    assert cell.reply["ename"] == "JobDetached" and desk.has("noimage")
+    notes = [m[0] for _, data in cell.cards() if (m := re.search(COUNTDOWN, data["text/plain"]))]
+    assert len(dict.fromkeys(notes)) == 3, notes  # 3, 2, 1
+
+    again = kernel.start("%jaxtrain attach noimage")
+    again.until_text("can't be reached", 10)
+    kernel.interrupt()
+    again.until_text("interrupt again within", 3)
+    kernel.interrupt()
+    again.finish(20)
+    assert "Job 'noimage' was cancelled" in again.text
+    assert "Cancelled" in again.card["text/plain"] and desk.state("noimage") == "Cancelled"
+    eventually(lambda: not desk.has("noimage"), 30)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason", "hint"),
+    [
+        ("--runtime jax-distributed --device gpu --devices-per-node 4",
+         r"the pod can't be scheduled: 0/\d+ nodes have 4 nvidia.com/gpu", "--device cpu"),
+        ("--volume nosuch:/data", "there is no PersistentVolumeClaim nosuch", "Check --volume"),
+    ],
+)  # fmt: skip
+def test_what_the_cluster_lacks_is_said_in_the_cell(kernel, desk, options, reason, hint):
+    cell = kernel.start(f"%%jaxtrain lacks {ON} {options}\n1")
+    cell.until(lambda m: re.search(reason, str(m["content"])) is not None, PATIENCE)
+    assert hint in cell.card["text/plain"] and hint in cell.card["text/html"]
+    name = cell.card["text/plain"].partition(":")[0]
+    kernel.interrupt()
+    time.sleep(0.05)
+    kernel.interrupt()
+    cell.finish(20)
+    assert desk.state(name) == "Cancelled"
+
+
+REFUSED = {
+    "--context nope": "The kubeconfig has no context 'nope'.",
+    "--runtime nope": "There is no runtime nope",
+    "--device tpu": "has no JAX runtime for tpu",
+    "--env-from-secret nosuch": "There is no Secret nosuch",
+    "--name Upper": "'Upper' can't be the name of a job",
+}
+
+
+def test_lines_that_can_not_be_are_refused_before_anything_starts(kernel, desk):
+    before = sorted(desk.home.glob("jobs/*"))
+    for options, said in REFUSED.items():
+        cell = kernel.run(f"%%jaxtrain {ON} {options}\n1", fails=True)
+        assert said in plain(cell.text) and len(cell.outputs[-1]["traceback"]) <= 3, cell.text
+    cell = kernel.run("%%jaxtrain --backend local --namespace x\n1", fails=True)
+    assert "only means something on Kubernetes" in plain(cell.text)
+    kernel.run("import numpy as np; large = np.zeros(4_000_000); file = open('/etc/hostname')")
+    cell = kernel.run(f"%%jaxtrain {ON}\nlarge.sum()", fails=True)
+    assert "takes 32 MB" in plain(cell.text) and "--store" in cell.text and "--volume" in cell.text
+    assert "`file` can't be sent" in plain(kernel.run(f"%%jaxtrain {ON}\nfile.read()", fails=True).text)
+    assert sorted(desk.home.glob("jobs/*")) == before
+
+
+def test_a_job_outlives_its_kernel_and_its_notebook(desk, tmp_path):
+    """Started and left by one kernel, which is killed; followed from another, with its results."""
+    code = (
+        f"%%jaxtrain long -n 2 {ON} -o out --detach\nimport time\nprint('first', flush=True)\n"
+        "from jupyter_jax_trainer import report\nfor i in range(8):\n"
+        "    report(step=i + 1, total=8)\n    time.sleep(1)\nprint('last')\nout = 7"
+    )
+    with kernels.running(desk.home, tmp_path) as one:
+        cell = one.run(code)
+        assert cell.took < 10 and "`%jaxtrain attach long` follows it" in cell.text
+        one.manager.shutdown_kernel(now=True)
+    with kernels.running(desk.home, tmp_path) as other:
+        attached = other.start("%jaxtrain attach long")
+        attached.until_text("first", PATIENCE)
+        attached.finish(PATIENCE)
+        assert attached.shown[-1] == "first\nlast\nIn this notebook now: out\n"
+        assert "long: Succeeded · 2 nodes" in attached.card["text/plain"]
+        assert other.value("out") == "7"
+        shown = other.run("%jaxtrain show long").text
+        assert re.search(rf"^Where +namespace {desk.namespace} of https", shown, re.MULTILINE), shown
+        assert re.search(r"^RANK +STATE +EXIT +RESTARTS +POD +NODE$", shown, re.MULTILINE), shown
+        assert re.search(r"^ +1 +Finished +0 +long-node-0-1-\w+ +\S+$", shown, re.MULTILINE), shown
+        assert "out     int" in shown
+        listed = other.run("%jaxtrain jobs").text
+        assert re.search(r"^long +Succeeded .* 2 +8/8 100 %", listed, re.MULTILINE), listed
+        assert "[0] first" in other.run("%jaxtrain logs long").text

@@ -1,0 +1,353 @@
+"""What comes to the cluster: names, options, all kinds of runtimes, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from cluster import made_runtimes
+from cluster.jobs import fails, run, stop_followers, submit
+from harness import eventually, processes_of_job, text, wait_for_text
+from jupyter_jax_trainer import api
+from jupyter_jax_trainer.backends.kubernetes.attach import attach
+from jupyter_jax_trainer.backends.kubernetes.client import Client
+from jupyter_jax_trainer.capture import capture_cell
+from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.spec import parse_cell_line
+from policy import skip_or_fail
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+
+def quota(namespace, **hard):
+    namespace("create", "-f", "-", stdin={
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard},
+    })  # fmt: skip
+    eventually(lambda: namespace.get("resourcequota", "q")["status"].get("used"))
+
+
+def dry_run(cell, place, line="", variables=None):
+    spec = parse_cell_line(f"{place} {line}")
+    backend, plan = api.prepare(spec)
+    return api.dry_run(spec, backend, plan, capture_cell(cell, variables or {}, out=spec.out))
+
+
+# ---- --dry-run
+
+
+def test_what_a_dry_run_prints_can_be_applied_and_is_the_job(place, namespace):
+    written = dry_run("made = given + 1\nprint('applied')", place, "applied -o made", {"given": 2})
+    assert written.startswith("# Nothing was started.") and "# given " in written
+    assert not namespace.get("trainjobs")["items"] and not namespace.get("secrets")["items"]
+    command = [*namespace.cluster.kubectl, "--namespace", namespace.name]
+    subprocess.run([*command, "apply", "--server-side", "-f", "-"], input=written, text=True, check=True)
+    namespace.until_condition("applied", "Complete", 60)
+    job = Job(attach("applied", None, namespace.name)).wait(30)
+    assert text(job) == "applied" and job.result("made") == 3
+    assert job.code == "made = given + 1\nprint('applied')"
+
+
+def test_a_dry_run_shows_what_admission_says(place, namespace):
+    quota(namespace, **{"count/trainjobs.trainer.kubeflow.org": "0"})
+    for refused in (dry_run, submit):
+        with pytest.raises(BackendError, match="quota"):
+            refused("1", place)
+    assert not namespace.get("trainjobs")["items"] and not namespace.get("secrets")["items"]
+
+
+# ---- names
+
+
+def test_the_longest_name_runs_and_a_longer_one_is_refused(place, namespace):
+    longest = "n" * (63 - len("-node-0-0-abcde"))
+    job = run("print('ran')", place, longest)
+    assert text(job) == "ran"
+    assert len(namespace.pods(longest)[0]["metadata"]["name"]) == 63
+    with pytest.raises(UsageError, match="has 49 characters, and .* it may have 48"):
+        submit("1", place, f"{longest}n")
+    with pytest.raises(UsageError, match="10 nodes it may have 48"):
+        submit("1", place, f"{longest}n -n 10")
+    with pytest.raises(UsageError, match="11 nodes it may have 47"):
+        submit("1", place, f"{longest} -n 11")
+    again = run("print('again')", place, longest)
+    assert again.name == f"{longest[:-2]}-2"
+
+
+def test_with_initializers_the_names_are_shorter(place, namespace):
+    runtime = made_runtimes.make(namespace, "prepares", initializer=True)
+    longest = "n" * (63 - len("-dataset-initializer-0-0-abcde"))
+    with pytest.raises(UsageError, match="it may have 33"):
+        submit("1", place, f"{longest}n --runtime {runtime}")
+    job = run("print('ran')", place, f"{longest} --runtime {runtime}")
+    assert text(job, 0) == "ran"
+
+
+def test_a_name_can_be_used_again_when_its_job_has_ended(place, tmp_path, monkeypatch):
+    first = run("print(1)", place, "fit")
+    second = submit("import time\nprint(2)\ntime.sleep(100)", place, "fit")
+    assert (first.name, second.name) == ("fit", "fit-2")
+    with pytest.raises(UsageError, match="active job 'fit-2'"):
+        submit("1", place, "fit-2")
+    with monkeypatch.context() as patched:
+        patched.setenv("JAXTRAIN_HOME", str(tmp_path))  # another machine
+        with pytest.raises(UsageError, match="active TrainJob fit-2 in namespace"):
+            submit("1", place, "fit-2")
+    second.cancel()
+
+
+# ---- options
+
+
+def test_options_reach_the_pods(place, namespace):
+    namespace("create", "serviceaccount", "me")
+    namespace("create", "secret", "generic", "creds", "--from-literal=TOKEN=abc",
+              "--from-literal=WORD=theirs")  # fmt: skip
+    job = run(
+        "import os\nprint(os.environ['TOKEN'], os.environ['WORD'], os.environ['EMPTY'] == '')\n"
+        "print([n for n in os.environ if n.startswith('JAXTRAIN_BUNDLE') or 'KEY' in n])",
+        place, "--env WORD=mine --env EMPTY= --env-from-secret creds --service-account me "
+        "--cpu 200m --memory 400Mi --timeout 5m",
+    )
+    assert text(job).splitlines()[0] == "abc mine True"
+    assert "FRAME_KEY" not in text(job)
+    (pod,) = namespace.pods(job.name)
+    assert pod["spec"]["serviceAccountName"] == "me"
+    assert pod["spec"]["containers"][0]["resources"] == {
+        "requests": {"cpu": "200m", "memory": "400Mi"}, "limits": {"memory": "400Mi"}
+    }
+    assert namespace.get("trainjob", job.name)["spec"]["activeDeadlineSeconds"] == 300
+    with pytest.raises(UsageError, match="no Secret nothere in namespace") as told:
+        submit("1", place, "--env-from-secret nothere")
+    assert "kubectl create secret generic nothere" in told.value.hint
+
+
+def test_a_job_ends_with_its_time(place, namespace):
+    job, failure = fails("import time\ntime.sleep(100)", place, "--timeout 8s")
+    assert failure.kind == "timeout" and "longer than its --timeout of 8 s" in job.reason
+    assert job.ended - job.created < 8 + 20
+
+
+# ---- runtimes and images
+
+FACTS = """
+import os, tempfile, pathlib, jax
+from jupyter_jax_trainer import checkpoint_dir
+assert os.getuid() != 0 and int(data.sum()) == 4950
+pathlib.Path.home().joinpath("x").write_text("home")
+tempfile.NamedTemporaryFile().write(b"tmp")
+(pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home())) / "c").mkdir(parents=True)
+print("rank", jax.process_index(), "of", jax.process_count())
+back = data * 2
+"""
+
+
+def variables():
+    import numpy as np
+
+    return {"data": np.arange(100), "__name__": "__main__"}
+
+
+def test_the_stock_runtime_takes_any_image_with_jax(place, namespace, cluster):
+    job = run(FACTS, place, f"-n 2 -o back --runtime jax-distributed --image {made_runtimes.image(cluster)}",
+              variables())  # fmt: skip
+    assert int(job.result("back").sum()) == 9900 and "rank 1 of 2" in text(job, 1)
+    for pod in namespace.pods(job.name):
+        assert pod["metadata"]["labels"]["sidecar.istio.io/inject"] == "false"
+        assert pod["metadata"]["annotations"]["sidecar.istio.io/inject"] == "false"
+        assert pod["spec"]["securityContext"]["runAsNonRoot"]
+    assert not job.manifest["plan"]["runs_once"]
+
+
+def test_a_read_only_root_without_any_volume_is_enough(place, namespace):
+    def bare(pod):
+        pod["volumes"] = []
+        pod["containers"][0]["volumeMounts"] = []
+
+    runtime = made_runtimes.make(namespace, "bare", bare)
+    # With a queue nothing may be patched in, so there is no scratch space either.
+    job = run(FACTS, place, f"-n 2 -o back --runtime {runtime} --queue none", variables())
+    assert int(job.result("back").sum()) == 9900
+    assert "runtimePatches" not in namespace.get("trainjob", job.name)["spec"]
+
+
+def with_tools(namespace, runtime, tools, hide=()):
+    """Make a runtime whose PATH has these tools and nothing else."""
+    namespace("create", "configmap", runtime, *(
+        f"--from-literal={name}=#!/bin/sh\nexec {to} \"$@\"\n" for name, to in tools.items()
+    ))
+
+    def change(pod):
+        container = pod["containers"][0]
+        container["env"].append({"name": "PATH", "value": "/tools"})
+        pod["volumes"].append({"name": "tools", "configMap": {"name": runtime, "defaultMode": 0o555}})
+        container["volumeMounts"].append({"name": "tools", "mountPath": "/tools"})
+        for number, place in enumerate(hide):
+            pod["volumes"].append({"name": f"hide-{number}", "emptyDir": {}})
+            container["volumeMounts"].append({"name": f"hide-{number}", "mountPath": place})
+
+    return made_runtimes.make(namespace, runtime, change)
+
+
+def test_python_is_found_whatever_it_is_called(place, namespace):
+    python = with_tools(namespace, "python", {"sh": "/bin/sh", "python": "/opt/jax/bin/python3"})
+    jobs = [submit("import jax; print('found')", place, f"--runtime {python}")]
+    nowhere = with_tools(namespace, "nowhere", {"sh": "/bin/sh"})
+    jobs += [submit("import jax; print('found')", place, f"--runtime {nowhere}")]
+    for job in jobs:
+        assert text(job.wait(60)) == "found"
+
+
+def test_an_image_that_lacks_something_is_told_in_a_sentence(place, namespace, cluster):
+    plain = with_tools(namespace, "plain", {"sh": "/bin/sh", "python3": "/usr/bin/python3"})
+    job, failure = fails("print('no')", place, f"--runtime {plain}")
+    assert "jax" in failure.message and "image" in f"{failure.message} {failure.hint}", failure
+    nothing = with_tools(namespace, "nothing", {"sh": "/bin/sh"}, ["/opt", "/usr/bin", "/usr/local/bin"])
+    job, failure = fails("print('no')", place, f"--runtime {nothing}")
+    assert "Python" in failure.message, failure
+
+
+# ---- a cell that fails runs once, in the stock runtime too
+
+
+COUNTED = """
+import time
+from pathlib import Path
+def note(word):
+    with open(FOLDER + "/notes", "a") as file:
+        file.write(word + chr(10))
+note("begin")
+print("begun", flush=True)
+"""
+
+
+@pytest.fixture
+def counted(namespace, cluster, tmp_path):
+    if not made_runtimes.reachable(cluster):
+        skip_or_fail("own cluster", "this machine and the nodes have no folder in common")
+    shared = made_runtimes.Shared(namespace, tmp_path)
+    yield shared
+    shared.remove()
+
+
+def start_counted(cell, place, cluster, shared):
+    return submit(
+        COUNTED + cell, place, "--runtime jax-distributed --image "
+        f"{made_runtimes.image(cluster)} --volume {shared.claim}:{shared.path}",
+        {"FOLDER": str(shared.path), "__name__": "__main__"},
+    )
+
+
+def ended_once(job, namespace, shared):
+    """Check that a job has failed, that it is suspended and marked, and ran its cell once."""
+    eventually(lambda: not job.active)
+    assert job.state == "Failed", job.reason
+    found = namespace.get("trainjob", job.name)
+    assert found["spec"]["suspend"] is True
+    assert found["metadata"]["annotations"]["jupyter-jax-trainer/failed"]
+    eventually(lambda: not namespace.pods(job.name))
+    return (shared.path / "notes").read_text().split()
+
+
+def test_a_cell_that_raises_runs_once(place, namespace, cluster, counted):
+    job = start_counted("raise ValueError('no')", place, cluster, counted)
+    assert ended_once(job, namespace, counted) == ["begin"]
+    assert job.failure.message == "ValueError: no (cell line 10)"
+    assert "ValueError" in job.failure.error["traceback"]
+    (running,) = [at for state, at in job.history if state == "Running"] or [job.created]
+    assert job.ended - running < 5
+
+
+def test_a_cell_whose_worker_is_killed_runs_once(place, namespace, cluster, counted):
+    job = start_counted("time.sleep(100)\nnote('end')", place, cluster, counted)
+    wait_for_text(job, "begun")
+    for pid in processes_of_job(job):
+        if b"JAXTRAIN_BOOT=" in Path(f"/proc/{pid}/environ").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    assert ended_once(job, namespace, counted) == ["begin"]
+    assert "was killed (signal 9)" in job.reason, job.reason
+
+
+def test_a_cell_whose_pod_is_deleted_does_not_run_to_its_end_in_another(
+    place, namespace, cluster, counted
+):
+    job = start_counted("time.sleep(20)\nnote('end')", place, cluster, counted)
+    wait_for_text(job, "begun")
+    (pod,) = namespace.pods(job.name)
+    namespace("delete", "pod", pod["metadata"]["name"], "--wait=false")
+    assert "end" not in ended_once(job, namespace, counted)
+    assert "deleted" in job.reason, job.reason
+
+
+def test_a_cell_that_fails_while_nobody_looks_runs_once(place, namespace, cluster, counted, store):
+    job = start_counted(
+        "while not Path(FOLDER, 'gate').exists(): time.sleep(0.1)\nraise ValueError('no')",
+        place, cluster, counted,
+    )
+    wait_for_text(job, "begun")
+    stop_followers(store)
+    (counted.path / "gate").touch()
+
+    def restarts():
+        (pod,) = namespace.pods(job.name)
+        return pod["status"]["containerStatuses"][0]["restartCount"]
+
+    eventually(lambda: restarts() >= 2)
+    assert (counted.path / "notes").read_text().split() == ["begin"]
+    assert ended_once(job, namespace, counted) == ["begin"]
+
+
+# ---- a submission that is cut short leaves nothing
+
+
+STEPS = {
+    "before the dry run": (0, False), "after the dry run": (0, True),
+    "before the TrainJob": (1, False), "after the TrainJob": (1, True),
+    "before the Secret": (2, False), "after the Secret": (2, True),
+}  # fmt: skip
+
+
+def interrupt(monkeypatch, at, after, again=False):
+    """Interrupt this process at one of its requests; again, when it takes things back."""
+    real, seen = Client.request, []
+
+    def request(self, method, path, **options):
+        if method == "DELETE" and again:
+            raise KeyboardInterrupt
+        if method != "POST":
+            return real(self, method, path, **options)
+        seen.append(path)
+        if len(seen) == at + 1 and not after:
+            raise KeyboardInterrupt
+        found = real(self, method, path, **options)
+        if len(seen) == at + 1:
+            raise KeyboardInterrupt
+        return found
+
+    monkeypatch.setattr(Client, "request", request)
+
+
+def test_an_interrupted_submission_leaves_nothing(place, namespace, store, monkeypatch):
+    def left():
+        return namespace.get("trainjobs")["items"] + namespace.get("secrets")["items"]
+
+    for number, (at, after) in enumerate(STEPS.values()):
+        with monkeypatch.context() as patched:
+            interrupt(patched, at, after)
+            with pytest.raises(KeyboardInterrupt):
+                submit("1", place, f"cut-{number}")
+        assert not (store / "jobs" / f"cut-{number}").exists()
+        eventually(lambda: not left())
+    with monkeypatch.context() as patched:
+        interrupt(patched, 1, True, again=True)
+        with pytest.raises(KeyboardInterrupt):
+            submit("1", place, "twice")
+    job = api.job("twice")  # what could not be taken back, the follower takes back
+    eventually(lambda: job.state == "Cancelled")
+    eventually(lambda: not left())
+    assert time.time() - job.created < 60
