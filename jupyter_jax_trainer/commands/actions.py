@@ -50,6 +50,11 @@ class Context:
     width: int = 100
     failed: bool = False
 
+    def place(self, values: dict[str, Any]) -> dict[str, str | None]:
+        """Give the cluster's context and namespace that are meant: given, or set by ``use``."""
+        known = {**(self.defaults or {}), **values}
+        return {name: known.get(name) for name in ("context", "namespace")}
+
 
 Handler = Callable[[Context, dict[str, Any], list[str]], None]
 
@@ -83,7 +88,7 @@ def _trainjobs(context: Context, values: dict[str, Any]) -> None:
     from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
     from jupyter_jax_trainer.commands.listing import trainjobs_table
 
-    client = get_client(values.get("context"), values.get("namespace"))
+    client = get_client(*context.place(values).values())
     with said_plainly(client):
         found = overview.rows(client)
     kept = [row for row in found if row.state == values.get("state", row.state)]
@@ -157,7 +162,8 @@ def show_lines(lines: Iterable[str], context: Context, where: str) -> None:
 
 def attach(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Watch a job to its end."""
-    watch(named_anywhere(words, values), context)
+    given = any(values.get(name) for name in ("context", "namespace"))
+    watch(named_anywhere(words, **context.place(values), here=not given), context)
 
 
 def watch(job: Job, context: Context) -> None:
@@ -314,12 +320,12 @@ def runtimes(context: Context, values: dict[str, Any], words: list[str]) -> None
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.commands.listing import runtimes_table
 
-    named = {name: values.get(name) for name in ("context", "namespace")}
+    place = context.place(values)
     backend = values.get("backend", "auto")
     try:
-        found = api.runtimes(backend, **named)
+        found = api.runtimes(backend, **place)
     except BackendError as error:
-        if backend != "auto" or any(named.values()):
+        if backend != "auto" or any(place.values()):
             raise
         context.print(f"The cluster's runtimes can't be listed: {error}\n")
         found = api.runtimes("local")
@@ -348,8 +354,7 @@ def doctor(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Check this machine, and the cluster where there is one."""
     from jupyter_jax_trainer.commands.doctor import examine, report
 
-    named = {name: values.get(name) for name in ("context", "namespace")}
-    findings = list(examine(values.get("backend", "auto"), **named))
+    findings = list(examine(values.get("backend", "auto"), **context.place(values)))
     context.print(report(findings, context.width))
     context.failed = any(finding.status == "FAIL" for finding in findings)
 

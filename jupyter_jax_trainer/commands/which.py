@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jupyter_jax_trainer.errors import JobNotFound, UsageError
 
@@ -24,13 +24,14 @@ def named(words: Sequence[str]) -> Job:
     return newest
 
 
-def named_anywhere(words: Sequence[str], values: dict[str, Any]) -> Job:
-    """Give a job of this machine, or one that only the cluster knows."""
+def named_anywhere(
+    words: Sequence[str], context: str | None, namespace: str | None, *, here: bool
+) -> Job:
+    """Give a job of this machine (only with `here`), or one that only the cluster knows."""
     from jupyter_jax_trainer.backends.kubernetes.client import is_configured
 
-    context, namespace = values.get("context"), values.get("namespace")
     try:
-        if not (context or namespace):
+        if here:
             return named(words)
     except JobNotFound:
         if not words or not is_configured():

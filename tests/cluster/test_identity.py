@@ -17,7 +17,7 @@ import pytest
 from harness import eventually, text, wait_for_text
 
 from cluster import people
-from cluster.jobs import PATIENCE, followers, run, stop_followers, submit
+from cluster.jobs import PATIENCE, run, stop_followers, submit
 from cluster.kubernetes_cluster import Namespace
 from jupyter_jax_trainer.backends.kubernetes import backend
 from jupyter_jax_trainer.backends.kubernetes.client import Client
@@ -68,14 +68,15 @@ def test_contexts_namespaces_and_several_files(cluster, namespace, user, home, t
     right = people.kubeconfig(
         tmp_path / "right", about, {"token": user()}, namespace.name, name="right"
     )
-    monkeypatch.setenv("KUBECONFIG", f"{first}{os.pathsep}{right}{os.pathsep}{tmp_path / 'none'}")
-    assert Client().context == "wrong"  # of the first file
+    several = os.pathsep.join(map(str, (first, right, tmp_path / "none")))
+    monkeypatch.setenv("KUBECONFIG", several)
+    assert Client().context == "wrong"  # the first one that a file names
     job = submit(CELL, "--backend kubernetes --context right", "-o answer")
     assert job.manifest["plan"]["namespace"] == namespace.name
     assert job.wait(PATIENCE).result("answer") == 42  # the follower knows both files, too
     with pytest.raises(BackendError, match="does not accept your credentials"):
         submit(CELL, f"--backend kubernetes --namespace {namespace.name}")
-    with pytest.raises(UsageError, match="no context rigth") as error:
+    with pytest.raises(UsageError, match="no context 'rigth'") as error:
         submit(CELL, "--backend kubernetes --context rigth")
     assert "right" in str(error.value.hint)
     assert examined(context="other")["Cluster"].status == FAIL
@@ -146,7 +147,6 @@ def test_a_job_outlives_the_token_of_an_exec_plugin(
     job = submit(LONG, f"--backend kubernetes --namespace {namespace.name}", "-o answer")
     wait_for_text(job, "line 3")
     before = len(calls.read_text())
-    (follower,) = followers(home)
     assert job.wait(PATIENCE).result("answer") == 42
     assert [f"line {n}" for n in range(100)] == text(job).splitlines()
     assert before < len(calls.read_text()) < 60  # asked again, and not for every request

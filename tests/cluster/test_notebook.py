@@ -96,29 +96,25 @@ def plain(text: str) -> str:
     [
         ("docs/quickstart.ipynb", ""),
         ("tests/notebooks/char_rnn.ipynb", ""),
-        ("tests/notebooks/sharding_demo.ipynb", ""),
+        ("tests/notebooks/optax_linear_regression.ipynb", ""),
         ("tests/notebooks/equinox_mlp.ipynb", " --package equinox"),
     ],
 )
 def test_a_notebook_runs_with_nothing_changed_but_that_option(desk, path, more):
     notebook = nbformat.read(ROOT / path, as_version=4)
-    jobs = 0
-    for cell in notebook.cells:
-        if cell.source.startswith("%%jaxtrain"):
-            first, _, rest = cell.source.partition("\n")
-            cell.source = f"{first} {ON}{more}\n{rest}"
-            jobs += 1
+    cells = [cell for cell in notebook.cells if cell.source.startswith("%%jaxtrain")]
+    for cell in cells:
+        first, _, rest = cell.source.partition("\n")
+        cell.source = f"{first} {ON}{more}\n{rest}"
     before = set(desk.home.glob("jobs/*"))
     resources = {"metadata": {"path": str(desk.cwd)}}
     client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources)
     client.execute()  # raises with the cell and its traceback; the notebooks assert their outcome
-    assert len(set(desk.home.glob("jobs/*")) - before) == jobs
-    cards = [
-        output["data"]["text/plain"]
-        for cell in notebook.cells if cell.source.startswith("%%jaxtrain")
-        for output in cell.outputs if "text/html" in output.get("data", {})
-    ]  # fmt: skip
-    assert len(cards) >= jobs and all(": Succeeded" in card for card in cards), cards
+    jobs = [path.name for path in set(desk.home.glob("jobs/*")) - before]
+    assert [desk.state(job) for job in jobs] == ["Succeeded"] * len(cells)
+    for output in (output for cell in cells for output in cell.outputs):
+        if "text/html" in output.get("data", {}):
+            assert ": Succeeded · 2 nodes" in output["data"]["text/plain"]
 
 
 def test_run_all_stops_at_a_failed_job(desk):
@@ -357,3 +353,28 @@ def test_a_job_outlives_its_kernel_and_its_notebook(desk, tmp_path):
         listed = other.run("%jaxtrain jobs").text
         assert re.search(r"^long +Succeeded .* 2 +8/8 100 %", listed, re.MULTILINE), listed
         assert "[0] first" in other.run("%jaxtrain logs long").text
+
+
+# ---------------------------------------------------------------------------- the user guide
+
+GUIDE = (ROOT / "docs" / "kubernetes.md").read_text()
+CELLS = re.findall(r"(?:<!-- (\w+)(?:: (.*?))? -->\n)?```python\n(.*?)```", GUIDE, re.DOTALL)
+EXPECTED = [
+    "Kubeflow Trainer", "I am process 0 of 2", "Defaults of this notebook", "Job greedy was started",
+    "can't be scheduled", "is deleted", "", "brought back", "0.1", "499500", "Job long was started",
+    "step 20", "Job long is deleted", "KeyError: 'labels'",
+]  # fmt: skip
+
+
+def test_the_user_guide_is_true(desk, tmp_path):
+    assert len(CELLS) == len(EXPECTED)
+    with kernels.running(desk.home, tmp_path) as kernel:
+        for (kind, detail, code), expected in zip(CELLS, EXPECTED, strict=True):
+            cell = kernel.run(code, fails=kind == "fails", timeout=PATIENCE)
+            assert expected in cell.text, cell.text
+            if kind == "waits":
+                name = re.search(r"Job (\S+) was started", cell.text)[1]
+                state = desk.home / "jobs" / name / "state.json"
+                eventually(lambda s=state, d=detail: d in str(json.loads(s.read_text())["reason"]))
+    for name in ("greedy", "long"):
+        eventually(lambda n=name: not desk.has(n), 30)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from harness import text
+from policy import skip_or_fail
 
 from cluster import made_runtimes
 from cluster.jobs import run, submit
-from harness import text
 from jupyter_jax_trainer.errors import CaptureError, UsageError
-from policy import skip_or_fail
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 SUM = "import numpy as np\ntotal = int(data.astype(np.int64).sum())"

@@ -9,10 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
+from harness import eventually, processes_of_job, text, wait_for_text
+from policy import skip_or_fail
 
 from cluster import made_runtimes
 from cluster.jobs import fails, run, stop_followers, submit
-from harness import eventually, processes_of_job, text, wait_for_text
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes.attach import attach
 from jupyter_jax_trainer.backends.kubernetes.client import Client
@@ -20,7 +21,6 @@ from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.spec import parse_cell_line
-from policy import skip_or_fail
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -50,7 +50,7 @@ def test_what_a_dry_run_prints_can_be_applied_and_is_the_job(place, namespace):
     namespace.until_condition("applied", "Complete", 60)
     job = Job(attach("applied", None, namespace.name)).wait(30)
     assert text(job) == "applied" and job.result("made") == 3
-    assert job.code == "made = given + 1\nprint('applied')"
+    assert job.code.strip() == "made = given + 1\nprint('applied')"
 
 
 def test_a_dry_run_shows_what_admission_says(place, namespace):
@@ -187,9 +187,13 @@ def with_tools(namespace, runtime, tools, hide=()):
         container["env"].append({"name": "PATH", "value": "/tools"})
         pod["volumes"].append({"name": "tools", "configMap": {"name": runtime, "defaultMode": 0o555}})
         container["volumeMounts"].append({"name": "tools", "mountPath": "/tools"})
-        for number, place in enumerate(hide):
-            pod["volumes"].append({"name": f"hide-{number}", "emptyDir": {}})
-            container["volumeMounts"].append({"name": f"hide-{number}", "mountPath": place})
+        if not hide:
+            return
+        pod["volumes"] += [{"name": "hidden", "emptyDir": {}},
+                           {"name": "no-program", "configMap": {"name": runtime, "defaultMode": 0o444}}]
+        for place in hide:
+            file = {"name": "no-program", "subPath": "sh"} if "python" in place else {"name": "hidden"}
+            container["volumeMounts"].append({**file, "mountPath": place})
 
     return made_runtimes.make(namespace, runtime, change)
 
@@ -205,11 +209,12 @@ def test_python_is_found_whatever_it_is_called(place, namespace):
 
 def test_an_image_that_lacks_something_is_told_in_a_sentence(place, namespace, cluster):
     plain = with_tools(namespace, "plain", {"sh": "/bin/sh", "python3": "/usr/bin/python3"})
-    job, failure = fails("print('no')", place, f"--runtime {plain}")
+    _, failure = fails("print('no')", place, f"--runtime {plain}")
     assert "jax" in failure.message and "image" in f"{failure.message} {failure.hint}", failure
-    nothing = with_tools(namespace, "nothing", {"sh": "/bin/sh"}, ["/opt", "/usr/bin", "/usr/local/bin"])
-    job, failure = fails("print('no')", place, f"--runtime {nothing}")
-    assert "Python" in failure.message, failure
+    nothing = with_tools(namespace, "nothing", {"sh": "/bin/sh"},
+                         ["/opt", "/usr/local/bin", "/usr/bin/python3.11"])  # fmt: skip
+    _, failure = fails("print('no')", place, f"--runtime {nothing}")
+    assert "this image has no Python" in failure.message and failure.kind == "start", failure
 
 
 # ---- a cell that fails runs once, in the stock runtime too

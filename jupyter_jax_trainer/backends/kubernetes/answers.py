@@ -84,10 +84,12 @@ def forward_refusal(words: str) -> Exception:
     status = re.search(r"Handshake status (\d{3})", words)
     if status is None:
         return Unreachable(words or "no connection")
-    found = re.search(r'"message":\s*"((?:[^"\\]|\\.)*)"', words)
-    message = found[1].replace('\\"', '"') if found else "no reason given"
+    said = re.search(r"\bcannot (\w+) resource", words)
     # Since Kubernetes 1.35 the right to create is needed as well as that to get.
-    verb = "create" if "cannot create" in message else "get"
+    verb = said[1] if said else "get"
+    reason = re.search(r"Handshake status \d{3} ([\w ]*)", words)
+    why = reason[1].strip() if reason else status[1]
+    message = f"the connection to the pod was refused ({why})"
     return ApiError(int(status[1]), "", message, verb, "pods/portforward")
 
 

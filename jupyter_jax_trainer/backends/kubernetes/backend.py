@@ -176,7 +176,9 @@ class KubernetesBackend:
         if packed.upload:
             lines.append(f"# The bundle itself would be copied to {packed.upload}")
         head = "\n".join([
-            f"# Nothing was started. Sent with the job, {size(capture.total)} in all:", *lines, ""
+            f"# Nothing was started. Sent with the job, {size(capture.total)} in all:", *lines,
+            "# `kubectl apply --server-side -f -` starts it; `kubectl delete -f -` takes it away.",
+            "",
         ])
         return head + trainjob.to_yaml(documents)
 

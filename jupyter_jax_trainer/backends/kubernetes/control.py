@@ -88,7 +88,7 @@ def delete(manifest: Mapping[str, Any]) -> None:
     """
     spec = JobSpec.from_json(manifest["spec"])
     if spec.store:
-        payload.remove(f"{spec.store.rstrip('/')}/{manifest['uid']}/bundle.pyz")
+        payload.remove(payload.url_of(spec.store, manifest["uid"]))
     try:
         cancel(manifest)
     except JaxTrainError as error:

@@ -80,13 +80,7 @@ def _from_parts(directory: JobDir) -> None:
 
 
 def _from_store(directory: JobDir, stored: dict[str, Any]) -> None:
-    url = str(stored["url"])
-    if "://" not in url:
-        data = Path(url).read_bytes()
-    else:
-        with payload.open_url(url) as file:
-            data = file.read()
-    _write(directory, data, stored)
+    _write(directory, payload.read(str(stored["url"])), stored)
 
 
 def _write(directory: JobDir, data: bytes, expected: dict[str, Any]) -> None:
@@ -129,12 +123,17 @@ class Fetch(threading.Thread):
         self._directory = directory
         self._problem = problem
         self.trouble: str | None = None
+        self._hopeless = False
+
+    def give_up(self) -> None:
+        """Try no more once a try has failed: the pod has ended."""
+        self._hopeless = True
 
     def run(self) -> None:
         """Try until it is here or the time is over, going on where the last try stopped."""
         part = self._directory.path / "result.fetched.part"
         until = self._held["since"] + self._held["seconds"]
-        while time.time() < until:
+        while time.time() < until and not (self._hopeless and self.trouble):
             try:
                 self._more(part)
                 _write(self._directory, part.read_bytes(), self._held)

@@ -36,6 +36,7 @@ from jupyter_jax_trainer.spec import JobSpec
 
 _DRAIN = 15.0  # seconds in which the last of the logs has to come after the job's end
 _LAST_WORDS = 20
+_SAID = "jaxtrain: "  # begins what the command of a pod says for itself (payload.py)
 _TAIL = 200  # lines at the end of a file, among which the last frames of all ranks are found
 _ACTED = 2.0  # seconds between tries of what the API refuses
 _NOTHING = Seen(
@@ -239,7 +240,10 @@ class Followed:
                 return False
             now = time.monotonic()
             self._over_at = self._over_at or now
+            late = now - self._over_at > _DRAIN
             busy = self._fetching is not None and self._fetching.is_alive()
+            if self._fetching is not None and (late or self._trainjob is None):
+                self._fetching.give_up()
             if busy or (not self.streams.idle and now - self._over_at < _DRAIN):
                 self.record.save()
                 return False
@@ -432,6 +436,9 @@ class Followed:
         failure = diagnose(self._ends)
         if failure.error is None and failure.rank is not None:
             failure.log = last_lines(self.directory.log(failure.rank), _LAST_WORDS)
+            if failure.log and failure.log[-1].startswith(_SAID):  # before there was a worker
+                failure.kind, failure.hint = "start", None
+                failure.message = failure.log[-1].removeprefix(_SAID)
         if (failure.error or {}).get("type") == "ModuleNotFoundError" and not failure.hint:
             failure.hint = _NO_MODULE
         return failure

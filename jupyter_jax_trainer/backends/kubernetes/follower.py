@@ -32,6 +32,7 @@ _IDLE = 30.0  # seconds without a job after which it leaves
 _AGAIN = 1.0  # seconds after which each job is looked at, though nothing was heard
 _POLL = 2.0  # seconds between looks at single TrainJobs, where all may not be watched
 _AWAY = 2.0  # seconds of silence that are no trouble yet
+_KINDS = ("trainjobs", "pods", "jobs", "events")  # of objects that are watched
 _SIGNED_OUT = "it does not accept your credentials (any more); sign in again"
 _ASK_AGAIN = 60.0  # seconds between questions for rights, while some are missing
 
@@ -51,7 +52,7 @@ class Follower:
         self._heard: queue.SimpleQueue[tuple[str, str, Any]] = queue.SimpleQueue()
         self._followed: dict[str, Followed] = {}  # by the names of their directories
         self._passed: set[str] = set()  # directories that are not ours, or whose jobs have ended
-        self._unknown = set(_WITHOUT)  # kinds of objects that have not been listed yet
+        self._unknown = set(_KINDS)  # kinds of objects that have not been listed yet
         self._lacking: dict[str, Right] = {}  # by what can't be listed or watched
         self._missing: list[Right] = []  # of all rights
         self._away: dict[str, tuple[float, str]] = {}
@@ -264,10 +265,12 @@ def main(cluster: str, context: str, namespace: str) -> NoReturn:
     except JaxTrainError as error:
         problem.write_text(str(error))
         print(error, file=sys.stderr)
-    except BaseException:
+    except BaseException as error:
         import traceback
 
         traceback.print_exc()
+        log = directory / "follower.log"
+        problem.write_text(f"{type(error).__name__}: {error}\nThe whole error is in {log}.")
     finally:
         kubeconfig.clean_up()
         sys.stderr.flush()

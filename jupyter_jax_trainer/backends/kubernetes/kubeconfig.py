@@ -117,13 +117,15 @@ def _contexts(
 ) -> tuple[dict[str, dict[str, Any]], str | None, dict[str, dict[str, Any]]]:
     """Read contexts, the name of the current one, and users, out of one or several files."""
     try:
-        merged = config.kube_config.KubeConfigMerger(files).config
-        read = _plain(merged) or {}
+        merged = config.kube_config.KubeConfigMerger(files)
+        read = _plain(merged.config) or {}
+        # Of several files the first that names one counts, as for kubectl; here the client differs.
+        current = [c.get("current-context") for c in merged.config_files.values() if c]
         contexts, users = (
             {str(v["name"]): v.get(kind) or {} for v in map(_plain, read.get(f"{kind}s") or [])}
             for kind in ("context", "user")
         )
-        return contexts, read.get("current-context"), users
+        return contexts, next(filter(None, current), None), users
     except Exception as error:  # whatever a file can hold
         raise BackendError(f"The kubeconfig can't be used: {_words(error)}") from None
 

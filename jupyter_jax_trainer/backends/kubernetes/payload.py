@@ -188,7 +188,7 @@ def pack(
         return Payload(key, env, [data, *parts], mounted=True)
     if spec.store is None:
         raise _too_large(length, spec)
-    url = f"{spec.store.rstrip('/')}/{uid}/bundle.pyz"
+    url = url_of(spec.store, uid)
     env.append({"name": "JAXTRAIN_BUNDLE_URL", "value": url})
     return Payload(key, env, [data], upload=url)
 
@@ -245,15 +245,25 @@ def remove(url: str) -> None:
             shutil.rmtree(folder)
 
 
-def open_url(url: str) -> Any:
-    """Open a file of a store for reading.
+def read(url: str) -> bytes:
+    """Read a file of a store.
 
     Raises
     ------
     BackendError
         What is needed for this kind of store is not installed.
+    OSError
+        It can't be read from here.
     """
-    return _file_system(url).open(url, "rb")
+    if "://" not in url:
+        return Path(url).read_bytes()
+    with _file_system(url).open(url, "rb") as file:
+        return bytes(file.read())
+
+
+def url_of(store: str, uid: str) -> str:
+    """Give where in a store the bundle of a job is."""
+    return f"{store.rstrip('/')}/{uid}/bundle.pyz"
 
 
 def _file_system(url: str) -> Any:

@@ -1,0 +1,123 @@
+"""A namespace with hundreds of TrainJobs: the list, and what the follower takes."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from common import Measured, run_job, spread
+from kube import RUNTIME, Place, cpu_seconds, memory, place, until
+
+from jupyter_jax_trainer.backends.kubernetes import overview
+from jupyter_jax_trainer.backends.kubernetes.launch import follower_directory
+from jupyter_jax_trainer.backends.kubernetes.trainjob import FAILED
+from jupyter_jax_trainer.backends.kubernetes.watch import pages
+
+FEW, MANY = 10, 500
+CHANGES = 100
+PACE = 0.05  # seconds between changes
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def measure(runs: int) -> list[Measured]:
+    """Look at few TrainJobs, then at many."""
+    with place() as there:
+        # The follower has a job to follow, which waits.
+        run_job("1", f"-n 1 --cpu 10000 {there.options}")
+        _make(there, FEW)
+        few = _changes(there, runs)
+        _make(there, MANY)
+        lists, listed_cold = _lists(there, runs)
+        there.stop_follower()
+        began = time.time()
+        pid = there.start_follower()
+        until(lambda: len(_known(there)) >= MANY)
+        synced = time.time() - began
+        many = _changes(there, runs)
+        peak = memory(pid, "VmHWM")
+    warm, cold = statistics.median(lists), statistics.median(listed_cold)
+    ratio = statistics.median(many) / statistics.median(few)
+    return [
+        Measured(f"{MANY} TrainJobs listed, s", warm, "<= 2", spread(lists), warm <= 2),
+        Measured("... by `jaxtrain jobs`, a new process, s", cold, "<= 2", spread(listed_cold),
+                 cold <= 2),
+        Measured("... CPU time of the follower for a change, against "
+                 f"{FEW} TrainJobs", ratio, "<= 1.5",
+                 f"{spread(many, 'ms', 1e3)} : {spread(few, 'ms', 1e3)}", ratio <= 1.5),
+        Measured("... peak of the follower, MB", peak, "<= 200",
+                 f"knows all {synced:.1f} s after its start", peak <= 200),
+    ]  # fmt: skip
+
+
+def _make(there: Place, count: int) -> None:
+    """Make suspended TrainJobs until there are so many; wait until the controllers are done."""
+    client = there.client
+
+    def make(number: int) -> None:
+        body = {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
+            "metadata": {"name": f"sleeper-{number}"},
+            "spec": {"suspend": True, "runtimeRef": {"name": RUNTIME},
+                     "trainer": {"numNodes": 2, "command": ["true"]}},
+        }  # fmt: skip
+        client.request("POST", client.trainer("trainjobs"), body=body)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(make, range(_count(there, client.trainer("trainjobs")), count)))
+    until(lambda: _count(there, client.batch("jobs")) >= count, 2.0)
+
+
+def _count(there: Place, path: str) -> int:
+    return sum(len(page["items"]) for page in pages(there.client, path))
+
+
+def _lists(there: Place, runs: int) -> tuple[list[float], list[float]]:
+    """List all as `jaxtrain jobs` does: with a client that is there, and from a new process."""
+    warm, cold = [], []
+    command = [sys.executable, "-m", "jupyter_jax_trainer", "jobs", *there.options.split()]
+    for _ in range(runs):
+        began = time.time()
+        assert len(overview.rows(there.client)) >= MANY
+        warm.append(time.time() - began)
+        began = time.time()
+        done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+        cold.append(time.time() - began)
+        assert done.stdout.count("Suspended") >= MANY - 1, done.stdout
+    return warm, cold
+
+
+def _known(there: Place) -> dict[str, overview.Row]:
+    """Give the list that the follower keeps."""
+    path = follower_directory(there.client.identity) / "trainjobs.jsonl"
+    return {row.name: row for row in overview.read(path)} if path.exists() else {}
+
+
+def _changes(there: Place, runs: int) -> list[float]:
+    """Change one TrainJob often; give the follower's CPU seconds for one, without its idle ones."""
+    pid = until(there.follower)
+    found = []
+    for run in range(runs):
+        idle = _idle(pid)
+        used, began = cpu_seconds(pid), time.monotonic()
+        for number in range(CHANGES):
+            words = f"change {run} {number}"
+            patch = {"metadata": {"annotations": {FAILED: words}}}
+            there.patch(there.trainjob("sleeper-0"), patch)
+            time.sleep(PACE)
+        until(lambda words=words: _known(there)["sleeper-0"].reason == words)
+        taken = time.monotonic() - began
+        found.append((cpu_seconds(pid) - used - idle * taken) / CHANGES)
+    return found
+
+
+def _idle(pid: int) -> float:
+    """Wait until a follower has come to rest; give what it takes then, CPU seconds a second."""
+    used = [cpu_seconds(pid)]
+    while len(used) < 4 or used[-1] - used[-2] > 1.2 * (used[-2] - used[-3]) + 0.01:
+        time.sleep(1)
+        used.append(cpu_seconds(pid))
+    return used[-1] - used[-2]

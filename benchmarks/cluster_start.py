@@ -1,0 +1,138 @@
+"""From a cell to its first line on two nodes: against kubectl (the same objects) and the SDK."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from common import Measured, ratio_of, run_job, spread
+from kube import Place, Sdk, place, sdk_python
+
+NODES = 2
+CELL = "import time; print('began', time.time())\n"
+COLD = """
+import sys
+sys.path[:0] = sys.argv[1:3]
+from common import run_job
+job, _ = run_job(sys.argv[3], sys.argv[4])
+print(job.name)
+"""
+HERE = Path(__file__).resolve().parent
+
+
+def measure(runs: int) -> list[Measured]:
+    """Compare all in turn: warm clients in each round, cold ones in every second."""
+    with place() as there, closing(Sdk(there)) as sdk, tempfile.TemporaryDirectory() as name:
+        path = Path(name, "objects.yaml")
+        ways: dict[str, Callable[[], float]] = {
+            "ours": lambda: _ours(there),
+            "kubectl": lambda: _kubectl(there, path),
+            "the SDK": lambda: _sdk(there, sdk),
+        }
+        cold: dict[str, Callable[[], float]] = {
+            "ours": lambda: _ours_cold(there),
+            "the SDK": lambda: _sdk_cold(there),
+        }
+        there.start_follower()
+        for way in ways.values():
+            way()
+        taken: dict[str, list[float]] = {way: [] for way in ways}
+        taken_cold: dict[str, list[float]] = {way: [] for way in cold}
+        for number in range(runs):
+            for way, run in ways.items():
+                taken[way].append(run())
+            if number % 2 == 0:
+                for way, run in cold.items():
+                    taken_cold[way].append(run())
+    seconds = {way: spread(values) for way, values in taken.items()}
+    found = []
+    for other, bound in (("kubectl", 1.05), ("the SDK", 1.0)):
+        ratio = ratio_of(taken["ours"], taken[other])
+        found.append(Measured(
+            f"cell to its first line, {NODES} nodes, against {other}", ratio,
+            f"<= {bound}" if bound > 1 else "< 1",
+            f"ours {seconds['ours']}, {other} {seconds[other]}",
+            ratio <= bound if bound > 1 else ratio < 1,
+        ))  # fmt: skip
+    ratio = ratio_of(taken_cold["ours"], taken_cold["the SDK"])
+    found.append(Measured(
+        "... from new processes, against the SDK", ratio, "none",
+        f"ours {spread(taken_cold['ours'])}, the SDK {spread(taken_cold['the SDK'])}", True,
+    ))  # fmt: skip
+    return found
+
+
+def _line(there: Place) -> str:
+    return f"-n {NODES} {there.options}"
+
+
+def _ours(there: Place) -> float:
+    there.start_follower()
+    job, began = run_job(CELL, _line(there))
+    taken = there.began(job.name, NODES) - began
+    job.wait(60)
+    there.delete(job.name)
+    return taken
+
+
+def _ours_cold(there: Place) -> float:
+    """Measure from the start of a new process, without a follower."""
+    there.stop_follower()
+    began = time.time()
+    done = subprocess.run(
+        [sys.executable, "-c", COLD, str(HERE), str(HERE.parent), CELL, _line(there)],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    name = done.stdout.strip()
+    taken = there.began(name, NODES) - began
+    there.delete(name)
+    return taken
+
+
+def _kubectl(there: Place, path: Path) -> float:
+    """Measure `kubectl create` of what ours would create; the follower looks on as with ours."""
+    name = write_objects(path, _line(there))
+    there.start_follower()
+    began = time.time()
+    subprocess.run([*there.kubectl, "create", "-f", str(path)], check=True, capture_output=True)
+    taken = there.began(name, NODES) - began
+    there.delete(name)
+    return taken
+
+
+def write_objects(path: Path, line: str) -> str:
+    """Write the objects of a job with a new name, as the dry run prints them; give that name."""
+    from jupyter_jax_trainer import api
+    from jupyter_jax_trainer.capture import capture_cell
+    from jupyter_jax_trainer.spec import parse_cell_line
+
+    spec = parse_cell_line(line)
+    backend, plan = api.prepare(spec)
+    text = api.dry_run(spec, backend, plan, capture_cell(CELL, {}))
+    path.write_text(text)
+    import yaml
+
+    return str(next(iter(yaml.safe_load_all(text)))["metadata"]["name"])
+
+
+def _sdk(there: Place, sdk: Sdk) -> float:
+    name, began = sdk.call("train")
+    taken = there.began(name, NODES) - float(began)
+    there.delete(name)
+    return taken
+
+
+def _sdk_cold(there: Place) -> float:
+    began = time.time()
+    done = subprocess.run([str(sdk_python()), str(HERE / "sdk.py"), there.name, "once"],
+                          check=True, capture_output=True, text=True)
+    name = json.loads(done.stdout)
+    taken = there.began(name, NODES) - began
+    there.delete(name)
+    return taken

@@ -1,0 +1,164 @@
+"""From a change in the cluster to the status line of a view, and to the SDK's wait.
+
+Changes are made through the API. What counts is the time from just before the request to the call
+that makes a view show it; so the API's own time and the view's interval are in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import re
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+from common import Measured, ratio_of, run_job, spread
+from kube import Place, Sdk, place, until
+
+from jupyter_jax_trainer.errors import JaxTrainError
+from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.views.follow import follow
+
+BOUND = 0.1  # seconds
+CELL = "import time; print('began', time.time(), flush=True); time.sleep(2)"
+NEVER = "-n 1 --cpu 10000"  # no node has as many: the pod waits, and nobody else changes it
+WAITING = ("ErrImagePull", "CreateContainerConfigError", "InvalidImageName")
+
+
+class Seen:
+    """A view that notes when it is told what."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self.said: list[tuple[float, str, str]] = []
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def _follow(self) -> None:
+        with contextlib.suppress(JaxTrainError):
+            follow(self._job, view=self)
+
+    def begin(self, facts: Any, snapshot: dict[str, Any]) -> None:
+        self.status(snapshot, None)
+
+    def status(self, snapshot: dict[str, Any], note: str | None) -> None:
+        words = (snapshot["state"], snapshot["reason"] or "")
+        if not self.said or self.said[-1][1:] != words:
+            self.said.append((time.time(), *words))
+
+    def close(self, snapshot: dict[str, Any], note: str | None) -> None:
+        self.status(snapshot, note)
+
+    def log(self, lines: list[bytes], unfinished: bytes) -> None:
+        pass
+
+    def show(self, *_args: Any) -> None:
+        pass
+
+    def after(self, began: float, check: Callable[[str, str], bool]) -> float:
+        """Wait until the view shows something; give the seconds since `began`."""
+
+        def look() -> float | None:
+            return next(
+                (at for at, *words in self.said if at > began and check(*words)), None
+            )
+
+        return float(until(look)) - began
+
+
+def measure(runs: int) -> list[Measured]:
+    """Change each thing `runs` times."""
+    with place() as there, closing(Sdk(there)) as sdk:
+        there.start_follower()
+        taken: dict[str, list[float]] = {}
+        for number in range(runs):
+            for name, seconds in _waiting_job(there, WAITING[number % len(WAITING)]):
+                taken.setdefault(name, []).append(seconds)
+            taken.setdefault("a rank runs", []).append(_runs(there))
+            taken.setdefault("the TrainJob fails", []).append(_fails(there))
+            taken.setdefault("the SDK", []).append(_sdk(there, sdk))
+    theirs = taken.pop("the SDK")
+    found = []
+    for name, values in taken.items():
+        middle = statistics.median(values)
+        found.append(Measured(f"change to status line: {name}, s", middle, "<= 0.1",
+                              spread(values, "ms", 1e3), middle <= BOUND))
+    every = [value for values in taken.values() for value in values]
+    middle = statistics.median(every)
+    found.append(Measured("change to status line: all, s", middle, f"<= {BOUND}",
+                          spread(every, "ms", 1e3), middle <= BOUND))
+    ours = taken["the TrainJob fails"]
+    ratio = ratio_of(ours, theirs)
+    found.append(Measured("the TrainJob fails, against the SDK's wait", ratio, "< 1",
+                          f"ours {spread(ours)}, the SDK {spread(theirs)}", ratio < 1))
+    return found
+
+
+def _waiting_job(there: Place, reason: str) -> list[tuple[str, float]]:
+    """Change a job whose pod waits, and delete it in the end."""
+    job, _ = run_job("1", f"{NEVER} {there.options}")
+    view = Seen(job)
+    view.after(0, lambda _, words: "scheduled" in words)
+    pod = there.pods(job.name)[0]["metadata"]["name"]
+    before = view.said[-1][2]
+    began = there.patch(there.client.core("pods", pod, "status"), {"status": {
+        "conditions": [{"type": "PodScheduled", "status": "True"}],
+        "containerStatuses": [{
+            "name": "node", "image": "x", "imageID": "", "ready": False, "restartCount": 0,
+            "state": {"waiting": {"reason": reason, "message": "as a test"}},
+        }],
+    }})  # fmt: skip
+    found = [("a pod's reason to wait", view.after(began, lambda _, words: words != before))]
+    began = there.patch(there.trainjob(job.name), {"spec": {"suspend": True}})
+    found.append(("suspended", view.after(began, lambda state, _: state == "Suspended")))
+    began = time.time()
+    there.client.request("DELETE", there.trainjob(job.name))
+    found.append(("deleted", view.after(began, lambda state, _: state == "Cancelled")))
+    return found
+
+
+def _runs(there: Place) -> float:
+    """Run a cell: its first line says when the rank has begun it."""
+    job, _ = run_job(CELL, f"-n 1 {there.options}")
+    view = Seen(job)
+    shown = view.after(0, lambda state, _: state == "Running")
+    job.wait(120)
+    text = "\n".join(line.text for line in job.logs(0))
+    match = re.search(r"began (\d+\.\d+)", text)
+    assert match is not None, text
+    there.delete(job.name)
+    return shown - float(match[1])
+
+
+def _fail(there: Place, name: str) -> float:
+    return there.patch(there.trainjob(name, "status"), {"status": {"conditions": [{
+        "type": "Failed", "status": "True", "reason": "Benchmark", "message": "as a test",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]}})  # fmt: skip
+
+
+def _fails(there: Place) -> float:
+    """Write into a TrainJob that it has failed."""
+    job, _ = run_job("1", f"{NEVER} {there.options}")
+    view = Seen(job)
+    view.after(0, lambda _, words: "scheduled" in words)
+    taken = view.after(_fail(there, job.name), lambda state, _: state == "Failed")
+    there.delete(job.name)
+    return taken
+
+
+def _sdk(there: Place, sdk: Sdk) -> float:
+    """Do the same with a job that the SDK waits for, as it does when nothing else is asked of it."""
+    job, _ = run_job("1", f"{NEVER} {there.options}")
+    view = Seen(job)
+    view.after(0, lambda _, words: "scheduled" in words)
+    sdk.ask("wait", job.name, "Failed")
+    time.sleep(1 + 2 * random.random())  # at any moment of its interval
+    began = _fail(there, job.name)
+    taken = float(sdk.answer()) - began
+    there.delete(job.name)
+    return taken

@@ -1,0 +1,132 @@
+"""Do what goes wrong to jobs, pods and parts of the cluster, and look at what is said of it."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from harness import eventually, text
+
+from cluster.jobs import submit
+from cluster.kubernetes_cluster import Cluster
+from jupyter_jax_trainer.errors import JobFailed
+from jupyter_jax_trainer.failure import Failure
+from jupyter_jax_trainer.handle import Job
+
+PROMISED_S = 10.0  # from a fault in the cluster to its end in the notebook
+LONG_S = 100.0  # for what has no bound of its own, on a busy machine
+WAITS = "print('begins', flush=True)\nimport time\ntime.sleep(300)"
+PARTS = Path(__file__).parent / "harness" / "parts.py"
+SMALL = "--cpu 50m"
+
+
+def begin(place: str, line: str = "", cell: str = WAITS) -> Job:
+    """Submit a cell, and wait until each rank runs it."""
+    job = submit(cell, place, line)
+    eventually(lambda: begun(job) == [1] * job.spec.nodes or not job.active, LONG_S)
+    assert job.active, f"{job.reason}\n{text(job)}"
+    return job
+
+
+def begun(job: Job) -> list[int]:
+    """Count how often each rank has begun with the cell."""
+    return [text(job, rank).split("\n").count("begins") for rank in range(job.spec.nodes)]
+
+
+def end(job: Job, within: float = PROMISED_S) -> Job:
+    """Wait for a job's end, which has to come in time; no rank may have run its cell twice."""
+    began = time.monotonic()
+    with contextlib.suppress(JobFailed):
+        job.wait(LONG_S)
+    took = time.monotonic() - began
+    assert took < within, f"{took:.1f} s: {job.state}: {job.reason}"
+    assert begun(job) == [1] * job.spec.nodes
+    return job
+
+
+def fail(job: Job, within: float = PROMISED_S) -> Failure:
+    """Wait for a job's failure, as `end`."""
+    end(job, within)
+    assert job.state == "Failed", f"{job.state}: {job.reason}"
+    assert job.failure is not None
+    return job.failure
+
+
+def says(job: Job, *wanted: str, within: float = PROMISED_S) -> str:
+    """Wait until a job's reason says something, and give it with its hint."""
+    def said() -> str:
+        state = job.snapshot()
+        words = f"{state['reason']}\n{state['hint']}"
+        return words if all(part in words for part in wanted) else ""
+
+    began = time.monotonic()
+    while not (found := said()):
+        assert time.monotonic() - began < within, (job.state, job.reason, job.hint)
+        time.sleep(0.02)
+    return found
+
+
+def process_of(job: Job, rank: int) -> int:
+    """Find the first process of a rank's container, as this machine sees it."""
+    uid, number = f"JAXTRAIN_JOB_UID={job.uid}".encode(), f"JAX_PROCESS_ID={rank}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            given = (folder / "environ").read_bytes().split(b"\0")
+            if uid in given and number in given:
+                status = (folder / "status").read_text()
+                spaces = next(s for s in status.splitlines() if s.startswith("NSpid:"))
+                if spaces.split()[-1] == "1":
+                    return int(folder.name)
+    raise LookupError(f"rank {rank} of {job.name} has no process on this machine")
+
+
+# -- parts of the cluster
+
+
+def require_own(cluster: Cluster) -> None:
+    """Leave the test out on a cluster whose parts are not ours to stop."""
+    if not cluster.own:
+        pytest.skip("cluster: only that of `make cluster` has parts that a test may stop")
+
+
+def stop(part: str, how: str = "SIGKILL") -> None:
+    subprocess.run([sys.executable, PARTS, "stop", part, how], check=True, timeout=90)
+
+
+def start(part: str) -> None:
+    subprocess.run([sys.executable, PARTS, "start", part], check=True, timeout=90)
+
+
+@contextlib.contextmanager
+def stopped(part: str, cluster: Cluster) -> Iterator[None]:
+    """Stop a part for a while."""
+    stop(part)
+    try:
+        yield
+    finally:
+        start(part)
+        eventually(
+            lambda: cluster("get", "--raw", "/readyz", "--request-timeout=5s", check=False) == "ok"
+        )
+
+
+@contextlib.contextmanager
+def scaled_down(cluster: Cluster, namespace: str, deployment: str) -> Iterator[None]:
+    """Take a controller away for a while, and with it its webhooks."""
+    name = f"deployment/{deployment}"
+    labels = cluster.get("-n", namespace, name)["spec"]["selector"]["matchLabels"]
+    selector = ",".join(f"{key}={value}" for key, value in labels.items())
+    cluster("-n", namespace, "scale", name, "--replicas=0")
+    try:
+        eventually(
+            lambda: not cluster.get("-n", namespace, "pods", "--selector", selector)["items"]
+        )
+        yield
+    finally:
+        cluster("-n", namespace, "scale", name, "--replicas=1")
+        cluster("-n", namespace, "rollout", "status", name, "--timeout=80s")

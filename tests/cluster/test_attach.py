@@ -1,0 +1,116 @@
+"""A machine that never saw a job shows it from what the cluster holds."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from harness import eventually, text, wait_for_text
+
+from cluster.jobs import stop_followers, submit
+from jupyter_jax_trainer import jobdir
+from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes.attach import attach
+from jupyter_jax_trainer.errors import BackendError, JobNotFound
+from jupyter_jax_trainer.handle import Job
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+CELL = """
+import jax, time
+from pathlib import Path
+from jupyter_jax_trainer import report
+for step in range(3):
+    report(step, 3, loss=step / 2)
+print("rank", jax.process_index())
+if WAIT:
+    time.sleep(6)
+big = list(range(WAIT, 10))
+"""
+
+
+@pytest.fixture
+def elsewhere(tmp_path_factory, monkeypatch):
+    """Be on another machine from now on: another home."""
+    homes = []
+
+    def go():
+        home = tmp_path_factory.mktemp("elsewhere")
+        home.chmod(0o700)
+        monkeypatch.setenv("JAXTRAIN_HOME", str(home))
+        homes.append(home)
+        return home
+
+    yield go
+    for home in homes:
+        stop_followers(home)
+
+
+def test_running_and_ended_jobs_are_rebuilt(place, namespace, elsewhere):
+    ended = submit(CELL, place, "ended -n 2 -o big", {"WAIT": 0, "__name__": "__main__"}).wait(90)
+    running = submit(CELL, place, "running -n 2 -o big", {"WAIT": 1, "__name__": "__main__"})
+    wait_for_text(running, "rank 1")
+    elsewhere()
+    assert jobdir.list_all() == []
+    for original, wait in ((running, 1), (ended, 0)):
+        job = Job(attach(original.name, None, namespace.name))
+        assert job.active or not wait
+        job.wait(90)
+        assert job.uid == original.uid and job.code.strip() == CELL.strip()
+        assert job.spec.nodes == 2 and job.sent == original.sent
+        assert [text(job, rank).strip() for rank in (0, 1)] == ["rank 0", "rank 1"]
+        assert [m["values"]["loss"] for m in job.metrics() if m["rank"] == 0] == [0, 0.5, 1]
+        assert job.result("big") == list(range(wait, 10))
+        assert [rank.state for rank in job.ranks] == ["Finished"] * 2
+        assert all(rank.pod for rank in job.ranks)
+        assert attach(original.name, None, namespace.name).path == job.directory, "once only"
+    with pytest.raises(JobNotFound, match="no TrainJob nothere in namespace"):
+        attach("nothere", None, namespace.name)
+
+
+def test_a_failed_job_is_rebuilt_with_its_traceback(place, namespace, elsewhere):
+    job = submit("def f():\n    raise ValueError('no')\nf()", place, "fails -n 2")
+    eventually(lambda: not job.active)
+    elsewhere()
+    found = Job(attach("fails", None, namespace.name))
+    eventually(lambda: not found.active)
+    assert found.state == "Failed"
+    assert found.failure.message == job.failure.message, f"{found.failure}\n{text(found)}"
+    assert "raise ValueError('no')" in found.failure.error["traceback"]
+
+
+def test_what_others_made_is_not_taken_for_ours(place, namespace):
+    namespace("create", "-f", "-", stdin={
+        "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
+        "metadata": {"name": "theirs"},
+        "spec": {"runtimeRef": {"name": "jax-cpu"}, "suspend": True},
+    })  # fmt: skip
+    with pytest.raises(BackendError, match="was not made by"):
+        attach("theirs", None, namespace.name)
+
+
+def as_reader(namespace, tmp_path):
+    """Make a kubeconfig of somebody who may read all but Secrets."""
+    namespace("create", "serviceaccount", "reader")
+    namespace("create", "role", "reader", "--verb=get,list,watch",
+              "--resource=trainjobs.trainer.kubeflow.org,pods,pods/log,events,jobs.batch")  # fmt: skip
+    namespace("create", "rolebinding", "reader", "--role=reader",
+              f"--serviceaccount={namespace.name}:reader")  # fmt: skip
+    token = namespace("create", "token", "reader").strip()
+    config = yaml.safe_load(namespace.cluster.kubeconfig.read_text())
+    config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def test_without_the_right_to_read_secrets_there_are_logs_only(
+    place, namespace, elsewhere, tmp_path, monkeypatch
+):
+    cell = "from jupyter_jax_trainer import report\nreport(1, loss=1)\nprint('shown')\nx = 1"
+    submit(cell, place, "seen -o x").wait(90)
+    elsewhere()
+    monkeypatch.setenv("KUBECONFIG", str(as_reader(namespace, tmp_path)))
+    backend._clients.clear()
+    job = Job(attach("seen", None, namespace.name)).wait(60)
+    assert text(job) == "shown" and job.metrics() == []
+    assert "can't be read" in job.code
+    assert any("secrets" in event["message"] for event in job.events()), job.events()

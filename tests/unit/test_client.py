@@ -1,0 +1,358 @@
+"""The client against a real HTTP server that answers in all the ways that servers have."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from jupyter_jax_trainer.backends.kubernetes import client as clients
+from jupyter_jax_trainer.backends.kubernetes import kubeconfig, launch, runtimes
+from jupyter_jax_trainer.backends.kubernetes.answers import right_for
+from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.rights import RIGHTS, find
+from jupyter_jax_trainer.errors import BackendError, UsageError
+
+REPOSITORY = Path(__file__).parents[2]
+Answer = tuple[int, dict[str, str], bytes]
+VERSION = "/api/v1/namespaces/kubeflow-system/configmaps/kubeflow-trainer-public"
+SCHEMA = "/openapi/v3/apis/trainer.kubeflow.org/v1alpha1"
+
+
+class Server:
+    """Answers with what `answer` says of a request."""
+
+    def __init__(self) -> None:
+        self.answer: Callable[[str, str], Answer] = lambda path, token: told({"path": path})
+        self.tokens: list[str] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_args: object) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                token = self.headers.get("Authorization", "")
+                outer.tokens.append(token)
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                status, headers, data = outer.answer(self.path, token)
+                self.send_response(status)
+                for name, value in {**headers, "Content-Length": str(len(data))}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(data)
+
+            do_POST = do_GET
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._http.server_port}"
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
+        self._thread.start()
+
+    def close(self) -> None:
+        self._http.shutdown()
+        self._thread.join()
+        self._http.server_close()
+
+
+def told(found: dict[str, Any], status: int = 200, **headers: str) -> Answer:
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    return status, {"Content-Type": "application/json", **given}, json.dumps(found).encode()
+
+
+def page(title: str, status: int = 200, **headers: str) -> Answer:
+    text = f"<html><head><title>{title}</title></head></html>".encode()
+    return status, {"Content-Type": "text/html; charset=utf-8", **headers}, text
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    found = Server()
+    yield found
+    found.close()
+
+
+def written(path: Path, server: str, user: dict[str, Any] | None = None, **more: Any) -> Path:
+    path.write_text(json.dumps({
+        "apiVersion": "v1", "kind": "Config", "current-context": "one",
+        "clusters": [{"name": "one", "cluster": {"server": server}}],
+        "users": [{"name": "one", "user": user or {"token": "first"}}],
+        "contexts": [{"name": "one", "context": {"cluster": "one", "user": "one"}}], **more,
+    }))  # fmt: skip
+    return path
+
+
+@pytest.fixture
+def config(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    return written(tmp_path / "config", server.url)
+
+
+# -- answers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("answer", "words"), [
+    (page("Sign in"), "a web page instead of the API"),
+    (page("", 302, Location="https://login.example/?token=secret"), "redirects to login.example:"),
+    ((200, {}, b"hello"), "something else than JSON"),
+    ((200, {}, b"[1]"), "something else than an object"),
+])  # fmt: skip
+def test_what_is_not_the_api(server, config, answer, words):
+    server.answer = lambda path, token: answer
+    with pytest.raises(Unreachable, match=words) as error:
+        Client().request("GET", "/version")
+    assert "secret" not in str(error.value)
+
+
+def test_a_page_is_no_log(server, config):
+    server.answer = lambda path, token: page("Sign in")
+    with pytest.raises(Unreachable, match="web page"):
+        Client().open("/api/v1/namespaces/default/pods/a/log")
+
+
+def test_an_error_page_of_a_load_balancer(server, config):
+    server.answer = lambda path, token: page("502 Bad Gateway", 502)
+    with pytest.raises(ApiError) as error:
+        Client().request("GET", "/version")
+    assert error.value.status == 502
+    assert error.value.message == "a web page (502 Bad Gateway) instead of the API"
+
+
+def test_the_server_says_when_to_ask_again(server, config):
+    begun = time.monotonic()
+    busy = told({"message": "busy"}, 429, Retry_After="1")
+    server.answer = lambda path, token: busy if len(server.tokens) < 2 else told({"is": "fine"})
+    client = Client()
+    found = launch._patiently(lambda: client.request("GET", "/version"), begun + 30)
+    assert found == {"is": "fine"} and time.monotonic() - begun >= 1
+
+
+def test_no_answer_is_put_into_words(server, config, tmp_path):
+    written(config, "http://127.0.0.1:1")
+    with pytest.raises(Unreachable, match="^connection refused$"):
+        Client().request("GET", "/version")
+    written(config, server.url.replace("http:", "https:"))
+    with pytest.raises(Unreachable, match=r"does not speak TLS|TLS failed"):
+        Client().request("GET", "/version")
+    written(config, "http://no-such-host.invalid")
+    with pytest.raises(Unreachable, match="name is not known"):
+        Client().request("GET", "/version")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        written(config, f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(Unreachable, match="too long to answer"):
+            Client().request("GET", "/version", timeout=0.2)
+
+
+@pytest.mark.parametrize(("request_", "right"), [
+    (("GET", "/api/v1/namespaces/x/pods/p/log", False), ("get", "pods/log")),
+    (("GET", "/api/v1/namespaces/x/pods", False), ("list", "pods")),
+    (("GET", "/apis/batch/v1/namespaces/x/jobs", True), ("watch", "jobs")),
+    (("GET", "/api/v1/namespaces/x", False), ("get", "namespaces")),
+    (("PATCH", "/apis/trainer.kubeflow.org/v1alpha1/namespaces/x/trainjobs/t", False),
+     ("patch", "trainjobs")),
+    (("GET", "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes", False),
+     ("list", "clustertrainingruntimes")),
+])  # fmt: skip
+def test_what_a_request_needs(request_, right):
+    assert right_for(*request_) == right
+
+
+# -- credentials ----------------------------------------------------------------------------------
+
+
+def test_many_threads_renew_a_refused_token_once(server, config, monkeypatch):
+    def answer(path: str, token: str) -> Answer:
+        good = token == "Bearer second"
+        return told({"is": "fine"}) if good else told({"message": "Unauthorized"}, 401)
+
+    server.answer = answer
+    client, loads = Client(), []
+    written(config, server.url, {"token": "second"})
+    find_access = clients.find_access
+    monkeypatch.setattr(
+        clients, "find_access", lambda *given: loads.append(1) or find_access(*given)
+    )
+    results: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(client.request("GET", "/version")))
+        for _ in range(30)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert results == [{"is": "fine"}] * 30
+    assert len(loads) == 1
+
+
+def test_credentials_that_stay_refused_are_not_asked_for_each_time(server, config, tmp_path):
+    script = tmp_path / "plugin"
+    script.write_text(
+        f"#!/bin/sh\necho x >> {tmp_path}/calls\n"
+        'echo \'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", '
+        '"status": {"token": "old"}}\'\n'
+    )
+    script.chmod(0o700)
+    run = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(script), "args": []}
+    written(config, server.url, {"exec": run})
+    server.answer = lambda path, token: told({"message": "Unauthorized"}, 401)
+    client = Client()
+    for _ in range(20):
+        with pytest.raises(ApiError) as error:
+            client.request("GET", "/version")
+        assert error.value.status == 401
+    assert len((tmp_path / "calls").read_text().split()) <= 3
+
+
+def test_another_cluster_under_the_same_name_is_not_taken_for_ours(server, config):
+    server.answer = lambda path, token: told({"message": "Unauthorized"}, 401)
+    client = Client()
+    before = len(server.tokens)
+    written(config, "http://127.0.0.1:1", {"token": "second"})
+    with pytest.raises(Unreachable, match="now of another cluster"):
+        client.request("GET", "/version")
+    assert client.server == server.url and len(server.tokens) == before + 1
+
+
+def test_a_program_that_hangs_does_not_hang_the_others(server, config, monkeypatch):
+    monkeypatch.setattr(clients, "_SIGN_IN", 0.1)
+    client = Client()
+    with client._lock, pytest.raises(Unreachable, match="signing in takes long"):
+        client.request("GET", "/version")
+
+
+# -- kubeconfigs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("a: [secret-token", "line 1|line 2"),
+    ("- secret-token", "not a kubeconfig|can't be used"),
+    ("", "kubeconfig"),
+    ("contexts: [{}]\ncurrent-context: secret-token", "kubeconfig"),
+])  # fmt: skip
+def test_broken_kubeconfigs(tmp_path, monkeypatch, text, words):
+    path = tmp_path / "config"
+    path.write_text(text)
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    with pytest.raises((BackendError, UsageError), match=words) as error:
+        Client()
+    assert "secret-token" not in str(error.value)
+
+
+def test_a_context_can_be_named_where_none_is_current(server, config):
+    written(config, server.url, **{"current-context": ""})
+    assert Client("one").context == "one"
+    with pytest.raises(UsageError, match="no current context") as error:
+        Client()
+    assert "one" in str(error.value.hint)
+
+
+def test_a_relative_kubeconfig_is_handed_on_as_an_absolute_one(config, monkeypatch):
+    monkeypatch.chdir(config.parent)
+    monkeypatch.setenv("KUBECONFIG", f"config{os.pathsep}none")
+    assert kubeconfig.paths() == str(config)
+
+
+# -- versions of Trainer --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["v2.0.0", "v2.1.4", "1.9.2"])
+def test_an_old_trainer_is_refused(server, config, version):
+    server.answer = lambda path, token: told({"data": {"kubeflow_trainer_version": version}})
+    with pytest.raises(BackendError, match=f"has Kubeflow Trainer {version}") as error:
+        runtimes.check_trainer(Client())
+    assert "2.2" in str(error.value.hint)
+
+
+@pytest.mark.parametrize("version", ["v2.2.0", "v2.3.0", "v2.10.1", "3.0"])
+def test_a_new_trainer_is_taken(server, config, version):
+    server.answer = lambda path, token: told({"data": {"kubeflow_trainer_version": version}})
+    assert runtimes.check_trainer(Client()) == version
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_without_the_config_map_the_schema_tells(server, config, status):
+    properties: dict[str, Any] = {"runtimePatches": {}}
+    spec = {"properties": properties}
+    name = "com.github.kubeflow.trainer.v2.pkg.apis.trainer.v1alpha1.TrainJob"
+    schema = {"components": {"schemas": {name: {"properties": {"spec": spec}}}}}
+
+    def answer(path: str, token: str) -> Answer:
+        return told(schema) if path == SCHEMA else told({"message": "no"}, status)
+
+    server.answer = answer
+    assert runtimes.check_trainer(Client()) == "2.2 or newer"
+    properties.clear()
+    properties["podTemplateOverrides"] = {}  # of 2.0 and 2.1
+    with pytest.raises(BackendError, match=r"older than 2\.2"):
+        runtimes.check_trainer(Client())
+    server.answer = lambda path, token: told({"message": "no"}, 404)
+    with pytest.raises(BackendError, match="no Kubeflow Trainer"):
+        runtimes.check_trainer(Client())
+
+
+# -- rights and imports ---------------------------------------------------------------------------
+
+
+def test_the_role_has_what_is_listed_and_nothing_else():
+    role, cluster_role = yaml.safe_load_all((REPOSITORY / "runtimes/rights.yaml").read_text())
+    assert (role["kind"], cluster_role["kind"]) == ("Role", "ClusterRole")
+
+    def single(document: dict[str, Any]) -> list[tuple[str, str, str]]:
+        return [(group, resource, verb) for rule in document["rules"] for group in rule["apiGroups"]
+                for resource in rule["resources"] for verb in rule["verbs"]]  # fmt: skip
+
+    wide = "clustertrainingruntimes"
+    listed = [(right.group, right.resource, right.verb) for right in RIGHTS]
+    assert len(set(listed)) == len(listed)
+    assert sorted(single(role)) == sorted(r for r in listed if r[1] != wide)
+    assert sorted(single(cluster_role)) == sorted(r for r in listed if r[1] == wide)
+
+
+def test_what_is_lost_names_verb_and_resource():
+    assert find("get", "pods/log").lack.endswith(": the right to get pods/log is missing")
+    assert "list nodes" in find("list", "nodes").lack
+
+
+LATE = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.run_line_magic("load_ext", "jupyter_jax_trainer")
+shell.run_line_magic("jaxtrain", "jobs")
+shell.run_cell_magic("jaxtrain", "-n 1", "answer = 42")
+shell.run_line_magic("jaxtrain", "jobs")
+print("SAW", sorted({"kubernetes", "kubeflow", "yaml", "urllib3"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.slow
+def test_the_official_client_is_imported_only_for_a_cluster(home, config):
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "JAXTRAIN_HOME": str(home)}
+    done = subprocess.run(
+        [sys.executable, "-c", LATE], capture_output=True, text=True, env=environment, timeout=100
+    )
+    assert "SAW []" in done.stdout, done.stdout + done.stderr
+
+
+def test_kubeflow_is_no_dependency():
+    import tomllib
+
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    wanted = [*project["dependencies"], *(line for extra in extras for line in extra)]
+    assert not [line for line in wanted if line.startswith("kubeflow")]
