@@ -1,7 +1,7 @@
 """One pod's log on a real cluster: lines per CPU second, against kubectl writing it to a file.
 
-The pod prints at once more than the kubelet keeps after a rotation, and ends: the log of a container
-that has ended is not rotated.
+The pod prints at once more than the kubelet keeps after a rotation, and ends: the log of a
+container that has ended is not rotated.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def measure(runs: int) -> list[Measured]:
     reading = lines / (statistics.median(theirs_taken) - starting)
     return [Measured(
         "one pod's log, lines per CPU second, against kubectl", ratio, ">= 1.0",
-        f"{lines} lines; ours {rates[0]}, kubectl {rates[1]}, without its start {reading / 1e3:.0f} "
-        "k/s", ratio >= 1.0,
+        f"{lines} lines; ours {rates[0]}, kubectl {rates[1]}, without its start "
+        f"{reading / 1e3:.0f} k/s", ratio >= 1.0,
     )]  # fmt: skip
 
 

@@ -49,7 +49,7 @@ def main() -> None:
             print(json.dumps([train(), began]), flush=True)
         else:
             name, status = more
-            client.wait_for_job_status(name, status={status})
+            client.wait_for_job_status(name, status={status}, timeout=60)
             print(json.dumps(time.time()), flush=True)
 
 

@@ -15,7 +15,7 @@ from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts
 
 _INTERVAL = 0.25  # seconds between updates of the status line of a terminal
-_SPAN = re.compile(r"\d[\d.]* [smhd]\b")
+_SPAN = re.compile(r"(?:\d[\d.]* [smhd]\b ?)+")
 
 
 class TerminalView:

@@ -140,7 +140,8 @@ class Held:
     def serve(self) -> bool:
         r"""Wait for those who know the job's key; tell whether the results were fetched.
 
-        A client sends ``MAC OFFSET\n`` and gets what follows that offset, or ``MAC done\n``.
+        A client sends ``MAC OFFSET\n`` and gets all that follows that offset, or as often as it
+        likes ``MAC OFFSET LENGTH\n`` for a piece, or ``MAC done\n``.
         """
         seconds = float(os.environ.get(HOLD_VARIABLE) or _DEFAULT_HOLD)
         # A port-forward comes from within the pod.
@@ -157,14 +158,24 @@ class Held:
                     connection, _ = server.accept()
                     with connection:
                         connection.settimeout(_STALLED)
-                        wish = self._read_wish(connection)
-                        if wish == "done":
-                            return True
-                        if wish.isdecimal() and int(wish) <= self._size:
-                            connection.sendfile(self._file, int(wish))
+                        while wish := self._read_wish(connection):
+                            if wish == "done":
+                                return True
+                            if not self._give(connection, *wish.split(" ")):
+                                break
                             until = max(until, time.monotonic() + _AGAIN)
         self._channel.send("result_lost", seconds=seconds)
         return False
+
+    def _give(self, connection: socket.socket, offset: str, length: str = "", *_: str) -> bool:
+        """Send what is wanted; tell whether the client may want more."""
+        if not offset.isdecimal() or int(offset) > self._size:
+            return False
+        if not length.isdecimal() or not int(length):
+            connection.sendfile(self._file, int(offset))
+            return False
+        connection.sendfile(self._file, int(offset), int(length))
+        return True
 
     def _read_wish(self, connection: socket.socket) -> str:
         """Read what a client wants; nothing where it doesn't know the key."""

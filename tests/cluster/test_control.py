@@ -25,7 +25,7 @@ def test_a_cancelled_job_leaves_the_cluster_and_keeps_its_directory(place, names
     running = submit(LONG, place, "-n 2")
     waiting = submit(LONG, place, "--cpu 1000")
     wait_for_text(running, "begun")
-    eventually(lambda: "cpu" in (waiting.reason or ""))
+    eventually(lambda: "CPUs" in (waiting.reason or ""))
     assert waiting.state == "Pending", waiting.state
     for job in (running, waiting):
         began = time.monotonic()

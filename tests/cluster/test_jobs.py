@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from harness import text
 
 from cluster.jobs import fails, run
-from harness import text
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -61,8 +61,8 @@ def test_reasons_hints_and_exit_codes(place, store, tmp_path):
     refused = jaxtrain("run", "bad.py", *place.split(), "--runtime", "nope", cwd=tmp_path)
     assert refused.returncode == 2 and "There is no runtime nope" in refused.stderr
 
-    run = spawn("run", "bad.py", "never", *place.split(), "--cpu", "4000", cwd=tmp_path)
-    run.expect(r"the pod can't be scheduled: 0/\d+ nodes have 4000 CPUs\r\n")
+    run = spawn("run", "bad.py", "never", *place.split(), "--cpu", "500", cwd=tmp_path)
+    run.expect(r"the pod can't be scheduled: 0/\d+ nodes have 500 CPUs\r\n")
     run.expect("Ask for less")
     run.sendcontrol("c")
     run.expect("Stop it: jaxtrain cancel never")
@@ -84,7 +84,7 @@ def test_leave_come_back_and_cancel_on_a_terminal(place, store, tmp_path):
     assert state(store, "bg") == "Running"
     for answer, after in (("n", "Running"), ("y", "Cancelled")):
         cancel = spawn("cancel", "bg", cwd=tmp_path)
-        cancel.expect(r"bg is Running.*\?")
+        cancel.expect(r"Job bg runs .* Cancel it\?")
         cancel.sendline(answer)
         cancel.expect(pexpect.EOF)
         assert state(store, "bg") == after

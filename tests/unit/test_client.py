@@ -19,7 +19,7 @@ import yaml
 
 from jupyter_jax_trainer.backends.kubernetes import client as clients
 from jupyter_jax_trainer.backends.kubernetes import kubeconfig, launch, runtimes
-from jupyter_jax_trainer.backends.kubernetes.answers import right_for
+from jupyter_jax_trainer.backends.kubernetes.answers import forward_refusal, right_for
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.rights import RIGHTS, find
 from jupyter_jax_trainer.errors import BackendError, UsageError
@@ -169,6 +169,17 @@ def test_no_answer_is_put_into_words(server, config, tmp_path):
 ])  # fmt: skip
 def test_what_a_request_needs(request_, right):
     assert right_for(*request_) == right
+
+
+def test_a_refused_port_forward_names_the_right():
+    """The words are those of Kubernetes 1.36: without the right to get, and to create."""
+    body = '-+-+- {"kind":"Status","message":"pods \\"p\\" is forbidden: %s","code":403}'
+    said = 'User \\"x\\" cannot get resource \\"pods/portforward\\" in API group'
+    for words, verb in ((said, "get"), ("", "create")):
+        error = forward_refusal(f"Handshake status 403 Forbidden -+-+- {{}} {body % words}")
+        assert isinstance(error, ApiError)
+        assert (error.status, error.verb, error.resource) == (403, verb, "pods/portforward")
+    assert isinstance(forward_refusal("timed out"), Unreachable)
 
 
 # -- credentials ----------------------------------------------------------------------------------

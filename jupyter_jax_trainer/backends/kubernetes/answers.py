@@ -85,8 +85,8 @@ def forward_refusal(words: str) -> Exception:
     if status is None:
         return Unreachable(words or "no connection")
     said = re.search(r"\bcannot (\w+) resource", words)
-    # Since Kubernetes 1.35 the right to create is needed as well as that to get.
-    verb = said[1] if said else "get"
+    # Kubernetes 1.35 and later want the right to create as well as that to get, and don't say so.
+    verb = said[1] if said else "create"
     reason = re.search(r"Handshake status \d{3} ([\w ]*)", words)
     why = reason[1].strip() if reason else status[1]
     message = f"the connection to the pod was refused ({why})"

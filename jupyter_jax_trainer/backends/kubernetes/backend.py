@@ -193,13 +193,17 @@ class KubernetesBackend:
         packed, documents = launch.manifests(directory.bundle, manifest, spec, plan)
         manifest["frame_key"] = packed.key
         files.write_json(directory.manifest, manifest)
-        files.write_json(directory.state, launch.first_state(spec.nodes))
+        state = launch.first_state(spec.nodes)
+        files.write_json(directory.state, state)
         launch.start_follower(plan)
         try:
             if packed.upload:
                 payload.upload(directory.bundle, packed.upload)
             with said_plainly(self._client):
                 launch.create(self._client, documents, _RETRY, directory.cancel)
+            # From now on nothing is missing that a follower would have to create.
+            with contextlib.suppress(OSError):
+                files.write_json(directory.state, {**state, "reason": None})
         except BaseException:
             if packed.upload:
                 payload.remove(packed.upload)

@@ -19,7 +19,7 @@ from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.files import LineReader, LineWriter
 from jupyter_jax_trainer.jobdir import JobDir
 
-_PIECE = 1 << 18
+_PIECE = 1 << 20
 _PAUSE = 1.0  # seconds between tries
 _STALL = 30.0  # seconds without a byte
 
@@ -131,13 +131,15 @@ class Fetch(threading.Thread):
 
     def run(self) -> None:
         """Try until it is here or the time is over, going on where the last try stopped."""
+        if self._directory.result.exists():  # a follower before this one has not said so
+            self._tell_done()
+            return
         part = self._directory.path / "result.fetched.part"
         until = self._held["since"] + self._held["seconds"]
         while time.time() < until and not (self._hopeless and self.trouble):
             try:
                 self._more(part)
-                _write(self._directory, part.read_bytes(), self._held)
-                part.unlink(missing_ok=True)
+                self._take(part)
                 self._tell_done()
                 return
             except ApiError as error:
@@ -166,11 +168,25 @@ class Fetch(threading.Thread):
             stack.callback(os.close, file)
             end = stack.enter_context(self._client.forward(self._pod, self._held["port"]))
             end.settimeout(_STALL)
-            end.sendall(f"{self._mac} {have}\n".encode())
-            while piece := end.recv(_PIECE):
-                os.write(file, piece)
-        if part.stat().st_size < self._held["size"]:
-            raise OSError("the connection to the pod was cut")
+            # In pieces: the official client keeps all that it was sent and that nobody has read
+            # yet in one string, which it copies again and again, and loses when the pod is done.
+            while left := min(_PIECE, self._held["size"] - have):
+                end.sendall(f"{self._mac} {have} {left}\n".encode())
+                have += left
+                while left:
+                    data = end.recv(left)
+                    if not data:
+                        raise OSError("the connection to the pod was cut")
+                    os.write(file, data)
+                    left -= len(data)
+
+    def _take(self, part: Path) -> None:
+        """Check what was fetched, and make it the job's results."""
+        with part.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != self._held["sha256"]:
+            raise ValueError("what was fetched is not what was sent (its sha256 differs)")
+        part.replace(self._directory.result)
 
     def _tell_done(self) -> None:
         with contextlib.suppress(Exception), self._client.forward(

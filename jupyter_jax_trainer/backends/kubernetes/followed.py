@@ -1,4 +1,4 @@
-"""One job as its follower knows it: what cluster and ranks say goes in, the job directory comes out."""
+"""One job as its follower knows it: what cluster and ranks say goes into its directory."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from jupyter_jax_trainer.backends.kubernetes.client import (
     Unreachable,
 )
 from jupyter_jax_trainer.backends.kubernetes.diagnosis import PodEnd, Seen, judge, rank_ends
+from jupyter_jax_trainer.backends.kubernetes.seen import deleted_at
 from jupyter_jax_trainer.backends.kubernetes.store import Store
 from jupyter_jax_trainer.backends.kubernetes.streams import Streams
 from jupyter_jax_trainer.errors import JaxTrainError
@@ -34,10 +35,11 @@ from jupyter_jax_trainer.logs import last_lines
 from jupyter_jax_trainer.record import Recorder
 from jupyter_jax_trainer.spec import JobSpec
 
-_DRAIN = 15.0  # seconds in which the last of the logs has to come after the job's end
+_DRAIN = 15.0  # seconds after a job's end in which more of its logs has to come, else they are over
 _LAST_WORDS = 20
 _SAID = "jaxtrain: "  # begins what the command of a pod says for itself (payload.py)
 _TAIL = 200  # lines at the end of a file, among which the last frames of all ranks are found
+_LATE = 15.0  # seconds in which the request of a submitter that was killed may still be granted
 _ACTED = 2.0  # seconds between tries of what the API refuses
 _NOTHING = Seen(
     trainjob=None, jobs=[], jobset=None, pods=[], events=[], workloads=[], nodes=0, now=0.0
@@ -72,6 +74,8 @@ class Followed:
         self._held: dict[str, Any] | None = None
         self._stored: dict[str, Any] | None = None
         self._order = 0
+        self._spoken = False  # a rank has said something that may change the job's state
+        self._submitting = False  # it may lack its Secrets; its submitter is gone
         self._load()
         key = self.manifest.get("frame_key")
         self.streams = Streams(
@@ -89,13 +93,17 @@ class Followed:
         self._where: dict[int, dict[str, Any]] = {}
         self._seen = _NOTHING
         self._over_at: float | None = None
+        self._length, self._grown_at = 0, 0.0
         self._acted_at = 0.0
         self._asked_at = 0.0
+        self._refused = False  # the right to end it is missing
         self._gone = False
+        self._finishing: threading.Thread | None = None
+        self._began = time.monotonic()
         self._fetching: fetch.Fetch | None = None
 
-    def begin(self, store: Store, watched: bool) -> None:
-        """Finish a submission that was cut off after the TrainJob was made, and before its Secret.
+    def begin(self, watched: bool) -> None:
+        """Begin to follow.
 
         Parameters
         ----------
@@ -103,14 +111,32 @@ class Followed:
             The store knows all TrainJobs; else each is asked for by its name.
         """
         self.polled = watched
-        if self.record.state["reason"] != launch.WAITS or self.directory.cancel.exists():
-            return
-        found = store.trainjobs.get(self.name)
-        if found is not None and launch.uid_of(found) == self.manifest["uid"]:
+        if self.record.state["reason"] == launch.WAITS:
+            self._submitting = True
+            self._keep()
+
+    def _go_on(self) -> None:
+        """Finish a submission that was cut off after the TrainJob was made, before its Secret."""
+        if self._submitting and self._finishing is None and not self.directory.cancel.exists():
+            self._finishing = threading.Thread(
+                target=self._finish, args=[self._trainjob], daemon=True
+            )
+            self._finishing.start()
+
+    def _finish(self, found: dict[str, Any]) -> None:
+        """Create the Secrets, however long the API is away."""
+        while self.directory.path.is_dir() and not self.directory.cancel.exists():
             try:
                 launch.finish(self._client, self.directory, self.manifest, found)
-            except (ApiError, Unreachable, JaxTrainError, OSError) as error:
+                break
+            except Unreachable:
+                time.sleep(_ACTED)
+            except (ApiError, JaxTrainError, OSError) as error:
                 self.problem(f"the submission could not be finished: {error}")
+                break
+        with self._guard:
+            self._submitting = False
+            self._keep()
 
     # -- what is kept for the next follower ----------------------------------------------------
 
@@ -122,6 +148,7 @@ class Followed:
                 RankEnd(**{k: v for k, v in end.items() if k in known}) for end in kept["ends"]
             ]
             self._held, self._stored = kept.get("held"), kept.get("stored")
+            self._submitting = bool(kept.get("submitting"))
             self._order = max(
                 (end.order for end in self._ends if end.order < 1 << 30), default=0
             )
@@ -129,7 +156,7 @@ class Followed:
     def _keep(self) -> None:
         kept = {
             "format": files.FORMAT, "ends": [asdict(end) for end in self._ends],
-            "held": self._held, "stored": self._stored,
+            "held": self._held, "stored": self._stored, "submitting": self._submitting,
         }  # fmt: skip
         with contextlib.suppress(OSError):
             files.write_json(self.directory.path / "follower.json", kept)
@@ -192,6 +219,7 @@ class Followed:
         else:
             return  # hello, lines: nothing to write
         if kind not in ("reports", "display", "where", "result_part"):
+            self._spoken = True
             self._keep()
             self.record.save()
 
@@ -210,7 +238,7 @@ class Followed:
 
     def wants_look(self) -> bool:
         """Tell whether something has happened that the cluster does not tell."""
-        return self.streams.changed or (
+        return self._spoken or self.streams.changed or (
             self._trainjob is not None and self.directory.cancel.exists()
         ) or not self.directory.path.is_dir()
 
@@ -222,11 +250,15 @@ class Followed:
     def update(self, store: Store) -> bool:
         """Bring the directory up to date; tell whether the job is over and all is written."""
         with self._guard:
+            self._spoken = False
+            self._look(store)
             if not self.directory.path.is_dir():
                 return self._forget()
-            self._look(store)
-            if self.directory.cancel.exists() and self._trainjob is not None:
-                self._delete()
+            if self._trainjob is not None:
+                if self.directory.cancel.exists():
+                    self._delete()
+                else:
+                    self._go_on()
             self._note_pods()
             self.streams.sync(self._pods, store.pods(self.name).keys())
             self._fetch_held()
@@ -244,11 +276,20 @@ class Followed:
             busy = self._fetching is not None and self._fetching.is_alive()
             if self._fetching is not None and (late or self._trainjob is None):
                 self._fetching.give_up()
-            if busy or (not self.streams.idle and now - self._over_at < _DRAIN):
+            if busy or not (self.streams.idle or self._is_quiet(now)):
                 self.record.save()
                 return False
+            if not self.streams.idle:
+                self.problem(f"the last lines of a log may be missing: none came for {_DRAIN:g} s")
             self._end(*over)
             return True
+
+    def _is_quiet(self, now: float) -> bool:
+        """Tell whether for a while no more has come of the logs."""
+        length = self.streams.length
+        if length != self._length:
+            self._length, self._grown_at = length, now
+        return now - max(self._grown_at, self._over_at or now) > _DRAIN
 
     def _look(self, store: Store) -> None:
         """Take what the cluster has; a TrainJob of our name may be somebody else's by now."""
@@ -286,6 +327,7 @@ class Followed:
             self._client.request(method, path, body=body, content_type=kind, timeout=5)
         except ApiError as error:
             if error.status not in (404, 409):
+                self._refused = error.status == 403
                 self.problem(f"can't {error.verb} {error.resource}: {error.message}")
         except Unreachable:
             pass  # the next look tries again
@@ -376,7 +418,9 @@ class Followed:
                 return None
             if self.directory.cancel.exists():
                 return "Cancelled", CANCELLED, None
-            if self.record.state["reason"] == launch.WAITS and not self._pods:
+            if self._submitting and not self._pods:
+                if time.monotonic() - self._began < _LATE:
+                    return None
                 failure = Failure(kind="start", message=launch.CUT_OFF, hint="Run the cell again.")
                 return "Failed", launch.CUT_OFF, failure
             return "Cancelled", DELETED, None
@@ -468,7 +512,7 @@ class Followed:
 
     def _fetch_held(self) -> None:
         """Fetch results that rank 0 holds until somebody takes them."""
-        if self._held is None or self._fetching is not None or self.directory.result.exists():
+        if self._held is None or self._fetching is not None:
             return
         pod = self.record.state["ranks"][self._held["rank"]]["pod"]
         key = self.manifest.get("frame_key")
@@ -480,7 +524,9 @@ class Followed:
 
     def _forget(self) -> bool:
         """End a job whose directory was deleted: nothing is left that could show it."""
-        self._act("DELETE", {"propagationPolicy": "Background"})
+        if self._trainjob is not None and deleted_at(self._trainjob) is None and not self._refused:
+            self._delete()
+            return False
         self.streams.close()
         return True
 

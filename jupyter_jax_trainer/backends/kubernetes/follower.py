@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from functools import partial
 from typing import Any, NoReturn
 
@@ -31,6 +32,7 @@ _TICK = 0.05  # seconds between looks at the job directories
 _IDLE = 30.0  # seconds without a job after which it leaves
 _AGAIN = 1.0  # seconds after which each job is looked at, though nothing was heard
 _POLL = 2.0  # seconds between looks at single TrainJobs, where all may not be watched
+_BRIEF = 5.0  # seconds that it may take to answer, while everything waits for it
 _AWAY = 2.0  # seconds of silence that are no trouble yet
 _KINDS = ("trainjobs", "pods", "jobs", "events")  # of objects that are watched
 _SIGNED_OUT = "it does not accept your credentials (any more); sign in again"
@@ -51,7 +53,8 @@ class Follower:
         self._store = Store()
         self._heard: queue.SimpleQueue[tuple[str, str, Any]] = queue.SimpleQueue()
         self._followed: dict[str, Followed] = {}  # by the names of their directories
-        self._passed: set[str] = set()  # directories that are not ours, or whose jobs have ended
+        # Directories that are not ours, or whose jobs have ended: names are used again.
+        self._passed: dict[str, tuple[int, int]] = {}
         self._unknown = set(_KINDS)  # kinds of objects that have not been listed yet
         self._lacking: dict[str, Right] = {}  # by what can't be listed or watched
         self._missing: list[Right] = []  # of all rights
@@ -78,26 +81,32 @@ class Follower:
             looked = now if every else looked
             self._poll()
             for key, followed in list(self._followed.items()):
-                if every or followed.name in self._dirty or followed.wants_look():
-                    self._look(key, followed)
-                else:
-                    followed.save()
-            overview.update(self._store, self._dirty)
-            self._dirty.clear()
+                self._look(key, followed, every)
+            self._list(overview)
             if self._followed or self._waiting:
                 busy = now
 
-    def _look(self, key: str, followed: Followed) -> None:
+    def _list(self, overview: Overview) -> None:
+        """Keep the list of all TrainJobs; some may have been made with other tools, and be odd."""
         try:
-            over = followed.update(self._store)
+            overview.update(self._store, self._dirty)
         except Exception:
-            import traceback
+            traceback.print_exc()
+        self._dirty.clear()
 
-            traceback.print_exc()  # one job that can't be shown must not stop the others
-            return
+    def _look(self, key: str, followed: Followed, every: bool) -> None:
+        """Look after a job; one that can't be shown must not stop the others."""
+        over = False
+        try:
+            if every or followed.name in self._dirty or followed.wants_look():
+                over = followed.update(self._store)
+            else:
+                followed.save()
+        except Exception:
+            traceback.print_exc()
         if over:
             del self._followed[key]
-            self._passed.add(key)
+            self._pass(followed.directory)
             os.close(followed.lock)
 
     # -- the cluster ---------------------------------------------------------------------------
@@ -161,12 +170,17 @@ class Follower:
 
     def _tell(self) -> None:
         """Tell the jobs what of the cluster can't be seen now."""
-        now = time.monotonic()
-        silent = [text for since, text in self._away.values() if now - since > _AWAY]
+        silent = self._silent()
         for followed in self._followed.values():
-            followed.trouble = silent[0] if silent else None
+            followed.trouble = silent
             self._tell_rights(followed)
             self._dirty.add(followed.name)
+
+    def _silent(self) -> str | None:
+        """Say why the cluster has not answered for a while; None where it does."""
+        now = time.monotonic()
+        silent = [text for since, text in self._away.values() if now - since > _AWAY]
+        return silent[0] if silent else None
 
     def _tell_rights(self, followed: Followed) -> None:
         found = [*self._lacking.values(), *self._missing]
@@ -182,7 +196,8 @@ class Follower:
         for followed in self._followed.values():
             name = followed.name
             try:
-                item = self._client.request("GET", self._client.trainer("trainjobs", name))
+                path = self._client.trainer("trainjobs", name)
+                item = self._client.request("GET", path, timeout=_BRIEF)
                 self._hear("trainjobs", ADDED, item)
                 followed.polled = True
             except ApiError as error:
@@ -191,12 +206,13 @@ class Follower:
                 followed.polled |= error.status == 404
             except Unreachable as error:
                 followed.trouble = str(error)
+                return  # neither will it answer for the others
 
     # -- the job directories ---------------------------------------------------------------------
 
     def _adopt(self) -> None:
         """Take over the jobs that have appeared, or that nobody follows any more."""
-        if self._unknown:
+        if self._unknown and not self._silent():
             return
         try:
             changed = jobdir.jobs_directory().stat().st_mtime_ns
@@ -207,8 +223,17 @@ class Follower:
         self._looked, self._waiting = changed, False
         for directory in jobdir.list_all():
             key = directory.path.name
-            if key not in self._followed and key not in self._passed:
+            if key in self._followed or self._passed.get(key, 0) == _stamp(directory):
+                continue
+            try:
                 self._consider(key, directory)
+            except Exception:
+                traceback.print_exc()  # its files are damaged in a way that nobody foresaw
+                self._pass(directory)
+
+    def _pass(self, directory: JobDir) -> None:
+        """Look at a directory no more."""
+        self._passed[directory.path.name] = _stamp(directory)
 
     def _consider(self, key: str, directory: JobDir) -> None:
         try:
@@ -221,18 +246,32 @@ class Follower:
             manifest["plan"].get("cluster") == self._client.identity
         )
         if not ours or (state is not None and state["state"] in ENDED):
-            self._passed.add(key)
+            self._pass(directory)
             return
         lock = directory.take_lock()
-        if lock is None or state is None:
-            if lock is not None:
-                os.close(lock)
-            self._waiting |= directory.is_live()
+        if lock is None:
+            self._waiting = True
             return
-        self._followed[key] = followed = Followed(directory, lock, self._client)
-        followed.begin(self._store, self._lacking.get("trainjobs") is None)
+        try:
+            if directory.read_state() is None:  # its submitter died before it had made anything
+                files.write_json(directory.state, launch.first_state(manifest["spec"]["nodes"]))
+            self._followed[key] = followed = Followed(directory, lock, self._client)
+        except BaseException:
+            os.close(lock)
+            raise
+        followed.begin(self._lacking.get("trainjobs") is None)
+        followed.trouble = self._silent()
         self._tell_rights(followed)
         self._dirty.add(followed.name)
+
+
+def _stamp(directory: JobDir) -> tuple[int, int]:
+    """Give what tells a directory from a later one of the same name."""
+    try:
+        found = directory.manifest.stat()
+    except OSError:
+        return 0, 0
+    return found.st_ino, found.st_mtime_ns
 
 
 def main(cluster: str, context: str, namespace: str) -> NoReturn:

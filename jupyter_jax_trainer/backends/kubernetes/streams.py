@@ -57,6 +57,11 @@ class Streams:
         return any(stream.finished for _, stream in self._running.values())
 
     @property
+    def length(self) -> int:
+        """How much has been written of all logs."""
+        return sum(log.length for log in self._logs.values())
+
+    @property
     def idle(self) -> bool:
         """Whether all logs that there are have been read."""
         return all(

@@ -13,9 +13,10 @@ from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unr
 
 ADDED, GONE = "ADDED", "DELETED"
 _SERVER_TIMEOUT = 270  # seconds after which the server ends a watch
-_READ_TIMEOUT = 300.0
+_READ_TIMEOUT = 90.0  # the server sends a bookmark each minute; a dead connection is silent
 _PAGE = 500
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
+_STEADY = 5.0  # seconds after which a silent connection counts as a good one
 _POLL = 2.0  # seconds, where listing is allowed and watching is not
 _FORBIDDEN_PAUSE = 30.0
 
@@ -61,6 +62,7 @@ class Watch(threading.Thread):
         self._version = ""
         self._pause = _FIRST_PAUSE
         self._troubled = False
+        self._heard = False  # something since the connection was made
 
     def run(self) -> None:
         """List and watch for ever; the thread dies with its process."""
@@ -69,14 +71,22 @@ class Watch(threading.Thread):
                 if not self._version:
                     self._list()
                     self._on_synced()
+                self._heard = False
                 self._watch()
+                if not self._heard:  # a server that ends each connection is not asked in a loop
+                    self._wait()
             except ApiError as error:
-                if error.status == 410:  # it has been too long: begin anew
-                    self._version = ""
+                if error.status != 410:
+                    self._bear(error)
                     continue
-                self._bear(error)
+                self._version = ""  # it has been too long: begin anew
+                if not self._heard:
+                    self._wait()
             except Unreachable as error:
                 self._bear(error)
+            except (ValueError, TypeError, LookupError, AttributeError) as error:
+                self._version = ""
+                self._bear(Unreachable(f"it answers in another form ({type(error).__name__})"))
 
     def _bear(self, error: ApiError | Unreachable) -> None:
         self._troubled = True
@@ -88,12 +98,14 @@ class Watch(threading.Thread):
             else:
                 time.sleep(_FORBIDDEN_PAUSE)
             return
-        wanted = error.retry_after if isinstance(error, ApiError) else 0.0
-        time.sleep(max(wanted, self._pause * random.uniform(0.5, 1.0)))
+        self._wait(error.retry_after if isinstance(error, ApiError) else 0.0)
+
+    def _wait(self, least: float = 0.0) -> None:
+        """Wait, longer each time until something is heard."""
+        time.sleep(max(least, self._pause * random.uniform(0.5, 1.0)))
         self._pause = min(_LONGEST_PAUSE, self._pause * 2)
 
     def _well(self) -> None:
-        self._pause = _FIRST_PAUSE
         if self._troubled:
             self._troubled = False
             self._on_problem(None)
@@ -122,12 +134,13 @@ class Watch(threading.Thread):
         }
         response = self._client.open(self._path, query, _READ_TIMEOUT)
         self._well()
+        opened = time.monotonic()
         try:
             for line in _lines(response):
                 self._take(json.loads(line))
-        except ValueError:
-            raise Unreachable("the watch was cut off") from None
         finally:
+            if time.monotonic() - opened > _STEADY:
+                self._heard, self._pause = True, _FIRST_PAUSE
             response.close()
 
     def _take(self, event: dict[str, Any]) -> None:
@@ -136,6 +149,7 @@ class Watch(threading.Thread):
             raise ApiError(int(item.get("code") or 500), str(item.get("reason")),
                            str(item.get("message")), "watch", self._path.rsplit("/", 1)[-1])
         self._version = item["metadata"]["resourceVersion"]
+        self._heard, self._pause = True, _FIRST_PAUSE
         if kind == "BOOKMARK":
             return
         uid = item["metadata"]["uid"]

@@ -76,6 +76,9 @@ def _kubelet() -> dict[str, Any]:
         "evictionHard": {"memory.available": "100Mi"},
         # After the API server was away for long, controllers are back in seconds, not minutes.
         "crashLoopBackOff": {"maxContainerRestartPeriod": "10s"},
+        # Logs are rotated soon after they have reached this (its default), so that tests see it.
+        "containerLogMaxSize": "10Mi",
+        "containerLogMonitorInterval": "3s",
     }
 
 
