@@ -7,6 +7,7 @@ printed for each: the number, and what the submitter was about to do. The last o
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
 import sys
@@ -26,6 +27,8 @@ def step(event: str, arguments: tuple[Any, ...], store: str) -> str | None:
     """Say what is about to be done; None if it is no step."""
     if event == "http.client.send":
         return f"send {bytes(arguments[1])[:150]!r}"
+    if event == "answer":
+        return "wait for the answer"
     if event == "subprocess.Popen":
         return f"start {arguments[0]}"
     if event == "open":
@@ -51,6 +54,13 @@ def submit(line: str, number: int) -> None:
             os.write(1, f"{number} {found}\n".encode())
             os.kill(os.getpid(), signal.SIGKILL)
 
+    answer = http.client.HTTPConnection.getresponse
+
+    def wait_for_answer(connection: Any) -> Any:
+        look("answer", ())
+        return answer(connection)
+
+    http.client.HTTPConnection.getresponse = wait_for_answer
     launch.has_follower = lambda cluster: False  # so that each has the same steps
     counting = False
     sys.addaudithook(look)

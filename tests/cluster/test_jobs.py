@@ -34,7 +34,7 @@ total = multihost_utils.process_allgather(jax.numpy.arange(3.0) * scale)
 
 
 def test_an_error_on_one_rank_is_told_at_the_line_of_the_cell(place):
-    job, failure = fails(
+    _, failure = fails(
         "import jax\nif jax.process_index() == 1:\n    raise ValueError('no')", place, "-n 2"
     )
     assert failure.rank == 1 and failure.message == "ValueError: no (cell line 4)"

@@ -79,21 +79,26 @@ def test_a_job_that_ends_while_no_follower_lives_is_told_whole(place, store, nam
 # ---- rotation
 
 LOST = re.compile(r"\[jaxtrain: the cluster has lost (\d+) lines? here \(log rotation\)\]")
+WHOLE = re.compile(r"line (\d+) x{80}")
 
 
 def added_up(job: Job, printed: int) -> int:
-    """Check that no line is missing but those that are said to be, there; give how many."""
-    said = missing = expected = 0
+    """Check that no line is missing but those that are said to be, there; give how many.
+
+    Of a line that was cut by the loss a part may be there: it counts as seen, though it isn't whole.
+    """
+    gaps = said = missing = expected = 0
     for line in (job.directory / "logs" / "rank-0.log").read_text().splitlines():
         if marker := LOST.fullmatch(line):
-            said += int(marker[1])
-        elif line.startswith("line "):
-            number = int(line.split()[1])
+            gaps, said = gaps + 1, said + int(marker[1])
+            assert 0 <= missing - said <= gaps, f"{marker[0]}, and {missing} are missing up to here"
+        elif whole := WHOLE.fullmatch(line):
+            number = int(whole[1])
             assert number >= expected, f"{line} is doubled, or out of order"
             missing += number - expected
             expected = number + 1
-        assert said <= missing or expected == printed, line
-    assert said == missing + printed - expected, (said, missing, expected)
+    missing += printed - expected
+    assert 0 <= missing - said <= gaps, (said, missing, gaps)
     return said
 
 
@@ -107,16 +112,16 @@ for number in range({count}):
 """
 
 
-def test_a_log_that_is_rotated_while_it_is_read(place, cluster):
+def test_a_log_that_is_rotated_while_it_is_read(place):
     """The node renames the file at 10 MiB and begins another; whoever reads along may miss some."""
-    count = 400_000
+    count = 250_000
     job = run(BURST.format(count=count, pause=0.03), place)
     added_up(job, count)
 
 
 def test_lines_that_are_rotated_away_while_nobody_reads_are_counted(place, cluster, store):
     require_own(cluster)
-    count = 300_000
+    count = 200_000
     job = submit(BURST.format(count=count, pause=0.03) + "time.sleep(3)", place)
     wait_for_text(job, "line 1000 ")
     stop_followers(store)

@@ -95,7 +95,6 @@ def plain(text: str) -> str:
     ("path", "more"),
     [
         ("docs/quickstart.ipynb", ""),
-        ("tests/notebooks/char_rnn.ipynb", ""),
         ("tests/notebooks/optax_linear_regression.ipynb", ""),
         ("tests/notebooks/equinox_mlp.ipynb", " --package equinox"),
     ],
@@ -330,29 +329,29 @@ def test_lines_that_can_not_be_are_refused_before_anything_starts(kernel, desk):
 def test_a_job_outlives_its_kernel_and_its_notebook(desk, tmp_path):
     """Started and left by one kernel, which is killed; followed from another, with its results."""
     code = (
-        f"%%jaxtrain long -n 2 {ON} -o out --detach\nimport time\nprint('first', flush=True)\n"
+        f"%%jaxtrain lasting -n 2 {ON} -o out --detach\nimport time\nprint('first', flush=True)\n"
         "from jupyter_jax_trainer import report\nfor i in range(8):\n"
         "    report(step=i + 1, total=8)\n    time.sleep(1)\nprint('last')\nout = 7"
     )
     with kernels.running(desk.home, tmp_path) as one:
         cell = one.run(code)
-        assert cell.took < 10 and "`%jaxtrain attach long` follows it" in cell.text
+        assert cell.took < 10 and "`%jaxtrain attach lasting` follows it" in cell.text
         one.manager.shutdown_kernel(now=True)
     with kernels.running(desk.home, tmp_path) as other:
-        attached = other.start("%jaxtrain attach long")
+        attached = other.start("%jaxtrain attach lasting")
         attached.until_text("first", PATIENCE)
         attached.finish(PATIENCE)
         assert attached.shown[-1] == "first\nlast\nIn this notebook now: out\n"
-        assert "long: Succeeded · 2 nodes" in attached.card["text/plain"]
+        assert "lasting: Succeeded · 2 nodes" in attached.card["text/plain"]
         assert other.value("out") == "7"
-        shown = other.run("%jaxtrain show long").text
+        shown = other.run("%jaxtrain show lasting").text
         assert re.search(rf"^Where +namespace {desk.namespace} of https", shown, re.MULTILINE), shown
         assert re.search(r"^RANK +STATE +EXIT +RESTARTS +POD +NODE$", shown, re.MULTILINE), shown
-        assert re.search(r"^ +1 +Finished +0 +long-node-0-1-\w+ +\S+$", shown, re.MULTILINE), shown
+        assert re.search(r"^ +1 +Finished +0 +lasting-node-0-1-\w+ +\S+$", shown, re.MULTILINE), shown
         assert "out     int" in shown
         listed = other.run("%jaxtrain jobs").text
-        assert re.search(r"^long +Succeeded .* 2 +8/8 100 %", listed, re.MULTILINE), listed
-        assert "[0] first" in other.run("%jaxtrain logs long").text
+        assert re.search(r"^lasting +Succeeded .* 2 +8/8 100 %", listed, re.MULTILINE), listed
+        assert "[0] first" in other.run("%jaxtrain logs lasting").text
 
 
 # ---------------------------------------------------------------------------- the user guide

@@ -8,8 +8,10 @@ from harness import text
 from policy import skip_or_fail
 
 from cluster import made_runtimes
-from cluster.jobs import run, submit
+from cluster.jobs import run, stop_followers, submit
+from jupyter_jax_trainer.backends.kubernetes.attach import attach
 from jupyter_jax_trainer.errors import CaptureError, UsageError
+from jupyter_jax_trainer.handle import Job
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 SUM = "import numpy as np\ntotal = int(data.astype(np.int64).sum())"
@@ -40,7 +42,7 @@ def test_a_bundle_travels_in_secrets(place, namespace, size, several):
 
 
 def test_larger_ones_travel_through_a_store_and_so_do_large_results(
-    place, cluster, namespace, tmp_path
+    place, cluster, namespace, tmp_path, monkeypatch
 ):
     if not made_runtimes.reachable(cluster):
         skip_or_fail("own cluster", "this machine and the nodes have no folder in common")
@@ -59,6 +61,14 @@ def test_larger_ones_travel_through_a_store_and_so_do_large_results(
         np.testing.assert_array_equal(job.result("back"), data[::-1])
         folder = shared.path / "store" / job.uid
         assert {path.name for path in folder.iterdir()} == {"bundle.pyz", "result.jtz"}
+        with monkeypatch.context() as patched:
+            elsewhere = tmp_path / "elsewhere"
+            elsewhere.mkdir(mode=0o700)
+            patched.setenv("JAXTRAIN_HOME", str(elsewhere))
+            again = Job(attach(job.name, None, namespace.name)).wait(60)
+            stop_followers(elsewhere)
+        np.testing.assert_array_equal(again.result("back"), data[::-1])
+        assert "checkpoint_dir" in again.code
         kept = shared.path / "jaxtrain" / job.name / "checkpoints" / "step"
         job.delete()
         assert kept.read_text() == "5", "checkpoints on a volume outlive the job"

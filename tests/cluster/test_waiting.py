@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from harness import eventually, text
 
-from cluster.faults import LONG_S, PROMISED_S, end, require_own, says
+from cluster.faults import LONG_S, end, require_own, says
 from cluster.jobs import submit
 from cluster.kubernetes_cluster import Cluster, Namespace
 from cluster.made_runtimes import image

@@ -371,11 +371,11 @@ EXPECTED = {
     ),
     "suspended-later": (
         "Suspended", "suspended",
-        "it is suspended",
+        "its pods have ended until it is resumed",
     ),
     "suspended": (
         "Suspended", "suspended",
-        "it is suspended",
+        "its pods have ended until it is resumed",
     ),
     "unschedulable-cpu": (
         "Pending", "no-room",

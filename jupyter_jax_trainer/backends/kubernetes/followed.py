@@ -197,7 +197,8 @@ class Followed:
             self.record.rank(rank, state=kind.capitalize())
         elif kind == "error":
             if end.error is None:
-                end.error, end.order = message, self._next()
+                # Its pod may have looked as if it was stopped, to a follower that came later.
+                end.error, end.order, end.stopped = message, self._next(), False
             self.record.rank(rank, state="Failed")
             self.record.event("error", f"{message['type']}: {message['message']}", rank, frame)
         elif kind == "where":

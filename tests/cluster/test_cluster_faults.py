@@ -1,0 +1,134 @@
+"""What happens to jobs while parts of the cluster are away: they go on, and it is said meanwhile.
+
+These stop parts that everybody uses; nothing else may run on the cluster at the same time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from harness import eventually
+
+from cluster.faults import (
+    LONG_S,
+    begin,
+    end,
+    require_own,
+    says,
+    scaled_down,
+    start,
+    stop,
+    stopped,
+)
+from cluster.jobs import submit
+from jupyter_jax_trainer import api
+from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes.client import Client, Unreachable
+from jupyter_jax_trainer.errors import BackendError
+from jupyter_jax_trainer.handle import Job
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+COUNTS = """
+print("begins")
+import time
+began = time.monotonic()
+for number in range({count}):
+    print("line", number)
+    time.sleep(max(0, began + number * {seconds} / {count} - time.monotonic()))
+"""
+
+
+@pytest.fixture(autouse=True)
+def own(cluster):
+    require_own(cluster)
+
+
+def counts(job: Job, count: int) -> None:
+    """Check that a job has succeeded and that each of its lines is there once, in order."""
+    end(job, LONG_S)
+    assert job.state == "Succeeded", job.reason
+    wanted = "begins\n" + "".join(f"line {number}\n" for number in range(count))
+    for rank in range(job.spec.nodes):
+        assert (job.directory / "logs" / f"rank-{rank}.log").read_text() == wanted
+    assert [event for event in job.events() if event["kind"] == "gap"] == []
+
+
+@pytest.mark.timeout(240)
+def test_the_kubelet_is_away_for_a_minute(place, cluster):
+    """Its node counts as silent after 40 s; what it runs goes on."""
+    job = begin(place, "-n 2", COUNTS.format(count=4000, seconds=80))
+    with stopped("kubelet", cluster):
+        began = time.monotonic()
+        words = says(job, "does not answer", within=60)
+        assert "the node node0 does not answer (2 of 2 pods)" in words
+        assert "If it comes back within some minutes, the job goes on" in words
+        assert job.state == "Running"
+        time.sleep(max(0, began + 60 - time.monotonic()))
+    eventually(lambda: job.reason is None or not job.active)
+    counts(job, 4000)
+
+
+def test_the_api_server_is_killed_while_a_log_is_read(place, cluster):
+    job = begin(place, "-n 2", COUNTS.format(count=4000, seconds=25))
+    with stopped("kube-apiserver", cluster):
+        words = says(job, "the cluster does not answer: ", within=10)
+        assert "The job may go on" in words and job.state == "Running"
+    eventually(lambda: job.reason is None or not job.active, 30)
+    counts(job, 4000)
+
+
+def test_the_api_server_is_killed_while_a_job_is_submitted(place, namespace, monkeypatch):
+    """Its answer is lost, too: the TrainJob is there, and is not made a second time."""
+    request, timers = Client.request, []
+
+    def cut(self: Client, method: str, path: str, **more: Any) -> dict[str, Any]:
+        answer = request(self, method, path, **more)
+        made = method == "POST" and path.endswith("/trainjobs") and "dryRun" not in more["query"]
+        if made and not timers:
+            stop("kube-apiserver")
+            timers.append(threading.Timer(2, start, ["kube-apiserver"]))
+            timers[0].start()
+            raise Unreachable("the answer was lost")
+        return answer
+
+    monkeypatch.setattr(Client, "request", cut)
+    try:
+        job = submit("print('begins')", place, "-n 2")
+    finally:
+        timers[0].join()
+    end(job, LONG_S)
+    assert job.state == "Succeeded" and len(namespace.get("trainjobs")["items"]) == 1
+
+
+def test_the_trainer_is_away_while_a_job_is_submitted(place, namespace, cluster, monkeypatch):
+    """Its webhook has to agree: that is waited for, and told in the end. Nothing is left then."""
+    found: list[Job] = []
+    with scaled_down(cluster, "kubeflow-system", "kubeflow-trainer-controller-manager"):
+        with monkeypatch.context() as patched:
+            patched.setattr(backend, "_RETRY", 2.0)
+            began = time.monotonic()
+            with pytest.raises(BackendError, match=r"webhook \S+ does not answer, so the TrainJob") as told:
+                submit("1", place)
+        assert time.monotonic() - began < 20
+        assert "then run the cell again" in told.value.hint
+        assert not namespace.get("trainjobs,secrets")["items"]
+        assert not [job for job in api.jobs() if job.active]
+        waits = threading.Thread(target=lambda: found.append(submit("print('begins')", place)))
+        waits.start()
+    waits.join(90)
+    (job,) = found
+    end(job, LONG_S)
+    assert job.state == "Succeeded"
+
+
+def test_a_webhook_is_away_that_later_steps_need(place, cluster):
+    with scaled_down(cluster, "jobset-system", "jobset-controller-manager"):
+        job = submit("print('begins')", place, "-n 2")
+        words = says(job, "does not answer, so the job's parts can't be made", within=60)
+        assert words.startswith("the cluster's webhook ") and "It often answers again" in words
+        assert job.state == "Pending"
+    end(job, LONG_S)
+    assert job.state == "Succeeded"

@@ -1,0 +1,94 @@
+"""The follower: one for all jobs, of which none harms another, and that can always be begun anew."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from harness import eventually, text
+
+from cluster.faults import LONG_S, PROMISED_S, begin, end
+from cluster.jobs import followers, run, stop_followers, submit
+from jupyter_jax_trainer.backends.kubernetes import launch
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+
+def test_the_name_of_a_deleted_job_can_be_used_again_at_once(place, store, namespace):
+    first = run("print('begins', 1)", place, "fit")
+    (follower,) = followers(store)
+    first.delete()
+    eventually(lambda: not namespace.get("trainjobs")["items"], LONG_S)
+    second = run("print('begins', 2)", place, "fit")
+    assert (second.name, text(second)) == ("fit", "begins 2")
+    assert followers(store) == [follower]
+
+
+def test_a_directory_that_is_removed_by_hand_ends_the_job(place, namespace):
+    job = begin(place)
+    shutil.rmtree(job.directory)
+    eventually(lambda: not namespace.get("trainjobs,secrets,pods")["items"], 40)
+    assert (job.state, job.reason) == ("Cancelled", "its directory was deleted")
+
+
+def test_a_job_that_has_gone_while_nobody_followed_it(place, store, namespace):
+    job = begin(place)
+    stop_followers(store)
+    namespace("delete", "trainjob", job.name, "--cascade=foreground")
+    end(job, 2 * PROMISED_S)
+    assert (job.state, job.reason) == ("Cancelled", "its TrainJob was deleted from the cluster")
+    assert text(job) == "begins"
+
+
+@pytest.mark.parametrize("part", ["spec", "uid", "plan", "state"])
+def test_a_directory_that_makes_no_sense_does_not_stop_the_others(part, place, store):
+    model = run("print('begins')", place)
+    odd = model.directory.with_name(f"odd-{part}")
+    shutil.copytree(model.directory, odd)
+    for file in ("state.json", "lock"):
+        (odd / file).unlink()
+    manifest = json.loads((odd / "manifest.json").read_text())
+    if part == "state":
+        (odd / "state.json").write_text('{"format": 1, "state": "Queued", "ranks": 7}')
+    else:
+        manifest[part] = {"cluster": manifest["plan"]["cluster"], "nodes": "many"}
+    (odd / "manifest.json").write_text(json.dumps(manifest))
+    job = run("print('begins')", place)
+    assert text(job) == "begins" and len(followers(store)) == 1
+
+
+def test_of_many_that_are_started_at_once_one_follows(place, store):
+    job = submit("print('begins')", place)
+    stop_followers(store)
+    plan = job.manifest["plan"]
+    starts = [
+        subprocess.Popen([sys.executable, "-c",
+            "import json, sys; from jupyter_jax_trainer.backends.kubernetes import launch; "
+            "launch.start_follower(json.loads(sys.argv[1]))", json.dumps(plan)])
+        for _ in range(4)
+    ]  # fmt: skip
+    assert [start.wait(60) for start in starts] == [0] * 4
+    end(job, LONG_S)
+    assert len(followers(store)) == 1
+
+
+def test_a_follower_without_jobs_leaves(place, store):
+    job = run("print('begins')", place)
+    stop_followers(store)
+    plan = job.manifest["plan"]
+    program = (
+        "import sys; from jupyter_jax_trainer.backends.kubernetes import follower; "
+        "follower._IDLE = 0.5; follower.main(*sys.argv[1:])"
+    )
+    began = time.monotonic()
+    subprocess.run(
+        [sys.executable, "-c", program, plan["cluster"], plan["context"] or "", plan["namespace"]],
+        check=True, timeout=LONG_S,
+    )  # fmt: skip
+    assert time.monotonic() - began > 0.5 and not followers(store)
+    assert job.state == "Succeeded"
+    assert not launch.has_follower(plan["cluster"])  # to ask for an ended job starts none
