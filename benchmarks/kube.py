@@ -139,11 +139,16 @@ class Place:
 
     def start_follower(self) -> int:
         """See that there is a follower; give its process id."""
-        start_follower({
+        plan = {
             "cluster": self.client.identity, "context": self.client.context,
             "namespace": self.name, "kubeconfig": str(self.cluster.kubeconfig),
-        })  # fmt: skip
-        return until(self.follower)
+        }  # fmt: skip
+
+        def start() -> int | None:
+            start_follower(plan)  # does nothing while the lock of a dying one is held
+            return self.follower()
+
+        return int(until(start, 0.1))
 
     def stop_follower(self) -> None:
         """Kill the follower."""

@@ -57,6 +57,26 @@ def test_a_namesake_that_goes_late_does_not_take_the_new_one_along():
     assert store.trainjobs == {}
 
 
+def of(uid: str, name: str, **more: object) -> dict:
+    containers = [{"name": "node", "env": [{"name": "JAXTRAIN_JOB_UID", "value": uid}]}]
+    return thing(name, name, "fit", spec={"containers": containers}, **more)
+
+
+def test_pods_and_jobs_of_an_earlier_job_of_the_same_name_are_told_apart():
+    store = Store()
+    for uid, name in (("old", "p1"), ("new", "p2"), ("old", "p3"), ("new", "p4")):
+        store.put("pods", ADDED, of(uid, name))
+    for pod in (of("old", "p3", status={}), of("new", "p4", status={})):
+        store.put("pods", GONE, pod)
+    template = {"spec": of("old", "x")["spec"]}
+    store.put("jobs", ADDED, thing("j1", "j1", "fit", spec={"template": template}))
+    store.put("jobs", ADDED, thing("j2", "j2", "fit", spec={}))  # of an initializer
+    assert store.pods("fit", "new").keys() == {"p2"} and store.pods("fit").keys() == {"p1", "p2"}
+    assert [job["metadata"]["name"] for job in store.jobs("fit", "new")] == ["j2"]
+    assert store.take_gone("fit", "new").keys() == {"p4"}
+    assert store.take_gone("fit", "old").keys() == {"p3"}
+
+
 def test_events_are_found_by_object_and_told_with_the_job_where_that_is_known():
     store = Store()
     assert store.put("events", ADDED, about("TrainJob", "fit", "t1", 1)) == "fit"

@@ -17,7 +17,7 @@ from sys import argv
 if argv[1] == "install":
     names = ["wanted", "helper", "jax", "jaxlib", "numpy", "nvidia-cublas"]
     install = [{"metadata": {"name": n, "version": "1.0"}, "requested": n == "wanted",
-                "download_info": {"url": "x"} for n in names]
+                "download_info": {"url": "x"}} for n in names]
     pathlib.Path(argv[argv.index("--report") + 1]).write_text(json.dumps({"install": install}))
 else:
     for name in (word for word in argv if "==" in word):

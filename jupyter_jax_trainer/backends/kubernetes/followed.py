@@ -261,7 +261,7 @@ class Followed:
                 else:
                     self._go_on()
             self._note_pods()
-            self.streams.sync(self._pods, store.pods(self.name).keys())
+            self.streams.sync(self._pods, store.pods(self.name, self.manifest["uid"]))
             self._fetch_held()
             for text in self.lacking:
                 self.problem(text)
@@ -298,10 +298,10 @@ class Followed:
         if found is not None and launch.uid_of(found) != self.manifest["uid"]:
             found = None
         self._trainjob = found
-        pods = store.pods(self.name)
-        self._pods.update(store.take_gone(self.name))
+        pods = store.pods(self.name, self.manifest["uid"])
+        self._pods.update(store.take_gone(self.name, self.manifest["uid"]))
         self._pods.update(pods)
-        jobs = store.jobs(self.name)
+        jobs = store.jobs(self.name, self.manifest["uid"])
         uids = {*self._pods, *(job["metadata"]["uid"] for job in jobs)}
         if found is not None:
             uids.add(found["metadata"]["uid"])

@@ -49,7 +49,8 @@ def row(store: Store, name: str) -> Row | None:
         return None
     spec = found.get("spec") or {}
     nodes = int((spec.get("trainer") or {}).get("numNodes") or 1)
-    pods, jobs = store.pods(name), store.jobs(name)
+    ours = launch.uid_of(found)
+    pods, jobs = store.pods(name, ours), store.jobs(name, ours)
     uids = {found["metadata"]["uid"], *pods, *(job["metadata"]["uid"] for job in jobs)}
     seen = Seen(
         trainjob=found, jobs=jobs, jobset=None, pods=list(pods.values()),
@@ -63,7 +64,7 @@ def row(store: Store, name: str) -> Row | None:
         state, reason = "Running", None  # what runs in it is known to its owner only
     return Row(
         name=name, state=state, reason=reason, hint=verdict.hint, nodes=nodes,
-        created=seconds(found["metadata"].get("creationTimestamp")), uid=launch.uid_of(found),
+        created=seconds(found["metadata"].get("creationTimestamp")), uid=ours,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from jupyter_jax_trainer.backends.kubernetes.watch import ADDED
 
 JOB_SET = "jobset.sigs.k8s.io/jobset-name"
+_OURS = "our uid"  # where that is noted in what is kept
 _EVENTS = 3000  # recent events that are kept
 _GONE = 200  # jobs whose last pods are remembered until somebody asks
 
@@ -87,17 +88,32 @@ class Store:
             return str(about.get("name"))
         return None
 
-    def pods(self, name: str) -> dict[str, dict[str, Any]]:
-        """Give the pods of a job by uid."""
-        return self._parts["pods"].get(name, {})
+    def pods(self, name: str, uid: str | None = None) -> dict[str, dict[str, Any]]:
+        """Give the pods of a job by their uids.
 
-    def take_gone(self, name: str) -> dict[str, dict[str, Any]]:
+        Parameters
+        ----------
+        name
+            Of the TrainJob.
+        uid
+            Our own id of the job: those of a namesake before it, which are on their way out, are
+            left out. None for all.
+        """
+        found = self._parts["pods"].get(name, {})
+        return {key: pod for key, pod in found.items() if _belongs(pod, uid)}
+
+    def take_gone(self, name: str, uid: str | None = None) -> dict[str, dict[str, Any]]:
         """Give, once, the pods of a job that have gone, as they were last: how they went."""
-        return self._gone.pop(name, {})
+        gone = self._gone.get(name, {})
+        taken = {key: gone.pop(key) for key in list(gone) if _belongs(gone[key], uid)}
+        if not gone:
+            self._gone.pop(name, None)
+        return taken
 
-    def jobs(self, name: str) -> list[dict[str, Any]]:
+    def jobs(self, name: str, uid: str | None = None) -> list[dict[str, Any]]:
         """Give the Jobs of a job."""
-        return list(self._parts["jobs"].get(name, {}).values())
+        found = self._parts["jobs"].get(name, {})
+        return [job for job in found.values() if _belongs(job, uid)]
 
     def events(self, name: str, uids: set[str]) -> list[dict[str, Any]]:
         """Give the events about a job's JobSet, and about the objects with these uids."""
@@ -112,10 +128,24 @@ def _about(about: dict[str, Any]) -> str:
     return str(about.get("uid"))
 
 
+def _belongs(item: dict[str, Any], uid: str | None) -> bool:
+    return uid is None or item.get(_OURS) in (None, uid)
+
+
+def _our_uid(spec: dict[str, Any]) -> str | None:
+    """Give our own id of the job that a pod, or a Job's pods, have in their environment."""
+    template = (spec.get("template") or {}).get("spec") or spec
+    for container in template.get("containers") or []:
+        for variable in container.get("env") or []:
+            if variable.get("name") == "JAXTRAIN_JOB_UID":
+                return str(variable.get("value"))
+    return None
+
+
 def _trimmed(item: dict[str, Any]) -> dict[str, Any]:
     """Leave out what is large and not needed: 500 TrainJobs have to fit."""
     metadata = {k: v for k, v in item["metadata"].items() if k != "managedFields"}
-    kept = {**item, "metadata": metadata}
+    kept = {**item, "metadata": metadata, _OURS: _our_uid(item.get("spec") or {})}
     trainer = (item.get("spec") or {}).get("trainer")
     if isinstance(trainer, dict):
         small = {k: v for k, v in trainer.items() if k not in ("env", "command", "args")}
