@@ -18,8 +18,9 @@ from jupyter_jax_trainer.backends.kubernetes.trainjob import FAILED
 from jupyter_jax_trainer.backends.kubernetes.watch import pages
 
 FEW, MANY = 10, 500
-CHANGES = 100
-PACE = 0.05  # seconds between changes
+CHANGES = 200
+PACE = 0.01  # seconds between changes
+_TRIES = 15
 CHANGED = "sleeper-1"  # the first; number 0 is the job that is followed
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -100,9 +101,9 @@ def _known(there: Place) -> dict[str, overview.Row]:
 def _changes(there: Place, runs: int) -> list[float]:
     """Change one TrainJob often; give the follower's CPU seconds for one, without its idle ones."""
     pid = until(there.follower)
+    idle = _idle(pid)
     found = []
     for run in range(runs):
-        idle = _idle(pid)
         used, began = cpu_seconds(pid), time.monotonic()
         for number in range(CHANGES):
             words = f"change {run} {number}"
@@ -117,8 +118,11 @@ def _changes(there: Place, runs: int) -> list[float]:
 
 def _idle(pid: int) -> float:
     """Wait until a follower has come to rest; give what it takes then, CPU seconds a second."""
-    used = [cpu_seconds(pid)]
-    while len(used) < 4 or used[-1] - used[-2] > 1.2 * (used[-2] - used[-3]) + 0.01:
-        time.sleep(1)
-        used.append(cpu_seconds(pid))
-    return used[-1] - used[-2]
+    seconds: list[float] = []
+    while len(seconds) < 3 or max(seconds[-3:]) > 1.3 * min(seconds[-3:]) + 0.003:
+        used, began = cpu_seconds(pid), time.monotonic()
+        time.sleep(2)
+        seconds.append((cpu_seconds(pid) - used) / (time.monotonic() - began))
+        if len(seconds) == _TRIES:
+            break
+    return statistics.median(seconds[-3:])

@@ -1,9 +1,7 @@
 """Logs from Kubernetes: spooling them, against a reader that writes the same bytes to a file.
 
 A server in a process of its own replays a log as API servers send it: in chunks of a line, or of
-up to 4 KiB.
-With KUBECONFIG and JAXTRAIN_BENCH_POD set (a pod that has ended, with a long log), kubectl is
-measured on that pod's log as well.
+up to 4 KiB. `cluster_log.py` reads from a real cluster, against kubectl.
 """
 
 from __future__ import annotations
@@ -199,35 +197,7 @@ def measure(runs: int) -> list[Measured]:
                  f"{most['lines'] / most['cpu'] / 1e3:.0f} k lines per CPU second",
                  most["peak"] <= 150),
     ]
-    pod = os.environ.get("JAXTRAIN_BENCH_POD")
-    return [*found, against_kubectl(pod, runs)] if pod and shutil.which("kubectl") else found
-
-
-def against_kubectl(pod: str, runs: int) -> Measured:
-    """Compare CPU time on a real cluster."""
-    client = Client()
-    found = client.request("GET", client.core("pods", pod))
-    container = found["spec"]["containers"][0]["name"]
-    with tempfile.TemporaryDirectory() as name:
-        home = Path(name)
-
-        def kubectl() -> float:
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            with (home / "kubectl").open("wb") as file:
-                subprocess.run(["kubectl", "-n", str(client.namespace), "logs", "--timestamps",
-                                "-c", container, pod], stdout=file, check=True)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-        def ours() -> float:
-            shutil.rmtree(home / "job", ignore_errors=True)
-            return spooled(client, pod, container, found["metadata"]["uid"], home / "job")
-
-        a, b = in_turn(runs, kubectl, ours)
-        lines = (home / "kubectl").read_bytes().count(b"\n")
-    ratio = ratio_of(a, b)
-    return Measured("one pod's log, lines per CPU second, against kubectl", ratio, ">= 1.0",
-                    f"{lines} lines; ours {spread(b)}, kubectl {spread(a)}", ratio >= 1.0)
+    return found
 
 
 if __name__ == "__main__":

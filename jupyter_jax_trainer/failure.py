@@ -115,11 +115,16 @@ def diagnose(ends: Sequence[RankEnd]) -> Failure:
 
 
 def _suspicion(end: RankEnd) -> tuple[int, int]:
-    if end.error is not None and not end.error["secondary"]:
+    """Tell how likely an end is the effect of another, and when it became known.
+
+    Native code may crash or abort when a rank is lost that coordinates the others.
+    """
+    if end.cause or (end.error is not None and not end.error["secondary"]):
         return 0, end.order
-    if end.cause or (end.error is None and end.exit not in (None, -signal.SIGABRT)):
-        return 0, end.order
-    return (1 if end.error is None else 2), end.order
+    if end.error is not None:
+        return 3, end.order
+    levels = {None: 2, -signal.SIGABRT: 2, -signal.SIGSEGV: 1}
+    return levels.get(end.exit, 0), end.order
 
 
 def _explain(end: RankEnd) -> Failure:

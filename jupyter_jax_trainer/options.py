@@ -162,8 +162,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="package", metavar="REQUIREMENT", group=_KUBERNETES, check=checks.package, repeat=True,
         kubernetes="packages to install in the containers",
-        help="Package for the job, as pip names it, or the path of a wheel. Its wheels travel along; "
-        "where that can't be, pip installs it in the pods. Repeatable.",
+        help="Package for the job, as pip names it, or the path of a wheel. Its wheels travel "
+        "along; where that can't be, pip installs it in the pods. Repeatable.",
     ),
     Option(
         name="env-from-secret", metavar="SECRET", group=_KUBERNETES, check=checks.subdomain(),

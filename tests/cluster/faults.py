@@ -45,7 +45,7 @@ def end(job: Job, within: float = PROMISED_S) -> Job:
         job.wait(LONG_S)
     took = time.monotonic() - began
     assert took < within, f"{took:.1f} s: {job.state}: {job.reason}"
-    assert begun(job) == [1] * job.spec.nodes
+    assert begun(job) == [1] * job.spec.nodes, (begun(job), job.reason, job.events())
     return job
 
 

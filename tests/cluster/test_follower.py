@@ -11,7 +11,7 @@ import time
 import pytest
 from harness import eventually, text
 
-from cluster.faults import LONG_S, PROMISED_S, begin, end
+from cluster.faults import LONG_S, PROMISED_S, begin, end, says
 from cluster.jobs import followers, run, stop_followers, submit
 from jupyter_jax_trainer.backends.kubernetes import launch
 
@@ -19,7 +19,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 def test_the_name_of_a_deleted_job_can_be_used_again_at_once(place, store, namespace):
-    first = run("print('begins', 1)", place, "fit")
+    first = submit("print('begins', 1)", place, "fit --image nowhere.invalid/none:1")
+    says(first, "nowhere.invalid/none:1")
     (follower,) = followers(store)
     first.delete()
     eventually(lambda: not namespace.get("trainjobs")["items"], LONG_S)

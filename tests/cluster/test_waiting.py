@@ -49,11 +49,12 @@ def cancelled(job: Job) -> None:
 
 def test_a_quota_for_trainjobs_is_told_at_submission(place, namespace):
     quota(namespace, **{"count/trainjobs.trainer.kubeflow.org": "0"})
+    before = len(api.jobs())
     with pytest.raises(BackendError, match="The quota own has no room for the TrainJob") as refused:
         submit(BEGINS, place)
     assert "have the ResourceQuota own raised" in refused.value.hint
     assert not namespace.get("trainjobs,secrets,pods")["items"]
-    assert not [job for job in api.jobs() if job.active]
+    assert len(api.jobs()) == before
 
 
 def test_a_quota_for_pods_is_told_and_the_job_goes_on_when_it_is_raised(place, namespace):

@@ -1,0 +1,144 @@
+"""What a follower does to a job's objects in the cluster, and asks of them: soon, or not at all.
+
+It is called from the follower's main loop, for which all jobs wait: each request may take some
+seconds at most, and is made again at the next look only after a pause.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes import launch, trainjob
+from jupyter_jax_trainer.backends.kubernetes.client import (
+    MERGE_PATCH,
+    ApiError,
+    Client,
+    Unreachable,
+)
+from jupyter_jax_trainer.backends.kubernetes.store import JOB_SET
+from jupyter_jax_trainer.errors import JaxTrainError
+from jupyter_jax_trainer.jobdir import JobDir
+
+_PAUSE = 2.0  # seconds between tries
+_BRIEF = 5.0  # seconds that the API may take
+_WORDS = 1000  # characters of a reason that an annotation gets
+
+
+class Steering:
+    """Requests for one job.
+
+    Parameters
+    ----------
+    client, name, uid
+        The cluster, the name of the TrainJob, and our own id of the job.
+    on_problem
+        Called with a sentence about what can't be done.
+
+    Attributes
+    ----------
+    refused
+        Whether the right to change the TrainJob is missing.
+    """
+
+    def __init__(
+        self, client: Client, name: str, uid: str, on_problem: Callable[[str], None]
+    ) -> None:
+        self.refused = False
+        self._client = client
+        self._name = name
+        self._uid = uid
+        self._on_problem = on_problem
+        self._path = client.trainer("trainjobs", name)
+        self._acted_at = self._asked_at = -_PAUSE
+        self._gone = False
+        self._finishing: threading.Thread | None = None
+
+    def delete(self, found: Mapping[str, Any]) -> None:
+        """Delete the TrainJob; called until it is seen to go."""
+        conditions = {"uid": found["metadata"]["uid"]}
+        self._act("DELETE", {"preconditions": conditions, "propagationPolicy": "Background"})
+
+    def stop_reruns(self, words: str) -> None:
+        """Suspend a job that its runtime would run again, and mark it as failed."""
+        marks = {"annotations": {trainjob.FAILED: words[:_WORDS]}}
+        self._act("PATCH", {"metadata": marks, "spec": {"suspend": True}})
+
+    def _act(self, method: str, body: dict[str, Any]) -> None:
+        now = time.monotonic()
+        if now - self._acted_at < _PAUSE:
+            return
+        self._acted_at = now
+        kind = MERGE_PATCH if method == "PATCH" else "application/json"
+        try:
+            self._client.request(method, self._path, body=body, content_type=kind, timeout=_BRIEF)
+        except ApiError as error:
+            if error.status not in (404, 409):
+                self.refused = error.status == 403
+                self._on_problem(f"can't {error.verb} {error.resource}: {error.message}")
+        except Unreachable:
+            pass  # the next look tries again
+
+    def is_gone(self) -> bool:
+        """Ask for the TrainJob itself: the watch may not have told of it yet."""
+        now = time.monotonic()
+        if self._gone or now - self._asked_at < _PAUSE:
+            return self._gone
+        self._asked_at = now
+        try:
+            found = self._client.request("GET", self._path, timeout=_BRIEF)
+            self._gone = launch.uid_of(found) != self._uid
+        except ApiError as error:
+            self._gone = error.status in (403, 404)
+        except Unreachable:
+            pass
+        return self._gone
+
+    def pods(self) -> list[dict[str, Any]] | None:
+        """List the job's pods, none where that is forbidden; None while they can't be had."""
+        now = time.monotonic()
+        if now - self._asked_at < _PAUSE:
+            return None
+        self._asked_at = now
+        query = {"labelSelector": f"{JOB_SET}={self._name}"}
+        try:
+            path = self._client.core("pods")
+            return list(self._client.request("GET", path, query=query, timeout=_BRIEF)["items"])
+        except (ApiError, Unreachable) as error:
+            return [] if isinstance(error, ApiError) and error.status == 403 else None
+
+    def finish(
+        self, directory: JobDir, manifest: Mapping[str, Any], found: Mapping[str, Any],
+        on_done: Callable[[], None],
+    ) -> None:
+        """Create the Secrets of a job whose submitter died, in a thread: much may have to be sent.
+
+        Parameters
+        ----------
+        found
+            The TrainJob.
+        on_done
+            Called when no more has to be done, in the thread.
+        """
+        if self._finishing is None:
+            self._finishing = threading.Thread(
+                target=self._finish, args=[directory, manifest, found, on_done], daemon=True
+            )
+            self._finishing.start()
+
+    def _finish(
+        self, directory: JobDir, manifest: Mapping[str, Any], found: Mapping[str, Any],
+        on_done: Callable[[], None],
+    ) -> None:  # fmt: skip
+        while directory.path.is_dir() and not directory.cancel.exists():
+            try:
+                launch.finish(self._client, directory, manifest, found)
+                break
+            except Unreachable:
+                time.sleep(_PAUSE)
+            except (ApiError, JaxTrainError, OSError) as error:
+                self._on_problem(f"the submission could not be finished: {error}")
+                break
+        on_done()
