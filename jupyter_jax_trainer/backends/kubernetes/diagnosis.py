@@ -250,8 +250,18 @@ def _rank_end(seen: Seen, rank: int, pod: Json) -> PodEnd:
         cause=row[0].say(row[1]) if row else None,
         hint=row[0].advise(row[1]) if row else None,
         at=min((time for time in times if time), default=None),
-        stopped=deleted_by_its_job(seen, pod),
+        stopped=deleted_by_its_job(seen, pod) and not _ended_before(times[1], times[0], end),
     )
+
+
+def _ended_before(ended: float | None, deleted: float | None, end: Json | None) -> bool:
+    """Tell whether a container ended by itself before its pod was deleted; in whole seconds.
+
+    In the second of the deletion nothing is killed: there is time to end after SIGTERM.
+    """
+    if ended is None or deleted is None or end is None:
+        return False
+    return ended < deleted or (ended == deleted and _exit(end) == -signal.SIGKILL)
 
 
 def _exit(end: Json) -> int:
