@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from harness import eventually, text
+from policy import skip_or_fail
 
 from cluster.jobs import submit
 from cluster.kubernetes_cluster import Cluster
@@ -91,7 +91,7 @@ def process_of(job: Job, rank: int) -> int:
 def require_own(cluster: Cluster) -> None:
     """Leave the test out on a cluster whose parts are not ours to stop."""
     if not cluster.own:
-        pytest.skip("cluster: only that of `make cluster` has parts that a test may stop")
+        skip_or_fail("own cluster", "only that of `make cluster` has parts that a test may stop")
 
 
 def stop(part: str, how: str = "SIGKILL") -> None:
