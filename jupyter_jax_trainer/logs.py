@@ -132,7 +132,7 @@ class LogReader:
         self._unfinished = b""
         self._keep(rest)
         if any(map(MAX_LINE.__lt__, map(len, lines))):
-            lines = [cut(line) for line in lines]
+            lines[1:] = [cut(line) for line in lines[1:]]  # the first one is cut already
         return lines if self._raw else [line for line in lines if not is_noise(line)]
 
     def _keep(self, piece: bytes) -> None:

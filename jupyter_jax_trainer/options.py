@@ -189,7 +189,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="priority", metavar="CLASS", group=_KUBERNETES, check=checks.subdomain(63),
-        kubernetes="the priority class", help="Priority class of the job.",
+        kubernetes="the priority class", help="Kueue's priority class of the job, in a --queue.",
     ),
     Option(
         name="max-restarts", metavar="K", group=_KUBERNETES, check=amounts.whole(0, 1000),

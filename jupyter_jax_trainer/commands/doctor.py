@@ -53,7 +53,7 @@ def report(findings: Iterable[Finding], columns: int) -> str:
     bad = sum(finding.status == FAIL for finding in found)
     if advice:
         lines += ["", "What to do:", *(f"  {text}" for text in advice)]
-    else:
+    elif all(finding.status == OK for finding in found):
         lines += ["", "All is well."]
     if bad:
         lines += ["", f"Jobs can't run here yet: {bad} of {len(found)} checks failed."]

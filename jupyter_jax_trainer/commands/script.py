@@ -86,5 +86,5 @@ def _read(path: Path) -> str:
         with tokenize.open(path) as file:  # minds the file's own encoding
             return file.read()
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
         raise UsageError(f"The file {shown(str(path))} can't be read: {reason}.") from None

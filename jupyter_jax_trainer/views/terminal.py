@@ -60,7 +60,7 @@ class TerminalView:
         elif said != self._said:
             self._say(card.line(self._facts, snapshot, note))
         self._said = said
-        hint = card.hint(snapshot)
+        hint = card.hint(snapshot).replace("`%jaxtrain ", "`jaxtrain ")
         if hint and hint != self._hint:
             if self._live:  # where the status line may have no room for the reason
                 self._say(card.line(self._facts, snapshot))

@@ -46,11 +46,18 @@ def test_what_a_dry_run_prints_can_be_applied_and_is_the_job(place, namespace):
     assert written.startswith("# Nothing was started.") and "# given " in written
     assert not namespace.get("trainjobs")["items"] and not namespace.get("secrets")["items"]
     command = [*namespace.cluster.kubectl, "--namespace", namespace.name]
-    subprocess.run([*command, "apply", "--server-side", "-f", "-"], input=written, text=True, check=True)
+    apply = [*command, "apply", "--server-side", "-f", "-"]
+    trainjob, secret = written.split("\n---\n")
+    subprocess.run(apply, input=trainjob, text=True, check=True)
+    with pytest.raises(BackendError, match="still waits for its Secret"):
+        attach("applied", None, namespace.name)
+    subprocess.run(apply, input=secret, text=True, check=True)
     namespace.until_condition("applied", "Complete", 60)
     job = Job(attach("applied", None, namespace.name)).wait(30)
     assert text(job) == "applied" and job.result("made") == 3
     assert job.code.strip() == "made = given + 1\nprint('applied')"
+    job.delete()  # the Secret of a dry run has no owner that would take it along
+    assert not namespace.get("secrets")["items"]
 
 
 def test_a_dry_run_shows_what_admission_says(place, namespace):
@@ -59,6 +66,11 @@ def test_a_dry_run_shows_what_admission_says(place, namespace):
         with pytest.raises(BackendError, match="quota"):
             refused("1", place)
     assert not namespace.get("trainjobs")["items"] and not namespace.get("secrets")["items"]
+
+
+def test_a_priority_is_of_a_queue(place):
+    with pytest.raises(UsageError, match="needs a --queue"):
+        submit("1", place, "--priority high")
 
 
 # ---- names

@@ -674,3 +674,12 @@ def test_what_the_dead_left_half_written_goes_with_the_end_of_their_job(home, na
     (directory.path / name).write_bytes(b"half")
     assert jobdir.end_abandoned(directory)["state"] == "Failed"
     assert not (directory.path / name).exists()
+
+
+def test_a_check_that_fails_without_advice_is_not_well():
+    from jupyter_jax_trainer.commands.doctor import report
+    from jupyter_jax_trainer.commands.findings import FAIL, OK, Finding
+
+    text = report([Finding(OK, "jax", "0.10"), Finding(FAIL, "Cluster", "answers nonsense")], 100)
+    assert "All is well" not in text and "1 of 2 checks failed" in text
+    assert "All is well" in report([Finding(OK, "jax", "0.10")], 100)

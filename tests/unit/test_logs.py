@@ -75,3 +75,12 @@ def test_bytes_that_are_no_text_are_replaced(tmp_path):
     job = directory(tmp_path)
     job.log(0).write_bytes(b"caf\xc3\xa9 \xff\xfe\n")
     assert [line.text for line in MergedReader(job, [0]).finish()] == ["café ��"]
+
+
+def test_a_long_line_says_how_much_of_it_was_cut_once(tmp_path):
+    path = tmp_path / "rank-0.log"
+    path.write_bytes(b"y" * 300_000 + b"\nz\n" + b"x" * (3 << 20) + b"\nend\n")
+    lines = [line for lines in LogReader(path).read() for line in lines]
+    assert lines[0][MAX_LINE:] == b" ... (%d bytes more, cut)" % (300_000 - MAX_LINE)
+    assert lines[2][MAX_LINE:] == b" ... (%d bytes more, cut)" % ((3 << 20) - MAX_LINE)
+    assert lines[1::2] == [b"z", b"end"]

@@ -71,7 +71,7 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
             "plan": plan,
             "origin": {"attached": time.time()},
         }
-        directory.cell.write_text(_bundle(client, directory, manifest))
+        directory.cell.write_text(_bundle(client, directory, manifest, ended=_has_ended(found)))
         files.write_json(directory.manifest, manifest)
         state = launch.first_state(JobSpec.from_json(manifest["spec"]).nodes)
         files.write_json(directory.state, {**state, "reason": "is looked for in the cluster"})
@@ -101,6 +101,11 @@ def _about(found: Mapping[str, Any]) -> dict[str, Any]:
         ) from None
 
 
+def _has_ended(found: Mapping[str, Any]) -> bool:
+    conditions = (found.get("status") or {}).get("conditions") or []
+    return any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in conditions)
+
+
 def _known(uid: str | None) -> JobDir | None:
     """Give the directory of this job, if there is one under whatever name."""
     for directory in jobdir.list_all():
@@ -120,12 +125,19 @@ def _free(name: str) -> str:
     return free
 
 
-def _bundle(client: Client, directory: JobDir, manifest: dict[str, Any]) -> str:
+def _bundle(
+    client: Client, directory: JobDir, manifest: dict[str, Any], *, ended: bool
+) -> str:
     """Fetch the bundle and the key, as far as that is allowed; give the code of the cell."""
     secret = f"{manifest['trainjob']}-{manifest['uid'][:8]}"
     try:
         data = client.request("GET", client.core("secrets", secret)).get("data") or {}
-    except ApiError:
+    except ApiError as error:
+        if error.status == 404 and not ended:
+            raise BackendError(
+                f"TrainJob {manifest['trainjob']} still waits for its Secret {secret}.",
+                "Attach again when it is there; a dry run's YAML holds both.",
+            ) from None
         return "# The Secret with the cell can't be read (the right to get secrets).\n"
     manifest["frame_key"] = base64.b64decode(data[payload.KEY]).decode()
     chunks = [base64.b64decode(data[key]) for key in sorted(data) if key.startswith("bundle-")]

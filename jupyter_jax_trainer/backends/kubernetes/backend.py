@@ -67,6 +67,11 @@ class KubernetesBackend:
                 "--max-restarts can't be set for a single job: Trainer takes it from the runtime.",
                 "Leave it out; a job is never run again behind your back.",
             )
+        if spec.priority and not spec.queue:
+            raise UsageError(
+                "--priority is Kueue's, and needs a --queue.",
+                "Without a queue the priority of pods is set in the runtime.",
+            )
         with said_plainly(self._client):
             version = runtimes.check_trainer(self._client)
             runtime = self._runtime(spec)
@@ -85,6 +90,12 @@ class KubernetesBackend:
             )
         python = None if spec.image else labels.get(f"{trainjob.PREFIX}/python")
         taken = wheels.gather(spec.package, python or _PYTHON, payload.room(spec))
+        if taken.pip and not spec.image and f"{trainjob.PREFIX}/device" in labels:
+            raise UsageError(
+                f"--package {' '.join(taken.pip)} can't be sent along: {taken.problem}.",
+                "The image of this runtime has no pip. A --store takes wheels of any size; or name "
+                "an --image that has the packages.",
+            )
         self.wheels, self._note = taken.files, taken.note
         return {
             "runtime": runtime["metadata"]["name"],

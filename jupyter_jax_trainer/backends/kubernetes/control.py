@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes import launch, payload
 from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
-from jupyter_jax_trainer.backends.kubernetes.client import MERGE_PATCH, ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.client import (
+    MERGE_PATCH,
+    ApiError,
+    Client,
+    Unreachable,
+)
 from jupyter_jax_trainer.errors import JaxTrainError, UsageError
 from jupyter_jax_trainer.spec import JobSpec
 
@@ -91,8 +97,21 @@ def delete(manifest: Mapping[str, Any]) -> None:
         payload.remove(payload.url_of(spec.store, manifest["uid"]))
     try:
         cancel(manifest)
+        _delete_secrets(manifest)
     except JaxTrainError as error:
         print(f"The TrainJob was not deleted: {error.message}")
+
+
+def _delete_secrets(manifest: Mapping[str, Any]) -> None:
+    """Delete Secrets that nobody owns, as they come from the YAML of a dry run.
+
+    The others go with their TrainJob, so the right to do this is not among those that are needed.
+    """
+    client, _ = _client(manifest)
+    name = f"{manifest.get('trainjob') or manifest['name']}-{manifest['uid'][:8]}"
+    with contextlib.suppress(ApiError, Unreachable):
+        for number in range(payload.MOST_SECRETS):
+            client.request("DELETE", client.core("secrets", payload.secret_name(name, number)))
 
 
 def set_suspended(manifest: Mapping[str, Any], suspended: bool) -> None:
@@ -107,8 +126,12 @@ def set_suspended(manifest: Mapping[str, Any], suspended: bool) -> None:
     """
     client, path = _client(manifest)
     with said_plainly(client):
-        if _find(client, path, manifest) is None:
+        found = _find(client, path, manifest)
+        if found is None:
             raise UsageError(f"The TrainJob of job {manifest['name']} is gone from the cluster.")
+        if bool(found["spec"].get("suspend")) == suspended:
+            how = "suspended already" if suspended else "not suspended"
+            raise UsageError(f"Job {manifest['name']} is {how}.")
         client.request(
             "PATCH", path, body={"spec": {"suspend": suspended}}, content_type=MERGE_PATCH
         )

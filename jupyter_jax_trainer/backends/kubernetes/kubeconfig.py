@@ -71,9 +71,12 @@ def find_access(context: str | None, connections: int) -> Access:
             f"There is no kubeconfig, and so no context {context}.", "Set KUBECONFIG to the file."
         )
     if not in_cluster():
+        named = os.environ.get("KUBECONFIG")
         raise UsageError(
-            "There is no cluster to speak to: no kubeconfig, and this is not a pod.",
-            "Set KUBECONFIG, or leave --backend out to train on this machine.",
+            "There is no cluster to speak to: "
+            + (f"KUBECONFIG names {named}, which is not there" if named else "no kubeconfig")
+            + ", and this is not a pod.",
+            "Set KUBECONFIG to the file, or leave --backend out to train on this machine.",
         )
     try:
         config.load_incluster_config(client_configuration=configuration)

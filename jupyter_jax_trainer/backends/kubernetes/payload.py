@@ -21,6 +21,7 @@ _CHUNK = 120_000  # characters of one environment variable; Linux allows 131,071
 _IN_ENVIRONMENT = 1_040_000 * 3 // 4  # bytes, four characters for three: a Secret holds 1 MiB
 _PART = 1_000_000  # bytes of one Secret in the volume
 _IN_VOLUME = 8 << 20
+MOST_SECRETS = 1 + -(-_IN_VOLUME // _PART)
 _WORKER = 100 << 10  # bytes of a bundle with nothing captured, at most
 
 # Run by whatever Python the image has. It checks what it was sent before it runs it. A read-only

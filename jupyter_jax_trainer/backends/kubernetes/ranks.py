@@ -127,6 +127,7 @@ class Ranks:
     def begin_anew(self) -> None:
         """Forget the ranks of a suspended job: when it is resumed, there are others."""
         self.kept.begin_anew()
+        self.record.state["progress"] = None
         for number in range(len(self.kept.ends)):
             self.record.rank(number, **launch.new_rank(number))
 

@@ -34,11 +34,14 @@ class Wheels:
         What pip has to install in the pods instead.
     note
         What the user should know about that.
+    problem
+        Why the wheels of what pip has to install can't travel.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
     pip: list[str] = field(default_factory=list)
     note: str | None = None
+    problem: str | None = None
 
 
 def gather(wanted: Sequence[str], python: str, limit: int | None) -> Wheels:
@@ -85,6 +88,7 @@ def gather(wanted: Sequence[str], python: str, limit: int | None) -> Wheels:
         files, rest,
         f"pip installs {', '.join(rest)} in the pods, which need an index for that; from here the "
         f"wheels could not be taken along: {problem}",
+        problem,
     )  # fmt: skip
 
 
