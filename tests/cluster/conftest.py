@@ -19,6 +19,13 @@ from jupyter_jax_trainer.backends.kubernetes import backend
 STRICT = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give these tests more time: they wait for a cluster that shares a small machine."""
+    for item in items:
+        if item.get_closest_marker("cluster") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(300))
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Cluster:
     """Return the cluster; where there is none, the test is skipped or fails (policy.py)."""
