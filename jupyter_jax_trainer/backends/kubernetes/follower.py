@@ -51,6 +51,7 @@ class Follower:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._store = Store()
+        self._printed: set[str] = set()
         self._heard: queue.SimpleQueue[tuple[str, str, Any]] = queue.SimpleQueue()
         self._followed: dict[str, Followed] = {}  # by the names of their directories
         # Directories that are not ours, or whose jobs have ended: names are used again.
@@ -91,7 +92,7 @@ class Follower:
         try:
             overview.update(self._store, self._dirty)
         except Exception:
-            traceback.print_exc()
+            self._print_error()
         self._dirty.clear()
 
     def _look(self, key: str, followed: Followed, every: bool) -> None:
@@ -103,11 +104,18 @@ class Follower:
             else:
                 followed.save()
         except Exception:
-            traceback.print_exc()
+            self._print_error()
         if over:
             del self._followed[key]
             self._pass(followed.directory)
             os.close(followed.lock)
+
+    def _print_error(self) -> None:
+        """Print an error into our own log, once: it may come again at each look."""
+        text = traceback.format_exc()
+        if text not in self._printed:
+            self._printed.add(text)
+            print(text, file=sys.stderr, flush=True)
 
     # -- the cluster ---------------------------------------------------------------------------
 
@@ -228,7 +236,7 @@ class Follower:
             try:
                 self._consider(key, directory)
             except Exception:
-                traceback.print_exc()  # its files are damaged in a way that nobody foresaw
+                self._print_error()  # its files are damaged in a way that nobody foresaw
                 self._pass(directory)
 
     def _pass(self, directory: JobDir) -> None:
