@@ -146,6 +146,7 @@ class Room:
     def __init__(self, cluster: Cluster, namespace: Namespace) -> None:
         self._namespace = namespace
         self._image = image(cluster)
+        eventually(lambda: not leaving(cluster), 100)  # or their room would be counted as taken
         (node,) = cluster.get("nodes")["items"]
         total = millis(node["status"]["allocatable"]["cpu"])
         used = 0
@@ -173,6 +174,12 @@ class Room:
 
     def free(self, name: str) -> None:
         self._namespace("delete", "pod", name)
+
+
+def leaving(cluster: Cluster) -> list[str]:
+    """Name what earlier tests have deleted, and what is still there."""
+    found = cluster.get("namespaces,pods", "--all-namespaces")["items"]
+    return [one["metadata"]["name"] for one in found if "deletionTimestamp" in one["metadata"]]
 
 
 def millis(amount: str) -> int:
