@@ -129,8 +129,8 @@ class LineWriter:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
         self._file: int | None = None
+        self._path = path
 
     def write(self, *values: Any) -> None:
         """Append lines with one system call, so that a reader sees whole lines or none."""
@@ -138,6 +138,11 @@ class LineWriter:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             self._file = os.open(self._path, flags, 0o600)
         os.write(self._file, b"".join(json.dumps(value).encode() + b"\n" for value in values))
+
+    def __del__(self) -> None:
+        # Not left to the end of the process: a follower writes the files of many jobs.
+        if self._file is not None:
+            os.close(self._file)
 
 
 class LineReader:
