@@ -16,6 +16,7 @@ from jupyter_jax_trainer import files, jobdir
 from jupyter_jax_trainer.backends.kubernetes import kubeconfig, launch, payload, trainjob
 from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.seen import condition
 from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobNotFound
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.spec import JobSpec
@@ -71,7 +72,8 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
             "plan": plan,
             "origin": {"attached": time.time()},
         }
-        directory.cell.write_text(_bundle(client, directory, manifest, ended=_has_ended(found)))
+        ended = condition(found, "Complete", "Failed") is not None
+        directory.cell.write_text(_bundle(client, directory, manifest, ended=ended))
         files.write_json(directory.manifest, manifest)
         state = launch.first_state(JobSpec.from_json(manifest["spec"]).nodes)
         files.write_json(directory.state, {**state, "reason": "is looked for in the cluster"})
@@ -99,11 +101,6 @@ def _about(found: Mapping[str, Any]) -> dict[str, Any]:
             "kubectl can show it: kubectl logs -l "
             f"jobset.sigs.k8s.io/jobset-name={found['metadata']['name']}",
         ) from None
-
-
-def _has_ended(found: Mapping[str, Any]) -> bool:
-    conditions = (found.get("status") or {}).get("conditions") or []
-    return any(c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in conditions)
 
 
 def _known(uid: str | None) -> JobDir | None:

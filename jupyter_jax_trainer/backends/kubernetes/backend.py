@@ -25,6 +25,7 @@ from jupyter_jax_trainer.backends.kubernetes import (
 )
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.diagnosis import explain_api_error
+from jupyter_jax_trainer.backends.kubernetes.seen import condition
 from jupyter_jax_trainer.errors import BackendError, CaptureError, JaxTrainError, UsageError
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.runtime import Runtime
@@ -156,10 +157,7 @@ class KubernetesBackend:
                 if error.status == 404:
                     return True
                 raise
-        conditions = (found.get("status") or {}).get("conditions") or []
-        ended = any(
-            c["type"] in ("Complete", "Failed") and c["status"] == "True" for c in conditions
-        )
+        ended = condition(found, "Complete", "Failed")
         if not ended and not launch.marked(found) and not _has_ended_here(found):
             raise UsageError(
                 f"There is an active TrainJob {name} in namespace {self._client.namespace}.",

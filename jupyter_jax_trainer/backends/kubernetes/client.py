@@ -33,7 +33,6 @@ from jupyter_jax_trainer.backends.kubernetes.kubeconfig import (
 from jupyter_jax_trainer.errors import JaxTrainError
 
 __all__ = [
-    "APPLY_PATCH",
     "MERGE_PATCH",
     "ApiError",
     "Client",
@@ -45,7 +44,6 @@ __all__ = [
 ]
 
 MERGE_PATCH = "application/merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
 _CONNECT = 5.0  # seconds
 _CONNECTIONS = 300  # at once: a stream for each pod whose log is followed
 _UNAUTHORIZED = 401

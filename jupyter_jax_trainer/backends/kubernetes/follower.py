@@ -313,8 +313,6 @@ def main(cluster: str, context: str, namespace: str) -> NoReturn:
         problem.write_text(str(error))
         print(error, file=sys.stderr)
     except BaseException as error:
-        import traceback
-
         traceback.print_exc()
         log = directory / "follower.log"
         problem.write_text(f"{type(error).__name__}: {error}\nThe whole error is in {log}.")
