@@ -217,6 +217,23 @@ def test_a_pod_that_is_gone(server, following):
     assert stream.finished and not stream.complete and stream._spool.done
 
 
+def test_a_node_that_does_not_know_its_pod_yet(server, following):
+    """So answers a kubelet that has just been started again."""
+    run = server.pods["pod"].now
+    run.lines += numbered(3)
+    server.faults = [("cut", 40), 404, 404, 404]
+    stream = following.start()
+    run.lines += numbered(6, begin=3)
+    following.until(text_of(run.lines))
+    server.faults = [404, 404]
+    run.ended = True
+    following.over.set()
+    stream.wake()
+    stream.join(5)
+    assert stream.complete and not following.problems
+    assert following.text == text_of(run.lines)
+
+
 def test_waiting_to_start(server, following, monkeypatch):
     monkeypatch.setattr(logstream, "_STARTING_WAIT", 0.02)
     pod = server.pods["pod"]

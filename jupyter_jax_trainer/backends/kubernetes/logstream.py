@@ -214,7 +214,7 @@ class LogStream(threading.Thread):
         when the pod is gone and another has its name.
         """
         try:
-            pod = self._client.request("GET", self._client.core("pods", self._attempt.pod))
+            pod = self._pod()
         except (ApiError, Unreachable) as error:
             if isinstance(error, ApiError) and error.status == 403:
                 self._problem(rights.find(error.verb, error.resource).lack)
@@ -235,11 +235,28 @@ class LogStream(threading.Thread):
         """
         return self._later_attempts() == int(previous)
 
+    def _is_gone(self) -> bool:
+        """Tell whether the pod is gone.
+
+        "Not found" says it of the pod, or a kubelet that has just been started again says it of
+        a pod that it does not know yet.
+        """
+        try:
+            pod = self._pod()
+        except ApiError as error:
+            return error.status == 404
+        except Unreachable:
+            return False
+        return bool(pod.get("metadata", {}).get("uid") != self._attempt.uid)
+
+    def _pod(self) -> dict[str, Any]:
+        return self._client.request("GET", self._client.core("pods", self._attempt.pod))
+
     # -- what stands in the way ----------------------------------------------------------------
 
     def _refused(self, error: ApiError, over: bool) -> float:
         """Deal with an answer that is none; give the seconds to wait."""
-        if error.status == 404:
+        if error.status == 404 and self._is_gone():
             self._end(complete=False)
         elif error.status == 400:
             # It has not started yet, or never will; or the log of the previous one is gone.
