@@ -26,7 +26,7 @@ from common import Measured, in_turn, ratio_of, spread
 
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.backends.kubernetes.logstream import Attempt, LogStream
-from jupyter_jax_trainer.backends.kubernetes.spool import RankLog, Spool
+from jupyter_jax_trainer.backends.kubernetes.spool import ContainerLog, Spool
 from jupyter_jax_trainer.jobdir import JobDir
 
 LINES = 200_000
@@ -123,7 +123,7 @@ def spooled(client: Client, pod: str, container: str, uid: str, path: Path) -> f
     path.joinpath("logs").mkdir(parents=True)
     began = time.process_time()
     attempt = Attempt(pod, uid, container)
-    spool = Spool(RankLog(JobDir(path), 0, KEY), attempt.stream, lambda *_: None)
+    spool = Spool(ContainerLog(JobDir(path), 0, KEY), attempt.stream, lambda *_: None)
     stream = LogStream(client, spool, attempt, lambda: True, print)
     stream.start()
     stream.join()
@@ -139,7 +139,8 @@ def follow(url: str, streams: int, lines: int, home: str) -> None:
     followed = []
     for rank in range(streams):
         attempt = Attempt(f"open-{lines}-4096", "uid", "node")
-        spool = Spool(RankLog(directory, rank, KEY), f"{attempt.stream}-{rank}", lambda *_: None)
+        log = ContainerLog(directory, rank, KEY)
+        spool = Spool(log, f"{attempt.stream}-{rank}", lambda *_: None)
         followed.append(LogStream(client, spool, attempt, lambda: False, print))
         followed[-1].start()
     size, used = -1, 0.0

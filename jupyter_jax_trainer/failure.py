@@ -75,6 +75,8 @@ class Failure:
         Ranks that stopped because of it.
     log
         The last lines of its log, where they may say more than its exit code.
+    container
+        Whose log that is, if it is not the rank's.
     hint
         What to do.
     """
@@ -86,6 +88,7 @@ class Failure:
     error: dict[str, Any] | None = None
     others: list[int] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
+    container: str | None = None
     hint: str | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -269,10 +272,14 @@ def format_failure(failure: Failure, job: str) -> str:
     if failure.others:
         lines.append(f"{ranks_text(failure.others)} stopped because of it.".capitalize())
     if failure.log:
-        lines += [f"The last lines of rank {failure.rank}:", *(f"  {t}" for t in failure.log)]
+        whose = failure.container or f"rank {failure.rank}"
+        lines += [f"The last lines of {whose}:", *(f"  {text}" for text in failure.log)]
     if failure.hint:
         lines.append(failure.hint)
-    lines.append(f"`%jaxtrain logs {job}` shows what the ranks printed.")
+    if failure.container:
+        lines.append(f"`%jaxtrain logs {job} --container {failure.container}` shows all of it.")
+    else:
+        lines.append(f"`%jaxtrain logs {job}` shows what the ranks printed.")
     return "\n".join(lines)
 
 

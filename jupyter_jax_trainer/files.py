@@ -52,7 +52,7 @@ _LINES: dict[str, Any] = {
     "events.jsonl": {"time": _NUMBER, "kind": str, "message": str},
     "metrics.jsonl": {"time": _NUMBER, "rank": int, "step": int, "values": dict},
     "displays.jsonl": {"log_offset": int, "data": dict, "metadata": dict},
-    "index.jsonl": [_NUMBER],
+    "index.jsonl": [(str, _NUMBER)],
 }
 
 

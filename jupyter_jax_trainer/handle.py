@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer import jobdir
+from jupyter_jax_trainer import checks, jobdir
 from jupyter_jax_trainer.errors import BackendError, JobDirError, JobFailed, UsageError
 from jupyter_jax_trainer.failure import Failure
 from jupyter_jax_trainer.files import LineReader
@@ -203,8 +203,8 @@ class Job:
     # -- what it says ------------------------------------------------------------------------
 
     def logs(
-        self, rank: int | None = None, *, tail: int | None = None, follow: bool = False,
-        raw: bool = False,
+        self, rank: int | None = None, *, container: str | None = None, tail: int | None = None,
+        follow: bool = False, raw: bool = False,
     ) -> Iterator[LogLine]:
         """Give the lines that the ranks printed, in the order in which they came.
 
@@ -212,6 +212,8 @@ class Job:
         ----------
         rank
             One rank; None for all, merged.
+        container
+            Instead of ranks, another container of the job on Kubernetes (see `containers`).
         tail
             Only the last lines.
         follow
@@ -222,12 +224,9 @@ class Job:
         Raises
         ------
         UsageError
-            The job has no such rank.
+            The job has no such rank, or no log of such a container.
         """
-        nodes = self.spec.nodes
-        if rank is not None and not 0 <= rank < nodes:
-            raise UsageError(f"Job {self.name!r} has ranks 0 to {nodes - 1}, and no rank {rank}.")
-        reader = MergedReader(self._dir, [rank] if rank is not None else list(range(nodes)), raw)
+        reader = MergedReader(self._dir, self._sources(rank, container), raw)
         ended = not self.active
         lines = reader.finish() if ended else reader.read()
         yield from lines if tail is None else deque(lines, maxlen=max(0, tail))
@@ -237,6 +236,24 @@ class Job:
             yield from reader.read()
             time.sleep(_POLL)
         yield from reader.finish()
+
+    @property
+    def containers(self) -> list[str]:
+        """The containers besides the ranks' own that have a log: initializers', sidecars'."""
+        return self._dir.containers()
+
+    def _sources(self, rank: int | None, container: str | None) -> Sequence[int | str]:
+        nodes = self.spec.nodes
+        if container is not None:
+            if container not in self.containers:
+                raise UsageError(
+                    f"Job {self.name!r} has no log of a container {container!r}.",
+                    checks.did_you_mean(container, self.containers),
+                )
+            return [container]
+        if rank is not None and not 0 <= rank < nodes:
+            raise UsageError(f"Job {self.name!r} has ranks 0 to {nodes - 1}, and no rank {rank}.")
+        return range(nodes) if rank is None else [rank]
 
     def metrics(self) -> list[dict[str, Any]]:
         """Give everything that was reported: ``{time, rank, step, total, values}``."""

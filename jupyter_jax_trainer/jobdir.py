@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import shutil
 import time
 from pathlib import Path
@@ -23,6 +24,7 @@ from jupyter_jax_trainer.files import (
 
 ENDED = ("Succeeded", "Failed", "Cancelled")
 RETURNED = "__jaxtrain_result__"  # the variable that holds the value of a function
+_RANK = re.compile(r"rank-\d+")
 _NEW = ".new-"
 _DELETED = ".deleted-"
 _FRESH = 60.0  # seconds in which a new directory may not be locked yet
@@ -64,9 +66,15 @@ class JobDir:
         self.lock = self.path / "lock"
         self.reserve = self.path / ".reserve"  # space for the last state when the disk is full
 
-    def log(self, rank: int) -> Path:
-        """Give the file of a rank's log."""
-        return self.logs / f"rank-{rank}.log"
+    def log(self, source: int | str) -> Path:
+        """Give the file of a rank's log, or of another container's by its name."""
+        name = f"rank-{source}" if isinstance(source, int) else source
+        return self.logs / f"{name}.log"
+
+    def containers(self) -> list[str]:
+        """List the containers besides the ranks' own that have a log."""
+        names = (path.stem for path in self.logs.glob("*.log"))
+        return sorted(name for name in names if not _RANK.fullmatch(name))
 
     def read_manifest(self) -> dict[str, Any]:
         """Read what was asked for.

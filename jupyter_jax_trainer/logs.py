@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,19 +30,19 @@ _OURS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line of a rank's log, without its end.
+    """One line of a log, without its end.
 
     Attributes
     ----------
     rank
-        Who printed it.
+        Who printed it; None for a container that is not a rank's own.
     time
         When it was seen, in seconds since the epoch, at most 50 ms late; None before that.
     text
         The text; bytes that are not UTF-8 are replaced.
     """
 
-    rank: int
+    rank: int | None
     time: float | None
     text: str
 
@@ -149,45 +149,46 @@ class LogReader:
         return line + b" ... (%d bytes more, cut)" % dropped if dropped else line
 
 
-def _decode(rank: int, time: float | None, lines: list[bytes]) -> Iterator[LogLine]:
+def _decode(source: int | str, time: float | None, lines: list[bytes]) -> Iterator[LogLine]:
     for line in lines:
+        rank = source if isinstance(source, int) else None
         yield LogLine(rank, time, line.decode(errors="replace").removesuffix("\r"))
 
 
 class MergedReader:
-    """Reads the logs of some ranks in their merged order, each line once.
+    """Reads some of a job's logs in their merged order, each line once.
 
     Parameters
     ----------
     directory
         The job.
-    ranks
-        Which ranks.
+    sources
+        Whose: ranks, or names of other containers' logs.
     raw
         Give the chatter of libraries, too.
     """
 
-    def __init__(self, directory: JobDir, ranks: list[int], raw: bool = False) -> None:
+    def __init__(self, directory: JobDir, sources: Sequence[int | str], raw: bool = False) -> None:
         self._index = LineReader(directory.log_index)
-        self._readers = {rank: LogReader(directory.log(rank), raw) for rank in ranks}
+        self._readers = {source: LogReader(directory.log(source), raw) for source in sources}
 
     def read(self) -> Iterator[LogLine]:
         """Give the lines that the index has come to hold since the last call."""
         for entry in self._index.read():
-            if [*map(type, entry)] not in ([int, int, float], [int, int, int]):
+            if [*map(type, entry)][1:] not in ([int, float], [int, int]):
                 continue  # damaged
-            rank, end, time = entry
-            if rank in self._readers:
-                for lines in self._readers[rank].read(end):
-                    yield from _decode(rank, time, lines)
+            source, end, time = entry
+            if isinstance(source, int | str) and source in self._readers:
+                for lines in self._readers[source].read(end):
+                    yield from _decode(source, time, lines)
 
     def finish(self) -> Iterator[LogLine]:
         """Give what is left when no more will come: lines without an end, or without an index."""
         yield from self.read()
-        for rank, reader in self._readers.items():
+        for source, reader in self._readers.items():
             for lines in reader.read():
-                yield from _decode(rank, None, lines)
-            yield from _decode(rank, None, reader.finish())
+                yield from _decode(source, None, lines)
+            yield from _decode(source, None, reader.finish())
 
 
 def last_lines(path: Path, count: int) -> list[str]:

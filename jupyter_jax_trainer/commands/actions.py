@@ -113,12 +113,16 @@ def logs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     rank, follow = values.get("rank"), values.get("follow", False)
     tail = values.get("tail")
     bounded = tail is None and context.in_notebook
+    container = values.get("container")
+    if container is not None and rank is not None:
+        raise UsageError("--rank and --container exclude each other.")
     found = job.logs(
-        rank, tail=_NOTEBOOK_TAIL if bounded else tail, follow=follow, raw=values.get("raw", False)
-    )
+        rank, container=container, tail=_NOTEBOOK_TAIL if bounded else tail, follow=follow,
+        raw=values.get("raw", False),
+    )  # fmt: skip
     lines = log_lines(
         found,
-        ranks=rank is None and job.spec.nodes > 1,
+        ranks=rank is None and container is None and job.spec.nodes > 1,
         times=values.get("timestamps", False),
     )
     if follow:
@@ -127,6 +131,8 @@ def logs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     text = list(lines)
     if not text:
         context.print(f"Nothing has been printed by job {job.name} yet.")
+        if job.containers and container is None:
+            context.print(f"Other containers have: --container {' or '.join(job.containers)}")
         return
     if bounded and len(text) == _NOTEBOOK_TAIL:
         context.print(f"The last {_NOTEBOOK_TAIL} lines; --tail N shows more.")

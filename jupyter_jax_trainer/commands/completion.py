@@ -69,7 +69,7 @@ def _words_for_options(
         last = words[-2]  # --out a,| : the word before the list is the option
     option = flags.get(last)
     if option is not None and option.metavar is not None:
-        return _values(option, namespace)
+        return _values(option, namespace, [word for word in words if not word.startswith("-")])
     if in_list:
         return []
     if part.startswith("-"):
@@ -77,16 +77,32 @@ def _words_for_options(
     return list(positionals) or ([option.flag for option in options] if not part else [])
 
 
-def _values(option: Option, namespace: Mapping[str, Any] | None) -> list[str]:
+def _values(
+    option: Option, namespace: Mapping[str, Any] | None, jobs: Sequence[str]
+) -> list[str]:
     if option.choices:
         return list(option.choices)
     if option.name in ("out", "use"):
         return sorted(name for name in namespace or () if not name.startswith("_"))
+    if option.name == "container":
+        return _containers(jobs)
     if option.name == "runtime":
         from jupyter_jax_trainer.runtime import local_runtimes
 
         return [runtime.name for runtime in local_runtimes()]
     return []
+
+
+def _containers(names: Sequence[str]) -> list[str]:
+    """List the containers of the job that is named, else of the newest."""
+    from jupyter_jax_trainer import jobdir
+
+    try:
+        known = jobdir.list_all()
+    except OSError:
+        return []
+    named = [directory for directory in known if directory.path.name in names]
+    return [name for directory in (named or known)[:1] for name in directory.containers()]
 
 
 def _jobs() -> list[str]:

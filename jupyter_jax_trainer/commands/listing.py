@@ -145,6 +145,10 @@ def details(job: Job) -> str:
     lines.append(_row("Directory", str(job.directory)))
     if job.ranks:
         lines += ["", ranks_table(job)]
+    if names := job.containers:
+        logs = job.directory / "logs"
+        sizes = [(name, size((logs / f"{name}.log").stat().st_size)) for name in names]
+        lines += ["", lay_out(sizes, ("OTHER CONTAINER", "LOG"))]
     if job.sent:
         items = [(item["name"], item["type"], size(item["size"])) for item in job.sent]
         lines += ["", lay_out(items, ("SENT", "TYPE", "SIZE"))]

@@ -107,13 +107,18 @@ _COMMANDS = (
     ),
     Command(
         name="logs", usage="logs [NAME] [--rank R] [--follow]", summary="what the ranks printed",
-        help="Print the logs of all ranks in the order in which they were written, or of one. "
+        help="Print the logs of all ranks in the order in which they were written, or of one; or "
+        "of another container of a job on Kubernetes: an initializer, a sidecar. "
         "A notebook shows the last 1000 lines when --tail is left out.",
         handler=actions.logs, words=(0, 1), takes="job",
         options=(
             Option(
                 name="rank", short="r", metavar="R", check=amounts.whole(0, 4095),
                 help="Only this rank.",
+            ),
+            Option(
+                name="container", short="c", metavar="NAME", check=checks.word,
+                help="Instead of ranks, this container; `show` lists those that a job has.",
             ),
             Option(name="follow", short="f", help="Go on until the job ends."),
             Option(

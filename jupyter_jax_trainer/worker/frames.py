@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from typing import Any
 
 KEY_VARIABLE = "JAXTRAIN_FRAME_KEY"
+LAST_WORDS = ("finished", "error", "stopped")  # kinds of messages: how a worker has ended
 MARK = b"\x1ejaxtrain1 "
 MAX_FRAME = 4_000  # bytes, newline included
 _PIECE = 3_840  # characters of base64; what is left is for the head and the mac

@@ -19,7 +19,6 @@ from jupyter_jax_trainer.worker.channel import Channel
 
 _MAX_MESSAGE = 8 << 20  # bytes of JSON
 _COUNT_INTERVAL = 1.0  # seconds between messages that say how many lines there were
-_LAST = ("finished", "error", "stopped")
 
 
 class PodChannel(Channel):
@@ -59,7 +58,7 @@ class PodChannel(Channel):
             self._send_too_large(kind, fields, len(text))
             return
         output.flush()
-        if kind in _LAST:
+        if kind in frames.LAST_WORDS:
             self.send_count()
         self._write(text)
 

@@ -23,9 +23,12 @@ def image(cluster: Cluster) -> str:
 
 def make(
     namespace: Namespace, name: str, change: Change = lambda pod: None, *,
-    initializer: bool = False, like: str = "jax-cpu",
+    initializer: bool = False, before: Change = lambda pod: None, like: str = "jax-cpu",
 ) -> str:
-    """Make a runtime in the namespace, like one of the cluster's but for a change of its pod."""
+    """Make a runtime in the namespace, like one of the cluster's but for a change of its pod.
+
+    With an initializer, `before` changes that one's.
+    """
     body = namespace.cluster.get("clustertrainingruntime", like)
     job_set = _job_set(body)
     node = job_set["replicatedJobs"][0]
@@ -38,6 +41,7 @@ def make(
         container = pod_of(first)["containers"][0]
         container["name"] = "dataset-initializer"
         container["command"] = ["python3", "-c", "print('a data set')"]
+        before(pod_of(first))
         node["dependsOn"] = [{"name": "dataset-initializer", "status": "Complete"}]
         job_set["replicatedJobs"] = [first, node]
     namespace("create", "-f", "-", stdin={

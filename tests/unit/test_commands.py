@@ -197,6 +197,24 @@ def test_logs_are_marked_with_their_rank_and_made_harmless(home):
         run("logs a --rank 7")
 
 
+def test_the_logs_of_other_containers(home):
+    directory = make_job("a", logs={0: ["one"]})
+    (directory.logs / "dataset-initializer.log").write_text("fetched\n")
+    assert run("logs a") == "[0] one\n"
+    assert run("logs a --container dataset-initializer") == "fetched\n"
+    assert "OTHER CONTAINER" in run("show a") and "dataset-initializer" in run("show a")
+    with pytest.raises(UsageError, match="no log of a container 'model'") as error:
+        run("logs a --container model")
+    assert "dataset-initializer" in str(error.value)
+    with pytest.raises(UsageError, match="exclude each other"):
+        run("logs a --container dataset-initializer --rank 0")
+    assert complete("%jaxtrain logs a --container d", 30) == ["dataset-initializer"]
+    assert complete("%jaxtrain logs --container d", 28) == ["dataset-initializer"]
+    quiet = make_job("quiet", logs={})
+    (quiet.logs / "rank-0.init.log").write_text("x\n")
+    assert "--container rank-0.init" in run("logs quiet")
+
+
 def test_a_notebook_shows_the_last_lines_only(home):
     make_job("a", logs={0: [str(n) for n in range(5000)]}, spec=JobSpec())
     text = run("logs a", in_notebook=True)

@@ -129,6 +129,10 @@ EXPECTED = {
         "Pending", "image-unreachable",
         "the registry of the image registry.example.com/team/jax:1 can't be reached",
     ),
+    "initializer-failed": (
+        "Failed", "initializer-failed",
+        "the dataset initializer failed with exit code 3",
+    ),
     "job-refused": (
         "Pending", "invalid",
         "the cluster does not take the job's parts: spec.template.spec.containers[0].volumeMounts[2].name: Not found: \"nope\"",

@@ -71,6 +71,19 @@ def test_the_merged_order_is_that_of_the_index(tmp_path):
     assert [line.text for line in reader.finish()] == ["e"]
 
 
+def test_other_containers_have_logs_of_their_own(tmp_path):
+    job = directory(tmp_path)
+    job.log(0).write_bytes(b"a\n")
+    job.log("rank-0.proxy").write_bytes(b"b\nc\n")
+    index = [["rank-0.proxy", 2, 1.0], [0, 2, 2.0], ["rank-0.proxy", 4, 3.0], [None, 1, 2.0], ["x"]]
+    job.log_index.write_text("".join(json.dumps(line) + "\n" for line in index))
+    assert job.containers() == ["rank-0.proxy"]
+    found = [*MergedReader(job, ["rank-0.proxy"]).finish()]
+    assert [(line.text, line.time, line.rank) for line in found] == [
+        ("b", 1.0, None), ("c", 3.0, None)]
+    assert [line.text for line in MergedReader(job, [0]).finish()] == ["a"]
+
+
 def test_bytes_that_are_no_text_are_replaced(tmp_path):
     job = directory(tmp_path)
     job.log(0).write_bytes(b"caf\xc3\xa9 \xff\xfe\n")

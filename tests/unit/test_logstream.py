@@ -15,7 +15,7 @@ from logserver import LogServer, PlainClient, Pod, Run
 
 from jupyter_jax_trainer.backends.kubernetes import httpbody, logstream
 from jupyter_jax_trainer.backends.kubernetes.logstream import Attempt, LogStream
-from jupyter_jax_trainer.backends.kubernetes.spool import RankLog, Spool
+from jupyter_jax_trainer.backends.kubernetes.spool import ContainerLog, Spool
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.worker.frames import encode
 
@@ -44,7 +44,7 @@ class Following:
         self.directory = JobDir(path)
         self.directory.logs.mkdir(parents=True, exist_ok=True)
         self.client = PlainClient(server.url)
-        self.log = RankLog(self.directory, 0, KEY)
+        self.log = ContainerLog(self.directory, 0, KEY)
         self.over = threading.Event()
         self.problems: list[str] = []
         self.messages: list[dict] = []
@@ -217,6 +217,44 @@ def test_a_pod_that_is_gone(server, following):
     assert stream.finished and not stream.complete and stream._spool.done
 
 
+def test_what_a_node_writes_down_when_the_container_has_ended(server, following):
+    """It counts as ended before all that it printed is in the node's file."""
+    run = server.pods["pod"].now
+    run.lines += [*numbered(3), stamped(b"pre")[:-1]]
+    run.ended = True
+    following.over.set()
+    stream = following.start()
+    following.until(text_of(numbered(3)))
+    time.sleep(0.2)
+    assert not stream.finished
+    run.lines[3:] = numbered(1000, begin=3)
+    stream.join(5)
+    assert stream.complete and following.text == text_of(run.lines)
+
+
+def test_after_a_workers_last_word_the_log_settles_sooner(server, following):
+    word = encode(KEY, 0, "0123abcd", 1, {"kind": "finished"})[0][:-1]
+    run = server.pods["pod"].now
+    run.lines += [stamped(b"done"), stamped(word)]
+    run.ended = True
+    following.over.set()
+    began = time.monotonic()
+    following.start().join(5)
+    assert following.text == b"done\n" and time.monotonic() - began < 0.4
+
+
+def test_a_pod_that_goes_before_its_log_has_settled(server, following):
+    run = server.pods["pod"].now
+    run.lines += [*numbered(3), stamped(b"no newline")[:-1]]
+    run.ended = True
+    following.over.set()
+    stream = following.start()
+    following.until(text_of(numbered(3)))
+    del server.pods["pod"]
+    stream.join(5)
+    assert stream.complete and following.text == text_of(run.lines)
+
+
 def test_a_node_that_does_not_know_its_pod_yet(server, following):
     """So answers a kubelet that has just been started again."""
     run = server.pods["pod"].now
@@ -321,7 +359,7 @@ import sys, threading
 sys.path[:0] = [{tests!r}]
 from logserver import PlainClient
 from jupyter_jax_trainer.backends.kubernetes.logstream import Attempt, LogStream
-from jupyter_jax_trainer.backends.kubernetes.spool import RankLog, Spool
+from jupyter_jax_trainer.backends.kubernetes.spool import ContainerLog, Spool
 from jupyter_jax_trainer.files import LineReader, LineWriter
 from jupyter_jax_trainer.jobdir import JobDir
 directory, client = JobDir({path!r}), PlainClient({url!r})
@@ -332,7 +370,7 @@ for rank in range({ranks}):
     for line in LineReader(events).read():
         applied[line["frame"][0]] = line["frame"][1]
     writer = LineWriter(events)
-    log = RankLog(directory, rank, {key!r})
+    log = ContainerLog(directory, rank, {key!r})
     spool = Spool(log, f"uid-node-{{rank}}", lambda m, _, w=writer: w.write(m), applied)
     if not spool.done:
         streams.append(LogStream(client, spool, Attempt(f"pod-{{rank}}", "uid", "node"),

@@ -60,7 +60,7 @@ class Follower:
         self.start()
 
     def start(self) -> None:
-        self.log = spool.RankLog(self.directory, self.rank, KEY)
+        self.log = spool.ContainerLog(self.directory, self.rank, KEY)
         self.spool = self.stream("uid-node-0")
 
     def stream(self, name: str) -> spool.Spool:
@@ -319,7 +319,7 @@ def test_the_callers_own_gap(follower):
 def test_no_key_no_messages(tmp_path):
     directory = JobDir(tmp_path)
     directory.logs.mkdir()
-    log = spool.RankLog(directory, RANK, None)
+    log = spool.ContainerLog(directory, RANK, None)
     stream = spool.Spool(log, "u-node-0", pytest.fail)
     stream.begin()
     stream.feed(log_of(b"a" + counted(1, 1), b"b")[0] + log_of(b"b")[0])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jupyter_jax_trainer.backends.kubernetes.causes.endings import broken_before
 from jupyter_jax_trainer.backends.kubernetes.diagnosis import Verdict
+from jupyter_jax_trainer.backends.kubernetes.seen import Json
 from jupyter_jax_trainer.failure import Failure, RankEnd, diagnose, positions
 from jupyter_jax_trainer.jobdir import RETURNED, JobDir
 from jupyter_jax_trainer.logs import last_lines
@@ -19,7 +21,7 @@ _NO_MODULE = "The pods' image does not have it: --package brings it along, --ima
 
 def failure_of(
     directory: JobDir, ends: Sequence[RankEnd], where: Mapping[int, dict[str, Any]],
-    verdict: Verdict,
+    verdict: Verdict, pods: Sequence[Json],
 ) -> Failure:
     """Name the first cause: a rank's, where one has failed, else the cluster's.
 
@@ -31,16 +33,22 @@ def failure_of(
         How each rank ended, and what it said last of where it was.
     verdict
         What the cluster shows.
+    pods
+        The pods; one that had to do something first may be what has failed.
     """
     told = any(end.error or end.exit or end.cause for end in ends)
     if not told or verdict.cause == "deadline":
         message = verdict.reason or "it failed"
         if places := positions([(end, where.get(end.rank)) for end in ends]):
             message += f"; {places}"
-        return Failure(
+        failure = Failure(
             kind="timeout" if verdict.cause == "deadline" else "cluster", message=message,
             hint=verdict.hint,
         )  # fmt: skip
+        if verdict.cause == "initializer-failed" and (found := broken_before(pods)):
+            failure.container, failure.hint = str(found.source), None  # the log is shown here
+            failure.log = last_lines(directory.log(found.source), _LAST_WORDS)
+        return failure
     failure = diagnose(ends)
     if failure.error is None and failure.rank is not None:
         failure.log = last_lines(directory.log(failure.rank), _LAST_WORDS)

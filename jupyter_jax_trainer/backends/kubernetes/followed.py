@@ -22,6 +22,7 @@ from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.spec import JobSpec
 
 _DRAIN = 15.0  # seconds after a job's end in which more of its logs has to come, else they are over
+_OTHERS = 5.0  # the same for containers that are no rank's own: a sidecar may never end
 _LATE = 15.0  # seconds in which the request of a submitter that was killed may still be granted
 _NOTHING = Seen(
     trainjob=None, jobs=[], jobset=None, pods=[], events=[], workloads=[], nodes=0, now=0.0
@@ -151,6 +152,8 @@ class Followed:
                 return False
             if not self._has_results():
                 return False
+            if not self.streams.others_idle and now - self._over_at < _OTHERS:
+                return False
             if not self.streams.idle:
                 self.problem(f"the last lines of a log may be missing: none came for {_DRAIN:g} s")
             self._end(*over)
@@ -274,7 +277,8 @@ class Followed:
             return "Succeeded", None, None
         spoken = once and self._kept.broken and self._kept.all_have_spoken
         if spoken or verdict.state in ("Succeeded", "Failed") or marked is not None:
-            failure = failure_of(self.directory, self._kept.ends, self.ranks.where, verdict)
+            pods = [pod for uid, pod in self._pods.items() if uid not in self._past]
+            failure = failure_of(self.directory, self._kept.ends, self.ranks.where, verdict, pods)
             return "Failed", summary(failure), failure
         if self._kept.broken and not once:
             self._steering.stop_reruns(summary(diagnose(self._kept.ends)))

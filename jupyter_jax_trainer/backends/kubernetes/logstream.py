@@ -21,6 +21,9 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
 _STARTING_WAIT = 0.2
 _FORBIDDEN_WAIT = 30.0
 _PATIENCE = 120.0  # seconds in which the last of a log is tried to be had
+# Seconds in which nothing more may come before a log is taken to be whole: a container counts as
+# ended while its node still writes down what it printed last. Less after a worker's last word.
+_SETTLES, _SETTLES_AFTER_LAST_WORD = 0.5, 0.1
 _REFUSED_PATIENCE = 5.0  # the same, when the node answers that it can't give it
 
 
@@ -100,6 +103,8 @@ class LogStream(threading.Thread):
         self._guard = threading.Lock()
         self._response: Any = None
         self._over_since: float | None = None
+        self._fed_at = 0.0
+        self._rest: bytes | None = None  # a last line without its end, when all else was read
 
     def wake(self) -> None:
         """Look again at once: the attempt may have ended."""
@@ -138,7 +143,7 @@ class LogStream(threading.Thread):
         """Read one connection to its end; give the seconds to wait before the next."""
         later = self._later_attempts() if over else 0
         if later not in (0, 1):
-            self._end(complete=False)
+            self._give_up()
             return 0.0
         previous = later == 1
         with _writing():
@@ -150,7 +155,7 @@ class LogStream(threading.Thread):
             query["follow"] = "true"
         if since is not None:
             query["sinceTime"] = since
-        path = self._client.core("pods", self._attempt.pod, "log")
+        path, began = self._client.core("pods", self._attempt.pod, "log"), time.monotonic()
         response = self._client.open(path, query, _SILENCE)
         try:
             with self._guard:
@@ -164,6 +169,10 @@ class LogStream(threading.Thread):
             with contextlib.suppress(Exception):
                 response.close()
         if ours and over and not self._stopped:
+            settled_at = max(self._over_since or 0.0, self._fed_at) + self._settles
+            if began < settled_at:
+                self._rest = self._spool.take_unfinished()
+                return max(0.0, settled_at - time.monotonic())
             with _writing():
                 self._spool.finish()
             self._end(complete=True)
@@ -196,7 +205,19 @@ class LogStream(threading.Thread):
     def _feed(self, data: bytes) -> None:
         with _writing():
             if self._spool.feed(data):
-                self._wait = _FIRST_WAIT
+                self._wait, self._fed_at = _FIRST_WAIT, time.monotonic()
+
+    @property
+    def _settles(self) -> float:
+        return _SETTLES_AFTER_LAST_WORD if self._spool.had_last_word else _SETTLES
+
+    def _give_up(self) -> None:
+        """Be done with what the cluster does not have any more, or does not give."""
+        if self._rest is not None:  # all was read, and no more came: it has only not settled
+            with _writing():
+                self._spool.feed(self._rest)
+                self._spool.finish()
+        self._end(complete=self._rest is not None)
 
     def _end(self, complete: bool) -> None:
         """Be done with the log."""
@@ -257,26 +278,26 @@ class LogStream(threading.Thread):
     def _refused(self, error: ApiError, over: bool) -> float:
         """Deal with an answer that is none; give the seconds to wait."""
         if error.status == 404 and self._is_gone():
-            self._end(complete=False)
+            self._give_up()
         elif error.status == 400:
             # It has not started yet, or never will; or the log of the previous one is gone.
             if not over:
                 return _STARTING_WAIT
             if "waiting to start" in error.message or self._tried_for(_REFUSED_PATIENCE):
-                self._end(complete=False)
+                self._give_up()
         elif error.status == 403:
             self.refused = True
             self._problem(rights.find(error.verb, error.resource).lack)
             if not over:
                 return _FORBIDDEN_WAIT
-            self._end(complete=False)
+            self._give_up()
         return self._later(error)
 
     def _later(self, error: Exception) -> float:
         """Give the seconds to wait after an error, more each time; give up in the end."""
         if self._tried_for(_PATIENCE) and not self.finished:
             self._problem(f"the end of a log can't be read: {error}")
-            self._end(complete=False)
+            self._give_up()
         wait = self._wait * random.uniform(0.5, 1.5)
         self._wait = min(2 * self._wait, _LONGEST_WAIT)
         return wait

@@ -185,12 +185,32 @@ def any_condition(thing: Json | None, kind: str) -> Json:
     return {}
 
 
+def role_of(pod: Json) -> str:
+    """Give the replicated Job that a pod belongs to."""
+    return _label(pod, ROLE) or "pod"
+
+
 def rank_of(pod: Json) -> int | None:
     """Give the rank of a training pod; None for other pods."""
     number = _label(pod, RANK) or (pod["metadata"].get("annotations") or {}).get(RANK, "")
     if _label(pod, ROLE) not in ("", TRAINER) or not str(number).isdecimal():
         return None
     return int(number)
+
+
+def log_of(pod: Json, container: str) -> int | str:
+    """Give whose log a container writes: a rank, or the name of the container's own.
+
+    ``dataset-initializer``, ``rank-0.istio-init``; of several pods each has its numbers, and a
+    container that is not called like its replicated Job has its name.
+    """
+    rank = rank_of(pod)
+    if rank is not None:
+        return rank if container == TRAINER else f"rank-{rank}.{container}"
+    role = role_of(pod)
+    numbers = _label(pod, "jobset.sigs.k8s.io/job-index") or "0", _label(pod, RANK) or "0"
+    name = role if numbers == ("0", "0") else "_".join((role, *numbers))
+    return name if container == role and not role.startswith("rank-") else f"{name}.{container}"
 
 
 def deleted_at(pod: Json) -> float | None:
@@ -203,7 +223,8 @@ def deleted_at(pod: Json) -> float | None:
 def containers(pod: Json) -> list[Json]:
     """Give the states of a pod's containers, the training one first."""
     found = status(pod)
-    states = [*(found.get("containerStatuses") or []), *(found.get("initContainerStatuses") or [])]
+    kinds = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+    states = [state for kind in kinds for state in found.get(kind) or ()]
     return sorted(states, key=lambda state: state.get("name") != TRAINER)
 
 

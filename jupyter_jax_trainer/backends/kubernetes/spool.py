@@ -1,4 +1,4 @@
-"""Writes the logs of a rank's containers into the job directory: nothing lost, nothing doubled.
+"""Writes the logs of containers into the job directory: nothing lost, nothing doubled.
 
 What comes is written ahead (wal.py) before the log is appended. So after a ``kill -9`` at any
 moment the log's own length tells what of the last piece is missing. After a reconnect the cluster
@@ -31,42 +31,44 @@ from jupyter_jax_trainer.backends.kubernetes.wal import (
 )
 from jupyter_jax_trainer.files import LineReader, LineWriter
 from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.worker.frames import LAST_WORDS
 
 OnMessage = Callable[[dict[str, Any], int], None]
 _TAIL = 64 << 10  # bytes of the index that are looked at first
 
 
-class RankLog:
-    """The log of one rank, to which the streams of its attempts append one after another.
+class ContainerLog:
+    """One log, to which the streams of its attempts append one after another.
 
-    Making it repairs what a killed follower left half done. Make one for each rank, before any
+    Making it repairs what a killed follower left half done. Make one for each log, before any
     `Spool` of it.
 
     Parameters
     ----------
     directory
         The job.
-    rank
-        The rank.
+    source
+        Whose log: a rank, or the name of another container's.
     key
-        What the frames are signed with; None leaves them unread.
+        What a rank's frames are signed with; None leaves them unread.
     """
 
-    def __init__(self, directory: JobDir, rank: int, key: bytes | None) -> None:
-        self.rank = rank
-        self.key = key
+    def __init__(self, directory: JobDir, source: int | str, key: bytes | None) -> None:
+        self.source = source
+        self.rank = source if isinstance(source, int) else -1
+        self.key = key if isinstance(source, int) else None
         self.lock = threading.RLock()
-        self.wal = wal_directory(directory) / f"rank-{rank}"
+        self.wal = wal_directory(directory) / directory.log(source).stem
         self.unfinished: Spool | None = None  # whose last piece may be half written
         self._index_path = directory.log_index
         self._index = LineWriter(directory.log_index)
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self._file = os.open(directory.log(rank), flags, 0o600)
+        self._file = os.open(directory.log(source), flags, 0o600)
         self.length = os.fstat(self._file).st_size
         self.mid = self.length > 0 and os.pread(self._file, 1, self.length - 1) != b"\n"
         for stream in streams_in(self.wal):
             wal = Wal(self.wal, stream)
-            last = Redone(wal, key, rank).last
+            last = Redone(wal, self.key, self.rank).last
             wal.close()
             if last is not None:
                 self.complete(*last)
@@ -77,7 +79,7 @@ class RankLog:
             write_all(self._file, text)
             self.length += len(text)
             self.mid = not text.endswith(b"\n")
-            self._index.write([self.rank, self.length, seen])
+            self._index.write([self.source, self.length, seen])
 
     def complete(self, before: int, text: bytes, seen: float) -> None:
         """Append what is missing of a text that began at `before`."""
@@ -91,7 +93,7 @@ class RankLog:
         if missing >= 0:
             self.mid = not text.endswith(b"\n")
         if self._indexed() < before + len(text):
-            self._index.write([self.rank, before + len(text), seen])
+            self._index.write([self.source, before + len(text), seen])
 
     def close(self) -> None:
         """Close the file."""
@@ -110,9 +112,9 @@ class RankLog:
             with self._index_path.open("ab") as file:
                 file.write(b"\n")
         for line in reversed(tail.split(b"\n")):
-            if line.startswith(b"[%d, " % self.rank) and line.endswith(b"]"):
+            if line.startswith(b"[%s, " % json.dumps(self.source).encode()) and line.endswith(b"]"):
                 return int(json.loads(line)[1])
-        found = [row[1] for row in LineReader(self._index_path).read() if row[0] == self.rank]
+        found = [row[1] for row in LineReader(self._index_path).read() if row[0] == self.source]
         return int(found[-1]) if found else 0
 
 
@@ -122,11 +124,11 @@ class Spool:
     Parameters
     ----------
     log
-        The rank's log.
+        The log that it is a part of.
     stream
         The stream's name: pod uid, container and restart count.
     on_message
-        Called with each message and its place in the rank's log, in order, when the text before
+        Called with each message and its place in the log, in order, when the text before
         it is written. Besides the worker's messages: ``gap`` (`lines`), ``frames_lost`` (`from`,
         `to`) and ``node_says`` (`text`).
     applied
@@ -137,15 +139,18 @@ class Spool:
     ----------
     last
         The time of the last line, in nanoseconds; None before the first.
+    had_last_word
+        Whether the worker has said how it ended: it prints nothing after that.
     """
 
     def __init__(
-        self, log: RankLog, stream: str, on_message: OnMessage,
+        self, log: ContainerLog, stream: str, on_message: OnMessage,
         applied: Mapping[str, int] | None = None,
     ) -> None:  # fmt: skip
         if "/" in stream:
             raise ValueError(f"{stream!r} is no name of a stream")
         self.last: int | None = None
+        self.had_last_word = False
         self._newest = -1
         self._log = log
         self._stream = stream
@@ -201,6 +206,10 @@ class Spool:
     def feed(self, data: bytes) -> bool:
         """Take bytes of the log; say whether there was anything new in them."""
         return self._take(self._lines.add(data))
+
+    def take_unfinished(self) -> bytes:
+        """Give the last line if it has no newline so far, and forget it."""
+        return self._lines.rest()
 
     def finish(self) -> None:
         """Take a last line without a newline, too; only when the container has ended."""
@@ -279,6 +288,7 @@ class Spool:
     def _give(self, messages: Messages, before: int) -> None:
         for message, place in messages:
             kind = message["kind"]
+            self.had_last_word |= kind in LAST_WORDS
             incarnation, number = message.get("frame", ("", 0))
             if number == 0 or number > self._applied.get(incarnation, 0):
                 self._on_message(message, before + place)

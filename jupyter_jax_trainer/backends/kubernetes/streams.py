@@ -1,22 +1,23 @@
-"""The log streams of a job: one rank's attempts one after another, all ranks at once."""
+"""The log streams of a job: a container's attempts one after another, all containers at once."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.backends.kubernetes.logstream import Attempt, LogStream
-from jupyter_jax_trainer.backends.kubernetes.seen import TRAINER, rank_of
-from jupyter_jax_trainer.backends.kubernetes.spool import RankLog, Spool, remove_wal
+from jupyter_jax_trainer.backends.kubernetes.seen import TRAINER, containers, log_of, rank_of
+from jupyter_jax_trainer.backends.kubernetes.spool import ContainerLog, Spool, remove_wal
 from jupyter_jax_trainer.jobdir import JobDir
 
 OnMessage = Callable[[int, dict[str, Any], int], None]
 
 
 class Streams:
-    """Follows the logs of a job.
+    """Follows the logs of a job: its ranks', and those of all other containers.
 
     Parameters
     ----------
@@ -41,32 +42,43 @@ class Streams:
     ) -> None:  # fmt: skip
         self._client = client
         self._directory = directory
+        self._nodes = nodes
         self._key = key
         self._applied = applied
         self._on_message = on_message
         self._on_problem = on_problem
-        self._logs: dict[int, RankLog] = {}
-        self._attempts: dict[int, list[Attempt]] = {number: [] for number in range(nodes)}
+        # All by whose log it is: a rank, or the name of another container's.
+        self._logs: dict[int | str, ContainerLog] = {}
+        self._attempts: dict[int | str, list[Attempt]] = {}
+        self._running: dict[int | str, tuple[Attempt, LogStream, Spool]] = {}
         self._over: set[Attempt] = set()
-        self._running: dict[int, tuple[Attempt, LogStream]] = {}
+        self._lost: set[Attempt] = set()
         self._done: set[Attempt] = set()
 
     @property
     def changed(self) -> bool:
         """Whether a stream has come to its end since the last `sync`."""
-        return any(stream.finished for _, stream in self._running.values())
+        return any(stream.finished for _, stream, _ in self._running.values())
 
     @property
     def length(self) -> int:
-        """How much has been written of all logs."""
-        return sum(log.length for log in self._logs.values())
+        """How much has been written of the ranks' logs."""
+        return sum(log.length for source, log in self._logs.items() if isinstance(source, int))
 
     @property
     def idle(self) -> bool:
-        """Whether all logs that there are have been read."""
+        """Whether all logs of ranks that there are have been read."""
         return all(
-            attempt in self._done for attempts in self._attempts.values() for attempt in attempts
+            self._is_read(source) for source in self._attempts if isinstance(source, int)
         )
+
+    @property
+    def others_idle(self) -> bool:
+        """Whether those of the other containers have been, too."""
+        return all(self._is_read(source) for source in self._attempts)
+
+    def _is_read(self, source: int | str) -> bool:
+        return self._done.issuperset(self._attempts[source])
 
     def sync(self, pods: Mapping[str, dict[str, Any]], present: Collection[str]) -> None:
         """Start and end streams as the pods are.
@@ -80,81 +92,102 @@ class Streams:
         """
         for uid, pod in pods.items():
             self._note(uid, pod, uid not in present)
-        for rank, attempts in self._attempts.items():
-            self._advance(rank, attempts)
+        for source, attempts in self._attempts.items():
+            self._advance(source, attempts)
 
     def _note(self, uid: str, pod: dict[str, Any], gone: bool) -> None:
-        """Note the attempts of a pod, and which of them are over."""
+        """Note the attempts of a pod's containers, and which of them are over."""
         rank = rank_of(pod)
-        if rank is None or rank not in self._attempts:
+        if rank is not None and rank >= self._nodes:
             return
-        for status in (pod.get("status") or {}).get("containerStatuses") or []:
-            if status.get("name") != TRAINER:
-                continue
+        pod_name = str(pod["metadata"]["name"])
+        for status in containers(pod):
             state, restarts = status.get("state") or {}, int(status.get("restartCount") or 0)
-            started = "waiting" not in state
-            name = str(pod["metadata"]["name"])
-            attempts = [
-                Attempt(name, uid, TRAINER, number) for number in range(restarts + started)
-            ]
-            for attempt in attempts:
-                if attempt not in self._attempts[rank]:
+            name, started = str(status.get("name")), "waiting" not in state
+            source = log_of(pod, name)
+            known = self._attempts.setdefault(source, [])
+            for number in range(restarts + started):
+                attempt = Attempt(pod_name, uid, name, number)
+                if attempt not in known:
+                    known.append(attempt)
                     # The node keeps no more than the log before this one.
-                    if attempt.number < restarts - 1:
-                        self._done.add(attempt)
-                    self._attempts[rank].append(attempt)
-                if gone or attempt.number < restarts or "terminated" in state:
-                    self._end(rank, attempt)
+                    if number < restarts - 1:
+                        self._lost.add(attempt)
+                if gone or number < restarts or "terminated" in state:
+                    self._end(source, attempt)
 
-    def _end(self, rank: int, attempt: Attempt) -> None:
+    def _end(self, source: int | str, attempt: Attempt) -> None:
         if attempt not in self._over:
             self._over.add(attempt)
-            running = self._running.get(rank)
+            running = self._running.get(source)
             if running is not None and running[0] == attempt:
                 running[1].wake()
 
-    def _advance(self, rank: int, attempts: list[Attempt]) -> None:
+    def _advance(self, source: int | str, attempts: list[Attempt]) -> None:
         """Begin with the next attempt when the one before is read."""
-        if rank in self._running:
-            attempt, stream = self._running[rank]
+        if source in self._running:
+            attempt, stream, _ = self._running[source]
             if stream.is_alive():
                 return
-            del self._running[rank]
+            del self._running[source]
             self._done.add(attempt)
             if not stream.complete and not stream.refused:
                 self._on_problem(
-                    f"the end of the log of pod {attempt.pod} was gone before it could be read"
+                    f"the end of the log of {_whose(attempt)} was gone before it could be read"
                 )
         for attempt in attempts:
             if attempt not in self._done:
-                if not self._start(rank, attempt):
-                    self._done.add(attempt)
-                    continue
-                return
+                if self._start(source, attempt):
+                    return
+                self._done.add(attempt)
 
-    def _start(self, rank: int, attempt: Attempt) -> bool:
-        """Start to read an attempt; False where an earlier follower has read all of it."""
-        if rank not in self._logs:
-            self._logs[rank] = RankLog(self._directory, rank, self._key)
-        spool = Spool(
-            self._logs[rank], attempt.stream, partial(self._on_message, rank),
-            self._applied.get(rank, {}),
-        )  # fmt: skip
+    def _start(self, source: int | str, attempt: Attempt) -> bool:
+        """Start to read an attempt; False where there is nothing (more) of it to be read."""
+        if source not in self._logs:
+            self._logs[source] = ContainerLog(self._directory, source, self._key)
+        if isinstance(source, int):
+            take, applied = partial(self._on_message, source), self._applied.get(source, {})
+        else:
+            take, applied = partial(self._take_other, source), {}
+        spool = Spool(self._logs[source], attempt.stream, take, applied)
         if spool.done:
+            return False
+        if attempt in self._lost:
+            with contextlib.suppress(OSError):
+                spool.gap(f"the log of attempt {attempt.number + 1} was gone before it was read")
+                spool.close()
+            self._on_problem(
+                f"the log of attempt {attempt.number + 1} of {_whose(attempt)} was gone before it "
+                "could be read: its node keeps the last two"
+            )
             return False
         stream = LogStream(
             self._client, spool, attempt, lambda: attempt in self._over, self._on_problem
         )
-        self._running[rank] = (attempt, stream)
+        self._running[source] = (attempt, stream, spool)
         stream.start()
         return True
 
+    def _take_other(self, source: str, message: dict[str, Any], _place: int) -> None:
+        """Take what a log of no rank can tell: its node speaks in it."""
+        if message["kind"] == "node_says":
+            self._on_problem(f"the node says of the log of {source}: {message['text']}")
+
     def close(self) -> None:
         """End all streams, and forget how to go on: the job is over."""
-        for _, stream in self._running.values():
+        for _, stream, _ in self._running.values():
             stream.stop()
-        for _, stream in self._running.values():
+        for source, (_, stream, spool) in self._running.items():
             stream.join(5)
+            if isinstance(source, str) and not stream.finished and not stream.is_alive():
+                with contextlib.suppress(OSError):
+                    spool.gap("the job has ended; what this container printed later is not here")
         for log in self._logs.values():
             log.close()
         remove_wal(self._directory)
+
+
+def _whose(attempt: Attempt) -> str:
+    """Name the container for a person; the training one goes without saying."""
+    of = "" if attempt.container == TRAINER else f"container {attempt.container} of "
+    return f"{of}pod {attempt.pod}"

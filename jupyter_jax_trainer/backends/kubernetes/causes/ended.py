@@ -10,6 +10,7 @@ from jupyter_jax_trainer.backends.kubernetes.causes.endings import (
     deleted,
     disrupted,
     evicted,
+    initializer_failed,
     job_failed,
     last_end,
     memory,
@@ -218,6 +219,16 @@ DELETED = Cause(
 )
 
 OTHER = (
+    Cause(
+        id="initializer-failed",
+        symptom="What fetches data or a model first fails, or another init container",
+        where="container `terminated` with another exit code than 0, of a pod of the replicated "
+        "Jobs `dataset-initializer`, `model-initializer`, or an init container",
+        sentence="{what} failed with exit code {code}",
+        hint="`%jaxtrain logs --container {source}` shows what it printed.",
+        state="Failed",
+        find=initializer_failed,
+    ),
     Cause(
         id="failed",
         symptom="The job fails, and no pod is left that could say why",

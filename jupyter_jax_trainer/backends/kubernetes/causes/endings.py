@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from jupyter_jax_trainer.backends.kubernetes.causes.cause import Facts
 from jupyter_jax_trainer.backends.kubernetes.seen import (
@@ -14,7 +15,10 @@ from jupyter_jax_trainer.backends.kubernetes.seen import (
     containers,
     deleted_at,
     image_of,
+    log_of,
     message_of,
+    rank_of,
+    role_of,
     seconds,
     status,
 )
@@ -31,6 +35,53 @@ def last_end(pod: Json) -> Json | None:
             if state.get("terminated"):
                 return dict(state["terminated"])
     return None
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A container that had to do something before the training, and failed.
+
+    Attributes
+    ----------
+    source
+        The name of its log.
+    what
+        What it is, for a person.
+    code
+        Its exit code.
+    """
+
+    source: int | str
+    what: str
+    code: int
+
+
+def broken_before(pods: Iterable[Json]) -> Broken | None:
+    """Find the first initializer or init container that failed."""
+    found: list[tuple[float, Broken]] = []
+    for pod in pods:
+        rank, kind = rank_of(pod), "initContainerStatuses"
+        first = (pod.get("spec") or {}).get("initContainers") or []
+        sidecars = [one.get("name") for one in first if one.get("restartPolicy") == "Always"]
+        for container in containers(pod) if rank is None else status(pod).get(kind) or ():
+            end = (container.get("state") or {}).get("terminated") or {}
+            name = str(container.get("name"))
+            if not end.get("exitCode") or name in sidecars:
+                continue
+            what = f"the init container {name} of rank {rank}"
+            if rank is None:
+                role = role_of(pod)
+                what = "the " + (role if name == role else f"{name} of the {role}")
+                what = what.replace("-", " ")
+            ended = seconds(end.get("finishedAt")) or 0.0
+            found.append((ended, Broken(log_of(pod, name), what, int(end["exitCode"]))))
+    return min(found, key=lambda item: item[0])[1] if found else None
+
+
+def initializer_failed(seen: Seen) -> Facts | None:
+    """Find what failed before the ranks could start."""
+    found = broken_before(seen.pods)
+    return None if found is None else vars(found)
 
 
 def out_of_memory(pod: Json) -> bool:

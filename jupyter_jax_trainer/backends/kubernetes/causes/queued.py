@@ -13,6 +13,7 @@ from jupyter_jax_trainer.backends.kubernetes.seen import (
     condition,
     event_time,
     message_of,
+    role_of,
     seconds,
     status,
 )
@@ -111,9 +112,7 @@ def _initializing(seen: Seen) -> Facts | None:
     running = [pod for pod in seen.initializers if status(pod).get("phase") != "Succeeded"]
     if not running or seen.live:
         return None
-    labels = running[0]["metadata"].get("labels") or {}
-    role = str(labels.get("jobset.sigs.k8s.io/replicatedjob-name", "initializer"))
-    return {"what": role.replace("-", " ")}
+    return {"what": role_of(running[0]).replace("-", " ")}
 
 
 def _silent(seen: Seen) -> Facts | None:
