@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer.errors import JobNotFound
+from jupyter_jax_trainer.errors import JobDirError, JobNotFound
 from jupyter_jax_trainer.files import (
     MANIFEST,
     STATE,
@@ -184,6 +184,15 @@ def list_all() -> list[JobDir]:
     found = [entry for entry in entries if not entry.name.startswith(".")]
     found.sort(key=lambda entry: (-entry.stat().st_ctime, entry.name))
     return [JobDir(entry.path) for entry in found]
+
+
+def with_uid(uid: str | None) -> JobDir | None:
+    """Give the directory of a job by its uid, whatever its name is here."""
+    for directory in list_all():
+        with contextlib.suppress(JobDirError):
+            if directory.read_manifest()["uid"] == uid:
+                return directory
+    return None
 
 
 def create() -> tuple[JobDir, int]:

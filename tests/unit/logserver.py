@@ -1,6 +1,6 @@
 """An API server that has pods with logs, over real HTTP, with the ways of a kubelet.
 
-``timestamps=true`` only; ``sinceTime`` in whole seconds leaves out older lines, in what is followed
+``timestamps=true`` only; ``tailLines``; ``sinceTime`` in whole seconds leaves out older lines, in what is followed
 as well; ``follow``; ``previous``; each line is a chunk. Faults are queued: each connection takes
 the next one.
 """
@@ -170,6 +170,8 @@ class _Handler(BaseHTTPRequestHandler):
         if "sinceTime" in query:
             since = datetime.fromisoformat(query["sinceTime"]).timestamp() * 10**9
         at = run.rotated
+        if "tailLines" in query:
+            at = max(at, len(run.lines) - int(query["tailLines"]))
         while not self.server_of.closing.is_set():
             ended, count = run.ended, len(run.lines)
             while at < count:

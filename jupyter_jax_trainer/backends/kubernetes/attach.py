@@ -49,7 +49,7 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
                 "--context and --namespace choose another.",
             ) from None
     about = _about(found)
-    known = _known(launch.uid_of(found))
+    known = jobdir.with_uid(launch.uid_of(found))
     if known is not None:
         return known
     directory, lock = jobdir.create()
@@ -101,17 +101,6 @@ def _about(found: Mapping[str, Any]) -> dict[str, Any]:
             "kubectl can show it: kubectl logs -l "
             f"jobset.sigs.k8s.io/jobset-name={found['metadata']['name']}",
         ) from None
-
-
-def _known(uid: str | None) -> JobDir | None:
-    """Give the directory of this job, if there is one under whatever name."""
-    for directory in jobdir.list_all():
-        try:
-            if directory.read_manifest()["uid"] == uid:
-                return directory
-        except JaxTrainError:
-            continue
-    return None
 
 
 def _free(name: str) -> str:

@@ -277,11 +277,10 @@ class KubernetesBackend:
 
 def _has_ended_here(found: Mapping[str, Any]) -> bool:
     """Tell whether a TrainJob is one whose end we know before the cluster has worked it out."""
-    for directory in jobdir.list_all():
-        with contextlib.suppress(JaxTrainError):
-            if directory.read_manifest()["uid"] == launch.uid_of(found):
-                state = directory.read_state()
-                return state is not None and state["state"] in jobdir.ENDED
+    directory = jobdir.with_uid(launch.uid_of(found))
+    with contextlib.suppress(JaxTrainError):
+        state = directory.read_state() if directory else None
+        return state is not None and state["state"] in jobdir.ENDED
     return False
 
 

@@ -17,6 +17,7 @@ from jupyter_jax_trainer.backends.kubernetes.spool import Spool
 _SILENCE = 60.0  # seconds without a byte after which the connection is made anew
 _GATHER = 0.03  # seconds in which small pieces are let become one
 _SMALL = 16 << 10
+_BEGINNING = 4096  # bytes by which the last line is known again
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
 _STARTING_WAIT = 0.2
 _FORBIDDEN_WAIT = 30.0
@@ -104,6 +105,7 @@ class LogStream(threading.Thread):
         self._response: Any = None
         self._over_since: float | None = None
         self._fed_at = 0.0
+        self._last = b""
         self._rest: bytes | None = None  # a last line without its end, when all else was read
 
     def wake(self) -> None:
@@ -146,6 +148,9 @@ class LogStream(threading.Thread):
             self._give_up()
             return 0.0
         previous = later == 1
+        if over and self._rest is not None and self._is_settled(previous):
+            self._give_up()
+            return 0.0
         with _writing():
             since = self._spool.begin(last=over)
         query = {"container": self._attempt.container, "timestamps": "true"}
@@ -184,6 +189,7 @@ class LogStream(threading.Thread):
         """Feed what comes; tell whether it was this attempt's log, and came to a clean end."""
         held: bytes | None = b""  # until it is sure whose log this is
         for data in httpbody.pieces(response):
+            self._note_last(data)
             if held is not None:
                 held += data
                 if b"\n" not in held and len(held) < httpbody.PIECE:
@@ -210,6 +216,26 @@ class LogStream(threading.Thread):
     @property
     def _settles(self) -> float:
         return _SETTLES_AFTER_LAST_WORD if self._spool.had_last_word else _SETTLES
+
+    def _note_last(self, data: bytes) -> None:
+        """Keep the beginning of the last line, finished or not."""
+        at = data.rfind(b"\n", 0, -1) + 1
+        first = b"" if at or self._last.endswith(b"\n") else self._last
+        self._last = (first + data[at : at + _BEGINNING])[:_BEGINNING]
+
+    def _is_settled(self, previous: bool) -> bool:
+        """Tell whether the last line of the log is still that which came last."""
+        query = {"container": self._attempt.container, "timestamps": "true", "tailLines": "1"}
+        if previous:
+            query["previous"] = "true"
+        path = self._client.core("pods", self._attempt.pod, "log")
+        response = self._client.open(path, query, _SILENCE)
+        try:
+            last = b"".join(httpbody.pieces(response))
+        finally:
+            with contextlib.suppress(Exception):
+                response.close()
+        return bool(last) and last[:_BEGINNING] == self._last
 
     def _give_up(self) -> None:
         """Be done with what the cluster does not have any more, or does not give."""
