@@ -70,6 +70,8 @@ def serve() -> None:
                 asked += connection.recv(4096)
             word, count, size = asked.split(b"/pods/")[1].split(b"/")[0].split(b"-")
             chunks = bodies[int(size)]
+            if b"tailLines=1" in asked:
+                chunks, count = _chunks(lines[-1:], 1), str(LINES).encode()
             body = b"".join(chunks[: -(-len(chunks) * int(count) // LINES)])
             head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
             connection.sendall(head + body + (b"0\r\n\r\n" if word == b"ended" else b""))

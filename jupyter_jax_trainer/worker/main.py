@@ -59,6 +59,8 @@ def check_python(manifest: dict[str, Any]) -> None:
 
 def load_variables(archive: Archive, namespace: dict[str, Any]) -> None:
     """Unpickle the captured variables into the namespace."""
+    if not archive.manifest["names"]:
+        return
     from jupyter_jax_trainer.worker.pickling import Unpickler
 
     unpickler = Unpickler(

@@ -5,9 +5,11 @@ Everything that touches private parts of jax is in this module.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -39,8 +41,26 @@ class RendezvousTimeout(WorkerError):  # noqa: N818
     """The ranks of the job did not find each other in time."""
 
 
+def import_jax() -> None:
+    """Import jax without looking for garbage meanwhile, which would take a tenth of the time.
+
+    What there is then stays as long as the process, so no later search looks at it either.
+    """
+    if "jax" in sys.modules:
+        return
+    searches = gc.isenabled()
+    gc.disable()
+    try:
+        import jax  # noqa: F401
+    finally:
+        gc.freeze()
+        if searches:
+            gc.enable()
+
+
 def configure(settings: Mapping[str, Any]) -> None:
     """Give jax the settings of the notebook, save those that the job's environment sets itself."""
+    import_jax()
     import jax
 
     for name, value in settings.items():
