@@ -68,6 +68,8 @@ class _Source:
         self._log = LogReader(self._path)
         self._displays = LineReader(directory.displays)
         self._sizes: deque[tuple[float, int]] = deque()
+        self._index = LineReader(directory.log_index) if job.on_kubernetes else None
+        self._indexed = 0
 
     def pump(self, view: View, snapshot: dict[str, Any]) -> None:
         """Give to `view` what is new.
@@ -91,12 +93,20 @@ class _Source:
             view.log(self._log.finish(), b"")
 
     def _settled(self) -> int:
-        """Give how far the log had come a moment ago: every display before that is known now."""
+        """Give how far the log had come when every display before that was known.
+
+        On Kubernetes the index says it; here it is true of what was there a moment ago.
+        """
         now = time.monotonic()
         self._sizes.append((now, self._size()))
         while len(self._sizes) > 1 and self._sizes[1][0] <= now - _HOLD:
             self._sizes.popleft()
-        return self._size_before(_SETTLE)
+        if self._index is None:
+            return self._size_before(_SETTLE)
+        for row in self._index.read():
+            if row[:1] == [0] and row[1:2]:
+                self._indexed = max(self._indexed, int(row[1]))
+        return self._indexed
 
     def _size_before(self, seconds: float) -> int:
         """Give how large the log was some time ago."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from jupyter_jax_trainer.backends.kubernetes import linebuffer, spool, stamps, wal
@@ -118,6 +118,7 @@ def test_stamps():
 @given(st.lists(st.tuples(st.sampled_from(["Z", "+02:00", "short", "none"]),
                           st.binary(max_size=50).filter(lambda b: b"\n" not in b)), min_size=1),
        st.booleans())
+@example([("short", b"12345678 apples")], True)
 def test_stamps_are_taken_off(lines, ended):
     made = {"Z": stamp(5) + b" ", "+02:00": stamp(5, "+02:00") + b" ",
             "short": b"2026-11-21T13:34:58.1Z ", "none": b"error: "}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Collection
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes import fetch, launch
 from jupyter_jax_trainer.backends.kubernetes.client import Client
-from jupyter_jax_trainer.backends.kubernetes.diagnosis import Seen, judge
+from jupyter_jax_trainer.backends.kubernetes.diagnosis import Seen, Verdict, judge
 from jupyter_jax_trainer.backends.kubernetes.ending import DELETED, failure_of, nothing_came
 from jupyter_jax_trainer.backends.kubernetes.kept import applied
 from jupyter_jax_trainer.backends.kubernetes.ranks import Ranks
@@ -65,6 +66,7 @@ class Followed:
         self._trainjob: dict[str, Any] | None = None
         self._pods: dict[str, dict[str, Any]] = {}  # all that were ever seen
         self._past: set[str] = set()  # those from before a suspension
+        self._leaving: set[str] | None = None  # those that a suspension ends, until all is read
         self._seen = _NOTHING
         self._over_at: float | None = None
         self._knows = False  # all pods, since the job is over
@@ -125,10 +127,14 @@ class Followed:
                     self._steering.finish(
                         self.directory, self.manifest, self._trainjob, self._has_secrets
                     )
-            if not self._suspended:  # they end because of that
-                pods = [pod for uid, pod in self._pods.items() if uid not in self._past]
-                self.ranks.note_pods(self._seen, pods)
-            self.streams.sync(self._pods, store.pods(self.name, self.manifest["uid"]))
+            present = store.pods(self.name, self.manifest["uid"])
+            self._note_suspension(present.keys())
+            if self._leaving is None:  # they end because of that
+                self.ranks.note_pods(self._seen, self._present_ones())
+                self.streams.sync(self._pods, present)
+            else:
+                leaving = {uid: self._pods[uid] for uid in self._leaving}
+                self.streams.sync(leaving, present)
             self._fetch_held()
             for text in self.lacking:
                 self.problem(text)
@@ -225,8 +231,8 @@ class Followed:
             )  # fmt: skip
             return
         verdict = judge(self._seen, self.manifest["spec"], self.ranks.states())
-        if verdict.state == "Suspended":
-            self._begin_anew()
+        if self._leaving is not None and verdict.state != "Suspended":
+            verdict = Verdict(state="Pending", reason="its pods from before still end")
         reason = verdict.reason
         if self._kept.held is not None and self._fetching is not None:
             reason = self._fetching.trouble or "its results are being fetched"
@@ -242,12 +248,26 @@ class Followed:
             found is not None and found["spec"].get("suspend") and launch.marked(found) is None
         )
 
-    def _begin_anew(self) -> None:
-        """Forget the ranks of a suspended job: when it is resumed, there are others."""
-        if self._seen.pods or not self.streams.idle or self._past == self._pods.keys():
+    def _note_suspension(self, present: Collection[str]) -> None:
+        """Forget the ranks of a suspended job when they are gone: there will be others.
+
+        Nothing is read of those others before that, even if it is resumed at once.
+        """
+        if self._suspended:
+            self._leaving = self._pods.keys() - self._past
+        if self._leaving is None or not self._leaving.isdisjoint(present):
             return
-        self._past = set(self._pods)
-        self.ranks.begin_anew()
+        if not self.streams.idle:
+            return
+        self._past |= self._leaving
+        if self.ranks.begun:
+            self.ranks.begin_anew()
+        if not self._suspended:
+            self._leaving = None
+
+    def _present_ones(self) -> list[dict[str, Any]]:
+        """Give the pods since the last suspension."""
+        return [pod for uid, pod in self._pods.items() if uid not in self._past]
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -264,7 +284,7 @@ class Followed:
                 failure = Failure(kind="start", message=launch.CUT_OFF, hint="Run the cell again.")
                 return "Failed", launch.CUT_OFF, failure
             return "Cancelled", DELETED, None
-        if self._suspended:
+        if self._suspended or self._leaving is not None:
             return None
         marked = launch.marked(self._trainjob)
         verdict = judge(self._seen, self.manifest["spec"], [])
@@ -277,8 +297,9 @@ class Followed:
             return "Succeeded", None, None
         spoken = once and self._kept.broken and self._kept.all_have_spoken
         if spoken or verdict.state in ("Succeeded", "Failed") or marked is not None:
-            pods = [pod for uid, pod in self._pods.items() if uid not in self._past]
-            failure = failure_of(self.directory, self._kept.ends, self.ranks.where, verdict, pods)
+            failure = failure_of(
+                self.directory, self._kept.ends, self.ranks.where, verdict, self._present_ones()
+            )
             return "Failed", summary(failure), failure
         if self._kept.broken and not once:
             self._steering.stop_reruns(summary(diagnose(self._kept.ends)))

@@ -124,6 +124,12 @@ class Ranks:
             if any(known.get(name) != value for name, value in fields.items()):
                 self.record.rank(found.rank, **fields)
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything is known of them."""
+        ranks = [launch.new_rank(number) for number in range(len(self.kept.ends))]
+        return bool(self.record.state["ranks"] != ranks)
+
     def begin_anew(self) -> None:
         """Forget the ranks of a suspended job: when it is resumed, there are others."""
         self.kept.begin_anew()

@@ -73,13 +73,19 @@ class ContainerLog:
             if last is not None:
                 self.complete(*last)
 
-    def append(self, text: bytes, seen: float) -> None:
-        """Append text, and index it with the time of its last line."""
+    def append(self, text: bytes) -> None:
+        """Append text."""
         if text:
             write_all(self._file, text)
             self.length += len(text)
             self.mid = not text.endswith(b"\n")
-            self._index.write([self.source, self.length, seen])
+
+    def index(self, seen: float) -> None:
+        """Note that the log has come so far, and all messages up to there are known.
+
+        A view that shows text and displays in their order relies on the latter.
+        """
+        self._index.write([self.source, self.length, seen])
 
     def complete(self, before: int, text: bytes, seen: float) -> None:
         """Append what is missing of a text that began at `before`."""
@@ -262,8 +268,10 @@ class Spool:
             record = Record(kind, self._log.mid, self._log.length, data)
             self._wal.append(record)
             text, messages = effect(self._reader, record)
-            self._log.append(text, seconds(self.last))
+            self._log.append(text)
             self._give(messages, record.before)
+            if text:
+                self._log.index(seconds(self.last))
             self._log.unfinished = None
 
     def _make_room(self, data: bytes) -> None:

@@ -9,9 +9,9 @@ SECOND = 10**9  # nanoseconds, in which all times are counted here
 _STAMP = re.compile(
     rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|([+-]\d\d):(\d\d))(?: |$)"
 )
-_WIDTH = len(b"2026-11-21T13:34:58.123456789Z ")  # what nearly all nodes write
-_DIGITS = b"0123456789"
-_BETWEEN = b"--T::.Z "  # what is left of it without its digits
+_USUAL = b"0000-00-00T00:00:00.000000000Z "  # what nearly all nodes write, each digit as a 0
+_WIDTH = len(_USUAL)
+_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 
 
 def stamp_of(line: bytes) -> int | None:
@@ -65,7 +65,7 @@ def without_stamps(lines: bytes) -> tuple[bytes, list[bytes]]:
     if ended:
         split.pop()
     heads = b"".join([line[:_WIDTH] for line in split])
-    if heads.translate(None, _DIGITS) == _BETWEEN * len(split):
+    if heads.translate(_AS_ZEROS) == _USUAL * len(split):
         text = b"\n".join([line[_WIDTH:] for line in split])
         return (text + b"\n" if ended else text), []
     kept, strays = [], []
