@@ -12,6 +12,9 @@ import time
 from typing import Any, NoReturn
 
 _FLUSH_INTERVAL = 0.02  # seconds; what a killed rank can lose of its last lines
+_CHILDREN = frozenset({
+    "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty",
+})  # fmt: skip
 
 # Held for each write that is counted, and for each frame of a message (see podchannel.py), so that
 # a count belongs to a place in the stream. A signal's handler may print within a write: hence an
@@ -94,6 +97,7 @@ def set_up(*, counted: bool = False) -> None:
     # A crash in native code then leaves the line of the cell in the log.
     faulthandler.enable(file=2, all_threads=False)
     threading.Thread(target=_flush_often, name="jaxtrain-flush", daemon=True).start()
+    sys.addaudithook(_flush_before_children)
     _flush_before_leaving()
 
 
@@ -102,6 +106,15 @@ def flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # the cell may have put anything in its place
             stream.flush()
+
+
+def _flush_before_children(event: str, _args: object) -> None:
+    """Write out what is printed so far, so that what a child process prints comes after it.
+
+    And a forked child does not inherit lines, which it would print again.
+    """
+    if event in _CHILDREN:
+        flush()
 
 
 def _flush_often() -> None:

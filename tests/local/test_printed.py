@@ -98,3 +98,25 @@ def test_what_was_printed_last_is_there_whatever_ended_the_rank():
         with contextlib.suppress(JobFailed):
             job.wait(60)
         assert "last words" in text(job, 0) or "last words" in text(job, 1), last
+
+
+def test_what_child_processes_print_comes_in_its_order():
+    job = run(
+        "import os, subprocess\n"
+        "for n in range(40):\n"
+        "    print('ours', n)\n"
+        "    os.system(f'echo a shell {n}')\n"
+        "    print('ours again', n)\n"
+        "    subprocess.run(['echo', f'a program {n}'])\n"
+        "print('before')\n"
+        "if os.fork() == 0:\n"
+        "    print('a fork')\n"
+        "    import sys; sys.stdout.flush(); os._exit(0)\n"
+        "os.wait()\n",
+        line="-n 1",
+    )
+    wanted = [
+        line for n in range(40)
+        for line in (f"ours {n}", f"a shell {n}", f"ours again {n}", f"a program {n}")
+    ]
+    assert text(job, 0).splitlines() == [*wanted, "before", "a fork"]

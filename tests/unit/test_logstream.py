@@ -50,10 +50,10 @@ class Following:
         self.messages: list[dict] = []
         self.streams: list[LogStream] = []
 
-    def start(self, attempt: Attempt = FIRST, over=None) -> LogStream:
+    def start(self, attempt: Attempt = FIRST, over=None, well=False) -> LogStream:
         spool = Spool(self.log, attempt.stream, lambda message, _: self.messages.append(message))
         stream = LogStream(self.client, spool, attempt, over or self.over.is_set,
-                           self.problems.append)
+                           self.problems.append, lambda: well)
         self.streams.append(stream)
         stream.start()
         return stream
@@ -230,6 +230,21 @@ def test_what_a_node_writes_down_when_the_container_has_ended(server, following)
     run.lines[3:] = numbered(1000, begin=3)
     stream.join(5)
     assert stream.complete and following.text == text_of(run.lines)
+
+
+def test_the_last_word_of_a_worker_that_ended_well_is_waited_for(server, following):
+    """However long a busy node needs to write it down."""
+    word = encode(KEY, 0, "0123abcd", 1, {"kind": "finished"})[0][:-1]
+    run = server.pods["pod"].now
+    run.lines += numbered(3)
+    run.ended = True
+    following.over.set()
+    stream = following.start(well=True)
+    time.sleep(1.5)
+    assert not stream.finished
+    run.lines += [stamped(b"done"), stamped(word)]
+    stream.join(6)
+    assert stream.complete and following.text.endswith(b"done\n")
 
 
 def test_after_a_workers_last_word_the_log_settles_sooner(server, following):

@@ -23,8 +23,10 @@ _STARTING_WAIT = 0.2
 _FORBIDDEN_WAIT = 30.0
 _PATIENCE = 120.0  # seconds in which the last of a log is tried to be had
 # Seconds in which nothing more may come before a log is taken to be whole: a container counts as
-# ended while its node still writes down what it printed last. Less after a worker's last word.
-_SETTLES, _SETTLES_AFTER_LAST_WORD = 0.5, 0.1
+# ended while its node still writes down what it printed last.
+_SETTLES = 0.5
+_SETTLES_AFTER_LAST_WORD = 0.1  # of a worker, which prints nothing after it
+_SETTLES_WITHOUT = 5.0  # of a worker that ended well, so that its last word has to come
 _REFUSED_PATIENCE = 5.0  # the same, when the node answers that it can't give it
 
 
@@ -73,6 +75,8 @@ class LogStream(threading.Thread):
         again, or its pod gone. May be called in this thread at any time.
     on_problem
         Called with a sentence about what stands in the way, once for each.
+    ended_well
+        Tells whether it is known that a worker has ended by itself, without an error.
 
     Attributes
     ----------
@@ -86,7 +90,7 @@ class LogStream(threading.Thread):
 
     def __init__(
         self, client: Client, spool: Spool, attempt: Attempt, is_over: Callable[[], bool],
-        on_problem: Callable[[str], None],
+        on_problem: Callable[[str], None], ended_well: Callable[[], bool] = lambda: False,
     ) -> None:  # fmt: skip
         super().__init__(name=f"log of {attempt.stream}", daemon=True)
         self.finished = False
@@ -97,6 +101,7 @@ class LogStream(threading.Thread):
         self._attempt = attempt
         self._is_over = is_over
         self._on_problem = on_problem
+        self._ended_well = ended_well
         self._said: set[str] = set()
         self._wait = _FIRST_WAIT
         self._stopped = False
@@ -215,7 +220,9 @@ class LogStream(threading.Thread):
 
     @property
     def _settles(self) -> float:
-        return _SETTLES_AFTER_LAST_WORD if self._spool.had_last_word else _SETTLES
+        if self._spool.had_last_word:
+            return _SETTLES_AFTER_LAST_WORD
+        return _SETTLES_WITHOUT if self._ended_well() else _SETTLES
 
     def _note_last(self, data: bytes) -> None:
         """Keep the beginning of the last line, finished or not."""

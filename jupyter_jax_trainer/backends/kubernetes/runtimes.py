@@ -204,16 +204,19 @@ def describe(item: Mapping[str, Any]) -> Runtime:
     """Make a line of the list of runtimes."""
     metadata = item["metadata"]
     labels = metadata.get("labels") or {}
-    image = str(container(item).get("image") or "no image")
+    image = container(item).get("image")
     deprecated = labels.get(_SUPPORT) == "deprecated"
     return Runtime(
         name=str(metadata["name"]),
         backend="kubernetes",
         device=device_of(item),
         nodes=(1, MAX_NODES),
-        description=f"{item['kind']}, image {image}" + (" (deprecated)" if deprecated else ""),
+        description=f"{item['kind']}, image {image or 'no image'}"
+        + (" (deprecated)" if deprecated else ""),
         python=labels.get(f"{PREFIX}/python"),
         jax=labels.get(f"{PREFIX}/jax"),
+        image=image,
+        deprecated=deprecated,
     )
 
 

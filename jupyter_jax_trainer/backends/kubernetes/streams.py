@@ -52,6 +52,7 @@ class Streams:
         self._attempts: dict[int | str, list[Attempt]] = {}
         self._running: dict[int | str, tuple[Attempt, LogStream, Spool]] = {}
         self._over: set[Attempt] = set()
+        self._ended_well: set[Attempt] = set()  # by their exit codes
         self._lost: set[Attempt] = set()
         self._done: set[Attempt] = set()
 
@@ -113,6 +114,8 @@ class Streams:
                     # The node keeps no more than the log before this one.
                     if number < restarts - 1:
                         self._lost.add(attempt)
+                if number == restarts and (state.get("terminated") or {}).get("exitCode") == 0:
+                    self._ended_well.add(attempt)
                 if gone or number < restarts or "terminated" in state:
                     self._end(source, attempt)
 
@@ -161,9 +164,11 @@ class Streams:
                 "could be read: its node keeps the last two"
             )
             return False
+        worker = isinstance(source, int) and self._key is not None
         stream = LogStream(
-            self._client, spool, attempt, lambda: attempt in self._over, self._on_problem
-        )
+            self._client, spool, attempt, lambda: attempt in self._over, self._on_problem,
+            lambda: worker and attempt in self._ended_well,
+        )  # fmt: skip
         self._running[source] = (attempt, stream, spool)
         stream.start()
         return True
