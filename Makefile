@@ -11,7 +11,7 @@ TESTS ?= tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env quickstart lab lint test test-all bench cluster cluster-down clean
+.PHONY: help env labextension quickstart lab lint test test-face test-all bench cluster cluster-down clean
 
 help:  ## list what there is
 	@echo "make TARGET, where TARGET is one of"
@@ -39,6 +39,20 @@ $(TEST): pyproject.toml | $(PY)
 	@$(PIP) -e '.[test]'
 	@touch $(QUICKSTART) $@
 
+# Node's packages, by the versions in yarn.lock. jlpm comes with jupyter-builder.
+WITH_TOOLS := cd labextension && PATH="$(abspath $(VENV))/bin:$$PATH"
+LINK := $(VENV)/share/jupyter/labextensions/jupyter-jax-trainer
+
+labextension/node_modules: labextension/package.json labextension/yarn.lock | $(TEST)
+	@command -v node >/dev/null || { echo "There is no node. Install Node 20 or newer: it builds the JupyterLab extension."; exit 1; }
+	$(WITH_TOOLS) jlpm install --immutable
+	@touch $@
+
+# The link lets JupyterLab in .venv see what was built last.
+labextension: labextension/node_modules  ## build the JupyterLab extension (needs Node 20)
+	$(WITH_TOOLS) npm run -s build:prod
+	@rm -rf $(LINK) && mkdir -p $(dir $(LINK)) && ln -s '$(CURDIR)/jupyter_jax_trainer/labextension' $(LINK)
+
 # ---------------------------------------------------------------------------- use
 
 quickstart: $(QUICKSTART)  ## train a real model with the quick-start notebook (two minutes)
@@ -61,11 +75,15 @@ lint: $(TEST)  ## ruff and mypy
 	$(PY) -m ruff check
 	$(PY) -m mypy
 
+test-face: labextension  ## lint and test the TypeScript
+	$(WITH_TOOLS) npm run -s lint
+	$(WITH_TOOLS) npm test -s
+
 test: lint  ## what to run before a commit (minutes): ruff, mypy, and the tests that are not slow
 	$(PY) -m pytest -rs -m 'not slow' $(TESTS)
 
 # A quick start with a job store of its own, so that CI leaves nothing in the user's.
-test-all: lint  ## everything: slow tests, every notebook, the quick start, coverage
+test-all: lint test-face  ## everything: slow tests, every notebook, the quick start, the TypeScript, coverage
 	rm -rf build/jobs && mkdir -p build/jobs
 	$(MAKE) quickstart JAXTRAIN_HOME='$(CURDIR)/build/jobs'
 	$(PY) -m pytest -rs --cov --cov-report=term:skip-covered --cov-report=xml $(TESTS)
@@ -85,5 +103,6 @@ cluster-down:  ## stop it, and remove all that it made but the cache
 # ----------------------------------------------------------------------------
 
 clean:  ## remove what was built; .venv and .venvs too
+	rm -rf labextension/lib labextension/node_modules jupyter_jax_trainer/labextension
 	rm -rf $(VENV) .venvs build dist .coverage .coverage.* coverage.xml .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

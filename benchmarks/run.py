@@ -12,7 +12,7 @@ import platform
 import sys
 
 GROUPS = {
-    "local": ("loading", "start", "step", "capture", "logs", "follow_logs"),
+    "local": ("loading", "start", "step", "capture", "logs", "follow_logs", "log_pages"),
     "cluster": ("cluster_start", "cluster_status", "cluster_log", "cluster_list"),
 }
 ALL = [name for names in GROUPS.values() for name in names]

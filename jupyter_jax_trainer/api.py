@@ -362,5 +362,20 @@ def runtimes(
 
 def notebook_origin() -> dict[str, Any]:
     """Say which notebook is at work, as far as its environment tells."""
-    session = os.environ.get("JPY_SESSION_NAME")
-    return {"notebook": session, "cwd": str(Path.cwd())} if session else {"cwd": str(Path.cwd())}
+    found = {"cwd": str(Path.cwd())}
+    if session := os.environ.get("JPY_SESSION_NAME"):
+        found["notebook"] = session
+    if cell := _cell_id():
+        found["cell"] = cell
+    return found
+
+
+def _cell_id() -> str | None:
+    """Give the id of the notebook's cell that runs, where the front end sends it along."""
+    from IPython.core.getipython import get_ipython
+
+    kernel = getattr(get_ipython(), "kernel", None)
+    try:
+        return str(kernel.get_parent()["metadata"]["cellId"]) if kernel else None
+    except (AttributeError, KeyError, TypeError):
+        return None

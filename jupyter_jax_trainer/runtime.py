@@ -32,6 +32,10 @@ class Runtime:
         Versions in the runtime, None where they are not known.
     devices
         How many devices it has; None where that is not known or a matter of choice.
+    image
+        The container image; None on this machine.
+    deprecated
+        Those who run the cluster say that another one should be used.
     problem
         Why it can't be used as things are, and what to do; None when it can.
     """
@@ -44,6 +48,8 @@ class Runtime:
     python: str | None = None
     jax: str | None = None
     devices: int | None = None
+    image: str | None = None
+    deprecated: bool = False
     problem: str | None = None
 
 

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_jobs import make_job
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer import cli, files, jobdir
+from jupyter_jax_trainer import cli, jobdir
 from jupyter_jax_trainer.commands import COMMANDS, Context, run_command
 from jupyter_jax_trainer.commands.completion import complete, fragment
 from jupyter_jax_trainer.errors import (
@@ -30,66 +31,6 @@ from jupyter_jax_trainer.errors import (
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.options import OPTIONS
 from jupyter_jax_trainer.spec import JobSpec
-
-
-def make_job(
-    name: str,
-    state: str = "Succeeded",
-    *,
-    created: float | None = None,
-    logs: dict[int, list[str]] | None = None,
-    spec: JobSpec | None = None,
-    **more: Any,
-) -> jobdir.JobDir:
-    directory = jobdir.JobDir(files.private_directory(jobdir.jobs_directory() / name))
-    files.private_directory(directory.logs)
-    created = time.time() - 134 if created is None else created
-    spec = spec or JobSpec(nodes=2, out=("loss",))
-    files.write_json(
-        directory.manifest,
-        {
-            "format": 1,
-            "name": name,
-            "uid": "u",
-            "backend": "local",
-            "host": os.uname().nodename,
-            "created": created,
-            "spec": spec.to_json(),
-            "plan": {},
-            "sent": [{"name": "data", "kind": "array", "type": "float32[10]", "size": 40}],
-            "returns": False,
-        },
-    )
-    history = [{"state": "Running", "time": created + 1}, {"state": state, "time": created + 61}]
-    values = {
-        "format": 1,
-        "state": state,
-        "reason": None,
-        "hint": None,
-        "history": history,
-        "ranks": [{"rank": 0, "pid": 123, "state": "Done", "exit": 0}],
-        "progress": {
-            "step": 120,
-            "total": 500,
-            "fraction": 0.24,
-            "metrics": {"loss": 0.23123},
-            "time": created,
-        },
-        "failure": None,
-        "results": [
-            {"name": "loss", "type": "float", "size": 8},
-            {"name": "acc", "error": "the cell never set 'acc'"},
-        ],
-        **more,
-    }
-    files.write_json(directory.state, values)
-    index = []
-    for rank, lines in (logs or {}).items():
-        data = "".join(f"{line}\n" for line in lines).encode()
-        directory.log(rank).write_bytes(data)
-        index.append(json.dumps([rank, len(data), created + 2 + rank]) + "\n")
-    directory.log_index.write_text("".join(index))
-    return directory
 
 
 def run(line: str, **context: Any) -> str:

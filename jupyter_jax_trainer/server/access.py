@@ -1,0 +1,37 @@
+"""Who may ask: from where a page has to come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def is_from_here(headers: Mapping[str, str], allowed: Sequence[str]) -> bool:
+    """Tell whether a request comes from a page of this server, or from no page.
+
+    Jupyter servers are run with ``allow_origin="*"`` and without a token (in Kubeflow's notebook
+    images, say), so its own checks are not enough.
+
+    Parameters
+    ----------
+    headers
+        The request's.
+    allowed
+        More origins that are welcome, in lower case.
+    """
+    origin = headers.get("Origin") or headers.get("Referer")
+    if origin is None:
+        return headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
+    parts = urlsplit(origin.lower())
+    if f"{parts.scheme}://{parts.netloc}" in allowed:
+        return True
+    host = headers.get("Host", "").lower()
+    usual = _PORTS.get(parts.scheme)
+    return bool(parts.netloc) and _with_port(parts.netloc, usual) == _with_port(host, usual)
+
+
+def _with_port(host: str, usual: int | None) -> str:
+    _, colon, port = host.rpartition(":")
+    return host if colon and port.isdecimal() else f"{host}:{usual}"

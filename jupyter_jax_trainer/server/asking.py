@@ -1,0 +1,98 @@
+"""Ask for what may take long: not longer than a page waits, and not again for some seconds."""
+
+from __future__ import annotations
+
+import queue
+import re
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from jupyter_jax_trainer.errors import BackendError, JaxTrainError
+
+T = TypeVar("T")
+PATIENCE = 25.0  # seconds for all that is asked of a cluster at once
+FRESH = 15.0  # seconds for which an answer is given again
+
+
+class _Answer:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.until = 0.0
+        self.value: Any = None
+        self.error: JaxTrainError | None = None
+
+
+_answers: dict[Hashable, _Answer] = {}
+_answers_lock = threading.Lock()
+
+
+def in_time(make: Callable[[], Iterable[T]]) -> Iterator[T]:
+    """Give things as they are made, for some seconds.
+
+    Signing in may run a program that waits for somebody, and a request may wait for long: the
+    thread that does it is then left to itself.
+
+    Raises
+    ------
+    BackendError
+        It took too long.
+    """
+    made: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            for item in make():
+                made.put((True, item))
+            made.put((False, None))
+        except Exception as error:
+            made.put((False, error))
+
+    threading.Thread(target=work, daemon=True).start()
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            is_item, found = made.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            raise BackendError(
+                f"The cluster did not tell all within {PATIENCE:.0f} seconds.",
+                "Is it up, and are you signed in? `jaxtrain doctor` looks at it, and waits longer.",
+            ) from None
+        if is_item:
+            yield found
+        elif found is None:
+            return
+        elif isinstance(found, JaxTrainError):
+            raise type(found)(without_credentials(found.message), found.hint)
+        else:
+            raise found
+
+
+def without_credentials(text: str) -> str:
+    """Take user and password out of addresses: those of a cluster are in its errors."""
+    return re.sub(r"(?<=://)[^/\s@]*@", "", text)
+
+
+def kept(key: Hashable, make: Callable[[], T]) -> T:
+    """Give what was made for this key some seconds ago, or make it; an error is kept as well.
+
+    Of several threads that ask at the same time one makes it, and the others wait for it.
+    """
+    with _answers_lock:
+        now = time.monotonic()
+        for old in [k for k, answer in _answers.items() if 0 < answer.until < now]:
+            del _answers[old]
+        answer = _answers.setdefault(key, _Answer())
+    with answer.lock:
+        if answer.until < time.monotonic():
+            answer.value = answer.error = None
+            try:
+                answer.value = make()
+            except JaxTrainError as error:
+                answer.error = error
+            answer.until = time.monotonic() + FRESH
+        if answer.error is not None:
+            raise answer.error.with_traceback(None)
+        value: T = answer.value
+        return value

@@ -1,0 +1,73 @@
+"""All that a page shows of one job, besides its log lines. Nothing in it is secret."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer import jobdir
+from jupyter_jax_trainer.errors import JobDirError, JobNotFound
+from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.server.table import row_of
+
+_PLAN = (
+    "device", "devices_per_node", "runtime", "image", "context", "namespace", "note", "trainjob",
+)  # fmt: skip
+
+
+def find(key: str) -> Job:
+    """Give the job with this key.
+
+    Raises
+    ------
+    JobNotFound
+        There is none: keys are looked up among those that there are.
+    """
+    for directory in jobdir.list_all():
+        if directory.path.name == key:
+            return Job(directory)
+    raise JobNotFound(f"There is no job {key!r} (any more).")
+
+
+def detail(job: Job, root: Path) -> dict[str, Any]:
+    """Describe a job in full.
+
+    Raises
+    ------
+    JobDirError
+        Its files can't be read.
+    """
+    manifest = job.manifest
+    plan = {name: manifest["plan"].get(name) for name in _PLAN if manifest["plan"].get(name)}
+    code = ""
+    with contextlib.suppress(JobDirError):  # an attached job may lack its code
+        code = job.code
+    return {
+        "row": row_of(job, root),
+        "spec": {name: value for name, value in job.spec.to_json().items() if name != "env"},
+        "line": replace(job.spec, env=tuple((name, "…") for name, _ in job.spec.env)).to_line(),
+        "plan": plan,
+        "sent": job.sent,
+        "returns": bool(manifest["returns"]),
+        "state": job.snapshot(),
+        "logs": logs(job),
+        "code": code,
+    }
+
+
+def logs(job: Job) -> list[dict[str, Any]]:
+    """List the logs of a job: its ranks', then those of other containers."""
+    directory = JobDir(job.directory)
+    sources: list[tuple[int | str, str]] = [(n, f"rank {n}") for n in range(job.spec.nodes)]
+    sources += [(name, name) for name in directory.containers()]
+    found = []
+    for source, label in sources:
+        try:
+            size = directory.log(source).stat().st_size
+        except OSError:
+            size = 0
+        found.append({"source": source, "label": label, "size": size})
+    return found

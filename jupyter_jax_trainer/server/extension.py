@@ -1,0 +1,37 @@
+"""What Jupyter Server loads: settings and routes."""
+
+from __future__ import annotations
+
+from jupyter_server.extension.application import ExtensionApp
+from traitlets import List, Unicode
+
+from jupyter_jax_trainer.server.live import LiveHandler
+from jupyter_jax_trainer.server.table import Table
+
+
+class JaxTrain(ExtensionApp):
+    """The extension."""
+
+    name = "jupyter_jax_trainer"
+    extension_url = "/jaxtrain"
+    load_other_extensions = True
+
+    allowed_origins = List(
+        Unicode(),
+        help="Origins (as in https://hub.example.org) from which pages may come besides this "
+        "server's own, for proxies that rewrite the Host header.",
+    ).tag(config=True)
+
+    def initialize_settings(self) -> None:
+        """Give the handlers what they share."""
+        origins = [origin.rstrip("/").lower() for origin in self.allowed_origins]
+        self.settings["jaxtrain_origins"] = origins
+        assert self.serverapp is not None
+        self.settings["jaxtrain_table"] = Table(self.serverapp.root_dir)
+
+    def initialize_handlers(self) -> None:
+        """Add the routes."""
+        from jupyter_jax_trainer.server.routes import ROUTES
+
+        self.handlers.extend(ROUTES)
+        self.handlers.append((r"jaxtrain/api/live", LiveHandler))

@@ -1,0 +1,179 @@
+"""The log of a job on the WebSocket: views that grow, searches, and what is asked of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir import ENDED, JobDir
+from jupyter_jax_trainer.server.details import find
+from jupyter_jax_trainer.server.firsterror import first_error
+from jupyter_jax_trainer.server.logbook import PAGE, Line, books
+from jupyter_jax_trainer.server.logviews import LogView
+from jupyter_jax_trainer.server.patterns import Pattern
+from jupyter_jax_trainer.server.search import Search
+
+Message = dict[str, Any]
+_BUDGET = 0.1  # seconds of work at a look
+_BUSY, _QUIET = 0.02, 0.1  # seconds between looks, while there is work left and when there is none
+_NEAR = 200  # hits that are told of, next to the line that is looked at
+_ERROR_BUDGET = 10.0
+
+
+class LogTopic:
+    """Some lines of a job's log.
+
+    Parameters
+    ----------
+    message
+        ``key``, ``sources``, ``include``, ``exclude`` and ``raw`` as the page gave them.
+
+    Raises
+    ------
+    UsageError, JobNotFound
+        What is asked for can't be given.
+    """
+
+    every = _QUIET
+
+    def __init__(self, message: Mapping[str, Any]) -> None:
+        self._job = find(str(message.get("key")))
+        self._directory = JobDir(self._job.directory)
+        ranks, names = _sources(message.get("sources"), self._job, self._directory)
+        every_rank = range(self._job.spec.nodes)
+        book = books.get(self._directory, names or every_rank)
+        self.view = LogView(
+            book, _pattern(message.get("include")), _pattern(message.get("exclude")),
+            raw=bool(message.get("raw")), sources=None if names else ranks,
+        )  # fmt: skip
+        self._last: Message | None = None
+
+    def look(self) -> Iterator[Message]:
+        """Say how many lines there are, if that has changed."""
+        book, state = self.view.book, self._job.snapshot()
+        ended = state["state"] in ENDED  # before the files are looked at: then they are whole
+        if book.refresh(_BUDGET) and ended and not book.ended:
+            book.finish()
+        complete = self.view.advance(_BUDGET) and (book.ended or not ended)
+        self.every = _QUIET if complete else _BUSY
+        message = {
+            "kind": "log", "length": self.view.length, "complete": complete, "ended": ended,
+            "began": state["history"][0]["time"] if state["history"] else self._job.created,
+            "open": {
+                str(source): text.decode(errors="replace") for source, text in book.open().items()
+            },
+        }  # fmt: skip
+        if message != self._last:
+            self._last = message
+            yield message
+
+
+class SearchTopic:
+    """A search in a view.
+
+    Parameters
+    ----------
+    view
+        Where.
+    message
+        ``pattern``, ``regex``, ``case`` and ``from`` as the page gave them.
+    """
+
+    every = _BUSY
+
+    def __init__(self, view: LogView, message: Mapping[str, Any]) -> None:
+        self._from = _number(message.get("from") or 0)
+        pattern = _pattern(message)
+        if pattern is None:
+            raise UsageError("There is nothing to search for.")
+        self.search = Search(view, pattern, self._from)
+        self._last: Message | None = None
+
+    def look(self) -> Iterator[Message]:
+        """Search on; say what was found."""
+        complete = self.search.advance(_BUDGET)
+        self.every = _QUIET if complete else _BUSY
+        message = {
+            "kind": "hits", "count": self.search.count, "complete": complete,
+            "near": self.search.near(self._from, _NEAR),
+        }  # fmt: skip
+        if message != self._last:
+            self._last = message
+            yield message
+
+    def hit(self, message: Mapping[str, Any]) -> Message:
+        """Give the next hit, or the one before."""
+        at, search = _number(message.get("from") or 0), self.search
+        self._from = at
+        position = search.previous(at) if message.get("back") else search.next(at)
+        number = None if position is None else search.number(position)
+        index = None if position is None else search.view.index(position)
+        return {
+            "kind": "hit", "position": position, "index": index, "number": number,
+            "count": search.count,
+        }  # fmt: skip
+
+
+def lines(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
+    """Give lines by their numbers in a view."""
+    start = _number(message.get("start"))
+    count = min(_number(message.get("count")), PAGE)
+    found = [_shown(line) for line in view.lines(start, count)]
+    return [{"kind": "lines", "start": start, "lines": found}]
+
+
+def line(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
+    """Give one line in full."""
+    position = _number(message.get("position"))
+    found = view.book.line(position)
+    if found is None:
+        raise UsageError(f"There is no line {position} in this log.")
+    return [{
+        "kind": "line", "position": position, "source": found.source, "time": found.time,
+        "text": found.text.decode(errors="replace"),
+    }]  # fmt: skip
+
+
+def found(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
+    """Give the first line with an error, or the one at a time."""
+    what, moment = message.get("what"), message.get("time")
+    if what == "error":
+        position = first_error(view, _ERROR_BUDGET)
+    elif what == "time" and isinstance(moment, int | float):
+        position = view.book.position_at(moment)
+    else:
+        raise UsageError(f"{what!r} can't be looked for.")
+    index = None if position is None else view.index(position)
+    return [{"kind": "found", "position": position, "index": index}]
+
+
+def _shown(line: Line) -> list[Any]:
+    text = line.text.decode(errors="replace")
+    return [line.position, line.source, line.time, text, line.size]
+
+
+def _pattern(given: object) -> Pattern | None:
+    """Read a pattern; None where there is none."""
+    if not isinstance(given, Mapping) or not given.get("pattern"):
+        return None
+    return Pattern(str(given["pattern"]), bool(given.get("regex")), bool(given.get("case")))
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise UsageError(f"{value!r} is no number of a line.")
+    return value
+
+
+def _sources(given: object, job: Job, directory: JobDir) -> tuple[list[int] | None, list[str]]:
+    """Read which logs are wanted: some ranks, None for all of them, or names of containers."""
+    if given is None:
+        return None, []
+    wanted = given if isinstance(given, list) else [given]
+    ranks = [source for source in wanted if type(source) is int and 0 <= source < job.spec.nodes]
+    names = [source for source in wanted if source in directory.containers()]
+    if not wanted or (len(ranks) != len(wanted) and len(names) != len(wanted)):
+        raise UsageError(f"Job {job.name} has no such logs: {wanted!r}.")
+    return (None, names) if names else (ranks, [])

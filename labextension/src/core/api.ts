@@ -1,0 +1,74 @@
+/** Requests to the server extension, and what their failures mean. */
+
+import type { Action, Problem } from './protocol';
+
+/** What the host offers: a `fetch` that knows the server's address and the user's token. */
+export type Fetch = (path: string, init?: { method?: string }) => Promise<Response>;
+
+export class ApiError extends Error {
+  readonly hint: string | null;
+
+  constructor(message: string, hint: string | null) {
+    super(message);
+    this.hint = hint;
+  }
+}
+
+export class Api {
+  #fetch: Fetch;
+
+  constructor(fetch: Fetch) {
+    this.#fetch = fetch;
+  }
+
+  /** Cancel, suspend, resume or delete a job; throws an `ApiError` that says why not. */
+  async act(key: string, action: Action): Promise<void> {
+    const path = `jobs/${encodeURIComponent(key)}`;
+    const response = await (
+      action === 'delete'
+        ? this.#fetch(path, { method: 'DELETE' })
+        : this.#fetch(`${path}/${action}`, { method: 'POST' })
+    ).catch((error: unknown) => {
+      throw new ApiError('The Jupyter server does not answer.', String(error));
+    });
+    if (!response.ok) {
+      const { message, hint } = await words(response);
+      throw new ApiError(message, hint);
+    }
+  }
+
+  /** Find out why there is no WebSocket; null when requests work. */
+  async probe(): Promise<Problem | null> {
+    let response: Response;
+    try {
+      response = await this.#fetch('jobs');
+    } catch {
+      return { kind: 'unreachable', message: 'The Jupyter server does not answer.', hint: null };
+    }
+    if (response.ok) {
+      return null;
+    }
+    const { message, hint } = await words(response);
+    if (response.status === 404) {
+      return { kind: 'missing', message, hint };
+    }
+    const refused = response.status === 401 || response.status === 403;
+    return { kind: refused ? 'refused' : 'other', message, hint };
+  }
+}
+
+/** Read the words of an error; a proxy's own page has none. */
+async function words(response: Response): Promise<{ message: string; hint: string | null }> {
+  try {
+    const said = (await response.json()) as { message?: unknown; hint?: unknown };
+    if (typeof said.message === 'string' && said.message) {
+      return { message: said.message, hint: typeof said.hint === 'string' ? said.hint : null };
+    }
+  } catch {
+    // It was no JSON.
+  }
+  return {
+    message: `The server said ${response.status} ${response.statusText}`.trim(),
+    hint: null
+  };
+}

@@ -1,0 +1,61 @@
+/** Text for people: spans of time, parts of a whole, and words made harmless. */
+
+import type { Row } from './protocol';
+import type { Words } from './words';
+
+// Control characters, and those that reverse what follows them.
+// eslint-disable-next-line no-control-regex
+const HARMFUL = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+/** Take out of a text what would change how the text around it is read. */
+export function plain(text: string): string {
+  return text.replace(HARMFUL, '');
+}
+
+/** Give a span of time with its largest unit: `12 s`, `2 m`, `1 h`, `3 d`. */
+export function span(seconds: number, words: Words): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  if (whole < 60) {
+    return words.__('%1 s', whole);
+  }
+  if (whole < 3600) {
+    return words.__('%1 m', Math.floor(whole / 60));
+  }
+  if (whole < 86_400) {
+    return words.__('%1 h', Math.floor(whole / 3600));
+  }
+  return words.__('%1 d', Math.floor(whole / 86_400));
+}
+
+const UNITS = [86_400, 3600, 60];
+
+/** Give a span of time with its two largest units: `2 m 14 s`. */
+export function duration(seconds: number, words: Words): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  const at = UNITS.findIndex(unit => whole >= unit);
+  const rest = whole % (UNITS[at] ?? 1);
+  const two = rest >= (UNITS[at + 1] ?? 1);
+  return two ? `${span(whole, words)} ${span(rest, words)}` : span(whole, words);
+}
+
+/** Give a time of today as a clock shows it, and another with its day. */
+export function clock(seconds: number): string {
+  const time = new Date(seconds * 1000);
+  const today = time.toDateString() === new Date().toDateString();
+  return today ? time.toLocaleTimeString() : time.toLocaleString();
+}
+
+/** Give how much is done, from 0 to 1, or null where that is not known. */
+export function fraction(row: Row): number | null {
+  const done = row.progress?.fraction;
+  return typeof done === 'number' && Number.isFinite(done) ? Math.min(1, Math.max(0, done)) : null;
+}
+
+/** Say how far a job is: `62 %`, or `step 1240`; empty where nothing is known. */
+export function progress(row: Row, words: Words): string {
+  const done = fraction(row);
+  if (done !== null) {
+    return words.__('%1 %', Math.floor(done * 100));
+  }
+  return row.progress ? words.__('step %1', row.progress.step) : '';
+}

@@ -1,0 +1,122 @@
+/** What the server extension says and is told (docs/server.md), as types. No code but small helpers. */
+
+/** A job whose files cannot be read is `damaged`. */
+export type State =
+  | 'Queued'
+  | 'Pending'
+  | 'Starting'
+  | 'Running'
+  | 'Suspended'
+  | 'Succeeded'
+  | 'Failed'
+  | 'Cancelled'
+  | 'damaged';
+
+export type Action = 'cancel' | 'delete' | 'suspend' | 'resume';
+
+export interface Progress {
+  step: number;
+  total: number | null;
+  fraction: number | null;
+  metrics: Record<string, number>;
+  time: number;
+}
+
+/** What a list shows of a job. Times are seconds since the epoch. */
+export interface Row {
+  key: string;
+  name: string;
+  uid: string | null;
+  state: State;
+  reason: string | null;
+  hint: string | null;
+  active: boolean;
+  created: number;
+  ended: number | null;
+  elapsed: number | null;
+  nodes: number;
+  shape: string;
+  backend: string;
+  place: string;
+  runtime: string | null;
+  progress: Progress | null;
+  notebook: string | null;
+  cell: string | null;
+  actions: Action[];
+}
+
+export interface Rank {
+  rank: number;
+  pid?: number | null;
+  pod?: string | null;
+  state: string;
+  exit: number | null;
+  restarts?: number;
+  host?: string | null;
+}
+
+export interface Failure {
+  rank: number | null;
+  kind: string;
+  message: string;
+  exit: number | null;
+  error?: unknown;
+  others?: unknown;
+}
+
+/** A job's `state.json` (docs/job-directory.md). */
+export interface JobState {
+  state: State;
+  reason: string | null;
+  hint: string | null;
+  history: { state: State; time: number }[];
+  ranks: Rank[];
+  progress: Progress | null;
+  failure: Failure | null;
+  results: { name: string; type?: string; size?: number; error?: string }[] | null;
+}
+
+export interface Detail {
+  row: Row;
+  spec: Record<string, unknown>;
+  line: string;
+  plan: Record<string, unknown>;
+  sent: { name: string; kind: string; type: string; size: number }[];
+  state: JobState | null;
+  logs: { source: number | string; label: string; size: number }[];
+  code: string | null;
+  returns: boolean;
+}
+
+export interface Point {
+  time: number;
+  rank: number;
+  step: number;
+  total: number | null;
+  values: Record<string, number>;
+}
+
+export interface JobEvent {
+  time: number;
+  kind: string;
+  rank: number | null;
+  message: string;
+}
+
+export type Message =
+  | { id: number; kind: 'jobs'; all: true; rows: Row[] }
+  | { id: number; kind: 'jobs'; all: false; rows: Row[]; gone: string[] }
+  | { id: number; kind: 'job'; detail: Detail }
+  | { id: number; kind: 'metrics'; from: number; points: Point[] }
+  | { id: number; kind: 'events'; from: number; events: JobEvent[] }
+  | { id: number; kind: 'error'; message: string; hint: string | null };
+
+/** What a page says; `Live` adds the id. */
+export type Request = { op: 'open'; topic: 'jobs' } | { op: 'open'; topic: 'job'; key: string };
+
+/** What went wrong, in words for the user, and what to do about it. */
+export interface Problem {
+  kind: 'missing' | 'refused' | 'unreachable' | 'other';
+  message: string;
+  hint: string | null;
+}

@@ -1,0 +1,169 @@
+/** What the views show: kept in step with the server over `Live`. */
+
+import type { Live, Opened } from './live';
+import type { Detail, JobEvent, Message, Problem, Row } from './protocol';
+
+/** Something that tells when it has changed. */
+export interface Watched {
+  watch(watcher: () => void): () => void;
+}
+
+class Teller implements Watched {
+  #watchers = new Set<() => void>();
+
+  watch(watcher: () => void): () => void {
+    this.#watchers.add(watcher);
+    return () => this.#watchers.delete(watcher);
+  }
+
+  protected tell(): void {
+    for (const watcher of [...this.#watchers]) {
+      watcher();
+    }
+  }
+}
+
+/** All jobs, newest first. A row that did not change stays the same object. */
+export class JobsStore extends Teller {
+  #live: Live;
+  #rows = new Map<string, Row>();
+  #sorted: readonly Row[] = [];
+  #ended = new Set<(row: Row) => void>();
+  #opened: Opened;
+  #unwatch: () => void;
+
+  /** Whether the list has come; before that nothing is known. */
+  loaded = false;
+  /** What the server said when it could not give the list. */
+  error: { message: string; hint: string | null } | null = null;
+
+  constructor(live: Live) {
+    super();
+    this.#live = live;
+    this.#unwatch = live.watch(() => this.tell());
+    this.#opened = live.open({ op: 'open', topic: 'jobs' }, message => this.#take(message));
+  }
+
+  get rows(): readonly Row[] {
+    return this.#sorted;
+  }
+
+  /** Whether what is shown is what is so. */
+  get current(): boolean {
+    return this.#live.status === 'open';
+  }
+
+  get problem(): Problem | null {
+    return this.#live.problem;
+  }
+
+  /** Connect now, rather than at the next attempt. */
+  retry(): void {
+    this.#live.reconnect();
+  }
+
+  /** Call `listener` once for each job that ends from now on. */
+  onEnded(listener: (row: Row) => void): () => void {
+    this.#ended.add(listener);
+    return () => this.#ended.delete(listener);
+  }
+
+  dispose(): void {
+    this.#unwatch();
+    this.#opened.close();
+  }
+
+  #take(message: Message): void {
+    if (message.kind === 'error') {
+      this.error = message;
+      this.tell();
+      return;
+    }
+    if (message.kind !== 'jobs') {
+      return;
+    }
+    const before = this.#rows;
+    this.#rows = message.all ? new Map<string, Row>() : new Map(before);
+    for (const row of message.rows) {
+      const old = before.get(row.key);
+      this.#rows.set(row.key, old && same(old, row) ? old : row);
+    }
+    if (!message.all) {
+      message.gone.forEach(key => this.#rows.delete(key));
+    }
+    this.#sorted = [...this.#rows.values()].sort(newestFirst);
+    this.loaded = true;
+    this.error = null;
+    this.tell();
+    this.#tellEnded(before, message.rows);
+  }
+
+  #tellEnded(before: Map<string, Row>, rows: Row[]): void {
+    for (const row of rows) {
+      const old = before.get(row.key);
+      if (old?.active && !row.active && old.uid === row.uid) {
+        this.#ended.forEach(listener => listener(row));
+      }
+    }
+  }
+}
+
+/** One job, with all that is known about it. */
+export class JobStore extends Teller {
+  #live: Live;
+  #opened: Opened;
+  #unwatch: () => void;
+
+  readonly key: string;
+  detail: Detail | null = null;
+  events: readonly JobEvent[] = [];
+  error: { message: string; hint: string | null } | null = null;
+
+  constructor(live: Live, key: string) {
+    super();
+    this.#live = live;
+    this.key = key;
+    this.#unwatch = live.watch(() => this.tell());
+    this.#opened = live.open({ op: 'open', topic: 'job', key }, message => this.#take(message));
+  }
+
+  get current(): boolean {
+    return this.#live.status === 'open';
+  }
+
+  get problem(): Problem | null {
+    return this.#live.problem;
+  }
+
+  retry(): void {
+    this.#live.reconnect();
+  }
+
+  dispose(): void {
+    this.#unwatch();
+    this.#opened.close();
+  }
+
+  #take(message: Message): void {
+    if (message.kind === 'error') {
+      this.error = message;
+    } else if (message.kind === 'job') {
+      this.detail = message.detail;
+      this.error = null;
+    } else if (message.kind === 'events') {
+      this.events = [...this.events.slice(0, message.from), ...message.events];
+    } else {
+      return;
+    }
+    this.tell();
+  }
+}
+
+function newestFirst(a: Row, b: Row): number {
+  return b.created - a.created || (a.key < b.key ? -1 : 1);
+}
+
+/** Compare what is shown; the time that it took is not, since the page has a clock. */
+function same(a: Row, b: Row): boolean {
+  return JSON.stringify({ ...a, elapsed: null }) === JSON.stringify({ ...b, elapsed: null });
+}

@@ -1,0 +1,27 @@
+/** How long to wait before the next attempt to connect, and how to see that the machine slept. */
+
+const FIRST = 500;
+const MOST = 30_000;
+const LOOK = 15_000;
+// A page in the background gets its timers once a minute: only a longer gap was a sleep.
+const SLEPT = 150_000;
+
+/** Give the milliseconds before attempt `n` (from 0): doubling, with half of it by chance. */
+export function backOff(n: number, random: () => number = Math.random): number {
+  const most = Math.min(MOST, FIRST * 2 ** Math.min(n, 16));
+  return most / 2 + (random() * most) / 2;
+}
+
+/** Call `woke` when the clock has jumped, as it does when a laptop was closed; give what stops it. */
+export function onWake(woke: () => void): () => void {
+  let last = Date.now();
+  const timer = setInterval(() => {
+    const now = Date.now();
+    const gap = now - last;
+    last = now;
+    if (gap > SLEPT) {
+      woke();
+    }
+  }, LOOK);
+  return () => clearInterval(timer);
+}

@@ -1,0 +1,62 @@
+import type { Filter } from '../filter';
+import type { Row } from '../protocol';
+import { count, GROUPS, groupWord, type Group } from '../states';
+import type { Words } from '../words';
+
+interface FilterBarProps {
+  rows: readonly Row[];
+  filter: Filter;
+  words: Words;
+  onChange: (filter: Filter) => void;
+  /** The user goes on to the list by the Down key. */
+  onLeave: () => void;
+}
+
+/** Which jobs to show: by words, and by groups of states, each with its number. */
+export function FilterBar({ rows, filter, words, onChange, onLeave }: FilterBarProps) {
+  const counts = count(rows);
+  const shown = GROUPS.filter(name => counts[name] > 0 || filter.groups.has(name));
+  const toggle = (name: Group) => {
+    const groups = new Set(filter.groups);
+    if (!groups.delete(name)) {
+      groups.add(name);
+    }
+    onChange({ ...filter, groups });
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === 'Escape' && filter.text) {
+      event.stopPropagation();
+      onChange({ ...filter, text: '' });
+    } else if (event.key === 'ArrowDown') {
+      event.preventDefault();
+      onLeave();
+    }
+  };
+  return (
+    <div class="jaxtrain-filter" role="search">
+      <input
+        type="search"
+        value={filter.text}
+        placeholder={words.__('Filter jobs')}
+        aria-label={words.__('Filter jobs by words of their name, state, reason or place')}
+        onInput={event => onChange({ ...filter, text: event.currentTarget.value })}
+        onKeyDown={onKeyDown}
+      />
+      <div class="jaxtrain-chips" role="group" aria-label={words.__('Show only')}>
+        {shown.map(name => (
+          <button
+            key={name}
+            type="button"
+            class="jaxtrain-chip"
+            data-group={name}
+            aria-pressed={filter.groups.has(name)}
+            onClick={() => toggle(name)}
+          >
+            <span class="jaxtrain-dot" aria-hidden="true" />
+            {groupWord(name, words)} <b>{counts[name]}</b>
+          </button>
+        ))}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,36 @@
+import { useEffect, useLayoutEffect, useReducer, useState } from 'preact/hooks';
+
+import type { Watched } from '../stores';
+
+/** Render again whenever the source says that it has changed. */
+export function useWatched(source: Watched): void {
+  const [, again] = useReducer<number, undefined>(n => n + 1, 0);
+  useLayoutEffect(() => source.watch(() => again(undefined)), [source]);
+}
+
+const ticks = new Set<() => void>();
+let timer: ReturnType<typeof setInterval> | undefined;
+
+/** One timer for all that changes with time; it runs while somebody looks. */
+function onTick(listener: () => void): () => void {
+  ticks.add(listener);
+  timer ??= setInterval(() => ticks.forEach(tick => tick()), 1000);
+  return () => {
+    ticks.delete(listener);
+    if (ticks.size === 0) {
+      clearInterval(timer);
+      timer = undefined;
+    }
+  };
+}
+
+/** Give a text that depends on the time (in seconds); render again only when it is another one. */
+export function useTimed(text: (now: number) => string): string {
+  const [, setShown] = useState('');
+  useEffect(() => {
+    const update = () => setShown(text(Date.now() / 1000));
+    update();
+    return onTick(update);
+  }, [text]);
+  return text(Date.now() / 1000);
+}

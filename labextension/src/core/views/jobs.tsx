@@ -1,0 +1,71 @@
+import { useRef, useState } from 'preact/hooks';
+
+import { filterRows, NO_FILTER } from '../filter';
+import type { Host } from '../host';
+import { count } from '../states';
+import type { JobsStore } from '../stores';
+import { FilterBar } from './filterbar';
+import { useWatched } from './hooks';
+import { JobList } from './joblist';
+import { NoJobs, Stale, Trouble } from './states';
+
+/** All jobs, live, with what to do when there are none or they cannot be had. */
+export function Jobs({ store, host }: { store: JobsStore; host: Host }) {
+  useWatched(store);
+  const [filter, setFilter] = useState(NO_FILTER);
+  const enter = useRef(() => {});
+  const { words } = host;
+  const { rows, loaded } = store;
+  const retry = () => store.retry();
+  const problem = store.problem ?? (store.error && { kind: 'other' as const, ...store.error });
+
+  const shown = filterRows(rows, filter, words);
+  const running = count(rows).running;
+  const stale = loaded && !store.current;
+  let body;
+  if (!loaded) {
+    body = !problem && (
+      <p class="jaxtrain-quiet" role="status">
+        {words.__('Looking for jobs…')}
+      </p>
+    );
+  } else if (rows.length === 0) {
+    body = <NoJobs host={host} />;
+  } else if (shown.length === 0) {
+    body = (
+      <div class="jaxtrain-note" role="status">
+        <p>{words.__('No job matches.')}</p>
+        <button type="button" class="jaxtrain-button" onClick={() => setFilter(NO_FILTER)}>
+          {words.__('Show all')}
+        </button>
+      </div>
+    );
+  } else {
+    body = <JobList rows={shown} filter={filter} host={host} enter={enter} />;
+  }
+  return (
+    <section class="jaxtrain-jobs" aria-label={words.__('Jobs')}>
+      <header class="jaxtrain-head">
+        <h2>{words.__('Jobs')}</h2>
+        <span>
+          {running > 0 && words.__('%1 running · ', running)}
+          {shown.length < rows.length
+            ? words.__('%1 of %2', shown.length, rows.length)
+            : rows.length > 0 && words._n('%1 job', '%1 jobs', rows.length)}
+        </span>
+      </header>
+      {stale && <Stale host={host} retry={retry} />}
+      {problem && !stale && <Trouble problem={problem} host={host} retry={retry} />}
+      {rows.length > 0 && (
+        <FilterBar
+          rows={rows}
+          filter={filter}
+          words={words}
+          onChange={setFilter}
+          onLeave={() => enter.current()}
+        />
+      )}
+      {body}
+    </section>
+  );
+}

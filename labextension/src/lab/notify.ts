@@ -1,0 +1,37 @@
+import { Notification } from '@jupyterlab/apputils';
+
+import { duration, plain } from '../core/format';
+import type { Host } from '../core/host';
+import type { Row } from '../core/protocol';
+
+/** Which ends of jobs are told: the setting `notify`. */
+export type Notify = 'all' | 'failed' | 'none';
+
+/** Tell the user that a job has ended, and offer to open it. */
+export function notifyEnd(row: Row, host: Host, notify: Notify): void {
+  const { words } = host;
+  const failed = row.state === 'Failed';
+  if (notify === 'none' || (notify === 'failed' && !failed)) {
+    return;
+  }
+  const name = plain(row.name);
+  const took = duration((row.ended ?? Date.now() / 1000) - row.created, words);
+  const actions = [{ label: words.__('Open'), callback: () => host.open(row) }];
+  if (failed) {
+    const reason = row.reason ? plain(row.reason) : words.__('no reason is known');
+    Notification.error(words.__('%1 failed after %2: %3', name, took, reason), {
+      actions,
+      autoClose: false
+    });
+  } else if (row.state === 'Cancelled') {
+    Notification.info(words.__('%1 was cancelled after %2.', name, took), {
+      actions,
+      autoClose: 10_000
+    });
+  } else {
+    Notification.success(words.__('%1 succeeded in %2.', name, took), {
+      actions,
+      autoClose: 10_000
+    });
+  }
+}

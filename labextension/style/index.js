@@ -1,0 +1,3 @@
+import './base.css';
+import './jobs.css';
+import './job.css';

@@ -1,0 +1,51 @@
+import { describe, expect, it, vi } from 'vitest';
+
+import { Api, ApiError, type Fetch } from '../src/core/api';
+
+function answer(status: number, body: unknown): Api {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  return new Api(() => Promise.resolve(new Response(text, { status })));
+}
+
+describe('an action', () => {
+  it('is a request of its own, with the key made safe', async () => {
+    const fetch = vi.fn<Fetch>(() => Promise.resolve(new Response('{}')));
+    const api = new Api(fetch);
+    await api.act('a/b', 'cancel');
+    await api.act('a', 'delete');
+    expect(fetch.mock.calls).toEqual([
+      ['jobs/a%2Fb/cancel', { method: 'POST' }],
+      ['jobs/a', { method: 'DELETE' }]
+    ]);
+  });
+
+  it('fails with the words of the server', async () => {
+    const api = answer(409, { message: 'It has ended.', hint: 'Delete it.' });
+    const error = await api.act('a', 'cancel').catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(ApiError);
+    expect(error).toMatchObject({ message: 'It has ended.', hint: 'Delete it.' });
+  });
+
+  it('fails with words of its own where the answer has none, or there is no answer', async () => {
+    await expect(answer(502, '<html>').act('a', 'cancel')).rejects.toThrow('502');
+    const silent = new Api(() => Promise.reject(new TypeError('network')));
+    await expect(silent.act('a', 'cancel')).rejects.toThrow('does not answer');
+  });
+});
+
+describe('the probe', () => {
+  it.each([
+    [404, 'missing'],
+    [403, 'refused'],
+    [401, 'refused'],
+    [500, 'other']
+  ])('takes %d for %s', async (status, kind) => {
+    expect((await answer(status, { message: 'No.', hint: null }).probe())?.kind).toBe(kind);
+  });
+
+  it('finds nothing wrong with a server that answers, and tells one that does not', async () => {
+    expect(await answer(200, { jobs: [] }).probe()).toBeNull();
+    const silent = new Api(() => Promise.reject(new TypeError('network')));
+    expect((await silent.probe())?.kind).toBe('unreachable');
+  });
+});

@@ -1,0 +1,86 @@
+"""Job directories as they are on disk, without processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from jupyter_jax_trainer import files, jobdir
+from jupyter_jax_trainer.spec import JobSpec
+
+
+def make_job(
+    name: str,
+    state: str = "Succeeded",
+    *,
+    created: float | None = None,
+    logs: dict[int, list[str]] | None = None,
+    spec: JobSpec | None = None,
+    **more: Any,
+) -> jobdir.JobDir:
+    """Make the directory of a job; `more` are fields of its state."""
+    directory = jobdir.JobDir(files.private_directory(jobdir.jobs_directory() / name))
+    files.private_directory(directory.logs)
+    created = time.time() - 134 if created is None else created
+    spec = spec or JobSpec(nodes=2, out=("loss",))
+    files.write_json(
+        directory.manifest,
+        {
+            "format": 1,
+            "name": name,
+            "uid": f"uid-of-{name}",
+            "backend": "local",
+            "host": os.uname().nodename,
+            "created": created,
+            "spec": spec.to_json(),
+            "plan": {"device": "cpu", "devices_per_node": 1, "runtime": "local-cpu"},
+            "origin": {},
+            "sent": [{"name": "data", "kind": "array", "type": "float32[10]", "size": 40}],
+            "returns": False,
+        },
+    )
+    history = [{"state": "Running", "time": created + 1}, {"state": state, "time": created + 61}]
+    values = {
+        "format": 1,
+        "state": state,
+        "reason": None,
+        "hint": None,
+        "history": history,
+        "ranks": [{"rank": 0, "pid": 123, "state": "Done", "exit": 0}],
+        "progress": {
+            "step": 120,
+            "total": 500,
+            "fraction": 0.24,
+            "metrics": {"loss": 0.23123},
+            "time": created,
+        },
+        "failure": None,
+        "results": [
+            {"name": "loss", "type": "float", "size": 8},
+            {"name": "acc", "error": "the cell never set 'acc'"},
+        ],
+        **more,
+    }
+    files.write_json(directory.state, values)
+    index = []
+    for rank, lines in (logs or {}).items():
+        data = "".join(f"{line}\n" for line in lines).encode()
+        directory.log(rank).write_bytes(data)
+        index.append(json.dumps([rank, len(data), created + 2 + rank]) + "\n")
+    directory.log_index.write_text("".join(index))
+    return directory
+
+
+@contextlib.contextmanager
+def held(directory: jobdir.JobDir) -> Iterator[None]:
+    """Be the process that runs a job; without one it would count as abandoned."""
+    lock = directory.take_lock()
+    assert lock is not None
+    try:
+        yield
+    finally:
+        os.close(lock)

@@ -1,0 +1,148 @@
+"""A real Jupyter server with the extension, and a page that speaks to it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import websocket
+
+TOKEN = "a-token-of-the-tests"
+BASE = "/hub/user/jo/"  # as JupyterHub has it
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Server:
+    """A Jupyter server.
+
+    Attributes
+    ----------
+    root
+        Where its notebooks are.
+    log
+        What it prints.
+    """
+
+    def __init__(self, folder: Path, home: Path, *options: str, token: str = TOKEN) -> None:
+        self.root = folder / "notebooks"
+        self.root.mkdir(exist_ok=True)
+        self.log = folder / "server.log"
+        self.port = free_port()
+        self.token = token
+        self._home = home
+        self._folder = folder
+        self._options = options
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}{BASE}jaxtrain/api/"
+
+    def start(self) -> None:
+        environment = {
+            **os.environ, "JAXTRAIN_HOME": str(self._home), "HOME": str(self._folder),
+            "JUPYTER_CONFIG_DIR": str(self._folder / "config"),
+        }  # fmt: skip
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root",
+                 f"--port={self.port}", "--ServerApp.port_retries=0", "--ip=127.0.0.1",
+                 f"--ServerApp.base_url={BASE}", f"--IdentityProvider.token={self.token}",
+                 f"--ServerApp.root_dir={self.root}",
+                 "--ServerApp.jpserver_extensions={'jupyter_jax_trainer.server': True}",
+                 *self._options],
+                env=environment, stdout=log, stderr=log, cwd=self._folder,
+            )  # fmt: skip
+        deadline = time.monotonic() + 60
+        while True:
+            assert self.process.poll() is None, self.log.read_text()
+            with contextlib.suppress(OSError, AssertionError):
+                self.get("jobs")
+                return
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(20)
+
+    # -- as a page asks -----------------------------------------------------------------------
+
+    def ask(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, bytes]:
+        """Make a request; give status and body."""
+        request = urllib.request.Request(
+            self.url + path, method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"token {self.token}"} if headers is None else dict(headers),
+        )  # fmt: skip
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
+
+    def get(self, path: str) -> Any:
+        status, body = self.ask("GET", path)
+        assert status == 200, (status, body)
+        return json.loads(body)
+
+    @contextlib.contextmanager
+    def page(self, **headers: str) -> Iterator[Page]:
+        """Open the WebSocket."""
+        page = Page(self, headers)
+        try:
+            yield page
+        finally:
+            page.socket.shutdown()
+
+
+class Page:
+    """A page's WebSocket."""
+
+    def __init__(self, server: Server, headers: Mapping[str, str] | None = None) -> None:
+        given = {"Authorization": f"token {server.token}", **(headers or {})}
+        self.socket = websocket.WebSocket()
+        self.socket.settimeout(30)
+        try:
+            self.socket.connect(
+                server.url.replace("http", "ws") + "live", suppress_origin=True,
+                header=[f"{name}: {value}" for name, value in given.items()],
+            )  # fmt: skip
+        except BaseException:
+            self.socket.shutdown()
+            raise
+
+    def say(self, **message: Any) -> None:
+        self.socket.send(json.dumps(message))
+
+    def hear(self, kind: str, number: int | None = None, seconds: float = 20) -> dict[str, Any]:
+        """Give the next message of a kind; others are passed over."""
+        deadline = time.monotonic() + seconds
+        while True:
+            self.socket.settimeout(max(0.01, deadline - time.monotonic()))
+            text = self.socket.recv()
+            if not text:
+                raise ConnectionError("the server has closed the connection")
+            found: dict[str, Any] = json.loads(text)
+            if found["kind"] == "error" and kind != "error":
+                raise AssertionError(found)
+            if found["kind"] == kind and number in (None, found["id"]):
+                return found

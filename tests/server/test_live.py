@@ -1,0 +1,126 @@
+"""The WebSocket: what has been opened changes at once, whatever page and server go through."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import websocket
+from harness import eventually, submit
+from made_jobs import held, make_job
+
+from jupyter_jax_trainer import files
+
+
+def change(directory, **fields):
+    files.write_json(directory.state, {**directory.read_state(), **fields})
+
+
+def test_the_list_of_jobs_lives(server):
+    first = make_job("first", "Running")
+    with held(first), server.page() as page:
+        page.say(op="open", id=1, topic="jobs")
+        found = page.hear("jobs")
+        assert found["id"] == 1 and found["all"] and [r["key"] for r in found["rows"]] == ["first"]
+        make_job("second")
+        found = page.hear("jobs")
+        assert not found["all"] and [row["key"] for row in found["rows"]] == ["second"]
+        change(first, state="Succeeded", history=[{"state": "Succeeded", "time": 5.0}])
+        assert page.hear("jobs")["rows"][0]["state"] == "Succeeded"
+        first.remove()
+        found = page.hear("jobs")
+        assert (found["rows"], found["gone"]) == ([], ["first"])
+
+
+def test_a_real_job_from_its_start_to_its_end(server):
+    with server.page() as page:
+        page.say(op="open", id=1, topic="jobs")
+        page.hear("jobs")
+        job = submit(
+            "from jupyter_jax_trainer import report\nfor n in range(5): report(step=n, loss=n)\n",
+            line="-n 1",
+        )
+        page.say(op="open", id=2, topic="job", key=job.name)
+        states = []
+        while "Succeeded" not in states:
+            found = page.hear("jobs", 1)
+            states += [row["state"] for row in found["rows"]]
+        with server.page() as other:  # a second view shows everything, too
+            other.say(op="open", id=7, topic="job", key=job.name)
+            detail = other.hear("job", 7)["detail"]
+            assert detail["state"]["state"] == "Succeeded"
+            points = other.hear("metrics", 7)
+            assert points["from"] == 0 and len(points["points"]) == 5
+            assert other.hear("events", 7)["events"]
+
+
+def test_what_a_job_reports_comes_once(server):
+    directory = make_job("one")
+    point = {"time": 1.0, "rank": 0, "step": 0, "total": None, "values": {"loss": 1.0}}
+    with server.page() as page:
+        page.say(op="open", id=3, topic="job", key="one")
+        page.hear("job")
+        seen = 0
+        for count in (1, 2500, 3):
+            with directory.metrics.open("a") as file:
+                file.writelines(json.dumps({**point, "step": n}) + "\n" for n in range(count))
+            upto = seen + count
+            while seen < upto:
+                found = page.hear("metrics", 3)
+                assert found["from"] == seen
+                seen += len(found["points"])
+        page.say(op="close", id=3)
+        with directory.metrics.open("a") as file:
+            file.write(json.dumps(point) + "\n")
+        with pytest.raises(websocket.WebSocketTimeoutException):
+            page.hear("metrics", 3, seconds=1)
+
+
+def test_a_page_opens_its_things_again_when_the_server_was_restarted(server):
+    make_job("one")
+    server.stop()
+    server.start()
+    with server.page() as page:
+        page.say(op="open", id=1, topic="jobs")
+        assert page.hear("jobs")["rows"][0]["key"] == "one"
+
+
+def test_what_can_t_be_asked(server):
+    with server.page() as page:
+        for message, said in (
+            ({"op": "open", "id": 1, "topic": "job", "key": "none"}, "There is no job 'none'"),
+            ({"op": "open", "id": 1, "topic": "job", "key": "../../etc"}, "There is no job"),
+            ({"op": "open", "id": 1, "topic": "weather"}, "can't be opened"),
+            ({"op": "fly", "id": 1}, "nothing that can be asked"),
+            ({"op": "open"}, "needs a number"),
+        ):
+            page.say(**message)
+            assert said in page.hear("error")["message"]
+        make_job("one")
+        for number in range(65):
+            page.say(op="open", id=number, topic="job", key="one")
+        assert "64 things" in page.hear("error", 64)["message"]
+    with server.page() as page:
+        page.socket.send("no json")
+        with pytest.raises(ConnectionError):
+            page.hear("jobs")
+
+
+@pytest.mark.parametrize("headers", [
+    {"Origin": "https://evil.example"}, {"Authorization": "token wrong"}, {"Sec-Fetch-Site": "cross-site"},
+])
+def test_foreign_pages_are_not_let_in(server, headers):
+    with pytest.raises(websocket.WebSocketBadStatusException) as refused, server.page(**headers):
+        pass
+    assert refused.value.status_code == 403
+
+
+def test_nothing_is_done_while_no_page_is_open(server):
+    make_job("one")
+    tasks = Path(f"/proc/{server.process.pid}/task")
+    with server.page() as page:
+        page.say(op="open", id=1, topic="jobs")
+        page.hear("jobs")
+        during = len(list(tasks.iterdir()))
+    eventually(lambda: len(list(tasks.iterdir())) < during, 10)

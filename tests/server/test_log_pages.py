@@ -1,0 +1,204 @@
+"""Log lines by position, filters and searches over the whole log, on the WebSocket."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+
+import pytest
+from harness import submit
+from made_jobs import held, make_job
+
+from jupyter_jax_trainer import files
+from jupyter_jax_trainer.spec import JobSpec
+
+LINES = 5000
+
+
+def grow(directory, count, begin=0, seed=0):
+    """Add lines of four ranks to a job's logs, in pieces; give them in the merged order."""
+    chance, merged = random.Random(seed), []
+    sizes = {rank: directory.log(rank).stat().st_size if directory.log(rank).exists() else 0
+             for rank in range(4)}
+    with directory.log_index.open("a") as index:
+        while begin < count:
+            rank, some = chance.randrange(4), min(chance.randrange(1, 30), count - begin)
+            piece = [f"rank {rank} line {n}" for n in range(begin, begin + some)]
+            data = "".join(f"{line}\n" for line in piece).encode()
+            with directory.log(rank).open("ab") as file:
+                file.write(data)
+            sizes[rank] += len(data)
+            index.write(json.dumps([rank, sizes[rank], 1000.0 + begin]) + "\n")
+            merged += [(rank, line) for line in piece]
+            begin += some
+    return merged
+
+
+@pytest.fixture
+def directory(server):
+    directory = make_job("one", "Running", spec=JobSpec(nodes=4))
+    directory.log_index.write_text("")
+    with held(directory):
+        yield directory
+
+
+@pytest.fixture
+def page(server, directory):
+    with server.page() as page:
+        yield page
+
+
+def log(page, number=1, complete=True, **more):
+    """Open a view, and wait until all of it is known."""
+    page.say(op="open", id=number, topic="log", key="one", **more)
+    return until(page, number, lambda found: found["complete"] or not complete)
+
+
+def until(page, number, check):
+    while True:
+        found = page.hear("log", number)
+        if check(found):
+            return found
+
+
+def lines(page, start, count, view=1):
+    page.say(op="lines", id=99, view=view, start=start, count=count)
+    return page.hear("lines", 99)["lines"]
+
+
+def test_lines_are_paged_by_position(page, directory):
+    merged = grow(directory, LINES)
+    assert log(page)["length"] == LINES
+    for start in (0, 1234, LINES - 10):
+        found = lines(page, start, 20)
+        assert [line[0] for line in found] == list(range(start, min(start + 20, LINES)))
+        assert [(line[1], line[3]) for line in found] == merged[start : start + 20]
+    assert lines(page, LINES, 5) == []
+
+
+def test_what_comes_later_has_the_next_positions_in_every_view(page, server, directory):
+    merged = grow(directory, 1000)
+    log(page)
+    log(page, 2, sources=[2], include={"pattern": "7"})
+    first = lines(page, 0, 1000, view=2)
+    merged += grow(directory, 2000, 1000, seed=1)
+    until(page, 1, lambda found: found["length"] == 2000)
+    wanted = [(rank, line) for rank, line in merged if rank == 2 and "7" in line]
+    until(page, 2, lambda found: found["length"] == len(wanted))
+    again = lines(page, 0, 2000, view=2)
+    assert [(line[1], line[3]) for line in again] == wanted and again[: len(first)] == first
+    with server.page() as other:  # after a reload, or a restart of the server
+        log(other, 5, sources=[2], include={"pattern": "7"})
+        assert lines(other, 0, 2000, view=5) == again
+
+
+def test_a_search_over_the_whole_log(page, directory):
+    merged = grow(directory, LINES)
+    log(page)
+    page.say(op="search", id=2, view=1, pattern="LINE [0-9]*99$", regex=True, **{"from": 2500})
+    wanted = [n for n, (_, line) in enumerate(merged) if line.endswith("99")]
+    while not (found := page.hear("hits", 2))["complete"]:
+        pass
+    assert found["count"] == len(wanted) and found["near"] == wanted
+    page.say(op="hit", id=3, search=2, **{"from": 2500})
+    after = next(n for n in wanted if n > 2500)
+    found = page.hear("hit", 3)
+    assert (found["position"], found["number"]) == (after, wanted.index(after) + 1)
+    page.say(op="hit", id=4, search=2, back=True, **{"from": wanted[0]})
+    assert page.hear("hit", 4)["position"] == wanted[-1]  # round the end
+    page.say(op="search", id=5, view=1, pattern="LINE 1", case=True)
+    while not (found := page.hear("hits", 5))["complete"]:
+        pass
+    assert found["count"] == 0
+    page.say(op="hit", id=6, search=5)
+    assert page.hear("hit", 6)["position"] is None
+
+
+def test_the_first_error_and_a_time(page, directory):
+    merged = grow(directory, 1000)
+    trace = b"Traceback (most recent call last):\nKeyError: 'labels'\n"
+    with directory.log(3).open("ab") as file:
+        file.write(trace)
+    with directory.log_index.open("a") as index:
+        index.write(json.dumps([3, directory.log(3).stat().st_size, 9000.0]) + "\n")
+    log(page, sources=[3])
+    page.say(op="find", id=2, view=1, what="error")
+    found = page.hear("found", 2)
+    assert found["position"] == 1000
+    assert found["index"] == sum(rank == 3 for rank, _ in merged)
+    page.say(op="find", id=3, view=1, what="time", time=8999)
+    assert page.hear("found", 3)["position"] == 1000
+
+
+def test_a_long_line_is_cut_in_the_list_and_whole_when_asked_for(page, directory):
+    text = "x" * 100_000
+    directory.log(0).write_text(text + "\nhalf")
+    directory.log_index.write_text(json.dumps([0, len(text) + 1, 1.0]) + "\n")
+    found = log(page)
+    assert found["length"] == 1 and found["open"] == {"0": "half"}
+    [[_, _, _, shown, size]] = lines(page, 0, 1)
+    assert len(shown) == 4096 and size == 100_000
+    page.say(op="line", id=2, view=1, position=0)
+    assert page.hear("line", 2)["text"] == text
+
+
+def test_other_containers(page, directory):
+    (directory.logs / "rank-0.proxy.log").write_text("a\nb\n")
+    with directory.log_index.open("a") as index:
+        index.write(json.dumps(["rank-0.proxy", 4, 1.0]) + "\n")
+    assert log(page, sources=["rank-0.proxy"])["length"] == 2
+    assert [line[1:4:2] for line in lines(page, 0, 9)] == [["rank-0.proxy", "a"],
+                                                           ["rank-0.proxy", "b"]]
+
+
+def test_the_end_of_a_job_brings_the_last_line_without_an_end(page, directory):
+    directory.log(0).write_text("a\nno newline")
+    assert log(page, complete=False)["length"] == 0
+    state = directory.read_state()
+    files.write_json(directory.state, {
+        **state, "state": "Succeeded", "history": [{"state": "Succeeded", "time": 5.0}]})
+    assert until(page, 1, lambda found: found["ended"] and found["complete"])["length"] == 2
+    assert [line[3] for line in lines(page, 0, 9)] == ["a", "no newline"]
+
+
+def test_a_real_job_while_it_prints(server):
+    with server.page() as page:
+        job = submit(
+            "import time\nfor n in range(300):\n    print('line', n)\n    time.sleep(0.005)",
+            line="-n 2",
+        )
+        page.say(op="open", id=1, topic="log", key=job.name)
+        seen, began = 0, time.monotonic()
+        while (found := page.hear("log", 1)) and not (found["ended"] and found["complete"]):
+            seen += found["length"] < 600
+            assert time.monotonic() - began < 60
+        assert found["length"] == 600 and seen > 3, "it was shown only at its end"
+        texts = [(line[1], line[3]) for line in lines(page, 0, 600)]
+        for rank in (0, 1):
+            assert [text for who, text in texts if who == rank] == [
+                f"line {n}" for n in range(300)]
+
+
+def test_what_can_t_be_asked_of_a_log(page, directory):
+    grow(directory, 10)
+    log(page)
+    for message, said in (
+        ({"op": "open", "topic": "log", "key": "one", "sources": [4]}, "no such logs"),
+        ({"op": "open", "topic": "log", "key": "one", "sources": ["../manifest"]}, "no such logs"),
+        ({"op": "open", "topic": "log", "key": "one", "include": {"pattern": "(", "regex": True}},
+         "("),
+        ({"op": "lines", "view": 77, "start": 0, "count": 1}, "not open"),
+        ({"op": "lines", "view": [1], "start": 0, "count": 1}, "not open"),
+        ({"op": "lines", "view": 1, "start": -1, "count": 1}, "no number"),
+        ({"op": "line", "view": 1, "position": 10}, "There is no line 10"),
+        ({"op": "search", "view": 1, "pattern": ""}, "nothing to search for"),
+        ({"op": "search", "view": 1, "pattern": "a" * 2000}, "it may have 1 to 1,000"),
+        ({"op": "search", "view": 1, "pattern": r"(a)\1", "regex": True}, ""),
+        ({"op": "find", "view": 1, "what": "me"}, "can't be looked for"),
+        ({"op": "hit", "search": 1}, "not open"),
+    ):
+        page.say(id=50, **message)
+        found = page.hear("error", 50)
+        assert said in found["message"] and "went wrong" not in found["message"], found
+    assert lines(page, 0, 1)  # the page goes on

@@ -1,0 +1,149 @@
+"""Lists, details and actions over HTTP, and who may ask for them."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+
+import pytest
+from harness import eventually, submit
+from made_jobs import make_job
+
+from jupyter_jax_trainer import files
+from jupyter_jax_trainer.server.access import is_from_here
+from jupyter_jax_trainer.spec import JobSpec
+
+
+def test_jobs_are_listed_newest_first(server):
+    make_job("older", created=1000.0)
+    make_job("newer", "Failed", created=2000.0, reason="rank 0: ValueError: no")
+    rows = server.get("jobs")["jobs"]
+    assert [row["key"] for row in rows] == ["newer", "older"]
+    first = rows[0]
+    assert (first["state"], first["reason"], first["active"]) == (
+        "Failed", "rank 0: ValueError: no", False)
+    assert first["elapsed"] == 61.0 and first["ended"] == 2061.0
+    assert first["nodes"] == 2 and first["shape"] == "2 nodes" and first["place"] == "this machine"
+    assert first["progress"]["metrics"] == {"loss": 0.23123} and first["actions"] == ["delete"]
+
+
+def test_a_damaged_job_is_a_row_like_others(server):
+    make_job("good")
+    make_job("bad").state.write_text("{")
+    states = {row["key"]: row["state"] for row in server.get("jobs")["jobs"]}
+    assert states == {"good": "Succeeded", "bad": "damaged"}
+
+
+def test_where_a_job_was_launched(server):
+    for name, where in (("here", server.root / "a" / "n.ipynb"), ("else", "/elsewhere/n.ipynb")):
+        directory = make_job(name)
+        manifest = directory.read_manifest()
+        manifest["origin"] = {"notebook": str(where), "cell": "c-1"}
+        files.write_json(directory.manifest, manifest)
+    rows = {row["key"]: (row["notebook"], row["cell"]) for row in server.get("jobs")["jobs"]}
+    assert rows == {"here": ("a/n.ipynb", "c-1"), "else": (None, "c-1")}
+
+
+def test_all_about_a_job_and_nothing_secret(server):
+    directory = make_job("one", logs={0: ["a"]}, spec=JobSpec(nodes=2, env=(("KEY", "hush"),)))
+    manifest = directory.read_manifest()
+    manifest["frame_key"] = "very-secret"
+    manifest["plan"] |= {"kubeconfig": "/home/jo/.kube/config", "server": "https://1.2.3.4"}
+    files.write_json(directory.manifest, manifest)
+    directory.cell.write_text("print(1)")
+    found = server.get("jobs/one")
+    assert found["code"] == "print(1)" and found["state"]["state"] == "Succeeded"
+    assert [log["size"] for log in found["logs"]] == [2, 0]
+    assert found["sent"][0]["name"] == "data" and found["row"]["key"] == "one"
+    text = json.dumps(found)
+    assert "very-secret" not in text and "hush" not in text and "kubeconfig" not in text and "1.2.3.4" not in text
+
+
+def test_reports_and_events(server):
+    directory = make_job("one")
+    directory.metrics.write_text(json.dumps(
+        {"time": 1.0, "rank": 0, "step": 3, "total": 9, "values": {"loss": 0.5}}) + "\n")
+    directory.events.write_text(json.dumps(
+        {"time": 1.0, "kind": "state", "rank": None, "message": "it runs"}) + "\n")
+    assert server.get("jobs/one/metrics")["points"][0]["values"] == {"loss": 0.5}
+    assert server.get("jobs/one/events")["events"][0]["message"] == "it runs"
+
+
+def test_logs_as_files(server):
+    directory = make_job("one", logs={0: ["a"], 1: ["b"]})
+    (directory.logs / "rank-0.proxy.log").write_text("c\n")
+    assert server.ask("GET", "jobs/one/log?source=1") == (200, b"b\n")
+    assert server.ask("GET", "jobs/one/log?source=rank-0.proxy") == (200, b"c\n")
+    packed = server.ask("GET", "jobs/one/log")[1]
+    with zipfile.ZipFile(io.BytesIO(packed)) as pack:
+        assert sorted(pack.namelist()) == ["rank-0.log", "rank-0.proxy.log", "rank-1.log"]
+    for source in ("2", "..%2Fmanifest", "index"):
+        assert server.ask("GET", f"jobs/one/log?source={source}")[0] == 404
+
+
+def test_a_job_that_runs_is_cancelled_and_deleted(server):
+    job = submit("import time\ntime.sleep(600)", line="-n 1")
+    eventually(lambda: job.state == "Running")
+    row = server.get("jobs")["jobs"][0]
+    assert row["actions"] == ["cancel", "delete"] and row["active"] and row["elapsed"] is None
+    status, body = server.ask("POST", f"jobs/{job.name}/suspend", {})
+    assert status == 400 and "it can't be suspended now" in json.loads(body)["message"]
+    assert server.ask("POST", f"jobs/{job.name}/cancel", {})[0] == 200
+    assert job.state == "Cancelled"
+    assert server.ask("DELETE", f"jobs/{job.name}")[0] == 200
+    assert not job.directory.exists() and server.get("jobs")["jobs"] == []
+
+
+@pytest.mark.parametrize("path", ["jobs/none", "jobs/none/metrics", "jobs/none/log", "jobs/..", "no"])
+def test_what_there_is_not(server, path):
+    assert server.ask("GET", path)[0] == 404
+
+
+# ---- who may ask
+
+
+ROUTES = [
+    ("GET", "jobs"), ("GET", "jobs/one"), ("DELETE", "jobs/one"), ("GET", "jobs/one/metrics"),
+    ("GET", "jobs/one/log"), ("POST", "jobs/one/cancel"), ("GET", "places"),
+    ("GET", "health?place=local"), ("GET", "runtimes?place=local"), ("GET", "options"),
+    ("GET", "runtimes/jax-cpu/yaml?place=local"), ("POST", "line/read"), ("GET", "live"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_nothing_without_a_token_or_for_a_foreign_page(server, method, path):
+    make_job("one")
+    body = {} if method == "POST" else None
+    assert server.ask(method, path, body, headers={})[0] == 403
+    token = {"Authorization": f"token {server.token}"}
+    for more in (
+        {"Origin": "https://evil.example"}, {"Origin": "null"},
+        {"Referer": "http://127.0.0.1.evil.example/"}, {"Sec-Fetch-Site": "cross-site"},
+        {"Origin": f"http://127.0.0.1:{server.port + 1}"},
+    ):
+        # What is no WebSocket's request gets a 400 from that route, whoever asks.
+        refused = (400, 403) if path == "live" else (403,)
+        assert server.ask(method, path, body, headers={**token, **more})[0] in refused, more
+    assert make_job("one").path.exists()
+
+
+@pytest.mark.parametrize(("headers", "welcome"), [
+    ({}, True),
+    ({"Sec-Fetch-Site": "same-origin"}, True),
+    ({"Sec-Fetch-Site": "same-site"}, False),
+    ({"Origin": "http://lab:8888", "Host": "lab:8888"}, True),
+    ({"Origin": "https://lab", "Host": "lab:443"}, True),
+    ({"Origin": "https://LAB", "Host": "lab"}, True),
+    ({"Origin": "https://lab:8888", "Host": "lab"}, False),
+    ({"Origin": "http://[::1]:8888", "Host": "[::1]:8888"}, True),
+    ({"Referer": "https://lab/hub/user/jo/lab?x=1", "Host": "lab"}, True),
+    ({"Origin": "https://proxy.example", "Host": "inner:8888"}, True),
+    ({"Origin": "https://proxy.example.evil", "Host": "inner:8888"}, False),
+    ({"Origin": "null", "Host": ""}, False),
+    ({"Origin": "", "Host": ""}, True),
+])
+def test_from_where_a_page_comes(headers, welcome):
+    assert is_from_here(headers, ["https://proxy.example"]) is welcome
+
+

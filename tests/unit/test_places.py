@@ -1,0 +1,411 @@
+"""Where jobs can run, as a page is told: without secrets, in time, and not again and again."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from jupyter_jax_trainer import runtime
+from jupyter_jax_trainer.backends.kubernetes import backend, kubeconfig
+from jupyter_jax_trainer.backends.kubernetes.answers import ApiError
+from jupyter_jax_trainer.backends.kubernetes.runtimes import describe
+from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
+from jupyter_jax_trainer.errors import BackendError, JobNotFound, UsageError
+from jupyter_jax_trainer.server import asking, places
+from jupyter_jax_trainer.server.yamls import shown_yaml
+
+RUNTIME = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "ClusterTrainingRuntime",
+    "metadata": {
+        "name": "jax-cpu",
+        "labels": {"jupyter-jax-trainer/python": "3.11", "trainer.kubeflow.org/support": "deprecated"},
+        "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": '{"env": "hunter2"}', "mine": "stays",
+        },
+        "managedFields": [{"manager": "kubectl"}],
+    },
+    "spec": {
+        "mlPolicy": {"jax": {}},
+        "template": {"spec": {"replicatedJobs": [{
+            "name": "node",
+            "template": {"spec": {"template": {"spec": {
+                "initContainers": [{"name": "a", "env": [{"name": "HF_TOKEN", "value": "hunter2"}]}],
+                "containers": [{"name": "node", "image": "team/jax:1", "env": [
+                    {"name": "NCCL_DEBUG", "value": "INFO"},
+                    {"name": "DB", "value": "hunter2"},
+                    {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+                ]}],
+            }}}},
+        }]}},
+    },
+}  # fmt: skip
+
+
+def config(path: Path, current: str | None, **namespaces: str | None) -> Path:
+    contexts = [
+        {"name": name, "context": {"cluster": "c", "user": "u", **({"namespace": n} if n else {})}}
+        for name, n in namespaces.items()
+    ]
+    path.write_text(json.dumps({
+        "current-context": current, "contexts": contexts,
+        "clusters": [{"name": "c", "cluster": {"server": "https://me:hunter2@10.0.0.1"}}],
+        "users": [{"name": "u", "user": {"token": "hunter2"}}],
+    }))  # fmt: skip
+    return path
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Give the test no cluster but its own, and no answers of another test."""
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    asking._answers.clear()
+    yield
+    asking._answers.clear()
+
+
+@pytest.fixture
+def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = config(tmp_path / "first", None, gke="team-a", kind=None)
+    second = config(tmp_path / "second", "kind", kind="other", third=None)
+    monkeypatch.setenv("KUBECONFIG", f"{first}:{tmp_path}/nowhere:{second}")
+
+
+class Cluster:
+    """Answers in place of a client."""
+
+    server, namespace, identity = "https://me:hunter2@10.0.0.1", "team-a", "one"
+
+    def __init__(self, **objects: Any) -> None:
+        self.objects, self.asked = objects, []
+
+    def request(self, _method: str, path: str) -> dict[str, Any]:
+        self.asked.append(path)
+        name = path.split("/")[-1]
+        if name not in self.objects or path.startswith("/trainingruntimes"):
+            raise ApiError(404, "NotFound", "not found", "get", "things")
+        return self.objects[name]
+
+    def trainer(self, resource: str, name: str = "") -> str:
+        return f"/{resource}/{name}" if name else f"/{resource}"
+
+
+# ---------------------------------------------------------------------------- the list
+
+
+def test_without_a_cluster_there_is_this_machine():
+    assert places.places() == [{
+        "id": "local", "backend": "local", "label": "this machine", "context": None,
+        "namespace": None, "current": False, "problem": None, "hint": None,
+    }]  # fmt: skip
+
+
+def test_the_contexts_of_all_files_are_places_and_nothing_secret_is_told(two):
+    found = places.places()
+    told = [(p["id"], p["context"], p["namespace"], p["label"], p["current"]) for p in found[1:]]
+    assert told == [
+        ("context:gke", "gke", "team-a", "team-a · gke", False),
+        ("context:kind", "kind", "default", "default · kind", True),  # the first file has it first
+        ("context:third", "third", "default", "default · third", False),
+    ]
+    assert not any(p["problem"] for p in found)
+    assert "hunter2" not in json.dumps(found) and "10.0.0.1" not in json.dumps(found)
+
+
+def test_the_list_is_that_of_the_official_client(two):
+    from kubernetes import config as official
+
+    files = ":".join(name for name, *_ in kubeconfig.stamp())
+    contexts, current, _ = kubeconfig._contexts(official, files)
+    found = places.places()[1:]
+    assert [p["context"] for p in found] == list(contexts)
+    assert [p["context"] for p in found if p["current"]] == [current]
+    assert [p["namespace"] for p in found] == [
+        c.get("namespace", "default") for c in contexts.values()
+    ]
+
+
+def test_a_changed_kubeconfig_is_read_again(two, tmp_path):
+    assert len(places.places()) == 4
+    config(tmp_path / "new", "new", new="x").replace(tmp_path / "first")
+    assert [p["id"] for p in places.places()] == ["local", "context:new", "context:kind", "context:third"]
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("users: [hunter2", "not a kubeconfig (line "), ("hunter2", "not a kubeconfig."),
+    ("contexts: [{context: hunter2}]", "not a kubeconfig."), ("\x00", "not a kubeconfig"),
+    ("contexts: [hunter2]", "not a kubeconfig."),
+])  # fmt: skip
+def test_a_file_that_is_no_kubeconfig_is_a_problem_and_no_exception(tmp_path, monkeypatch, text, words):
+    (tmp_path / "config").write_text(text)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    _, found = places.places()
+    assert (found["id"], found["backend"]) == ("kubernetes", "kubernetes")
+    assert words in found["problem"] and str(tmp_path / "config") in found["problem"]
+    assert "hunter2" not in json.dumps(found)
+
+
+def test_files_that_are_not_there_or_may_not_be_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
+    assert "nowhere, which is not there" in places.places()[1]["problem"]
+    config(tmp_path / "config", "a", a=None)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+
+    def refuse(_path: Path) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert places.places()[1]["problem"].endswith("config can't be read: Permission denied.")
+
+
+def test_without_the_package_it_is_said_how_to_get_it(two, monkeypatch):
+    monkeypatch.setattr(places, "find_spec", lambda name: None)
+    _, found = places.places()
+    assert found["problem"] == "The package kubernetes is not installed."
+    assert found["hint"] == "Install it: pip install 'jupyter-jax-trainer[kubernetes]'"
+
+
+def test_in_a_pod_its_cluster_is_a_place_where_there_is_no_kubeconfig(two, tmp_path, monkeypatch):
+    monkeypatch.setattr(kubeconfig, "in_cluster", lambda: True)
+    monkeypatch.setattr(backend, "get_client", lambda: Cluster())
+    assert "pod" not in [p["id"] for p in places.places()]
+    monkeypatch.delenv("KUBECONFIG")
+    _, found = places.places()
+    assert (found["id"], found["context"], found["namespace"]) == ("pod", None, "team-a")
+    assert found["label"] == "team-a · the cluster of this pod" and found["current"]
+
+
+def test_listing_does_not_import_the_official_client(two):
+    import subprocess
+
+    code = (
+        "import sys; from jupyter_jax_trainer.server import places\n"
+        "assert len(places.places()) == 4; sys.exit('kubernetes' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_only_places_of_the_list_are_found(two):
+    assert places.find("local").backend == "local"
+    assert places.find("context:gke").namespace == "team-a"
+    there = places.find("context:gke", "team-b")
+    assert (there.context, there.namespace, there.label) == ("gke", "team-b", "team-b · gke")
+    with pytest.raises(UsageError, match="no place 'context:other'"):
+        places.find("context:other")
+    with pytest.raises(UsageError, match="namespace 'A/b' is not a valid name"):
+        places.find("context:gke", "A/b")
+    with pytest.raises(UsageError, match="has no namespaces"):
+        places.find("local", "team-b")
+
+
+# ---------------------------------------------------------------------------- what is there
+
+
+def test_the_health_of_this_machine_is_what_is_not_well_and_a_few_figures(home, monkeypatch):
+    monkeypatch.setattr(runtime, "local_gpus", lambda: [])
+    found = places.health(places.find("local"))
+    titles = [f["title"] for f in found]
+    assert titles[:2] == ["Python", "jax"] and "Locks" not in titles
+    assert found[0]["level"] == "ok" and found[0]["hint"] is None
+    asking._answers.clear()
+    monkeypatch.setattr(places.doctor, "_CHECKS", (lambda: Finding(WARN, "Locks", "odd", "Do it."),))
+    assert places.health(places.find("local")) == [
+        {"level": "warning", "title": "Locks", "detail": "odd", "hint": "Do it."}
+    ]
+
+
+def test_the_health_of_a_cluster_is_what_doctor_says(two, monkeypatch):
+    asked = []
+
+    def examine(*args: Any) -> Iterator[Finding]:
+        asked.append(args)
+        yield Finding(OK, "Cluster", "https://me:hunter2@10.0.0.1, namespace team-a")
+        yield Finding(FAIL, "Rights", "none", "Ask.")
+
+    monkeypatch.setattr(places.doctor, "examine", examine)
+    place = places.find("context:gke", "team-b")
+    expected = [
+        {"level": "ok", "title": "Cluster", "detail": "https://10.0.0.1, namespace team-a", "hint": None},
+        {"level": "error", "title": "Rights", "detail": "none", "hint": "Ask."},
+    ]
+    assert places.health(place) == expected == places.health(place)
+    assert asked == [("kubernetes", "gke", "team-b")]
+
+
+def test_a_cluster_that_does_not_answer_is_not_waited_for(two, monkeypatch):
+    end = threading.Event()
+
+    def examine(*_args: Any) -> Iterator[Finding]:
+        yield Finding(OK, "Package kubernetes", "37")
+        end.wait(60)
+
+    monkeypatch.setattr(places.doctor, "examine", examine)
+    monkeypatch.setattr(asking, "PATIENCE", 0.1)
+    began = time.monotonic()
+    found = places.health(places.find("context:gke"))
+    end.set()
+    assert time.monotonic() - began < 30
+    assert [(f["level"], f["title"]) for f in found] == [("ok", "Package kubernetes"), ("error", "Cluster")]
+    assert "did not tell all" in found[1]["detail"]
+
+
+def test_a_place_with_a_problem_has_a_health(tmp_path, monkeypatch):
+    (tmp_path / "config").write_text("users: [hunter2")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    place = places.find("kubernetes")
+    last = places.health(place)[-1]
+    assert last["level"] == "error" and "kubeconfig can't be used" in last["detail"]
+    with pytest.raises(BackendError, match="kubeconfig can't be used"):
+        places.runtimes(place)
+
+
+def test_runtimes(two, monkeypatch):
+    (here,) = places.runtimes(places.find("local"))
+    assert (here["name"], here["nodes"], here["image"]) == ("local-cpu", [1, 4096], None)
+    there = describe(RUNTIME)
+    asked = []
+
+    def cluster_runtimes(*args: Any) -> list[Any]:
+        asked.append(args)
+        return [there]
+
+    monkeypatch.setattr(backend, "cluster_runtimes", cluster_runtimes)
+    for _ in range(2):
+        (found,) = places.runtimes(places.find("context:gke"))
+    assert asked == [("gke", "team-a")]
+    assert set(found) == {
+        "name", "backend", "device", "nodes", "description", "python", "jax", "devices", "image",
+        "deprecated", "problem",
+    }  # fmt: skip
+    assert (found["name"], found["image"], found["deprecated"]) == ("jax-cpu", "team/jax:1", True)
+
+
+def test_a_runtime_without_an_image():
+    item = {"kind": "TrainingRuntime", "metadata": {"name": "a"}, "spec": {}}
+    found = describe(item)
+    assert (found.image, found.deprecated) == (None, False)
+    assert found.description == "TrainingRuntime, image no image"
+
+
+def test_an_error_names_no_credentials(two, monkeypatch):
+    def refuse(*_args: Any) -> list[Any]:
+        raise BackendError("The cluster at https://me:hunter2@10.0.0.1 does not answer.", "Hint.")
+
+    monkeypatch.setattr(backend, "cluster_runtimes", refuse)
+    with pytest.raises(BackendError, match=r"at https://10\.0\.0\.1 does not answer") as error:
+        places.runtimes(places.find("context:gke"))
+    assert error.value.hint == "Hint."
+
+
+def test_a_runtime_as_the_cluster_has_it(two, monkeypatch):
+    cluster = Cluster(**{"jax-cpu": RUNTIME})
+    monkeypatch.setattr(backend, "get_client", lambda *args: cluster)
+    place = places.find("context:gke")
+    found = places.runtime_yaml(place, "jax-cpu")
+    assert yaml.safe_load(found)["metadata"]["name"] == "jax-cpu"
+    assert places.runtime_yaml(place, "jax-cpu") == found and len(cluster.asked) == 2  # two kinds
+    with pytest.raises(UsageError, match="no runtime other"):
+        places.runtime_yaml(place, "other")
+    count = len(cluster.asked)
+    with pytest.raises(UsageError, match="not a valid name"):
+        places.runtime_yaml(place, "../secrets")
+    with pytest.raises(UsageError, match="has no YAML"):
+        places.runtime_yaml(places.find("local"), "local-cpu")
+    assert len(cluster.asked) == count
+
+
+def test_nothing_secret_is_in_a_yaml():
+    before = json.dumps(RUNTIME)
+    text = shown_yaml(RUNTIME)
+    assert json.dumps(RUNTIME) == before and "hunter2" not in text
+    found = yaml.safe_load(text)
+    assert list(found) == ["apiVersion", "kind", "metadata", "spec"]
+    assert "managedFields" not in found["metadata"]
+    assert found["metadata"]["annotations"]["mine"] == "stays"
+    assert text.startswith("# Values of environment variables may be secret")
+    pod = found["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["env"] == [
+        {"name": "NCCL_DEBUG", "value": "INFO"}, {"name": "DB", "value": "…"},
+        {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+    ]  # fmt: skip
+    assert shown_yaml({"kind": "A"}) == "kind: A\n"
+
+
+def job(**manifest: Any) -> Any:
+    return SimpleNamespace(name="fit", manifest={
+        "backend": "kubernetes", "name": "fit", "uid": "mine",
+        "plan": {"context": "gke", "namespace": "team-a"}, **manifest,
+    })  # fmt: skip
+
+
+def test_the_trainjob_of_a_job(two, monkeypatch):
+    about = {"jupyter-jax-trainer/uid": "mine", "jupyter-jax-trainer/job": '{"env": "hunter2"}'}
+    item = {"kind": "TrainJob", "metadata": {"name": "fit", "annotations": about}}
+    monkeypatch.setattr(backend, "get_client", lambda *args: Cluster(fit=item))
+    found = places.trainjob_yaml(job())
+    assert "kind: TrainJob" in found and "hunter2" not in found
+    for gone in (job(uid="another"), job(name="other"), job(backend="local")):
+        with pytest.raises(JobNotFound, match=r"gke has no TrainJob of fit|fit is a job of this machine"):
+            places.trainjob_yaml(gone)
+
+
+# ---------------------------------------------------------------------------- asking
+
+
+def test_an_answer_is_kept_for_a_while_an_error_as_well(monkeypatch):
+    made = []
+
+    def make() -> int:
+        made.append(1)
+        if len(made) == 2:
+            raise UsageError("No.", "Hint.")
+        return len(made)
+
+    assert [asking.kept("a", make), asking.kept("a", make)] == [1, 1]
+    for _ in range(2):
+        with pytest.raises(UsageError, match="No"):
+            asking.kept("b", make)
+    assert len(made) == 2
+    monkeypatch.setattr(asking, "FRESH", -1.0)
+    asking._answers.clear()
+    assert [asking.kept("a", make), asking.kept("a", make)] == [3, 4]
+    asking.kept("c", make)
+    assert list(asking._answers) == ["c"]  # what is too old goes
+
+
+def test_of_several_threads_one_asks():
+    made = []
+
+    def make() -> int:
+        time.sleep(0.05)
+        made.append(1)
+        return 1
+
+    threads = [threading.Thread(target=asking.kept, args=("a", make)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+
+
+def test_what_is_no_error_of_ours_comes_through():
+    def make() -> Iterator[int]:
+        yield 1
+        raise ZeroDivisionError
+
+    found = asking.in_time(make)
+    assert next(found) == 1
+    with pytest.raises(ZeroDivisionError):
+        next(found)
