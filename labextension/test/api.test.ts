@@ -33,6 +33,20 @@ describe('an action', () => {
   });
 });
 
+describe('what is asked for', () => {
+  it('comes as JSON, and what is sent goes as JSON', async () => {
+    const fetch = vi.fn<Fetch>(() => Promise.resolve(new Response('{"found": false}')));
+    const api = new Api(fetch);
+    expect(await api.get('places')).toEqual({ found: false });
+    expect(await api.post('line/read', { source: 'x' })).toEqual({ found: false });
+    expect(fetch.mock.calls).toEqual([
+      ['places', {}],
+      ['line/read', { method: 'POST', body: '{"source":"x"}' }]
+    ]);
+    await expect(answer(400, { message: 'No.' }).get('places')).rejects.toThrow('No.');
+  });
+});
+
 describe('the probe', () => {
   it.each([
     [404, 'missing'],

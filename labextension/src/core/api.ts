@@ -3,7 +3,7 @@
 import type { Action, Problem } from './protocol';
 
 /** What the host offers: a `fetch` that knows the server's address and the user's token. */
-export type Fetch = (path: string, init?: { method?: string }) => Promise<Response>;
+export type Fetch = (path: string, init?: { method?: string; body?: string }) => Promise<Response>;
 
 export class ApiError extends Error {
   readonly hint: string | null;
@@ -24,17 +24,20 @@ export class Api {
   /** Cancel, suspend, resume or delete a job; throws an `ApiError` that says why not. */
   async act(key: string, action: Action): Promise<void> {
     const path = `jobs/${encodeURIComponent(key)}`;
-    const response = await (
-      action === 'delete'
-        ? this.#fetch(path, { method: 'DELETE' })
-        : this.#fetch(`${path}/${action}`, { method: 'POST' })
-    ).catch((error: unknown) => {
-      throw new ApiError('The Jupyter server does not answer.', String(error));
-    });
-    if (!response.ok) {
-      const { message, hint } = await words(response);
-      throw new ApiError(message, hint);
-    }
+    await (action === 'delete'
+      ? this.#ask(path, { method: 'DELETE' })
+      : this.#ask(`${path}/${action}`, { method: 'POST' }));
+  }
+
+  /** Get something; throws an `ApiError` that says why not. */
+  async get<T>(path: string): Promise<T> {
+    return (await (await this.#ask(path)).json()) as T;
+  }
+
+  /** Send something and give the answer; throws an `ApiError` that says why not. */
+  async post<T>(path: string, body: unknown): Promise<T> {
+    const response = await this.#ask(path, { method: 'POST', body: JSON.stringify(body) });
+    return (await response.json()) as T;
   }
 
   /** Find out why there is no WebSocket; null when requests work. */
@@ -54,6 +57,17 @@ export class Api {
     }
     const refused = response.status === 401 || response.status === 403;
     return { kind: refused ? 'refused' : 'other', message, hint };
+  }
+
+  async #ask(path: string, init: { method?: string; body?: string } = {}): Promise<Response> {
+    const response = await this.#fetch(path, init).catch((error: unknown) => {
+      throw new ApiError('The Jupyter server does not answer.', String(error));
+    });
+    if (!response.ok) {
+      const { message, hint } = await words(response);
+      throw new ApiError(message, hint);
+    }
+    return response;
   }
 }
 
