@@ -1,98 +1,173 @@
-import { render } from 'preact';
-import { act } from 'preact/test-utils';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
-import { Live } from '../src/core/live';
-import type { Detail, JobState } from '../src/core/protocol';
-import { JobStore } from '../src/core/stores';
-import { Job } from '../src/core/views/job';
-import { FakeSocket } from './fakesocket';
-import { detail, ended, fakeHost, NOW } from './make';
+import type { Rank } from '../src/core/protocol';
+import { ended, NOW, row } from './make';
+import {
+  all,
+  button,
+  doing,
+  find,
+  host,
+  press,
+  root,
+  say,
+  settle,
+  show,
+  texts,
+  useJob
+} from './jobview';
 
 const EVIL = '<img src=x onerror="window.hacked = 1">';
 
-let root: HTMLElement;
-let live: Live;
-let store: JobStore;
-let host: ReturnType<typeof fakeHost>;
+const openLog = vi.fn<(key: string, rank: number) => void>();
+const openNotebook = vi.fn<(path: string, cell: string | null) => void>();
+const kept = new Map<string, string>();
+let answer: () => Promise<unknown>;
 
-beforeEach(() => {
-  FakeSocket.all = [];
-  live = new Live({ url: () => 'ws://server', connect: url => new FakeSocket(url) });
-  host = fakeHost();
-  store = new JobStore(live, 'mnist-4');
-  root = document.body.appendChild(document.createElement('div'));
-  void act(() => {
-    render(<Job store={store} host={host} />, root);
-    FakeSocket.last.accept();
-  });
-});
+useJob(() => ({
+  openLog,
+  openNotebook,
+  get: <T,>() => answer() as Promise<T>,
+  remember: (name, value) => void kept.set(name, value),
+  recall: name => kept.get(name) ?? null
+}));
 
-afterEach(() => {
-  void act(() => render(null, root));
-  root.remove();
-  live.dispose();
-});
-
-function say(message: object): void {
-  void act(() => FakeSocket.last.say({ id: FakeSocket.last.sent[0]?.['id'], ...message }));
+function rank(number: number, change: Partial<Rank> = {}): Rank {
+  return { rank: number, state: 'Running', exit: null, ...change };
 }
-
-function show(change: Partial<Detail> = {}, state: Partial<JobState> = {}): void {
-  const full = detail(change);
-  say({ kind: 'job', detail: { ...full, state: { ...full.state, ...state } } });
-}
-
-const texts = (selector: string) =>
-  [...root.querySelectorAll(selector)].map(element => element.textContent);
 
 describe('a job', () => {
   it('says what it is and how it came here', () => {
     expect(root.textContent).toBe('Looking for the job…');
-    show();
+    show({ row: ended({ created: NOW - 130 }) }, { state: 'Succeeded' });
     expect(texts('h2')).toEqual(['mnist-4']);
-    expect(texts('.jaxtrain-facts span')).toEqual(['4 nodes × 2 CPU devices', 'this machine']);
-    const [queued, running] = texts('.jaxtrain-timeline li');
-    expect(queued).toMatch(/^Queued.*for 3 s$/);
-    expect(running).toMatch(/^Running/);
-    expect(texts('.jaxtrain-source')).toEqual(['%%jaxtrain mnist-4 -n 4\nprint(1)\n']);
+    expect(texts('.jaxtrain-facts span')).toEqual([
+      '4 nodes × 2 CPU devices',
+      'this machine',
+      '2 m 10 s'
+    ]);
+    expect(texts('.jaxtrain-timeline li')).toEqual(['Queued 3 s', 'Running 2 m 7 s']);
+    const spans = all('.jaxtrain-spans > div');
+    expect(spans.map(({ style }) => style.flexGrow)).toEqual(['30', '1270']);
+    expect(spans[1]?.title).toMatch(/^Running · 2 m 7 s · since/);
+    expect(texts('.jaxtrain-source pre')).toEqual(['1\n2', '%%jaxtrain mnist-4 -n 4\nprint(1)']);
+  });
+
+  it('says how far it is and how long it may take', () => {
+    const now = Date.now() / 1000;
+    const progress = {
+      step: 500,
+      total: 2000,
+      fraction: 0.25,
+      metrics: { loss: 0.0831234 },
+      time: now
+    };
+    show(
+      { row: row({ created: now - 100, progress }) },
+      { progress, history: [{ state: 'Running', time: now - 100 }] }
+    );
+    expect(find('.jaxtrain-took').textContent).toMatch(/^1 m 40 s · about 5 m/);
+    expect(texts('.jaxtrain-progress p span')).toEqual(['25 %', '500/2000', 'loss 0.08312']);
   });
 
   it('shows processes of this machine, or pods of a cluster', () => {
-    const rank = { rank: 0, state: 'Running', exit: null };
-    show({}, { ranks: [{ ...rank, pid: 42, host: 'ws-1', restarts: 0 }] });
+    show({}, { ranks: [rank(0, { pid: 42, host: 'ws-1', restarts: 0 })] });
     expect(texts('thead th')).toEqual(['Rank', 'State', 'Process', 'Host', 'Restarts', 'Exit']);
     expect(texts('tbody td')).toEqual(['Running', '42', 'ws-1', '0', '']);
-    show({}, { ranks: [{ ...rank, pod: 'x-0-0', host: 'gpu-03', exit: 1 }] });
+    show({}, { ranks: [rank(0, { pod: 'x-0-0', host: 'gpu-03', exit: -9 })] });
     expect(texts('thead th')[2]).toBe('Pod');
-    expect(texts('tbody td')).toEqual(['Running', 'x-0-0', 'gpu-03', '', '1']);
+    expect(texts('tbody td')).toEqual(['Running', 'x-0-0', 'gpu-03', '', 'SIGKILL']);
   });
 
-  it('says why it failed, once, and takes hostile text for text', () => {
-    const failure = { rank: 0, kind: 'exception', message: EVIL, exit: 1 };
-    show({ row: ended({ state: 'Failed', reason: EVIL, hint: EVIL }), code: EVIL }, { failure });
-    expect(texts('.jaxtrain-why')).toEqual([EVIL + EVIL]);
-    expect(root.querySelector('img')).toBeNull();
-    show({ row: ended({ state: 'Failed', reason: `rank 0: ${EVIL}` }) }, { failure });
-    expect(texts('.jaxtrain-why pre')).toEqual([]);
-    show({ row: ended({ state: 'Failed', reason: 'rank 0 failed' }) }, { failure });
-    expect(texts('.jaxtrain-why pre')).toEqual([EVIL]);
+  it('opens the log of a rank, by click and by key, with one Tab stop', () => {
+    const ranks = Array.from({ length: 256 }, (_, number) => rank(number));
+    show({}, { ranks });
+    expect(find('[data-section=ranks] .jaxtrain-quiet').textContent).toBe('256 Running');
+    const rows = all('tbody tr');
+    expect(rows.filter(({ tabIndex }) => tabIndex === 0)).toHaveLength(1);
+    doing(() => rows[3]?.querySelector('td')?.click());
+    expect(openLog).toHaveBeenLastCalledWith('mnist-4', 3);
+    rows[3]?.focus();
+    press('ArrowDown');
+    expect(document.activeElement).toBe(rows[4]);
+    press('Enter');
+    expect(openLog).toHaveBeenLastCalledWith('mnist-4', 4);
+    press('End');
+    expect(document.activeElement).toBe(rows[255]);
+    show({}, { ranks: ranks.map(each => ({ ...each, state: 'Done' })) });
+    expect(document.activeElement).toBe(rows[255]);
+    expect(rows[255]?.textContent).toContain('Done');
   });
 
   it('tells what happened', () => {
     show();
     const event = { time: NOW, kind: 'restart', rank: 2, message: 'was preempted' };
     say({ kind: 'events', from: 0, events: [event, { ...event, rank: null, message: EVIL }] });
-    const [first, second] = texts('section:nth-of-type(2) li');
-    expect(first).toMatch(/rank 2: was preempted$/);
+    const [first, second] = texts('.jaxtrain-events li');
+    expect(first).toMatch(/restartrank 2: was preempted$/);
     expect(second?.endsWith(EVIL)).toBe(true);
+    const many = Array.from({ length: 300 }, () => event);
+    say({ kind: 'events', from: 2, events: many });
+    expect(all('.jaxtrain-events li')).toHaveLength(200);
+    doing(() => button('102 earlier events').click());
+    expect(all('.jaxtrain-events li')).toHaveLength(302);
   });
 
   it('offers what the server allows', () => {
-    show({ row: ended({ actions: ['delete'], ended: NOW }) });
-    expect(texts('.jaxtrain-actions button')).toEqual(['Delete']);
-    void act(() => root.querySelector<HTMLElement>('.jaxtrain-actions button')?.click());
+    show({ row: ended({ actions: ['delete'], notebook: 'a/b.ipynb', cell: 'c1' }) });
+    expect(texts('.jaxtrain-actions button')).toEqual(['Delete', 'Log', 'Notebook', 'Copy name']);
+    doing(() => button('Delete').click());
     expect(host.act.mock.lastCall?.[1]).toBe('delete');
+    doing(() => button('Notebook').click());
+    expect(openNotebook).toHaveBeenCalledWith('a/b.ipynb', 'c1');
+    doing(() => button('Copy name').click());
+    expect(host.copy).toHaveBeenCalledWith('mnist-4');
+  });
+
+  it('lists what was sent and what came back', () => {
+    show(
+      { sent: [{ name: 'x', kind: 'array', type: 'float32[60000, 784]', size: 188_160_000 }] },
+      {
+        results: [
+          { name: 'params', type: 'dict', size: 1200 },
+          { name: 'opt', error: EVIL }
+        ]
+      }
+    );
+    expect(texts('[data-section=sent] tbody tr > *')).toEqual([
+      'x',
+      'float32[60000, 784]',
+      '188 MB'
+    ]);
+    expect(texts('[data-section=results] tbody tr')).toEqual(['paramsdict1.2 kB', `opt${EVIL}`]);
+    expect(find('[data-section=results] .jaxtrain-quiet').textContent).toBe('1 of 2 came back');
+    expect(root.querySelector('img')).toBeNull();
+  });
+
+  it('remembers which parts are closed', () => {
+    show();
+    const fold = find('[data-section=code] .jaxtrain-fold');
+    doing(() => fold.click());
+    expect(root.querySelector('.jaxtrain-source')).toBeNull();
+    expect(fold.getAttribute('aria-expanded')).toBe('false');
+    expect(kept.get('job-section-code')).toBe('closed');
+    doing(() => fold.click());
+    expect(root.querySelector('.jaxtrain-source')).not.toBeNull();
+  });
+
+  it('asks for the YAML when somebody wants it', async () => {
+    answer = () => Promise.reject(new Error('It is gone.'));
+    show({ row: row({ backend: 'kubernetes' }) });
+    expect(root.textContent).not.toContain('Asking');
+    doing(() => find('[data-section=yaml] .jaxtrain-fold').click());
+    expect(root.textContent).toContain('Asking the cluster…');
+    await settle();
+    expect(root.textContent).toContain('It is gone.');
+    doing(() => find('[data-section=yaml] .jaxtrain-fold').click());
+    answer = () => Promise.resolve({ yaml: `kind: ${EVIL}` });
+    doing(() => find('[data-section=yaml] .jaxtrain-fold').click());
+    await settle();
+    expect(texts('[data-section=yaml] pre')).toEqual([`kind: ${EVIL}`]);
   });
 
   it('says that it is gone, when it is', () => {

@@ -18,6 +18,19 @@ export interface Host {
   copy(text: string): void;
   /** Show a menu at a place of the window. */
   menu(items: MenuItem[], x: number, y: number): void;
+
+  // What a host may lack; a view leaves out what needs it.
+
+  /** Ask the server extension for something; fails with an `ApiError` that says why not. */
+  get?<T>(path: string): Promise<T>;
+  /** Show what a rank has printed. */
+  openLog?(key: string, rank?: number): void;
+  /** Show a notebook, at a cell where that is known. */
+  openNotebook?(path: string, cell: string | null): void;
+  /** Keep a small text under a name, for the next page, too. */
+  remember?(name: string, value: string): void;
+  /** Give what was kept under a name. */
+  recall?(name: string): string | null;
 }
 
 /** Give the word of an action. */

@@ -4,9 +4,12 @@
  * What is opened stays open until it is closed, over as many sockets as that takes: after a
  * reconnect all of it is opened again under the same ids, in the same order. The server then
  * sends everything anew, with positions, so that nothing is shown twice. Messages of a socket
- * that was given up are never delivered.
+ * that was given up are never delivered. A question is kept until it is answered, and asked again
+ * in its turn, so that what it is about is open by then.
  */
 
+import { Refusal, withdrawn } from './log/asking';
+import type { Answer, LogMessage, LogRequest, Question } from './log/protocol';
 import type { Message, Problem, Request } from './protocol';
 import { backOff, onWake } from './timers';
 
@@ -33,6 +36,13 @@ export interface LiveOptions {
 export type Status = 'connecting' | 'open' | 'waiting';
 export type Listener = (message: Message) => void;
 
+interface Entry {
+  request: Request | LogRequest | Question;
+  listener: (message: Message) => void;
+  /** Called when it will never be answered. */
+  gone?: () => void;
+}
+
 /** Something opened; `close` may be called more than once. */
 export interface Opened {
   readonly id: number;
@@ -44,7 +54,7 @@ export class Live {
   #socket: Socket | null = null;
   #status: Status = 'waiting';
   #problem: Problem | null = null;
-  #opened = new Map<number, { request: Request; listener: Listener }>();
+  #opened = new Map<number, Entry>();
   #watchers = new Set<() => void>();
   #number = 0;
   #attempt = 0;
@@ -74,18 +84,44 @@ export class Live {
   }
 
   /** Open something; the first one makes the connection, and the last one closed ends it. */
-  open(request: Request, listener: Listener): Opened {
-    if (this.#disposed) {
-      throw new Error('This connection was disposed of.');
-    }
-    const id = ++this.#number;
-    this.#opened.set(id, { request, listener });
-    if (this.#opened.size === 1) {
-      this.#start();
-    } else if (this.#status === 'open') {
-      this.#send({ ...request, id });
-    }
+  open(request: Request, listener: Listener): Opened;
+  open(request: LogRequest, listener: (message: LogMessage) => void): Opened;
+  open(request: Request | LogRequest, listener: unknown): Opened {
+    const id = this.#add({ request, listener: listener as Listener });
     return { id, close: () => this.#close(id) };
+  }
+
+  /**
+   * Ask something that is answered once.
+   *
+   * It fails with a `Refusal` where the server says why it cannot be answered, and is withdrawn
+   * by `signal`.
+   */
+  ask<Q extends Question>(request: Q, signal?: AbortSignal): Promise<Answer<Q>> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(withdrawn());
+        return;
+      }
+      const over = () => {
+        signal?.removeEventListener('abort', stop);
+        this.#forget(id);
+      };
+      const stop = () => {
+        over();
+        reject(withdrawn());
+      };
+      const listener = (message: Message) => {
+        over();
+        if (message.kind === 'error') {
+          reject(new Refusal(message.message, message.hint));
+        } else {
+          resolve(message as unknown as Answer<Q>);
+        }
+      };
+      const id = this.#add({ request, listener, gone: stop });
+      signal?.addEventListener('abort', stop);
+    });
   }
 
   /** Connect now, whatever there was. */
@@ -99,20 +135,41 @@ export class Live {
 
   dispose(): void {
     this.#disposed = true;
+    const gone = [...this.#opened.values()];
     this.#opened.clear();
+    gone.forEach(entry => entry.gone?.());
     this.#watchers.clear();
     this.#stop();
   }
 
-  #close(id: number): void {
-    if (!this.#opened.delete(id)) {
-      return;
+  /** Say it, or keep it until there is a connection; give its id. */
+  #add(entry: Entry): number {
+    if (this.#disposed) {
+      throw new Error('This connection was disposed of.');
     }
-    if (this.#opened.size === 0) {
-      this.#stop();
+    const id = ++this.#number;
+    this.#opened.set(id, entry);
+    if (this.#opened.size === 1) {
+      this.#start();
     } else if (this.#status === 'open') {
+      this.#send({ ...entry.request, id });
+    }
+    return id;
+  }
+
+  #close(id: number): void {
+    if (this.#forget(id) && this.#status === 'open') {
       this.#send({ op: 'close', id });
     }
+  }
+
+  /** Deliver nothing more; say whether it was there. */
+  #forget(id: number): boolean {
+    const known = this.#opened.delete(id);
+    if (known && this.#opened.size === 0) {
+      this.#stop();
+    }
+    return known;
   }
 
   #start(): void {

@@ -1,6 +1,7 @@
 /** What the views show: kept in step with the server over `Live`. */
 
 import type { Live, Opened } from './live';
+import { Metrics } from './plots/metrics';
 import type { Detail, JobEvent, Message, Problem, Row } from './protocol';
 
 /** Something that tells when it has changed. */
@@ -115,6 +116,8 @@ export class JobStore extends Teller {
   #unwatch: () => void;
 
   readonly key: string;
+  /** What the job has reported. */
+  readonly metrics = new Metrics();
   detail: Detail | null = null;
   events: readonly JobEvent[] = [];
   error: { message: string; hint: string | null } | null = null;
@@ -139,6 +142,16 @@ export class JobStore extends Teller {
     this.#live.reconnect();
   }
 
+  /** Open another job beside this one; who asks disposes of it. */
+  beside(key: string): JobStore {
+    return new JobStore(this.#live, key);
+  }
+
+  /** Open the list of all jobs; who asks disposes of it. */
+  list(): JobsStore {
+    return new JobsStore(this.#live);
+  }
+
   dispose(): void {
     this.#unwatch();
     this.#opened.close();
@@ -148,10 +161,17 @@ export class JobStore extends Teller {
     if (message.kind === 'error') {
       this.error = message;
     } else if (message.kind === 'job') {
+      if (this.detail && this.detail.row.uid !== message.detail.row.uid) {
+        this.metrics.clear(); // another job of this name
+        this.events = [];
+      }
       this.detail = message.detail;
       this.error = null;
     } else if (message.kind === 'events') {
       this.events = [...this.events.slice(0, message.from), ...message.events];
+    } else if (message.kind === 'metrics') {
+      this.metrics.put(message.from, message.points);
+      return; // plots watch the metrics; nothing else has changed
     } else {
       return;
     }

@@ -1,6 +1,6 @@
 import { Clipboard, Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import { CommandRegistry } from '@lumino/commands';
-import { Menu } from '@lumino/widgets';
+import { Menu, Widget } from '@lumino/widgets';
 
 import { ApiError, type Api } from '../core/api';
 import { plain } from '../core/format';
@@ -8,20 +8,53 @@ import type { Host, MenuItem } from '../core/host';
 import type { Action, Row } from '../core/protocol';
 import type { Words } from '../core/words';
 
+const STORE = 'jaxtrain:';
+
+/** What of a document is used: a notebook goes to the cell that it is given. */
+interface Fragments {
+  setFragment(fragment: string): void;
+}
+
 /** What the views may do in JupyterLab. */
 export class LabHost implements Host {
   readonly words: Words;
   readonly open: (row: Row) => void;
+  readonly openNotebook?: (path: string, cell: string | null) => void;
+  /** Is set by what shows logs. */
+  openLog?: (key: string, rank?: number) => void;
   #api: Api;
 
-  constructor(api: Api, words: Words, open: (row: Row) => void) {
+  constructor(api: Api, words: Words, open: (row: Row) => void, commands?: CommandRegistry) {
     this.#api = api;
     this.words = words;
     this.open = open;
+    if (commands) {
+      this.openNotebook = (path, cell) => void this.#openNotebook(commands, path, cell);
+    }
   }
 
   act(row: Row, action: Action): void {
     void this.#act(row, action);
+  }
+
+  get<T>(path: string): Promise<T> {
+    return this.#api.get<T>(path);
+  }
+
+  remember(name: string, value: string): void {
+    try {
+      localStorage.setItem(STORE + name, value);
+    } catch {
+      // A browser may refuse to store anything.
+    }
+  }
+
+  recall(name: string): string | null {
+    try {
+      return localStorage.getItem(STORE + name);
+    } catch {
+      return null;
+    }
   }
 
   copy(text: string): void {
@@ -49,6 +82,17 @@ export class LabHost implements Host {
       setTimeout(() => menu.dispose());
     });
     menu.open(x, y);
+  }
+
+  async #openNotebook(commands: CommandRegistry, path: string, cell: string | null): Promise<void> {
+    try {
+      const opened: unknown = await commands.execute('docmanager:open', { path });
+      if (cell !== null && opened instanceof Widget && 'setFragment' in opened) {
+        (opened as Widget & Fragments).setFragment(`#cell-id=${cell}`);
+      }
+    } catch (error) {
+      Notification.error(plain(this.words.__('%1 could not be opened: %2', path, String(error))));
+    }
   }
 
   async #act(row: Row, action: Action): Promise<void> {

@@ -15,6 +15,7 @@ import { Job } from '../core/views/job';
 import { Jobs } from '../core/views/jobs';
 import { IConnection } from './connection';
 import { LabHost } from './host';
+import { OPEN_LOG } from './logs';
 import { trainIcon } from './icon';
 import { notifyEnd, type Notify } from './notify';
 import { ViewWidget } from './widget';
@@ -38,7 +39,11 @@ function activate(
   settings: ISettingRegistry | null
 ): void {
   const words = (translator ?? nullTranslator).load('jupyter_jax_trainer');
-  const host = new LabHost(api, words, row => void app.commands.execute(OPEN, { key: row.key }));
+  const { commands } = app;
+  const open = (key: string): void => void commands.execute(OPEN, { key });
+  const host = new LabHost(api, words, row => open(row.key), commands);
+  host.openLog = (key, rank) =>
+    void commands.execute(OPEN_LOG, { key, split: true, ...(rank !== undefined && { rank }) });
   const store = new JobsStore(live);
   const tabs = new WidgetTracker<JobTab>({ namespace: 'jaxtrain-jobs' });
 

@@ -1,0 +1,8 @@
+import type { Host } from '../host';
+import type { Source } from './protocol';
+
+/** What the log viewer needs of the page that it is in. */
+export interface LogHost extends Host {
+  /** Save a log as a file; without a source all of them. */
+  save(key: string, source: Source | null): void;
+}

@@ -1,0 +1,199 @@
+import { useEffect, useId, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+
+import type { Words } from '../words';
+import { copied } from './copy';
+import { act } from './keys';
+import { marker as markerOf } from './marks';
+import type { Reader } from './reader';
+import { LogRow, Rank, Text } from './row';
+import { ROW } from './scroll';
+import { timeOf } from './times';
+
+const IDLE = 200; // milliseconds after which the scroll bar is put where it belongs
+
+interface ListProps {
+  reader: Reader;
+  words: Words;
+  onSearch: () => void;
+  /** Is given a function that moves the focus into the list. */
+  enter: { current: () => void };
+}
+
+/** The lines: only those that are seen are in the document, in a layer that stays in sight. */
+export function LogList({ reader, words, onSearch, enter }: ListProps) {
+  const list = useRef<HTMLDivElement>(null);
+  const layer = useRef<HTMLDivElement>(null);
+  const widest = useRef(0);
+  const idle = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const id = useId();
+  const { scroll, store, folds, times, at } = reader;
+  const pattern = store.search?.pattern ?? null;
+  const marker = useMemo(() => pattern && markerOf(pattern), [pattern]);
+  enter.current = () => list.current?.focus();
+
+  useLayoutEffect(() => {
+    const element = list.current;
+    if (!element || typeof ResizeObserver === 'undefined') {
+      return;
+    }
+    let width = 0;
+    const observer = new ResizeObserver(() => {
+      if (width !== element.clientWidth) {
+        width = element.clientWidth;
+        widest.current = 0;
+      }
+      reader.resize(element.clientHeight);
+    });
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [reader]);
+  useLayoutEffect(() => {
+    const element = list.current;
+    if (element && Math.abs(element.scrollTop - scroll.bar) >= 1) {
+      element.scrollTop = scroll.bar;
+    }
+    // The horizontal scroll bar must not come and go with the lines that are seen.
+    const rows = layer.current;
+    if (element && rows) {
+      const wide = rows.offsetWidth > element.clientWidth ? rows.offsetWidth : 0;
+      widest.current = Math.max(widest.current, wide);
+      rows.style.minWidth = widest.current ? `${widest.current}px` : '';
+    }
+  });
+  useEffect(() => () => clearTimeout(idle.current), []);
+
+  const onScroll = (event: Event) => {
+    const element = event.currentTarget as HTMLElement;
+    reader.scrolled(element.scrollTop);
+    if (reader.following) {
+      element.scrollTop = scroll.bar; // it was nobody's wish to be elsewhere
+    }
+    clearTimeout(idle.current);
+    idle.current = setTimeout(() => scroll.scaled && reader.settle(), IDLE);
+  };
+  const onWheel = (event: WheelEvent) => {
+    if (event.deltaY < 0) {
+      reader.letGo();
+    }
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const other = event.ctrlKey || event.metaKey || event.altKey;
+    if (!other && act(event.key, reader, onSearch)) {
+      event.preventDefault();
+      event.stopPropagation();
+    }
+  };
+  const indexOf = (event: Event): number | null => {
+    const row = (event.target as HTMLElement).closest<HTMLElement>('[data-index]');
+    return row ? Number(row.dataset['index']) : null;
+  };
+  const onClick = (event: MouseEvent) => {
+    const index = indexOf(event);
+    if (index === null || window.getSelection()?.isCollapsed === false) {
+      return; // a click that ends a selection is no choice
+    }
+    if (folds.at(index)) {
+      reader.toggle(index);
+    } else {
+      reader.choose(index);
+    }
+  };
+  const onCopy = (event: ClipboardEvent) => {
+    const selection = window.getSelection();
+    if (!selection || selection.rangeCount === 0) {
+      return;
+    }
+    const text = copied(selection.getRangeAt(0).cloneContents());
+    if (text !== null) {
+      event.clipboardData?.setData('text/plain', text);
+      event.preventDefault();
+    }
+  };
+
+  const atRow = folds.rowOf(at);
+  const [first, last] = scroll.seen;
+  const rows = Array.from({ length: Math.max(0, last - first) }, (_, n) => {
+    const row = first + n;
+    const shown = reader.shown(row);
+    if (shown.kind === 'open') {
+      return (
+        <div
+          key={`open ${shown.source}`}
+          class="jaxtrain-log-row"
+          role="option"
+          aria-selected={false}
+          aria-posinset={row + 1}
+          aria-setsize={reader.rows}
+          data-kind="open"
+        >
+          {times !== 'off' && <span class="jaxtrain-log-time">{timeOf(null, times, 0)}</span>}
+          <Rank source={shown.source} words={words} />
+          <span class="jaxtrain-log-text">
+            <Text text={shown.text} marker={null} />
+          </span>
+        </div>
+      );
+    }
+    const { index, line, fold } = shown;
+    const around = folds.around(index);
+    return (
+      <LogRow
+        key={index}
+        id={`${id}-${index}`}
+        index={index}
+        row={row}
+        rows={reader.rows}
+        line={line}
+        fold={fold}
+        open={fold !== undefined && folds.isOpen(fold.start)}
+        inside={around !== undefined}
+        current={row === atRow}
+        hit={line !== undefined && (store.search?.near.has(line.position) ?? false)}
+        time={timeOf(line?.time ?? null, times, store.began)}
+        day={line?.time ? new Date(line.time * 1000).toLocaleString() : ''}
+        marker={marker}
+        words={words}
+      />
+    );
+  });
+  const currentIsSeen = atRow >= first && atRow < last;
+  return (
+    <div
+      ref={list}
+      class="jaxtrain-log-list"
+      role="listbox"
+      tabIndex={0}
+      aria-label={words.__('Lines of the log')}
+      aria-activedescendant={currentIsSeen ? `${id}-${folds.lineOf(atRow)}` : undefined}
+      onScroll={onScroll}
+      onWheel={onWheel}
+      onTouchMove={() => reader.letGo()}
+      onPointerDown={() => reader.letGo()}
+      onKeyDown={onKeyDown}
+      onClick={onClick}
+      onDblClick={event => {
+        const index = indexOf(event);
+        if (index !== null && window.getSelection()?.isCollapsed !== false) {
+          void reader.openDetail();
+        }
+      }}
+      onCopy={onCopy}
+    >
+      <div role="presentation" style={{ height: `${scroll.height}px` }}>
+        <div
+          ref={layer}
+          class="jaxtrain-log-rows"
+          role="presentation"
+          style={{ height: `${Math.min(scroll.view, scroll.height)}px` }}
+        >
+          <div
+            role="presentation"
+            style={{ transform: `translateY(${-(scroll.top - first) * ROW}px)` }}
+          >
+            {rows}
+          </div>
+        </div>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,189 @@
+import { useEffect, useMemo, useRef } from 'preact/hooks';
+
+import type { Words } from '../words';
+import { textOf } from './ansi';
+import type { LogHost } from './host';
+import { keyWords } from './keys';
+import { marker as markerOf } from './marks';
+import type { Pattern } from './protocol';
+import type { Reader } from './reader';
+import { Rank, Text } from './row';
+
+interface FieldProps {
+  label: string;
+  value: Pattern | null;
+  words: Words;
+  onChange: (value: Pattern | null) => void;
+}
+
+function PatternField({ label, value, words, onChange }: FieldProps) {
+  const text = useRef<HTMLInputElement>(null);
+  const regex = useRef<HTMLInputElement>(null);
+  const change = () => {
+    const pattern = text.current?.value ?? '';
+    onChange(pattern ? { pattern, regex: regex.current?.checked ?? false, case: false } : null);
+  };
+  return (
+    <span class="jaxtrain-log-field">
+      <label>
+        {label}
+        <input
+          ref={text}
+          type="text"
+          maxLength={1000}
+          defaultValue={value?.pattern ?? ''}
+          onChange={change}
+        />
+      </label>
+      <label title={words.__('Regular expression')}>
+        <input
+          ref={regex}
+          type="checkbox"
+          aria-label={words.__('%1: regular expression', label)}
+          defaultChecked={value?.regex ?? false}
+          onChange={() => text.current?.value && change()}
+        />
+        .*
+      </label>
+    </span>
+  );
+}
+
+/** Which lines to show, by what they have in them; and a time to go to. */
+export function Filters({ reader, words }: { reader: Reader; words: Words }) {
+  const { include, exclude, raw } = reader.store.choice;
+  return (
+    <div class="jaxtrain-log-bar" role="group" aria-label={words.__('Filter')}>
+      <PatternField
+        label={words.__('with')}
+        value={include}
+        words={words}
+        onChange={value => reader.show({ include: value })}
+      />
+      <PatternField
+        label={words.__('without')}
+        value={exclude}
+        words={words}
+        onChange={value => reader.show({ exclude: value })}
+      />
+      <label>
+        <input
+          type="checkbox"
+          checked={raw}
+          onChange={event => reader.show({ raw: event.currentTarget.checked })}
+        />
+        {words.__('also what libraries say at their start')}
+      </label>
+      <span class="jaxtrain-log-field">
+        <label>
+          {words.__('go to time')}
+          <input
+            type="text"
+            size={9}
+            placeholder="14:30 +1:30"
+            onChange={event => void reader.toTime(event.currentTarget.value)}
+          />
+        </label>
+      </span>
+    </div>
+  );
+}
+
+interface PaneProps {
+  reader: Reader;
+  host: LogHost;
+  onClose: () => void;
+}
+
+/** Close by Escape. */
+function escaped(onClose: () => void): (event: KeyboardEvent) => void {
+  return event => {
+    if (event.key === 'Escape') {
+      event.preventDefault();
+      event.stopPropagation();
+      onClose();
+    }
+  };
+}
+
+/** One line in full. */
+export function LineDetail({ reader, host, onClose }: PaneProps) {
+  const { words } = host;
+  const { detail, wrap, store } = reader;
+  const pattern = store.search?.pattern ?? null;
+  const marker = useMemo(() => pattern && markerOf(pattern), [pattern]);
+  if (!detail) {
+    return null;
+  }
+  return (
+    <section
+      class="jaxtrain-log-detail"
+      aria-label={words.__('The line in full')}
+      onKeyDown={escaped(onClose)}
+    >
+      <div class="jaxtrain-log-bar">
+        {detail.source !== null && <Rank source={detail.source} words={words} />}
+        {detail.time !== null && <span>{new Date(detail.time * 1000).toLocaleString()}</span>}
+        <span>{words.__('position %1', (detail.position + 1).toLocaleString())}</span>
+        <button
+          type="button"
+          class="jaxtrain-button"
+          title={words.__('Wrap (w)')}
+          aria-pressed={wrap}
+          onClick={() => reader.set({ wrap: !wrap })}
+        >
+          {words.__('wrap')}
+        </button>
+        <button
+          type="button"
+          class="jaxtrain-button"
+          onClick={() => host.copy(textOf(detail.text))}
+        >
+          {words.__('Copy')}
+        </button>
+        <button
+          type="button"
+          class="jaxtrain-button"
+          aria-label={words.__('Close the line')}
+          onClick={onClose}
+        >
+          ✕
+        </button>
+      </div>
+      <pre data-wrap={wrap || undefined} tabIndex={0}>
+        <Text text={detail.text} marker={marker} />
+      </pre>
+    </section>
+  );
+}
+
+/** The keys. */
+export function Help({ host, onClose }: PaneProps) {
+  const { words } = host;
+  const close = useRef<HTMLButtonElement>(null);
+  useEffect(() => close.current?.focus(), []);
+  return (
+    <div
+      class="jaxtrain-log-help"
+      role="dialog"
+      aria-label={words.__('Keys')}
+      onKeyDown={escaped(onClose)}
+    >
+      <dl>
+        {keyWords(words).map(([keys, does]) => (
+          <div key={keys}>
+            <dt>
+              {keys.split(' ').map(key => (
+                <kbd key={key}>{key}</kbd>
+              ))}
+            </dt>
+            <dd>{does}</dd>
+          </div>
+        ))}
+      </dl>
+      <button ref={close} type="button" class="jaxtrain-button" onClick={onClose}>
+        {words.__('Close')}
+      </button>
+    </div>
+  );
+}

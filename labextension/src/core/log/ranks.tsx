@@ -1,0 +1,113 @@
+import { useState } from 'preact/hooks';
+
+import { plain } from '../format';
+import type { Words } from '../words';
+import type { Source } from './protocol';
+import { Rank } from './row';
+import type { LogName, LogStore } from './store';
+
+const CHIPS = 8; // logs that have a chip of their own in the toolbar
+
+/** Give the choice after a click: the first one alone, then more; none is all. */
+export function toggled(chosen: readonly Source[] | null, source: Source): Source[] | null {
+  if (typeof source === 'string') {
+    return chosen?.includes(source) ? null : [source]; // other containers are not merged
+  }
+  const ranks = (chosen ?? []).filter(each => typeof each === 'number');
+  const next = ranks.includes(source)
+    ? ranks.filter(each => each !== source)
+    : [...ranks, source].sort((a, b) => a - b);
+  return next.length > 0 ? next : null;
+}
+
+/** Read `0-3, 7` as ranks, those that there are; null when it is something else. */
+export function readRanks(text: string, names: readonly LogName[]): Source[] | null {
+  const known = names.map(({ source }) => source).filter(source => typeof source === 'number');
+  const wanted = new Set<number>();
+  for (const part of text.split(/[\s,]+/).filter(Boolean)) {
+    const found = /^(\d+)(?:-(\d+))?$/.exec(part);
+    if (!found) {
+      return null;
+    }
+    const [low, high] = [Number(found[1]), Number(found[2] ?? found[1])];
+    known.filter(rank => rank >= low && rank <= high).forEach(rank => wanted.add(rank));
+  }
+  return wanted.size > 0 ? [...wanted].sort((a, b) => a - b) : null;
+}
+
+interface RanksProps {
+  store: LogStore;
+  words: Words;
+  onChoose: (sources: Source[] | null) => void;
+}
+
+/** Whose lines to show: a chip for each, or for many a button with a list. */
+export function Ranks({ store, words, onChoose }: RanksProps) {
+  const { names, choice } = store;
+  const [open, setOpen] = useState(false);
+  if (names.length < 2) {
+    return null;
+  }
+  const chips = names.map(({ source, label }) => (
+    <button
+      key={source}
+      type="button"
+      class="jaxtrain-log-chip"
+      aria-pressed={choice.sources?.includes(source) ?? false}
+      aria-label={
+        typeof source === 'number'
+          ? words.__('Only rank %1', source)
+          : words.__('Only %1', plain(label))
+      }
+      onClick={() => onChoose(toggled(choice.sources, source))}
+    >
+      <Rank source={source} words={words} />
+    </button>
+  ));
+  if (names.length <= CHIPS) {
+    return (
+      <div class="jaxtrain-log-chips" role="group" aria-label={words.__('Show only')}>
+        {chips}
+      </div>
+    );
+  }
+  const chosen = choice.sources;
+  return (
+    <div
+      class="jaxtrain-log-ranks"
+      onKeyDown={event => {
+        if (event.key === 'Escape' && open) {
+          event.stopPropagation();
+          setOpen(false);
+          event.currentTarget.querySelector('button')?.focus();
+        }
+      }}
+    >
+      <button
+        type="button"
+        class="jaxtrain-button"
+        aria-expanded={open}
+        onClick={() => setOpen(!open)}
+      >
+        {chosen
+          ? words.__('%1 of %2 logs ▾', chosen.length, names.length)
+          : words.__('all %1 logs ▾', names.length)}
+      </button>
+      {open && (
+        <div class="jaxtrain-log-popup" role="group" aria-label={words.__('Show only')}>
+          <input
+            type="text"
+            placeholder={words.__('Ranks, such as 0-3, 7')}
+            aria-label={words.__('Ranks, such as 0-3, 7')}
+            value={chosen?.filter(source => typeof source === 'number').join(', ') ?? ''}
+            onChange={event => onChoose(readRanks(event.currentTarget.value, names))}
+          />
+          <div class="jaxtrain-log-chips">{chips}</div>
+          <button type="button" class="jaxtrain-button" onClick={() => onChoose(null)}>
+            {words.__('Show all')}
+          </button>
+        </div>
+      )}
+    </div>
+  );
+}

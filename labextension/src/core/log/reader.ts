@@ -1,0 +1,291 @@
+import type { Words } from '../words';
+import type { Choice, FullLine, Pattern } from './protocol';
+import { Rows } from './rows';
+import type { LogStore } from './store';
+import { readTime, TIMES, type Times } from './times';
+
+const LATE = 600; // lines that may be printed and not shown yet: no more than are asked for at once
+
+/** What one person sees of a log, and does with it. It knows no document. */
+export class Reader extends Rows {
+  #words: Words;
+  #stops: (() => void)[];
+  #left: number | null = null; // how many lines were shown when it stopped to follow
+  #goal: number | null = null; // the line that it was told to go to, which no traceback may hide
+  #back: number | null = null; // the time to go back to when other lines are shown
+
+  /** The number of the line that keys act on. */
+  at = 0;
+  following = true;
+  times: Times = 'clock';
+  wrap = true;
+  help = false;
+  filters = false;
+  detail: FullLine | null = null;
+  /** The last thing that is worth saying aloud. */
+  said = '';
+
+  /** Begin at the end, and follow. */
+  constructor(store: LogStore, words: Words) {
+    super(store);
+    this.#words = words;
+    this.#stops = [
+      store.watch(() => this.#update()),
+      store.onLines((first, last) => this.#look(first, last)),
+      store.onRestart(() => this.#restart())
+    ];
+    this.#update();
+  }
+
+  dispose(): void {
+    this.#stops.splice(0).forEach(stop => stop());
+  }
+
+  /** How many lines have come since it stopped to follow. */
+  get unseen(): number {
+    const { length } = this.store;
+    return this.following ? 0 : Math.max(0, length - (this.#left ?? length));
+  }
+
+  resize(height: number): void {
+    if (height > 0 && height !== this.scroll.view) {
+      this.scroll.view = height;
+      this.#update();
+    }
+  }
+
+  // Following
+
+  /** Stop to follow, since somebody wants to look at what is there. */
+  letGo(): void {
+    if (this.scroll.most > 0) {
+      this.#stay();
+    }
+  }
+
+  follow(): void {
+    this.following = true;
+    this.#goal = null;
+    this.#update();
+  }
+
+  /** The scroll bar is at another place; where it follows only its own moves count. */
+  scrolled(bar: number): void {
+    const down = bar > this.scroll.bar;
+    if (this.following || !this.scroll.moved(bar)) {
+      return;
+    }
+    this.#stay();
+    if (down && this.scroll.top >= this.scroll.most - 0.1) {
+      this.follow();
+      return;
+    }
+    this.#into();
+    this.#update();
+  }
+
+  /** Put the scroll bar where it belongs, after somebody has moved it. */
+  settle(): void {
+    this.scroll.bar = this.scroll.right;
+    this.tell();
+  }
+
+  // Moving
+
+  /** Move by rows. */
+  move(by: number): void {
+    const most = this.length - this.folds.hidden - 1;
+    const row = this.folds.rowOf(this.at) + by;
+    if (by > 0 && row > most) {
+      this.follow();
+      return;
+    }
+    this.#stay();
+    this.at = this.folds.lineOf(Math.max(0, Math.min(most, row)));
+    this.scroll.show(this.folds.rowOf(this.at));
+    this.#update();
+  }
+
+  /** Go to a line, and see it. */
+  goTo(index: number): void {
+    this.#stay();
+    this.#goal = this.at = Math.max(0, index);
+    this.folds.reveal(this.at);
+    this.scroll.rows = this.rows;
+    this.scroll.show(this.folds.rowOf(this.at));
+    this.#update();
+  }
+
+  /** Make a line the one that keys act on. */
+  choose(index: number): void {
+    this.#stay();
+    this.at = index;
+    this.tell();
+  }
+
+  /** Go to a line by its position in the log; for that all lines are shown. */
+  goToPosition(position: number): void {
+    const { sources, include, exclude, raw } = this.store.choice;
+    if (sources ?? include ?? exclude ?? !raw) {
+      this.store.choose({ sources: null, include: null, exclude: null, raw: true });
+    }
+    this.goTo(position);
+  }
+
+  /** Open or close the traceback that begins at the line. */
+  toggle(index = this.at, open?: boolean): void {
+    const fold = this.folds.around(index);
+    if (fold && open !== this.folds.isOpen(fold.start)) {
+      this.#stay();
+      this.at = fold.start;
+      this.hold(() => this.folds.toggle(fold.start));
+      this.#update();
+    }
+  }
+
+  async firstError(): Promise<void> {
+    this.#say(this.#words.__('Looking for the first error…'));
+    const index = await this.store.firstError();
+    this.#arrive(index, this.#words.__('No line looks like an error.'));
+  }
+
+  async toTime(text: string): Promise<void> {
+    const time = readTime(text, this.store.began);
+    if (time === null) {
+      this.#say(this.#words.__('Type a time such as 14:30, or +90 for seconds since the start.'));
+      return;
+    }
+    const index = await this.store.atTime(time);
+    this.#arrive(index, this.#words.__('Nothing was printed at that time or later.'));
+  }
+
+  // Searching and choosing
+
+  search(pattern: Pattern | null): void {
+    const from = this.store.line(this.at)?.position ?? 0;
+    // At the end there is nothing to come: the last one is the nearest.
+    this.store.find(pattern, from, { back: this.following, then: ({ index }) => this.goTo(index) });
+  }
+
+  async next(back: boolean): Promise<void> {
+    const { search } = this.store;
+    const from = this.store.line(this.at)?.position;
+    const hit = await search?.next(back, from);
+    if (hit && search === this.store.search) {
+      this.goTo(hit.index);
+    }
+  }
+
+  /** Show other lines, as near as can be to the time that one looks at. */
+  show(change: Partial<Choice>): void {
+    const time = this.following ? null : (this.store.line(this.at)?.time ?? null);
+    this.store.choose(change);
+    this.#back = time;
+  }
+
+  // What is shown besides
+
+  async openDetail(): Promise<void> {
+    const line = this.store.line(this.at);
+    if (!line) {
+      return;
+    }
+    try {
+      this.detail = await this.store.full(line.position);
+    } catch (error) {
+      this.said = error instanceof Error ? error.message : String(error);
+    }
+    this.tell();
+  }
+
+  set(change: Partial<Pick<Reader, 'wrap' | 'help' | 'filters' | 'detail'>>): void {
+    Object.assign(this, change);
+    this.tell();
+  }
+
+  nextTimes(): void {
+    this.times = TIMES[(TIMES.indexOf(this.times) + 1) % TIMES.length] ?? 'clock';
+    this.tell();
+  }
+
+  #stay(): void {
+    this.#goal = this.#back = null;
+    if (this.following) {
+      this.following = false;
+      this.#left = this.store.complete ? this.length : null;
+      this.tell();
+    }
+  }
+
+  #arrive(index: number | null, otherwise: string): void {
+    if (index === null) {
+      this.#say(this.store.error?.message ?? otherwise);
+    } else {
+      this.said = '';
+      this.goTo(index);
+    }
+  }
+
+  #say(text: string): void {
+    this.said = text;
+    this.tell();
+  }
+
+  #look(first: number, last: number): void {
+    this.hold(() => {
+      this.folds.look(first, last, index => this.store.line(index));
+      if (this.#goal !== null) {
+        this.folds.reveal(this.#goal);
+      }
+    });
+    if (this.#goal !== null) {
+      this.scroll.show(this.folds.rowOf(this.#goal));
+    }
+  }
+
+  #restart(): void {
+    this.folds.clear();
+    this.at = 0;
+    this.#goal = null;
+    this.#left = null;
+    this.length = 0;
+    this.scroll.rows = 0;
+    this.scroll.to(0);
+  }
+
+  /** Keep the line that keys act on among those that are seen. */
+  #into(): void {
+    const { top, page } = this.scroll;
+    const first = Math.ceil(top);
+    const row = Math.max(first, Math.min(first + page - 1, this.folds.rowOf(this.at)));
+    this.at = Math.max(0, Math.min(this.length - 1, this.folds.lineOf(row)));
+  }
+
+  #update(): void {
+    const { store, scroll } = this;
+    const late = store.length - this.length;
+    const wait = this.following && this.length > 0 && late > 0 && late <= LATE && !store.error;
+    if (!wait || store.line(store.length - 1)) {
+      this.length = store.length;
+    }
+    this.#left ??= store.complete ? store.length : null;
+    scroll.rows = this.rows;
+    if (store.loaded && store.complete && this.#back !== null) {
+      const time = this.#back;
+      this.#back = null;
+      void store.atTime(time).then(index => index !== null && this.goTo(index));
+    }
+    if (this.following) {
+      this.at = Math.max(0, this.length - 1);
+      scroll.toEnd();
+    } else if (this.#goal !== null && store.length > this.#goal && scroll.top === 0) {
+      scroll.show(this.folds.rowOf(this.#goal)); // the log has become long enough
+    } else if (scroll.top > scroll.most) {
+      scroll.to(scroll.most);
+    }
+    const [first, last] = scroll.seen;
+    const end = Math.max(first, Math.min(last, this.length - this.folds.hidden));
+    store.need(this.folds.lineOf(first), this.following ? store.length : this.folds.lineOf(end));
+    this.tell();
+  }
+}

@@ -1,0 +1,145 @@
+import { Component, type ComponentChild } from 'preact';
+
+import { plain } from '../format';
+import type { Words } from '../words';
+import { pieces, textOf } from './ansi';
+import type { Fold } from './folds';
+import { mark, type Marker } from './marks';
+import type { LogLine } from './pages';
+import type { Source } from './protocol';
+
+const COLOURS = 7;
+const SHOWN = 4096; // bytes of a line that the server sends in a list
+const SAYS = /^\[jaxtrain: (.*)\]$/;
+
+/** Whose line it is, by number and by colour. */
+export function Rank({ source, words }: { source: Source; words: Words }) {
+  const rank = typeof source === 'number';
+  return (
+    <span
+      class="jaxtrain-rank"
+      data-colour={rank ? source % COLOURS : undefined}
+      title={rank ? words.__('rank %1', source) : plain(source)}
+    >
+      {rank ? source : plain(source)}
+    </span>
+  );
+}
+
+/** A line's text with its colours, and with matches marked. */
+export function Text({ text, marker }: { text: string; marker: Marker | null }) {
+  const found = pieces(text);
+  const matches = marker?.find(found.map(piece => piece.text).join('')) ?? [];
+  return (
+    <>
+      {mark(found, matches).map(({ text: part, classes, color, background, marked }, index) => {
+        const Tag = marked ? 'mark' : 'span';
+        return classes || color || background || marked ? (
+          <Tag
+            key={index}
+            {...(classes && { class: classes })}
+            {...((color || background) && { style: { color, backgroundColor: background } })}
+          >
+            {part}
+          </Tag>
+        ) : (
+          part
+        );
+      })}
+    </>
+  );
+}
+
+interface RowProps {
+  id: string;
+  index: number;
+  row: number;
+  rows: number;
+  line: LogLine | undefined;
+  fold: Fold | undefined;
+  /** Whether the traceback of `fold` is shown in full. */
+  open: boolean;
+  /** Whether it is in a traceback that is open. */
+  inside: boolean;
+  current: boolean;
+  hit: boolean;
+  time: string;
+  day: string;
+  marker: Marker | null;
+  words: Words;
+}
+
+/** One line. It renders again only when something of it is another. */
+export class LogRow extends Component<RowProps> {
+  override shouldComponentUpdate(next: RowProps): boolean {
+    const keys = Object.keys(next) as (keyof RowProps)[];
+    return keys.some(key => next[key] !== this.props[key]);
+  }
+
+  override render(): ComponentChild {
+    const { id, index, row, rows, line, current, hit, time, day, fold, inside } = this.props;
+    const said = line && SAYS.exec(line.text);
+    const gone = line !== undefined && (line.source === null || said);
+    return (
+      <div
+        id={id}
+        class="jaxtrain-log-row"
+        role="option"
+        aria-selected={current}
+        aria-posinset={row + 1}
+        aria-setsize={rows}
+        data-index={index}
+        data-kind={gone ? 'note' : fold || inside ? 'traceback' : undefined}
+        data-hit={hit || undefined}
+      >
+        {!line ? (
+          <span class="jaxtrain-log-text">…</span>
+        ) : gone ? (
+          <span class="jaxtrain-log-text">{plain(said?.[1] ?? textOf(line.text))}</span>
+        ) : (
+          <>
+            {time && (
+              <span class="jaxtrain-log-time" title={day}>
+                {time}
+              </span>
+            )}
+            {line.source !== null && <Rank source={line.source} words={this.props.words} />}
+            {this.text(line)}
+          </>
+        )}
+      </div>
+    );
+  }
+
+  private text(line: LogLine): ComponentChild {
+    const { fold, open, words, marker } = this.props;
+    if (!fold) {
+      return (
+        <>
+          <span class="jaxtrain-log-text">
+            <Text text={line.text} marker={marker} />
+          </span>
+          {line.bytes > SHOWN && (
+            <span class="jaxtrain-log-note">
+              {words.__('… %1 bytes in all: Enter', line.bytes.toLocaleString())}
+            </span>
+          )}
+        </>
+      );
+    }
+    return (
+      <>
+        <span class="jaxtrain-log-fold" aria-hidden="true">
+          {open ? '▾' : '▸'}
+        </span>
+        <span class="jaxtrain-log-text">
+          <Text text={line.text.trim()} marker={marker} />
+        </span>
+        {!open && <span class="jaxtrain-log-error">{fold.last}</span>}
+        <span class="jaxtrain-log-note">
+          {words._n('%1 line', '%1 lines', fold.end - fold.start)}
+        </span>
+      </>
+    );
+  }
+}

@@ -1,0 +1,114 @@
+import type { Live, Opened } from '../live';
+import { isWithdrawn } from './asking';
+import type { Hit, LogMessage, Pattern } from './protocol';
+import { Teller } from './teller';
+
+/** A hit that one looks at. */
+export interface At {
+  position: number;
+  index: number;
+  /** Which of the hits it is, from 1. */
+  number: number;
+}
+
+/** What to do with the nearest hit: the first one from a position on, or the last one up to it. */
+export interface Arrival {
+  back: boolean;
+  then: (at: At) => void;
+}
+
+/** One search in one view, which goes on as the log grows. */
+export class Search extends Teller {
+  #live: Live;
+  #opened: Opened;
+  #from: number;
+  #stop = new AbortController();
+  #turn = 0;
+  #arrival: Arrival | null;
+
+  readonly pattern: Pattern;
+  count = 0;
+  complete = false;
+  error: string | null = null;
+  at: At | null = null;
+  /** Positions of hits near the one that one looks at. */
+  near: ReadonlySet<number> = new Set();
+
+  /** Search from a position on; `arrival` is told a hit, once. */
+  constructor(live: Live, view: number, pattern: Pattern, from: number, arrival: Arrival | null) {
+    super();
+    this.#live = live;
+    this.#from = from;
+    this.#arrival = arrival;
+    this.pattern = pattern;
+    const request = { op: 'search' as const, view, from, ...pattern };
+    this.#opened = live.open(request, message => this.#take(message));
+  }
+
+  /** Go to the next hit, or the one before; it goes on at the other end. */
+  async next(back: boolean, from = this.at?.position ?? this.#from): Promise<At | null> {
+    this.#arrival = null;
+    return await this.#hit(from, back);
+  }
+
+  dispose(): void {
+    this.#stop.abort();
+    this.#opened.close();
+  }
+
+  async #hit(from: number, back: boolean): Promise<At | null> {
+    const turn = ++this.#turn;
+    let hit: Hit;
+    try {
+      const request = { op: 'hit' as const, search: this.#opened.id, from, back };
+      hit = await this.#live.ask(request, this.#stop.signal);
+    } catch (error) {
+      if (!isWithdrawn(error) && error instanceof Error) {
+        this.error = error.message;
+        this.tell();
+      }
+      return null;
+    }
+    const { position, index, number } = hit;
+    if (turn !== this.#turn || position === null || index === null || number === null) {
+      return null;
+    }
+    this.count = hit.count;
+    this.at = { position, index, number };
+    this.tell();
+    return this.at;
+  }
+
+  #take(message: LogMessage): void {
+    if (message.kind === 'error') {
+      this.error = message.message;
+      this.complete = true;
+    } else if (message.kind === 'hits') {
+      const finished = message.complete && !this.complete;
+      this.count = message.count;
+      this.complete = message.complete;
+      this.near = new Set(message.near);
+      if (this.#arrival && message.count > 0) {
+        void this.#arrive(this.#arrival, message.near);
+      } else if (finished && this.at) {
+        void this.#hit(this.at.position + 1, true); // hits before it were found: its number grew
+      }
+    } else {
+      return;
+    }
+    this.tell();
+  }
+
+  async #arrive({ back, then }: Arrival, near: number[]): Promise<void> {
+    const first = back ? undefined : near.find(position => position >= this.#from);
+    if (first === undefined && !this.complete) {
+      return; // there may be one that was not found yet
+    }
+    this.#arrival = null;
+    const from = back ? this.#from + 1 : this.#from;
+    const at = await (first === undefined ? this.#hit(from, back) : this.#hit(first + 1, true));
+    if (at) {
+      then(at);
+    }
+  }
+}

@@ -1,0 +1,50 @@
+/** Times of lines. */
+
+export const TIMES = ['clock', 'since', 'off'] as const;
+export type Times = (typeof TIMES)[number];
+
+const two = (value: number) => String(value).padStart(2, '0');
+
+/**
+ * Give the time of a line as it is shown: of day, since the job began, or not at all. Where it is
+ * not known there is as much room.
+ */
+export function timeOf(time: number | null, times: Times, began: number): string {
+  if (times === 'off') {
+    return '';
+  }
+  if (time === null) {
+    return ' '.repeat(times === 'clock' ? 8 : 9);
+  }
+  if (times === 'clock') {
+    const date = new Date(time * 1000);
+    return [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':');
+  }
+  const since = Math.max(0, Math.floor(time - began));
+  return `+${two(Math.floor(since / 3600))}:${two(Math.floor(since / 60) % 60)}:${two(since % 60)}`;
+}
+
+/**
+ * Read a time that somebody typed, `14:30` or `14:30:05` of the day on which the job began or the
+ * next one, or `+90`, `+1:30` (minutes and seconds), `+1:02:03` since then; null when it is none.
+ */
+export function readTime(text: string, began: number): number | null {
+  const found = /^(\+?)(\d+)(?::([0-5]?\d))?(?::([0-5]?\d))?$/.exec(text.trim());
+  if (!found) {
+    return null;
+  }
+  const numbers = found.slice(2).filter(Boolean).map(Number);
+  if (found[1]) {
+    return began + numbers.reduce((whole, part) => whole * 60 + part, 0);
+  }
+  const [hours = 0, minutes = 0, seconds = 0] = numbers;
+  if (numbers.length < 2 || hours > 23) {
+    return null;
+  }
+  const date = new Date(began * 1000);
+  date.setHours(hours, minutes, seconds, 0);
+  if (date.getTime() < began * 1000 - 60_000) {
+    date.setDate(date.getDate() + 1);
+  }
+  return date.getTime() / 1000;
+}

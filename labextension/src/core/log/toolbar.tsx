@@ -1,0 +1,218 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+
+import type { Words } from '../words';
+import type { LogHost } from './host';
+import type { Pattern } from './protocol';
+import { Ranks } from './ranks';
+import type { Reader } from './reader';
+import type { Search } from './search';
+
+const PAUSE = 200; // milliseconds after the last letter
+
+const NONE: Pattern = { pattern: '', regex: false, case: false };
+
+/** Say how many matches there are, and which one is looked at. */
+export function counted(search: Search | null, words: Words): string {
+  if (!search) {
+    return '';
+  }
+  if (search.error) {
+    return search.error;
+  }
+  const count = search.count.toLocaleString();
+  if (search.count === 0) {
+    return search.complete ? words.__('no match') : words.__('searching…');
+  }
+  const all = search.complete ? count : words.__('%1 so far', count);
+  return search.at
+    ? words.__('%1 of %2', search.at.number.toLocaleString(), all)
+    : words._n('%2 match', '%2 matches', search.count, all);
+}
+
+interface SwitchProps {
+  label: string;
+  title: string;
+  on: boolean;
+  onClick: () => void;
+}
+
+function Switch({ label, title, on, onClick }: SwitchProps) {
+  return (
+    <button
+      type="button"
+      class="jaxtrain-button"
+      title={title}
+      aria-label={title}
+      aria-pressed={on}
+      onClick={onClick}
+    >
+      {label}
+    </button>
+  );
+}
+
+interface SearchBarProps {
+  reader: Reader;
+  words: Words;
+  /** Is given the field. */
+  field: { current: HTMLInputElement | null };
+  onLeave: () => void;
+}
+
+function SearchBar({ reader, words, field, onLeave }: SearchBarProps) {
+  const [pattern, setPattern] = useState<Pattern>(reader.store.search?.pattern ?? NONE);
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const change = (part: Partial<Pattern>, pause = 0) => {
+    const next = { ...pattern, ...part };
+    setPattern(next);
+    clearTimeout(timer.current);
+    const search = () => reader.search(next.pattern ? next : null);
+    if (pause > 0) {
+      timer.current = setTimeout(search, pause);
+    } else {
+      search();
+    }
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === 'Enter') {
+      const { search } = reader.store;
+      const current = search && search.pattern.pattern === pattern.pattern;
+      if (current) {
+        void reader.next(event.shiftKey);
+      } else {
+        change({});
+      }
+    } else if (event.key === 'Escape') {
+      change({ pattern: '' });
+      onLeave();
+    } else if (event.key === 'ArrowDown') {
+      onLeave();
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const { search } = reader.store;
+  return (
+    <div class="jaxtrain-log-search" role="search">
+      <input
+        ref={field}
+        type="search"
+        value={pattern.pattern}
+        maxLength={1000}
+        placeholder={words.__('Search')}
+        aria-label={words.__('Search in the log')}
+        aria-invalid={search?.error ? true : undefined}
+        onInput={event => change({ pattern: event.currentTarget.value }, PAUSE)}
+        onKeyDown={onKeyDown}
+      />
+      <span class="jaxtrain-log-count" role="status">
+        {counted(search, words)}
+      </span>
+      <Switch
+        label=".*"
+        title={words.__('Regular expression')}
+        on={pattern.regex}
+        onClick={() => change({ regex: !pattern.regex })}
+      />
+      <Switch
+        label="Aa"
+        title={words.__('Upper and lower case differ')}
+        on={pattern.case}
+        onClick={() => change({ case: !pattern.case })}
+      />
+      <button
+        type="button"
+        class="jaxtrain-button"
+        disabled={!search?.count}
+        aria-label={words.__('Match before')}
+        title={words.__('Match before (N)')}
+        onClick={() => void reader.next(true)}
+      >
+        ↑
+      </button>
+      <button
+        type="button"
+        class="jaxtrain-button"
+        disabled={!search?.count}
+        aria-label={words.__('Next match')}
+        title={words.__('Next match (n)')}
+        onClick={() => void reader.next(false)}
+      >
+        ↓
+      </button>
+    </div>
+  );
+}
+
+interface ToolbarProps {
+  reader: Reader;
+  host: LogHost;
+  field: { current: HTMLInputElement | null };
+  onLeave: () => void;
+}
+
+/** All that can be done with the log by a pointer. */
+export function Toolbar({ reader, host, field, onLeave }: ToolbarProps) {
+  const { words } = host;
+  const { store, times, filters, help } = reader;
+  const { sources, include, exclude, raw } = store.choice;
+  const filtered = include !== null || exclude !== null || raw;
+  return (
+    <div class="jaxtrain-log-bar" role="group" aria-label={words.__('Log')}>
+      <SearchBar reader={reader} words={words} field={field} onLeave={onLeave} />
+      <Ranks store={store} words={words} onChoose={chosen => reader.show({ sources: chosen })} />
+      <button
+        type="button"
+        class="jaxtrain-button"
+        aria-expanded={filters}
+        data-on={filtered || undefined}
+        onClick={() => reader.set({ filters: !filters })}
+      >
+        {filtered ? words.__('filtered') : words.__('filter')}
+      </button>
+      <button
+        type="button"
+        class="jaxtrain-button"
+        title={words.__('Which times to show (t)')}
+        onClick={() => reader.nextTimes()}
+      >
+        {
+          {
+            clock: words.__('time of day'),
+            since: words.__('since start'),
+            off: words.__('no times')
+          }[times]
+        }
+      </button>
+      <button
+        type="button"
+        class="jaxtrain-button"
+        title={words.__('Go to the first error (e)')}
+        onClick={() => void reader.firstError()}
+      >
+        {words.__('first error')}
+      </button>
+      <button
+        type="button"
+        class="jaxtrain-button"
+        title={words.__('Save as a file')}
+        onClick={() => host.save(store.key, sources?.length === 1 ? (sources[0] ?? null) : null)}
+      >
+        {words.__('Save')}
+      </button>
+      <button
+        type="button"
+        class="jaxtrain-button"
+        aria-label={words.__('Keys')}
+        title={words.__('Keys (?)')}
+        aria-expanded={help}
+        onClick={() => reader.set({ help: !help })}
+      >
+        ?
+      </button>
+    </div>
+  );
+}

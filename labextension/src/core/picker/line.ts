@@ -1,0 +1,292 @@
+/** The round trip between a form and the `%%jaxtrain` line of a cell. */
+
+import { ApiError, type Api } from '../api';
+import { Teller } from './teller';
+import type { Cell, Cells, CellState, Line, LineError, Trouble, Values } from './types';
+import { Typing } from './typing';
+import { merged, NO_LINE } from './values';
+
+const PAUSE = 150; // milliseconds without a change before the server is asked
+const MAGIC = '%%jaxtrain';
+
+type Written = Line & { source: string };
+
+/**
+ * The line of the active cell, or a draft of one where the cell has none.
+ *
+ * What is valid is for the server to say. Of answers that were asked for in a row only the last one
+ * counts; a change stays pending until the answer to it has come.
+ */
+export class LineStore extends Teller {
+  #api: Api;
+  #cells: Cells;
+  #unwatch: () => void;
+  #cell: Cell | null = null;
+  #source: string | null = null; // the text of the cell of which `#read` is
+  #read = NO_LINE;
+  #before = NO_LINE; // what was shown before the cell became the active one
+  #draft: Values = {};
+  #drawn = NO_LINE; // the draft as a line
+  #pending: Values = {};
+  #typing = new Typing();
+  #turn = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #asked: Promise<void> = Promise.resolve();
+  #waiting = false;
+  #shown = false;
+
+  /** Why the server could not be asked. */
+  trouble: Trouble | null = null;
+
+  constructor(api: Api, cells: Cells) {
+    super();
+    this.#api = api;
+    this.#cells = cells;
+    this.#unwatch = cells.watch(() => this.#onCell());
+    this.#onCell();
+  }
+
+  /** Whether somebody looks. Cells are not read where nobody does. */
+  get shown(): boolean {
+    return this.#shown;
+  }
+
+  set shown(shown: boolean) {
+    const began = shown && !this.#shown;
+    this.#shown = shown;
+    if (began) {
+      void this.#ask();
+    }
+  }
+
+  get state(): CellState {
+    const cell = this.#cell;
+    if (!cell) {
+      return 'none';
+    }
+    if (!cell.code) {
+      return 'other';
+    }
+    if (this.trouble) {
+      return 'apart';
+    }
+    if (this.#source === null) {
+      return 'unread';
+    }
+    if (!this.#read.found) {
+      return 'free';
+    }
+    return Object.keys(this.#pending).length > 0 ? 'changing' : 'step';
+  }
+
+  /** The active cell. */
+  get cell(): Cell | null {
+    return this.#cell;
+  }
+
+  /** Whether the form shows the line of the active cell, and not a draft. */
+  get inCell(): boolean {
+    return this.#read.found;
+  }
+
+  /** The line that the form shows: that of the cell (once it is read), or the draft. */
+  get line(): Line {
+    const shown = this.state === 'unread' ? this.#before : this.#drawn;
+    return this.inCell ? this.#read : shown;
+  }
+
+  /** The values of the line, and above them those that are on their way into it. */
+  get values(): Values {
+    return { ...this.line.values, ...this.#pending };
+  }
+
+  get errors(): LineError[] {
+    return this.#typing.errors(this.line.errors);
+  }
+
+  /** What was typed into a field, where its value still is what came of it. */
+  typed(name: string): string | undefined {
+    return this.#typing.text(name, this.line.values);
+  }
+
+  /** Change options; null takes one away. `typed` is what the user typed for it. */
+  change(changes: Values, typed?: string): void {
+    if (this.inCell && !this.#cell?.editable) {
+      this.tell();
+      return;
+    }
+    this.#pending = { ...this.#pending, ...changes };
+    Object.keys(changes).forEach(name => this.#typing.note(name, typed));
+    this.#schedule();
+    this.tell();
+  }
+
+  /** Put the draft into the active cell, which has no such line; tell whether it has one now. */
+  async insert(): Promise<boolean> {
+    if (!this.#shown) {
+      await this.#ask();
+    }
+    await this.settle();
+    const cell = this.#cell;
+    if (!cell?.editable || this.state !== 'free' || this.errors.length > 0) {
+      return this.inCell;
+    }
+    const { source } = cell;
+    const turn = ++this.#turn;
+    const body = { source: `${MAGIC}\n${source}`, changes: this.#draft };
+    const written = await this.#post<Written>('line/write', body);
+    if (written && turn === this.#turn && cell.source === source) {
+      this.#draft = {};
+      this.#drawn = NO_LINE;
+      this.#accept(cell, written);
+    }
+    this.tell();
+    return this.inCell;
+  }
+
+  /** Ask again after something went wrong. */
+  async again(): Promise<void> {
+    await this.#ask();
+  }
+
+  /** Wait until the line says what the form says. */
+  async settle(): Promise<void> {
+    while (this.#waiting) {
+      await (this.#timer === undefined ? this.#asked : this.#ask());
+    }
+  }
+
+  dispose(): void {
+    this.#stop();
+    this.#unwatch();
+  }
+
+  #onCell(): void {
+    const { cell } = this.#cells;
+    const changed = cell !== this.#cell;
+    if (changed) {
+      this.#before = this.line;
+      this.#leave();
+      this.#stop();
+      this.#cell = cell;
+      this.#source = null;
+      this.#read = NO_LINE;
+      this.#typing.forget();
+    }
+    if (this.#shown && cell?.code && cell.source !== this.#source) {
+      this.#schedule();
+    }
+    if (changed) {
+      this.tell();
+    }
+  }
+
+  /** Bring what is pending into the cell that is left, or into the draft. */
+  #leave(): void {
+    const cell = this.#cell;
+    const changes = this.#pending;
+    this.#pending = {};
+    if (!cell || !this.#read.found) {
+      this.#draft = merged(this.#draft, changes);
+    } else if (Object.keys(changes).length > 0) {
+      const { source } = cell;
+      void this.#post<Written>('line/write', { source, changes }).then(written => {
+        if (written && cell.source === source && written.source !== source) {
+          cell.write(written.source);
+        }
+      });
+    }
+  }
+
+  #schedule(): void {
+    this.#stop();
+    this.#waiting = true;
+    this.#timer = setTimeout(() => void this.#ask(), PAUSE);
+  }
+
+  #stop(): void {
+    this.#turn++;
+    this.#waiting = false;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #ask(): Promise<void> {
+    this.#stop();
+    this.#waiting = true;
+    const turn = this.#turn;
+    this.#asked = this.#exchange(turn).finally(() => {
+      if (turn === this.#turn) {
+        this.#waiting = false;
+        this.tell();
+      }
+    });
+    return this.#asked;
+  }
+
+  async #exchange(turn: number): Promise<void> {
+    const cell = this.#cell?.code ? this.#cell : null;
+    if (cell && cell.source !== this.#source) {
+      const { source } = cell;
+      const read = await this.#post<Line>('line/read', { source });
+      if (!read || turn !== this.#turn) {
+        return;
+      }
+      this.#source = source;
+      this.#read = read;
+      this.#typing.forgetRefused();
+    }
+    const sent = this.#pending;
+    if (!cell || !this.#read.found) {
+      await this.#draw(turn, sent);
+    } else if (Object.keys(sent).length > 0) {
+      const { source } = cell;
+      const written = await this.#post<Written>('line/write', { source, changes: sent });
+      if (written && turn === this.#turn && cell.source === source) {
+        this.#answered(sent, written);
+        this.#accept(cell, written);
+      }
+    }
+  }
+
+  /** Ask what the draft looks like as a line. */
+  async #draw(turn: number, sent: Values): Promise<void> {
+    const changes = merged(this.#draft, sent);
+    const body = { source: `${MAGIC}\n`, changes };
+    const written = await this.#post<Written>('line/write', body);
+    if (written && turn === this.#turn) {
+      this.#answered(sent, written);
+      this.#drawn = written;
+      const refused = this.#typing.refused;
+      const kept = Object.entries(changes).filter(([name]) => !refused.has(name));
+      this.#draft = Object.fromEntries(kept);
+    }
+  }
+
+  #answered(sent: Values, { values, errors }: Written): void {
+    this.#pending = {}; // with a change since then this answer would not count
+    this.#typing.answered(sent, values, errors);
+  }
+
+  #accept(cell: Cell, written: Written): void {
+    this.#read = written;
+    this.#source = written.source;
+    if (cell.source !== written.source) {
+      cell.write(written.source);
+    }
+  }
+
+  /** Ask the server; null where it does not answer, and then `trouble` says why. */
+  async #post<T>(path: string, body: unknown): Promise<T | null> {
+    try {
+      const answer = await this.#api.post<T>(path, body);
+      this.trouble = null;
+      return answer;
+    } catch (error) {
+      this.trouble =
+        error instanceof ApiError ? error : new ApiError('This went wrong.', String(error));
+      this.tell();
+      return null;
+    }
+  }
+}

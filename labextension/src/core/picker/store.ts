@@ -1,0 +1,166 @@
+/** What the picker shows: places, their health and runtimes, the options, and the line of a cell. */
+
+import type { Api } from '../api';
+import type { Problem } from '../protocol';
+import { Asked } from './asked';
+import { LineStore } from './line';
+import { changesForPlace, changesForRuntime, namespaceOf, placeOf } from './places';
+import { Teller } from './teller';
+import type { Cells, Finding, Option, Place, Runtime } from './types';
+
+const FRESH = 60_000; // milliseconds for which what is known of a place is not asked again
+
+/** What is known of a namespace of a place. */
+export class PlaceView {
+  readonly health: Asked<Finding[]>;
+  readonly runtimes: Asked<Runtime[]>;
+  #api: Api;
+  #changed: () => void;
+  #query: string;
+  #yaml = new Map<string, Asked<string>>();
+
+  constructor(api: Api, place: Place, namespace: string | null, changed: () => void) {
+    this.#api = api;
+    this.#changed = changed;
+    const other = namespace !== null && namespace !== place.namespace;
+    const within = other ? `&namespace=${encodeURIComponent(namespace)}` : '';
+    this.#query = `?place=${encodeURIComponent(place.id)}${within}`;
+    this.health = new Asked(api, 'findings', changed);
+    this.runtimes = new Asked(api, 'runtimes', changed);
+  }
+
+  /** Ask what is there, unless that is known. */
+  look(): void {
+    if (Date.now() - this.runtimes.since > FRESH) {
+      this.lookAgain();
+    }
+  }
+
+  lookAgain(): void {
+    void this.health.ask(`health${this.#query}`);
+    void this.runtimes.ask(`runtimes${this.#query}`);
+  }
+
+  /** Give a runtime as the cluster has it, once it was asked for. */
+  yaml(name: string): Asked<string> | undefined {
+    return this.#yaml.get(name);
+  }
+
+  askYaml(name: string): void {
+    const asked = this.#yaml.get(name) ?? new Asked<string>(this.#api, 'yaml', this.#changed);
+    this.#yaml.set(name, asked);
+    void asked.ask(`runtimes/${encodeURIComponent(name)}/yaml${this.#query}`);
+  }
+}
+
+export class PickerStore extends Teller {
+  readonly line: LineStore;
+  readonly places: Asked<Place[]>;
+  readonly options: Asked<Option[]>;
+  /** Why nothing can be shown. */
+  problem: Problem | null = null;
+
+  #api: Api;
+  #cells: Cells;
+  #views = new Map<string, PlaceView>();
+  #unwatch: () => void;
+
+  constructor(api: Api, cells: Cells) {
+    super();
+    this.#api = api;
+    this.#cells = cells;
+    const changed = () => this.#onChange();
+    this.places = new Asked(api, 'places', changed);
+    this.options = new Asked(api, 'options', changed);
+    this.line = new LineStore(api, cells);
+    this.#unwatch = this.line.watch(changed);
+  }
+
+  /** Say whether somebody looks; nothing is asked before. */
+  show(shown: boolean): void {
+    this.line.shown = shown;
+    if (shown && Date.now() - this.places.since > FRESH) {
+      void this.retry();
+    }
+  }
+
+  /** Ask for what every place has. */
+  async retry(): Promise<void> {
+    await Promise.all([this.places.ask('places'), this.options.ask('options')]);
+    const trouble = this.places.trouble ?? this.options.trouble;
+    const { message = '', hint = null } = trouble ?? {};
+    this.problem = trouble && ((await this.#api.probe()) ?? { kind: 'other', message, hint });
+    if (!trouble && this.line.trouble) {
+      await this.line.again();
+    }
+    this.tell();
+  }
+
+  /** Ask again for all that is known of the place. */
+  lookAgain(): void {
+    void this.retry();
+    this.view?.lookAgain();
+  }
+
+  /** Where the line has its job run; null where it names a context that there is not. */
+  get place(): Place | null {
+    return placeOf(this.line.values, this.places.value ?? []);
+  }
+
+  get namespace(): string | null {
+    return namespaceOf(this.line.values, this.place);
+  }
+
+  /** What is known of the place. */
+  get view(): PlaceView | null {
+    const { place } = this;
+    if (!place) {
+      return null;
+    }
+    const namespace = namespaceOf(this.line.line.values, place);
+    const key = JSON.stringify([place.id, namespace]);
+    let view = this.#views.get(key);
+    if (!view) {
+      view = new PlaceView(this.#api, place, namespace, () => this.tell());
+      this.#views.set(key, view);
+    }
+    return view;
+  }
+
+  choosePlace(place: Place): void {
+    this.line.change(changesForPlace(place, this.line.values));
+  }
+
+  /** Choose a namespace; nothing stands for the one of the context. */
+  chooseNamespace(namespace: string): void {
+    const own = namespace === '' || namespace === this.place?.namespace;
+    this.line.change({ namespace: own ? null : namespace }, namespace);
+  }
+
+  /** Choose a runtime by its name; null leaves it to the job. */
+  chooseRuntime(name: string | null): void {
+    this.line.change(changesForRuntime(name, this.place, this.line.values));
+  }
+
+  /** Run the active cell, once its line says what the form says and nothing is wrong with it. */
+  async run(): Promise<void> {
+    const { cell } = this.line;
+    await this.line.settle();
+    if (this.line.state === 'step' && this.line.cell === cell && this.line.errors.length === 0) {
+      this.#cells.run();
+    }
+  }
+
+  dispose(): void {
+    this.#unwatch();
+    this.line.dispose();
+  }
+
+  #onChange(): void {
+    const known = this.places.value && this.line.state !== 'unread';
+    if (this.line.shown && known && !this.place?.problem) {
+      this.view?.look();
+    }
+    this.tell();
+  }
+}

@@ -1,0 +1,105 @@
+/** What the server says of places, runtimes and the line of a cell (docs/server.md), as types. */
+
+import type { Watched } from '../stores';
+
+export interface Place {
+  id: string;
+  backend: 'local' | 'kubernetes';
+  context: string | null;
+  namespace: string | null;
+  label: string;
+  current: boolean;
+  problem: string | null;
+  hint: string | null;
+}
+
+export type Level = 'ok' | 'warning' | 'error';
+
+export interface Finding {
+  level: Level;
+  title: string;
+  detail: string;
+  hint: string | null;
+}
+
+export interface Runtime {
+  name: string;
+  backend: string;
+  device: string;
+  nodes: [number, number];
+  description: string;
+  python: string | null;
+  jax: string | null;
+  devices: number | null;
+  image: string | null;
+  deprecated: boolean;
+  problem: string | null;
+}
+
+export interface Option {
+  name: string;
+  flag: string;
+  short: string | null;
+  /** What stands for the value; null for a switch. */
+  metavar: string | null;
+  help: string;
+  choices: string[];
+  group: string;
+  kubernetes_only: boolean;
+  repeated: boolean;
+  default: unknown;
+}
+
+export interface LineError {
+  /** The option that it is about; null where it is about the line as a whole. */
+  option: string | null;
+  value: unknown;
+  message: string;
+  hint: string | null;
+}
+
+/** Options by their names, as JSON. */
+export type Values = Record<string, unknown>;
+
+/** What the server reads in a cell. */
+export interface Line {
+  found: boolean;
+  line: string;
+  values: Values;
+  errors: LineError[];
+  ask: string;
+}
+
+export interface Trouble {
+  message: string;
+  hint: string | null;
+}
+
+/** A cell of a notebook. The same cell is always the same object. */
+export interface Cell {
+  /** Its place in the notebook, from 1. */
+  readonly number: number;
+  readonly code: boolean;
+  readonly editable: boolean;
+  readonly source: string;
+  /** Give it another text, in one step that can be undone. */
+  write(source: string): void;
+}
+
+/** The notebook that is in front; tells when the cell is another one, or has another text. */
+export interface Cells extends Watched {
+  /** The active cell; null where no notebook is open. */
+  readonly cell: Cell | null;
+  /** Run the active cell, as the user would. */
+  run(): void;
+}
+
+/** How the form and the active cell stand to each other. */
+export type CellState =
+  | 'none' // no notebook is open
+  | 'other' // the cell holds no code
+  | 'unread' // what it says is not known yet
+  | 'free' // it has no such line
+  | 'changing' // what the form says is on its way into the line
+  | 'step' // form and line say the same
+  | 'apart'; // they may not, since something went wrong

@@ -1,0 +1,194 @@
+/** One plot, drawn by uPlot, which is loaded with the first of them. */
+
+import type uPlot from 'uplot';
+
+import { extent, join, thin, type Line, type Range } from './lines';
+import { number } from './number';
+import { coloursAt, dashOf, SERIES, type Colours } from './theme';
+
+type Maker = typeof uPlot;
+
+let loading: Promise<Maker> | undefined;
+
+/** Load uPlot, once. */
+export async function loadPlots(): Promise<Maker> {
+  loading ??= import('uplot').then(module => module.default);
+  try {
+    return await loading;
+  } catch (error) {
+    loading = undefined; // the next plot tries again
+    throw error;
+  }
+}
+
+export const HEIGHT = 170;
+// eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- it is in types alone
+const LOG = 3 as uPlot.Scale.Distr;
+
+/** Steps of an axis of time, in seconds, that are whole units where they can be. */
+const TIMES = [1, 2, 5, 10, 15, 30].flatMap(count => [count, count * 60]);
+const LONG_TIMES = [1, 2, 3, 6, 12, 24, 48, 96, 240, 480, 960].map(hours => hours * 3600);
+const STEPS = [0.01, 0.1, 0.2, 0.5, ...TIMES, ...LONG_TIMES].sort((a, b) => a - b);
+
+export interface ChartOptions {
+  /** Whether x is a time, not a step. */
+  time: boolean;
+  log: boolean;
+  /** Gives the words of a place of the x axis. */
+  xText: (x: number) => string;
+  /** The user wants to see this part; null: all of it. */
+  onZoom: (range: Range | null) => void;
+  /** The pointer is at this x; null: it is elsewhere. */
+  onHover: (x: number | null) => void;
+}
+
+/** A plot in an element that has its size. It is made anew when its options are others. */
+export class Chart {
+  #element: HTMLElement;
+  #options: ChartOptions;
+  #maker: Maker;
+  #plot: uPlot | null = null;
+  #lines: readonly Line[] = [];
+  #range: Range | null = null;
+  colours: Colours;
+
+  constructor(maker: Maker, element: HTMLElement, options: ChartOptions) {
+    this.#maker = maker;
+    this.#element = element;
+    this.#options = options;
+    this.colours = coloursAt(element);
+  }
+
+  /** The part that is seen. */
+  get seen(): Range | null {
+    return this.#range ?? extent(this.#lines);
+  }
+
+  get canvas(): HTMLCanvasElement | null {
+    return this.#plot?.ctx.canvas ?? null;
+  }
+
+  /** Draw lines, all of them or a part. */
+  draw(lines: readonly Line[], range: Range | null): void {
+    const others = lines.length !== this.#lines.length;
+    this.#lines = lines;
+    this.#range = range;
+    const { seen } = this;
+    if (!seen) {
+      this.dispose();
+      return;
+    }
+    if (others) {
+      this.dispose();
+    }
+    const width = this.#width();
+    const table = join(
+      lines.map(line => thin(line, seen, width)),
+      this.#options.log
+    );
+    const plot = (this.#plot ??= this.#make(width));
+    plot.batch(() => {
+      plot.setData(table, false);
+      plot.setScale('x', { min: seen[0], max: seen[1] });
+    });
+  }
+
+  /** The element has another size. */
+  resize(): void {
+    const width = this.#width();
+    if (this.#plot && this.#plot.width !== width) {
+      this.#plot.setSize({ width, height: HEIGHT });
+      this.draw(this.#lines, this.#range);
+    }
+  }
+
+  /** The theme is another one. */
+  repaint(): void {
+    this.colours = coloursAt(this.#element);
+    this.dispose();
+    this.draw(this.#lines, this.#range);
+  }
+
+  dispose(): void {
+    this.#plot?.destroy();
+    this.#plot = null;
+  }
+
+  #width(): number {
+    return Math.max(120, Math.floor(this.#element.clientWidth));
+  }
+
+  #make(width: number): uPlot {
+    const { time, log, xText, onZoom, onHover } = this.#options;
+    const { series, text, grid } = this.colours;
+    const axis = {
+      stroke: text,
+      font: '11px system-ui, sans-serif',
+      grid: { stroke: grid, width: 1 },
+      ticks: { show: false }
+    };
+    const options: uPlot.Options = {
+      width,
+      height: HEIGHT,
+      legend: { show: false },
+      padding: [8, 12, 0, 0],
+      scales: { x: { time: false }, y: log ? { distr: LOG } : {} },
+      axes: [
+        {
+          ...axis,
+          grid: { show: false },
+          size: 26,
+          space: time ? 70 : 50,
+          ...(time && { incrs: STEPS }),
+          values: (_, splits) => splits.map(xText)
+        },
+        {
+          ...axis,
+          size: 56,
+          // A logarithmic axis has no words for some of its places.
+          values: (_, splits) =>
+            splits.map(value => ((value as number | null) !== null ? number(value) : null))
+        }
+      ],
+      series: [
+        {},
+        ...this.#lines.map((_, index) => ({
+          stroke: series[index % SERIES] ?? text,
+          width: 1.5,
+          dash: dashOf(index),
+          points: { size: 4 }
+        }))
+      ],
+      cursor: {
+        y: false,
+        points: { size: 6 },
+        drag: { x: true, y: false, setScale: false },
+        bind: {
+          dblclick: () => () => {
+            onZoom(null);
+            return null;
+          }
+        }
+      },
+      hooks: {
+        setSelect: [
+          plot => {
+            const { left, width: chosen } = plot.select;
+            if (chosen > 3) {
+              onZoom([plot.posToVal(left, 'x'), plot.posToVal(left + chosen, 'x')]);
+            }
+            plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          }
+        ],
+        setCursor: [
+          plot => {
+            const { left, idx } = plot.cursor;
+            const at = typeof idx === 'number' && (left ?? -1) >= 0 ? plot.data[0][idx] : undefined;
+            onHover(at ?? null);
+          }
+        ]
+      }
+    };
+    return new this.#maker(options, [[], ...this.#lines.map(() => [])], this.#element);
+  }
+}

@@ -1,0 +1,109 @@
+/** What a job has reported, by metric and rank: columns that plots draw from. */
+
+import type { Point } from '../protocol';
+
+/** The reports of one metric by one rank, in their order. A value that is no number is NaN. */
+export interface Column {
+  readonly steps: number[];
+  readonly times: number[];
+  readonly values: number[];
+}
+
+export class Metrics {
+  #columns = new Map<string, Map<number, Column>>();
+  #watchers = new Set<() => void>();
+  #first: Point | null = null;
+  #count = 0;
+
+  /** Grows with each change. */
+  version = 0;
+
+  /** The names of the metrics, in the order in which they came. */
+  get names(): string[] {
+    return [...this.#columns.keys()];
+  }
+
+  /** When the first report came, in seconds since the epoch. */
+  get began(): number | null {
+    return this.#first?.time ?? null;
+  }
+
+  /** Call `watcher` whenever something has changed. */
+  watch(watcher: () => void): () => void {
+    this.#watchers.add(watcher);
+    return () => this.#watchers.delete(watcher);
+  }
+
+  /** Give the ranks that have reported something. */
+  ranks(): number[] {
+    const found = new Set<number>();
+    for (const columns of this.#columns.values()) {
+      for (const rank of columns.keys()) {
+        found.add(rank);
+      }
+    }
+    return [...found].sort((a, b) => a - b);
+  }
+
+  /** Give a rank's reports of a metric; without a rank those of the first one that has any. */
+  column(name: string, rank: number | null = null): Column | null {
+    const columns = this.#columns.get(name);
+    if (!columns || columns.size === 0) {
+      return null;
+    }
+    return columns.get(rank ?? Math.min(...columns.keys())) ?? null;
+  }
+
+  /** Add reports, of which the first has the number `from`; those that are known are left out. */
+  put(from: number, points: readonly Point[]): void {
+    const [first] = points;
+    if (from === 0 && first && this.#first && !same(first, this.#first)) {
+      this.#forget();
+    }
+    for (const point of points.slice(Math.max(0, this.#count - from))) {
+      this.#first ??= point;
+      this.#add(point);
+    }
+    this.#count = Math.max(this.#count, from + points.length);
+    this.#tell();
+  }
+
+  clear(): void {
+    this.#forget();
+    this.#tell();
+  }
+
+  #forget(): void {
+    this.#columns.clear();
+    this.#first = null;
+    this.#count = 0;
+  }
+
+  #add({ time, rank, step, values }: Point): void {
+    for (const [name, value] of Object.entries<unknown>(values)) {
+      let columns = this.#columns.get(name);
+      if (!columns) {
+        this.#columns.set(name, (columns = new Map<number, Column>()));
+      }
+      let column = columns.get(rank);
+      if (!column) {
+        columns.set(rank, (column = { steps: [], times: [], values: [] }));
+      }
+      column.steps.push(step);
+      column.times.push(time);
+      // NaN and the infinities travel as words.
+      column.values.push(typeof value === 'number' && Number.isFinite(value) ? value : NaN);
+    }
+  }
+
+  #tell(): void {
+    this.version++;
+    for (const watcher of [...this.#watchers]) {
+      watcher();
+    }
+  }
+}
+
+function same(a: Point, b: Point): boolean {
+  return a.time === b.time && a.rank === b.rank && a.step === b.step;
+}

@@ -1,0 +1,70 @@
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+
+import { clock, plain } from '../../format';
+import type { Host } from '../../host';
+import type { JobEvent } from '../../protocol';
+import { Section } from './section';
+
+const PAGE = 200;
+const NEAR = 24; // pixels from the end that still count as the end
+
+/** What happened to a job; the newest is last, and stays in sight unless somebody scrolled up. */
+export function Events({ events, host }: { events: readonly JobEvent[]; host: Host }) {
+  const { words } = host;
+  const [limit, setLimit] = useState(PAGE);
+  const place = useRef<HTMLDivElement>(null);
+  const atEnd = useRef(true);
+  useLayoutEffect(() => {
+    if (place.current && atEnd.current) {
+      place.current.scrollTop = place.current.scrollHeight;
+    }
+  }, [events.length]);
+  if (events.length === 0) {
+    return null;
+  }
+  const start = Math.max(0, events.length - limit);
+  return (
+    <Section name="events" title={words.__('Events')} host={host} note={String(events.length)}>
+      <div
+        ref={place}
+        class="jaxtrain-scroll"
+        tabIndex={0}
+        role="region"
+        aria-label={words.__('Events')}
+        onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
+          atEnd.current = scrollHeight - scrollTop - clientHeight < NEAR;
+        }}
+      >
+        {start > 0 && (
+          <button
+            type="button"
+            class="jaxtrain-button"
+            onClick={() => {
+              atEnd.current = false;
+              setLimit(limit + PAGE);
+            }}
+          >
+            {words._n('%1 earlier event', '%1 earlier events', start)}
+          </button>
+        )}
+        <ol class="jaxtrain-events">
+          {events.slice(start).map(({ time, rank, kind, message }, index) => (
+            <li key={start + index}>
+              <time dateTime={stamp(time)}>{clock(time)}</time>
+              <span class="jaxtrain-kind">{plain(kind)}</span>
+              <span>
+                {rank === null ? '' : words.__('rank %1: ', rank)}
+                {plain(message)}
+              </span>
+            </li>
+          ))}
+        </ol>
+      </div>
+    </Section>
+  );
+}
+
+function stamp(seconds: number): string {
+  const time = new Date(seconds * 1000);
+  return Number.isNaN(time.getTime()) ? '' : time.toISOString();
+}

@@ -1,0 +1,101 @@
+import { useCallback } from 'preact/hooks';
+
+import { fraction, plain } from '../../format';
+import { actionWord, type Host } from '../../host';
+import { number } from '../../plots/number';
+import type { Detail } from '../../protocol';
+import { group, stateWord } from '../../states';
+import type { Words } from '../../words';
+import { useTimed } from '../hooks';
+import { Bar } from '../jobrow';
+import { timesText } from './texts';
+
+const VALUES = 6;
+
+/** What a job is, how far it is, and what can be done with it. */
+export function Head({ detail, host }: { detail: Detail; host: Host }) {
+  const { words } = host;
+  const { row } = detail;
+  const notebook = row.notebook;
+  return (
+    <header data-group={group(row.state)}>
+      <div class="jaxtrain-line">
+        <span class="jaxtrain-dot" aria-hidden="true" />
+        <h2 class="jaxtrain-name" title={plain(row.name)}>
+          {plain(row.name)}
+        </h2>
+        <span class="jaxtrain-state">{stateWord(row.state, words)}</span>
+        <span class="jaxtrain-actions">
+          {row.actions.map(action => (
+            <button
+              key={action}
+              type="button"
+              class="jaxtrain-button"
+              onClick={() => host.act(row, action)}
+            >
+              {actionWord(action, words)}
+            </button>
+          ))}
+          {host.openLog && (
+            <button type="button" class="jaxtrain-button" onClick={() => host.openLog?.(row.key)}>
+              {words.__('Log')}
+            </button>
+          )}
+          {notebook !== null && host.openNotebook && (
+            <button
+              type="button"
+              class="jaxtrain-button"
+              title={words.__('Open %1 at the cell of this job', plain(notebook))}
+              onClick={() => host.openNotebook?.(notebook, row.cell)}
+            >
+              {words.__('Notebook')}
+            </button>
+          )}
+          <button type="button" class="jaxtrain-button" onClick={() => host.copy(row.name)}>
+            {words.__('Copy name')}
+          </button>
+        </span>
+      </div>
+      <p class="jaxtrain-facts">
+        {[row.shape, row.place, row.runtime ?? ''].filter(Boolean).map(fact => (
+          <span key={fact}>{plain(fact)}</span>
+        ))}
+        <Times detail={detail} words={words} />
+      </p>
+      {row.active && <Progress detail={detail} words={words} />}
+    </header>
+  );
+}
+
+function Times({ detail: { row, state }, words }: { detail: Detail; words: Words }) {
+  const text = useTimed(
+    useCallback((now: number) => timesText(row, state, now, words), [row, state, words])
+  );
+  return row.created > 0 ? <span class="jaxtrain-took">{text}</span> : null;
+}
+
+/** The bar and the last values, in a place that is there before they are. */
+function Progress({ detail: { row, state }, words }: { detail: Detail; words: Words }) {
+  const said = state?.progress ?? row.progress;
+  const done = fraction(row);
+  const step = said
+    ? said.total
+      ? `${said.step}/${said.total}`
+      : words.__('step %1', said.step)
+    : '';
+  const values = Object.entries<unknown>(said?.metrics ?? {}).slice(0, VALUES);
+  return (
+    <div class="jaxtrain-progress">
+      <Bar row={row} words={words} />
+      <p>
+        {done !== null && <span>{words.__('%1 %', Math.floor(done * 100))}</span>}
+        {step && <span>{step}</span>}
+        {values.map(([name, value]) => (
+          <span key={name}>
+            {plain(name)} <b>{typeof value === 'number' ? number(value) : plain(String(value))}</b>
+          </span>
+        ))}
+      </p>
+    </div>
+  );
+}

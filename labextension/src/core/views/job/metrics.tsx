@@ -1,0 +1,219 @@
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+
+import { duration, plain } from '../../format';
+import type { Host } from '../../host';
+import type { Range } from '../../plots/lines';
+import { number } from '../../plots/number';
+import type { JobStore } from '../../stores';
+import { Compare, MOST_COMPARED } from './compare';
+import { Plot } from './plot';
+import { Section } from './section';
+import { useThrottled } from './throttled';
+
+const EVERY = 250; // milliseconds between drawings
+
+interface Look {
+  axis: 'step' | 'time';
+  log: boolean;
+  /** Null: the first rank that has reported. */
+  rank: number | null;
+  range: Range | null;
+}
+
+const FIRST: Look = { axis: 'step', log: false, rank: null, range: null };
+
+/** All metrics of a job, live, each as a plot, with those of other jobs over them. */
+export function MetricsPart({ store, host }: { store: JobStore; host: Host }) {
+  const { words } = host;
+  const [look, setLook] = useState(FIRST);
+  const change = (part: Partial<Look>) => setLook(before => ({ ...before, ...part }));
+  const [picking, setPicking] = useState(false);
+  const [others, setOthers] = useState<readonly JobStore[]>([]);
+  const opened = useRef(others);
+  opened.current = others;
+  useEffect(() => () => opened.current.forEach(other => other.dispose()), []);
+  const toggle = (key: string) => {
+    const found = others.find(other => other.key === key);
+    found?.dispose();
+    if (found) {
+      setOthers(others.filter(other => other !== found));
+    } else if (others.length < MOST_COMPARED) {
+      setOthers([...others, store.beside(key)]);
+    }
+  };
+  const tools = (
+    <Tools
+      look={look}
+      change={change}
+      picking={picking}
+      setPicking={setPicking}
+      store={store}
+      host={host}
+    />
+  );
+  return (
+    <Section name="metrics" title={words.__('Metrics')} host={host} tools={tools}>
+      {picking && (
+        <Compare
+          store={store}
+          chosen={others.map(({ key }) => key)}
+          onToggle={toggle}
+          host={host}
+        />
+      )}
+      {others.length > 0 && (
+        <div class="jaxtrain-chips" role="group" aria-label={words.__('Compared with')}>
+          {others.map(({ key, error }) => (
+            <button
+              key={key}
+              type="button"
+              class="jaxtrain-chip"
+              title={error ? plain(error.message) : words.__('Leave out %1', plain(key))}
+              aria-label={words.__('Leave out %1', plain(key))}
+              onClick={() => toggle(key)}
+            >
+              {plain(key)} <span aria-hidden="true">×</span>
+            </button>
+          ))}
+        </div>
+      )}
+      <Plots store={store} others={others} look={look} change={change} host={host} />
+    </Section>
+  );
+}
+
+interface ToolsProps {
+  look: Look;
+  change: (part: Partial<Look>) => void;
+  picking: boolean;
+  setPicking: (picking: boolean) => void;
+  store: JobStore;
+  host: Host;
+}
+
+function Tools({ look, change, picking, setPicking, store, host }: ToolsProps) {
+  const { words } = host;
+  useThrottled([store.metrics], 1000);
+  const ranks = store.metrics.ranks();
+  const axes = [
+    ['step', words.__('Step')],
+    ['time', words.__('Time')]
+  ] as const;
+  return (
+    <>
+      <span class="jaxtrain-choice" role="group" aria-label={words.__('Horizontal axis')}>
+        {axes.map(([axis, word]) => (
+          <button
+            key={axis}
+            type="button"
+            class="jaxtrain-small"
+            aria-pressed={look.axis === axis}
+            onClick={() => change({ axis, range: null })}
+          >
+            {word}
+          </button>
+        ))}
+      </span>
+      <button
+        type="button"
+        class="jaxtrain-small"
+        aria-pressed={look.log}
+        title={words.__('Logarithmic scale')}
+        onClick={() => change({ log: !look.log })}
+      >
+        {words.__('Log')}
+      </button>
+      {ranks.length > 1 && (
+        <select
+          aria-label={words.__('Rank')}
+          value={look.rank ?? ''}
+          onChange={event => {
+            const { value } = event.currentTarget;
+            change({ rank: value === '' ? null : Number(value) });
+          }}
+        >
+          <option value="">{words.__('first rank')}</option>
+          {ranks.map(rank => (
+            <option key={rank} value={rank}>
+              {words.__('rank %1', rank)}
+            </option>
+          ))}
+        </select>
+      )}
+      <button
+        type="button"
+        class="jaxtrain-small"
+        aria-expanded={picking}
+        onClick={() => setPicking(!picking)}
+      >
+        {words.__('Compare')}
+      </button>
+      <button
+        type="button"
+        class="jaxtrain-small"
+        disabled={!look.range}
+        title={words.__('A double click does it, too')}
+        onClick={() => change({ range: null })}
+      >
+        {words.__('Show all')}
+      </button>
+    </>
+  );
+}
+
+interface PlotsProps {
+  store: JobStore;
+  others: readonly JobStore[];
+  look: Look;
+  change: (part: Partial<Look>) => void;
+  host: Host;
+}
+
+/** Give when the time of a job's plots begins: when it ran, else with its first report. */
+function beganOf({ detail, metrics }: JobStore): number {
+  const ran = detail?.state?.history.find(({ state }) => state === 'Running')?.time;
+  const reported = metrics.began;
+  return Math.min(ran ?? Infinity, reported ?? ran ?? 0);
+}
+
+function Plots({ store, others, look, change, host }: PlotsProps) {
+  const { words } = host;
+  const all = [store, ...others];
+  // The details of the other jobs say when they began.
+  useThrottled([...all.map(({ metrics }) => metrics), ...others], EVERY);
+  const { axis, log, rank, range } = look;
+  const xText = useCallback(
+    (x: number) => (axis === 'time' ? duration(x, words) : number(x)),
+    [axis, words]
+  );
+  const names = [...new Set(all.flatMap(({ metrics }) => metrics.names))];
+  const onZoom = (part: Range | null) => change({ range: part });
+  if (names.length === 0) {
+    return (
+      <p class="jaxtrain-quiet">
+        {words.__('Nothing reported yet: report(step=…, loss=…) in the code draws a plot here.')}
+      </p>
+    );
+  }
+  return (
+    <div class="jaxtrain-plots">
+      {names.map(name => (
+        <Plot
+          key={name}
+          name={name}
+          parts={all.map(each => ({
+            job: each.key,
+            column: each.metrics.column(name, each === store ? rank : null),
+            began: axis === 'time' ? beganOf(each) : null
+          }))}
+          version={all.reduce((sum, { metrics }) => sum + metrics.version, 0)}
+          log={log}
+          range={range}
+          onZoom={onZoom}
+          xText={xText}
+          host={host}
+        />
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,92 @@
+import { useCallback } from 'preact/hooks';
+
+import { clock, duration } from '../../format';
+import type { JobState, Row } from '../../protocol';
+import { group, stateWord } from '../../states';
+import type { Words } from '../../words';
+import { useTimed } from '../hooks';
+
+const MOST = 40; // a job that was suspended again and again
+
+interface Part {
+  state: JobState['state'];
+  from: number;
+  /** Null: it lasts. */
+  to: number | null;
+}
+
+/** Give the states of a job with their ends. */
+export function partsOf(row: Row, state: JobState): Part[] {
+  const parts = state.history.map(({ state: name, time }, index): Part => {
+    const next = state.history[index + 1]?.time;
+    const end = next ?? (row.active ? null : Math.max(time, row.ended ?? time));
+    return { state: name, from: time, to: end };
+  });
+  return parts.slice(-MOST);
+}
+
+/** The states of a job as a bar, whose parts are as wide as they are long, and as a list. */
+export function Timeline({ row, state, words }: { row: Row; state: JobState; words: Words }) {
+  const parts = partsOf(row, state);
+  if (parts.length === 0) {
+    return null;
+  }
+  return (
+    <div class="jaxtrain-times">
+      <div class="jaxtrain-spans" aria-hidden="true">
+        {parts.map((part, index) => (
+          <Span key={index} part={part} words={words} />
+        ))}
+      </div>
+      <ol class="jaxtrain-timeline" aria-label={words.__('States')}>
+        {parts.map((part, index) => (
+          <Entry key={index} part={part} last={index === parts.length - 1} words={words} />
+        ))}
+      </ol>
+    </div>
+  );
+}
+
+interface PartProps {
+  part: Part;
+  words: Words;
+}
+
+/** Give how long a part has taken, kept up to date while it lasts. */
+function useLength({ from, to }: Part, words: Words): { seconds: number; text: string } {
+  const shown = useTimed(
+    useCallback((now: number) => String(Math.floor((to ?? now) - from)), [from, to])
+  );
+  const seconds = Math.max(0, Number(shown));
+  return { seconds, text: duration(seconds, words) };
+}
+
+function Span({ part, words }: PartProps) {
+  const { seconds, text } = useLength(part, words);
+  const word = stateWord(part.state, words);
+  const since = words.__('since %1', clock(part.from));
+  return (
+    <div
+      data-group={group(part.state)}
+      data-state={part.state}
+      style={{ flexGrow: Math.max(seconds * 10, 1) }}
+      title={`${word} · ${text} · ${since}`}
+    >
+      {word} {seconds > 0 && text}
+    </div>
+  );
+}
+
+function Entry({ part, last, words }: PartProps & { last: boolean }) {
+  const { seconds, text } = useLength(part, words);
+  const at = new Date(part.from * 1000);
+  return (
+    <li data-group={group(part.state)} title={words.__('since %1', clock(part.from))}>
+      <span class="jaxtrain-dot" aria-hidden="true" />
+      {stateWord(part.state, words)}{' '}
+      <time dateTime={Number.isNaN(at.getTime()) ? '' : at.toISOString()}>
+        {last && seconds === 0 ? clock(part.from) : text}
+      </time>
+    </li>
+  );
+}

@@ -1,0 +1,147 @@
+/** The active cell of the notebook in front, for the picker. */
+
+import type { Cell, Cells } from '../core/picker/types';
+
+interface Signal<Args> {
+  connect(slot: (sender: unknown, args: Args) => void): boolean;
+  disconnect(slot: (sender: unknown, args: Args) => void): boolean;
+}
+
+/** What is needed of a notebook's cell in JupyterLab. */
+export interface CellWidget {
+  readonly readOnly: boolean;
+  readonly model: {
+    readonly type: string;
+    readonly sharedModel: {
+      getSource(): string;
+      updateSource(start: number, end: number, value?: string): void;
+      readonly changed: Signal<{ sourceChange?: unknown }>;
+    };
+  };
+}
+
+/** What is needed of JupyterLab's `INotebookTracker`. */
+export interface Tracker {
+  readonly activeCell: CellWidget | null;
+  readonly activeCellChanged: Signal<unknown>;
+  readonly currentChanged: Signal<unknown>;
+  readonly currentWidget: { readonly content: { readonly widgets: readonly CellWidget[] } } | null;
+}
+
+/** A cell; what it is written goes through its shared model, so it can be undone. */
+class LabCell implements Cell {
+  readonly widget: CellWidget;
+  #tracker: Tracker;
+
+  constructor(widget: CellWidget, tracker: Tracker) {
+    this.widget = widget;
+    this.#tracker = tracker;
+  }
+
+  get number(): number {
+    const cells = this.#tracker.currentWidget?.content.widgets ?? [];
+    return cells.indexOf(this.widget) + 1;
+  }
+
+  get code(): boolean {
+    return this.widget.model.type === 'code';
+  }
+
+  get editable(): boolean {
+    return !this.widget.readOnly;
+  }
+
+  get source(): string {
+    return this.widget.model.sharedModel.getSource();
+  }
+
+  write(source: string): void {
+    const before = this.source;
+    if (!this.editable || source === before) {
+      return;
+    }
+    const { start, end, text } = difference(before, source);
+    this.widget.model.sharedModel.updateSource(start, end, text);
+  }
+}
+
+/** Find what has to be replaced: no more than what differs, so a cursor elsewhere stays there. */
+function difference(before: string, after: string): { start: number; end: number; text: string } {
+  const most = Math.min(before.length, after.length);
+  let start = 0;
+  while (start < most && before[start] === after[start]) {
+    start++;
+  }
+  start -= isSplit(before, start) || isSplit(after, start) ? 1 : 0;
+  let same = 0;
+  while (same < most - start && before.at(-1 - same) === after.at(-1 - same)) {
+    same++;
+  }
+  const split = isSplit(before, before.length - same) || isSplit(after, after.length - same);
+  same -= split ? 1 : 0;
+  return { start, end: before.length - same, text: after.slice(start, after.length - same) };
+}
+
+/** Whether a place is within a sign that has two halves, as an emoji has. */
+function isSplit(text: string, at: number): boolean {
+  return /[\ud800-\udbff]/.test(text[at - 1] ?? '') && /[\udc00-\udfff]/.test(text[at] ?? '');
+}
+
+/** Follows the notebook that is in front. */
+export class LabCells implements Cells {
+  #tracker: Tracker;
+  #run: () => void;
+  #cell: LabCell | null = null;
+  #watchers = new Set<() => void>();
+  #onActive = () => this.#follow();
+  #onText = (_: unknown, { sourceChange }: { sourceChange?: unknown }) => {
+    if (sourceChange) {
+      this.#tell();
+    }
+  };
+
+  constructor(tracker: Tracker, run: () => void) {
+    this.#tracker = tracker;
+    this.#run = run;
+    tracker.activeCellChanged.connect(this.#onActive);
+    tracker.currentChanged.connect(this.#onActive);
+    this.#follow();
+  }
+
+  get cell(): Cell | null {
+    return this.#cell;
+  }
+
+  watch(watcher: () => void): () => void {
+    this.#watchers.add(watcher);
+    return () => this.#watchers.delete(watcher);
+  }
+
+  run(): void {
+    this.#run();
+  }
+
+  dispose(): void {
+    this.#tracker.activeCellChanged.disconnect(this.#onActive);
+    this.#tracker.currentChanged.disconnect(this.#onActive);
+    this.#cell?.widget.model.sharedModel.changed.disconnect(this.#onText);
+    this.#cell = null;
+    this.#watchers.clear();
+  }
+
+  #follow(): void {
+    const widget = this.#tracker.activeCell;
+    if (widget !== (this.#cell?.widget ?? null)) {
+      this.#cell?.widget.model.sharedModel.changed.disconnect(this.#onText);
+      this.#cell = widget && new LabCell(widget, this.#tracker);
+      widget?.model.sharedModel.changed.connect(this.#onText);
+      this.#tell();
+    }
+  }
+
+  #tell(): void {
+    for (const watcher of [...this.#watchers]) {
+      watcher();
+    }
+  }
+}

@@ -1,0 +1,168 @@
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+
+import { FakeSocket } from './fakesocket';
+import { many } from './logs';
+import {
+  button,
+  click,
+  current,
+  doing,
+  find,
+  input,
+  press,
+  print,
+  reader,
+  reply,
+  root,
+  save,
+  server,
+  texts,
+  useLog
+} from './logpage';
+import { NOW } from './make';
+
+useLog();
+
+describe('searching', () => {
+  const enter = (text: string) =>
+    doing(() => {
+      const field = input('input[type=search]');
+      field.value = text;
+      field.dispatchEvent(new Event('input', { bubbles: true }));
+      vi.advanceTimersByTime(300);
+    });
+
+  it('marks matches, counts them, and goes from one to the next', async () => {
+    await print(many(1000));
+    await press('/');
+    expect(document.activeElement).toBe(find('input'));
+    await enter('LINE 7');
+    expect(server.sentOf('search').at(-1)).toMatchObject({ pattern: 'LINE 7', from: 999 });
+    await reply('search', { kind: 'hits', count: 111, complete: true, near: [7, 70] });
+    expect(server.sentOf('hit').at(-1)).toMatchObject({ from: 1000, back: true });
+    await reply('hit', { kind: 'hit', position: 7, index: 7, number: 1, count: 111 });
+    expect(find('.jaxtrain-log-count').textContent).toBe('1 of 111');
+    expect(find('mark').textContent).toBe('line 7');
+    expect(current()).toBe('line 7');
+    await press('n');
+    expect(server.sentOf('hit').at(-1)).toMatchObject({ from: 7, back: false });
+    await reply('hit', { kind: 'hit', position: 70, index: 70, number: 2, count: 111 });
+    expect(current()).toBe('line 70');
+    expect(find('[data-hit]').textContent).toContain('line 70');
+  });
+
+  it('takes the switches, and says when there is nothing or the pattern is wrong', async () => {
+    await print(['a']);
+    await enter('(');
+    await reply('search', { kind: 'hits', count: 0, complete: true, near: [] });
+    expect(find('.jaxtrain-log-count').textContent).toBe('no match');
+    await click('Regular expression');
+    expect(server.sentOf('search').at(-1)).toMatchObject({ regex: true });
+    await reply('search', { kind: 'error', message: 'That is no pattern.', hint: null });
+    expect(find('.jaxtrain-log-count').textContent).toBe('That is no pattern.');
+    await press('Escape', find('input'));
+    expect(server.store.search).toBeNull();
+  });
+});
+
+describe('tracebacks', () => {
+  const LINES = [
+    'step',
+    'Traceback (most recent call last):',
+    '  File "a.py", line 1',
+    "KeyError: 'x'",
+    'more'
+  ];
+
+  beforeEach(async () => {
+    server.source = () => 2;
+    await print(LINES);
+  });
+
+  it('are one row that opens and closes', async () => {
+    expect(texts()).toEqual(['step', LINES[1], 'more']);
+    const row = find('[data-kind=traceback]');
+    expect(row.textContent).toContain("KeyError: 'x'");
+    expect(row.textContent).toContain('3 lines');
+    await doing(() => row.click());
+    expect(texts()).toEqual(LINES);
+    await press('ArrowLeft');
+    expect(texts()).toHaveLength(3);
+  });
+
+  it('open for the line that one goes to', async () => {
+    await press('e');
+    await reply('find', { kind: 'found', position: 1, index: 1 });
+    expect(texts()).toEqual(LINES);
+    expect(current()).toBe(LINES[1]);
+  });
+});
+
+describe('what is shown', () => {
+  it('can be some ranks, as near as can be to the same time', async () => {
+    await print(many(100));
+    await press('Home');
+    await click('Only rank 1');
+    expect(server.sentOf('open').at(-1)).toMatchObject({ sources: [1] });
+    await print(many(50));
+    expect(server.sentOf('find').at(-1)).toMatchObject({
+      view: server.viewId,
+      what: 'time',
+      time: NOW - 90
+    });
+    expect(button('Only rank 1')?.getAttribute('aria-pressed')).toBe('true');
+    await click('Save');
+    expect(save).toHaveBeenCalledWith('mnist-4', 1);
+  });
+
+  it('has a list of ranks where they are many', async () => {
+    server.source = index => index;
+    await print(many(20));
+    await click('all 20 logs');
+    const field = input('.jaxtrain-log-popup input');
+    await doing(() => {
+      field.value = '0-2, 7';
+      field.dispatchEvent(new Event('change', { bubbles: true }));
+    });
+    expect(server.sentOf('open').at(-1)).toMatchObject({ sources: [0, 1, 2, 7] });
+  });
+
+  it('can be lines with some words, and the way back stays', async () => {
+    await print(['a']);
+    await click('filter');
+    const field = input('.jaxtrain-log-field input');
+    await doing(() => {
+      field.value = 'x';
+      field.dispatchEvent(new Event('change', { bubbles: true }));
+    });
+    expect(server.sentOf('open').at(-1)).toMatchObject({
+      include: { pattern: 'x', regex: false, case: false }
+    });
+    await print([]);
+    expect(root.textContent).toContain('No line is like that.');
+    expect(find('input')).not.toBeNull();
+  });
+
+  it('can begin at a position of the whole log', async () => {
+    await doing(() => reader.goToPosition(700));
+    expect(server.sentOf('open').at(-1)).toMatchObject({ raw: true, sources: null });
+    await print(many(1000));
+    expect(current()).toBe('line 700');
+    expect(root.textContent).not.toContain('new lines');
+    expect(reader.following).toBe(false);
+  });
+
+  it('says when it may be out of date, and what the server said', async () => {
+    await print(['a']);
+    await doing(() => FakeSocket.last.drop());
+    expect(find('.jaxtrain-stale').textContent).toContain('may be out of date');
+    expect(texts()).toEqual(['a']);
+  });
+
+  it('says why there is no log', async () => {
+    await doing(() =>
+      server.say({ id: server.viewId, kind: 'error', message: 'No job <b>x</b>.', hint: null })
+    );
+    expect(find('[role=alert]').textContent).toContain('No job <b>x</b>.');
+  });
+});

@@ -1,0 +1,185 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+
+import { PAGES } from '../src/core/log/pages';
+import { many, LogServer } from './logs';
+
+let server: LogServer;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  server = new LogServer();
+});
+
+afterEach(() => {
+  server.store.dispose();
+  server.live.dispose();
+  vi.useRealTimers();
+});
+
+const text = (index: number) => server.store.line(index)?.text;
+
+describe('a view', () => {
+  it('is opened for all ranks, and knows what there is', async () => {
+    expect(server.sent[0]).toMatchObject({
+      op: 'open',
+      topic: 'log',
+      key: 'mnist-4',
+      sources: null
+    });
+    expect(server.store.loaded).toBe(false);
+    server.print(many(3), { open: { '1': 'step 4' } });
+    await server.settle();
+    expect(server.store).toMatchObject({ loaded: true, length: 3, complete: true });
+    expect(server.store.open).toEqual([{ source: 1, text: 'step 4' }]);
+    expect(server.store.names.map(({ source }) => source)).toEqual([0, 1]);
+    expect(text(2)).toBe('line 2');
+  });
+
+  it('asks for pages around what is shown, and not twice', async () => {
+    server.print(many(1000));
+    server.store.need(450, 470);
+    await server.settle();
+    await server.settle();
+    expect(text(450)).toBe('line 450');
+    const asked = server.sentOf('lines').map(({ start }) => start);
+    expect(new Set(asked).size).toBe(asked.length);
+    expect(asked).toEqual(expect.arrayContaining([200, 400, 600]));
+    expect(asked).not.toContain(800);
+  });
+
+  it('asks only for what is new when the log grows', async () => {
+    server.print(many(250));
+    server.store.need(240, 250);
+    await server.settle();
+    const kept = server.store.line(249);
+    server.print(many(255));
+    await server.settle();
+    expect(server.sentOf('lines').at(-1)).toMatchObject({ start: 250 });
+    expect(text(254)).toBe('line 254');
+    expect(server.store.line(249)).toBe(kept);
+  });
+
+  it('keeps a bounded number of pages', async () => {
+    server.print(many((PAGES + 10) * 200));
+    for (let page = 0; page < PAGES + 8; page++) {
+      server.store.need(page * 200, page * 200 + 10);
+      await server.settle();
+      await server.settle();
+    }
+    expect(text(0)).toBeUndefined();
+    expect(text((PAGES + 7) * 200)).toBe(`line ${(PAGES + 7) * 200}`);
+  });
+
+  it('goes on after a reconnect with the same lines, once', async () => {
+    server.print(many(250));
+    server.store.need(200, 250);
+    await server.settle();
+    const id = server.viewId;
+    server.reconnect();
+    expect(server.viewId).toBe(id);
+    server.state({ length: 10, complete: false });
+    expect(server.store.length).toBe(250);
+    server.print(many(260));
+    await server.settle();
+    expect(server.store.length).toBe(260);
+    expect([249, 250, 259].map(text)).toEqual(['line 249', 'line 250', 'line 259']);
+    expect(text(260)).toBeUndefined();
+  });
+
+  it('forgets the lines of another job of the same name', async () => {
+    server.print(many(20));
+    await server.settle();
+    const restarted = vi.fn();
+    server.store.onRestart(restarted);
+    server.began += 50;
+    server.print(['new']);
+    await server.settle();
+    expect(restarted).toHaveBeenCalledOnce();
+    expect(server.store.length).toBe(1);
+    expect(text(0)).toBe('new');
+  });
+
+  it('can be of other lines, and then has none of the old ones', async () => {
+    server.print(many(20));
+    await server.settle();
+    server.store.choose({ sources: [1], include: { pattern: 'x', regex: false, case: false } });
+    expect(server.sent.filter(({ topic }) => topic === 'log').at(-1)).toMatchObject({
+      sources: [1],
+      include: { pattern: 'x' },
+      exclude: null
+    });
+    expect(server.sentOf('close')).toHaveLength(1);
+    expect(text(0)).toBeUndefined();
+    server.print(['x']);
+    await server.settle();
+    expect(text(0)).toBe('x');
+  });
+
+  it('says what the server said', async () => {
+    server.say({
+      id: server.viewId,
+      kind: 'error',
+      message: 'There is no such job.',
+      hint: 'Look.'
+    });
+    expect(server.store.error).toMatchObject({ message: 'There is no such job.', hint: 'Look.' });
+    const found = server.store.firstError();
+    server.say({ id: server.sentOf('find')[0]?.['id'], kind: 'error', message: 'no', hint: null });
+    expect(await found).toBeNull();
+    expect(server.store.error?.message).toBe('no');
+  });
+});
+
+describe('a search', () => {
+  const WORD = { pattern: 'line', regex: false, case: false };
+  const searchId = () => server.sentOf('search').at(-1)?.['id'];
+  const hits = (change: object) =>
+    server.say({ id: searchId(), kind: 'hits', count: 3, complete: true, near: [], ...change });
+  const hit = (position: number, number: number, count = 3) =>
+    server.say({
+      id: server.sentOf('hit').at(-1)?.['id'],
+      kind: 'hit',
+      position,
+      index: position,
+      number,
+      count
+    });
+
+  it('goes to the first hit from where one is, and then to the next and the one before', async () => {
+    server.print(many(20));
+    const arrived = vi.fn();
+    server.store.find(WORD, 5, { back: false, then: arrived });
+    expect(server.sentOf('search')[0]).toMatchObject({ ...WORD, from: 5, view: server.viewId });
+    hits({ complete: false, near: [3] });
+    expect(server.sentOf('hit')).toEqual([]);
+    hits({ near: [3, 7, 9] });
+    expect(server.sentOf('hit').at(-1)).toMatchObject({ from: 8, back: true });
+    hit(7, 2);
+    await server.settle();
+    expect(arrived).toHaveBeenCalledWith({ position: 7, index: 7, number: 2 });
+    const next = server.store.search?.next(false);
+    expect(server.sentOf('hit').at(-1)).toMatchObject({ from: 7, back: false });
+    hit(9, 3);
+    await next;
+    expect(server.store.search?.at).toEqual({ position: 9, index: 9, number: 3 });
+    expect([...(server.store.search?.near ?? [])]).toEqual([3, 7, 9]);
+  });
+
+  it('is opened again after its view, and ends with it', () => {
+    server.print(many(20));
+    server.store.find(WORD);
+    server.reconnect();
+    expect(server.sent.slice(0, 2).map(({ op }) => op)).toEqual(['open', 'search']);
+    server.store.choose({ raw: true });
+    const last = server.sentOf('search').at(-1);
+    expect(last).toMatchObject({ view: server.viewId, pattern: 'line' });
+    server.store.find(null);
+    expect(server.sent.at(-1)).toMatchObject({ op: 'close', id: last?.['id'] });
+  });
+
+  it('has the words of the server when the pattern is wrong', () => {
+    server.store.find({ ...WORD, regex: true, pattern: '(' });
+    server.say({ id: searchId(), kind: 'error', message: 'That is no pattern.', hint: null });
+    expect(server.store.search?.error).toBe('That is no pattern.');
+  });
+});

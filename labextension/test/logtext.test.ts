@@ -1,0 +1,247 @@
+import { describe, expect, it } from 'vitest';
+
+import { pieces, textOf } from '../src/core/log/ansi';
+import { Folds } from '../src/core/log/folds';
+import { mark, marker } from '../src/core/log/marks';
+import type { LogLine } from '../src/core/log/pages';
+import { readRanks, toggled } from '../src/core/log/ranks';
+import { Scroll } from '../src/core/log/scroll';
+import { readTime, timeOf } from '../src/core/log/times';
+
+const ESC = '\x1b';
+
+describe('what a program printed', () => {
+  it('has the 16 colours and the styles as classes', () => {
+    expect(pieces(`a ${ESC}[1;31mred${ESC}[0m b`)).toEqual([
+      { text: 'a ', classes: '' },
+      { text: 'red', classes: 'jaxtrain-ansi-bold jaxtrain-ansi-red' },
+      { text: ' b', classes: '' }
+    ]);
+    expect(pieces(`${ESC}[92;44mx`)).toEqual([
+      { text: 'x', classes: 'jaxtrain-ansi-bright-green jaxtrain-ansi-blue-bg' }
+    ]);
+  });
+
+  it('has other colours as values', () => {
+    expect(pieces(`${ESC}[38;5;208mx`)).toMatchObject([{ color: 'rgb(255, 135, 0)' }]);
+    expect(pieces(`${ESC}[48;5;240mx`)).toMatchObject([{ background: 'rgb(88, 88, 88)' }]);
+    expect(pieces(`${ESC}[38;2;1;2;3mx`)).toMatchObject([{ color: 'rgb(1, 2, 3)' }]);
+    expect(pieces(`${ESC}[38:2::1:2:3mx`)).toMatchObject([{ color: 'rgb(1, 2, 3)' }]);
+  });
+
+  it('can do nothing else', () => {
+    for (const harmful of [
+      `a${ESC}[2Jb`,
+      `a${ESC}[10;5Hb`,
+      `a${ESC}]0;title\x07b`,
+      `a${ESC}]8;;http://evil${ESC}\\b`,
+      `a${ESC}Pdevice${ESC}\\b`,
+      `a${ESC}(Bb`,
+      `a${ESC}[?25lb`,
+      `a${ESC}[>4;1mb`,
+      'a\x08\x07\u202eb\u2066',
+      `ab${ESC}`,
+      `ab${ESC}[`,
+      `ab${ESC}[38;5`,
+      `${ESC}[38;5;999mab`,
+      `${ESC}[38;2;;;mab`
+    ]) {
+      expect(textOf(harmful)).toBe('ab');
+    }
+    expect(textOf('<b>&amp;</b>')).toBe('<b>&amp;</b>');
+  });
+
+  it('is what is left after carriage returns', () => {
+    expect(textOf(' 10%\r 50%\r100%\r')).toBe('100%');
+  });
+});
+
+describe('matches', () => {
+  const find = (pattern: string, text: string, change = {}) =>
+    marker({ pattern, regex: false, case: false, ...change })?.find(text);
+
+  it('are found as words or as expressions', () => {
+    expect(find('a.b', 'xA.b a+b')).toEqual([[1, 4]]);
+    expect(find('A', 'aA', { case: true })).toEqual([[1, 2]]);
+    expect(find('loss [0-9.]+', 'loss 1.5', { regex: true })).toEqual([[0, 8]]);
+    expect(find('x*', 'abc', { regex: true })).toEqual([]);
+  });
+
+  it('are left to the server where a browser reads another thing, or would need too long', () => {
+    for (const pattern of ['(', '(?i)a', '\\Qa', '(a+)+$', '((a)*)*', '(a|aa)+$', '[[:alpha:]]']) {
+      expect(find(pattern, 'a', { regex: true })).toBeUndefined();
+    }
+  });
+
+  it('cut the pieces that they lie in', () => {
+    const found = mark(
+      [
+        { text: 'abc', classes: 'x' },
+        { text: 'def', classes: '' }
+      ],
+      [[2, 4]]
+    );
+    expect(found.map(({ text, classes, marked }) => [text, classes, marked])).toEqual([
+      ['ab', 'x', false],
+      ['c', 'x', true],
+      ['d', '', true],
+      ['ef', '', false]
+    ]);
+  });
+});
+
+describe('tracebacks', () => {
+  const HEAD = 'Traceback (most recent call last):';
+  const log = (texts: [number, string][]) => (index: number) => {
+    const [source, text] = texts[index] ?? [];
+    return text === undefined || source === undefined
+      ? undefined
+      : ({ position: index, source, time: null, text, bytes: text.length } satisfies LogLine);
+  };
+  const TEXTS: [number, string][] = [
+    [0, 'step 1'],
+    [1, HEAD],
+    [1, '  File "a.py", line 1'],
+    [1, '    boom()'],
+    [1, "KeyError: 'labels'"],
+    [1, ''],
+    [1, 'During handling of the above exception, another exception occurred:'],
+    [1, ''],
+    [1, HEAD],
+    [1, '  File "b.py", line 1'],
+    [1, 'ValueError: b'],
+    [1, 'step 2'],
+    [0, HEAD],
+    [0, '  File "c.py", line 1'],
+    [1, 'step 3']
+  ];
+
+  it('are one row with those that they led to', () => {
+    const folds = new Folds();
+    expect(folds.look(0, TEXTS.length, log(TEXTS))).toBe(true);
+    expect(folds.look(0, TEXTS.length, log(TEXTS))).toBe(false);
+    expect(folds.at(1)).toEqual({ start: 1, end: 11, last: 'ValueError: b' });
+    expect(folds.at(12)).toBeUndefined();
+    expect(folds.hidden).toBe(9);
+    expect([0, 1, 5, 10, 11, 14].map(index => folds.rowOf(index))).toEqual([0, 1, 1, 1, 2, 5]);
+    expect([0, 1, 2, 5].map(row => folds.lineOf(row))).toEqual([0, 1, 11, 14]);
+  });
+
+  it('open and close, and open for a line that one looks for', () => {
+    const folds = new Folds();
+    folds.look(0, TEXTS.length, log(TEXTS));
+    folds.toggle(1);
+    expect(folds.hidden).toBe(0);
+    folds.toggle(1);
+    folds.reveal(5);
+    expect(folds.isOpen(1)).toBe(true);
+    expect(folds.rowOf(5)).toBe(5);
+  });
+
+  it('are found where a part of them came before', () => {
+    const folds = new Folds();
+    folds.look(0, 4, log(TEXTS.slice(0, 4)));
+    expect(folds.at(1)?.end).toBe(4);
+    folds.look(4, TEXTS.length, log(TEXTS));
+    expect(folds.at(1)?.end).toBe(11);
+  });
+
+  it('stay as they are where their begin is not here any more', () => {
+    const folds = new Folds();
+    folds.look(0, TEXTS.length, log(TEXTS));
+    const part = (index: number) => (index < 5 ? undefined : log(TEXTS)(index));
+    expect(folds.look(5, TEXTS.length, part)).toBe(false);
+    expect(folds.hidden).toBe(9);
+  });
+
+  it('keep rows and lines in step when there are many', () => {
+    const folds = new Folds();
+    const texts = Array.from({ length: 60 }, (_, n): [number, string] => [
+      0,
+      ['step', HEAD, '  File', 'Error: x'][n % 4] ?? ''
+    ]);
+    folds.look(0, 60, log(texts));
+    expect(folds.hidden).toBe(30);
+    for (let row = 0; row < 30; row++) {
+      expect(folds.rowOf(folds.lineOf(row))).toBe(row);
+    }
+  });
+});
+
+describe('scrolling', () => {
+  it('is by pixels where the browser can', () => {
+    const scroll = new Scroll();
+    scroll.rows = 1000;
+    scroll.view = 180;
+    scroll.to(100);
+    expect(scroll.bar).toBe(1800);
+    expect(scroll.moved(1800.4)).toBe(false);
+    expect(scroll.moved(1809)).toBe(true);
+    expect(scroll.top).toBe(100.5);
+    expect(scroll.seen).toEqual([100, 111]);
+    scroll.show(105);
+    expect(scroll.top).toBe(100.5);
+    scroll.show(99);
+    expect(scroll.top).toBe(99);
+    scroll.show(109);
+    expect(scroll.top).toBe(100);
+    scroll.toEnd();
+    expect(scroll.seen).toEqual([990, 1000]);
+  });
+
+  it('is in proportion in a log that is too long, with short moves by pixels', () => {
+    const scroll = new Scroll();
+    scroll.rows = 10_000_000;
+    scroll.view = 180;
+    expect(scroll.height).toBeLessThan(17_000_000);
+    scroll.to(5_000_000);
+    const { bar } = scroll;
+    scroll.moved(bar + 36);
+    expect(scroll.top).toBe(5_000_002);
+    scroll.moved(0);
+    expect(scroll.top).toBe(0);
+    scroll.moved(scroll.height - scroll.view);
+    expect(scroll.top).toBe(scroll.most);
+    scroll.moved(scroll.height / 2);
+    expect(scroll.top / scroll.most).toBeCloseTo(0.5, 3);
+    expect(Math.abs(scroll.right - scroll.bar)).toBeLessThan(1);
+  });
+});
+
+describe('times', () => {
+  const began = new Date(2026, 0, 15, 22, 0, 0).getTime() / 1000;
+
+  it('are of day, or since the start', () => {
+    expect(timeOf(began + 65, 'clock', began)).toBe('22:01:05');
+    expect(timeOf(began + 3665, 'since', began)).toBe('+01:01:05');
+    expect(timeOf(began, 'off', began)).toBe('');
+    expect(timeOf(null, 'clock', began)).toBe(' '.repeat(8));
+  });
+
+  it('can be typed', () => {
+    expect(readTime('22:01', began)).toBe(began + 60);
+    expect(readTime('1:00:05', began)).toBe(began + 3 * 3600 + 5);
+    expect(readTime('+90', began)).toBe(began + 90);
+    expect(readTime('+1:30', began)).toBe(began + 90);
+    expect(readTime('soon', began)).toBeNull();
+    expect(readTime('25:00', began)).toBeNull();
+  });
+});
+
+describe('ranks', () => {
+  const names = [0, 1, 2, 3].map(source => ({ source, label: '' }));
+
+  it('are chosen one by one, and none is all', () => {
+    expect(toggled(null, 2)).toEqual([2]);
+    expect(toggled([2], 1)).toEqual([1, 2]);
+    expect(toggled([2], 2)).toBeNull();
+    expect(toggled([2], 'init')).toEqual(['init']);
+    expect(toggled(['init'], 2)).toEqual([2]);
+  });
+
+  it('can be typed', () => {
+    expect(readRanks('2-9, 0', names)).toEqual([0, 2, 3]);
+    expect(readRanks('all', names)).toBeNull();
+    expect(readRanks('', names)).toBeNull();
+  });
+});
