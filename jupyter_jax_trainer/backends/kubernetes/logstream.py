@@ -158,15 +158,11 @@ class LogStream(threading.Thread):
             return 0.0
         with _writing():
             since = self._spool.begin(last=over)
-        query = {"container": self._attempt.container, "timestamps": "true"}
-        if previous:
-            query["previous"] = "true"
-        elif not over:
-            query["follow"] = "true"
-        if since is not None:
-            query["sinceTime"] = since
-        path, began = self._client.core("pods", self._attempt.pod, "log"), time.monotonic()
-        response = self._client.open(path, query, _SILENCE)
+        more = {} if since is None else {"sinceTime": since}
+        if not previous and not over:
+            more["follow"] = "true"
+        began = time.monotonic()
+        response = self._open(previous, **more)
         try:
             with self._guard:
                 self._response = response
@@ -189,6 +185,14 @@ class LogStream(threading.Thread):
         wait = self._wait
         self._wait = min(2 * wait, _LONGEST_WAIT)
         return wait
+
+    def _open(self, previous: bool, **more: str) -> Any:
+        """Ask for the log."""
+        query = {"container": self._attempt.container, "timestamps": "true", **more}
+        if previous:
+            query["previous"] = "true"
+        path = self._client.core("pods", self._attempt.pod, "log")
+        return self._client.open(path, query, _SILENCE)
 
     def _read(self, response: Any, previous: bool) -> bool:
         """Feed what comes; tell whether it was this attempt's log, and came to a clean end."""
@@ -232,11 +236,7 @@ class LogStream(threading.Thread):
 
     def _is_settled(self, previous: bool) -> bool:
         """Tell whether the last line of the log is still that which came last."""
-        query = {"container": self._attempt.container, "timestamps": "true", "tailLines": "1"}
-        if previous:
-            query["previous"] = "true"
-        path = self._client.core("pods", self._attempt.pod, "log")
-        response = self._client.open(path, query, _SILENCE)
+        response = self._open(previous, tailLines="1")
         try:
             last = b"".join(httpbody.pieces(response))
         finally:

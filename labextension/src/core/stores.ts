@@ -2,36 +2,49 @@
 
 import type { Live, Opened } from './live';
 import { Metrics } from './plots/metrics';
-import type { Detail, JobEvent, Message, Problem, Row } from './protocol';
+import type { Detail, JobEvent, Message, Problem, Request, Row } from './protocol';
+import { Teller } from './teller';
 
-/** Something that tells when it has changed. */
-export interface Watched {
-  watch(watcher: () => void): () => void;
-}
+/** What a topic shows, as long as the store is not disposed of. */
+abstract class LiveStore extends Teller {
+  protected readonly live: Live;
+  #opened: Opened;
+  #unwatch: () => void;
 
-class Teller implements Watched {
-  #watchers = new Set<() => void>();
-
-  watch(watcher: () => void): () => void {
-    this.#watchers.add(watcher);
-    return () => this.#watchers.delete(watcher);
+  constructor(live: Live, request: Request) {
+    super();
+    this.live = live;
+    this.#unwatch = live.watch(() => this.tell());
+    this.#opened = live.open(request, message => this.take(message));
   }
 
-  protected tell(): void {
-    for (const watcher of [...this.#watchers]) {
-      watcher();
-    }
+  /** Whether what is shown is what is so. */
+  get current(): boolean {
+    return this.live.status === 'open';
   }
+
+  get problem(): Problem | null {
+    return this.live.problem;
+  }
+
+  /** Connect now, rather than at the next attempt. */
+  retry(): void {
+    this.live.reconnect();
+  }
+
+  dispose(): void {
+    this.#unwatch();
+    this.#opened.close();
+  }
+
+  protected abstract take(message: Message): void;
 }
 
 /** All jobs, newest first. A row that did not change stays the same object. */
-export class JobsStore extends Teller {
-  #live: Live;
+export class JobsStore extends LiveStore {
   #rows = new Map<string, Row>();
   #sorted: readonly Row[] = [];
   #ended = new Set<(row: Row) => void>();
-  #opened: Opened;
-  #unwatch: () => void;
 
   /** Whether the list has come; before that nothing is known. */
   loaded = false;
@@ -39,28 +52,11 @@ export class JobsStore extends Teller {
   error: { message: string; hint: string | null } | null = null;
 
   constructor(live: Live) {
-    super();
-    this.#live = live;
-    this.#unwatch = live.watch(() => this.tell());
-    this.#opened = live.open({ op: 'open', topic: 'jobs' }, message => this.#take(message));
+    super(live, { op: 'open', topic: 'jobs' });
   }
 
   get rows(): readonly Row[] {
     return this.#sorted;
-  }
-
-  /** Whether what is shown is what is so. */
-  get current(): boolean {
-    return this.#live.status === 'open';
-  }
-
-  get problem(): Problem | null {
-    return this.#live.problem;
-  }
-
-  /** Connect now, rather than at the next attempt. */
-  retry(): void {
-    this.#live.reconnect();
   }
 
   /** Call `listener` once for each job that ends from now on. */
@@ -69,12 +65,7 @@ export class JobsStore extends Teller {
     return () => this.#ended.delete(listener);
   }
 
-  dispose(): void {
-    this.#unwatch();
-    this.#opened.close();
-  }
-
-  #take(message: Message): void {
+  protected take(message: Message): void {
     if (message.kind === 'error') {
       this.error = message;
       this.tell();
@@ -110,11 +101,7 @@ export class JobsStore extends Teller {
 }
 
 /** One job, with all that is known about it. */
-export class JobStore extends Teller {
-  #live: Live;
-  #opened: Opened;
-  #unwatch: () => void;
-
+export class JobStore extends LiveStore {
   readonly key: string;
   /** What the job has reported. */
   readonly metrics = new Metrics();
@@ -123,41 +110,21 @@ export class JobStore extends Teller {
   error: { message: string; hint: string | null } | null = null;
 
   constructor(live: Live, key: string) {
-    super();
-    this.#live = live;
+    super(live, { op: 'open', topic: 'job', key });
     this.key = key;
-    this.#unwatch = live.watch(() => this.tell());
-    this.#opened = live.open({ op: 'open', topic: 'job', key }, message => this.#take(message));
-  }
-
-  get current(): boolean {
-    return this.#live.status === 'open';
-  }
-
-  get problem(): Problem | null {
-    return this.#live.problem;
-  }
-
-  retry(): void {
-    this.#live.reconnect();
   }
 
   /** Open another job beside this one; who asks disposes of it. */
   beside(key: string): JobStore {
-    return new JobStore(this.#live, key);
+    return new JobStore(this.live, key);
   }
 
   /** Open the list of all jobs; who asks disposes of it. */
   list(): JobsStore {
-    return new JobsStore(this.#live);
+    return new JobsStore(this.live);
   }
 
-  dispose(): void {
-    this.#unwatch();
-    this.#opened.close();
-  }
-
-  #take(message: Message): void {
+  protected take(message: Message): void {
     if (message.kind === 'error') {
       this.error = message;
     } else if (message.kind === 'job') {

@@ -3,7 +3,7 @@ import type { LogLine } from './pages';
 import type { Source } from './protocol';
 import { Scroll } from './scroll';
 import type { LogStore } from './store';
-import { Teller } from './teller';
+import { Teller } from '../teller';
 
 /** What a row shows. */
 export type Shown =

@@ -1,7 +1,7 @@
 import type { Live, Opened } from '../live';
 import { isWithdrawn } from './asking';
 import type { Hit, LogMessage, Pattern } from './protocol';
-import { Teller } from './teller';
+import { Teller } from '../teller';
 
 /** A hit that one looks at. */
 export interface At {

@@ -3,7 +3,7 @@ import { isWithdrawn } from './asking';
 import { PAGE, Pages, type LogLine } from './pages';
 import type { Choice, FullLine, LogMessage, LogState, Pattern, RawLine, Source } from './protocol';
 import { Search, type Arrival } from './search';
-import { Teller } from './teller';
+import { Teller } from '../teller';
 
 const AT_ONCE = 4; // pages that are asked for at a time
 

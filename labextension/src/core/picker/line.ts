@@ -1,7 +1,7 @@
 /** The round trip between a form and the `%%jaxtrain` line of a cell. */
 
 import { ApiError, type Api } from '../api';
-import { Teller } from './teller';
+import { Teller } from '../teller';
 import type { Cell, Cells, CellState, Line, LineError, Trouble, Values } from './types';
 import { Typing } from './typing';
 import { merged, NO_LINE } from './values';

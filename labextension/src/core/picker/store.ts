@@ -5,7 +5,7 @@ import type { Problem } from '../protocol';
 import { Asked } from './asked';
 import { LineStore } from './line';
 import { changesForPlace, changesForRuntime, namespaceOf, placeOf } from './places';
-import { Teller } from './teller';
+import { Teller } from '../teller';
 import type { Cells, Finding, Option, Place, Runtime } from './types';
 
 const FRESH = 60_000; // milliseconds for which what is known of a place is not asked again

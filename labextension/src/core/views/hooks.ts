@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useReducer, useState } from 'preact/hooks';
 
-import type { Watched } from '../stores';
+import type { Watched } from '../teller';
 
 /** Render again whenever the source says that it has changed. */
 export function useWatched(source: Watched): void {

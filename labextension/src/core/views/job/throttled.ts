@@ -1,6 +1,6 @@
 import { useEffect, useReducer } from 'preact/hooks';
 
-import type { Watched } from '../../stores';
+import type { Watched } from '../../teller';
 
 /** Render again when one of the sources has changed, but no more often than every `ms`. */
 export function useThrottled(sources: readonly Watched[], ms: number): void {

@@ -1,6 +1,8 @@
-import type { Watched } from '../stores';
-
 /** Something that tells when it has changed. */
+export interface Watched {
+  watch(watcher: () => void): () => void;
+}
+
 export class Teller implements Watched {
   #watchers = new Set<() => void>();
 
