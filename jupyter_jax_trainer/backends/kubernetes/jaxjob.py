@@ -1,0 +1,348 @@
+"""From a JAXJob of the training operator (kubeflow.org/v1) to a TrainJob, with a report.
+
+A JAXJob says everything itself. A TrainJob says what differs from job to job, and leaves the rest
+to a runtime; so a TrainingRuntime of the job's own is made, unless a runtime is named. The facts
+about both sides are those of the training operator 1.9 and of Trainer 2.3.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_jax_trainer import checks
+from jupyter_jax_trainer.backends.kubernetes.trainjob import API, PREFIX, max_name
+from jupyter_jax_trainer.errors import UsageError
+
+_CONTAINER, _OLD_CONTAINER = "node", "jax"
+_PORT, _OLD_PORT = 29500, 6666
+_RANK = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+_RESTARTS = 6  # where a JAXJob says no number, it begins anew without end
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+# Of a container, what the TrainJob itself says; and of a pod, what it may change in a runtime.
+_TRAINER = ("image", "command", "args", "env")
+_PATCHES = (
+    "serviceAccountName", "volumes", "imagePullSecrets", "securityContext", "nodeSelector",
+    "affinity", "tolerations",
+)  # fmt: skip
+_PATCHES_OF_CONTAINER = ("volumeMounts", "securityContext")
+
+
+@dataclass
+class Conversion:
+    """What a JAXJob becomes.
+
+    Attributes
+    ----------
+    documents
+        A TrainingRuntime where one is needed, and the TrainJob.
+    changed
+        What is done in another way now, a sentence each.
+    lost
+        What has no counterpart, and what to do about it.
+    """
+
+    documents: list[dict[str, Any]] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+
+    def report(self) -> str:
+        """Give all that somebody should know before applying it."""
+        parts = []
+        for title, lines in (("Done in another way:", self.changed), ("Left out:", self.lost)):
+            if lines:
+                parts.append("\n".join([title, *(f"  - {line}" for line in lines)]))
+        return "\n".join(parts) or "Everything has a counterpart."
+
+
+def convert(job: Any, runtime: str | None = None) -> Conversion:
+    """Turn a JAXJob into a TrainJob.
+
+    Parameters
+    ----------
+    job
+        The JAXJob as parsed YAML.
+    runtime
+        A ClusterTrainingRuntime to build on; without it, the job gets a TrainingRuntime of its own.
+
+    Raises
+    ------
+    UsageError
+        It is no JAXJob, or one that the training operator would refuse.
+    """
+    _check(job)
+    found = Conversion()
+    spec, metadata = copy.deepcopy(job["spec"]), job["metadata"]
+    name, worker = metadata["name"], spec["jaxReplicaSpecs"]["Worker"]
+    nodes = worker.get("replicas", 1)
+    template = worker.get("template") or {}
+    pod = template.get("spec") or {}
+    container = _take_container(pod, found)
+    policy = spec.get("runPolicy") or {}
+    _check_name(name, nodes)
+    _look_for_old_names(name, container, found)
+    trainer = _trainer(name, nodes, container)
+    kind = "ClusterTrainingRuntime" if runtime else "TrainingRuntime"
+    reference = {"apiGroup": API.split("/")[0], "kind": kind, "name": runtime or name}
+    body: dict[str, Any] = {"runtimeRef": reference, "trainer": trainer}
+    body |= _run_policy(policy, found)
+    if runtime is None:
+        restarts = _restarts(worker, policy, found)
+        found.documents.append(_runtime(metadata, template, pod, container, restarts))
+    else:
+        if patch := _patch(template, pod, container, runtime, found):
+            body["runtimePatches"] = [patch]
+        found.lost.append(
+            f"restartPolicy and backoffLimit: the runtime {runtime} decides when a job begins anew."
+        )
+    found.documents.append({
+        "apiVersion": API, "kind": "TrainJob", "metadata": _metadata(metadata), "spec": body,
+    })  # fmt: skip
+    return found
+
+
+# ---------------------------------------------------------------------------- what there is
+
+
+def _check(job: Any) -> None:
+    kind = job.get("kind") if isinstance(job, Mapping) else None
+    if kind != "JAXJob" or job.get("apiVersion") != "kubeflow.org/v1":
+        raise UsageError(
+            f"This is no JAXJob of kubeflow.org/v1, but {kind or 'something else'}.",
+            "`kubectl get jaxjob NAME -o yaml` gives one.",
+        )
+    try:
+        name, replicas = job["metadata"]["name"], job["spec"]["jaxReplicaSpecs"]
+        checks.job_name("metadata.name", name)
+        if set(replicas) != {"Worker"}:
+            raise UsageError("spec.jaxReplicaSpecs has to have Worker, and nothing else.")
+        nodes = replicas["Worker"].get("replicas", 1)
+        if type(nodes) is not int or nodes < 1:
+            raise UsageError(f"Worker.replicas is {nodes!r}; it has to be 1 or more.")
+        if not replicas["Worker"]["template"]["spec"]["containers"]:
+            raise UsageError("The Worker's pod has no container.")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"The JAXJob is not complete: {error} is missing or misplaced.") from None
+
+
+def _check_name(name: str, nodes: int) -> None:
+    longest = max_name([_CONTAINER], nodes)
+    if len(name) > longest:
+        raise UsageError(
+            f"The name {name} is too long: the pods' names would have more than 63 characters.",
+            f"Give the JAXJob a name of at most {longest} characters.",
+        )
+
+
+def _take_container(pod: dict[str, Any], found: Conversion) -> dict[str, Any]:
+    """Give the container that trains, under its new name; the pod keeps it."""
+    containers: list[dict[str, Any]] = pod["containers"]
+    named = [one for one in containers if one.get("name") == _OLD_CONTAINER]
+    if not named and len(containers) > 1:
+        raise UsageError(
+            "The Worker's pod has several containers, and none is called jax.",
+            "Call the one that trains jax: the training operator wants that, too.",
+        )
+    container = (named or containers)[0]
+    found.changed.append(f"The container {container.get('name')} is called {_CONTAINER} now.")
+    container["name"] = _CONTAINER
+    ports = container.get("ports") or []
+    if any(port.get("containerPort") == _OLD_PORT for port in ports):
+        container["ports"] = [port for port in ports if port.get("containerPort") != _OLD_PORT]
+        found.changed.append(
+            f"The coordinator's port is {_PORT}, no longer {_OLD_PORT}; it need not be declared."
+        )
+    if not container.get("ports"):
+        container.pop("ports", None)
+    return container
+
+
+def _look_for_old_names(name: str, container: Mapping[str, Any], found: Conversion) -> None:
+    """Find words that mean something of the training operator's."""
+    said = [*(container.get("command") or ()), *(container.get("args") or ())]
+    said += [str(one.get("value", "")) for one in container.get("env") or ()]
+    for words in said:
+        for old in re.findall(rf"\b{re.escape(name)}-worker-\d+\b", words):
+            found.lost.append(
+                f"A command, argument or variable says {old}: there is no pod of that name. "
+                "Rank 0 is $COORDINATOR_ADDRESS."
+            )
+        if re.search(rf":{_OLD_PORT}\b", words):
+            found.lost.append(
+                f"A command, argument or variable says :{_OLD_PORT}; the coordinator's port is "
+                "$COORDINATOR_PORT."
+            )
+
+
+# ---------------------------------------------------------------------------- what comes of it
+
+
+def _metadata(metadata: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    kept = {what: metadata[what] for what in ("name", "namespace", "labels") if metadata.get(what)}
+    annotations = dict(metadata.get("annotations") or {})
+    annotations.pop(_LAST_APPLIED, None)
+    if annotations:
+        kept["annotations"] = annotations
+    return {**kept, **more}
+
+
+def _trainer(name: str, nodes: int, container: dict[str, Any]) -> dict[str, Any]:
+    """Say what the processes run; the rest of the container is left in it."""
+    trainer: dict[str, Any] = {"numNodes": nodes}
+    for what in _TRAINER:
+        if value := container.pop(what, None):
+            trainer[what] = value
+    if resources := container.pop("resources", None):
+        trainer["resourcesPerNode"] = resources
+    given = trainer.get("env", [])
+    names = {one["name"] for one in given}
+    # As the training operator named them. Trainer's own are there besides: JAX_PROCESS_ID etc.
+    old: list[dict[str, Any]] = [
+        {"name": "PYTHONUNBUFFERED", "value": "1"},
+        {"name": "COORDINATOR_ADDRESS", "value": f"{name}-node-0-0.{name}"},
+        {"name": "COORDINATOR_PORT", "value": str(_PORT)},
+        {"name": "NUM_PROCESSES", "value": str(nodes)},
+        {"name": "PROCESS_ID", "valueFrom": {"fieldRef": {"fieldPath": _RANK}}},
+    ]
+    trainer["env"] = [one for one in old if one["name"] not in names] + given
+    return trainer
+
+
+def _run_policy(policy: Mapping[str, Any], found: Conversion) -> dict[str, Any]:
+    body: dict[str, Any] = {}
+    if (seconds := policy.get("activeDeadlineSeconds")) is not None:
+        body["activeDeadlineSeconds"] = seconds
+    if policy.get("suspend"):
+        body["suspend"] = True
+    manager = policy.get("managedBy")
+    if manager and manager != "kubeflow.org/training-operator":
+        body["managedBy"] = manager
+    if policy.get("ttlSecondsAfterFinished") is not None:
+        found.lost.append(
+            "ttlSecondsAfterFinished: a TrainJob that has ended stays until it is deleted."
+        )
+    if policy.get("cleanPodPolicy") == "All":
+        found.lost.append(
+            "cleanPodPolicy: All: the pods of a job that has ended stay until it is deleted."
+        )
+    for what in policy.get("schedulingPolicy") or {}:
+        found.lost.append(
+            f"schedulingPolicy.{what}: gangs are the matter of a queue (the label "
+            "kueue.x-k8s.io/queue-name) or of the runtime's podGroupPolicy."
+        )
+    return body
+
+
+def _restarts(
+    worker: Mapping[str, Any], policy: Mapping[str, Any], found: Conversion
+) -> dict[str, Any]:
+    """Say when a job begins anew: parts of a JobSet and of its Job.
+
+    A rank that comes back alone can't join the others again, so all of them begin anew.
+    """
+    said = worker.get("restartPolicy") or "Never"
+    jobset: dict[str, Any] = {"failurePolicy": {"maxRestarts": 0}}
+    job: dict[str, Any] = {"backoffLimit": 0}
+    if said == "Never":
+        if policy.get("backoffLimit"):
+            found.changed.append("backoffLimit meant nothing beside restartPolicy: Never.")
+        return {"jobset": jobset, "job": job}
+    times = policy.get("backoffLimit")
+    if times is None:
+        times = _RESTARTS
+        found.changed.append(
+            f"The job began anew without end; now it fails after {_RESTARTS} restarts."
+        )
+    jobset["failurePolicy"]["maxRestarts"] = times
+    found.changed.append(
+        f"restartPolicy: {said}: when a rank fails, all ranks begin anew, {times} times at most; "
+        "a rank alone could not join the others again."
+    )
+    if said == "Always":
+        found.changed.append("A rank that has ended well is not started again.")
+    if said == "ExitCode":
+        # 1 to 127 is a fault of the program; others are signals, which a new start may survive.
+        job["podFailurePolicy"] = {"rules": [{
+            "action": "FailJob",
+            "onExitCodes": {
+                "containerName": _CONTAINER, "operator": "In", "values": list(range(1, 128))
+            },
+        }]}  # fmt: skip
+        jobset["failurePolicy"]["rules"] = [
+            {"name": "broken", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+        ]
+    return {"jobset": jobset, "job": job}
+
+
+def _runtime(
+    metadata: Mapping[str, Any],
+    template: dict[str, Any],
+    pod: dict[str, Any],
+    container: dict[str, Any],
+    restarts: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Make the job's own runtime: its pod, and when it begins anew."""
+    pod["restartPolicy"] = "Never"
+    template = {**template, "spec": pod}
+    labels = {"trainer.kubeflow.org/framework": "jax", f"{PREFIX}/converted": "jaxjob"}
+    body = {**restarts["job"], "template": template}
+    ancestor = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+    replicated = {"name": _CONTAINER, "template": {"metadata": ancestor, "spec": body}}
+    kept = {what: metadata[what] for what in ("name", "namespace") if metadata.get(what)}
+    return {
+        "apiVersion": API,
+        "kind": "TrainingRuntime",
+        "metadata": {**kept, "labels": labels},
+        "spec": {
+            "mlPolicy": {"numNodes": 1, "jax": {}},
+            "template": {"spec": {**restarts["jobset"], "replicatedJobs": [replicated]}},
+        },
+    }
+
+
+def _patch(
+    template: Mapping[str, Any],
+    pod: Mapping[str, Any],
+    container: Mapping[str, Any],
+    runtime: str,
+    found: Conversion,
+) -> dict[str, Any] | None:
+    """Say what is changed in a runtime that others use, too."""
+    ours = {what: container[what] for what in _PATCHES_OF_CONTAINER if container.get(what)}
+    changed = {what: pod[what] for what in _PATCHES if pod.get(what)}
+    if ours:
+        changed["containers"] = [{"name": _CONTAINER, **ours}]
+    for what in _others(template, pod, container):
+        found.lost.append(
+            f"{what}: a TrainJob can't change it, so the runtime {runtime} decides. "
+            "Without --runtime the job gets a runtime of its own."
+        )
+    patched: dict[str, Any] = {"spec": changed} if changed else {}
+    if about := {k: v for k, v in (template.get("metadata") or {}).items()
+                 if k in ("labels", "annotations") and v}:  # fmt: skip
+        patched["metadata"] = about
+    if not patched:
+        return None
+    job = {"name": _CONTAINER, "template": {"spec": {"template": patched}}}
+    return {
+        "manager": f"{PREFIX}/convert",
+        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
+    }
+
+
+def _others(
+    template: Mapping[str, Any], pod: Mapping[str, Any], container: Mapping[str, Any]
+) -> Iterator[str]:
+    """Name the parts that no patch can carry."""
+    for what, value in pod.items():
+        if value and what not in (*_PATCHES, "containers", "restartPolicy"):
+            yield f"spec.{what} of the pod"
+    for one in pod["containers"]:
+        if one is not container:
+            yield f"the container {one.get('name')}"
+    for what, value in container.items():
+        if value and what not in (*_PATCHES_OF_CONTAINER, "name"):
+            yield f"{what} of the container"

@@ -1,0 +1,51 @@
+"""``jaxtrain convert``: JAXJobs in a file, TrainJobs out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer.commands.actions import Context
+from jupyter_jax_trainer.errors import UsageError
+
+
+def convert_file(name: str, runtime: str | None, context: Context) -> None:
+    """Print what the JAXJobs of a file become, and say beside it what changes.
+
+    Raises
+    ------
+    UsageError
+        The file can't be read, or holds none, or one that the training operator would refuse.
+    """
+    from jupyter_jax_trainer.backends.kubernetes.jaxjob import convert
+    from jupyter_jax_trainer.backends.kubernetes.trainjob import to_yaml
+
+    jobs = [job for job in _objects(name) if job.get("kind") == "JAXJob"]
+    if not jobs:
+        raise UsageError(
+            f"There is no JAXJob in {name}.", "`kubectl get jaxjobs -o yaml` gives those there are."
+        )
+    found = [convert(job, runtime) for job in jobs]
+    context.print(to_yaml([document for one in found for document in one.documents]).rstrip("\n"))
+    for job, one in zip(jobs, found, strict=True):
+        print(f"JAXJob {job['metadata']['name']}\n{one.report()}", file=sys.stderr)
+
+
+def _objects(name: str) -> list[Mapping[str, Any]]:
+    try:
+        import yaml
+    except ImportError:
+        raise UsageError(
+            "YAML can't be read here.", "pip install 'jupyter-jax-trainer[kubernetes]'"
+        ) from None
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+        documents = [one for one in yaml.safe_load_all(text) if isinstance(one, Mapping)]
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"{name} can't be read: {error}.") from None
+    except yaml.YAMLError as error:
+        raise UsageError(f"{name} is not YAML: {error}.") from None
+    lists = [one["items"] for one in documents if isinstance(one.get("items"), list)]
+    return documents + [one for items in lists for one in items if isinstance(one, Mapping)]

@@ -1,0 +1,108 @@
+"""JAXJobs that were converted run on the cluster: the old variables mean what they meant."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import yaml
+
+from cluster.jobs import PATIENCE
+from cluster.made_runtimes import image
+from jupyter_jax_trainer.backends.kubernetes.jaxjob import convert
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+SUM = """
+import os, jax
+jax.distributed.initialize(
+    f"{os.environ['COORDINATOR_ADDRESS']}:{os.environ['COORDINATOR_PORT']}",
+    int(os.environ["NUM_PROCESSES"]), int(os.environ["PROCESS_ID"]))
+from jax.experimental.multihost_utils import process_allgather
+import numpy as np
+print("ranks", process_allgather(np.array([jax.process_index()])).ravel().tolist(), flush=True)
+"""
+RESTRICTED = {
+    "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True,
+    "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"},
+}  # fmt: skip
+
+
+def jaxjob(name, namespace, code, **more):
+    """Give a JAXJob in the form of the training operator's own examples."""
+    policy = more.pop("policy", {})
+    container = {
+        "name": "jax", "image": image(namespace.cluster), "command": ["python3", "-c", code],
+        "imagePullPolicy": "IfNotPresent", "securityContext": RESTRICTED,
+        "ports": [{"containerPort": 6666, "name": "jaxjob-port"}],
+        "env": [{"name": "JAX_PLATFORMS", "value": "cpu"}], **more.pop("container", {}),
+    }  # fmt: skip
+    pod = {"containers": [container], **more.pop("pod", {})}
+    return {
+        "apiVersion": "kubeflow.org/v1", "kind": "JAXJob",
+        "metadata": {"name": name, "namespace": namespace.name},
+        "spec": {"runPolicy": policy, "jaxReplicaSpecs": {"Worker": {
+            "replicas": 2, "restartPolicy": "Never", **more, "template": {"spec": pod}}}},
+    }  # fmt: skip
+
+
+def apply(namespace, job, runtime=None):
+    for document in convert(job, runtime).documents:
+        namespace("apply", "--server-side", "-f", "-", stdin=document)
+
+
+def log(namespace, job, rank=0):
+    (pod,) = [one for one in namespace.pods(job)
+              if one["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == str(rank)]
+    return namespace("logs", pod["metadata"]["name"])
+
+
+@pytest.mark.parametrize("runtime", [None, "jax-cpu"])
+def test_a_job_with_the_old_variables(namespace, runtime):
+    apply(namespace, jaxjob("old", namespace, SUM), runtime)
+    namespace.until_condition("old", "Complete", PATIENCE)
+    assert "ranks [0, 1]" in log(namespace, "old") and "ranks [0, 1]" in log(namespace, "old", 1)
+
+
+def test_volumes_a_second_container_and_the_end_of_time(namespace):
+    job = jaxjob(
+        "more", namespace, "import time; print(open('/v/said').read(), flush=True); time.sleep(600)",
+        policy={"activeDeadlineSeconds": 25},
+        container={"volumeMounts": [{"name": "v", "mountPath": "/v"}], "workingDir": "/v"},
+        pod={
+            "volumes": [{"name": "v", "emptyDir": {}}],
+            "initContainers": [{
+                "name": "say", "image": image(namespace.cluster), "command": ["sh", "-c", "echo it was said > /v/said"],
+                "volumeMounts": [{"name": "v", "mountPath": "/v"}], "securityContext": RESTRICTED,
+            }],
+        },
+    )  # fmt: skip
+    apply(namespace, job)
+    found = namespace.until_condition("more", "Failed", PATIENCE)
+    assert any(one.get("reason") == "DeadlineExceeded" for one in found["status"]["conditions"])
+
+
+@pytest.mark.parametrize(("policy", "code", "attempts"), [
+    ("OnFailure", 3, 2), ("ExitCode", 3, 1), ("ExitCode", 137, 2), ("Never", 3, 1),
+])
+def test_how_often_it_begins_anew(namespace, policy, code, attempts):
+    """A job that always fails has as many attempts as its policy says."""
+    job = jaxjob("fails", namespace, f"import os; os._exit({code})", restartPolicy=policy,
+                 policy={"backoffLimit": 1}, replicas=1)  # fmt: skip
+    apply(namespace, job)
+    namespace.until_condition("fails", "Failed", PATIENCE)
+    jobset = namespace.get("jobset", "fails")
+    assert jobset["status"].get("restarts", 0) == attempts - 1
+
+
+def test_what_is_printed_can_be_applied(namespace, tmp_path):
+    from jupyter_jax_trainer.cli import main
+
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(jaxjob("file", namespace, "print('hello', flush=True)", replicas=1)))
+    out = tmp_path / "out.yaml"
+    with out.open("w") as stream, contextlib.redirect_stdout(stream):
+        assert main(["convert", str(file)]) == 0
+    namespace("apply", "--server-side", "-f", str(out))
+    namespace.until_condition("file", "Complete", PATIENCE)
+    assert "hello" in log(namespace, "file")

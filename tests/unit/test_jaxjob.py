@@ -1,0 +1,271 @@
+"""JAXJobs of the training operator become TrainJobs, and nothing of them is lost without a word."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_jax_trainer.backends.kubernetes.jaxjob import convert
+from jupyter_jax_trainer.cli import main
+from jupyter_jax_trainer.errors import UsageError
+
+SIMPLE = """
+apiVersion: kubeflow.org/v1
+kind: JAXJob
+metadata:
+  name: mnist
+  namespace: team-a
+  labels: {team: vision, kueue.x-k8s.io/queue-name: gpus}
+  annotations:
+    kubectl.kubernetes.io/last-applied-configuration: "{}"
+    owner: jo
+spec:
+  runPolicy:
+    activeDeadlineSeconds: 3600
+    suspend: true
+  jaxReplicaSpecs:
+    Worker:
+      replicas: 3
+      restartPolicy: Never
+      template:
+        metadata:
+          annotations: {sidecar.istio.io/inject: "false"}
+        spec:
+          containers:
+            - name: jax
+              image: example.org/train:1
+              command: [python3, train.py]
+              args: [--epochs, "3"]
+              env: [{name: LR, value: "0.1"}]
+              ports: [{containerPort: 6666, name: jaxjob-port}]
+              resources: {limits: {nvidia.com/gpu: 2}}
+"""
+
+
+def job(**worker: Any) -> dict[str, Any]:
+    """Give the simple JAXJob; `pod`, `container`, `policy` and `metadata` change parts of it."""
+    found: dict[str, Any] = yaml.safe_load(SIMPLE)
+    replica = found["spec"]["jaxReplicaSpecs"]["Worker"]
+    pod = replica["template"]["spec"]
+    pod["containers"][0] |= worker.pop("container", {})
+    pod |= worker.pop("pod", {})
+    found["spec"]["runPolicy"] |= worker.pop("policy", {})
+    found["metadata"] |= worker.pop("metadata", {})
+    replica |= worker
+    return found
+
+
+def parts(conversion):
+    """Give the runtime's JobSet, its Job, its pod, and the TrainJob's spec."""
+    runtime, trainjob = conversion.documents
+    jobset = runtime["spec"]["template"]["spec"]
+    (replicated,) = jobset["replicatedJobs"]
+    inner = replicated["template"]["spec"]
+    return jobset, inner, inner["template"]["spec"], trainjob["spec"]
+
+
+def test_a_simple_job():
+    given = job()
+    before = copy.deepcopy(given)
+    found = convert(given)
+    assert given == before
+    runtime, trainjob = found.documents
+    assert runtime["kind"] == "TrainingRuntime" and trainjob["kind"] == "TrainJob"
+    assert runtime["metadata"]["name"] == "mnist" and runtime["metadata"]["namespace"] == "team-a"
+    assert runtime["spec"]["mlPolicy"] == {"numNodes": 1, "jax": {}}
+    assert trainjob["metadata"] == {
+        "name": "mnist", "namespace": "team-a", "annotations": {"owner": "jo"},
+        "labels": {"team": "vision", "kueue.x-k8s.io/queue-name": "gpus"},
+    }
+    jobset, inner, pod, spec = parts(found)
+    assert spec["runtimeRef"]["kind"] == "TrainingRuntime" and spec["runtimeRef"]["name"] == "mnist"
+    assert spec["activeDeadlineSeconds"] == 3600 and spec["suspend"] is True
+    assert spec["trainer"]["numNodes"] == 3 and spec["trainer"]["command"] == ["python3", "train.py"]
+    assert spec["trainer"]["resourcesPerNode"] == {"limits": {"nvidia.com/gpu": 2}}
+    assert jobset["failurePolicy"] == {"maxRestarts": 0} and inner["backoffLimit"] == 0
+    assert pod["restartPolicy"] == "Never" and pod["containers"] == [{"name": "node"}]
+    assert inner["template"]["metadata"] == {"annotations": {"sidecar.istio.io/inject": "false"}}
+    assert any("29500" in line for line in found.changed) and not found.lost
+    labels = jobset["replicatedJobs"][0]["template"]["metadata"]["labels"]
+    assert labels == {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+
+
+def test_the_old_variables_are_there_and_ones_own_come_first():
+    _, _, _, spec = parts(convert(job(container={"env": [{"name": "PROCESS_ID", "value": "7"}]})))
+    env = {one["name"]: one.get("value") or one["valueFrom"] for one in spec["trainer"]["env"]}
+    assert env == {
+        "PYTHONUNBUFFERED": "1", "COORDINATOR_ADDRESS": "mnist-node-0-0.mnist",
+        "COORDINATOR_PORT": "29500", "NUM_PROCESSES": "3", "PROCESS_ID": "7",
+    }
+    _, _, _, spec = parts(convert(job()))
+    rank = next(one for one in spec["trainer"]["env"] if one["name"] == "PROCESS_ID")
+    assert "job-completion-index" in rank["valueFrom"]["fieldRef"]["fieldPath"]
+    assert spec["trainer"]["env"][-1] == {"name": "LR", "value": "0.1"}
+
+
+@pytest.mark.parametrize(("policy", "limit", "times", "said"), [
+    ("Never", 4, 0, "meant nothing"),
+    ("OnFailure", 4, 4, "4 times at most"),
+    ("OnFailure", None, 6, "without end"),
+    ("Always", 2, 2, "not started again"),
+    ("ExitCode", 3, 3, "3 times at most"),
+])
+def test_when_a_job_begins_anew(policy, limit, times, said):
+    given = job(restartPolicy=policy, policy={} if limit is None else {"backoffLimit": limit})
+    found = convert(given)
+    jobset, inner, _, _ = parts(found)
+    assert jobset["failurePolicy"]["maxRestarts"] == times and inner["backoffLimit"] == 0
+    assert any(said in line for line in found.changed), found.changed
+    if policy == "ExitCode":
+        (rule,) = inner["podFailurePolicy"]["rules"]
+        assert rule["action"] == "FailJob" and rule["onExitCodes"]["values"] == [*range(1, 128)]
+        assert jobset["failurePolicy"]["rules"][0]["action"] == "FailJobSet"
+    else:
+        assert "podFailurePolicy" not in inner
+
+
+def test_without_a_restart_policy_it_is_never():
+    given = job()
+    del given["spec"]["jaxReplicaSpecs"]["Worker"]["restartPolicy"]
+    assert parts(convert(given))[0]["failurePolicy"]["maxRestarts"] == 0
+
+
+def test_what_has_no_counterpart_is_said():
+    found = convert(job(policy={
+        "ttlSecondsAfterFinished": 60, "cleanPodPolicy": "All",
+        "schedulingPolicy": {"queue": "batch", "minAvailable": 3},
+    }, container={"args": ["--coordinator", "mnist-worker-0:6666"]}))
+    text = found.report()
+    for word in ("ttlSecondsAfterFinished", "cleanPodPolicy", "schedulingPolicy.queue",
+                 "schedulingPolicy.minAvailable", "mnist-worker-0", ":6666"):
+        assert word in text
+    assert convert(job(policy={"cleanPodPolicy": "Running"})).lost == []
+    assert convert(job(policy={"managedBy": "kubeflow.org/training-operator"})).lost == []
+    assert parts(convert(job(policy={"managedBy": "kueue.x-k8s.io/multikueue"})))[3]["managedBy"]
+
+
+def test_all_else_of_the_pod_stays():
+    more = {"nodeSelector": {"pool": "a"}, "hostNetwork": True, "volumes": [{"name": "v", "emptyDir": {}}],
+            "initContainers": [{"name": "fetch", "image": "x"}], "restartPolicy": "OnFailure"}
+    given = job(pod=more, container={"volumeMounts": [{"name": "v", "mountPath": "/v"}], "workingDir": "/w"})
+    given["spec"]["jaxReplicaSpecs"]["Worker"]["template"]["spec"]["containers"].append({"name": "log", "image": "y"})
+    _, _, pod, _ = parts(convert(given))
+    assert pod["hostNetwork"] is True and pod["initContainers"] and pod["nodeSelector"] == {"pool": "a"}
+    assert [one["name"] for one in pod["containers"]] == ["node", "log"]
+    assert pod["containers"][0]["workingDir"] == "/w" and pod["containers"][0]["volumeMounts"]
+    assert pod["restartPolicy"] == "Never"
+
+
+def test_on_a_runtime_that_others_use():
+    given = job(pod={"nodeSelector": {"pool": "a"}, "hostNetwork": True},
+                container={"workingDir": "/w", "securityContext": {"runAsUser": 1}})
+    found = convert(given, "jax-cpu")
+    (trainjob,) = found.documents
+    assert trainjob["spec"]["runtimeRef"] == {
+        "apiGroup": "trainer.kubeflow.org", "kind": "ClusterTrainingRuntime", "name": "jax-cpu"}
+    (patch,) = trainjob["spec"]["runtimePatches"]
+    (replicated,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    pod = replicated["template"]["spec"]["template"]["spec"]
+    assert pod == {"nodeSelector": {"pool": "a"},
+                   "containers": [{"name": "node", "securityContext": {"runAsUser": 1}}]}
+    text = found.report()
+    assert "spec.hostNetwork" in text and "workingDir" in text and "restartPolicy" in text
+    given = job()
+    del given["spec"]["jaxReplicaSpecs"]["Worker"]["template"]["metadata"]
+    assert "runtimePatches" not in convert(given, "jax-cpu").documents[0]["spec"]
+
+
+def broken(path: str, value: Any) -> dict[str, Any]:
+    found = job()
+    *way, last = path.split(".")
+    at: Any = found
+    for step in way:
+        at = at[int(step) if step.isdecimal() else step]
+    if value is None:
+        del at[last]
+    else:
+        at[last] = value
+    return found
+
+
+WORKER = "spec.jaxReplicaSpecs.Worker"
+
+
+@pytest.mark.parametrize(("given", "said"), [
+    ({"kind": "PyTorchJob", "apiVersion": "kubeflow.org/v1"}, "PyTorchJob"),
+    ([], "something else"),
+    (broken("apiVersion", "trainer.kubeflow.org/v1alpha1"), "no JAXJob of kubeflow.org/v1"),
+    (broken("metadata.name", None), "not complete"),
+    (broken("metadata.name", "Mnist_1"), "can't be the name"),
+    (broken("metadata.name", "a" * 60), "too long"),
+    (broken("spec.jaxReplicaSpecs", {"Master": {}}), "Worker, and nothing else"),
+    (broken(f"{WORKER}.replicas", 0), "1 or more"),
+    (broken(f"{WORKER}.replicas", "two"), "1 or more"),
+    (broken(f"{WORKER}.template", None), "not complete"),
+    (broken(f"{WORKER}.template.spec.containers", []), "no container"),
+    (broken(f"{WORKER}.template.spec.containers", [{"name": "a"}, {"name": "b"}]), "called jax"),
+])
+def test_what_can_t_be_turned(given, said):
+    with pytest.raises(UsageError, match=said):
+        convert(given)
+
+
+NAMES = st.from_regex(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
+PODS = st.fixed_dictionaries({}, optional={
+    "nodeSelector": st.dictionaries(NAMES, NAMES), "hostNetwork": st.booleans(),
+    "serviceAccountName": NAMES, "terminationGracePeriodSeconds": st.integers(0, 60),
+    "volumes": st.lists(st.fixed_dictionaries({"name": NAMES})),
+})  # fmt: skip
+CONTAINERS = st.fixed_dictionaries({"name": st.just("jax"), "image": NAMES}, optional={
+    "args": st.lists(NAMES), "workingDir": NAMES, "imagePullPolicy": st.just("Always"),
+    "env": st.lists(st.fixed_dictionaries({"name": NAMES, "value": NAMES})),
+    "volumeMounts": st.lists(st.fixed_dictionaries({"name": NAMES, "mountPath": NAMES})),
+})  # fmt: skip
+
+
+@given(NAMES, st.integers(1, 99), PODS, CONTAINERS, st.sampled_from([None, "jax-cpu"]))
+def test_every_word_of_a_job_is_somewhere(name, nodes, pod, container, runtime):
+    given = {
+        "apiVersion": "kubeflow.org/v1", "kind": "JAXJob", "metadata": {"name": name},
+        "spec": {"jaxReplicaSpecs": {"Worker": {
+            "replicas": nodes, "template": {"spec": {**pod, "containers": [container]}}}}},
+    }  # fmt: skip
+    found = convert(given, runtime)
+    text, report = str(found.documents), found.report()
+    for part in (pod, container):
+        for what, value in part.items():
+            if value and what != "name":
+                assert repr(value).strip("[]{}") in text or what in report, what
+    assert found.documents[-1]["spec"]["trainer"]["numNodes"] == nodes
+
+
+def test_the_command_reads_files_lists_and_pipes(tmp_path, capsys, monkeypatch):
+    file = tmp_path / "job.yaml"
+    file.write_text(f"{SIMPLE}---\nkind: ConfigMap\n---\n" + yaml.safe_dump({"kind": "List", "items": [job(
+        metadata={"name": "second"})]}))
+    assert main(["convert", str(file)]) == 0
+    out, err = capsys.readouterr()
+    kinds = [(one["kind"], one["metadata"]["name"]) for one in yaml.safe_load_all(out)]
+    assert kinds == [("TrainingRuntime", "mnist"), ("TrainJob", "mnist"),
+                     ("TrainingRuntime", "second"), ("TrainJob", "second")]
+    assert "JAXJob mnist\nDone in another way:" in err
+    with file.open() as piped:
+        monkeypatch.setattr("sys.stdin", piped)
+        assert main(["convert", "-", "--runtime", "jax-cpu"]) == 0
+    assert [one["kind"] for one in yaml.safe_load_all(capsys.readouterr().out)] == ["TrainJob"] * 2
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    (None, "can't be read"), ("a: [", "not YAML"), ("kind: Pod", "There is no JAXJob"), ("", "There is no JAXJob"),
+])
+def test_a_file_that_is_none(tmp_path, capsys, text, said):
+    file = tmp_path / "job.yaml"
+    if text is not None:
+        file.write_text(text)
+    assert main(["convert", str(file)]) != 0
+    assert said in capsys.readouterr().err
