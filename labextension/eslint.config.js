@@ -35,6 +35,7 @@ export default defineConfig([
       eqeqeq: 'error'
     }
   },
+  { files: ['*.js'], languageOptions: { globals: { console: false, process: false } } },
   {
     files: ['src/core/**'],
     rules: {

@@ -3,6 +3,8 @@ import './jobs.css';
 import './job.css';
 import './picker.css';
 import './plots.css';
+import './standing.css';
 import './log.css';
 import './logparts.css';
 import './logcolours.css';
+import './glance.css';

@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 
+import { english } from '../src/core/words';
 import { Api, ApiError, type Fetch } from '../src/core/api';
 
 function answer(status: number, body: unknown): Api {
@@ -61,5 +62,13 @@ describe('the probe', () => {
     expect(await answer(200, { jobs: [] }).probe()).toBeNull();
     const silent = new Api(() => Promise.reject(new TypeError('network')));
     expect((await silent.probe())?.kind).toBe('unreachable');
+  });
+});
+
+describe('words', () => {
+  it('are the host\u2019s', async () => {
+    const words = { ...english, __: (text: string) => `<${text}>` };
+    const silent = new Api(() => Promise.reject(new TypeError('network')), words);
+    await expect(silent.get('jobs')).rejects.toThrow('<The Jupyter server does not answer.>');
   });
 });

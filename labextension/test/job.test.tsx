@@ -21,12 +21,14 @@ const EVIL = '<img src=x onerror="window.hacked = 1">';
 
 const openLog = vi.fn<(key: string, rank: number) => void>();
 const openNotebook = vi.fn<(path: string, cell: string | null) => void>();
+const save = vi.fn<(key: string, source: number | string | null) => void>();
 const kept = new Map<string, string>();
 let answer: () => Promise<unknown>;
 
 useJob(() => ({
   openLog,
   openNotebook,
+  save,
   get: <T,>() => answer() as Promise<T>,
   remember: (name, value) => void kept.set(name, value),
   recall: name => kept.get(name) ?? null
@@ -48,7 +50,10 @@ describe('a job', () => {
     ]);
     expect(texts('.jaxtrain-timeline li')).toEqual(['Queued 3 s', 'Running 2 m 7 s']);
     const spans = all('.jaxtrain-spans > div');
-    expect(spans.map(({ style }) => style.flexGrow)).toEqual(['30', '1270']);
+    expect(spans.map(({ style }) => style.clipPath)).toEqual([
+      'inset(0 97.69% 0 0.00%)',
+      'inset(0 0.00% 0 2.31%)'
+    ]);
     expect(spans[1]?.title).toMatch(/^Running · 2 m 7 s · since/);
     expect(texts('.jaxtrain-source pre')).toEqual(['1\n2', '%%jaxtrain mnist-4 -n 4\nprint(1)']);
   });
@@ -168,6 +173,12 @@ describe('a job', () => {
     doing(() => find('[data-section=yaml] .jaxtrain-fold').click());
     await settle();
     expect(texts('[data-section=yaml] pre')).toEqual([`kind: ${EVIL}`]);
+  });
+
+  it('gives what its ranks have printed as files', () => {
+    show({}, { ranks: [rank(0), rank(1)] });
+    doing(() => button('Save logs').click());
+    expect(save).toHaveBeenCalledWith('mnist-4', null);
   });
 
   it('says that it is gone, when it is', () => {

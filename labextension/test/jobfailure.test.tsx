@@ -23,6 +23,12 @@ function fail(change: object, reason: string | null = null, hint: string | null 
 }
 
 describe('why a job failed', () => {
+  it('names no rank where none is to blame', () => {
+    fail({ rank: undefined, kind: 'supervisor', message: 'its process is gone' });
+    expect(find('.jaxtrain-failure').textContent).toContain('The job failed');
+    expect(root.textContent).not.toContain('undefined');
+  });
+
   it('names the first rank, the traceback, the others, and what to do', () => {
     fail(
       {

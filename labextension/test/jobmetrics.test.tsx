@@ -3,10 +3,24 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { Table } from '../src/core/plots/lines';
 import type { Point } from '../src/core/protocol';
+import { readLook } from '../src/core/views/job/look';
 import { moved } from '../src/core/views/job/plot';
 import { FakeSocket } from './fakesocket';
 import { detail, row } from './make';
-import { all, button, doing, find, press, root, say, settle, show, texts, useJob } from './jobview';
+import {
+  all,
+  button,
+  doing,
+  find,
+  host,
+  press,
+  root,
+  say,
+  settle,
+  show,
+  texts,
+  useJob
+} from './jobview';
 
 /** What of uPlot is used, without a canvas. */
 class FakePlot {
@@ -165,15 +179,55 @@ describe('the metrics of a job', () => {
     expect(texts('.jaxtrain-legend')[0]).toBe('1');
   });
 
-  it('are of one rank at a time', async () => {
+  it('are of the first rank, of another, or of several over one another', async () => {
+    show();
+    await report([...POINTS, point(0, { loss: 9 }, 1), point(1, { loss: 8 }, 2)]);
+    await settle(1000);
+    doing(() => button('Choose').click());
+    expect(button('first').getAttribute('aria-pressed')).toBe('true');
+    doing(() => button('rank 1').click());
+    expect(FakePlot.live[0]?.data).toEqual([[0], [9]]);
+    doing(() => button('rank 2').click());
+    await settle();
+    expect(FakePlot.live[0]?.data).toEqual([
+      [0, 1],
+      [9, undefined],
+      [undefined, 8]
+    ]);
+    expect(texts('.jaxtrain-legend')[0]).toBe('rank 1 9rank 2 8');
+    doing(() => button('first').click());
+    await settle();
+    expect(texts('.jaxtrain-legend')[0]).toBe('1');
+  });
+
+  it('are left out and shown by their names', async () => {
+    show();
+    await report();
+    await settle(1000);
+    doing(() => button('Choose').click());
+    doing(() => button('loss').click());
+    expect(texts('figcaption b')).toEqual(['acc']);
+    doing(() => button('loss').click());
+    expect(texts('figcaption b')).toEqual(['loss', 'acc']);
+  });
+
+  it('are looked at as the last time', async () => {
+    const memory = new Map<string, string>();
+    Object.assign(host, {
+      remember: (name: string, text: string) => memory.set(name, text),
+      recall: (name: string) => memory.get(name) ?? null
+    });
     show();
     await report([...POINTS, point(0, { loss: 9 }, 1)]);
     await settle(1000);
-    const select = find('select') as HTMLSelectElement;
-    expect([...select.options].map(({ text }) => text)).toEqual(['first rank', 'rank 0', 'rank 1']);
-    select.value = '1';
-    doing(() => select.dispatchEvent(new Event('change', { bubbles: true })));
-    expect(FakePlot.live[0]?.data).toEqual([[0], [9]]);
+    doing(() => button('Log').click());
+    doing(() => button('Time').click());
+    doing(() => button('Choose').click());
+    doing(() => button('rank 1').click());
+    doing(() => button('acc').click());
+    const taste = { axis: 'time', log: true, range: null };
+    expect(readLook(host, 'mnist-4')).toEqual({ ...taste, ranks: [1], hidden: ['acc'] });
+    expect(readLook(host, 'other')).toEqual({ ...taste, ranks: [], hidden: [] });
   });
 
   it('are drawn over those of other jobs', async () => {

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { changed, ended, NOW, row } from './make';
 import {
+  again,
   click,
   doing,
   find,
@@ -194,4 +195,25 @@ it('makes a page of rows at once, the rest on demand, and a page again for anoth
   expect(rowsShown()).toHaveLength(120);
   type('job');
   expect(rowsShown()).toHaveLength(100);
+});
+
+describe('the filter', () => {
+  it('is there again the next time', () => {
+    const kept = new Map<string, string>();
+    Object.assign(host, {
+      remember: (name: string, text: string) => kept.set(name, text),
+      recall: (name: string) => kept.get(name) ?? null
+    });
+    show(row(), ended({ key: 'sweep', state: 'Failed' }), ended({ key: 'other', state: 'Failed' }));
+    type('sw');
+    click('[data-group=failed].jaxtrain-chip');
+    expect(keys()).toEqual(['sweep']);
+    again();
+    expect(keys()).toEqual(['sweep']);
+    expect(find('[data-group=failed].jaxtrain-chip').getAttribute('aria-pressed')).toBe('true');
+    type('');
+    click('[data-group=failed].jaxtrain-chip');
+    again();
+    expect(keys()).toHaveLength(3);
+  });
 });

@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { pieces, textOf } from '../src/core/log/ansi';
-import { Folds } from '../src/core/log/folds';
 import { mark, marker } from '../src/core/log/marks';
-import type { LogLine } from '../src/core/log/pages';
 import { readRanks, toggled } from '../src/core/log/ranks';
 import { Scroll } from '../src/core/log/scroll';
 import { readTime, timeOf } from '../src/core/log/times';
@@ -87,84 +85,6 @@ describe('matches', () => {
       ['d', '', true],
       ['ef', '', false]
     ]);
-  });
-});
-
-describe('tracebacks', () => {
-  const HEAD = 'Traceback (most recent call last):';
-  const log = (texts: [number, string][]) => (index: number) => {
-    const [source, text] = texts[index] ?? [];
-    return text === undefined || source === undefined
-      ? undefined
-      : ({ position: index, source, time: null, text, bytes: text.length } satisfies LogLine);
-  };
-  const TEXTS: [number, string][] = [
-    [0, 'step 1'],
-    [1, HEAD],
-    [1, '  File "a.py", line 1'],
-    [1, '    boom()'],
-    [1, "KeyError: 'labels'"],
-    [1, ''],
-    [1, 'During handling of the above exception, another exception occurred:'],
-    [1, ''],
-    [1, HEAD],
-    [1, '  File "b.py", line 1'],
-    [1, 'ValueError: b'],
-    [1, 'step 2'],
-    [0, HEAD],
-    [0, '  File "c.py", line 1'],
-    [1, 'step 3']
-  ];
-
-  it('are one row with those that they led to', () => {
-    const folds = new Folds();
-    expect(folds.look(0, TEXTS.length, log(TEXTS))).toBe(true);
-    expect(folds.look(0, TEXTS.length, log(TEXTS))).toBe(false);
-    expect(folds.at(1)).toEqual({ start: 1, end: 11, last: 'ValueError: b' });
-    expect(folds.at(12)).toBeUndefined();
-    expect(folds.hidden).toBe(9);
-    expect([0, 1, 5, 10, 11, 14].map(index => folds.rowOf(index))).toEqual([0, 1, 1, 1, 2, 5]);
-    expect([0, 1, 2, 5].map(row => folds.lineOf(row))).toEqual([0, 1, 11, 14]);
-  });
-
-  it('open and close, and open for a line that one looks for', () => {
-    const folds = new Folds();
-    folds.look(0, TEXTS.length, log(TEXTS));
-    folds.toggle(1);
-    expect(folds.hidden).toBe(0);
-    folds.toggle(1);
-    folds.reveal(5);
-    expect(folds.isOpen(1)).toBe(true);
-    expect(folds.rowOf(5)).toBe(5);
-  });
-
-  it('are found where a part of them came before', () => {
-    const folds = new Folds();
-    folds.look(0, 4, log(TEXTS.slice(0, 4)));
-    expect(folds.at(1)?.end).toBe(4);
-    folds.look(4, TEXTS.length, log(TEXTS));
-    expect(folds.at(1)?.end).toBe(11);
-  });
-
-  it('stay as they are where their begin is not here any more', () => {
-    const folds = new Folds();
-    folds.look(0, TEXTS.length, log(TEXTS));
-    const part = (index: number) => (index < 5 ? undefined : log(TEXTS)(index));
-    expect(folds.look(5, TEXTS.length, part)).toBe(false);
-    expect(folds.hidden).toBe(9);
-  });
-
-  it('keep rows and lines in step when there are many', () => {
-    const folds = new Folds();
-    const texts = Array.from({ length: 60 }, (_, n): [number, string] => [
-      0,
-      ['step', HEAD, '  File', 'Error: x'][n % 4] ?? ''
-    ]);
-    folds.look(0, 60, log(texts));
-    expect(folds.hidden).toBe(30);
-    for (let row = 0; row < 30; row++) {
-      expect(folds.rowOf(folds.lineOf(row))).toBe(row);
-    }
   });
 });
 

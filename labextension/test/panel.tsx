@@ -17,6 +17,7 @@ export function doing(work: () => unknown): void {
 
 export let root: HTMLElement;
 let live: Live;
+let store: JobsStore;
 export let host: ReturnType<typeof fakeHost>;
 let problem: Problem | null;
 
@@ -33,7 +34,7 @@ export function usePanel(): void {
     });
     host = fakeHost();
     root = document.body.appendChild(document.createElement('div'));
-    const store = new JobsStore(live);
+    store = new JobsStore(live);
     doing(() => render(<Jobs store={store} host={host} />, root));
   });
 
@@ -43,6 +44,12 @@ export function usePanel(): void {
     live.dispose();
     vi.useRealTimers();
   });
+}
+
+/** Show the panel anew, as after a reload. */
+export function again(): void {
+  doing(() => render(null, root));
+  doing(() => render(<Jobs store={store} host={host} />, root));
 }
 
 export function say(make: (id: number) => Message): void {

@@ -228,7 +228,8 @@ function write(source: string, changes: Values) {
       errors.push({ option, value, message: 'It takes a whole number.', hint: 'Such as 2.' });
       continue;
     }
-    const typed = typeof value === 'string' ? value.replaceAll(' ', '') : '';
+    const given = typeof value === 'number' ? String(value) : value;
+    const typed = typeof given === 'string' ? given.replaceAll(' ', '') : '';
     const text = Array.isArray(value) ? value.join() : typed;
     const word = value === null ? '' : value === true ? ` --${option}` : ` --${option}=${text}`;
     const old = new RegExp(` --${option}(=\\S*)?(?= |$)`);

@@ -156,8 +156,11 @@ describe('words and files', () => {
 
   it('writes all reports as CSV, and no formulas', () => {
     const column = { steps: [0, 1], times: [5, 6.5], values: [1, NaN] };
-    expect(csvOf('=a,"b"', [{ job: 'x-1', column }])).toBe(
+    expect(csvOf('=a,"b"', [{ job: 'x-1', rank: null, column }])).toBe(
       'job,step,time,"\'=a,""b"""\r\nx-1,0,5,1\r\nx-1,1,6.5,\r\n'
+    );
+    expect(csvOf('a', [{ job: 'x-1', rank: 3, column }])).toBe(
+      'job,rank,step,time,a\r\nx-1,3,0,5,1\r\nx-1,3,1,6.5,\r\n'
     );
     expect(fileName('x-1', 'val/loss ü')).toBe('x-1-val_loss_');
   });

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Live } from '../src/core/live';
 import type { Message, Row } from '../src/core/protocol';
-import { JobsStore, JobStore } from '../src/core/stores';
+import { JobsStore, JobStore, loadedJobs } from '../src/core/stores';
 import { FakeSocket } from './fakesocket';
 import { all, changed, detail, ended, NOW, row } from './make';
 
@@ -32,6 +32,33 @@ describe('the store of all jobs', () => {
     expect(store.loaded).toBe(false);
     say(id => all(id, []));
     expect(store.loaded).toBe(true);
+  });
+
+  it('says what ended while it rested when it wakes, and asks for nothing before', () => {
+    const ends: string[] = [];
+    store.onEnded(({ key }) => ends.push(key));
+    say(id => all(id, [row({ key: 'a' })]));
+    store.rest();
+    expect(FakeSocket.last.closed).toBe(true);
+    store.wake();
+    store.wake();
+    FakeSocket.last.accept();
+    expect(FakeSocket.all).toHaveLength(2);
+    expect(FakeSocket.last.sent).toHaveLength(1);
+    say(id => all(id, [ended({ key: 'a' })]));
+    expect(ends).toEqual(['a']);
+  });
+
+  it('can be waited for', async () => {
+    const loaded = loadedJobs(store);
+    say(id => all(id, [row({ key: 'a' })]));
+    expect((await loaded)?.map(({ key }) => key)).toEqual(['a']);
+    const other = new JobsStore(live);
+    const refused = loadedJobs(other);
+    const id = Number(FakeSocket.last.sent.at(-1)?.['id']);
+    FakeSocket.last.say({ id, kind: 'error', message: 'No.', hint: null });
+    expect(await refused).toBeNull();
+    other.dispose();
   });
 
   it('takes what changed, adds what is new and drops what is gone, newest first', () => {

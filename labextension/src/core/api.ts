@@ -1,6 +1,7 @@
 /** Requests to the server extension, and what their failures mean. */
 
 import type { Action, Problem } from './protocol';
+import { english, type Words } from './words';
 
 /** What the host offers: a `fetch` that knows the server's address and the user's token. */
 export type Fetch = (path: string, init?: { method?: string; body?: string }) => Promise<Response>;
@@ -16,12 +17,14 @@ export class ApiError extends Error {
 
 export class Api {
   #fetch: Fetch;
+  #words: Words;
 
-  constructor(fetch: Fetch) {
+  constructor(fetch: Fetch, words: Words = english) {
     this.#fetch = fetch;
+    this.#words = words;
   }
 
-  /** Cancel, suspend, resume or delete a job; throws an `ApiError` that says why not. */
+  /** Cancel, suspend, resume, delete or detach a job; throws an `ApiError` that says why not. */
   async act(key: string, action: Action): Promise<void> {
     const path = `jobs/${encodeURIComponent(key)}`;
     await (action === 'delete'
@@ -46,12 +49,12 @@ export class Api {
     try {
       response = await this.#fetch('jobs');
     } catch {
-      return { kind: 'unreachable', message: 'The Jupyter server does not answer.', hint: null };
+      return { kind: 'unreachable', message: this.#silent(), hint: null };
     }
     if (response.ok) {
       return null;
     }
-    const { message, hint } = await words(response);
+    const { message, hint } = await this.#said(response);
     if (response.status === 404) {
       return { kind: 'missing', message, hint };
     }
@@ -61,28 +64,30 @@ export class Api {
 
   async #ask(path: string, init: { method?: string; body?: string } = {}): Promise<Response> {
     const response = await this.#fetch(path, init).catch((error: unknown) => {
-      throw new ApiError('The Jupyter server does not answer.', String(error));
+      throw new ApiError(this.#silent(), String(error));
     });
     if (!response.ok) {
-      const { message, hint } = await words(response);
+      const { message, hint } = await this.#said(response);
       throw new ApiError(message, hint);
     }
     return response;
   }
-}
 
-/** Read the words of an error; a proxy's own page has none. */
-async function words(response: Response): Promise<{ message: string; hint: string | null }> {
-  try {
-    const said = (await response.json()) as { message?: unknown; hint?: unknown };
-    if (typeof said.message === 'string' && said.message) {
-      return { message: said.message, hint: typeof said.hint === 'string' ? said.hint : null };
-    }
-  } catch {
-    // It was no JSON.
+  #silent(): string {
+    return this.#words.__('The Jupyter server does not answer.');
   }
-  return {
-    message: `The server said ${response.status} ${response.statusText}`.trim(),
-    hint: null
-  };
+
+  /** Read the words of an error; a proxy's own page has none. */
+  async #said(response: Response): Promise<{ message: string; hint: string | null }> {
+    try {
+      const said = (await response.json()) as { message?: unknown; hint?: unknown };
+      if (typeof said.message === 'string' && said.message) {
+        return { message: said.message, hint: typeof said.hint === 'string' ? said.hint : null };
+      }
+    } catch {
+      // It was no JSON.
+    }
+    const { status, statusText } = response;
+    return { message: this.#words.__('The server said %1 %2', status, statusText), hint: null };
+  }
 }

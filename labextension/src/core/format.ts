@@ -42,7 +42,10 @@ export function duration(seconds: number, words: Words): string {
 export function clock(seconds: number): string {
   const time = new Date(seconds * 1000);
   const today = time.toDateString() === new Date().toDateString();
-  return today ? time.toLocaleTimeString() : time.toLocaleString();
+  // 24 hours, as in the log.
+  return today
+    ? time.toLocaleTimeString([], { hourCycle: 'h23' })
+    : time.toLocaleString([], { hourCycle: 'h23' });
 }
 
 /** Give how much is done, from 0 to 1, or null where that is not known. */

@@ -1,5 +1,6 @@
 /** What the views need of the page that they are in. */
 
+import type { Source } from './log/protocol';
 import type { Action, Row } from './protocol';
 import type { Words } from './words';
 
@@ -25,6 +26,8 @@ export interface Host {
   get?<T>(path: string): Promise<T>;
   /** Show what a rank has printed. */
   openLog?(key: string, rank?: number): void;
+  /** Save a log as a file; without a source those of all ranks. */
+  save?(key: string, source: Source | null): void;
   /** Show a notebook, at a cell where that is known. */
   openNotebook?(path: string, cell: string | null): void;
   /** Keep a small text under a name, for the next page, too. */
@@ -39,6 +42,7 @@ export function actionWord(action: Action, words: Words): string {
     cancel: words.__('Cancel'),
     delete: words.__('Delete'),
     suspend: words.__('Suspend'),
-    resume: words.__('Resume')
+    resume: words.__('Resume'),
+    detach: words.__('Detach')
   }[action];
 }

@@ -12,7 +12,8 @@ export type State =
   | 'Cancelled'
   | 'damaged';
 
-export type Action = 'cancel' | 'delete' | 'suspend' | 'resume';
+/** A cell that waits for a job lets go of it by `detach`. */
+export type Action = 'cancel' | 'delete' | 'suspend' | 'resume' | 'detach';
 
 export interface Progress {
   step: number;
@@ -103,16 +104,34 @@ export interface JobEvent {
   message: string;
 }
 
+/** All that the compact view of a job shows. */
+export interface Glance {
+  row: Row;
+  /** What went to the job and came back from it, in words; empty for nothing. */
+  sent: string;
+  results: string;
+  /** Points of the metric that was reported last: step and value; no number travels as a word. */
+  spark: { name: string; points: [number, number | string][] } | null;
+  /** The last lines of all ranks, oldest first: source, time, text. */
+  tail: [number | string, number | null, string][];
+  /** Whether a cell waits for the job. */
+  waited: boolean;
+  /** What is said about that wait. */
+  note: string | null;
+}
+
 export type Message =
   | { id: number; kind: 'jobs'; all: true; rows: Row[] }
   | { id: number; kind: 'jobs'; all: false; rows: Row[]; gone: string[] }
   | { id: number; kind: 'job'; detail: Detail }
   | { id: number; kind: 'metrics'; from: number; points: Point[] }
   | { id: number; kind: 'events'; from: number; events: JobEvent[] }
+  | { id: number; kind: 'glance'; glance: Glance }
   | { id: number; kind: 'error'; message: string; hint: string | null };
 
 /** What a page says; `Live` adds the id. */
-export type Request = { op: 'open'; topic: 'jobs' } | { op: 'open'; topic: 'job'; key: string };
+export type Request =
+  { op: 'open'; topic: 'jobs' } | { op: 'open'; topic: 'job' | 'glance'; key: string };
 
 /** What went wrong, in words for the user, and what to do about it. */
 export interface Problem {

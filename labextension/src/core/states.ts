@@ -1,5 +1,6 @@
 /** The states of a job: their words, and the groups that the list filters by. */
 
+import { plain } from './format';
 import type { Row, State } from './protocol';
 import type { Words } from './words';
 
@@ -37,6 +38,21 @@ export function stateWord(state: State, words: Words): string {
     damaged: words.__('Damaged')
   };
   return (known as Partial<Record<string, string>>)[state] ?? state;
+}
+
+/** Give the word of the state of a rank. */
+export function rankStateWord(state: string, words: Words): string {
+  const known: Partial<Record<string, string>> = {
+    Waiting: words.__('Waiting'),
+    Starting: words.__('Starting'),
+    Arrived: words.__('Arrived'),
+    Joined: words.__('Joined'),
+    Running: words.__('Running'),
+    Finished: words.__('Finished'),
+    Failed: words.__('Failed'),
+    Stopped: words.__('Stopped')
+  };
+  return (Object.hasOwn(known, state) ? known[state] : undefined) ?? plain(state);
 }
 
 /** Give the word of a group. */

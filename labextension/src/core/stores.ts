@@ -2,20 +2,33 @@
 
 import type { Live, Opened } from './live';
 import { Metrics } from './plots/metrics';
-import type { Detail, JobEvent, Message, Problem, Request, Row } from './protocol';
+import type { Detail, Glance, JobEvent, Message, Problem, Request, Row } from './protocol';
 import { Teller } from './teller';
 
 /** What a topic shows, as long as the store is not disposed of. */
 abstract class LiveStore extends Teller {
   protected readonly live: Live;
-  #opened: Opened;
+  #request: Request;
+  #opened: Opened | null = null;
   #unwatch: () => void;
 
   constructor(live: Live, request: Request) {
     super();
     this.live = live;
+    this.#request = request;
     this.#unwatch = live.watch(() => this.tell());
-    this.#opened = live.open(request, message => this.take(message));
+    this.wake();
+  }
+
+  /** Hear nothing more, until it wakes; what is known stays. */
+  rest(): void {
+    this.#opened?.close();
+    this.#opened = null;
+  }
+
+  /** Hear again what is so. */
+  wake(): void {
+    this.#opened ??= this.live.open(this.#request, message => this.take(message));
   }
 
   /** Whether what is shown is what is so. */
@@ -34,7 +47,7 @@ abstract class LiveStore extends Teller {
 
   dispose(): void {
     this.#unwatch();
-    this.#opened.close();
+    this.rest();
   }
 
   protected abstract take(message: Message): void;
@@ -100,6 +113,21 @@ export class JobsStore extends LiveStore {
   }
 }
 
+/** Give all jobs, once the list has come; null where it cannot be had. */
+export async function loadedJobs(store: JobsStore): Promise<readonly Row[] | null> {
+  await new Promise<void>(resolve => {
+    const look = () => {
+      if (store.loaded || store.problem || store.error) {
+        stop();
+        resolve();
+      }
+    };
+    const stop = store.watch(look);
+    look();
+  });
+  return store.loaded ? store.rows : null;
+}
+
 /** One job, with all that is known about it. */
 export class JobStore extends LiveStore {
   readonly key: string;
@@ -139,6 +167,28 @@ export class JobStore extends LiveStore {
     } else if (message.kind === 'metrics') {
       this.metrics.put(message.from, message.points);
       return; // plots watch the metrics; nothing else has changed
+    } else {
+      return;
+    }
+    this.tell();
+  }
+}
+
+/** What a compact view shows of one job. */
+export class GlanceStore extends LiveStore {
+  glance: Glance | null = null;
+  error: { message: string; hint: string | null } | null = null;
+
+  constructor(live: Live, key: string) {
+    super(live, { op: 'open', topic: 'glance', key });
+  }
+
+  protected take(message: Message): void {
+    if (message.kind === 'glance') {
+      this.glance = message.glance;
+      this.error = null;
+    } else if (message.kind === 'error') {
+      this.error = message;
     } else {
       return;
     }

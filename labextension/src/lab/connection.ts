@@ -1,10 +1,23 @@
-import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
+import {
+  ILabShell,
+  type JupyterFrontEnd,
+  type JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
+import { IStateDB } from '@jupyterlab/statedb';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { Token } from '@lumino/coreutils';
 
 import { Api } from '../core/api';
 import { Live, type Socket } from '../core/live';
+import type { Source } from '../core/log/protocol';
+import { JobsStore } from '../core/stores';
+import type { Words } from '../core/words';
+import { Memory } from './memory';
+import { DOMAIN, RECONNECT } from './names';
+import { restWhileHidden } from './rest';
 
 const PATH = 'jaxtrain/api';
 
@@ -12,6 +25,10 @@ const PATH = 'jaxtrain/api';
 export interface IConnection {
   readonly api: Api;
   readonly live: Live;
+  /** All jobs: one list for the whole page. Whoever asks first opens it, and it stays. */
+  readonly jobs: JobsStore;
+  /** What views keep for the next page. */
+  readonly memory: Memory;
 }
 
 export const IConnection = new Token<IConnection>(
@@ -26,16 +43,71 @@ export function liveUrl(settings: ServerConnection.ISettings): string {
   return appendToken && token ? `${url}?token=${encodeURIComponent(token)}` : url;
 }
 
-export function connect(settings: ServerConnection.ISettings): IConnection {
-  const api = new Api((path, init = {}) =>
-    ServerConnection.makeRequest(URLExt.join(settings.baseUrl, PATH, path), init, settings)
+/** Give the address of a log as a file, with the token where there is one. */
+export function logUrl(
+  { baseUrl, appendToken, token }: ServerConnection.ISettings,
+  key: string,
+  source: Source | null
+): string {
+  const url = URLExt.join(baseUrl, PATH, 'jobs', encodeURIComponent(key), 'log');
+  const query = new URLSearchParams();
+  if (source !== null) {
+    query.set('source', String(source));
+  }
+  if (appendToken && token) {
+    query.set('token', token);
+  }
+  return query.size > 0 ? `${url}?${query.toString()}` : url;
+}
+
+export function connect(
+  settings: ServerConnection.ISettings,
+  memory: Memory,
+  words: Words
+): IConnection {
+  const api = new Api(
+    (path, init = {}) =>
+      ServerConnection.makeRequest(URLExt.join(settings.baseUrl, PATH, path), init, settings),
+    words
   );
   const live = new Live({
     url: () => liveUrl(settings),
     connect: url => new settings.WebSocket(url) as Socket,
     probe: () => api.probe()
   });
-  return { api, live };
+  let jobs: JobsStore | null = null;
+  const open = () => {
+    jobs = new JobsStore(live);
+    restWhileHidden(jobs);
+    return jobs;
+  };
+  return {
+    api,
+    live,
+    memory,
+    get jobs() {
+      return jobs ?? open();
+    }
+  };
+}
+
+function activate(
+  app: JupyterFrontEnd,
+  translator: ITranslator | null,
+  labShell: ILabShell | null,
+  state: IStateDB | null,
+  palette: ICommandPalette | null
+): IConnection {
+  const words = (translator ?? nullTranslator).load(DOMAIN);
+  // Only JupyterLab has workspaces to keep it with.
+  const made = connect(app.serviceManager.serverSettings, new Memory(labShell && state), words);
+  app.commands.addCommand(RECONNECT, {
+    label: words.__('Connect Again to the Training Jobs'),
+    caption: words.__('Connect again to the server that knows the training jobs'),
+    execute: () => made.live.reconnect()
+  });
+  palette?.addItem({ command: RECONNECT, category: words.__('JAX Training') });
+  return made;
 }
 
 export const connection: JupyterFrontEndPlugin<IConnection> = {
@@ -43,5 +115,6 @@ export const connection: JupyterFrontEndPlugin<IConnection> = {
   description: 'The connection to the server extension.',
   autoStart: true,
   provides: IConnection,
-  activate: app => connect(app.serviceManager.serverSettings)
+  optional: [ITranslator, ILabShell, IStateDB, ICommandPalette],
+  activate
 };

@@ -1,17 +1,31 @@
 import { Clipboard, Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { ServerConnection } from '@jupyterlab/services';
 import { CommandRegistry } from '@lumino/commands';
 import { Menu, Widget } from '@lumino/widgets';
 
 import { ApiError, type Api } from '../core/api';
 import { plain } from '../core/format';
 import type { Host, MenuItem } from '../core/host';
+import type { Source } from '../core/log/protocol';
 import type { Action, Row } from '../core/protocol';
+import { questionOf } from '../core/question';
 import type { Words } from '../core/words';
+import { logUrl } from './connection';
+import { Memory } from './memory';
 
-const STORE = 'jaxtrain:';
+/** What of the page a host may be given besides. */
+interface Own {
+  memory?: Memory;
+  settings?: ServerConnection.ISettings;
+}
 
-/** What of a document is used: a notebook goes to the cell that it is given. */
-interface Fragments {
+/** What of an opened notebook is used. */
+interface Notebook {
+  readonly context: { readonly ready: Promise<void> };
+  readonly content: {
+    readonly widgets: readonly { readonly model: { readonly id: string } }[];
+    activeCellIndex: number;
+  };
   setFragment(fragment: string): void;
 }
 
@@ -23,9 +37,19 @@ export class LabHost implements Host {
   /** Is set by what shows logs. */
   openLog?: (key: string, rank?: number) => void;
   #api: Api;
+  #memory: Memory;
+  #settings: ServerConnection.ISettings;
 
-  constructor(api: Api, words: Words, open: (row: Row) => void, commands?: CommandRegistry) {
+  constructor(
+    api: Api,
+    words: Words,
+    open: (row: Row) => void,
+    commands?: CommandRegistry,
+    { memory, settings }: Own = {}
+  ) {
     this.#api = api;
+    this.#memory = memory ?? new Memory(null);
+    this.#settings = settings ?? ServerConnection.makeSettings();
     this.words = words;
     this.open = open;
     if (commands) {
@@ -41,20 +65,21 @@ export class LabHost implements Host {
     return this.#api.get<T>(path);
   }
 
-  remember(name: string, value: string): void {
-    try {
-      localStorage.setItem(STORE + name, value);
-    } catch {
-      // A browser may refuse to store anything.
-    }
+  remember(name: string, text: string): void {
+    this.#memory.remember(name, text);
   }
 
   recall(name: string): string | null {
-    try {
-      return localStorage.getItem(STORE + name);
-    } catch {
-      return null;
-    }
+    return this.#memory.recall(name);
+  }
+
+  save(key: string, source: Source | null): void {
+    const link = document.createElement('a');
+    link.href = logUrl(this.#settings, key, source);
+    link.download = '';
+    document.body.append(link);
+    link.click();
+    link.remove();
   }
 
   copy(text: string): void {
@@ -88,11 +113,25 @@ export class LabHost implements Host {
     try {
       const opened: unknown = await commands.execute('docmanager:open', { path });
       if (cell !== null && opened instanceof Widget && 'setFragment' in opened) {
-        (opened as Widget & Fragments).setFragment(`#cell-id=${cell}`);
+        await this.#goToCell(opened as Widget & Notebook, cell);
       }
     } catch (error) {
       Notification.error(plain(this.words.__('%1 could not be opened: %2', path, String(error))));
     }
+  }
+
+  /** Make a cell the active one, and scroll to it. */
+  async #goToCell(notebook: Notebook, cell: string): Promise<void> {
+    await notebook.context.ready;
+    const index = notebook.content.widgets.findIndex(({ model }) => model.id === cell);
+    if (index < 0) {
+      Notification.info(this.words.__('The cell of this job is not in the notebook any more.'), {
+        autoClose: 5000
+      });
+      return;
+    }
+    notebook.content.activeCellIndex = index;
+    notebook.setFragment(`#cell-id=${cell}`);
   }
 
   async #act(row: Row, action: Action): Promise<void> {
@@ -114,28 +153,18 @@ export class LabHost implements Host {
   }
 
   async #agreed(row: Row, action: Action): Promise<boolean> {
-    const { words } = this;
-    const name = plain(row.name);
-    if (action !== 'cancel' && action !== 'delete') {
+    const question = questionOf(row, action, this.words);
+    if (!question) {
       return true;
     }
-    const [title, body, label] =
-      action === 'cancel'
-        ? [
-            words.__('Cancel %1?', name),
-            words.__('Its processes stop. What it has printed and reported so far is kept.'),
-            words.__('Cancel Job')
-          ]
-        : [
-            words.__('Delete %1?', name),
-            (row.active ? words.__('It has not ended yet, and is cancelled first.') + ' ' : '') +
-              words.__('Its logs, metrics, results and checkpoints are removed for good.'),
-            words.__('Delete')
-          ];
+    const { title, body, label } = question;
     const { button } = await showDialog({
       title,
       body,
-      buttons: [Dialog.cancelButton({ label: words.__('Keep') }), Dialog.warnButton({ label })],
+      buttons: [
+        Dialog.cancelButton({ label: this.words.__('Keep') }),
+        Dialog.warnButton({ label })
+      ],
       defaultButton: 0
     });
     return button.accept;

@@ -10,47 +10,49 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { h } from 'preact';
 
-import { JobsStore, JobStore } from '../core/stores';
+import { plain } from '../core/format';
+import { JobStore } from '../core/stores';
 import { Job } from '../core/views/job';
 import { Jobs } from '../core/views/jobs';
 import { IConnection } from './connection';
+import { toFocus, toFront } from './front';
 import { LabHost } from './host';
-import { OPEN_LOG } from './logs';
 import { trainIcon } from './icon';
-import { notifyEnd, type Notify } from './notify';
+import { DOMAIN, OPEN_JOB, OPEN_LOG, SHOW_JOBS } from './names';
+import { tellEnd, type Notify } from './notify';
+import { onSettings } from './settings';
 import { ViewWidget } from './widget';
 
 const ID = 'jupyter-jax-trainer:jobs';
 const PANEL = 'jaxtrain-panel';
-const SHOW = 'jaxtrain:show-jobs';
-const OPEN = 'jaxtrain:open-job';
-const RECONNECT = 'jaxtrain:reconnect';
+const PREFIX = 'jaxtrain-job-';
 
 type JobTab = MainAreaWidget<ViewWidget>;
 
 function activate(
   app: JupyterFrontEnd,
-  { api, live }: IConnection,
+  { api, live, jobs: store, memory }: IConnection,
   translator: ITranslator | null,
   labShell: ILabShell | null,
   restorer: ILayoutRestorer | null,
   palette: ICommandPalette | null,
   launcher: ILauncher | null,
-  settings: ISettingRegistry | null
+  registry: ISettingRegistry | null
 ): void {
-  const words = (translator ?? nullTranslator).load('jupyter_jax_trainer');
+  const words = (translator ?? nullTranslator).load(DOMAIN);
   const { commands } = app;
-  const open = (key: string): void => void commands.execute(OPEN, { key });
-  const host = new LabHost(api, words, row => open(row.key), commands);
-  host.openLog = (key, rank) =>
-    void commands.execute(OPEN_LOG, { key, split: true, ...(rank !== undefined && { rank }) });
-  const store = new JobsStore(live);
+  const open = (key: string): void => void commands.execute(OPEN_JOB, { key });
+  const settings = app.serviceManager.serverSettings;
+  const host = new LabHost(api, words, row => open(row.key), commands, { memory, settings });
+  void app.started.then(() => {
+    if (commands.hasCommand(OPEN_LOG)) {
+      host.openLog = (key, rank) =>
+        void commands.execute(OPEN_LOG, { key, split: true, ...(rank !== undefined && { rank }) });
+    }
+  });
   const tabs = new WidgetTracker<JobTab>({ namespace: 'jaxtrain-jobs' });
 
-  const panel = new ViewWidget(
-    () => h(Jobs, { store, host }),
-    () => store.dispose()
-  );
+  const panel = new ViewWidget(() => h(Jobs, { store, host }), undefined, memory.ready);
   panel.id = PANEL;
   panel.title.icon = trainIcon;
   panel.title.caption = words.__('JAX Training');
@@ -59,89 +61,77 @@ function activate(
   app.shell.add(panel, 'left', { rank: 600, type: 'JAX Training' });
   restorer?.add(panel, PANEL);
 
-  const openJob = (key: string): void => {
-    const id = `jaxtrain-job-${key}`;
+  const openJob = (key: string, split: boolean): void => {
+    const id = PREFIX + key;
     let tab = tabs.find(each => each.id === id);
     if (!tab) {
       tab = jobTab(key);
       tab.id = id;
       // Notebook 7 has one widget in its main area, and takes others below.
       tab.content.toggleClass('jaxtrain-below', !labShell);
-      app.shell.add(tab, labShell ? 'main' : 'down', { type: 'JAX Training' });
+      app.shell.add(tab, labShell ? 'main' : 'down', {
+        type: 'JAX Training',
+        ...(split && { mode: 'split-right' })
+      });
       void tabs.add(tab);
     }
-    app.shell.activateById(id);
+    toFront(app.shell, tab);
   };
   const jobTab = (key: string): JobTab => {
     const job = new JobStore(live, key);
     const content = new ViewWidget(
       () => h(Job, { store: job, host }),
-      () => job.dispose()
+      () => job.dispose(),
+      memory.ready
     );
     const tab = new MainAreaWidget({ content });
-    tab.title.label = key;
+    tab.title.label = plain(key);
     tab.title.icon = trainIcon;
-    tab.title.caption = words.__('Training job %1', key);
+    tab.title.caption = words.__('Training job %1', plain(key));
+    content.node.setAttribute('aria-label', tab.title.caption);
     return tab;
   };
 
-  app.commands.addCommand(SHOW, {
+  commands.addCommand(SHOW_JOBS, {
     label: args =>
-      args['isLauncher'] ? words.__('Training Jobs') : words.__('Show Training Jobs'),
+      args['isLauncher'] === true ? words.__('Training Jobs') : words.__('Show Training Jobs'),
     caption: words.__('Show the JAX training jobs in the side bar'),
     icon: trainIcon,
     execute: () => {
       labShell?.expandLeft();
-      app.shell.activateById(PANEL);
+      toFocus(app.shell, panel);
     }
   });
-  app.commands.addCommand(OPEN, {
+  commands.addCommand(OPEN_JOB, {
     label: words.__('Open Training Job'),
     isVisible: () => false,
     execute: args => {
       if (typeof args['key'] === 'string') {
-        openJob(args['key']);
+        openJob(args['key'], args['split'] === true);
       }
     }
   });
-  app.commands.addCommand(RECONNECT, {
-    label: words.__('Connect Again to the Training Jobs'),
-    execute: () => live.reconnect()
-  });
-  for (const command of [SHOW, RECONNECT]) {
-    palette?.addItem({ command, category: words.__('JAX Training') });
-  }
-  launcher?.add({
-    command: SHOW,
-    args: { isLauncher: true },
-    category: words.__('Other'),
-    rank: 50
-  });
+  const category = words.__('JAX Training');
+  palette?.addItem({ command: SHOW_JOBS, category });
+  launcher?.add({ command: SHOW_JOBS, args: { isLauncher: true }, category, rank: 1 });
   if (restorer) {
     void restorer.restore(tabs, {
-      command: OPEN,
-      args: tab => ({ key: tab.title.label }),
-      name: tab => tab.title.label
+      command: OPEN_JOB,
+      args: tab => ({ key: tab.id.slice(PREFIX.length) }),
+      name: tab => tab.id
     });
   }
 
   let notify: Notify = 'all';
-  store.onEnded(row => notifyEnd(row, host, notify));
-  void settings
-    ?.load(ID)
-    .then(loaded => {
-      const update = () => {
-        notify = loaded.get('notify').composite as Notify;
-      };
-      loaded.changed.connect(update);
-      update();
-    })
-    .catch((error: unknown) => console.error('jaxtrain:', error));
+  store.onEnded(row => void tellEnd(row, host, notify));
+  onSettings(registry, ID, values => {
+    notify = values['notify'] as Notify;
+  });
 }
 
 export const jobs: JupyterFrontEndPlugin<void> = {
   id: ID,
-  description: 'The list of training jobs in the left side bar.',
+  description: 'The list of training jobs in the left side bar, and a tab for each job.',
   autoStart: true,
   requires: [IConnection],
   optional: [ITranslator, ILabShell, ILayoutRestorer, ICommandPalette, ILauncher, ISettingRegistry],

@@ -1,118 +1,80 @@
 import {
   ILabShell,
   ILayoutRestorer,
+  IRouter,
   type JupyterFrontEnd,
   type JupyterFrontEndPlugin
 } from '@jupyterlab/application';
-import { MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
-import { URLExt } from '@jupyterlab/coreutils';
-import type { ServerConnection } from '@jupyterlab/services';
+import { ICommandPalette, MainAreaWidget, Notification, WidgetTracker } from '@jupyterlab/apputils';
+import { PageConfig, URLExt } from '@jupyterlab/coreutils';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { h } from 'preact';
 
 import { plain } from '../core/format';
 import type { LogHost } from '../core/log/host';
+import { USUAL, type Usual } from '../core/log/looks';
 import type { Source } from '../core/log/protocol';
-import { Reader } from '../core/log/reader';
-import { LogStore } from '../core/log/store';
-import { LogView } from '../core/log/view';
 import type { Detail } from '../core/protocol';
+import { loadedJobs } from '../core/stores';
 import { IConnection } from './connection';
+import { toFront } from './front';
 import { LabHost } from './host';
 import { trainIcon } from './icon';
-import { ViewWidget } from './widget';
+import type { LogWidget } from './logwidget';
+import { LINK, linkTo, readLink, withoutLink } from './links';
+import { DOMAIN, OPEN_JOB, OPEN_LAST_LOG, OPEN_LOG, SHOW_JOBS } from './names';
+import { onSettings } from './settings';
 
 const ID = 'jupyter-jax-trainer:logs';
-/** The command that opens a log; it is there while this plugin is. */
-export const OPEN_LOG = 'jaxtrain:open-log';
-const OPEN_JOB = 'jaxtrain:open-job';
+const ROUTE = 'jaxtrain:open-log-of-address';
 const PREFIX = 'jaxtrain-log-';
-
-/** Give the address of a log as a file, with the token where there is one. */
-export function logUrl(
-  { baseUrl, appendToken, token }: ServerConnection.ISettings,
-  key: string,
-  source: Source | null
-): string {
-  const url = URLExt.join(baseUrl, 'jaxtrain/api/jobs', encodeURIComponent(key), 'log');
-  const query = new URLSearchParams();
-  if (source !== null) {
-    query.set('source', String(source));
-  }
-  if (appendToken && token) {
-    query.set('token', token);
-  }
-  return query.size > 0 ? `${url}?${query.toString()}` : url;
-}
 
 /** What the log viewer may do in JupyterLab. */
 class LabLogHost extends LabHost implements LogHost {
-  settings: ServerConnection.ISettings | null = null;
+  page = window.location.href;
 
-  save(key: string, source: Source | null): void {
-    if (this.settings) {
-      const link = document.createElement('a');
-      link.href = logUrl(this.settings, key, source);
-      link.download = '';
-      document.body.append(link);
-      link.click();
-      link.remove();
-    }
+  link(key: string, position: number, source: Source | null): string {
+    return linkTo(this.page, key, position, source);
   }
 }
 
-/** The keys of the viewer act on its lines, so these get the focus. */
-class LogWidget extends ViewWidget {
-  protected override onActivateRequest(): void {
-    const lines = this.node.querySelector<HTMLElement>('.jaxtrain-log-list');
-    if (lines) {
-      lines.focus();
-    } else {
-      super.onActivateRequest();
-    }
-  }
-}
-
-interface LogTab extends MainAreaWidget<ViewWidget> {
-  reader?: Reader;
-}
+type LogTab = MainAreaWidget<LogWidget>;
 
 function activate(
   app: JupyterFrontEnd,
-  { api, live }: IConnection,
+  { api, live, jobs, memory }: IConnection,
   translator: ITranslator | null,
   labShell: ILabShell | null,
-  restorer: ILayoutRestorer | null
+  restorer: ILayoutRestorer | null,
+  palette: ICommandPalette | null,
+  registry: ISettingRegistry | null,
+  router: IRouter | null
 ): void {
-  const words = (translator ?? nullTranslator).load('jupyter_jax_trainer');
-  const host = new LabLogHost(
-    api,
-    words,
-    row => void app.commands.execute(OPEN_JOB, { key: row.key })
-  );
-  host.settings = app.serviceManager.serverSettings;
+  const words = (translator ?? nullTranslator).load(DOMAIN);
+  const { commands } = app;
+  const settings = app.serviceManager.serverSettings;
+  const openJob = (key: string): void => void commands.execute(OPEN_JOB, { key });
+  const host = new LabLogHost(api, words, row => openJob(row.key), commands, { memory, settings });
+  if (labShell) {
+    const own = URLExt.join(PageConfig.getBaseUrl(), PageConfig.getOption('appUrl') || 'lab');
+    host.page = new URL(own, window.location.href).href;
+  }
   const tabs = new WidgetTracker<LogTab>({ namespace: 'jaxtrain-logs' });
+  let usual: Usual = USUAL;
 
-  const make = (key: string): LogTab => {
-    const store = new LogStore(live, key);
-    const reader = new Reader(store, words);
-    const content = new LogWidget(
-      () => h(LogView, { reader, host }),
-      () => {
-        reader.dispose();
-        store.dispose();
-      }
-    );
-    const tab: LogTab = new MainAreaWidget({ content });
-    tab.reader = reader;
+  const dressed = (tab: LogTab): LogTab => {
+    const { content } = tab;
+    const { key } = content.store;
     tab.id = PREFIX + key;
     tab.title.label = words.__('log of %1', plain(key));
     tab.title.icon = trainIcon;
     tab.title.caption = words.__('Log of training job %1', plain(key));
-    void name(tab, store);
+    content.node.setAttribute('aria-label', tab.title.caption);
+    void name(tab);
     return tab;
   };
-  const name = async (tab: LogTab, store: LogStore): Promise<void> => {
+  const name = async (tab: LogTab): Promise<void> => {
+    const { store } = tab.content;
     try {
       const { row, logs } = await api.get<Detail>(`jobs/${encodeURIComponent(store.key)}`);
       store.setNames(logs);
@@ -122,17 +84,21 @@ function activate(
     }
   };
 
-  app.commands.addCommand(OPEN_LOG, {
+  commands.addCommand(OPEN_LOG, {
     label: words.__('Open Training Log'),
     isVisible: () => false,
-    execute: args => {
-      const { key, line, rank, split } = args;
+    execute: async args => {
+      const { key, line, rank, container, split } = args;
       if (typeof key !== 'string') {
         return;
       }
+      await memory.ready;
+      const { LogWidget } = await import('./logwidget'); // when the first log is opened
       let tab = tabs.find(each => each.id === PREFIX + key);
       if (!tab) {
-        tab = make(key);
+        tab = dressed(
+          new MainAreaWidget({ content: new LogWidget(live, key, words, host, () => usual) })
+        );
         // Notebook 7 has one widget in its main area, and takes others below.
         tab.content.toggleClass('jaxtrain-below', !labShell);
         app.shell.add(tab, labShell ? 'main' : 'down', {
@@ -141,15 +107,47 @@ function activate(
         });
         void tabs.add(tab);
       }
-      app.shell.activateById(tab.id);
+      toFront(app.shell, tab);
       if (typeof rank === 'number') {
-        tab.reader?.show({ sources: [rank] });
+        tab.content.reader.show({ sources: [rank] });
       }
       if (typeof line === 'number') {
-        tab.reader?.goToPosition(line);
+        tab.content.reader.goToPosition(line, typeof container === 'string' ? container : null);
       }
     }
   });
+  commands.addCommand(OPEN_LAST_LOG, {
+    label: words.__('Open Log of the Last Training Job'),
+    caption: words.__('Open what the training job that was submitted last has printed'),
+    execute: async () => {
+      const rows = await loadedJobs(jobs);
+      const [last] = rows ?? [];
+      if (last) {
+        await commands.execute(OPEN_LOG, { key: last.key });
+      } else if (!rows && commands.hasCommand(SHOW_JOBS)) {
+        await commands.execute(SHOW_JOBS); // it says what is wrong
+      } else {
+        Notification.info(words.__('There is no training job yet.'), { autoClose: 5000 });
+      }
+    }
+  });
+  palette?.addItem({ command: OPEN_LAST_LOG, category: words.__('JAX Training') });
+
+  commands.addCommand(ROUTE, {
+    label: words.__('Open the Training Log of This Address'),
+    isVisible: () => false,
+    execute: async args => {
+      const link = readLink(typeof args['search'] === 'string' ? args['search'] : '');
+      if (link) {
+        await app.restored;
+        await commands.execute(OPEN_LOG, { ...link });
+        const { pathname, search, hash } = window.location;
+        router?.navigate(withoutLink(pathname + search + hash), { skipRouting: true });
+      }
+    }
+  });
+  router?.register({ command: ROUTE, pattern: LINK });
+
   if (restorer) {
     void restorer.restore(tabs, {
       command: OPEN_LOG,
@@ -157,6 +155,11 @@ function activate(
       name: tab => tab.id
     });
   }
+  onSettings(registry, ID, values => {
+    const before = usual;
+    usual = { ...USUAL, ...values };
+    tabs.forEach(({ content }) => content.changeUsual(before, usual));
+  });
 }
 
 export const logs: JupyterFrontEndPlugin<void> = {
@@ -164,6 +167,6 @@ export const logs: JupyterFrontEndPlugin<void> = {
   description: 'The log viewer.',
   autoStart: true,
   requires: [IConnection],
-  optional: [ITranslator, ILabShell, ILayoutRestorer],
+  optional: [ITranslator, ILabShell, ILayoutRestorer, ICommandPalette, ISettingRegistry, IRouter],
   activate
 };

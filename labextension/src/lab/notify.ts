@@ -3,17 +3,21 @@ import { Notification } from '@jupyterlab/apputils';
 import { duration, plain } from '../core/format';
 import type { Host } from '../core/host';
 import type { Row } from '../core/protocol';
+import { isNews } from './told';
 
 /** Which ends of jobs are told: the setting `notify`. */
 export type Notify = 'all' | 'failed' | 'none';
 
-/** Tell the user that a job has ended, and offer to open it. */
-export function notifyEnd(row: Row, host: Host, notify: Notify): void {
-  const { words } = host;
+/** Tell the user that a job has ended, once in all pages of the browser, and offer to open it. */
+export async function tellEnd(row: Row, host: Host, notify: Notify): Promise<void> {
   const failed = row.state === 'Failed';
   if (notify === 'none' || (notify === 'failed' && !failed)) {
     return;
   }
+  if (!(await isNews(`${row.key} ${row.uid ?? row.created}`))) {
+    return;
+  }
+  const { words } = host;
   const name = plain(row.name);
   const took = duration((row.ended ?? Date.now() / 1000) - row.created, words);
   const actions = [{ label: words.__('Open'), callback: () => host.open(row) }];

@@ -5,24 +5,31 @@ import {
   type JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
+import { ILauncher } from '@jupyterlab/launcher';
 import { INotebookTracker } from '@jupyterlab/notebook';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { LabIcon } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
 import { h } from 'preact';
 
+import { keep, kept } from '../core/keep';
 import { PickerStore } from '../core/picker/store';
+import type { Values } from '../core/picker/types';
 import { Picker } from '../core/picker/views/picker';
 import { LabCells, type Tracker } from './cells';
 import { IConnection } from './connection';
+import { toFocus } from './front';
 import { LabHost } from './host';
+import { LoadHint } from './loading';
+import { DOMAIN, INSERT_LINE, OPEN_JOB, SHOW_RUNTIMES } from './names';
+import { onSettings } from './settings';
 import { ViewWidget } from './widget';
 
+const ID = 'jupyter-jax-trainer:runtimes';
 const PANEL = 'jaxtrain-runtimes';
-const SHOW = 'jaxtrain:show-runtimes';
-const INSERT = 'jaxtrain:insert-line';
-const OPEN_JOB = 'jaxtrain:open-job';
 const RUN = 'notebook:run-cell';
+const DRAFT = 'picker-draft';
 
 /** Three things to set: the mark of the panel. */
 const runtimesIcon = new LabIcon({
@@ -39,8 +46,8 @@ const runtimesIcon = new LabIcon({
 class PickerPanel extends ViewWidget {
   #show: (shown: boolean) => void;
 
-  constructor(store: PickerStore, host: LabHost, disposed: () => void) {
-    super(() => h(Picker, { store, host }), disposed);
+  constructor(store: PickerStore, host: LabHost, disposed: () => void, ready: Promise<unknown>) {
+    super(() => h(Picker, { store, host }), disposed, ready);
     this.#show = shown => store.show(shown);
   }
 
@@ -65,23 +72,36 @@ class PickerPanel extends ViewWidget {
 
 function activate(
   app: JupyterFrontEnd,
-  { api }: IConnection,
+  { api, memory }: IConnection,
   tracker: Tracker,
   translator: ITranslator | null,
   labShell: ILabShell | null,
   restorer: ILayoutRestorer | null,
-  palette: ICommandPalette | null
+  palette: ICommandPalette | null,
+  launcher: ILauncher | null,
+  registry: ISettingRegistry | null
 ): void {
-  const words = (translator ?? nullTranslator).load('jupyter_jax_trainer');
+  const words = (translator ?? nullTranslator).load(DOMAIN);
   const { commands } = app;
-  const host = new LabHost(api, words, row => void commands.execute(OPEN_JOB, { key: row.key }));
+  const openJob = (key: string): void => void commands.execute(OPEN_JOB, { key });
+  const host = new LabHost(api, words, row => openJob(row.key), commands, { memory });
   const cells = new LabCells(tracker, () => void commands.execute(RUN, { activate: false }));
   const store = new PickerStore(api, cells);
 
-  const panel = new PickerPanel(store, host, () => {
-    store.dispose();
-    cells.dispose();
+  void memory.ready.then(() => rememberDraft(store, host));
+  onSettings(registry, ID, ({ line }) => {
+    store.line.draft.setUsual(typeof line === 'string' ? line : '');
   });
+
+  const panel = new PickerPanel(
+    store,
+    host,
+    () => {
+      store.dispose();
+      cells.dispose();
+    },
+    memory.ready
+  );
   panel.id = PANEL;
   panel.title.icon = runtimesIcon;
   panel.title.caption = words.__('Runtimes for JAX Training');
@@ -90,36 +110,64 @@ function activate(
   app.shell.add(panel, 'left', { rank: 601, type: 'JAX Training' });
   restorer?.add(panel, PANEL);
 
+  const above = (): Promise<unknown> => commands.execute('notebook:insert-cell-above');
+  const hint = new LoadHint(tracker, words, above);
   const show = (): void => {
     labShell?.expandLeft();
-    app.shell.activateById(PANEL);
+    toFocus(app.shell, panel);
   };
-  commands.addCommand(SHOW, {
-    label: words.__('Show Training Runtimes'),
+  commands.addCommand(SHOW_RUNTIMES, {
+    label: args =>
+      args['isLauncher'] === true
+        ? words.__('Training Runtimes')
+        : words.__('Show Training Runtimes'),
     caption: words.__('Show where cells with %1 can run, and their options', '%%jaxtrain'),
     icon: runtimesIcon,
     execute: show
   });
-  commands.addCommand(INSERT, {
-    label: words.__('Insert a %1 Line into the Cell', '%%jaxtrain'),
+  commands.addCommand(INSERT_LINE, {
+    label: args =>
+      args['isCell'] === true
+        ? words.__('Make This Cell a Training Job')
+        : words.__('Insert a %1 Line into the Cell', '%%jaxtrain'),
     caption: words.__('Make the active cell a training job'),
+    isEnabled: () => cells.cell?.code === true && cells.cell.editable,
     execute: async () => {
-      // Where that is not possible the panel says why.
-      if (!(await store.line.insert())) {
-        show();
+      if (await store.line.insert()) {
+        hint.tell();
+      } else {
+        show(); // it says why that is not possible
       }
     }
   });
-  for (const command of [SHOW, INSERT]) {
-    palette?.addItem({ command, category: words.__('JAX Training') });
+  const category = words.__('JAX Training');
+  for (const command of [SHOW_RUNTIMES, INSERT_LINE]) {
+    palette?.addItem({ command, category });
   }
+  launcher?.add({ command: SHOW_RUNTIMES, args: { isLauncher: true }, category, rank: 2 });
+}
+
+/** Keep what was chosen and is in no cell yet, such as the place. */
+function rememberDraft({ line }: PickerStore, host: LabHost): void {
+  const { draft } = line;
+  const before = kept<Values>(host, DRAFT);
+  if (Object.keys(before).length > 0) {
+    draft.set(before);
+  }
+  let last = draft.own;
+  line.watch(() => {
+    if (draft.own !== last) {
+      last = draft.own;
+      keep(host, DRAFT, last);
+    }
+  });
 }
 
 export const runtimes: JupyterFrontEndPlugin<void> = {
-  id: 'jupyter-jax-trainer:runtimes',
+  id: ID,
   description: 'Where cells with %%jaxtrain run, and their options, in the left side bar.',
   autoStart: true,
   requires: [IConnection, INotebookTracker],
-  optional: [ITranslator, ILabShell, ILayoutRestorer, ICommandPalette],
+  optional: [ITranslator, ILabShell, ILayoutRestorer, ICommandPalette, ILauncher, ISettingRegistry],
   activate
 };

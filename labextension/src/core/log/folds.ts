@@ -1,113 +1,89 @@
-/** Tracebacks that are shown as one row, and which row a line is in then. */
+/** Tracebacks that are shown as one row each, and which row a line is in then. */
 
 import { textOf } from './ansi';
-import type { LogLine } from './pages';
+import { SAYS, type LogLine } from './pages';
+import type { Source } from './protocol';
+import { mayBegin, Traceback } from './traceback';
 
-const BEGIN = /^\s*(?:\+ )?(?:Exception Group )?Traceback \(most recent call last\):\s*$/;
-const AGAIN = /^(?:During handling of the above|The above exception was the direct cause)/;
 const LEAST = 3;
-const MOST = 1000; // lines of a traceback
+const MOST = 1000; // tracebacks that may go on
+const REACH = 4000; // lines after its begin, of whichever rank, that are looked at
 
 export interface Fold {
   /** The number of the first line, which stays. */
   start: number;
-  /** The number after the last line. */
-  end: number;
+  /** The numbers of all its lines; those of other ranks between them are not hidden. */
+  lines: readonly number[];
   /** What the traceback says at its end. */
   last: string;
 }
 
-/** Find a traceback that begins at a line; null where there is none. */
-function traceback(start: number, line: (index: number) => LogLine | undefined): Fold | null {
-  const first = line(start);
-  if (!first?.text.includes('Traceback') || first.source === null) {
-    return null;
-  }
-  if (!BEGIN.test(textOf(first.text))) {
-    return null;
-  }
-  let end = start + 1;
-  let last = '';
-  // After its error a traceback goes on where another one says that it came of it.
-  let over = false;
-  for (let index = end; index < start + MOST; index++) {
-    const next = line(index);
-    if (next?.source !== first.source) {
-      break;
-    }
-    const text = textOf(next.text);
-    if (over && text.trim() && !AGAIN.test(text) && !BEGIN.test(text)) {
-      break;
-    }
-    if (over && BEGIN.test(text) && !AGAIN.test(textOf(line(index - 2)?.text ?? ''))) {
-      break;
-    }
-    if (AGAIN.test(text) || BEGIN.test(text)) {
-      over = AGAIN.test(text);
-    } else if (text.trim() && !/^\s/.test(text)) {
-      over = true;
-      last = text;
-    }
-    if (text.trim()) {
-      end = index + 1;
-    }
-  }
-  return end - start >= LEAST ? { start, end, last } : null;
+/** Lines next to each other that are hidden. */
+interface Run {
+  from: number;
+  to: number;
+  /** How many lines are hidden up to its end. */
+  hidden: number;
 }
 
+type Lines = (index: number) => LogLine | undefined;
+
 export class Folds {
-  #folds: Fold[] = [];
+  #folds = new Map<number, Fold>();
+  #of = new Map<number, Fold>(); // by each of their lines
   #opened = new Set<number>();
-  /** Of each fold that is closed, in order: its line, and the lines hidden before its end. */
-  #closed: { start: number; end: number; hidden: number }[] = [];
+  #unfinished: number[] = []; // begins of those that may go on in lines that are not here yet
+  #runs: Run[] = [];
 
   /** Look for tracebacks among lines that have come; say whether there are others now. */
-  look(first: number, last: number, line: (index: number) => LogLine | undefined): boolean {
-    let begin = first;
-    // One that was not whole may go on here.
-    while (begin > 0 && begin > first - MOST && line(begin - 1)) {
-      begin--;
-    }
-    // Where its begin is not here any more, it stays as it was.
-    begin = this.#folds.find(each => each.start < begin && begin < each.end)?.end ?? begin;
-    const found: Fold[] = [];
-    for (let index = begin; index < last; index++) {
-      const fold = traceback(index, line);
-      if (fold) {
-        found.push(fold);
-        index = fold.end - 1;
+  look(first: number, last: number, line: Lines): boolean {
+    const goOn = this.#unfinished.filter(
+      start => start < first && first < start + REACH && line(start)
+    );
+    const begin = Math.min(first, ...goOn);
+    const going = new Map<Source, Traceback>();
+    const found: Traceback[] = [];
+    const stopped: number[] = [];
+    let index = begin;
+    for (; index < last || (going.size > 0 && index < last + REACH); index++) {
+      const each = line(index);
+      if (each) {
+        this.#take(each, index, index < last, going, found);
+      } else {
+        going.forEach(({ lines }) => stopped.push(lines[0] ?? 0));
+        going.clear();
       }
     }
-    const end = Math.max(last, found.at(-1)?.end ?? 0);
-    const others = this.#folds.filter(each => each.end <= begin || each.start >= end);
-    const before = this.#folds.filter(each => each.end > begin && each.start < end);
-    if (JSON.stringify(before) === JSON.stringify(found)) {
-      return false;
+    const others = this.#unfinished.filter(start => start < begin || start >= index);
+    this.#unfinished = [...others, ...stopped].slice(-MOST);
+    const changed = found.map(each => this.#put(each)).some(Boolean);
+    if (changed) {
+      this.#count();
     }
-    this.#folds = [...others, ...found].sort((a, b) => a.start - b.start);
-    this.#count();
-    return true;
+    return changed;
   }
 
   clear(): void {
-    this.#folds = [];
+    this.#folds.clear();
+    this.#of.clear();
     this.#opened.clear();
+    this.#unfinished = [];
     this.#count();
   }
 
   /** How many lines are hidden. */
   get hidden(): number {
-    return this.#closed.at(-1)?.hidden ?? 0;
+    return this.#runs.at(-1)?.hidden ?? 0;
   }
 
   /** Give the traceback that begins at a line. */
   at(index: number): Fold | undefined {
-    return this.#folds.find(fold => fold.start === index);
+    return this.#folds.get(index);
   }
 
   /** Give the traceback that a line is in. */
   around(index: number): Fold | undefined {
-    return this.#folds.find(fold => fold.start <= index && index < fold.end);
+    return this.#of.get(index);
   }
 
   isOpen(start: number): boolean {
@@ -131,56 +107,100 @@ export class Folds {
 
   /** Give the row of a line; one that is hidden is in the row of its traceback. */
   rowOf(index: number): number {
-    const at = this.#below(closed => closed.start < index);
-    const fold = this.#closed[at - 1];
-    if (!fold) {
-      return index;
-    }
-    return index < fold.end
-      ? fold.start - (this.#closed[at - 2]?.hidden ?? 0)
-      : index - fold.hidden;
+    const fold = this.around(index);
+    const shown = fold && !this.#opened.has(fold.start) ? fold.start : index;
+    return shown - this.#hiddenWhere(({ from }) => from < shown);
   }
 
   /** Give the line that a row shows. */
   lineOf(row: number): number {
-    // The folds whose own row is above this one hide what they hide.
-    let low = 0;
-    let high = this.#closed.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      const fold = this.#closed[middle];
-      const own = (fold?.start ?? 0) - (this.#closed[middle - 1]?.hidden ?? 0);
-      if (own < row) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return row + (this.#closed[low - 1]?.hidden ?? 0);
+    // What is hidden before a run and the run's own row say where the lines after it are.
+    return row + this.#hiddenWhere(({ from, to, hidden }) => from - (hidden - (to - from)) <= row);
   }
 
-  #below(is: (closed: { start: number }) => boolean): number {
+  /** Give how many lines are hidden in the first runs, those for which something is so. */
+  #hiddenWhere(is: (run: Run) => boolean): number {
     let low = 0;
-    let high = this.#closed.length;
+    let high = this.#runs.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      const fold = this.#closed[middle];
-      if (fold && is(fold)) {
+      const run = this.#runs[middle];
+      if (run && is(run)) {
         low = middle + 1;
       } else {
         high = middle;
       }
     }
-    return low;
+    return this.#runs[low - 1]?.hidden ?? 0;
+  }
+
+  /** Give a line to the traceback of its rank that goes on, or begin one with it. */
+  #take(
+    { text, source }: LogLine,
+    index: number,
+    begins: boolean,
+    going: Map<Source, Traceback>,
+    found: Traceback[]
+  ): void {
+    if (source === null) {
+      return; // a gap is no rank's own
+    }
+    const open = going.get(source);
+    const plain = open || (begins && mayBegin(text)) ? textOf(text) : '';
+    if (open) {
+      const far = index - (open.lines[0] ?? 0) >= REACH;
+      if (!far && !SAYS.test(text) && open.take(index, plain)) {
+        return;
+      }
+      going.delete(source);
+    }
+    const next = begins && plain ? Traceback.at(index, plain) : null;
+    if (next) {
+      going.set(source, next);
+      found.push(next);
+    }
+  }
+
+  /** Keep what was found; say whether it is another than before. */
+  #put({ lines, last }: Traceback): boolean {
+    const [start = 0] = lines;
+    const before = this.#folds.get(start);
+    // One that is known to be longer has lines that are not here any more.
+    const known = this.#of.get(start);
+    if (lines.length < LEAST || lines.length <= (before?.lines.length ?? 0)) {
+      return false;
+    }
+    if (known && known !== before) {
+      return false; // its begin is not here any more, and it goes on with another traceback
+    }
+    const fold = { start, lines, last };
+    this.#folds.set(start, fold);
+    lines.forEach(index => {
+      const part = this.#of.get(index);
+      if (part && part.start !== start) {
+        this.#folds.delete(part.start); // what seemed to begin here only goes on
+      }
+      this.#of.set(index, fold);
+    });
+    return true;
   }
 
   #count(): void {
-    let hidden = 0;
-    this.#closed = [];
-    for (const { start, end } of this.#folds) {
+    const hidden: number[] = [];
+    for (const { start, lines } of this.#folds.values()) {
       if (!this.#opened.has(start)) {
-        hidden += end - start - 1;
-        this.#closed.push({ start, end, hidden });
+        hidden.push(...lines.slice(1));
+      }
+    }
+    hidden.sort((a, b) => a - b);
+    this.#runs = [];
+    for (const [index, at] of hidden.entries()) {
+      const run = this.#runs.at(-1);
+      if (run?.to === at) {
+        run.to++;
+        run.hidden++;
+      } else {
+        this.#runs.push({ from: at, to: at + 1, hidden: index + 1 });
       }
     }
   }

@@ -5,4 +5,6 @@ import type { Source } from './protocol';
 export interface LogHost extends Host {
   /** Save a log as a file; without a source all of them. */
   save(key: string, source: Source | null): void;
+  /** Give the address of a page that opens this log at a line. */
+  link?(key: string, position: number, source: Source | null): string;
 }

@@ -1,8 +1,19 @@
 import type { Words } from '../words';
 import type { Reader } from './reader';
+import { firstError } from './seek';
 
-/** What a key does in the list of lines; `search` puts the focus into the field. */
-export function act(key: string, reader: Reader, search: () => void): boolean {
+/** What keys do that is not the reader's: they move the focus, or leave the page. */
+export interface Ways {
+  /** Put the focus into the field of the search. */
+  search: () => void;
+  /** Put the focus into the field for a number or a time. */
+  place: () => void;
+  /** Copy a link to the line, where the host has links. */
+  link?: () => void;
+}
+
+/** What a key does in the list of lines. */
+export function act(key: string, reader: Reader, ways: Ways): boolean {
   const page = reader.scroll.page;
   const acts: Partial<Record<string, () => unknown>> = {
     j: () => reader.move(1),
@@ -14,10 +25,12 @@ export function act(key: string, reader: Reader, search: () => void): boolean {
     Home: () => reader.goTo(0),
     End: () => reader.follow(),
     f: () => (reader.following ? reader.letGo() : reader.follow()),
-    '/': search,
+    '/': ways.search,
+    g: ways.place,
+    l: ways.link,
     n: () => reader.next(false),
     N: () => reader.next(true),
-    e: () => reader.firstError(),
+    e: () => firstError(reader),
     t: () => reader.nextTimes(),
     w: () => reader.set({ wrap: !reader.wrap }),
     Enter: () => reader.openDetail(),
@@ -46,21 +59,26 @@ export function close(reader: Reader): boolean {
   return true;
 }
 
-/** Give the keys with what they do. */
+/** Give the keys with what they do; those of a field are said to be there. */
 export function keyWords(words: Words): [string, string][] {
   return [
     ['j k ↓ ↑', words.__('next line, line before')],
     ['PageDown PageUp', words.__('next page, page before')],
     ['Home', words.__('first line')],
-    ['End f', words.__('last line, and follow')],
+    ['End', words.__('last line, and follow')],
+    ['f', words.__('follow, or stop to follow')],
+    ['g', words.__('go to a line or a time')],
     ['/', words.__('search')],
     ['n N', words.__('next match, match before')],
+    ['Enter Shift+Enter', words.__('the same, while you type what to search')],
     ['e', words.__('first error')],
     ['t', words.__('time of day, since the start, none')],
     ['Space → ←', words.__('open or close a traceback')],
     ['Enter', words.__('the line in full')],
     ['w', words.__('wrap the line in full')],
-    ['Esc', words.__('close')],
+    ['l', words.__('copy a link to the line')],
+    ['Ctrl+C', words.__('copy the selected lines as plain text')],
+    ['Esc', words.__('close; in a field: back to the lines')],
     ['?', words.__('these keys')]
   ];
 }

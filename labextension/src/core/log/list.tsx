@@ -2,25 +2,26 @@ import { useEffect, useId, useLayoutEffect, useMemo, useRef } from 'preact/hooks
 
 import type { Words } from '../words';
 import { copied } from './copy';
-import { act } from './keys';
+import { act, type Ways } from './keys';
 import { marker as markerOf } from './marks';
 import type { Reader } from './reader';
-import { LogRow, Rank, Text } from './row';
+import { LogRow, placed, Rank, Text } from './row';
 import { ROW } from './scroll';
 import { timeOf } from './times';
 
+const BLOCK = 1000; // rows; places are counted from the beginning of a block, so they stay exact
 const IDLE = 200; // milliseconds after which the scroll bar is put where it belongs
 
 interface ListProps {
   reader: Reader;
   words: Words;
-  onSearch: () => void;
+  ways: Ways;
   /** Is given a function that moves the focus into the list. */
   enter: { current: () => void };
 }
 
 /** The lines: only those that are seen are in the document, in a layer that stays in sight. */
-export function LogList({ reader, words, onSearch, enter }: ListProps) {
+export function LogList({ reader, words, ways, enter }: ListProps) {
   const list = useRef<HTMLDivElement>(null);
   const layer = useRef<HTMLDivElement>(null);
   const widest = useRef(0);
@@ -78,7 +79,7 @@ export function LogList({ reader, words, onSearch, enter }: ListProps) {
   };
   const onKeyDown = (event: KeyboardEvent) => {
     const other = event.ctrlKey || event.metaKey || event.altKey;
-    if (!other && act(event.key, reader, onSearch)) {
+    if (!other && act(event.key, reader, ways)) {
       event.preventDefault();
       event.stopPropagation();
     }
@@ -112,6 +113,7 @@ export function LogList({ reader, words, onSearch, enter }: ListProps) {
 
   const atRow = folds.rowOf(at);
   const [first, last] = scroll.seen;
+  const block = first - (first % BLOCK);
   const rows = Array.from({ length: Math.max(0, last - first) }, (_, n) => {
     const row = first + n;
     const shown = reader.shown(row);
@@ -120,6 +122,7 @@ export function LogList({ reader, words, onSearch, enter }: ListProps) {
         <div
           key={`open ${shown.source}`}
           class="jaxtrain-log-row"
+          style={placed((row - block) * ROW)}
           role="option"
           aria-selected={false}
           aria-posinset={row + 1}
@@ -143,6 +146,7 @@ export function LogList({ reader, words, onSearch, enter }: ListProps) {
         index={index}
         row={row}
         rows={reader.rows}
+        top={(row - block) * ROW}
         line={line}
         fold={fold}
         open={fold !== undefined && folds.isOpen(fold.start)}
@@ -150,7 +154,7 @@ export function LogList({ reader, words, onSearch, enter }: ListProps) {
         current={row === atRow}
         hit={line !== undefined && (store.search?.near.has(line.position) ?? false)}
         time={timeOf(line?.time ?? null, times, store.began)}
-        day={line?.time ? new Date(line.time * 1000).toLocaleString() : ''}
+        day={line?.time ? new Date(line.time * 1000).toLocaleString([], { hourCycle: 'h23' }) : ''}
         marker={marker}
         words={words}
       />
@@ -188,7 +192,8 @@ export function LogList({ reader, words, onSearch, enter }: ListProps) {
         >
           <div
             role="presentation"
-            style={{ transform: `translateY(${-(scroll.top - first) * ROW}px)` }}
+            class="jaxtrain-log-stack"
+            style={placed(-(scroll.top - block) * ROW)}
           >
             {rows}
           </div>

@@ -5,6 +5,9 @@ import type { RawLine, Source } from './protocol';
 export const PAGE = 200;
 export const PAGES = 40;
 
+/** What the job itself says between the lines of a rank. */
+export const SAYS = /^\[jaxtrain: (.*)\]$/;
+
 export interface LogLine {
   /** Its number in the merged log; it never changes. */
   position: number;

@@ -8,6 +8,7 @@ import { marker as markerOf } from './marks';
 import type { Pattern } from './protocol';
 import type { Reader } from './reader';
 import { Rank, Text } from './row';
+import { toPlace } from './seek';
 
 interface FieldProps {
   label: string;
@@ -49,11 +50,24 @@ function PatternField({ label, value, words, onChange }: FieldProps) {
   );
 }
 
-/** Which lines to show, by what they have in them; and a time to go to. */
-export function Filters({ reader, words }: { reader: Reader; words: Words }) {
+interface FiltersProps {
+  reader: Reader;
+  words: Words;
+  /** Is given the field for a line or a time. */
+  place: { current: HTMLInputElement | null };
+  onLeave: () => void;
+}
+
+/** Which lines to show, by what they have in them; and a line or a time to go to. */
+export function Filters({ reader, words, place, onLeave }: FiltersProps) {
   const { include, exclude, raw } = reader.store.choice;
   return (
-    <div class="jaxtrain-log-bar" role="group" aria-label={words.__('Filter')}>
+    <div
+      class="jaxtrain-log-bar"
+      role="group"
+      aria-label={words.__('Filter')}
+      onKeyDown={escaped(onLeave)}
+    >
       <PatternField
         label={words.__('with')}
         value={include}
@@ -76,12 +90,18 @@ export function Filters({ reader, words }: { reader: Reader; words: Words }) {
       </label>
       <span class="jaxtrain-log-field">
         <label>
-          {words.__('go to time')}
+          {words.__('go to')}
           <input
+            ref={place}
             type="text"
-            size={9}
-            placeholder="14:30 +1:30"
-            onChange={event => void reader.toTime(event.currentTarget.value)}
+            size={16}
+            placeholder={words.__('line, 14:30 or +1:30')}
+            onKeyDown={event => {
+              if (event.key === 'Enter') {
+                void toPlace(reader, event.currentTarget.value);
+                onLeave();
+              }
+            }}
           />
         </label>
       </span>
@@ -93,6 +113,16 @@ interface PaneProps {
   reader: Reader;
   host: LogHost;
   onClose: () => void;
+}
+
+/** Copy the address of a page that opens the log at a line. */
+export function copyLink({ store }: Reader, host: LogHost, position: number): void {
+  const [source] = store.choice.sources ?? [];
+  // Ranks are merged, and their lines have one numbering; another container has its own.
+  const container = typeof source === 'string' ? source : null;
+  if (host.link) {
+    host.copy(host.link(store.key, position, container));
+  }
 }
 
 /** Close by Escape. */
@@ -123,7 +153,9 @@ export function LineDetail({ reader, host, onClose }: PaneProps) {
     >
       <div class="jaxtrain-log-bar">
         {detail.source !== null && <Rank source={detail.source} words={words} />}
-        {detail.time !== null && <span>{new Date(detail.time * 1000).toLocaleString()}</span>}
+        {detail.time !== null && (
+          <span>{new Date(detail.time * 1000).toLocaleString([], { hourCycle: 'h23' })}</span>
+        )}
         <span>{words.__('position %1', (detail.position + 1).toLocaleString())}</span>
         <button
           type="button"
@@ -141,6 +173,16 @@ export function LineDetail({ reader, host, onClose }: PaneProps) {
         >
           {words.__('Copy')}
         </button>
+        {host.link && (
+          <button
+            type="button"
+            class="jaxtrain-button"
+            title={words.__('A page that opens the log at this line (l)')}
+            onClick={() => copyLink(reader, host, detail.position)}
+          >
+            {words.__('Copy link')}
+          </button>
+        )}
         <button
           type="button"
           class="jaxtrain-button"

@@ -2,18 +2,18 @@ import type { Words } from '../words';
 import type { Choice, FullLine, Pattern } from './protocol';
 import { Rows } from './rows';
 import type { LogStore } from './store';
-import { readTime, TIMES, type Times } from './times';
+import { TIMES, type Times } from './times';
 
 const LATE = 600; // lines that may be printed and not shown yet: no more than are asked for at once
 
 /** What one person sees of a log, and does with it. It knows no document. */
 export class Reader extends Rows {
-  #words: Words;
   #stops: (() => void)[];
   #left: number | null = null; // how many lines were shown when it stopped to follow
   #goal: number | null = null; // the line that it was told to go to, which no traceback may hide
   #back: number | null = null; // the time to go back to when other lines are shown
 
+  readonly words: Words;
   /** The number of the line that keys act on. */
   at = 0;
   following = true;
@@ -21,6 +21,8 @@ export class Reader extends Rows {
   wrap = true;
   help = false;
   filters = false;
+  /** What is searched for, or would be. */
+  pattern: Pattern = { pattern: '', regex: false, case: false };
   detail: FullLine | null = null;
   /** The last thing that is worth saying aloud. */
   said = '';
@@ -28,7 +30,7 @@ export class Reader extends Rows {
   /** Begin at the end, and follow. */
   constructor(store: LogStore, words: Words) {
     super(store);
-    this.#words = words;
+    this.words = words;
     this.#stops = [
       store.watch(() => this.#update()),
       store.onLines((first, last) => this.#look(first, last)),
@@ -123,11 +125,15 @@ export class Reader extends Rows {
     this.tell();
   }
 
-  /** Go to a line by its position in the log; for that all lines are shown. */
-  goToPosition(position: number): void {
+  /**
+   * Go to a line by its position in the merged log, or in the log of one container; for that all
+   * lines are shown.
+   */
+  goToPosition(position: number, container: string | null = null): void {
     const { sources, include, exclude, raw } = this.store.choice;
-    if (sources ?? include ?? exclude ?? !raw) {
-      this.store.choose({ sources: null, include: null, exclude: null, raw: true });
+    if ((sources?.join() ?? null) !== container || (include ?? exclude) || !raw) {
+      const chosen = container === null ? null : [container];
+      this.store.choose({ sources: chosen, include: null, exclude: null, raw: true });
     }
     this.goTo(position);
   }
@@ -141,22 +147,6 @@ export class Reader extends Rows {
       this.hold(() => this.folds.toggle(fold.start));
       this.#update();
     }
-  }
-
-  async firstError(): Promise<void> {
-    this.#say(this.#words.__('Looking for the first error…'));
-    const index = await this.store.firstError();
-    this.#arrive(index, this.#words.__('No line looks like an error.'));
-  }
-
-  async toTime(text: string): Promise<void> {
-    const time = readTime(text, this.store.began);
-    if (time === null) {
-      this.#say(this.#words.__('Type a time such as 14:30, or +90 for seconds since the start.'));
-      return;
-    }
-    const index = await this.store.atTime(time);
-    this.#arrive(index, this.#words.__('Nothing was printed at that time or later.'));
   }
 
   // Searching and choosing
@@ -191,15 +181,20 @@ export class Reader extends Rows {
       return;
     }
     try {
-      this.detail = await this.store.full(line.position);
+      this.set({ detail: await this.store.full(line.position) });
     } catch (error) {
-      this.said = error instanceof Error ? error.message : String(error);
+      this.say(error instanceof Error ? error.message : String(error));
     }
+  }
+
+  set(change: Partial<Pick<Reader, 'wrap' | 'help' | 'filters' | 'detail' | 'pattern'>>): void {
+    Object.assign(this, change);
     this.tell();
   }
 
-  set(change: Partial<Pick<Reader, 'wrap' | 'help' | 'filters' | 'detail'>>): void {
-    Object.assign(this, change);
+  /** Say something aloud. */
+  say(text: string): void {
+    this.said = text;
     this.tell();
   }
 
@@ -215,20 +210,6 @@ export class Reader extends Rows {
       this.#left = this.store.complete ? this.length : null;
       this.tell();
     }
-  }
-
-  #arrive(index: number | null, otherwise: string): void {
-    if (index === null) {
-      this.#say(this.store.error?.message ?? otherwise);
-    } else {
-      this.said = '';
-      this.goTo(index);
-    }
-  }
-
-  #say(text: string): void {
-    this.said = text;
-    this.tell();
   }
 
   #look(first: number, last: number): void {

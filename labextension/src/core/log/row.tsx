@@ -5,12 +5,11 @@ import type { Words } from '../words';
 import { pieces, textOf } from './ansi';
 import type { Fold } from './folds';
 import { mark, type Marker } from './marks';
-import type { LogLine } from './pages';
+import { SAYS, type LogLine } from './pages';
 import type { Source } from './protocol';
 
 const COLOURS = 7;
 const SHOWN = 4096; // bytes of a line that the server sends in a list
-const SAYS = /^\[jaxtrain: (.*)\]$/;
 
 /** Whose line it is, by number and by colour. */
 export function Rank({ source, words }: { source: Source; words: Words }) {
@@ -50,11 +49,18 @@ export function Text({ text, marker }: { text: string; marker: Marker | null }) 
   );
 }
 
+/** Put something at a height; by a transform, since that is no shift of the layout. */
+export function placed(top: number): { transform: string } {
+  return { transform: `translateY(${top}px)` };
+}
+
 interface RowProps {
   id: string;
   index: number;
   row: number;
   rows: number;
+  /** Where it is in its block, in pixels. */
+  top: number;
   line: LogLine | undefined;
   fold: Fold | undefined;
   /** Whether the traceback of `fold` is shown in full. */
@@ -77,13 +83,14 @@ export class LogRow extends Component<RowProps> {
   }
 
   override render(): ComponentChild {
-    const { id, index, row, rows, line, current, hit, time, day, fold, inside } = this.props;
+    const { id, index, row, rows, top, line, current, hit, time, day, fold, inside } = this.props;
     const said = line && SAYS.exec(line.text);
     const gone = line !== undefined && (line.source === null || said);
     return (
       <div
         id={id}
         class="jaxtrain-log-row"
+        style={placed(top)}
         role="option"
         aria-selected={current}
         aria-posinset={row + 1}
@@ -136,9 +143,7 @@ export class LogRow extends Component<RowProps> {
           <Text text={line.text.trim()} marker={marker} />
         </span>
         {!open && <span class="jaxtrain-log-error">{fold.last}</span>}
-        <span class="jaxtrain-log-note">
-          {words._n('%1 line', '%1 lines', fold.end - fold.start)}
-        </span>
+        <span class="jaxtrain-log-note">{words._n('%1 line', '%1 lines', fold.lines.length)}</span>
       </>
     );
   }

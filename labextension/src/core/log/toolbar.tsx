@@ -6,10 +6,9 @@ import type { Pattern } from './protocol';
 import { Ranks } from './ranks';
 import type { Reader } from './reader';
 import type { Search } from './search';
+import { firstError } from './seek';
 
 const PAUSE = 200; // milliseconds after the last letter
-
-const NONE: Pattern = { pattern: '', regex: false, case: false };
 
 /** Say how many matches there are, and which one is looked at. */
 export function counted(search: Search | null, words: Words): string {
@@ -60,12 +59,13 @@ interface SearchBarProps {
 }
 
 function SearchBar({ reader, words, field, onLeave }: SearchBarProps) {
-  const [pattern, setPattern] = useState<Pattern>(reader.store.search?.pattern ?? NONE);
+  const [pattern, setPattern] = useState<Pattern>(reader.pattern);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
   const change = (part: Partial<Pattern>, pause = 0) => {
     const next = { ...pattern, ...part };
     setPattern(next);
+    reader.set({ pattern: next });
     clearTimeout(timer.current);
     const search = () => reader.search(next.pattern ? next : null);
     if (pause > 0) {
@@ -96,7 +96,7 @@ function SearchBar({ reader, words, field, onLeave }: SearchBarProps) {
   };
   const { search } = reader.store;
   return (
-    <div class="jaxtrain-log-search" role="search">
+    <div class="jaxtrain-log-search" role="search" aria-label={words.__('Log')}>
       <input
         ref={field}
         type="search"
@@ -169,6 +169,7 @@ export function Toolbar({ reader, host, field, onLeave }: ToolbarProps) {
         class="jaxtrain-button"
         aria-expanded={filters}
         data-on={filtered || undefined}
+        title={words.__('Filter, or go to a line or a time (g)')}
         onClick={() => reader.set({ filters: !filters })}
       >
         {filtered ? words.__('filtered') : words.__('filter')}
@@ -191,7 +192,7 @@ export function Toolbar({ reader, host, field, onLeave }: ToolbarProps) {
         type="button"
         class="jaxtrain-button"
         title={words.__('Go to the first error (e)')}
-        onClick={() => void reader.firstError()}
+        onClick={() => void firstError(reader)}
       >
         {words.__('first error')}
       </button>

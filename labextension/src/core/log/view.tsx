@@ -1,4 +1,4 @@
-import { useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 
 import { clock, plain } from '../format';
 import { useWatched } from '../views/hooks';
@@ -7,7 +7,7 @@ import type { Words } from '../words';
 import type { LogHost } from './host';
 import { close } from './keys';
 import { LogList } from './list';
-import { Filters, Help, LineDetail } from './panes';
+import { copyLink, Filters, Help, LineDetail } from './panes';
 import type { Reader } from './reader';
 import type { LogStore } from './store';
 import { Toolbar } from './toolbar';
@@ -30,6 +30,26 @@ export function LogView({ reader, host }: LogViewProps) {
     field.current?.focus();
     field.current?.select();
   };
+  const place = useRef<HTMLInputElement>(null);
+  const asked = useRef(false); // for the field that is not there before the filters are
+  const onPlace = () => {
+    asked.current = true;
+    reader.set({ filters: true });
+  };
+  useLayoutEffect(() => {
+    if (asked.current && place.current) {
+      asked.current = false;
+      place.current.focus();
+      place.current.select();
+    }
+  });
+  const onLink = () => {
+    const line = store.line(reader.at);
+    if (line) {
+      copyLink(reader, host, line.position);
+    }
+  };
+  const ways = { search: onSearch, place: onPlace, ...(host.link && { link: onLink }) };
   const onLeave = () => enter.current();
   const onClose = () => {
     close(reader);
@@ -43,7 +63,7 @@ export function LogView({ reader, host }: LogViewProps) {
   return (
     <section class="jaxtrain-log" aria-label={words.__('Log of %1', plain(store.key))}>
       <Toolbar reader={reader} host={host} field={field} onLeave={onLeave} />
-      {reader.filters && <Filters reader={reader} words={words} />}
+      {reader.filters && <Filters reader={reader} words={words} place={place} onLeave={onLeave} />}
       {!store.current && store.loaded && <Stale host={host} retry={retry} />}
       {store.error && (
         <div class="jaxtrain-stale" role="alert">
@@ -52,7 +72,7 @@ export function LogView({ reader, host }: LogViewProps) {
       )}
       <div class="jaxtrain-log-main">
         {reader.rows > 0 ? (
-          <LogList reader={reader} words={words} onSearch={onSearch} enter={enter} />
+          <LogList reader={reader} words={words} ways={ways} enter={enter} />
         ) : (
           <p class="jaxtrain-quiet">{nothing(store, words)}</p>
         )}

@@ -1,6 +1,11 @@
 import { ApiError, type Api } from '../api';
 import type { Trouble } from './types';
 
+/** Give words for what went wrong with a request. */
+export function troubleOf(error: unknown): Trouble {
+  return error instanceof ApiError ? error : new ApiError('This went wrong.', String(error));
+}
+
 /** Something that is asked of the server: what it said last, or why it could not. */
 export class Asked<T> {
   #api: Api;
@@ -32,7 +37,7 @@ export class Asked<T> {
     try {
       value = (await this.#api.get<Record<string, T>>(path))[this.#field] ?? null;
     } catch (error) {
-      trouble = error instanceof ApiError ? error : new ApiError(String(error), null);
+      trouble = troubleOf(error);
     }
     if (turn === this.#turn) {
       this.value = value ?? this.value;

@@ -1,13 +1,14 @@
 /** The round trip between a form and the `%%jaxtrain` line of a cell. */
 
-import { ApiError, type Api } from '../api';
+import type { Api } from '../api';
 import { Teller } from '../teller';
+import { troubleOf } from './asked';
+import { Draft, MAGIC } from './draft';
 import type { Cell, Cells, CellState, Line, LineError, Trouble, Values } from './types';
 import { Typing } from './typing';
 import { merged, NO_LINE } from './values';
 
 const PAUSE = 150; // milliseconds without a change before the server is asked
-const MAGIC = '%%jaxtrain';
 
 type Written = Line & { source: string };
 
@@ -25,8 +26,6 @@ export class LineStore extends Teller {
   #source: string | null = null; // the text of the cell of which `#read` is
   #read = NO_LINE;
   #before = NO_LINE; // what was shown before the cell became the active one
-  #draft: Values = {};
-  #drawn = NO_LINE; // the draft as a line
   #pending: Values = {};
   #typing = new Typing();
   #turn = 0;
@@ -35,6 +34,8 @@ export class LineStore extends Teller {
   #waiting = false;
   #shown = false;
 
+  /** What the form says where the cell has no such line. */
+  readonly draft = new Draft();
   /** Why the server could not be asked. */
   trouble: Trouble | null = null;
 
@@ -43,6 +44,7 @@ export class LineStore extends Teller {
     this.#api = api;
     this.#cells = cells;
     this.#unwatch = cells.watch(() => this.#onCell());
+    this.draft.watch(() => this.#shown && !this.inCell && this.#schedule());
     this.#onCell();
   }
 
@@ -91,7 +93,7 @@ export class LineStore extends Teller {
 
   /** The line that the form shows: that of the cell (once it is read), or the draft. */
   get line(): Line {
-    const shown = this.state === 'unread' ? this.#before : this.#drawn;
+    const shown = this.state === 'unread' ? this.#before : this.draft.line;
     return this.inCell ? this.#read : shown;
   }
 
@@ -133,11 +135,10 @@ export class LineStore extends Teller {
     }
     const { source } = cell;
     const turn = ++this.#turn;
-    const body = { source: `${MAGIC}\n${source}`, changes: this.#draft };
+    const body = { source: `${MAGIC}\n${source}`, changes: this.draft.values };
     const written = await this.#post<Written>('line/write', body);
     if (written && turn === this.#turn && cell.source === source) {
-      this.#draft = {};
-      this.#drawn = NO_LINE;
+      this.draft.reset();
       this.#accept(cell, written);
     }
     this.tell();
@@ -187,7 +188,7 @@ export class LineStore extends Teller {
     const changes = this.#pending;
     this.#pending = {};
     if (!cell || !this.#read.found) {
-      this.#draft = merged(this.#draft, changes);
+      this.draft.values = merged(this.draft.values, changes);
     } else if (Object.keys(changes).length > 0) {
       const { source } = cell;
       void this.#post<Written>('line/write', { source, changes }).then(written => {
@@ -251,15 +252,19 @@ export class LineStore extends Teller {
 
   /** Ask what the draft looks like as a line. */
   async #draw(turn: number, sent: Values): Promise<void> {
-    const changes = merged(this.#draft, sent);
+    await this.draft.prepare(source => this.#post<Line>('line/read', { source }));
+    if (turn !== this.#turn) {
+      return;
+    }
+    const changes = merged(this.draft.values, sent);
     const body = { source: `${MAGIC}\n`, changes };
     const written = await this.#post<Written>('line/write', body);
     if (written && turn === this.#turn) {
       this.#answered(sent, written);
-      this.#drawn = written;
+      this.draft.line = written;
       const refused = this.#typing.refused;
       const kept = Object.entries(changes).filter(([name]) => !refused.has(name));
-      this.#draft = Object.fromEntries(kept);
+      this.draft.values = Object.fromEntries(kept);
     }
   }
 
@@ -283,8 +288,7 @@ export class LineStore extends Teller {
       this.trouble = null;
       return answer;
     } catch (error) {
-      this.trouble =
-        error instanceof ApiError ? error : new ApiError('This went wrong.', String(error));
+      this.trouble = troubleOf(error);
       this.tell();
       return null;
     }

@@ -1,6 +1,6 @@
 /** What the picker shows: places, their health and runtimes, the options, and the line of a cell. */
 
-import type { Api } from '../api';
+import { ApiError, type Api } from '../api';
 import type { Problem } from '../protocol';
 import { Asked } from './asked';
 import { LineStore } from './line';
@@ -127,6 +127,22 @@ export class PickerStore extends Teller {
     return view;
   }
 
+  /** Options of the line that mean nothing where the job would run. */
+  get strays(): Option[] {
+    const { values } = this.line;
+    const here = this.place?.backend === 'local';
+    const options = this.options.value ?? [];
+    return options.filter(
+      ({ name, kubernetes_only: only }) => here && only && (values[name] ?? null) !== null
+    );
+  }
+
+  /** Values that the place has for an option. */
+  known(option: Option): string[] {
+    const runtimes = option.name === 'image' ? (this.view?.runtimes.value ?? []) : [];
+    return [...new Set(runtimes.flatMap(({ image }) => image ?? []))];
+  }
+
   choosePlace(place: Place): void {
     this.line.change(changesForPlace(place, this.line.values));
   }
@@ -149,6 +165,22 @@ export class PickerStore extends Teller {
     if (this.line.state === 'step' && this.line.cell === cell && this.line.errors.length === 0) {
       this.#cells.run();
     }
+  }
+
+  /** Whether the line goes into the next cell, rather than into the active one. */
+  get puts(): boolean {
+    return this.#cells.put !== undefined;
+  }
+
+  /** Put the line into the next cell; give where it is, or throw why that did not work. */
+  async put(): Promise<string> {
+    await this.line.settle();
+    const wrong = this.line.trouble ?? this.line.errors[0];
+    if (wrong) {
+      throw new ApiError(wrong.message, wrong.hint);
+    }
+    const text = `%%jaxtrain ${this.line.line.line}`.trim();
+    return (await this.#cells.put?.(`${text}\n`)) ?? '';
   }
 
   dispose(): void {

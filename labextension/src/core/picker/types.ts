@@ -92,6 +92,11 @@ export interface Cells extends Watched {
   readonly cell: Cell | null;
   /** Run the active cell, as the user would. */
   run(): void;
+  /**
+   * Put a text into the next cell, where no active one is known; give words that say where it
+   * is. It fails in words for the user.
+   */
+  put?(text: string): Promise<string>;
 }
 
 /** How the form and the active cell stand to each other. */

@@ -11,14 +11,20 @@ function field(value: string | number): string {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
+/** Reports of a job, of the rank that is named, or of the first one. */
+interface Reports {
+  job: string;
+  rank: number | null;
+  column: Column | null;
+}
+
 /** Give a metric of some jobs as CSV: a line for each report, none left out. */
-export function csvOf(
-  name: string,
-  parts: readonly { job: string; column: Column | null }[]
-): string {
-  const lines = [['job', 'step', 'time', field(name)].join(',')];
-  for (const { job, column } of parts) {
-    const label = field(job);
+export function csvOf(name: string, parts: readonly Reports[]): string {
+  const ranked = parts.some(({ rank }) => rank !== null);
+  const head = ['job', ...(ranked ? ['rank'] : []), 'step', 'time', field(name)];
+  const lines = [head.join(',')];
+  for (const { job, rank, column } of parts) {
+    const label = [field(job), ...(ranked ? [String(rank ?? '')] : [])].join(',');
     column?.values.forEach((value, index) => {
       const step = column.steps[index] ?? NaN;
       const time = column.times[index] ?? NaN;

@@ -33,7 +33,7 @@ export function FilterBar({ rows, filter, words, onChange, onLeave }: FilterBarP
     }
   };
   return (
-    <div class="jaxtrain-filter" role="search">
+    <div class="jaxtrain-filter" role="search" aria-label={words.__('Jobs')}>
       <input
         type="search"
         value={filter.text}

@@ -1,18 +1,34 @@
 import { useRef, useState } from 'preact/hooks';
 
-import { filterRows, NO_FILTER } from '../filter';
+import { filterRows, NO_FILTER, type Filter } from '../filter';
 import type { Host } from '../host';
-import { count } from '../states';
+import { keep, kept } from '../keep';
+import { count, GROUPS, type Group } from '../states';
 import type { JobsStore } from '../stores';
 import { FilterBar } from './filterbar';
 import { useWatched } from './hooks';
 import { JobList } from './joblist';
 import { NoJobs, Stale, Trouble } from './states';
 
+const FILTER = 'jobs-filter';
+
+/** Give the filter that was there last. */
+function readFilter(host: Host): Filter {
+  const { text, groups } = kept<{ text: string; groups: Group[] }>(host, FILTER);
+  return {
+    text: typeof text === 'string' ? text : '',
+    groups: new Set(GROUPS.filter(name => Array.isArray(groups) && groups.includes(name)))
+  };
+}
+
 /** All jobs, live, with what to do when there are none or they cannot be had. */
 export function Jobs({ store, host }: { store: JobsStore; host: Host }) {
   useWatched(store);
-  const [filter, setFilter] = useState(NO_FILTER);
+  const [filter, setShown] = useState(() => readFilter(host));
+  const setFilter = (next: Filter) => {
+    setShown(next);
+    keep(host, FILTER, { text: next.text, groups: [...next.groups] });
+  };
   const enter = useRef(() => {});
   const { words } = host;
   const { rows, loaded } = store;

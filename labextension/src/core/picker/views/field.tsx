@@ -17,6 +17,14 @@ export function Field({ option, store, host }: FieldProps) {
   const id = useId();
   const { line } = store;
   const errors = line.errors.filter(each => each.option === option.name);
+  if (store.strays.includes(option)) {
+    errors.push({
+      option: option.name,
+      value: line.values[option.name],
+      message: host.words.__('This means something on Kubernetes only.'),
+      hint: host.words.__('Leave it out, or choose a cluster above.')
+    });
+  }
   const label = labelOf(option, host.words);
   const help = plain(option.help);
   const kind = kindOf(option);
@@ -91,14 +99,26 @@ function Text({ option, store, own, value }: TextProps) {
       enter(String(Math.max(0, Number(from) + step)));
     }
   };
+  const known = store.known(option);
+  const list = `${own.id}-known`;
   return (
-    <input
-      {...shared}
-      type="text"
-      inputMode={kind === 'number' ? 'numeric' : 'text'}
-      onInput={event => enter(event.currentTarget.value)}
-      onKeyDown={onKeyDown}
-    />
+    <>
+      <input
+        {...shared}
+        type="text"
+        list={known.length > 0 ? list : undefined}
+        inputMode={kind === 'number' ? 'numeric' : 'text'}
+        onInput={event => enter(event.currentTarget.value)}
+        onKeyDown={onKeyDown}
+      />
+      {known.length > 0 && (
+        <datalist id={list}>
+          {known.map(value => (
+            <option key={value} value={plain(value)} />
+          ))}
+        </datalist>
+      )}
+    </>
   );
 }
 

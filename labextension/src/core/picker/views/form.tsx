@@ -1,8 +1,10 @@
 import { useState } from 'preact/hooks';
 
+import { ApiError } from '../../api';
 import { plain } from '../../format';
 import { fieldsOf } from '../fields';
 import type { PickerStore } from '../store';
+import type { Trouble } from '../types';
 import { Wrong, type PickerHost } from './common';
 import { Field } from './field';
 import { nodesOf } from './runtime';
@@ -21,7 +23,10 @@ export function Form({ store, host }: Props) {
   const options = store.options.value ?? [];
   const { main, more } = fieldsOf(options, place?.backend === 'kubernetes', values);
   const set = more.filter(({ name }) => (values[name] ?? null) !== null).length;
-  const wrong = more.some(({ name }) => line.errors.some(({ option }) => option === name));
+  const { strays } = store;
+  const wrong = more.some(
+    each => strays.includes(each) || line.errors.some(({ option }) => option === each.name)
+  );
   const open = opened || wrong;
   const field = (option: (typeof main)[number]) => (
     <Field key={option.name} option={option} store={store} host={host} />
@@ -95,7 +100,7 @@ export function Foot({ store, host }: Props) {
       {others.map(({ message, hint }, index) => (
         <Wrong key={index} trouble={{ message, hint }} />
       ))}
-      <Buttons store={store} host={host} />
+      {store.puts ? <Put store={store} host={host} /> : <Buttons store={store} host={host} />}
     </footer>
   );
 }
@@ -105,7 +110,7 @@ function Buttons({ store, host }: Props) {
   const { words } = host;
   const { line } = store;
   const { state, cell } = line;
-  const wrong = line.errors.length > 0;
+  const wrong = line.errors.length > 0 || store.strays.length > 0;
   let action: {
     label: string;
     title: string;
@@ -146,6 +151,45 @@ function Buttons({ store, host }: Props) {
   );
 }
 
+/** Where no cell can be edited: put the line into the next one; it can always be copied. */
+function Put({ store, host }: Props) {
+  const { words } = host;
+  const [trouble, setTrouble] = useState<Trouble | null>(null);
+  const [done, setDone] = useState('');
+  const { line } = store;
+  const wrong = line.errors.length > 0;
+  const shown = trouble ?? line.trouble;
+  const put = async () => {
+    setTrouble(null);
+    setDone('');
+    try {
+      setDone((await store.put()) || words.__('it is in the next cell'));
+    } catch (error) {
+      setTrouble(error instanceof ApiError ? error : new ApiError(String(error), null));
+    }
+  };
+  return (
+    <>
+      {shown && <Wrong trouble={shown} />}
+      <div class="jaxtrain-do">
+        <button
+          type="button"
+          class="jaxtrain-button jaxtrain-primary"
+          aria-disabled={wrong}
+          title={wrong ? words.__('Correct what is marked first') : ''}
+          onClick={() => wrong || void put()}
+        >
+          {words.__('Put into the next cell')}
+        </button>
+        <span class="jaxtrain-standing jaxtrain-quiet" role="status">
+          {plain(done)}
+          {trouble && words.__('copy the line above instead')}
+        </span>
+      </div>
+    </>
+  );
+}
+
 /** Say how the form and the cell stand to each other. */
 function State({ store, host }: Props) {
   const { words } = host;
@@ -158,7 +202,10 @@ function State({ store, host }: Props) {
     unread: words.__('reading the cell…'),
     free: words.__('this cell has no %1 line', '%%jaxtrain'),
     changing: words.__('changing the line…'),
-    step: store.line.errors.length > 0 ? words.__('something is wrong') : words.__('in step'),
+    step:
+      store.line.errors.length + store.strays.length > 0
+        ? words.__('something is wrong')
+        : words.__('in step'),
     apart: words.__('not in step')
   }[state];
   const shown = cell.editable || state === 'other' ? text : words.__('this cell is read-only');

@@ -110,9 +110,10 @@ function worst(findings: readonly Finding[]): Level {
 function summary(findings: readonly Finding[], words: Words): string {
   const level = worst(findings);
   const telling = findings.filter(each => each.level === level);
-  const [first, second] = telling.map(({ title, detail }) =>
-    [title, detail].filter(Boolean).map(plain).join(': ')
-  );
+  const [first, second] = telling.map(({ title, detail }) => {
+    const short = level === 'ok' ? detail.replace(/ \(.*\)$/, '') : detail; // all of it is below
+    return [title, short].filter(Boolean).map(plain).join(': ');
+  });
   if (!first) {
     return words.__('Nothing is known to be wrong');
   }

@@ -51,7 +51,7 @@ export function CodePart({ detail, bad, host }: CodeProps) {
   return (
     <Section name="code" title={words.__('Code')} host={host} tools={tools}>
       {notebook !== null && <p class="jaxtrain-quiet">{plain(notebook)}</p>}
-      <div class="jaxtrain-source" tabIndex={0} role="region" aria-label={words.__('Code')}>
+      <div class="jaxtrain-source" tabIndex={0} role="group" aria-label={words.__('Code')}>
         <pre aria-hidden="true">{lines.map((_, index) => index + 1).join('\n')}</pre>
         <pre>
           {bad === null || bad > lines.length ? (
@@ -136,7 +136,7 @@ function Yaml({ jobKey, text, onText, host }: YamlProps) {
       {words.__('Asking the cluster…')}
     </p>
   ) : (
-    <div class="jaxtrain-source" tabIndex={0} role="region" aria-label="YAML">
+    <div class="jaxtrain-source" tabIndex={0} role="group" aria-label="YAML">
       <pre>{text}</pre>
     </div>
   );

@@ -29,7 +29,7 @@ export function Events({ events, host }: { events: readonly JobEvent[]; host: Ho
         ref={place}
         class="jaxtrain-scroll"
         tabIndex={0}
-        role="region"
+        role="group"
         aria-label={words.__('Events')}
         onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
           atEnd.current = scrollHeight - scrollTop - clientHeight < NEAR;

@@ -28,7 +28,7 @@ export function causeOf(failure: Failure): Cause {
   const text = (value: unknown) => (typeof value === 'string' ? plain(value) : '');
   const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
   return {
-    rank: failure.rank,
+    rank: typeof said['rank'] === 'number' ? said['rank'] : null,
     kind: failure.kind,
     message: text(failure.message),
     traceback: text(error['traceback']),

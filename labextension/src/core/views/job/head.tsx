@@ -1,16 +1,14 @@
 import { useCallback } from 'preact/hooks';
 
-import { fraction, plain } from '../../format';
+import { plain } from '../../format';
 import { actionWord, type Host } from '../../host';
-import { number } from '../../plots/number';
 import type { Detail } from '../../protocol';
 import { group, stateWord } from '../../states';
 import type { Words } from '../../words';
 import { useTimed } from '../hooks';
 import { Bar } from '../jobrow';
+import { Numbers } from '../numbers';
 import { timesText } from './texts';
-
-const VALUES = 6;
 
 /** What a job is, how far it is, and what can be done with it. */
 export function Head({ detail, host }: { detail: Detail; host: Host }) {
@@ -76,25 +74,11 @@ function Times({ detail: { row, state }, words }: { detail: Detail; words: Words
 
 /** The bar and the last values, in a place that is there before they are. */
 function Progress({ detail: { row, state }, words }: { detail: Detail; words: Words }) {
-  const said = state?.progress ?? row.progress;
-  const done = fraction(row);
-  const step = said
-    ? said.total
-      ? `${said.step}/${said.total}`
-      : words.__('step %1', said.step)
-    : '';
-  const values = Object.entries<unknown>(said?.metrics ?? {}).slice(0, VALUES);
   return (
     <div class="jaxtrain-progress">
       <Bar row={row} words={words} />
       <p>
-        {done !== null && <span>{words.__('%1 %', Math.floor(done * 100))}</span>}
-        {step && <span>{step}</span>}
-        {values.map(([name, value]) => (
-          <span key={name}>
-            {plain(name)} <b>{typeof value === 'number' ? number(value) : plain(String(value))}</b>
-          </span>
-        ))}
+        <Numbers row={row} progress={state?.progress ?? row.progress} words={words} />
       </p>
     </div>
   );

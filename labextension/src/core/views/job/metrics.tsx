@@ -5,28 +5,25 @@ import type { Host } from '../../host';
 import type { Range } from '../../plots/lines';
 import { number } from '../../plots/number';
 import type { JobStore } from '../../stores';
+import { Choose } from './choose';
 import { Compare, MOST_COMPARED } from './compare';
+import { keepLook, readLook, type Look } from './look';
 import { Plot } from './plot';
 import { Section } from './section';
 import { useThrottled } from './throttled';
 
 const EVERY = 250; // milliseconds between drawings
 
-interface Look {
-  axis: 'step' | 'time';
-  log: boolean;
-  /** Null: the first rank that has reported. */
-  rank: number | null;
-  range: Range | null;
-}
-
-const FIRST: Look = { axis: 'step', log: false, rank: null, range: null };
-
 /** All metrics of a job, live, each as a plot, with those of other jobs over them. */
 export function MetricsPart({ store, host }: { store: JobStore; host: Host }) {
   const { words } = host;
-  const [look, setLook] = useState(FIRST);
-  const change = (part: Partial<Look>) => setLook(before => ({ ...before, ...part }));
+  const [look, setLook] = useState(() => readLook(host, store.key));
+  const change = (part: Partial<Look>) => {
+    const next = { ...look, ...part };
+    setLook(next);
+    keepLook(host, store.key, next, part);
+  };
+  const [choosing, setChoosing] = useState(false);
   const [picking, setPicking] = useState(false);
   const [others, setOthers] = useState<readonly JobStore[]>([]);
   const opened = useRef(others);
@@ -45,6 +42,8 @@ export function MetricsPart({ store, host }: { store: JobStore; host: Host }) {
     <Tools
       look={look}
       change={change}
+      choosing={choosing}
+      setChoosing={setChoosing}
       picking={picking}
       setPicking={setPicking}
       store={store}
@@ -53,6 +52,7 @@ export function MetricsPart({ store, host }: { store: JobStore; host: Host }) {
   );
   return (
     <Section name="metrics" title={words.__('Metrics')} host={host} tools={tools}>
+      {choosing && <Choose metrics={store.metrics} look={look} change={change} words={words} />}
       {picking && (
         <Compare
           store={store}
@@ -85,16 +85,19 @@ export function MetricsPart({ store, host }: { store: JobStore; host: Host }) {
 interface ToolsProps {
   look: Look;
   change: (part: Partial<Look>) => void;
+  choosing: boolean;
+  setChoosing: (choosing: boolean) => void;
   picking: boolean;
   setPicking: (picking: boolean) => void;
   store: JobStore;
   host: Host;
 }
 
-function Tools({ look, change, picking, setPicking, store, host }: ToolsProps) {
+function Tools(props: ToolsProps) {
+  const { look, change, choosing, setChoosing, picking, setPicking, store, host } = props;
   const { words } = host;
   useThrottled([store.metrics], 1000);
-  const ranks = store.metrics.ranks();
+  const { metrics } = store;
   const axes = [
     ['step', words.__('Step')],
     ['time', words.__('Time')]
@@ -123,22 +126,16 @@ function Tools({ look, change, picking, setPicking, store, host }: ToolsProps) {
       >
         {words.__('Log')}
       </button>
-      {ranks.length > 1 && (
-        <select
-          aria-label={words.__('Rank')}
-          value={look.rank ?? ''}
-          onChange={event => {
-            const { value } = event.currentTarget;
-            change({ rank: value === '' ? null : Number(value) });
-          }}
+      {(metrics.ranks().length > 1 || metrics.names.length > 1) && (
+        <button
+          type="button"
+          class="jaxtrain-small"
+          aria-expanded={choosing}
+          title={words.__('Which ranks and metrics to draw')}
+          onClick={() => setChoosing(!choosing)}
         >
-          <option value="">{words.__('first rank')}</option>
-          {ranks.map(rank => (
-            <option key={rank} value={rank}>
-              {words.__('rank %1', rank)}
-            </option>
-          ))}
-        </select>
+          {words.__('Choose')}
+        </button>
       )}
       <button
         type="button"
@@ -181,12 +178,23 @@ function Plots({ store, others, look, change, host }: PlotsProps) {
   const all = [store, ...others];
   // The details of the other jobs say when they began.
   useThrottled([...all.map(({ metrics }) => metrics), ...others], EVERY);
-  const { axis, log, rank, range } = look;
+  const { axis, log, ranks, hidden, range } = look;
   const xText = useCallback(
     (x: number) => (axis === 'time' ? duration(x, words) : number(x)),
     [axis, words]
   );
+  const labelOf = ({ key }: JobStore, rank: number | null) =>
+    rank === null
+      ? key
+      : others.length > 0
+        ? words.__('%1 rank %2', key, rank)
+        : words.__('rank %1', rank);
   const names = [...new Set(all.flatMap(({ metrics }) => metrics.names))];
+  const shown = names.filter(name => !hidden.includes(name));
+  const drawn = all.flatMap(each => {
+    const chosen = each === store && ranks.length > 0 ? ranks : [null];
+    return chosen.map(rank => ({ each, rank, label: labelOf(each, rank) }));
+  });
   const onZoom = (part: Range | null) => change({ range: part });
   if (names.length === 0) {
     return (
@@ -197,13 +205,15 @@ function Plots({ store, others, look, change, host }: PlotsProps) {
   }
   return (
     <div class="jaxtrain-plots">
-      {names.map(name => (
+      {shown.map(name => (
         <Plot
           key={name}
           name={name}
-          parts={all.map(each => ({
+          parts={drawn.map(({ each, rank, label }) => ({
             job: each.key,
-            column: each.metrics.column(name, each === store ? rank : null),
+            rank,
+            label,
+            column: each.metrics.column(name, rank),
             began: axis === 'time' ? beganOf(each) : null
           }))}
           version={all.reduce((sum, { metrics }) => sum + metrics.version, 0)}

@@ -10,9 +10,11 @@ import { number } from '../../plots/number';
 import { onTheme, SERIES } from '../../plots/theme';
 import type { Words } from '../../words';
 
-/** A metric of one job. */
+/** A metric of one job, or of one of its ranks. */
 export interface Part {
   job: string;
+  rank: number | null;
+  label: string;
   column: Column | null;
   /** When the job began: x is the time since then. Null: x is the step. */
   began: number | null;
@@ -93,14 +95,14 @@ export function Plot(props: PlotProps) {
   const savePng = async () => {
     if (chart?.canvas) {
       const { series, text, background } = chart.colours;
-      const labels = parts.map(({ job }, index) => ({
-        text: job,
+      const labels = parts.map(({ label }, index) => ({
+        text: label,
         colour: series[index % SERIES] ?? text
       }));
       const { canvas } = chart;
-      const file = await pngOf({ canvas, title: plain(name), labels, background, text });
-      if (file) {
-        saveFile(`${fileName(parts[0]?.job ?? '', name)}.png`, file);
+      const picture = await pngOf({ canvas, title: plain(name), labels, background, text });
+      if (picture) {
+        saveFile(`${fileName(parts[0]?.job ?? '', name)}.png`, picture);
       }
     }
   };
@@ -158,7 +160,7 @@ export function Plot(props: PlotProps) {
         {failed && <p class="jaxtrain-quiet">{words.__('The plot could not be loaded.')}</p>}
       </div>
       <p id={id} class="jaxtrain-hidden">
-        {parts.map(({ job }, index) => inWords(job, lines[index], xText, words)).join(' ')}
+        {parts.map(({ label }, index) => inWords(label, lines[index], xText, words)).join(' ')}
       </p>
     </figure>
   );
@@ -175,12 +177,12 @@ interface LegendProps {
 function Legend({ parts, lines, at }: LegendProps) {
   return (
     <span class="jaxtrain-legend" aria-hidden="true">
-      {parts.map(({ job }, index) => {
+      {parts.map(({ label }, index) => {
         const line = lines[index] ?? { xs: [], ys: [] };
         const value = at === null ? (line.ys.at(-1) ?? null) : valueAt(line, at);
         return (
-          <span key={job} data-series={index % SERIES}>
-            {parts.length > 1 && <i>{plain(job)} </i>}
+          <span key={label} data-series={index % SERIES}>
+            {parts.length > 1 && <i>{plain(label)} </i>}
             <span>{value === null ? '–' : number(value)}</span>
           </span>
         );
@@ -191,18 +193,18 @@ function Legend({ parts, lines, at }: LegendProps) {
 
 /** Give what a plot shows for those who cannot see it. */
 export function inWords(
-  job: string,
+  label: string,
   line: Line | undefined,
   xText: (x: number) => string,
   words: Words
 ): string {
   const facts = line ? factsOf(line) : null;
   if (!facts) {
-    return words.__('%1: nothing reported.', plain(job));
+    return words.__('%1: nothing reported.', plain(label));
   }
   const { count, last, at, least, most } = facts;
   const value = Number.isNaN(last) ? words.__('not a number') : number(last);
-  const head = words.__('%1: last %2 at %3', plain(job), value, xText(at));
+  const head = words.__('%1: last %2 at %3', plain(label), value, xText(at));
   const span =
     least === null || most === null
       ? ''

@@ -4,6 +4,7 @@ import { useRef, useState } from 'preact/hooks';
 import { plain } from '../../format';
 import type { Host } from '../../host';
 import type { Rank } from '../../protocol';
+import { rankStateWord } from '../../states';
 import type { Words } from '../../words';
 import { Section } from './section';
 import { exitText } from './texts';
@@ -19,12 +20,12 @@ interface RanksProps {
 }
 
 /** Count the ranks by state: `3 Running · 1 Failed`. */
-function counts(ranks: readonly Rank[]): string {
+function counts(ranks: readonly Rank[], words: Words): string {
   const found = new Map<string, number>();
   for (const { state } of ranks) {
     found.set(state, (found.get(state) ?? 0) + 1);
   }
-  return [...found].map(([state, count]) => `${count} ${plain(state)}`).join(' · ');
+  return [...found].map(([state, count]) => `${count} ${rankStateWord(state, words)}`).join(' · ');
 }
 
 /** The ranks of a job; Enter or a click opens what one has printed, where the host can. */
@@ -76,7 +77,24 @@ export function Ranks({ jobKey, ranks, failed, host }: RanksProps) {
   };
 
   return (
-    <Section name="ranks" title={words.__('Ranks')} host={host} note={counts(ranks)}>
+    <Section
+      name="ranks"
+      title={words.__('Ranks')}
+      host={host}
+      note={counts(ranks, words)}
+      tools={
+        host.save && (
+          <button
+            type="button"
+            class="jaxtrain-small"
+            title={words.__('Save what all ranks have printed, a file for each, as a zip file')}
+            onClick={() => host.save?.(jobKey, null)}
+          >
+            {words.__('Save logs')}
+          </button>
+        )
+      }
+    >
       <div class="jaxtrain-scroll" data-opens={opens}>
         <table
           ref={table}
@@ -152,7 +170,7 @@ class RankRow extends Component<RankRowProps> {
         title={stop === null ? undefined : words.__('Open the log of rank %1', rank.rank)}
       >
         <th scope="row">{rank.rank}</th>
-        <td>{plain(rank.state)}</td>
+        <td>{rankStateWord(rank.state, words)}</td>
         {pods ? (
           <td class="jaxtrain-end" title={pod}>
             <bdi>{pod}</bdi>

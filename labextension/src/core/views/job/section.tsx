@@ -20,7 +20,11 @@ interface SectionProps {
 // For hosts that cannot remember: as long as the page lives.
 const folded = new Map<string, string>();
 
-/** A part of the view that can be closed; closed, it costs nothing. */
+/**
+ * A part of the view that can be closed; closed, it costs nothing.
+ *
+ * It is a group, not a landmark: two jobs side by side would have landmarks of the same name.
+ */
 export function Section(props: SectionProps) {
   const { name, title, host, note, tools, children } = props;
   const key = `job-section-${name}`;
@@ -35,7 +39,8 @@ export function Section(props: SectionProps) {
     setOpen(!open);
   };
   return (
-    <section class="jaxtrain-section" data-section={name} aria-label={title}>
+    // A group, not a landmark: two jobs next to each other have the same parts.
+    <section class="jaxtrain-section" role="group" data-section={name} aria-label={title}>
       <div class="jaxtrain-section-head">
         <h3>
           <button type="button" class="jaxtrain-fold" aria-expanded={open} onClick={toggle}>

@@ -7,6 +7,7 @@ import type { Words } from '../../words';
 import { useTimed } from '../hooks';
 
 const MOST = 40; // a job that was suspended again and again
+const LEAST = 0.015; // of the bar, for the shortest part
 
 interface Part {
   state: JobState['state'];
@@ -25,17 +26,29 @@ export function partsOf(row: Row, state: JobState): Part[] {
   return parts.slice(-MOST);
 }
 
+/** Give from where to where each part of the bar goes, in percent; a short one can still be seen. */
+export function sharesOf(seconds: readonly number[]): [number, number][] {
+  const least = Math.max(0.1, LEAST * seconds.reduce((sum, each) => sum + each, 0));
+  const sizes = seconds.map(each => Math.max(each, least));
+  const percent = 100 / sizes.reduce((sum, each) => sum + each, 0);
+  let end = 0;
+  return sizes.map(size => [end, (end += size * percent)]);
+}
+
 /** The states of a job as a bar, whose parts are as wide as they are long, and as a list. */
 export function Timeline({ row, state, words }: { row: Row; state: JobState; words: Words }) {
   const parts = partsOf(row, state);
+  const last = parts.at(-1);
+  const now = Number(useTimed(useCallback(now => (last?.to === null ? String(now) : '0'), [last])));
   if (parts.length === 0) {
     return null;
   }
+  const shares = sharesOf(parts.map(({ from, to }) => (to ?? now) - from));
   return (
     <div class="jaxtrain-times">
       <div class="jaxtrain-spans" aria-hidden="true">
         {parts.map((part, index) => (
-          <Span key={index} part={part} words={words} />
+          <Span key={index} part={part} share={shares[index] ?? [0, 100]} words={words} />
         ))}
       </div>
       <ol class="jaxtrain-timeline" aria-label={words.__('States')}>
@@ -61,7 +74,8 @@ function useLength({ from, to }: Part, words: Words): { seconds: number; text: s
   return { seconds, text: duration(seconds, words) };
 }
 
-function Span({ part, words }: PartProps) {
+/** A part of the bar: all parts are in one place, and cut to size, so that none shifts another. */
+function Span({ part, share: [from, to], words }: PartProps & { share: [number, number] }) {
   const { seconds, text } = useLength(part, words);
   const word = stateWord(part.state, words);
   const since = words.__('since %1', clock(part.from));
@@ -69,10 +83,19 @@ function Span({ part, words }: PartProps) {
     <div
       data-group={group(part.state)}
       data-state={part.state}
-      style={{ flexGrow: Math.max(seconds * 10, 1) }}
+      style={{ clipPath: `inset(0 ${(100 - to).toFixed(2)}% 0 ${from.toFixed(2)}%)` }}
       title={`${word} · ${text} · ${since}`}
     >
-      {word} {seconds > 0 && text}
+      <span
+        style={{
+          width: `${(to - from).toFixed(2)}cqw`,
+          transform: `translateX(${from.toFixed(2)}cqw)`
+        }}
+      >
+        <span>
+          {word} {seconds > 0 && text}
+        </span>
+      </span>
     </div>
   );
 }

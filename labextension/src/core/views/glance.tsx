@@ -1,0 +1,243 @@
+import type { ComponentChildren } from 'preact';
+import { useCallback, useRef } from 'preact/hooks';
+
+import { duration, plain } from '../format';
+import { actionWord } from '../host';
+import { Rank, Text } from '../log/row';
+import { timeOf } from '../log/times';
+import { Pace } from '../pace';
+import type { Action, Glance, Row } from '../protocol';
+import { group, stateWord } from '../states';
+import type { Words } from '../words';
+import { useTimed } from './hooks';
+import { timesText } from './job/texts';
+import { Bar, reasonOf } from './jobrow';
+import { Numbers } from './numbers';
+import { Said } from './said';
+import { Sparkline } from './spark';
+
+/** What the compact view needs of the page that it is in. */
+export interface GlanceHost {
+  words: Words;
+  act(action: Action): void;
+  copy(text: string): void;
+  /** Show the job in full, where there is a place for that. */
+  open?(): void;
+}
+
+interface GlanceProps {
+  glance: Glance;
+  /** Whether the lines of the job stand in the cell's output already. */
+  printed?: boolean;
+  /** What is to be known about what is shown, such as that it may be out of date. */
+  said?: string;
+  host: GlanceHost;
+}
+
+/** A job in the output of a cell: its state, how far it is, its last lines, what can be done. */
+export function GlanceView({ glance, printed = false, said = '', host }: GlanceProps) {
+  const { words } = host;
+  const { row } = glance;
+  const name = plain(row.name);
+  const state = stateWord(row.state, words);
+  return (
+    <div
+      class="jaxtrain-glance"
+      role="group"
+      aria-label={words.__('Training job %1', name)}
+      data-group={group(row.state)}
+      data-active={row.active}
+    >
+      <header>
+        <div class="jaxtrain-glance-name">
+          <span class="jaxtrain-dot" aria-hidden="true" />
+          <b class="jaxtrain-name" dir="auto" title={name}>
+            {name}
+          </b>
+          <CopyName name={row.name} host={host} />
+          <span class="jaxtrain-state">{state}</span>
+        </div>
+        <Facts row={row} words={words} />
+        <Buttons glance={glance} host={host} />
+      </header>
+      <div class="jaxtrain-glance-middle">
+        <Why row={row} />
+        <Progress glance={glance} words={words} />
+      </div>
+      {showsTail(glance, printed) && <Tail glance={glance} words={words} />}
+      <Footer glance={glance} said={said} words={words} />
+      <span class="jaxtrain-unseen" role="status">
+        {`${name}: ${state}`}
+      </span>
+    </div>
+  );
+}
+
+/** Tell whether there is a place for the last lines: from the first one on, or when it runs. */
+function showsTail({ row, tail }: Glance, printed: boolean): boolean {
+  const some = tail.length > 0;
+  return row.active ? some || row.state === 'Running' : some && !printed;
+}
+
+function CopyName({ name, host }: { name: string; host: GlanceHost }) {
+  const word = host.words.__('Copy name');
+  return (
+    <button
+      type="button"
+      class="jaxtrain-glance-copy"
+      aria-label={word}
+      title={word}
+      onClick={() => host.copy(name)}
+    >
+      <svg viewBox="0 0 16 16" width="13" height="13" aria-hidden="true">
+        <path d="M5.5 5.5h8v8h-8zM10.5 3v-.5h-8v8H3" />
+      </svg>
+    </button>
+  );
+}
+
+/** How large a job is, how long it has taken, and how long it may still take. */
+function Facts({ row, words }: { row: Row; words: Words }) {
+  const pace = useRef<Pace>(undefined);
+  pace.current ??= new Pace();
+  const { current } = pace;
+  current.see(row);
+  const times = useTimed(
+    useCallback(
+      (now: number) => {
+        const left = current.left(now);
+        const took = row.created > 0 ? timesText(row, null, now, words) : '';
+        return left === null
+          ? took
+          : `${took} · ${words.__('about %1 left', duration(left, words))}`;
+      },
+      [row, words, current]
+    )
+  );
+  const facts = [plain(row.shape), times].filter(Boolean).join(' · ');
+  return <span class="jaxtrain-glance-facts jaxtrain-quiet">{facts}</span>;
+}
+
+function Buttons({ glance: { row, waited }, host }: { glance: Glance; host: GlanceHost }) {
+  const { words } = host;
+  const can: Action[] = [
+    ...(waited && row.active ? (['detach'] as const) : []),
+    ...(['suspend', 'resume', 'cancel'] as const).filter(each => row.actions.includes(each))
+  ];
+  const titles: Partial<Record<Action, string>> = {
+    detach: words.__('Go on with the notebook; the job goes on, too'),
+    cancel: words.__('Stop the job')
+  };
+  return (
+    <span class="jaxtrain-glance-buttons">
+      {can.map(action => (
+        <button
+          key={action}
+          type="button"
+          class="jaxtrain-button"
+          title={titles[action]}
+          onClick={() => host.act(action)}
+        >
+          {actionWord(action, words)}
+        </button>
+      ))}
+      {host.open && (
+        <button
+          type="button"
+          class="jaxtrain-button"
+          title={words.__('Show all of the job beside the notebook')}
+          onClick={() => host.open?.()}
+        >
+          {words.__('Open')}
+        </button>
+      )}
+    </span>
+  );
+}
+
+/** Why a job waits, failed or was cancelled, and what to do about it. */
+function Why({ row }: { row: Row }) {
+  const reason = reasonOf(row);
+  return reason ? (
+    <div class="jaxtrain-glance-why" data-bad={row.state === 'Failed' || undefined}>
+      <p dir="auto">
+        <Said text={reason} />
+      </p>
+      {row.hint && (
+        <p class="jaxtrain-quiet" dir="auto">
+          <Said text={row.hint} />
+        </p>
+      )}
+    </div>
+  ) : null;
+}
+
+function Progress({ glance: { row, spark }, words }: { glance: Glance; words: Words }) {
+  const { progress } = row;
+  if (!progress && !spark) {
+    return null;
+  }
+  const metrics = { ...progress?.metrics };
+  if (spark) {
+    Reflect.deleteProperty(metrics, spark.name); // it stands by its line
+  }
+  return (
+    <div class="jaxtrain-glance-progress">
+      {row.active && (
+        <span class="jaxtrain-glance-bar">
+          <Bar row={row} words={words} />
+        </span>
+      )}
+      <span class="jaxtrain-glance-numbers">
+        <Numbers row={row} progress={progress && { ...progress, metrics }} words={words} />
+      </span>
+      {spark && <Sparkline spark={spark} words={words} />}
+    </div>
+  );
+}
+
+/** The last lines. While the job is active there is room for all that may come. */
+function Tail({ glance: { row, tail }, words }: { glance: Glance; words: Words }) {
+  return (
+    <div class="jaxtrain-glance-tail" role="group" aria-label={words.__('Last lines')}>
+      {tail.map(([source, time, text], index) => (
+        <div key={index}>
+          <span class="jaxtrain-glance-time">{timeOf(time, 'clock', row.created)}</span>
+          <Rank source={source} words={words} />
+          <span class="jaxtrain-glance-text" dir="auto">
+            <Text text={text} marker={null} />
+          </span>
+        </div>
+      ))}
+      {tail.length === 0 && (
+        <div class="jaxtrain-quiet">{words.__('Nothing was printed so far.')}</div>
+      )}
+    </div>
+  );
+}
+
+interface FooterProps {
+  glance: Glance;
+  said: string;
+  words: Words;
+}
+
+/** What is said about the wait and the page, in one line that is always there while it may change. */
+function Footer({ glance: { row, sent, results, note }, said, words }: FooterProps) {
+  const attach = `%jaxtrain attach ${row.name}`;
+  let first: ComponentChildren = null;
+  if (note) {
+    first = <b>{plain(note)}</b>;
+  } else if (said) {
+    first = said;
+  } else if (row.active) {
+    first = <Said text={words.__('goes on without this page; to come back: `%1`', attach)} />;
+  }
+  return (
+    <footer class="jaxtrain-quiet">
+      {(first !== null || row.active) && <p role={note ? 'status' : undefined}>{first}</p>}
+      {sent && <p title={plain(sent)}>{words.__('sent %1', plain(sent))}</p>}
+      {results && <p title={plain(results)}>{words.__('brought back %1', plain(results))}</p>}
+    </footer>
+  );
+}

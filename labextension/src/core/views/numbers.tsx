@@ -1,0 +1,39 @@
+import { fraction, plain } from '../format';
+import { number } from '../plots/number';
+import type { Progress, Row } from '../protocol';
+import type { Words } from '../words';
+
+const VALUES = 6;
+
+interface NumbersProps {
+  row: Row;
+  progress: Progress | null;
+  words: Words;
+}
+
+/** How far a job is, and what it reported last. */
+export function Numbers({ row, progress, words }: NumbersProps) {
+  const done = fraction(row);
+  const total = progress?.total ? String(progress.total) : null;
+  const step = progress
+    ? total
+      ? `${progress.step}/${total}`
+      : words.__('step %1', progress.step)
+    : '';
+  // What stands behind a number must not move when that gets a digit more.
+  const room = { minWidth: `${total ? 2 * total.length + 1 : 10}ch` };
+  const values = Object.entries<unknown>(progress?.metrics ?? {}).slice(0, VALUES);
+  return (
+    <>
+      {done !== null && (
+        <span style={{ minWidth: '5ch' }}>{words.__('%1 %', Math.floor(done * 100))}</span>
+      )}
+      {step && <span style={room}>{step}</span>}
+      {values.map(([name, value]) => (
+        <span key={name}>
+          {plain(name)} <b>{typeof value === 'number' ? number(value) : plain(String(value))}</b>
+        </span>
+      ))}
+    </>
+  );
+}

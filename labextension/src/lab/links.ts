@@ -1,0 +1,51 @@
+/** Addresses of pages that open a log at a line. */
+
+import type { Source } from '../core/log/protocol';
+
+const KEY = 'jaxtrain-log';
+const LINE = 'line';
+const CONTAINER = 'container';
+
+/** What the router asks for. */
+export const LINK = /[?&]jaxtrain-log=/;
+
+export interface LogLink {
+  key: string;
+  /** The position of the line; null: the end. */
+  line: number | null;
+  container: string | null;
+}
+
+/** Give the address of a page, which may say more than this page's own, with a log and a line. */
+export function linkTo(page: string, key: string, position: number, source: Source | null): string {
+  const url = new URL(page);
+  url.search = url.hash = '';
+  url.searchParams.set(KEY, key);
+  url.searchParams.set(LINE, String(position + 1));
+  if (typeof source === 'string') {
+    url.searchParams.set(CONTAINER, source);
+  }
+  return url.href;
+}
+
+/** Read the part of an address after the question mark. */
+export function readLink(search: string): LogLink | null {
+  const query = new URLSearchParams(search);
+  const key = query.get(KEY);
+  const line = Number(query.get(LINE));
+  if (!key) {
+    return null;
+  }
+  return {
+    key,
+    line: Number.isSafeInteger(line) && line > 0 ? line - 1 : null,
+    container: query.get(CONTAINER)
+  };
+}
+
+/** Give an address (without its host) without the log, so that a reload does not open it again. */
+export function withoutLink(path: string): string {
+  const url = new URL(path, 'http://here');
+  [KEY, LINE, CONTAINER].forEach(name => url.searchParams.delete(name));
+  return url.pathname + url.search + url.hash;
+}

@@ -1,0 +1,54 @@
+/** A log as a widget. It is loaded when the first log is opened: most pages never open one. */
+
+import { h } from 'preact';
+
+import type { Live } from '../core/live';
+import type { LogHost } from '../core/log/host';
+import { changeUsual, keepLook, recallLook, type Usual } from '../core/log/looks';
+import { Reader } from '../core/log/reader';
+import { LogStore } from '../core/log/store';
+import { LogView } from '../core/log/view';
+import type { Words } from '../core/words';
+import { ViewWidget } from './widget';
+
+/** The keys of the viewer act on its lines, so these get the focus, as soon as there are some. */
+export class LogWidget extends ViewWidget {
+  readonly store: LogStore;
+  readonly reader: Reader;
+
+  constructor(live: Live, key: string, words: Words, host: LogHost, usual: () => Usual) {
+    const store = new LogStore(live, key);
+    const reader = new Reader(store, words);
+    recallLook(reader, host, usual());
+    const stop = keepLook(reader, host, usual);
+    super(
+      () => h(LogView, { reader, host }),
+      () => {
+        stop();
+        reader.dispose();
+        store.dispose();
+      }
+    );
+    this.store = store;
+    this.reader = reader;
+    this.node.tabIndex = -1;
+    reader.watch(() => {
+      if (document.activeElement === this.node) {
+        this.#lines?.focus();
+      }
+    });
+  }
+
+  /** Follow the settings where this log was not set otherwise. */
+  changeUsual(before: Usual, now: Usual): void {
+    changeUsual(this.reader, before, now);
+  }
+
+  get #lines(): HTMLElement | null {
+    return this.node.querySelector<HTMLElement>('.jaxtrain-log-list');
+  }
+
+  protected override onActivateRequest(): void {
+    (this.#lines ?? this.node).focus();
+  }
+}

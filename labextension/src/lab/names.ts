@@ -1,0 +1,11 @@
+/** The names of commands. One is there while its plugin is, so other plugins ask before. */
+export const SHOW_JOBS = 'jaxtrain:show-jobs';
+export const OPEN_JOB = 'jaxtrain:open-job';
+export const OPEN_LOG = 'jaxtrain:open-log';
+export const OPEN_LAST_LOG = 'jaxtrain:open-last-log';
+export const SHOW_RUNTIMES = 'jaxtrain:show-runtimes';
+export const INSERT_LINE = 'jaxtrain:insert-line';
+export const RECONNECT = 'jaxtrain:reconnect';
+
+/** The domain of translations. */
+export const DOMAIN = 'jupyter_jax_trainer';

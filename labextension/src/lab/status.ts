@@ -1,0 +1,43 @@
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { IStatusBar } from '@jupyterlab/statusbar';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { h } from 'preact';
+
+import { Standing, standing } from '../core/views/standing';
+import { IConnection } from './connection';
+import { DOMAIN, SHOW_JOBS } from './names';
+import { ViewWidget } from './widget';
+
+const ID = 'jupyter-jax-trainer:status';
+
+/** It shares the list of the page, so it asks the server for nothing of its own. */
+function activate(
+  app: JupyterFrontEnd,
+  connection: IConnection,
+  bar: IStatusBar | null,
+  translator: ITranslator | null
+): void {
+  if (!bar) {
+    return; // Notebook 7 has none
+  }
+  const { jobs: store } = connection;
+  const words = (translator ?? nullTranslator).load(DOMAIN);
+  const onClick = (): void => {
+    if (app.commands.hasCommand(SHOW_JOBS)) {
+      void app.commands.execute(SHOW_JOBS);
+    }
+  };
+  const item = new ViewWidget(() => h(Standing, { store, words, onClick }));
+  const isActive = (): boolean => standing(store.rows, words) !== '';
+  bar.registerStatusItem(ID, { item, align: 'left', rank: 50, isActive });
+  store.watch(() => item.setHidden(!isActive()));
+}
+
+export const status: JupyterFrontEndPlugin<void> = {
+  id: ID,
+  description: 'How many training jobs run, in the status bar.',
+  autoStart: true,
+  requires: [IConnection],
+  optional: [IStatusBar, ITranslator],
+  activate
+};

@@ -1,0 +1,53 @@
+/** A log as one text, over the connection that views have: a kernel offers no files. */
+
+import { ApiError } from '../core/api';
+import type { Live } from '../core/live';
+import { PAGE } from '../core/log/pages';
+import type { LogMessage, RawLine, Source } from '../core/log/protocol';
+
+const SHOWN = 4096; // bytes of a line that the server sends in a list
+
+/** Give what a source has printed so far; without one what all ranks have, each line with its own. */
+export async function logText(live: Live, key: string, source: Source | null): Promise<string> {
+  const sources = source === null ? null : [source];
+  const view = openView(live, key, sources);
+  try {
+    const length = await view.length;
+    const parts: string[] = [];
+    for (let start = 0; start < length; start += PAGE) {
+      const count = Math.min(PAGE, length - start);
+      const { lines } = await live.ask({ op: 'lines', view: view.id, start, count });
+      for (const line of lines) {
+        const text = await wholeText(live, view.id, line);
+        parts.push(source === null && line[1] !== null ? `[${line[1]}] ${text}` : text);
+      }
+    }
+    return parts.map(part => `${part}\n`).join('');
+  } finally {
+    view.close();
+  }
+}
+
+function openView(live: Live, key: string, sources: Source[] | null) {
+  let told: (message: LogMessage) => void = () => {};
+  const length = new Promise<number>((resolve, reject) => {
+    told = message => {
+      if (message.kind === 'error') {
+        reject(new ApiError(message.message, message.hint));
+      } else if (message.kind === 'log' && message.complete) {
+        resolve(message.length);
+      }
+    };
+  });
+  const opened = live.open(
+    { op: 'open', topic: 'log', key, sources, include: null, exclude: null, raw: true },
+    message => told(message)
+  );
+  return { id: opened.id, close: () => opened.close(), length };
+}
+
+/** A long line comes in full only when it is asked for. */
+async function wholeText(live: Live, view: number, line: RawLine): Promise<string> {
+  const [position, , , text, bytes] = line;
+  return bytes > SHOWN ? (await live.ask({ op: 'line', view, position })).text : text;
+}

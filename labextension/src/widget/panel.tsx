@@ -1,0 +1,134 @@
+/** Picker, jobs, job view and log viewer as a widget, over the comm. */
+
+import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+
+import { Api } from '../core/api';
+import { Live } from '../core/live';
+import { Reader } from '../core/log/reader';
+import { LogStore } from '../core/log/store';
+import { LogView } from '../core/log/view';
+import { PickerStore } from '../core/picker/store';
+import { Picker } from '../core/picker/views/picker';
+import type { Detail } from '../core/protocol';
+import { JobsStore, JobStore } from '../core/stores';
+import { useWatched } from '../core/views/hooks';
+import { Job } from '../core/views/job';
+import { Jobs } from '../core/views/jobs';
+import { Comm } from './comm';
+import { Menu } from './menu';
+import type { Given, Model } from './model';
+import { Ask, Wrong } from './notes';
+import { nextCell, PanelStore } from './panelstore';
+import { draw } from './root';
+
+/** All that a panel holds, as long as its view is there. */
+class Parts {
+  readonly comm: Comm;
+  readonly live: Live;
+  readonly api: Api;
+  readonly jobs: JobsStore;
+  readonly picker: PickerStore;
+  readonly panel: PanelStore;
+
+  constructor(model: Model) {
+    this.comm = new Comm(model);
+    this.api = new Api(this.comm.fetch);
+    this.live = new Live({ url: () => 'comm', connect: () => this.comm.connect() });
+    this.jobs = new JobsStore(this.live);
+    this.picker = new PickerStore(this.api, nextCell(this.api));
+    this.panel = new PanelStore(this.api, this.live);
+    this.picker.show(true);
+  }
+
+  dispose(): void {
+    this.picker.dispose();
+    this.jobs.dispose();
+    this.live.dispose();
+    this.comm.dispose();
+  }
+}
+
+function Panel({ parts }: { parts: Parts }) {
+  const { panel, comm, jobs, picker } = parts;
+  useWatched(panel);
+  useWatched(comm);
+  const { words, place, asked, trouble, popup } = panel;
+  const top = useRef<HTMLDivElement>(null);
+  const first = useRef(true);
+  useLayoutEffect(() => {
+    if (!first.current) {
+      top.current?.focus(); // what had the focus is gone
+    }
+    first.current = false;
+  }, [place]);
+  return (
+    <div class="jaxtrain-panel" ref={top} tabIndex={-1} data-place={place.kind}>
+      {comm.silent && (
+        <div class="jaxtrain-stale" role="status">
+          {words.__(
+            'The kernel does not answer: it is busy with a cell, or gone. This goes on by itself.'
+          )}
+        </div>
+      )}
+      {asked && <Ask question={asked.question} words={words} onAnswer={yes => panel.answer(yes)} />}
+      {trouble && <Wrong trouble={trouble} words={words} onClose={() => panel.closeTrouble()} />}
+      {place.kind !== 'home' && (
+        <nav>
+          <button type="button" class="jaxtrain-button" onClick={() => panel.back()}>
+            {words.__('← Back')}
+          </button>
+        </nav>
+      )}
+      {place.kind === 'home' && (
+        <div class="jaxtrain-panel-home">
+          <Picker store={picker} host={panel} />
+          <Jobs store={jobs} host={panel} />
+        </div>
+      )}
+      {place.kind === 'job' && <JobPart key={place.key} parts={parts} job={place.key} />}
+      {place.kind === 'log' && (
+        <LogPart key={place.key} parts={parts} job={place.key} rank={place.rank} />
+      )}
+      {popup && <Menu {...popup} onClose={() => panel.closeMenu()} />}
+    </div>
+  );
+}
+
+function JobPart({ parts, job }: { parts: Parts; job: string }) {
+  const store = useMemo(() => new JobStore(parts.live, job), [parts, job]);
+  useEffect(() => () => store.dispose(), [store]);
+  return <Job store={store} host={parts.panel} />;
+}
+
+function LogPart({ parts, job, rank }: { parts: Parts; job: string; rank: number | null }) {
+  const reader = useMemo(
+    () => new Reader(new LogStore(parts.live, job), parts.panel.words),
+    [parts, job]
+  );
+  useEffect(() => {
+    const { store } = reader;
+    if (rank !== null) {
+      reader.show({ sources: [rank] });
+    }
+    void parts.api
+      .get<Detail>(`jobs/${encodeURIComponent(job)}`)
+      .then(({ logs }) => store.setNames(logs))
+      .catch(() => {}); // the view says itself what is wrong
+    return () => {
+      reader.dispose();
+      store.dispose();
+    };
+  }, [parts, job, rank, reader]);
+  return <LogView reader={reader} host={parts.panel} />;
+}
+
+function render({ model, el }: Given): () => void {
+  const parts = new Parts(model);
+  const erase = draw(<Panel parts={parts} />, el, 'jaxtrain-panel-widget');
+  return () => {
+    erase();
+    parts.dispose();
+  };
+}
+
+export default { render };
