@@ -16,6 +16,7 @@ _HOME = {
     "train": "api",
     "jobs": "api",
     "job": "api",
+    "panel": "api",
     "runtimes": "api",
     "Job": "handle",
     "report": "worker.reporting",
@@ -33,6 +34,7 @@ __all__ = [
     "job",
     "jobs",
     "load_ipython_extension",
+    "panel",
     "report",
     "runtimes",
     "train",
@@ -40,7 +42,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.api import job, jobs, runtimes, train
+    from jupyter_jax_trainer.api import job, jobs, panel, runtimes, train
     from jupyter_jax_trainer.errors import JaxTrainError, JobFailed
     from jupyter_jax_trainer.handle import Job
     from jupyter_jax_trainer.worker.reporting import checkpoint_dir, report

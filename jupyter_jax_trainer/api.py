@@ -290,6 +290,22 @@ def jobs() -> list[Job]:
     return sorted((Job(directory) for directory in jobdir.list_all()), key=_newest_first)
 
 
+def panel() -> Any:
+    """Give the runtimes and the jobs of JupyterLab's side bars as a widget.
+
+    Returns
+    -------
+    anywidget.AnyWidget
+        Shown when it is a cell's last value.
+    """
+    from jupyter_jax_trainer.widget import require
+
+    require()
+    from jupyter_jax_trainer.widget.panel import Panel
+
+    return Panel()
+
+
 def job(name: str) -> Job:
     """Find a job by its name: the newest of those that were given this name.
 

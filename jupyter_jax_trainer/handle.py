@@ -52,6 +52,26 @@ class Job:
         except JobDirError:
             return f"<Job {self.name}: damaged>"
 
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        from jupyter_jax_trainer.views.bundle import whole
+
+        return whole(self)
+
+    def widget(self) -> Any:
+        """Give a live view as a widget, for front ends that draw nothing else (marimo, say).
+
+        Returns
+        -------
+        anywidget.AnyWidget
+            With the state, the progress, the last lines and buttons.
+        """
+        from jupyter_jax_trainer.widget import require
+
+        require()
+        from jupyter_jax_trainer.widget.job import JobWidget
+
+        return JobWidget(self)
+
     # -- what it is --------------------------------------------------------------------------
 
     @property

@@ -365,6 +365,13 @@ def doctor(context: Context, values: dict[str, Any], words: list[str]) -> None:
     context.failed = any(finding.status == "FAIL" for finding in findings)
 
 
+def convert(context: Context, values: dict[str, Any], words: list[str]) -> None:
+    """Turn JAXJobs into TrainJobs."""
+    from jupyter_jax_trainer.commands.converting import convert_file
+
+    convert_file(words[0], values.get("runtime"), context)
+
+
 def run(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Run a file as if it were a cell."""
     from jupyter_jax_trainer.commands.script import run_script

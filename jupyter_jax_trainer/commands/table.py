@@ -189,6 +189,21 @@ _COMMANDS = (
         handler=actions.doctor, options=_PLACE,
     ),
     Command(
+        name="convert", usage="convert FILE [--runtime NAME]",
+        summary="turn a JAXJob of the training operator into a TrainJob",
+        help="Turn the JAXJobs (kubeflow.org/v1) in a YAML file into TrainJobs, each with a "
+        "TrainingRuntime of its own for its pods and restarts; - reads what is piped in. The YAML "
+        "is printed, for `kubectl apply --server-side -f -`; what changes, and what has no "
+        "counterpart, is said beside it.",
+        handler=actions.convert, words=(1, 1),
+        options=(
+            Option(
+                name="runtime", short="r", metavar="NAME", check=checks.subdomain(),
+                help="Build on this ClusterTrainingRuntime instead of one of the job's own.",
+            ),
+        ),
+    ),
+    Command(
         name="run", usage="run FILE [NAME] [options] [-- ARGUMENTS]",
         summary="run a Python file like a cell",
         help="Run a Python file as if it were the cell, with the options of %%jaxtrain; the name "

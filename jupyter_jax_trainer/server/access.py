@@ -1,10 +1,16 @@
-"""Who may ask: from where a page has to come."""
+"""Who may ask: from where a page has to come, and what its user may do."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+if TYPE_CHECKING:
+    from jupyter_server.base.handlers import JupyterHandler
+
+RESOURCE = "jaxtrain"  # as Jupyter's authorizers know it
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -35,3 +41,29 @@ def is_from_here(headers: Mapping[str, str], allowed: Sequence[str]) -> bool:
 def _with_port(host: str, usual: int | None) -> str:
     _, colon, port = host.rpartition(":")
     return host if colon and port.isdecimal() else f"{host}:{usual}"
+
+
+async def check_right(handler: JupyterHandler, right: str) -> None:
+    """Refuse those who are not known, or may not do this.
+
+    Parameters
+    ----------
+    handler
+        Of the request.
+    right
+        ``read``, ``write`` or ``execute``.
+
+    Raises
+    ------
+    tornado.web.HTTPError
+        403.
+    """
+    from tornado import web
+
+    if not handler.current_user:
+        raise web.HTTPError(403)
+    allowed = handler.authorizer.is_authorized(handler, handler.current_user, right, RESOURCE)
+    if inspect.isawaitable(allowed):
+        allowed = await allowed
+    if not allowed:
+        raise web.HTTPError(403)

@@ -11,7 +11,7 @@ from jupyter_jax_trainer import jobdir
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.server.table import row_of
+from jupyter_jax_trainer.rows import row_of
 
 _PLAN = (
     "device", "devices_per_node", "runtime", "image", "context", "namespace", "note", "trainjob",
@@ -32,7 +32,7 @@ def find(key: str) -> Job:
     raise JobNotFound(f"There is no job {key!r} (any more).")
 
 
-def detail(job: Job, root: Path) -> dict[str, Any]:
+def detail(job: Job, root: Path | None) -> dict[str, Any]:
     """Describe a job in full.
 
     Raises

@@ -17,6 +17,7 @@ from jupyter_jax_trainer.server.search import Search
 
 Message = dict[str, Any]
 _BUDGET = 0.1  # seconds of work at a look
+_FIRST = 0.02  # … at the first one, so that there is something to see soon
 _BUSY, _QUIET = 0.02, 0.1  # seconds between looks, while there is work left and when there is none
 _NEAR = 200  # hits that are told of, next to the line that is looked at
 _ERROR_BUDGET = 10.0
@@ -54,9 +55,10 @@ class LogTopic:
         """Say how many lines there are, if that has changed."""
         book, state = self.view.book, self._job.snapshot()
         ended = state["state"] in ENDED  # before the files are looked at: then they are whole
-        if book.refresh(_BUDGET) and ended and not book.ended:
+        budget = _FIRST if self._last is None else _BUDGET
+        if book.refresh(budget) and ended and not book.ended:
             book.finish()
-        complete = self.view.advance(_BUDGET) and (book.ended or not ended)
+        complete = self.view.advance(budget) and (book.ended or not ended)
         self.every = _QUIET if complete else _BUSY
         message = {
             "kind": "log", "length": self.view.length, "complete": complete, "ended": ended,
@@ -93,7 +95,7 @@ class SearchTopic:
 
     def look(self) -> Iterator[Message]:
         """Search on; say what was found."""
-        complete = self.search.advance(_BUDGET)
+        complete = self.search.advance(_FIRST if self._last is None else _BUDGET)
         self.every = _QUIET if complete else _BUSY
         message = {
             "kind": "hits", "count": self.search.count, "complete": complete,

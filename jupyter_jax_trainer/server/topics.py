@@ -11,10 +11,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
+from jupyter_jax_trainer.errors import JobDirError, JobNotFound
 from jupyter_jax_trainer.files import LineReader
+from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.server.details import detail, find
 from jupyter_jax_trainer.server.table import Table, stamp
+from jupyter_jax_trainer.views.glance import INTERVAL, Glance, Glances
 
 Message = dict[str, Any]
 _POINTS = 2000  # reports in one message
@@ -57,15 +60,44 @@ class JobsTopic:
             yield {"kind": "jobs", "all": False, "rows": rows, "gone": gone}
 
 
+class _Opened:
+    """A job that a page has opened, as long as it is there.
+
+    Its name may be used again once it has been deleted.
+    """
+
+    def __init__(self, key: str) -> None:
+        self.job = find(key)
+        self.directory = JobDir(self.job.directory)
+        self._uid = self._uid_now()
+
+    def check(self) -> None:
+        """Look whether it is there.
+
+        Raises
+        ------
+        JobNotFound
+            It was deleted.
+        """
+        if not self.directory.path.is_dir() or self._uid_now() != self._uid:
+            raise JobNotFound(f"There is no job {self.job.name!r} (any more).")
+
+    def _uid_now(self) -> str | None:
+        try:
+            return Job(self.directory).uid
+        except (JobDirError, KeyError):
+            return None
+
+
 class JobTopic:
     """One job: its detail, its reports and its events."""
 
     every = 0.1
 
-    def __init__(self, key: str, root: Path) -> None:
-        self._job = find(key)
+    def __init__(self, key: str, root: Path | None) -> None:
+        self._opened = _Opened(key)
         self._root = root
-        directory = self._directory = JobDir(self._job.directory)
+        directory = self._opened.directory
         self._stamp: object = None
         self._check_at = 0.0
         self._readers = {
@@ -77,10 +109,11 @@ class JobTopic:
 
     def look(self) -> Iterator[Message]:
         """Give the detail if it has changed, then what has been added."""
-        now_stamp, now = stamp(self._directory), time.monotonic()
+        self._opened.check()
+        now_stamp, now = stamp(self._opened.directory), time.monotonic()
         if now_stamp != self._stamp or now >= self._check_at:
             self._stamp, self._check_at = now_stamp, now + _CHECK
-            found = detail(self._job, self._root)
+            found = detail(self._opened.job, self._root)
             if found != self._last:
                 self._last = found
                 yield {"kind": "job", "detail": found}
@@ -89,3 +122,22 @@ class JobTopic:
             while part := list(islice(lines, _POINTS)):
                 yield {"kind": kind, "from": self._counts[kind], name: part}
                 self._counts[kind] += len(part)
+
+
+class GlanceTopic:
+    """What a compact view shows of a job."""
+
+    every = INTERVAL
+
+    def __init__(self, key: str, root: Path | None) -> None:
+        self._opened = _Opened(key)
+        self._glances = Glances(self._opened.job, root)
+        self._last: Glance | None = None
+
+    def look(self) -> Iterator[Message]:
+        """Give it if it has changed."""
+        self._opened.check()
+        found = self._glances.look()
+        if found != self._last:
+            self._last = found
+            yield {"kind": "glance", "glance": found}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer.jobdir import ENDED, RETURNED, JobDir
 from jupyter_jax_trainer.text import MAX_REASON, duration, metric, plain, shorten, size
+from jupyter_jax_trainer.views.spark import sparkline
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
@@ -68,7 +69,7 @@ class Facts:
             name=spec.name,
             created=time.time(),
             shape=shape(spec.to_json(), plan),
-            sent=_things([vars(sent) for sent in capture.sent]),
+            sent=things_text([vars(sent) for sent in capture.sent]),
         )
 
     @classmethod
@@ -81,7 +82,7 @@ class Facts:
             name=job.name,
             created=job.created,
             shape=shape(spec, plan),
-            sent=_things(manifest["sent"]),
+            sent=things_text(manifest["sent"]),
             notes=tuple(note for note in notes if note),
             log=str(JobDir(job.directory).log(0)),
         )
@@ -201,12 +202,12 @@ def _footer(facts: Facts, snapshot: Mapping[str, Any]) -> list[str]:
 
 def results_text(results: Sequence[Mapping[str, Any]] | None) -> str:
     """Say what came back: ``params dict of 4 1.2 MB, loss float32[] 4 B``."""
-    return _things(
+    return things_text(
         entry for entry in results or [] if "error" not in entry and entry["name"] != RETURNED
     )
 
 
-def _things(entries: Iterable[Mapping[str, Any]]) -> str:
+def things_text(entries: Iterable[Mapping[str, Any]]) -> str:
     """Name things with type and size, the largest first."""
     by_size = sorted(entries, key=lambda entry: -entry["size"])
     named = [f"{entry['name']} {entry['type']} {size(entry['size'])}" for entry in by_size[:_MANY]]
@@ -215,7 +216,8 @@ def _things(entries: Iterable[Mapping[str, Any]]) -> str:
 
 
 def render(
-    facts: Facts, snapshot: Mapping[str, Any], note: str | None = None, unfinished: str = ""
+    facts: Facts, snapshot: Mapping[str, Any], note: str | None = None, unfinished: str = "",
+    spark: dict[str, Any] | None = None,
 ) -> str:
     """Give the card as HTML.
 
@@ -229,6 +231,8 @@ def render(
         What is to be said about the wait.
     unfinished
         The line that rank 0 is writing.
+    spark
+        The course of a series (see `views.glance`).
     """
     state, reason = snapshot["state"], _reason(snapshot)
     colour = _COLOURS.get(state, _WAITING)
@@ -246,7 +250,7 @@ def render(
     if note:
         rows.append(f"<div><b>{_e(note)}</b></div>")
     if snapshot["progress"]:
-        rows.append(_progress(snapshot, colour))
+        rows.append(_progress(snapshot, colour, sparkline(spark, colour)))
     if unfinished.strip():
         rows.append(
             '<pre style="margin:.3em 0 0;white-space:pre-wrap;'
@@ -267,12 +271,12 @@ def render(
     return f'<div style="{style}" role="status">{"".join(rows)}</div>'
 
 
-def _progress(snapshot: Mapping[str, Any], colour: str) -> str:
+def _progress(snapshot: Mapping[str, Any], colour: str, course: str) -> str:
     fraction = snapshot["progress"]["fraction"]
     style = f"font-family:{_CODE};white-space:pre-wrap"
     words = f'<span style="{style}">{_e(progress_text(snapshot))}</span>'
     if fraction is None:
-        return f"<div>{words}</div>"
+        return f"<div>{words} {course}</div>"
     percent = f"{100 * fraction:.1f}%"
     bar = (
         '<span style="flex:1 1 10em;height:.4em;border-radius:.2em;'
@@ -282,7 +286,7 @@ def _progress(snapshot: Mapping[str, Any], colour: str) -> str:
     )
     return (
         '<div style="display:flex;flex-wrap:wrap;column-gap:1em;align-items:center;'
-        f'margin:.2em 0">{bar}{words}</div>'
+        f'margin:.2em 0">{bar}{words}{course}</div>'
     )
 
 

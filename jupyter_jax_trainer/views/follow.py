@@ -18,6 +18,7 @@ from jupyter_jax_trainer.logs import LogReader, is_noise
 from jupyter_jax_trainer.text import size
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts
+from jupyter_jax_trainer.views.waiting import Waiting
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
@@ -41,8 +42,8 @@ _WARN_SIZE = 10_000_000  # bytes of variables from which there is a warning
 class View(Protocol):
     """Shows one job."""
 
-    def begin(self, facts: Facts, snapshot: dict[str, Any]) -> None:
-        """Show at once what the job is; called again when more is known of it."""
+    def begin(self, facts: Facts, snapshot: dict[str, Any], job: Job | None = None) -> None:
+        """Show at once what the job is; called again, with the job, when there is one."""
 
     def status(self, snapshot: dict[str, Any], note: str | None) -> None:
         """Show the state; called often, with the same state, too."""
@@ -242,28 +243,34 @@ def follow(job: Job, interrupts: Interrupts | None = None, view: View | None = N
     view = view or open_view()
     source, stragglers = _Source(job), Stragglers()
     snapshot = job.snapshot()
-    view.begin(Facts.of(job), snapshot)
-    while True:
-        source.pump(view, snapshot)
-        if snapshot["state"] in ENDED:
-            view.close(snapshot, None)
-            break
-        times = interrupts.times if interrupts else []
-        if len(times) > 1:
-            view.status(snapshot, "is being cancelled")
-            job.cancel()
-        elif times and (left := times[0] + _COUNTDOWN - time.monotonic()) <= 0:
-            view.close(snapshot, "detached")
-            raise detached(job)
-        elif times:
-            view.status(
-                snapshot, f"interrupt again within {math.ceil(left)} s to cancel the job; "
-                "else it goes on without this cell"
-            )  # fmt: skip
-        else:
-            view.status(snapshot, stragglers.note(snapshot))
-        time.sleep(_POLL)
-        snapshot = job.snapshot()
+    view.begin(Facts.of(job), snapshot, job)
+    with Waiting(JobDir(job.directory)) as waiting:
+        while True:
+            source.pump(view, snapshot)
+            if snapshot["state"] in ENDED:
+                view.close(snapshot, None)
+                break
+            times = list(interrupts.times) if interrupts else []  # more may come meanwhile
+            left = times[0] + _COUNTDOWN - time.monotonic() if times else math.inf
+            note = None
+            if len(times) > 1:
+                note = "is being cancelled"
+            elif left <= 0 or waiting.over():
+                view.close(snapshot, "detached")
+                raise detached(job)
+            elif times:
+                note = (
+                    f"interrupt again within {math.ceil(left)} s to cancel the job; "
+                    "else it goes on without this cell"
+                )
+            else:
+                note = stragglers.note(snapshot)
+            view.status(snapshot, note)
+            waiting.say(note)
+            if len(times) > 1:
+                job.cancel()
+            time.sleep(_POLL)
+            snapshot = job.snapshot()
     job.raise_for_state()
 
 
@@ -282,6 +289,10 @@ def ended_meanwhile(job: Job) -> JobDetached:
 
 def announce_detached(job: Job) -> None:
     """Say how to come back to a job that was started with ``--detach``."""
+    if in_notebook():
+        from jupyter_jax_trainer.views.bundle import show
+
+        show(job)
     if note := card.renamed(job.spec.name, job.name):
         print(note)
     command = "%jaxtrain" if _shell() else "jaxtrain"

@@ -12,13 +12,20 @@ import sys
 import time
 import uuid
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from IPython.core.getipython import get_ipython
 from IPython.display import display
 
+from jupyter_jax_trainer.jobdir import ENDED
 from jupyter_jax_trainer.logs import readable
 from jupyter_jax_trainer.views import card
+from jupyter_jax_trainer.views.bundle import JOB, WIDGET, last_of, reference, widget_view
 from jupyter_jax_trainer.views.card import Facts
+from jupyter_jax_trainer.widget import available
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.handle import Job
 
 _INTERVAL = 0.25  # seconds between updates of the card or the window
 _HEAD_LINES = 500
@@ -36,24 +43,41 @@ class NotebookView:
         self._card = _Live()
         self._log = LogPane()
         self._facts: Facts | None = None
+        self._job: Job | None = None
+        self._widget: Any = None
+        self._serving: Any = None
         self._unfinished = b""
         self._displays = 0
         self._named: dict[str, _Live] = {}
         self._prefix = uuid.uuid4().hex  # ids of the cell's own choice are not those of others
         self._note: str | None = None
 
-    def begin(self, facts: Facts, snapshot: dict[str, Any]) -> None:
+    def begin(self, facts: Facts, snapshot: dict[str, Any], job: Job | None = None) -> None:
         """Show the card."""
-        self._facts = facts
+        self._facts, self._job = facts, job
         self._log.where = facts.log
         self._show_card(snapshot, None)
 
     def status(self, snapshot: dict[str, Any], note: str | None) -> None:
-        """Show the state, a few times a second at most; an answer to the user at once."""
+        """Show the state, a few times a second at most; an answer to the user at once.
+
+        Where there are widgets, the state goes there and not into the notebook's document.
+        """
         self._log.flush()
         self._flush_updates()
-        if self._card.due() or note != self._note:
+        if self._serving is not None:
+            self._serving.serve([self._widget.model_id])
+        elif self._job is not None and self._card.due() and available():
+            self._begin_widget(self._job)
             self._show_card(snapshot, note)
+        if note != self._note or (self._widget is None and self._card.due()):
+            self._show_card(snapshot, note)
+
+    def _begin_widget(self, job: Job) -> None:
+        from jupyter_jax_trainer.widget.serving import Serving
+
+        self._widget = job.widget()
+        self._serving = Serving(get_ipython().kernel)
 
     def log(self, lines: list[bytes], unfinished: bytes) -> None:
         """Take lines; `status` shows them."""
@@ -85,21 +109,35 @@ class NotebookView:
         self._unfinished = b""
         self._flush_updates(now=True)
         self._log.interrupt()
-        self._show_card(snapshot, note)
+        self._show_card(snapshot, note, last=True)
+        if self._widget is not None and snapshot["state"] in ENDED:
+            self._widget.close()
 
     def _flush_updates(self, now: bool = False) -> None:
         for live in self._named.values():
             if live.later and (now or live.due()):
                 live.show(*live.later)
 
-    def _show_card(self, snapshot: dict[str, Any], note: str | None) -> None:
+    def _show_card(
+        self, snapshot: dict[str, Any], note: str | None, last: bool = False
+    ) -> None:
         assert self._facts is not None
         self._note = note
         unfinished = _clipped(readable(self._unfinished))
-        self._card.show({
-            "text/html": card.render(self._facts, snapshot, note, unfinished),
-            "text/plain": card.text(self._facts, snapshot, note),
-        })
+        data: dict[str, Any] = {JOB: reference(self._job)}
+        glance = last_of(self._job) if last and self._job is not None else None
+        if glance:
+            data[JOB]["last"] = glance
+        if snapshot["state"] in ENDED:
+            data[JOB]["printed"] = True
+            if glance:
+                glance["tail"] = []  # these lines stand below
+        elif self._widget is not None:
+            data[WIDGET] = widget_view(self._widget)
+        spark = glance["spark"] if glance else None
+        data["text/html"] = card.render(self._facts, snapshot, note, unfinished, spark)
+        data["text/plain"] = card.text(self._facts, snapshot, note)
+        self._card.show(data)
 
 
 class _Live:

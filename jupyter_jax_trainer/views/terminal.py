@@ -6,13 +6,16 @@ import re
 import shutil
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer.jobdir import ENDED
 from jupyter_jax_trainer.logs import readable
 from jupyter_jax_trainer.text import clip
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.handle import Job
 
 _INTERVAL = 0.25  # seconds between updates of the status line of a terminal
 _SPAN = re.compile(r"(?:\d[\d.]* [smhd]\b ?)+")
@@ -29,7 +32,9 @@ class TerminalView:
         self._said: tuple[Any, ...] = ()
         self._hint = ""
 
-    def begin(self, facts: Facts, snapshot: dict[str, Any]) -> None:
+    def begin(
+        self, facts: Facts, snapshot: dict[str, Any], job: Job | None = None
+    ) -> None:
         """Say what is sent, and then what is to be known of the job."""
         known, self._facts = self._facts, facts
         if snapshot["state"] not in ENDED:

@@ -1,0 +1,202 @@
+"""What can be asked once: lists, details and actions, by method and path (docs/server.md).
+
+It knows nothing of connections: the server's pages and the widget of a kernel are served alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobNotFound, UsageError
+from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.rows import actions
+from jupyter_jax_trainer.server import cellline, places
+from jupyter_jax_trainer.server.details import detail, find
+from jupyter_jax_trainer.server.table import Table
+from jupyter_jax_trainer.views.waiting import let_go
+
+KEY = r"(?P<key>[A-Za-z0-9][A-Za-z0-9._-]{0,252})"
+_MAX_SOURCE = 4 << 20  # characters of a cell
+
+
+class Asked(NamedTuple):
+    """A request.
+
+    Attributes
+    ----------
+    table
+        The jobs.
+    names
+        The parts of the path that have names.
+    query, body
+        What came along.
+    """
+
+    table: Table
+    names: Mapping[str, str]
+    query: Mapping[str, str]
+    body: Any
+
+
+class Route(NamedTuple):
+    """Something that can be asked.
+
+    Attributes
+    ----------
+    method, path
+        How; the path as a regular expression.
+    right
+        What the user must be allowed to do: ``read``, ``write`` or ``execute``.
+    answer
+        Gives the answer, a JSON object.
+    """
+
+    method: str
+    path: re.Pattern[str]
+    right: str
+    answer: Callable[[Asked], dict[str, Any]]
+
+
+def route(method: str, path: str) -> tuple[Route, Mapping[str, str]] | None:
+    """Find what is asked for, and the named parts of its path; None if there is no such thing."""
+    for one in ROUTES:
+        if one.method == method and (match := one.path.fullmatch(path)):
+            return one, match.groupdict()
+    return None
+
+
+def status_of(error: JaxTrainError) -> int:
+    """Give the HTTP status of an error."""
+    if isinstance(error, JobNotFound):
+        return 404
+    if isinstance(error, UsageError):
+        return 400
+    return 502 if isinstance(error, BackendError) else 500
+
+
+# ---------------------------------------------------------------------------- jobs
+
+
+def _jobs(asked: Asked) -> dict[str, Any]:
+    return {"jobs": asked.table.rows()[1]}
+
+
+def _job(asked: Asked) -> dict[str, Any]:
+    return detail(find(asked.names["key"]), asked.table.root)
+
+
+def _delete(asked: Asked) -> dict[str, Any]:
+    find(asked.names["key"]).delete()
+    return {}
+
+
+def _metrics(asked: Asked) -> dict[str, Any]:
+    return {"points": find(asked.names["key"]).metrics()}
+
+
+def _events(asked: Asked) -> dict[str, Any]:
+    return {"events": find(asked.names["key"]).events()}
+
+
+def _job_yaml(asked: Asked) -> dict[str, Any]:
+    return {"yaml": places.trainjob_yaml(find(asked.names["key"]))}
+
+
+def _act(asked: Asked) -> dict[str, Any]:
+    act(asked.names["key"], asked.names["action"])
+    return {}
+
+
+def act(key: str, action: str) -> None:
+    """Do something to a job: ``cancel``, ``suspend``, ``resume`` or ``detach``.
+
+    Raises
+    ------
+    JaxTrainError
+        It can't be done, or not now.
+    """
+    job = find(key)
+    if action == "detach":
+        let_go(JobDir(job.directory))
+        return
+    if action not in _DONE:
+        raise UsageError(f"{action!r} is nothing that can be done to a job here.")
+    state = job.state
+    if action not in actions(job.manifest["backend"], state):
+        raise UsageError(f"Job {key} is {state}: it can't be {_DONE[action]} now.")
+    getattr(job, action)()
+
+
+_DONE = {"cancel": "cancelled", "suspend": "suspended", "resume": "resumed"}
+
+
+# ---------------------------------------------------------------------------- places and lines
+
+
+def _places(_: Asked) -> dict[str, Any]:
+    return {"places": places.places()}
+
+
+def _place(asked: Asked) -> Any:
+    if "place" not in asked.query:
+        raise UsageError("The place is missing.")
+    return places.find(asked.query["place"], asked.query.get("namespace"))
+
+
+def _health(asked: Asked) -> dict[str, Any]:
+    return {"findings": places.health(_place(asked))}
+
+
+def _runtimes(asked: Asked) -> dict[str, Any]:
+    return {"runtimes": places.runtimes(_place(asked))}
+
+
+def _runtime_yaml(asked: Asked) -> dict[str, Any]:
+    return {"yaml": places.runtime_yaml(_place(asked), asked.names["name"])}
+
+
+def _options(_: Asked) -> dict[str, Any]:
+    return {"options": cellline.options()}
+
+
+def _read_line(asked: Asked) -> dict[str, Any]:
+    return cellline.read(_source(asked))
+
+
+def _write_line(asked: Asked) -> dict[str, Any]:
+    source, changes = _source(asked), asked.body.get("changes") or {}
+    if not isinstance(changes, dict):
+        raise UsageError("The changes are no JSON object.")
+    return cellline.write(source, changes)
+
+
+def _source(asked: Asked) -> str:
+    if not isinstance(asked.body, dict):
+        raise UsageError("The request is no JSON object.")
+    source = asked.body.get("source")
+    if not isinstance(source, str) or len(source) > _MAX_SOURCE:
+        raise UsageError("The text of a cell is missing, or too long.")
+    return source
+
+
+ROUTES = [
+    Route(method, re.compile(path), right, answer)
+    for method, path, right, answer in (
+        ("GET", "jobs", "read", _jobs),
+        ("GET", f"jobs/{KEY}", "read", _job),
+        ("DELETE", f"jobs/{KEY}", "write", _delete),
+        ("GET", f"jobs/{KEY}/metrics", "read", _metrics),
+        ("GET", f"jobs/{KEY}/events", "read", _events),
+        ("GET", f"jobs/{KEY}/yaml", "read", _job_yaml),
+        ("POST", f"jobs/{KEY}/(?P<action>cancel|suspend|resume|detach)", "execute", _act),
+        ("GET", "places", "read", _places),
+        ("GET", "health", "read", _health),
+        ("GET", "runtimes", "read", _runtimes),
+        ("GET", r"runtimes/(?P<name>[a-z0-9][a-z0-9.-]{0,252})/yaml", "read", _runtime_yaml),
+        ("GET", "options", "read", _options),
+        ("POST", "line/read", "read", _read_line),
+        ("POST", "line/write", "read", _write_line),
+    )
+]

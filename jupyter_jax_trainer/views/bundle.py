@@ -1,0 +1,77 @@
+"""A job as a cell's output: one bundle, from which each front end draws what it can.
+
+Our own type is drawn by the JupyterLab extension, and fed by the server; the widget by front ends
+that lack it; static HTML is what a saved notebook shows elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from jupyter_jax_trainer.errors import JobDirError
+from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir import ENDED
+from jupyter_jax_trainer.views import card
+from jupyter_jax_trainer.views.card import Facts
+from jupyter_jax_trainer.views.glance import Glance, Glances
+
+JOB = "application/vnd.jaxtrain.job+json"
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def reference(job: Job | None) -> dict[str, Any]:
+    """Say which job it is; none has been submitted yet where it is None."""
+    if job is None:
+        return {"key": None}
+    manifest = job.manifest
+    return {
+        "key": job.name, "backend": manifest["backend"],
+        "namespace": manifest["plan"].get("namespace"), "name": job.name, "uid": manifest["uid"],
+    }  # fmt: skip
+
+
+def whole(job: Job) -> dict[str, Any]:
+    """Give all of a job that is displayed as a value: ``job`` at the end of a cell.
+
+    A job that goes on comes with a widget; that of one that has ended would be dead in the saved
+    notebook.
+    """
+    from jupyter_jax_trainer.views.follow import in_notebook
+    from jupyter_jax_trainer.widget import available
+
+    try:
+        facts, snapshot = Facts.of(job), job.snapshot()
+    except JobDirError:
+        return {"text/plain": repr(job)}
+    found: dict[str, Any] = {
+        JOB: reference(job), "text/plain": repr(job),
+        "text/html": card.render(facts, snapshot),
+    }  # fmt: skip
+    if snapshot["state"] in ENDED:
+        last = Glances(job).look()
+        found[JOB]["last"] = last
+        found["text/html"] = card.render(facts, snapshot, spark=last["spark"])
+    elif in_notebook() and available():
+        found[WIDGET] = widget_view(job.widget())
+    return found
+
+
+def show(job: Job) -> None:
+    """Show a job in the output of the running cell, and go on."""
+    from IPython.display import display
+
+    display(whole(job), raw=True, display_id=True)
+
+
+def widget_view(widget: Any) -> dict[str, Any]:
+    """Give what makes a front end draw a widget."""
+    data, _ = widget._repr_mimebundle_()
+    return dict(data[WIDGET])
+
+
+def last_of(job: Job) -> Glance | None:
+    """Give what a saved notebook is to show; None where the job's files are gone."""
+    with contextlib.suppress(JobDirError, OSError):
+        return Glances(job).look()
+    return None

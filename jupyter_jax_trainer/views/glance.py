@@ -1,0 +1,174 @@
+"""All that a compact view shows of a job, as one JSON object (docs/server.md).
+
+The server's pages, the widget and the saved notebook draw the same object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer.files import LineReader
+from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir import ENDED, JobDir
+from jupyter_jax_trainer.logs import is_noise, readable
+from jupyter_jax_trainer.rows import row_of
+from jupyter_jax_trainer.text import plain
+from jupyter_jax_trainer.views.card import results_text, things_text
+from jupyter_jax_trainer.views.waiting import is_waited_for
+
+Glance = dict[str, Any]
+INTERVAL = 0.25  # seconds between looks: four changes a second are enough for a pair of eyes
+_LINES = 5
+_LINE = 4096  # bytes of a line that are read, and characters that are shown
+_INDEX = 16 << 10  # bytes at the end of the index in which the last lines are looked up
+_POINTS = 120
+
+
+class Glances:
+    """Looks at a job again and again.
+
+    Parameters
+    ----------
+    job
+        The job.
+    root
+        Jupyter's root directory, below which notebooks have names; None where there is none.
+    """
+
+    def __init__(self, job: Job, root: Path | None = None) -> None:
+        self._job, self._root = job, root
+        self._directory = JobDir(job.directory)
+        self._spark = _Spark(self._directory.metrics)
+
+    def look(self) -> Glance:
+        """Give what there is to see now."""
+        row = row_of(self._job, self._root)
+        found = {
+            "row": row, "sent": "", "results": "", "spark": self._spark.read(),
+            "tail": tail(self._directory), "waited": False, "note": None,
+        }  # fmt: skip
+        if row["state"] != "damaged":
+            found["sent"] = things_text(self._job.manifest["sent"])
+        if row["state"] in ENDED:  # results come at the end
+            found["results"] = results_text(self._job.snapshot()["results"])
+        elif row["active"]:
+            found["waited"], found["note"] = is_waited_for(self._directory)
+        return {name: _harmless(value) for name, value in found.items()}
+
+
+def _harmless(value: Any) -> Any:
+    """Clean all text in it: it goes into documents, and to pages that may know no better."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, list):
+        return [_harmless(one) for one in value]
+    if isinstance(value, dict):
+        return {plain(name): _harmless(one) for name, one in value.items()}
+    return value
+
+
+class _Spark:
+    """The course of the series that says most, thinned out as it grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._reports = LineReader(path)
+        self._name: str | None = None
+        self._rank = 0
+        self._points: list[list[float]] = []
+        self._last: list[float] | None = None
+        self._every = 1  # of how many reports one is kept
+        self._count = 0
+
+    def read(self) -> dict[str, Any] | None:
+        for report in self._reports.read():
+            values = report["values"]
+            if self._name is None and values:
+                # A loss says most; else whatever is reported first.
+                self._name = next((name for name in values if "loss" in name.lower()), None) or (
+                    next(iter(values))
+                )
+                self._rank = report["rank"]
+            value = values.get(self._name)
+            if report["rank"] == self._rank and isinstance(value, int | float):
+                self._add(report["step"], value)
+        if self._name is None or self._last is None:
+            return None
+        points = self._points if self._points[-1] is self._last else [*self._points, self._last]
+        return {"name": self._name, "points": [list(point) for point in points]}
+
+    def _add(self, step: int, value: float) -> None:
+        if not math.isfinite(value):
+            return  # JSON has no word for it, and a line no place
+        self._last = [step, value]
+        if self._count % self._every == 0:
+            self._points.append(self._last)
+        self._count += 1
+        if len(self._points) >= _POINTS:
+            self._points, self._every = self._points[::2], 2 * self._every
+
+
+def tail(directory: JobDir) -> list[list[Any]]:
+    """Give the last lines of all logs in their merged order: ``[source, time, text]``."""
+    rows = _last_rows(directory.log_index)
+    begins: list[int] = []
+    ends: dict[Any, int] = {}
+    for source, end, _ in rows:
+        begins.append(ends.get(source, max(0, end - _LINE)))
+        ends[source] = end
+    found: deque[list[Any]] = deque()
+    for (source, end, time), begin in zip(reversed(rows), reversed(begins), strict=True):
+        is_last = ends.pop(source, None) is not None
+        lines = _ending(directory.log(source), begin, end, unfinished=is_last)
+        for line in reversed(lines):
+            if line.strip() and not is_noise(line):
+                found.appendleft([source, time, readable(line[:_LINE])])
+                if len(found) == _LINES:
+                    return list(found)
+    return list(found)
+
+
+def _last_rows(path: Path) -> list[tuple[int | str, int, float]]:
+    rows = []
+    for line in _end_of(path).split(b"\n")[:-1]:
+        with contextlib.suppress(ValueError):
+            match json.loads(line):
+                case [int() | str() as source, int() as end, int() | float() as time]:
+                    rows.append((source, end, time))
+    return rows
+
+
+def _end_of(path: Path) -> bytes:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _INDEX))
+        return file.read()
+    return b""
+
+
+def _ending(path: Path, begin: int, end: int, *, unfinished: bool) -> list[bytes]:
+    """Give the lines that end in a part of a file, and the one that has no end yet if wanted."""
+    begin = max(begin, end - 4 * _LINE)
+    start = max(0, begin - _LINE)
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            data = file.read(end - start)
+    except OSError:
+        return []
+    return list(_lines(data, begin - start, unfinished))
+
+
+def _lines(data: bytes, begin: int, unfinished: bool) -> Iterator[bytes]:
+    at = 0
+    *whole, rest = data.split(b"\n")
+    for line in whole:
+        at += len(line) + 1
+        if at > begin:
+            yield line
+    if unfinished and rest:
+        yield rest

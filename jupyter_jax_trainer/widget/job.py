@@ -1,0 +1,63 @@
+"""A job as a widget: what a compact view shows, kept up to date over the kernel's comm."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import anywidget
+import traitlets
+
+from jupyter_jax_trainer.errors import JaxTrainError
+from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.views.glance import INTERVAL, Glances
+from jupyter_jax_trainer.widget import STATIC
+
+
+class JobWidget(anywidget.AnyWidget):  # type: ignore[misc]
+    """A live view of a job.
+
+    A view never asks for anything: it draws `glance`, so it shows the state though the kernel is
+    busy, and a saved notebook has the last one.
+
+    Parameters
+    ----------
+    job
+        The job.
+    """
+
+    _esm = STATIC / "job.js"
+    _css = STATIC / "job.css"
+    glance = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, job: Job) -> None:
+        self._name = job.name
+        self._glances = Glances(job)
+        self._over = threading.Event()
+        super().__init__(glance=self._glances.look())
+        self.on_msg(self._hear)
+        threading.Thread(target=self._run, name=f"jaxtrain {job.name}", daemon=True).start()
+
+    def close(self) -> None:
+        """End the view, here and in the pages."""
+        self._over.set()
+        super().close()
+
+    def _run(self) -> None:
+        while self.glance["row"]["active"] and not self._over.wait(INTERVAL):
+            found = self._glances.look()
+            if not self._over.is_set():
+                self.glance = found
+
+    def _hear(self, _: Any, message: Any, __: Any) -> None:
+        if isinstance(message, dict) and message.get("op") == "act":
+            # Ending a job takes a while, and the kernel has other things to do.
+            threading.Thread(target=self._act, args=[str(message.get("action"))]).start()
+
+    def _act(self, action: str) -> None:
+        from jupyter_jax_trainer.server.requests import act
+
+        try:
+            act(self._name, action)
+        except JaxTrainError as error:
+            self.send({"kind": "error", "message": error.message, "hint": error.hint})
