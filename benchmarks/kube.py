@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from common import job_home
+from needs import Missing
 
 from jupyter_jax_trainer.backends.kubernetes import backend
 from jupyter_jax_trainer.backends.kubernetes.client import MERGE_PATCH, ApiError, Client
@@ -32,10 +33,6 @@ SDK = "kubeflow==0.5.0"
 RUNTIME = "jax-cpu"
 JOB_SET = "jobset.sigs.k8s.io/jobset-name"
 _PATIENCE = 180.0  # seconds for what takes a few on an idle machine
-
-
-class Missing(Exception):  # noqa: N818
-    """What a benchmark needs is not here; the message says what."""
 
 
 @dataclass(frozen=True)

@@ -38,28 +38,33 @@ def job(each: int) -> Iterator[JobDir]:
     with tempfile.TemporaryDirectory(prefix="jaxtrain-bench-") as name:
         directory = JobDir(name)
         directory.logs.mkdir()
-        order = random.Random(1)
-        files = [directory.log(rank).open("wb") for rank in range(RANKS)]
-        index, lengths, moment = [], [0] * RANKS, 1.7e9
-        for number in range(0, LINES, RANKS * each):
-            for rank in order.sample(range(RANKS), RANKS):
-                step = number // RANKS
-                text = b"".join(
-                    b"11-21 13:%02d:%02d [rank %3d] step %7d loss 0.12345%d accuracy 0.987 %s\n"
-                    % (step // 60 % 60, step % 60, rank, step + n, n % 10, b"images/s 1234.5 " * 3)
-                    for n in range(min(each, -(-LINES // RANKS) - step))
-                )
-                if number == 0:
-                    text = GLOO % rank + text
-                if number // each // RANKS == LINES // RANKS // each // 2 and rank == 77:
-                    text += b"%s\n" % NEEDLE.encode()
-                lengths[rank] += files[rank].write(text)
-                index.append(b"[%d, %d, %.3f]\n" % (rank, lengths[rank], moment))
-            moment += 0.05
-        for file in files:
-            file.close()
-        directory.log_index.write_bytes(b"".join(index))
+        fill(directory, each)
         yield directory
+
+
+def fill(directory: JobDir, each: int) -> None:
+    """Write the logs of all ranks, and their index."""
+    order = random.Random(1)
+    files = [directory.log(rank).open("wb") for rank in range(RANKS)]
+    index, lengths, moment = [], [0] * RANKS, 1.7e9
+    for number in range(0, LINES, RANKS * each):
+        for rank in order.sample(range(RANKS), RANKS):
+            step = number // RANKS
+            text = b"".join(
+                b"11-21 13:%02d:%02d [rank %3d] step %7d loss 0.12345%d accuracy 0.987 %s\n"
+                % (step // 60 % 60, step % 60, rank, step + n, n % 10, b"images/s 1234.5 " * 3)
+                for n in range(min(each, -(-LINES // RANKS) - step))
+            )
+            if number == 0:
+                text = GLOO % rank + text
+            if number // each // RANKS == LINES // RANKS // each // 2 and rank == 77:
+                text += b"%s\n" % NEEDLE.encode()
+            lengths[rank] += files[rank].write(text)
+            index.append(b"[%d, %d, %.3f]\n" % (rank, lengths[rank], moment))
+        moment += 0.05
+    for file in files:
+        file.close()
+    directory.log_index.write_bytes(b"".join(index))
 
 
 def clock(work: Callable[[], object]) -> float:

@@ -1,6 +1,7 @@
 """Run all benchmarks, or those named: ``python benchmarks/run.py [--runs N] [NAME …]``.
 
-``local`` and ``cluster`` stand for all that need no cluster, and all that need one.
+``local``, ``face`` and ``cluster`` stand for those that need nothing else, those that need a
+browser and the built JupyterLab extension, and those that need a cluster.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ import os
 import platform
 import sys
 
+from needs import Missing
+
 GROUPS = {
     "local": ("loading", "start", "step", "capture", "logs", "follow_logs", "log_pages"),
+    "face": ("face_start", "face_log", "face_live", "face_jobs", "face_others"),
     "cluster": ("cluster_start", "cluster_status", "cluster_log", "cluster_list"),
 }
 ALL = [name for names in GROUPS.values() for name in names]
@@ -28,7 +32,7 @@ def main() -> int:
           f"load {os.getloadavg()[0]:.1f}; median of {given.runs} pairs in turn", flush=True)
     over = 0
     for name in [name for word in given.names or ALL for name in GROUPS.get(word, (word,))]:
-        if name in GROUPS["cluster"] and (missing := _missing()) is not None:
+        if (missing := _missing(name)) is not None:
             print(f"left out {name}: {missing}", flush=True)
             over += bool(given.names)
             continue
@@ -38,13 +42,18 @@ def main() -> int:
     return 1 if over else 0
 
 
-def _missing() -> str | None:
-    """Say what is missing for benchmarks on a cluster; None where nothing is."""
-    import kube
-
+def _missing(name: str) -> str | None:
+    """Say what a benchmark needs and does not find; None where nothing is missing."""
+    if name in GROUPS["local"]:
+        return None
     try:
-        kube.find()
-    except kube.Missing as error:
+        if name in GROUPS["cluster"]:
+            importlib.import_module("kube").find()
+        else:
+            importlib.import_module("browser").find()
+            if name == "face_others":
+                importlib.import_module(name).find_tools()
+    except Missing as error:
         return str(error)
     return None
 
