@@ -143,6 +143,14 @@ class Kernel:
         assert (cell.reply["status"] == "error") == fails, cell.text
         return cell
 
+    @contextmanager
+    def without_widgets(self) -> Iterator[None]:
+        """Have no widgets, as in a clone in which their scripts were not built."""
+        self.run("from pathlib import Path\nfrom jupyter_jax_trainer import widget\n"
+                 "static, widget.STATIC = widget.STATIC, Path('/nowhere')")
+        yield
+        self.run("widget.STATIC = static")
+
     def value(self, expression: str) -> str:
         """Give the repr of an expression."""
         return str(self.run(f"print(repr({expression}))").outputs[0]["text"].rstrip("\n"))

@@ -80,7 +80,8 @@ def desk(cluster, tmp_path_factory) -> Iterator[Desk]:
 
 @pytest.fixture(scope="module")
 def kernel(desk) -> Iterator[kernels.Kernel]:
-    with kernels.running(desk.home, desk.cwd) as kernel:
+    """Give a kernel without widgets: the card itself moves, as where nobody could draw them."""
+    with kernels.running(desk.home, desk.cwd) as kernel, kernel.without_widgets():
         yield kernel
 
 
@@ -112,8 +113,9 @@ def test_a_notebook_runs_with_nothing_changed_but_that_option(desk, path, more):
     jobs = [path.name for path in set(desk.home.glob("jobs/*")) - before]
     assert [desk.state(job) for job in jobs] == ["Succeeded"] * len(cells)
     for output in (output for cell in cells for output in cell.outputs):
-        if "text/html" in output.get("data", {}):
-            assert ": Succeeded · 2 nodes" in output["data"]["text/plain"]
+        data = output.get("data", {})
+        if "text/html" in data and not data["text/plain"].startswith("<Job "):
+            assert ": Succeeded · 2 nodes" in data["text/plain"]
 
 
 def test_run_all_stops_at_a_failed_job(desk):

@@ -36,7 +36,11 @@ class Server:
         Where its notebooks are.
     log
         What it prints.
+    program
+        The module that is run.
     """
+
+    program = "jupyter_server"
 
     def __init__(self, folder: Path, home: Path, *options: str, token: str = TOKEN) -> None:
         self.root = folder / "notebooks"
@@ -53,20 +57,22 @@ class Server:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}{BASE}jaxtrain/api/"
 
-    def start(self) -> None:
-        environment = {
+    def environment(self) -> dict[str, str]:
+        return {
             **os.environ, "JAXTRAIN_HOME": str(self._home), "HOME": str(self._folder),
             "JUPYTER_CONFIG_DIR": str(self._folder / "config"),
         }  # fmt: skip
+
+    def start(self) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root",
+                [sys.executable, "-m", self.program, "--no-browser", "--allow-root",
                  f"--port={self.port}", "--ServerApp.port_retries=0", "--ip=127.0.0.1",
                  f"--ServerApp.base_url={BASE}", f"--IdentityProvider.token={self.token}",
                  f"--ServerApp.root_dir={self.root}",
                  "--ServerApp.jpserver_extensions={'jupyter_jax_trainer.server': True}",
                  *self._options],
-                env=environment, stdout=log, stderr=log, cwd=self._folder,
+                env=self.environment(), stdout=log, stderr=log, cwd=self._folder,
             )  # fmt: skip
         deadline = time.monotonic() + 60
         while True:

@@ -11,6 +11,7 @@ from harness import eventually, submit
 from made_jobs import held, make_job
 
 from jupyter_jax_trainer import files
+from jupyter_jax_trainer.views.waiting import Waiting
 
 
 def change(directory, **fields):
@@ -53,6 +54,23 @@ def test_a_real_job_from_its_start_to_its_end(server):
             points = other.hear("metrics", 7)
             assert points["from"] == 0 and len(points["points"]) == 5
             assert other.hear("events", 7)["events"]
+
+
+def test_a_compact_view_and_the_cell_that_waits(server):
+    directory = make_job("one", "Running", logs={0: ["a", "b"]})
+    with held(directory), Waiting(directory) as waiting, server.page() as page:
+        page.say(op="open", id=1, topic="glance", key="one")
+        found = page.hear("glance")["glance"]
+        while not found["waited"]:  # the lock may be seen a look later
+            found = page.hear("glance")["glance"]
+        assert found["row"]["key"] == "one" and [text for _, _, text in found["tail"]] == ["a", "b"]
+        assert "float32[10]" in found["sent"] and found["note"] is None
+        waiting.say("interrupt again")
+        assert page.hear("glance")["glance"]["note"] == "interrupt again"
+        assert server.ask("POST", "jobs/one/detach", {})[0] == 200
+        assert waiting.over()
+        change(directory, state="Succeeded")
+        assert not page.hear("glance")["glance"]["waited"]
 
 
 def test_what_a_job_reports_comes_once(server):

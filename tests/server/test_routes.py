@@ -105,7 +105,7 @@ def test_what_there_is_not(server, path):
 
 ROUTES = [
     ("GET", "jobs"), ("GET", "jobs/one"), ("DELETE", "jobs/one"), ("GET", "jobs/one/metrics"),
-    ("GET", "jobs/one/log"), ("POST", "jobs/one/cancel"), ("GET", "places"),
+    ("GET", "jobs/one/log"), ("POST", "jobs/one/cancel"), ("POST", "jobs/one/detach"), ("GET", "places"),
     ("GET", "health?place=local"), ("GET", "runtimes?place=local"), ("GET", "options"),
     ("GET", "runtimes/jax-cpu/yaml?place=local"), ("POST", "line/read"), ("GET", "live"),
 ]

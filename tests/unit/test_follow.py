@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
 from typing import Any
 
+import made_jobs
 import pytest
 from test_commands import make_job
 
@@ -11,7 +14,7 @@ from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts
-from jupyter_jax_trainer.views.follow import Stragglers, _Source
+from jupyter_jax_trainer.views.follow import Stragglers, _Source, follow
 
 TRACEBACK = "Traceback (most recent call last):\n  Cell, line 2\nValueError: grün"
 
@@ -136,3 +139,33 @@ def test_damaged_display_records_are_no_error(home):
     view = Shown()
     _Source(Job(directory)).pump(view, {"state": "Succeeded", "ranks": [], "failure": None})
     assert len(view.lines) == 3
+
+
+class _EndError(Exception):
+    pass
+
+
+def test_a_cancellation_is_said_before_it_is_done_whenever_the_interrupt_comes(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path))
+    directory = made_jobs.make_job("one", "Running")
+    interrupts = SimpleNamespace(times=[time.monotonic()])
+    said: list[str | None] = []
+
+    class Pressed(Shown):
+        def begin(self, *_: Any) -> None:
+            pass
+
+        def status(self, snapshot: dict[str, Any], note: str | None) -> None:
+            said.append(note)
+            interrupts.times.append(time.monotonic())  # while the countdown is being shown
+
+    def cancel(self: Job) -> None:
+        raise _EndError
+
+    monkeypatch.setattr(Job, "cancel", cancel)
+    with made_jobs.held(directory), pytest.raises(_EndError):
+        follow(Job(directory), interrupts, Pressed())
+    assert len(said) == 2 and "interrupt again within" in said[0]
+    assert said[1] == "is being cancelled"

@@ -1,0 +1,132 @@
+"""One JupyterLab server and one browser for all tests of this folder, and a fresh page for each."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import policy
+import pytest
+
+from ui.labs import ROOT, Lab
+
+pytestmark = pytest.mark.browser
+
+ARGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+SIZE = {"width": 1400, "height": 900}
+
+_report = pytest.StashKey[pytest.TestReport]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report: Any = yield
+    if report.when == "call":
+        item.stash[_report] = report
+    return report
+
+
+# The browser is closed after the last test of the folder: Playwright leaves a running event loop
+# in the thread for as long, which other tests could not bear.
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Any]:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        policy.skip_or_fail("browser", "playwright is not installed")
+    chromium = os.environ.get("JAXTRAIN_CHROMIUM") or shutil.which("chromium")
+    if not chromium:
+        policy.skip_or_fail("browser", "there is no chromium; JAXTRAIN_CHROMIUM may name one")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=ARGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="package")
+def ui_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    from conftest import end_processes_of
+
+    root = tmp_path_factory.mktemp("ui-home")
+    root.chmod(0o700)
+    yield root
+    left = end_processes_of(root)
+    assert not left, f"processes outlived the tests: {left}"
+
+
+@pytest.fixture(scope="package")
+def lab_server(ui_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    server = Lab(tmp_path_factory.mktemp("lab"), ui_home)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def jobs_home(ui_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give the store of jobs, empty; jobs that still run at the end are cancelled."""
+    from jupyter_jax_trainer import api, jobdir
+
+    monkeypatch.setenv("JAXTRAIN_HOME", str(ui_home))
+    monkeypatch.setenv("JAXTRAIN_CORES", "64")
+    yield ui_home
+    for job in api.jobs():
+        if job.state not in jobdir.ENDED:
+            job.cancel()
+    shutil.rmtree(ui_home / "jobs", ignore_errors=True)
+
+
+@pytest.fixture
+def open_page(
+    browser: Any, lab_server: Lab, jobs_home: Path, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., Any]]:
+    """Give what opens a page in a browser without memory; its errors are looked at in the end."""
+    from ui.pages import LabPage
+
+    pages: list[LabPage] = []
+    contexts: list[Any] = []
+
+    def make(
+        server: Lab = lab_server, path: str = "lab?reset", beside: Any = None, port: int | None = None,
+        **options: Any,
+    ) -> LabPage:  # fmt: skip
+        context = beside.page.context if beside else browser.new_context(**{"viewport": SIZE, **options})
+        if not beside:
+            contexts.append(context)
+        page = LabPage(context, server, port)
+        pages.append(page)
+        page.open(path)
+        return page
+
+    yield make
+    report = request.node.stash.get(_report, None)
+    try:
+        if report and report.failed:
+            folder = ROOT / "build" / "ui"
+            folder.mkdir(parents=True, exist_ok=True)
+            for number, page in enumerate(pages):
+                page.page.screenshot(path=folder / f"{request.node.name}-{number}.png")
+        else:
+            for page in pages:
+                page.check()
+    finally:
+        for context in contexts:
+            context.close()
+
+
+@pytest.fixture
+def lab(open_page: Callable[..., Any]) -> Any:
+    """Give a page with JupyterLab."""
+    return open_page()

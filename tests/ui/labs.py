@@ -1,0 +1,72 @@
+"""A JupyterLab server (or a Notebook 7 one) with the built extension."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import policy
+from server.servers import Server
+
+ROOT = Path(__file__).parents[2]
+BUILT = ROOT / "jupyter_jax_trainer" / "labextension"
+
+# Measuring coverage in servers and kernels would slow them; their own tests do that.
+MEASURING = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+
+
+class Lab(Server):
+    """A JupyterLab server; it can be stopped, and started again on the same port."""
+
+    program = "jupyterlab"
+
+    def __init__(self, folder: Path, home: Path, kubeconfig: Path | None = None) -> None:
+        self._kubeconfig = kubeconfig or folder / "no-kubeconfig"
+        if not (BUILT / "package.json").exists():
+            policy.skip_or_fail("labextension", "the JupyterLab extension is not built: make labextension")
+        links = folder / "share" / "labextensions"
+        links.mkdir(parents=True)
+        (links / "jupyter-jax-trainer").symlink_to(BUILT)
+        config = folder / "config"
+        (config / "labconfig").mkdir(parents=True)
+        # Tests wait for `window.jupyterapp`.
+        exposed = {"expose_app_in_browser": True}
+        for name, values in {
+            "jupyter_lab_config": {"LabApp": exposed},
+            "jupyter_notebook_config": {"JupyterNotebookApp": exposed},
+        }.items():
+            (config / f"{name}.json").write_text(json.dumps(values))
+        self._page_config = config / "labconfig" / "page_config.json"
+        self.disable()
+        super().__init__(folder, home)
+
+    def environment(self) -> dict[str, str]:
+        folder = self._folder
+        own = {
+            "JUPYTER_PATH": str(folder / "share"),
+            "JUPYTER_DATA_DIR": str(folder / "data"),
+            "JUPYTER_RUNTIME_DIR": str(folder / "run"),
+            "JAXTRAIN_CORES": "64",  # these tests do not wait for each other's jobs
+            "KUBECONFIG": str(self._kubeconfig),
+        }
+        kept = {k: v for k, v in super().environment().items() if k not in MEASURING}
+        return {**kept, **own}
+
+    def disable(self, *plugins: str) -> None:
+        """Leave out these plugins of pages that are loaded from now on."""
+        # The announcements would ask whether they may fetch news.
+        all_of_them = ["@jupyterlab/apputils-extension:announcements", *plugins]
+        self._page_config.write_text(
+            json.dumps({"disabledExtensions": dict.fromkeys(all_of_them, True)})
+        )
+
+    def page_url(self, path: str, port: int | None = None) -> str:
+        """Give the address of a page."""
+        base = self.url.removesuffix("jaxtrain/api/").replace(str(self.port), str(port or self.port), 1)
+        return f"{base}{path}{'&' if '?' in path else '?'}token={self.token}"
+
+
+class Notebook7(Lab):
+    """A server whose pages are those of Notebook 7."""
+
+    program = "notebook"

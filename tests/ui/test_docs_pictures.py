@@ -1,0 +1,158 @@
+"""The pictures in docs/images, from real jobs: they are made anew by JAXTRAIN_PICTURES=1."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from harness import eventually, submit, wait_failed
+from playwright.sync_api import Locator, expect
+
+from jupyter_jax_trainer import api
+from ui.labs import ROOT
+from ui.pages import LOAD, LabPage
+
+MOST = 150_000  # bytes of a picture
+WIDE, NARROW = {"width": 1360, "height": 820}, {"width": 600, "height": 820}
+THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+
+DATA = """from sklearn.datasets import load_digits
+images, labels = load_digits(return_X_y=True)
+images = (images / 16).astype("float32")
+images.shape, labels.shape"""
+
+STEP = """import jax, jax.numpy as jnp, time
+from jupyter_jax_trainer import report
+
+@jax.jit
+def train_step(weights, x, y):
+    def loss(w):
+        return -jnp.mean(jax.nn.log_softmax(x @ w)[jnp.arange(len(y)), y])
+    value, slope = jax.value_and_grad(loss)(weights)
+    return weights - 0.2 * slope, value
+
+rank, ranks = jax.process_index(), jax.process_count()
+x, y = images[rank::ranks], labels[rank::ranks]
+weights = jnp.zeros((64, 10))
+for step in range(1, {steps} + 1):
+    weights, loss = train_step(weights, x, y)
+    time.sleep({pause})
+    if step % {every} == 0:
+        accuracy = jnp.mean((x @ weights).argmax(1) == y)
+        report(step=step, total={steps}, loss=float(loss), accuracy=float(accuracy))
+        print(f"step {{step}} loss {{loss:.4f}} accuracy {{accuracy:.3f}}")
+"""
+FAILS = """        if step == 150 and rank == 2:
+            batch = {"images": x}
+            y = batch["labels"]
+"""
+
+
+def code(steps: int, pause: float, every: int) -> str:
+    return STEP.format(steps=steps, pause=pause, every=every)
+
+
+@pytest.fixture
+def scene(open_page) -> Iterator[LabPage]:
+    """Make jobs with a past, and a notebook in which one runs."""
+    values: dict[str, object] = {"__name__": "__main__"}
+    exec(DATA, values)
+    submit(code(200, 0, 2), values, "sweep-16 -n 4 -o weights").wait(90)
+    wait_failed(submit(code(200, 0.005, 10) + FAILS, values, "sweep-17 -n 4"))
+    submit("print(images.mean())", values, "evaluate -n 1").wait(60)
+    stopped = submit(code(2000, 0.02, 10), values, "resnet-long-run -n 2")
+    eventually(lambda: stopped.steps or stopped.state == "Failed")
+    stopped.cancel()
+    eventually(lambda: stopped.state == "Cancelled")
+    lab = open_page(viewport=WIDE)
+    line = "%%jaxtrain mnist-4 -n 4 -o weights\n"
+    lab.notebook("digits", LOAD, DATA, line + code(4000, 0.05, 5).rstrip())
+    for number in (0, 1, 2):
+        lab.run(number)
+    yield lab
+
+
+def save(target: Locator, name: str, folder: Path, **options) -> None:
+    """Take a picture, in as few bytes as it needs."""
+    from PIL import Image
+
+    path = folder / f"{name}.png"
+    target.page.mouse.move(0, 0)
+    target.screenshot(path=path, animations="disabled", **options)
+    with Image.open(path) as image:
+        # So the colours of dots and bars stay what they are, rare as they are.
+        how = Image.Quantize.MAXCOVERAGE
+        few = image.convert("RGB").quantize(256, method=how, kmeans=2, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
+    assert 2_000 < path.stat().st_size < MOST, f"{path.name}: {path.stat().st_size} bytes"
+
+
+def in_front(lab: LabPage, name: str) -> Locator:
+    view = lab.job(name)
+    lab.command("jaxtrain:open-job", key=name)
+    expect(view.locator("h2")).to_have_text(name)
+    if name in ("mnist-4", "sweep-16"):
+        expect(view.locator(".jaxtrain-plots canvas").first).to_be_visible()
+    lab.evaluate("() => document.activeElement.blur()")
+    return view
+
+
+def shoot(lab: LabPage, kind: str, folder: Path) -> None:
+    """Take the pictures of all views of the main area as they are now."""
+    for name, view in {"running": "mnist-4", "failed": "sweep-17", "succeeded": "sweep-16"}.items():
+        save(in_front(lab, view).locator(".jaxtrain"), f"job-{name}-{kind}", folder)
+    lab.command("jaxtrain:open-log", key="mnist-4")
+    log = lab.log("mnist-4")
+    search = log.node.get_by_role("searchbox")
+    log.node.get_by_role("button", name="Regular expression").first.click()
+    search.fill(r"loss [0-9.]+5 ")
+    expect(log.rows.locator("mark").first).to_be_visible()
+    save(log.node.locator(".jaxtrain"), f"log-{kind}", folder)
+    search.fill("")
+    log.node.get_by_role("button", name="Regular expression").first.click()
+    lab.command("jaxtrain:open-log", key="sweep-17")
+    log = lab.log("sweep-17")
+    log.node.get_by_role("button", name="first error").click()
+    expect(log.list.locator("[aria-selected=true]")).to_contain_text("Traceback")
+    lab.keys("Escape")
+    log.list.focus()
+    lab.keys("ArrowRight", "End")
+    expect(log.list).to_contain_text("KeyError: 'labels'")
+    save(log.node.locator(".jaxtrain"), f"log-traceback-{kind}", folder)
+    log.node.get_by_role("button", name="first error").click()
+    log.list.focus()
+    lab.keys("ArrowLeft")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_pictures_of_every_view(scene, tmp_path):
+    lab, page = scene, scene.page
+    folder = tmp_path
+    if os.environ.get("JAXTRAIN_PICTURES") == "1":
+        folder = ROOT / "docs" / "images"
+    lab.command("jaxtrain:show-jobs")
+    expect(lab.row("mnist-4")).to_contain_text(re.compile(r"\d %"), timeout=60_000)
+    eventually(lambda: len(list(api.job("mnist-4").metrics())) > 60)
+    for theme, name in THEMES.items():
+        lab.theme(name)
+        page.set_viewport_size(WIDE)
+        # The side bar beside the notebook, then as narrow as it gets.
+        for panel, node in {"jobs": lab.jobs, "runtimes": lab.picker}.items():
+            lab.command(f"jaxtrain:show-{panel}")
+            lab.side_bar(300)
+            lab.command("docmanager:open", path="digits.ipynb")
+            lab.cell(2).click(position={"x": 300, "y": 8})
+            if panel == "runtimes":
+                expect(node.get_by_text("in step")).to_be_visible()
+            save(page.locator("#main"), f"{panel}-{theme}-wide", folder)
+            lab.side_bar(200)
+            save(node, f"{panel}-{theme}-narrow", folder)
+        lab.evaluate("() => window.jupyterapp.shell.collapseLeft()")
+        shoot(lab, f"{theme}-wide", folder)
+        page.set_viewport_size(NARROW)
+        shoot(lab, f"{theme}-narrow", folder)
+    assert len(list(folder.glob("*-wide.png"))) == len(list(folder.glob("*-narrow.png"))) == 14

@@ -1,0 +1,191 @@
+"""Themes, forced colours, narrow places, accessibility, and nothing that jumps."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from harness import eventually, fails, submit, wait_for
+from playwright.sync_api import expect
+
+from jupyter_jax_trainer import api
+
+RUNS = """import os, time
+from jupyter_jax_trainer import report
+for step in range(100_000):
+    if os.path.exists({end!r}):
+        break
+    report(step=step, total=100_000, loss=1 / (step + 1), accuracy=1 - 1 / (step + 1))
+    print(f"step {{step}}")
+    time.sleep(0.02)
+"""
+FAILS = """import jax
+print("step 1")
+if jax.process_index() == 1:
+    {}["labels"]
+"""
+LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
+
+
+@pytest.fixture
+def shown(open_page, tmp_path):
+    """Give a page with a running job, a failed one, and all views of them."""
+    lab = open_page(viewport={"width": 1600, "height": 1000})
+    fails(FAILS)
+    end = tmp_path / "end"
+    running = wait_for(submit(RUNS.format(end=str(end)), line="-n 2"), "Running")
+    failed = next(job for job in api.jobs() if job.state == "Failed")
+    lab.notebook("looks", "1 + 1")
+    lab.command("jaxtrain:show-jobs")
+    lab.command("jaxtrain:open-job", key=failed.name)
+    lab.command("jaxtrain:open-job", key=running.name)
+    lab.command("jaxtrain:open-log", key=running.name, split=True)
+    expect(lab.job(running.name).locator(".jaxtrain-plots canvas").first).to_be_visible()
+    expect(lab.log(running.name).rows.last).to_contain_text("step")
+    yield lab, running.name, failed.name
+    end.touch()
+
+
+def colours(lab, selector):
+    """Give background and text colour of an element as the browser has worked them out."""
+    return lab.evaluate(
+        """selector => {
+            const style = getComputedStyle(document.querySelector(selector));
+            return [style.backgroundColor, style.color].map(colour => {
+                const parts = colour.match(/[\\d.]+/g).slice(0, 3).map(Number);
+                return parts.reduce((sum, part) => sum + part, 0) / 3;
+            });
+        }""",
+        selector,
+    )
+
+
+def test_themes_are_followed_at_once(shown):
+    lab, running, _ = shown
+    views = ["#jaxtrain-panel", f"[id='jaxtrain-job-{running}'] .jaxtrain",
+             f"[id='jaxtrain-log-{running}'] .jaxtrain"]  # fmt: skip
+    plot = "() => document.querySelector('.jaxtrain-plots canvas').toDataURL()"
+    before = lab.evaluate(plot)
+    for theme, dark in ((DARK, True), (LIGHT, False)):
+        lab.theme(theme)
+        for view in views:
+            background, text = eventually(lambda view=view: colours(lab, view))
+            assert (background < 80 and text > 180) if dark else (background > 240 and text < 80)
+        lab.page.wait_for_function(f"before => ({plot})() !== before", arg=before)
+        before = lab.evaluate(plot)
+
+
+def test_forced_colours(shown):
+    lab, running, failed = shown
+    lab.page.emulate_media(forced_colors="active")
+    # A colour that is forced upon text must not be what is behind it, too.
+    for view in ("#jaxtrain-panel", f"[id='jaxtrain-log-{running}'] .jaxtrain"):
+        background, text = colours(lab, view)
+        assert abs(background - text) > 100
+    # What only colour says elsewhere is said by a shape, too.
+    bar = lab.row(running).locator(".jaxtrain-bar")
+    assert bar.evaluate("bar => getComputedStyle(bar).borderTopStyle") == "solid"
+    done, rest = bar.evaluate(
+        "bar => [bar.firstElementChild, bar].map(part => getComputedStyle(part).backgroundColor)"
+    )
+    assert done != rest
+    expect(lab.row(failed).locator(".jaxtrain-state")).to_have_text("Failed")
+    lab.log(running).node.get_by_role("searchbox").fill("step 7")
+    mark = lab.log(running).rows.locator("mark").first
+    expect(mark).to_be_visible()
+    plain = "part => [getComputedStyle(part).backgroundColor, getComputedStyle(part).color]"
+    assert mark.evaluate(plain) != mark.locator("xpath=..").evaluate(plain)
+
+
+@pytest.mark.parametrize("command", ["jaxtrain:show-jobs", "jaxtrain:show-runtimes"])
+def test_a_narrow_side_bar(shown, command):
+    lab, *_ = shown
+    lab.command(command)
+    lab.side_bar(200)
+    panel = lab.picker if "runtimes" in command else lab.jobs
+    expect(panel).to_be_visible()
+    if "runtimes" in command:
+        panel.get_by_role("button", name="Insert").wait_for()
+    wide = panel.evaluate("panel => [panel.scrollWidth, panel.clientWidth]")
+    assert wide[0] <= wide[1], "it scrolls sideways"
+    over = panel.evaluate(
+        """panel => {
+            const edge = panel.getBoundingClientRect().right;
+            const seen = [...panel.querySelectorAll('button, input, select, .jaxtrain-name')];
+            return seen.filter(one => !one.closest('.jaxtrain-unseen, [hidden]')
+                && !one.classList.contains('jaxtrain-unseen')
+                && one.getBoundingClientRect().right > edge + 1).map(one => one.outerHTML);
+        }"""
+    )
+    assert not over, f"beyond the edge: {over}"
+
+
+SHIFTS = """() => {
+    window.__shifts = [];
+    new PerformanceObserver(list => {
+        for (const entry of list.getEntries()) {
+            for (const { node, previousRect: a, currentRect: b } of entry.sources ?? []) {
+                const element = node?.nodeType === 1 ? node : node?.parentElement;
+                if (element?.closest('.jaxtrain')) {
+                    window.__shifts.push([element.className || element.outerHTML.slice(0, 100),
+                        entry.value, [a.x, a.y, b.x, b.y].map(Math.round).join(' ')].join(' | '));
+                }
+            }
+        }
+    }).observe({ type: 'layout-shift' });
+}"""
+
+
+def test_nothing_jumps_while_jobs_go_on(shown):
+    lab, running, _ = shown
+    lab.evaluate("() => new Promise(done => setTimeout(done, 600))")  # input excuses shifts
+    lab.evaluate(SHIFTS)
+    before = len(list(api.job(running).metrics()))
+    eventually(lambda: len(list(api.job(running).metrics())) > before + 200)
+    shifts = lab.evaluate("() => window.__shifts")
+    assert not shifts, "\n".join(shifts)
+    # The observer sees what does jump.
+    lab.evaluate(
+        """() => {
+            const part = document.createElement('div');
+            part.style.height = '90px';
+            document.querySelector('#jaxtrain-panel .jaxtrain-jobs').prepend(part);
+        }"""
+    )
+    lab.page.wait_for_function("() => window.__shifts.length > 0")
+
+
+def test_no_axe_violation(shown):
+    lab, running, failed = shown
+    lab.log(running).node.get_by_role("button", name="filter").click()
+    found = []
+    for theme in (LIGHT, DARK):
+        lab.theme(theme)
+        lab.command("jaxtrain:show-jobs")
+        found += lab.axe("#jaxtrain-panel")
+        lab.command("jaxtrain:show-runtimes")
+        lab.picker.get_by_role("button", name=re.compile("^Details of")).click()
+        lab.picker.get_by_role("button", name=re.compile("^More|^Less")).click()
+        found += lab.axe("#jaxtrain-runtimes")
+        for key in (running, failed):
+            lab.command("jaxtrain:open-job", key=key)
+            found += lab.axe(f"[id='jaxtrain-job-{key}'] .jaxtrain")
+        found += lab.axe(f"[id='jaxtrain-log-{running}'] .jaxtrain")
+    assert not found, "\n".join(found)
+
+
+def test_text_from_right_to_left(open_page):
+    job = submit(
+        'print("plain")\nprint("\\u05e9\\u05dc\\u05d5\\u05dd \\u05e2\\u05d5\\u05dc\\u05dd 12")\nprint("end")', line="-n 2"
+    ).wait(60)
+    lab = open_page()
+    lab.command("jaxtrain:open-log", key=job.name)
+    log = lab.log(job.name)
+    expect(log.rows).to_have_count(6)
+    rows = log.rows.all()
+    for part in (".jaxtrain-log-time", ".jaxtrain-rank", ".jaxtrain-log-text"):
+        assert len({round(row.locator(part).bounding_box()["x"]) for row in rows}) == 1
+    # A page that is laid out from right to left is no reason for a log to be so.
+    lab.evaluate("() => { document.documentElement.dir = 'rtl'; }")
+    first, second = rows[0].locator(".jaxtrain-log-text").bounding_box(), log.list.bounding_box()
+    assert second["x"] <= first["x"] < second["x"] + second["width"]

@@ -1,0 +1,96 @@
+"""In Notebook 7: list, job, log and picker are there, in the places that it has."""
+
+from __future__ import annotations
+
+import pytest
+from harness import submit
+from playwright.sync_api import expect
+
+from jupyter_jax_trainer import api
+from ui.labs import Notebook7
+from ui.pages import LOAD, write_notebook
+
+
+@pytest.fixture(scope="module")
+def notebook7(ui_home, tmp_path_factory):
+    pytest.importorskip("notebook", reason="[notebook7] notebook is not installed")
+    server = Notebook7(tmp_path_factory.mktemp("notebook7"), ui_home)
+    yield server
+    server.stop()
+
+
+def test_list_job_and_log(notebook7, open_page):
+    code = "%%jaxtrain -r local-cpu\nfor n in range(100):\n    print('number', n)"
+    write_notebook(notebook7.root / "seven.ipynb", LOAD, code)
+    page = open_page(server=notebook7, path="notebooks/seven.ipynb")
+    page.kernel_is("idle")
+    page.run(0)
+    page.has_run(0)
+    page.run(1)
+    page.has_run(1)
+    (job,) = api.jobs()
+
+    page.command("jaxtrain:show-jobs")
+    expect(page.row(job.name).locator(".jaxtrain-state")).to_have_text("Succeeded")
+    page.row(job.name).click()
+    view = page.job(job.name)
+    expect(view.locator("header .jaxtrain-state")).to_have_text("Succeeded")
+    expect(view).to_be_in_viewport()
+    view.get_by_role("button", name="Log", exact=True).first.click()
+    log = page.log(job.name)
+    log.last_is("number 99")
+    expect(log.list).to_be_in_viewport()
+    assert log.lines() == [f"number {n}" for n in range(100)]
+
+
+def test_the_output_of_a_cell(notebook7, open_page, tmp_path):
+    end = tmp_path / "end"
+    code = f"""%%jaxtrain seven -r local-cpu
+import os, time
+from jupyter_jax_trainer import report
+number = 0
+while not os.path.exists({str(end)!r}):
+    number += 1
+    report(step=number, total=1000000, loss=1 / number)
+    time.sleep(0.02)
+print("all numbers")
+"""
+    write_notebook(notebook7.root / "output.ipynb", LOAD, code)
+    page = open_page(server=notebook7, path="notebooks/output.ipynb")
+    page.kernel_is("idle")
+    page.run(0)
+    page.has_run(0)
+    page.run(1)
+    view = page.cell(1).locator(".jaxtrain-glance")
+    state = view.locator(".jaxtrain-state")
+    expect(state).to_have_text("Running", timeout=60_000)
+    view.get_by_role("button", name="Detach").click()
+    page.has_run(1)
+    page.command("docmanager:save")
+    page.reload()
+    numbers = view.locator(".jaxtrain-glance-numbers")
+    expect(numbers).to_contain_text("/1000000", timeout=60_000)
+    expect(numbers).not_to_have_text(numbers.text_content())
+    expect(state).to_have_text("Running")
+    view.get_by_role("button", name="Open").click()
+    expect(page.job("seven").locator("header .jaxtrain-state")).to_be_in_viewport()
+    end.touch()
+    expect(state).to_have_text("Succeeded", timeout=60_000)
+    expect(view.get_by_role("group", name="Last lines")).to_contain_text("all numbers")
+
+
+def test_the_picker_writes_into_the_cell(notebook7, open_page):
+    write_notebook(notebook7.root / "pick.ipynb", "1 + 1")
+    page = open_page(server=notebook7, path="notebooks/pick.ipynb")
+    page.kernel_is("idle")
+    page.command("jaxtrain:show-runtimes")
+    page.picker.get_by_role("textbox", name="Nodes").fill("2")
+    page.picker.get_by_role("button", name="Insert").click()
+    expect(page.cell(0)).to_contain_text("%%jaxtrain -n 2")
+
+
+def test_the_tree_page_has_the_list(notebook7, open_page):
+    job = submit("print(1)", line="-n 1").wait(60)
+    page = open_page(server=notebook7, path="tree")
+    page.command("jaxtrain:show-jobs")
+    expect(page.row(job.name)).to_be_visible()

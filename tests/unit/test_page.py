@@ -1,0 +1,93 @@
+"""What a page's thread does, in which order, and what it looks at."""
+
+import queue
+import threading
+
+import pytest
+from made_jobs import make_job
+
+from jupyter_jax_trainer import files
+from jupyter_jax_trainer.errors import JobNotFound
+from jupyter_jax_trainer.server.logtopics import LogTopic, SearchTopic
+from jupyter_jax_trainer.server.logviews import LogView
+from jupyter_jax_trainer.server.page import Page
+from jupyter_jax_trainer.server.search import Search
+from jupyter_jax_trainer.server.table import Table
+from jupyter_jax_trainer.server.topics import GlanceTopic, JobTopic
+
+
+class LongLook:
+    """A topic that always has something to tell; its first look takes long."""
+
+    every = 0.0
+
+    def __init__(self):
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    def look(self):
+        self.begun.set()
+        assert self.may_end.wait(20)
+        yield {"kind": "look"}
+
+
+def test_questions_that_wait_are_answered_before_the_next_look(monkeypatch):
+    topic = LongLook()
+    monkeypatch.setattr(Page, "_opened", lambda self, message: topic)
+    sent = queue.Queue()
+    page = Page(Table(None), lambda messages: [sent.put(one) for one in messages])
+    try:
+        page.ask({"op": "open", "id": 1})
+        assert topic.begun.wait(20)
+        for number in (2, 3, 4):
+            page.ask({"op": "lines", "id": number, "view": 99})
+        topic.may_end.set()
+        kinds = [sent.get(timeout=20)["kind"] for _ in range(5)]
+    finally:
+        page.close()
+    assert kinds == ["look", "error", "error", "error", "look"]
+
+
+def test_a_page_that_goes_with_much_unanswered_takes_its_thread_along(monkeypatch):
+    topic = LongLook()
+    monkeypatch.setattr(Page, "_opened", lambda self, message: topic)
+    page = Page(Table(None), lambda messages: None)
+    page.ask({"op": "open", "id": 1})
+    assert topic.begun.wait(20)
+    while page.ask({"op": "close", "id": 2}):
+        pass  # until no more is taken
+    page.close()
+    topic.may_end.set()
+    page._thread.join(20)
+    assert not page._thread.is_alive()
+
+
+@pytest.mark.parametrize("what", [LogView, Search])
+def test_what_is_opened_tells_something_before_all_is_known(what, store, monkeypatch):
+    make_job("long", "Succeeded", logs={0: ["hello"]})
+    given = []
+
+    def advance(self, seconds):
+        given.append(seconds)
+        return False
+
+    topic = LogTopic({"key": "long"})
+    if what is Search:
+        topic = SearchTopic(topic.view, {"pattern": "hello"})
+    monkeypatch.setattr(what, "advance", advance)
+    assert [one["complete"] for one in topic.look()] == [False]
+    list(topic.look())
+    assert given[0] < given[1] / 2
+
+
+@pytest.mark.parametrize("topic", [JobTopic, GlanceTopic])
+@pytest.mark.parametrize("again", [False, True], ids=["deleted", "deleted and made anew"])
+def test_a_job_that_was_deleted_is_not_shown_any_more(topic, again, store):
+    directory = make_job("fit", "Succeeded")
+    topic = topic("fit", None)
+    assert list(topic.look())
+    manifest = directory.read_manifest()
+    directory.remove()
+    if again:
+        files.write_json(make_job("fit", "Failed").manifest, {**manifest, "uid": "of another one"})
+    with pytest.raises(JobNotFound, match="no job 'fit'"):
+        list(topic.look())
