@@ -11,7 +11,7 @@ TESTS ?= tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env labextension quickstart lab lint test test-face test-all bench cluster cluster-down clean
+.PHONY: help env labextension quickstart lab lint test test-face test-ui test-all bench cluster cluster-down clean
 
 help:  ## list what there is
 	@echo "make TARGET, where TARGET is one of"
@@ -78,6 +78,10 @@ lint: $(TEST)  ## ruff and mypy
 test-face: labextension  ## lint and test the TypeScript
 	$(WITH_TOOLS) npm run -s lint
 	$(WITH_TOOLS) npm test -s
+
+# JAXTRAIN_PICTURES=1 makes the pictures in docs/images anew.
+test-ui: labextension  ## test in a real browser (needs Chromium), with a real JupyterLab and real jobs
+	$(PY) -m pytest -rs tests/ui
 
 test: lint  ## what to run before a commit (minutes): ruff, mypy, and the tests that are not slow
 	$(PY) -m pytest -rs -m 'not slow' $(TESTS)
