@@ -373,7 +373,7 @@ def test_a_job_outlives_the_kernel_that_waits_for_it(start, store, tmp_path):
     with kernel("nowhere", cell, f"{name} -n 2 -o x") as process:
         assert process.stdout.readline() == "submitted\n"
         job = api.job(name)
-        wait_for_text(job, "up")
+        eventually(lambda: job.state == "Running")  # both ranks are at the cell's code
         process.kill()
     assert job.state == "Running"
     go.touch()

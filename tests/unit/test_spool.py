@@ -298,12 +298,19 @@ def test_lost_lines_are_marked(follower):
     follower.read_all(Node(lines))
     assert follower.text == (
         b"shell\na\nb\nnative\nc\n[jaxtrain: the cluster has lost 7 lines here (log rotation)]\n"
-        b"d\n50%\n[jaxtrain: the cluster has lost 3 lines here (log rotation)]\ne\n"
+        b"d\n50%e\n[jaxtrain: the cluster has lost 3 lines here (log rotation)]\n"  # no line is cut
     )
     assert kinds == [("hello", None), ("lines", None), ("gap", 7), ("lines", None), ("gap", 3),
                      ("lines", None), ("frames_lost", None), ("lines", None)]
     lost = follower.messages[6]
     assert (lost["from"], lost["to"], lost["frame"]) == (5, 6, [WHO, 6])
+
+
+def test_a_loss_is_marked_where_the_last_line_never_ends(follower):
+    finished = encode(KEY, RANK, WHO, 3, {"kind": "finished"})[0][:-1]
+    lines = log_of(counted(1, 0), b"x", b"80%" + counted(2, 9), finished)
+    follower.read_all(Node(lines))
+    assert follower.text.endswith(b"80%\n[jaxtrain: the cluster has lost 8 lines here (log rotation)]\n")
 
 
 def test_a_log_whose_begin_is_gone(follower):

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.stamps import without_stamps
-from jupyter_jax_trainer.worker.frames import MARK, Decoder
+from jupyter_jax_trainer.worker.frames import LAST_WORDS, MARK, Decoder
 
 Messages = list[tuple[dict[str, Any], int]]  # each with its place in the text
 _FIRST_PART = re.compile(re.escape(MARK) + rb"\S+ \d+ 1/")
@@ -41,6 +41,7 @@ class TextReader:
         self._counted_at = 0  # ours then
         self._framed_at = 0  # ours at the last message
         self._newlines = 0  # in the text so far
+        self._lost = 0  # lines to be marked as missing when the line that is being printed ends
         if state:
             head, _, lines = state.partition(b"\0")
             given = json.loads(head)
@@ -79,13 +80,15 @@ class TextReader:
         """
         messages: Messages = []
         at = lines.find(MARK)
-        if at < 0:
+        if at < 0 and not self._lost:
             return self._plain(lines, 0, messages), messages
         texts: list[bytes] = []
         size = done = 0
 
         def keep(text: bytes) -> None:
             nonlocal size, mid
+            if self._lost and (end := text.find(b"\n") + 1):
+                text = text[:end] + self._marker() + text[end:]
             if text:
                 texts.append(text)
                 size += len(text)
@@ -102,15 +105,21 @@ class TextReader:
                 text, newline, message = self._decode(stamped)
                 keep(self._counted(text + lines[end : end + 1] if newline else text))
                 if message is not None:
-                    lost = self._check(message, size, messages)
-                    if lost > 0:
-                        keep((b"\n" if mid else b"") + lost_marker(lost))
+                    self._lost += max(0, self._check(message, size, messages))
+                    if self._lost and not mid:
+                        keep(self._marker())
+                    elif self._lost and message["kind"] in LAST_WORDS:
+                        keep(b"\n" + self._marker())
                     messages.append((message, size))
             done = end + 1
             at = lines.find(MARK, done)
         if done < len(lines):
             keep(self._plain(lines[done:], size, messages))
         return b"".join(texts), messages
+
+    def _marker(self) -> bytes:
+        lost, self._lost = self._lost, 0
+        return lost_marker(lost)
 
     def _plain(self, lines: bytes, at: int, messages: Messages) -> bytes:
         text, strays = without_stamps(lines)
