@@ -109,6 +109,13 @@ class LogView:
             return [(begin, end)] if begin < end else []
         return self._kept.within(begin, end)
 
+    def among(self, runs: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
+        """Give the positions of its lines among those of some runs, all of which it has scanned."""
+        if self._plain:
+            return runs
+        kept = self._kept
+        return (part for first, last in runs if first < last for part in kept.within(first, last))
+
     def _choose(self, span: Span) -> Iterable[tuple[int, int]]:
         """Give the lines to show, as runs of numbers in the span."""
         if self._slots is None and not self._likely:

@@ -103,15 +103,18 @@ class Pattern:
 
     def _regex_runs(self, text: bytes) -> Iterator[tuple[int, int]]:
         line, begin, hits, gaps = 0, 0, 0, 1
+        count_of, length = text.count, len(text)
         for match in (self._run if self._in_runs else self._line).finditer(text):
             start, end = match.span()
-            if start == len(text):
+            if start == length:
                 break
             if start < begin:
                 continue  # nothing, found at the end of a line that matched already
-            before = text.count(b"\n", begin, start)
-            begin = end if self._in_runs else text.find(b"\n", end) + 1
-            count = text.count(b"\n", start, begin)
+            before = count_of(b"\n", begin, start)
+            if self._in_runs:
+                begin, count = end, count_of(b"\n", start, end)
+            else:
+                begin, count = end + 1, 1  # a match ends before its line's newline
             line += before
             yield line, line + count
             line += count

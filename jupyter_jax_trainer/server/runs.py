@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 
 
 class Runs:
@@ -23,15 +24,24 @@ class Runs:
 
     def append(self, begin: int, end: int) -> None:
         """Add the numbers from `begin` up to `end`; all that were added before are smaller."""
-        if end <= begin:
-            return
+        self.extend([(begin, end)])
+
+    def extend(self, runs: Iterable[tuple[int, int]]) -> None:
+        """Add the numbers of runs, begin and end of each, in ascending order."""
         with self._lock:
-            total = self._before[-1]
-            if self._first and begin == self._first[-1] + total - self._before[-2]:
-                self._before[-1] = total + end - begin
-            else:
-                self._first.append(begin)
-                self._before.append(total + end - begin)
+            firsts, befores = self._first, self._before
+            total = befores[-1]
+            last = firsts[-1] + total - befores[-2] if firsts else None  # where the last run ends
+            for begin, end in runs:
+                if end <= begin:
+                    continue
+                total += end - begin
+                if begin == last:
+                    befores[-1] = total
+                else:
+                    firsts.append(begin)
+                    befores.append(total)
+                last = end
 
     def part(self, start: int, count: int) -> list[tuple[int, int]]:
         """Give `count` of the numbers from the `start`-th on, as runs: begin and end of each."""

@@ -103,12 +103,12 @@ class Search:
         # Without their order lines are read much faster; most spans have no hit.
         if not self._likely and not self._pattern.any(visible(span.unordered())):
             return
-        self._likely = False
-        for first, last in self._pattern.runs(visible(span.merged(times=False).text)):
-            self._likely = True
-            first, last = max(begin, span.first + first), min(end, span.first + last)
-            for run in self.view.within(first, last) if first < last else ():
-                hits.append(*run)
+        runs = self._pattern.runs(visible(span.merged(times=False).text))
+        found = [(span.first + first, span.first + last) for first, last in runs]
+        self._likely = bool(found)
+        if found and (found[0][0] < begin or found[-1][1] > end):
+            found = [(max(begin, first), min(end, last)) for first, last in found]
+        hits.extend(self.view.among(found))
 
     def _below(self, position: int) -> int:
         return self._behind.below(position) + self._ahead.below(position)
