@@ -4,14 +4,13 @@ import { Rows } from './rows';
 import type { LogStore } from './store';
 import { TIMES, type Times } from './times';
 
-const LATE = 600; // lines that may be printed and not shown yet: no more than are asked for at once
-
 /** What one person sees of a log, and does with it. It knows no document. */
 export class Reader extends Rows {
   #stops: (() => void)[];
   #left: number | null = null; // how many lines were shown when it stopped to follow
   #goal: number | null = null; // the line that it was told to go to, which no traceback may hide
   #back: number | null = null; // the time to go back to when other lines are shown
+  #here = 0; // up to where lines have come
 
   readonly words: Words;
   /** The number of the line that keys act on. */
@@ -32,7 +31,7 @@ export class Reader extends Rows {
     super(store);
     this.words = words;
     this.#stops = [
-      store.watch(() => this.#update()),
+      store.watch(() => this.#grown()),
       store.onLines((first, last) => this.#look(first, last)),
       store.onRestart(() => this.#restart())
     ];
@@ -213,6 +212,7 @@ export class Reader extends Rows {
   }
 
   #look(first: number, last: number): void {
+    this.#here = Math.max(this.#here, last);
     this.hold(() => {
       this.folds.look(first, last, index => this.store.line(index));
       if (this.#goal !== null) {
@@ -229,7 +229,7 @@ export class Reader extends Rows {
     this.at = 0;
     this.#goal = null;
     this.#left = null;
-    this.length = 0;
+    this.length = this.#here = 0;
     this.scroll.rows = 0;
     this.scroll.to(0);
   }
@@ -242,13 +242,26 @@ export class Reader extends Rows {
     this.at = Math.max(0, Math.min(this.length - 1, this.folds.lineOf(row)));
   }
 
-  #update(): void {
-    const { store, scroll } = this;
-    const late = store.length - this.length;
-    const wait = this.following && this.length > 0 && late > 0 && late <= LATE && !store.error;
-    if (!wait || store.line(store.length - 1)) {
-      this.length = store.length;
+  /** The log has changed. Lines that are on their way are drawn when they are here. */
+  #grown(): void {
+    const { length } = this;
+    this.#adjust();
+    if (this.length !== length || this.length === this.store.length || !this.store.current) {
+      this.tell();
     }
+  }
+
+  #update(): void {
+    this.#adjust();
+    this.tell();
+  }
+
+  /** Be where one should be in the log as it is now, and have the lines that are seen there. */
+  #adjust(): void {
+    const { store, scroll } = this;
+    // Who follows sees the lines that are here, rather than room for those that are on their way.
+    const wait = this.following && this.length > 0 && this.length < store.length && !store.error;
+    this.length = wait ? Math.min(store.length, Math.max(this.length, this.#here)) : store.length;
     this.#left ??= store.complete ? store.length : null;
     scroll.rows = this.rows;
     if (store.loaded && store.complete && this.#back !== null) {
@@ -266,7 +279,8 @@ export class Reader extends Rows {
     }
     const [first, last] = scroll.seen;
     const end = Math.max(first, Math.min(last, this.length - this.folds.hidden));
-    store.need(this.folds.lineOf(first), this.following ? store.length : this.folds.lineOf(end));
+    const late = store.length - this.length;
+    store.need(this.folds.lineOf(first) + late, late ? store.length : this.folds.lineOf(end));
     this.tell();
   }
 }
