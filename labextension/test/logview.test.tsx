@@ -100,6 +100,19 @@ describe('following', () => {
     expect(texts()).toHaveLength(SEEN);
   });
 
+  it('shows lines now and then, however slow the answers are', async () => {
+    await print(many(1000));
+    const said = () => server.sentOf('lines').length;
+    const before = said();
+    for (let length = 2000; length <= 9000; length += 1000) {
+      server.texts = many(length);
+      await act(() => server.state());
+    }
+    expect(said() - before).toBeLessThan(4); // those of the first change; none is taken back
+    await doing(() => {});
+    expect(texts().at(-1)).toBe('line 8999');
+  });
+
   it('lets go when somebody turns the wheel up, and counts what comes', async () => {
     await print(many(1000));
     await wheel(-10);

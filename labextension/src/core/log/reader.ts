@@ -280,7 +280,12 @@ export class Reader extends Rows {
     const [first, last] = scroll.seen;
     const end = Math.max(first, Math.min(last, this.length - this.folds.hidden));
     const late = store.length - this.length;
-    store.need(this.folds.lineOf(first) + late, late ? store.length : this.folds.lineOf(end));
+    if (late === 0) {
+      store.need(this.folds.lineOf(first), this.folds.lineOf(end));
+    } else if (!store.asking) {
+      // One after the other: a slow server must get round to answer before newer lines are asked for.
+      store.need(this.folds.lineOf(first) + late, store.length);
+    }
     this.tell();
   }
 }

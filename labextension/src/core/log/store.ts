@@ -54,6 +54,11 @@ export class LogStore extends Teller {
     return this.#live.status === 'open';
   }
 
+  /** Whether lines are on their way. */
+  get asking(): boolean {
+    return this.#asked.size > 0;
+  }
+
   get problem() {
     return this.#live.problem;
   }
