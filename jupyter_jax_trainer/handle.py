@@ -17,6 +17,7 @@ from jupyter_jax_trainer.files import LineReader
 from jupyter_jax_trainer.jobdir import ENDED, JobDir
 from jupyter_jax_trainer.logs import LogLine, MergedReader
 from jupyter_jax_trainer.snapshot import (
+    Initializer,
     Progress,
     Rank,
     cut_off,
@@ -198,6 +199,12 @@ class Job:
     def ranks(self) -> list[Rank]:
         """Its processes."""
         return [Rank(**known(Rank, entry)) for entry in self._state()["ranks"]]
+
+    @property
+    def initializers(self) -> list[Initializer]:
+        """What fetches its data set and its model before the training begins (``--dataset``)."""
+        found = self._state().get("initializers") or []
+        return [Initializer(**known(Initializer, entry)) for entry in found]
 
     @property
     def steps(self) -> int | None:

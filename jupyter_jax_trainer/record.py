@@ -109,6 +109,12 @@ class Recorder:
         self.state["ranks"][number].update(fields)
         self._dirty = True
 
+    def initializers(self, found: list[dict[str, Any]]) -> None:
+        """Note how those are that fetch data or a model before the training begins."""
+        if found != self.state.get("initializers", []):
+            self.state["initializers"] = found
+            self._dirty = True
+
     def event(
         self, kind: str, message: str, rank: int | None = None, frame: list[Any] | None = None
     ) -> None:

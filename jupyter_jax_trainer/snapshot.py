@@ -23,6 +23,18 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Initializer:
+    """What fetches a data set or a model before the training begins; like a rank, with a name."""
+
+    name: str
+    state: str = "Starting"
+    exit: int | None = None
+    restarts: int = 0
+    host: str | None = None
+    pod: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """What rank 0 reported last; `fraction` is between 0 and 1, or None without a total."""
 

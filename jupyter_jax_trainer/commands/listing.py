@@ -143,6 +143,9 @@ def details(job: Job) -> str:
         lines.append(_row("Progress", words))
     lines.append(_row("Where", place(job)))
     lines.append(_row("Directory", str(job.directory)))
+    if steps := job.initializers:
+        cells = [(s.name, s.state, s.exit, s.restarts or None, s.pod, s.host) for s in steps]
+        lines += ["", lay_out(cells, ("BEFORE", "STATE", "EXIT", "RESTARTS", "POD", "NODE"))]
     if job.ranks:
         lines += ["", ranks_table(job)]
     if names := job.containers:

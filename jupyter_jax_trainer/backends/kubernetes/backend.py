@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer import files, jobdir
 from jupyter_jax_trainer.backends.kubernetes import (
+    initializers,
     kubeconfig,
     launch,
     payload,
@@ -76,6 +77,7 @@ class KubernetesBackend:
         with said_plainly(self._client):
             version = runtimes.check_trainer(self._client)
             runtime = self._runtime(spec)
+            initializers.check(runtime, spec, lambda: runtimes.list_runtimes(self._client))
             secret_keys = {name: self._secret_keys(name) for name in spec.env_from_secret}
             patches = runtimes.patches(runtime, restricted=self._is_restricted())
         device = spec.device or runtimes.device_of(runtime)
@@ -226,7 +228,9 @@ class KubernetesBackend:
         wanted = spec.device or "cpu"
         fitting = [item for item in known if runtimes.device_of(item) == wanted]
         # Ours first: they run a cell once, and keep it out of meshes.
-        fitting.sort(key=lambda item: not runtimes.runs_once(item))
+        fitting.sort(
+            key=lambda item: (not initializers.has(item, spec), not runtimes.runs_once(item))
+        )
         if fitting:
             return fitting[0]
         names = ", ".join(item["metadata"]["name"] for item in known)

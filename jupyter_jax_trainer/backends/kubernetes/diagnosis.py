@@ -34,6 +34,7 @@ from jupyter_jax_trainer.backends.kubernetes.seen import (
     condition,
     containers,
     deleted_at,
+    exit_code,
     rank_of,
     runs,
     seconds,
@@ -52,7 +53,6 @@ __all__ = [
 ]
 
 _STARTED = ("Joined", "Running", "Finished", "Failed", "Stopped")
-_SIGNALS = {number.value for number in signal.Signals}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,7 +243,7 @@ def _rank_end(seen: Seen, rank: int, pod: Json) -> PodEnd:
         node=(pod.get("spec") or {}).get("nodeName"),
         restarts=sum(int(state.get("restartCount") or 0) for state in listed[:1]) + pods - 1,
         running=runs(pod),
-        exit=None if end is None else _exit(end),
+        exit=None if end is None else exit_code(end),
         earlier=end is not None and again,
         out_of_memory=out_of_memory(pod),
         kind=row[0].id if row else None,
@@ -261,15 +261,7 @@ def _ended_before(ended: float | None, deleted: float | None, end: Json | None) 
     """
     if ended is None or deleted is None or end is None:
         return False
-    return ended < deleted or (ended == deleted and _exit(end) == -signal.SIGKILL)
-
-
-def _exit(end: Json) -> int:
-    """Give an exit code; negative where a signal ended the container's first process."""
-    code, number = int(end.get("exitCode") or 0), int(end.get("signal") or 0)
-    if number:
-        return -number
-    return 128 - code if code - 128 in _SIGNALS else code
+    return ended < deleted or (ended == deleted and exit_code(end) == -signal.SIGKILL)
 
 
 def explain_api_error(

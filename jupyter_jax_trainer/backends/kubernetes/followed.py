@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes import fetch, launch
+from jupyter_jax_trainer.backends.kubernetes import fetch, initializers, launch
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.backends.kubernetes.diagnosis import Seen, Verdict, judge
 from jupyter_jax_trainer.backends.kubernetes.ending import DELETED, failure_of, nothing_came
@@ -131,6 +132,9 @@ class Followed:
             self._note_suspension(present.keys())
             if self._leaving is None:  # they end because of that
                 self.ranks.note_pods(self._seen, self._present_ones())
+                self.record.initializers(
+                    initializers.look(replace(self._seen, pods=self._present_ones()))
+                )
                 self.streams.sync(self._pods, present)
             else:
                 leaving = {uid: self._pods[uid] for uid in self._leaving}

@@ -6,6 +6,7 @@ All of it is the API's JSON as it came. Names and messages in it were written by
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ RANK = "batch.kubernetes.io/job-completion-index"
 ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
 MESSAGE = 4000  # characters of a message that are read
 TRAINER = "node"  # the replicated Job, and the container, that train
+_SIGNALS = {number.value for number in signal.Signals}
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
@@ -88,8 +90,9 @@ class Seen:
 
     @property
     def initializers(self) -> list[Json]:
-        """The pods that fetch data or a model before the training begins."""
-        return [pod for pod in self.pods if _label(pod, ROLE) not in ("", TRAINER)]
+        """The pods that fetch data or a model before the training begins, the oldest first."""
+        found = [pod for pod in self.pods if _label(pod, ROLE) not in ("", TRAINER)]
+        return sorted(found, key=_age)
 
     def events_of(self, thing: Json | None, *reasons: str) -> list[Json]:
         """Give the events of an object, the oldest first; those of a namesake are left out."""
@@ -235,6 +238,14 @@ def waiting(pod: Json) -> tuple[str, str]:
         if found.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
             return str(found["reason"]), str(found.get("message") or "")[:MESSAGE]
     return "", ""
+
+
+def exit_code(end: Json) -> int:
+    """Give the exit code of a container that has ended; negative is a signal."""
+    code, number = int(end.get("exitCode") or 0), int(end.get("signal") or 0)
+    if number:
+        return -number
+    return 128 - code if code - 128 in _SIGNALS else code
 
 
 def runs(pod: Json) -> bool:

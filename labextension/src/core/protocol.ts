@@ -56,6 +56,11 @@ export interface Rank {
   host?: string | null;
 }
 
+/** What fetches a data set or a model before the ranks start. */
+export interface Initializer extends Omit<Rank, 'rank' | 'pid'> {
+  name: string;
+}
+
 export interface Failure {
   rank: number | null;
   kind: string;
@@ -72,6 +77,7 @@ export interface JobState {
   hint: string | null;
   history: { state: State; time: number }[];
   ranks: Rank[];
+  initializers?: Initializer[];
   progress: Progress | null;
   failure: Failure | null;
   results: { name: string; type?: string; size?: number; error?: string }[] | null;

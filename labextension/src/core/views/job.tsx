@@ -6,6 +6,7 @@ import { CodePart, YamlPart } from './job/code';
 import { Events } from './job/events';
 import { causeOf, Why } from './job/failure';
 import { Head } from './job/head';
+import { Initializers } from './job/initializers';
 import { MetricsPart } from './job/metrics';
 import { Ranks } from './job/ranks';
 import { ResultsPart, SentPart } from './job/things';
@@ -38,6 +39,7 @@ export function Job({ store, host }: { store: JobStore; host: Host }) {
       <Why detail={detail} host={host} />
       <div class="jaxtrain-columns">
         <div>
+          <Initializers steps={state?.initializers ?? []} host={host} />
           <Ranks
             jobKey={row.key}
             ranks={state?.ranks ?? []}

@@ -1,0 +1,94 @@
+"""``--dataset`` and ``--model``: Trainer's initializers, with the example of docs/ and an image of ours."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from harness import eventually, text
+from policy import skip_or_fail
+
+from cluster import made_runtimes
+from cluster.jobs import PATIENCE, run, submit
+from jupyter_jax_trainer.errors import UsageError
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "jax-with-data.yaml"
+# What Trainer's images do, without the internet: take STORAGE_URI, and write below /workspace.
+FETCH = """
+import os, pathlib, time
+kind = "{kind}"
+folder = pathlib.Path("/workspace", kind)
+folder.mkdir()
+print("fetching", os.environ["STORAGE_URI"], flush=True)
+while "{kind}" == "dataset" and not pathlib.Path("/workspace/go").exists():
+    time.sleep(0.1)
+folder.joinpath("from").write_text(os.environ["STORAGE_URI"])
+print("fetched", flush=True)
+"""
+CELL = """
+from pathlib import Path
+found = [Path("/workspace", kind, "from").read_text() for kind in ("dataset", "model")]
+"""
+
+
+@pytest.fixture
+def shared(namespace, cluster, tmp_path):
+    if not made_runtimes.reachable(cluster):
+        skip_or_fail("own cluster", "this machine and the nodes have no folder in common")
+    found = made_runtimes.Shared(namespace, tmp_path)
+    yield found
+    found.remove()
+
+
+@pytest.fixture
+def example(namespace, cluster, shared):
+    """Install the example of the docs, with the images and the claim that there are here."""
+    runtime = yaml.safe_load(EXAMPLE.read_text())
+    for job in runtime["spec"]["template"]["spec"]["replicatedJobs"]:
+        pod = made_runtimes.pod_of(job)
+        (container,) = pod["containers"]
+        kind, _, initializer = container["name"].partition("-")
+        container["image"] = made_runtimes.image(cluster)
+        if initializer:
+            container["command"] = ["python3", "-c", FETCH.format(kind=kind)]
+        pod["volumes"][0]["persistentVolumeClaim"]["claimName"] = shared.claim
+    namespace("create", "-f", "-", stdin=runtime)
+    return runtime["metadata"]["name"]
+
+
+def by_name(job):
+    return {step.name: step for step in job.initializers}
+
+
+def test_data_and_model_are_fetched_first_and_shown_like_ranks(place, example, shared):
+    uris = "--dataset hf://people/digits --model s3://bucket/net"
+    job = submit(CELL, place, f"-n 2 -o found {uris}")  # the runtime is found by what it has
+    assert job.manifest["plan"]["runtime"] == example
+    eventually(lambda: (step := by_name(job).get("dataset-initializer")) and step.state == "Running")
+    eventually(lambda: job.reason == "waits for its dataset initializer")
+    assert all(rank.state == "Waiting" for rank in job.ranks)
+    (shared.path / "go").touch()
+    job.wait(PATIENCE)
+    assert job.result("found") == ["hf://people/digits", "s3://bucket/net"]
+    steps = by_name(job)
+    assert set(steps) == {"dataset-initializer", "model-initializer"}
+    assert all((s.state, s.exit, s.restarts) == ("Finished", 0, 0) for s in steps.values())
+    assert all(step.pod and step.host for step in steps.values())
+    lines = [line.text for line in job.logs(container="model-initializer")]
+    assert lines == ["fetching s3://bucket/net", "fetched"]
+    assert text(job, 0) == ""
+    shown = subprocess.run(
+        [sys.executable, "-m", "jupyter_jax_trainer", "show", job.name],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert "BEFORE" in shown and "dataset-initializer" in shown
+
+
+def test_a_runtime_without_initializers_is_refused(place, example):
+    with pytest.raises(UsageError, match="--model needs a runtime with a model-initializer") as raised:
+        run("x = 1", place, "--runtime jax-cpu --model hf://people/net")
+    assert raised.value.hint == f"Choose another --runtime: {example}."
