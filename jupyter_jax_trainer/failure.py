@@ -13,8 +13,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from jupyter_jax_trainer.text import plain
+from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
 
 CANCELLED = "cancelled by the user"
+_FROM_OUTSIDE = ("killed", "memory", "aborted", "crashed", "cluster")
 
 
 @dataclass(kw_only=True)
@@ -206,6 +208,24 @@ def _explain_error(end: RankEnd, error: dict[str, Any]) -> Failure:
     return Failure(
         kind=kind, message=text + line, rank=end.rank, exit=end.exit, error=error, hint=hint
     )
+
+
+def may_run_again(failure: Failure) -> bool:
+    """Tell whether another attempt may end otherwise: not where the cell itself is broken.
+
+    The policies of ``backends/kubernetes/restarts.py`` say the same to the cluster.
+    """
+    if failure.error is not None:
+        return bool(failure.error["secondary"]) or failure.exit == TRY_AGAIN
+    return failure.kind in _FROM_OUTSIDE or failure.exit == TRY_AGAIN
+
+
+def after_restarts(failure: Failure, restarts: int) -> Failure:
+    """Say of a failure that no restart was left for it; others stay as they are."""
+    if restarts and may_run_again(failure):
+        times = "1 restart" if restarts == 1 else f"{restarts} restarts"
+        failure.message += f", after {times} (--max-restarts)"
+    return failure
 
 
 def ranks_text(ranks: Sequence[int]) -> str:

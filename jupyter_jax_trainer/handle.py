@@ -207,6 +207,11 @@ class Job:
         return [Initializer(**known(Initializer, entry)) for entry in found]
 
     @property
+    def restarts(self) -> int:
+        """How often all its ranks have started again (``--max-restarts``)."""
+        return len(self._state().get("restarts", ()))
+
+    @property
     def steps(self) -> int | None:
         """How many steps rank 0 has reported."""
         return self.progress.step if self.progress else None

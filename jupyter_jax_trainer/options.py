@@ -130,6 +130,11 @@ OPTIONS: tuple[Option, ...] = (
         name="timeout", metavar="TIME", group=_RUN, check=amounts.timeout,
         help="Stop the job after this time: 90s, 1h30m, 2d, or a number of seconds.",
     ),
+    Option(
+        name="max-restarts", metavar="K", group=_RUN, check=amounts.whole(0, 1000),
+        help="Start all processes again, up to K times, when one was killed or its node was lost; "
+        "never after an error of the cell. 0 when left out.",
+    ),
     Option(name="detach", group=_RUN, help="Start the job and return at once."),
     Option(
         name="dry-run", group=_RUN,
@@ -190,11 +195,6 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="priority", metavar="CLASS", group=_KUBERNETES, check=checks.subdomain(63),
         kubernetes="the priority class", help="Kueue's priority class of the job, in a --queue.",
-    ),
-    Option(
-        name="max-restarts", metavar="K", group=_KUBERNETES, check=amounts.whole(0, 1000),
-        kubernetes="how often failed pods start again",
-        help="How often the job may start again after a failure.",
     ),
     Option(
         name="dataset", metavar="URI", group=_KUBERNETES, check=checks.initializer,

@@ -104,6 +104,51 @@ class Recorder:
             self.state["reason"] = reason[:_SENTENCE] if reason else None
             self._save_now()
 
+    @property
+    def restarts(self) -> int:
+        """How often all ranks have started again."""
+        return len(self.state.get("restarts", ()))
+
+    def restart(self, most: int, reason: str) -> None:
+        """Note that all ranks start again.
+
+        Parameters
+        ----------
+        most
+            How often they may.
+        reason
+            Why, in plain words.
+        """
+        progress = self.state["progress"]
+        self.state["progress"] = None
+        self.state.setdefault("restarts", []).append({
+            "time": time.time(), "most": most, "reason": reason,
+            "reached": progress["step"] if progress else None, "step": None,
+        })  # fmt: skip
+        self._save_now()
+        self.event("restart", f"all ranks start again: {self.about_restart()}")
+
+    def about_restart(self) -> str | None:
+        """Say why all ranks have started again, and then at which step they go on."""
+        if not self.restarts:
+            return None
+        last = self.state["restarts"][-1]
+        words = f"restart {self.restarts} of {last['most']}"
+        if last["step"] is None:
+            return f"{words}, {last['reason']}"
+        words += f" goes on at step {last['step']}"
+        reached = last["reached"]
+        return words if reached is None else f"{words}; the attempt before had reached {reached}"
+
+    def _note_first_step(self, step: int) -> None:
+        """Note at which step the ranks go on that have started again."""
+        if not self.restarts or self.state["restarts"][-1]["step"] is not None:
+            return
+        self.state["restarts"][-1]["step"] = step
+        self.event("restart", str(self.about_restart()))
+        if self.state["state"] == "Running":
+            self.change("Running", self.about_restart())
+
     def rank(self, number: int, **fields: Any) -> None:
         """Change what is known of a rank."""
         self.state["ranks"][number].update(fields)
@@ -147,6 +192,7 @@ class Recorder:
             "metrics": metrics,
             "time": last["time"],
         }
+        self._note_first_step(reports[0]["step"])
         self._dirty = True
 
     def display(self, rank: int, message: dict[str, Any]) -> None:

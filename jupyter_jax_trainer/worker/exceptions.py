@@ -18,6 +18,7 @@ _SECONDARY = re.compile(
 )
 # Byte code in the bundle names its files from the bundle's root.
 _OWN = ("jupyter_jax_trainer/worker/", str(Path(__file__).parent))
+TRY_AGAIN = 75  # the exit code of a rank that only lost another one (EX_TEMPFAIL of sysexits.h)
 _MAX_MESSAGE, _MAX_TRACEBACK = 4_000, 40_000  # characters
 _JAX_NOTE = "For simplicity, JAX has removed its internal frames"
 

@@ -254,7 +254,8 @@ class Worker:
         jax's teardown is a barrier, in which a rank that failed would wait for those that go on.
         """
         record = exceptions.describe(error, self._cell_file, self._labels, self._outside)
-        status = 1
+        lost = record["secondary"]  # perhaps: another rank may have been the first to fail
+        status = exceptions.TRY_AGAIN if lost else 1
         if isinstance(error, SystemExit):
             if isinstance(error.code, int):
                 status = error.code & 0xFF or 1
@@ -266,18 +267,22 @@ class Worker:
             self.channel.send("error", time=time.time(), **record)
             summary = f"{record['type']}: {record['message']}".splitlines()[0][:500]
             late = isinstance(error, rendezvous.RendezvousTimeout)  # nobody is there to hear it
-            first = not late and rendezvous.announce_error(self.rank, summary)
+            first = not late and rendezvous.announce_error(self.rank, summary, status)
+            if lost and not first and rendezvous.first_status() not in (None, status):
+                status = 1  # it is lost because of an error, not of a broken node
             if first and self.rank == 0 and self.nodes > 1:
                 # Rank 0 holds the store from which the others learn of it.
                 self.channel.wait_for_leave(1)
+            if self.pod is not None and status == exceptions.TRY_AGAIN:
+                self.pod.wait_for_cause()
             self._leave(status)
 
-    def _stop_because(self, first: int, summary: str) -> None:
+    def _stop_because(self, first: int, summary: str, status: int) -> None:
         if not self._ending.acquire(timeout=2):
             return
         print(f"stopped: rank {first} failed first ({summary})", file=sys.stderr)
         self.channel.send("stopped", because=first)
-        self._leave(1)
+        self._leave(exceptions.TRY_AGAIN if status == exceptions.TRY_AGAIN else 1)
 
     def _leave(self, status: int) -> NoReturn:
         output.flush()

@@ -23,6 +23,7 @@ from jupyter_jax_trainer.worker.termination import Termination
 SCRATCH_VARIABLE = "JAXTRAIN_SCRATCH"
 UID_VARIABLE = "JAXTRAIN_JOB_UID"
 RESTARTS_VARIABLE = "JAXTRAIN_MAX_RESTARTS"
+_CAUSE = 5.0  # seconds
 _SHARED_MEMORY = "/dev/shm"  # of all containers of the pod, and of all attempts
 
 class Pod:
@@ -104,10 +105,24 @@ class Pod:
         """
         self._termination = Termination(self, tell, ending)
 
+    def wait_for_cause(self) -> None:
+        """Let the end of the rank that was lost be known before this one's, which lost it.
+
+        The first end that the cluster sees decides whether all ranks start again.
+        """
+        if _may_run_again():
+            time.sleep(_CAUSE)
+
     def after_join(self, uses_preemption: Callable[[], bool]) -> None:
         """Take SIGTERM back from jax, which takes it for itself when it joins the others."""
         if self._termination is not None:
             self._termination.take_back(uses_preemption)
+
+
+def _may_run_again() -> bool:
+    """Tell whether the job may be started again as a whole (``--max-restarts``)."""
+    restarts = os.environ.get(RESTARTS_VARIABLE, "")
+    return restarts.isdigit() and int(restarts) > 0
 
 
 # ---- the cell runs once
@@ -129,8 +144,7 @@ class _Marker:
     def from_environment(cls, rank: int) -> _Marker:
         """Find the places; there are none for a job that may be started again."""
         uid = os.environ.get(UID_VARIABLE, "")
-        restarts = os.environ.get(RESTARTS_VARIABLE, "")
-        if not uid.isalnum() or (restarts.isdigit() and int(restarts) > 0):
+        if not uid.isalnum() or _may_run_again():
             return cls([])
         folders = [os.environ.get(SCRATCH_VARIABLE), _SHARED_MEMORY]
         return cls([Path(folder, f".jaxtrain-{uid}-{rank}") for folder in folders if folder])

@@ -26,6 +26,7 @@ DEFAULT_TIMEOUT = 300.0
 ALONE_TIMEOUT = 1_800.0  # other pods may wait for a node, and pull an image
 _SHORT, _LONG = 0.005, 0.1  # seconds between looks for the coordinator
 _MARGIN = 30
+_ANSWER = 1_000  # milliseconds that the store has to say what it knows
 _FOREVER = 86_400  # seconds: a rank that ends late must not fail a good job
 _ADVICE = f"Look at the other ranks' pods and logs; {TIMEOUT_VARIABLE} sets the time."
 _PROXIES = ("grpc_proxy", "http_proxy", "https_proxy")
@@ -194,8 +195,8 @@ def _client() -> Any:
     return getattr(global_state, "client", None)
 
 
-def announce_error(rank: int, summary: str) -> bool:
-    """Tell the other ranks that this one failed.
+def announce_error(rank: int, summary: str, status: int) -> bool:
+    """Tell the other ranks that this one failed, and with which exit code it ends.
 
     The key-value store refuses to overwrite, so the first writer is the rank that failed first,
     whatever the clocks say.
@@ -209,13 +210,23 @@ def announce_error(rank: int, summary: str) -> bool:
     if client is None:
         return True
     try:
-        client.key_value_set(_FIRST_ERROR, json.dumps({"rank": rank, "summary": summary}))
+        told = {"rank": rank, "summary": summary, "status": status}
+        client.key_value_set(_FIRST_ERROR, json.dumps(told))
     except Exception:
         return False
     return True
 
 
-def watch_errors(rank: int, stop: Callable[[int, str], None]) -> None:
+def first_status() -> int | None:
+    """Give the exit code of the rank that failed first; None where none has said so."""
+    try:
+        text = _client().blocking_key_value_get(_FIRST_ERROR, _ANSWER)
+        return int(json.loads(text)["status"])
+    except Exception:
+        return None  # the service is gone, and with it what was said
+
+
+def watch_errors(rank: int, stop: Callable[[int, str, int], None]) -> None:
     """Call `stop` from a thread as soon as another rank has failed, inside a collective or not.
 
     Parameters
@@ -223,7 +234,7 @@ def watch_errors(rank: int, stop: Callable[[int, str], None]) -> None:
     rank
         This rank, whose own failure is no news.
     stop
-        Gets the rank that failed first and a line about it.
+        Gets the rank that failed first, a line about it, and its exit code.
     """
     client = _client()
     if client is None:
@@ -239,7 +250,7 @@ def watch_errors(rank: int, stop: Callable[[int, str], None]) -> None:
                 return  # the service is gone: whoever took it down reports that
             first = json.loads(text)
             if first["rank"] != rank:
-                stop(first["rank"], first["summary"])
+                stop(first["rank"], first["summary"], first["status"])
             return
 
     threading.Thread(target=wait, name="jaxtrain-first-error", daemon=True).start()

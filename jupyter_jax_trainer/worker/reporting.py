@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -88,23 +89,47 @@ def _number(name: str, value: Any) -> float | int:
         ) from None
 
 
-def checkpoint_dir() -> Path:
+def checkpoint_dir(job: str | None = None) -> Path:
     """Give the directory that belongs to the job and outlives its processes.
 
-    All ranks see the same directory; in pods this takes a volume (``--volume``). Outside a job it
-    is ``jaxtrain-checkpoints`` in the working directory, so that the same cell runs in both places.
+    All ranks see the same directory; in pods this takes a volume (``--volume``). When a job starts
+    again (``--max-restarts``) it finds there what it has saved. Outside a job it is
+    ``jaxtrain-checkpoints`` in the working directory, so that the same cell runs in both places.
+
+    Parameters
+    ----------
+    job
+        Another job, by its exact name: its directory, to go on from. Outside a job all share one.
 
     Returns
     -------
     pathlib.Path
         An existing directory.
+
+    Raises
+    ------
+    FileNotFoundError
+        The other job has none that this one can see.
     """
     given, scratch = os.environ.get(CHECKPOINTS_VARIABLE), os.environ.get(SCRATCH_VARIABLE)
     if not given and scratch:
         given = f"{scratch}/checkpoints"
         _note_the_end_of(given)
+    if job is not None and given:
+        return _checkpoints_beside(Path(given), job)
     path = Path(given or "jaxtrain-checkpoints").absolute()
     path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _checkpoints_beside(own: Path, job: str) -> Path:
+    """Give the checkpoints of another job: its directory lies beside that of this one."""
+    path = own.parent.with_name(job) / own.name if re.fullmatch("[a-z0-9-]+", job) else None
+    if path is None or not path.is_dir():
+        raise FileNotFoundError(
+            f"checkpoint_dir(): there are no checkpoints of a job {job!r} beside those of this one "
+            f"({own}). A name that was used again has a number: fit, fit-2."
+        )
     return path
 
 

@@ -20,7 +20,9 @@ from jupyter_jax_trainer.failure import (
     CANCELLED,
     Failure,
     RankEnd,
+    after_restarts,
     diagnose,
+    may_run_again,
     positions,
     ranks_text,
     summary,
@@ -107,8 +109,9 @@ class Supervisor:
         if ticket is not None:
             try:
                 self._spawn()
+                self._started = time.monotonic()
                 processes.adopt_orphans()
-                while not self._is_over():
+                while not self._is_over() or self._start_again():
                     self._step()
             finally:
                 end_descendants()
@@ -150,12 +153,44 @@ class Supervisor:
             self.ranks.append(rank)
             self._selector.register(started.channel, selectors.EVENT_READ, rank)
             self.record.rank(number, pid=started.pid, state="Starting")
-        self._started = time.monotonic()
         self._join_limit = float(self.manifest["plan"]["rendezvous_timeout"])
-        self._join_by = self._started + self._join_limit
+        self._join_by = time.monotonic() + self._join_limit
 
     def _is_over(self) -> bool:
         return all(rank.gone for rank in self.ranks)
+
+    def _start_again(self) -> bool:
+        """Start all ranks again if one was killed from outside, and tell whether that was done."""
+        stop, most = self._stop, self.manifest["spec"].get("max_restarts") or 0
+        if stop is None or stop.failure or stop.cancelled or self.record.restarts >= most:
+            return False
+        failure = diagnose([rank.end for rank in self.ranks])
+        if not may_run_again(failure):
+            return False
+        end_descendants()
+        for rank in self.ranks:
+            if rank.process.channel.fileno() >= 0:
+                self._selector.unregister(rank.process.channel)
+                rank.process.channel.close()
+        self.record.index_logs(last=True)
+        self.record.restart(most, summary(failure))
+        for rank in self.ranks:
+            self._mark_log(rank.number)
+            self.record.rank(rank.number, restarts=self.record.restarts, exit=None)
+        self.record.change("Starting", self.record.about_restart())
+        self.ranks.clear()
+        self._stop = self._asked = None
+        self._memory_kills = processes.memory_kills()
+        self._spawn()
+        return True
+
+    def _mark_log(self, rank: int) -> None:
+        """Say in a rank's log where the next attempt begins."""
+        with contextlib.suppress(OSError), self.directory.log(rank).open("ab+") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(0, size - 1))
+            start = b"" if log.read(1) in (b"", b"\n") else b"\n"
+            log.write(start + f"[jaxtrain: {self.record.about_restart()}]\n".encode())
 
     def _step(self) -> None:
         for key, _ in self._selector.select(_TICK):
@@ -205,7 +240,7 @@ class Supervisor:
             rank.state = "Running"
             rank.has_run = True
             if all(r.has_run for r in self.ranks):
-                self.record.change("Running")
+                self.record.change("Running", self.record.about_restart())
         elif kind == "reports":
             self.record.reports(rank.number, message["reports"])
         elif kind == "display":
@@ -365,7 +400,7 @@ class Supervisor:
         elif all(end.finished for end in ends):
             self.record.end("Succeeded")
         else:
-            failure = diagnose(ends)
+            failure = after_restarts(diagnose(ends), self.record.restarts)
             if failure.error is None and failure.rank is not None:
                 failure.log = last_lines(self.directory.log(failure.rank), _LAST_WORDS)
             self.record.end("Failed", summary(failure), failure=failure)
