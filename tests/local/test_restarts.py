@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 
 import pytest
 from harness import (
-    ENDED,
-    JobFailed,
     eventually,
     fails,
     keeper_and_supervisor,
@@ -21,7 +18,6 @@ from harness import (
     text,
     wait_failed,
     wait_for,
-    wait_for_text,
 )
 
 from jupyter_jax_trainer.handle import Job
@@ -147,18 +143,18 @@ from jupyter_jax_trainer import checkpoint_dir, report
 
 with ocp.CheckpointManager(checkpoint_dir({job})) as manager:
     begun = manager.latest_step() or 0
-    w = jnp.zeros(3)
+    w = {{'w': jnp.zeros(3)}}
     if begun:
         w = manager.restore(begun, args=ocp.args.StandardRestore(w))
     for step in range(begun + 1, {last} + 1):
-        w = w + step
+        w = {{'w': w['w'] + step}}
         report(step=step)
         if step % 3 == 0:
             manager.save(step, args=ocp.args.StandardSave(w))
             manager.wait_until_finished()
         if step == 5 and not begun:
             os.kill(os.getpid(), signal.SIGKILL)
-w = np.asarray(w)
+w = np.asarray(w['w'])
 """
 
 

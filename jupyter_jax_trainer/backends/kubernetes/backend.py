@@ -20,6 +20,7 @@ from jupyter_jax_trainer.backends.kubernetes import (
     kubeconfig,
     launch,
     payload,
+    restarts,
     runtimes,
     trainjob,
     wheels,
@@ -64,11 +65,6 @@ class KubernetesBackend:
 
     def plan(self, spec: JobSpec) -> dict[str, Any]:
         """Check a spec against the cluster and say what the job will get."""
-        if spec.max_restarts:
-            raise UsageError(
-                "--max-restarts can't be set for a single job: Trainer takes it from the runtime.",
-                "Leave it out; a job is never run again behind your back.",
-            )
         if spec.priority and not spec.queue:
             raise UsageError(
                 "--priority is Kueue's, and needs a --queue.",
@@ -80,6 +76,8 @@ class KubernetesBackend:
             initializers.check(runtime, spec, lambda: runtimes.list_runtimes(self._client))
             secret_keys = {name: self._secret_keys(name) for name in spec.env_from_secret}
             patches = runtimes.patches(runtime, restricted=self._is_restricted())
+            if spec.max_restarts:
+                restarts.check_rights(self._client)
         device = spec.device or runtimes.device_of(runtime)
         if spec.queue:
             self._refuse_patches(spec, patches)
@@ -103,7 +101,9 @@ class KubernetesBackend:
         return {
             "runtime": runtime["metadata"]["name"],
             "runtime_kind": runtime["kind"],
-            "runs_once": runtimes.runs_once(runtime),
+            "runs_once": bool(spec.max_restarts) or runtimes.runs_once(runtime),
+            "own_runtime": restarts.spec_from(runtime, spec.max_restarts)
+            if spec.max_restarts else None,
             "device": device,
             "devices_per_node": spec.devices_per_node or 1,
             "python": python,
@@ -176,10 +176,16 @@ class KubernetesBackend:
             bundle = Path(folder) / "bundle.pyz"
             manifest["digest"] = write(bundle)
             packed, documents = launch.manifests(bundle, manifest, spec, plan)
+        job, own = documents[0], restarts.runtime_of(manifest)
         with said_plainly(self._client):
-            self._client.request(
-                "POST", self._client.trainer("trainjobs"), query=_DRY_RUN, body=documents[0]
-            )
+            if own is not None:
+                path = self._client.trainer("trainingruntimes")
+                self._client.request("POST", path, query=_DRY_RUN, body=own)
+                documents.insert(0, own)
+                # It isn't there yet: the cluster looks at the job with what it is made from.
+                job = trainjob.with_runtime(job, plan["runtime_kind"], plan["runtime"])
+            path = self._client.trainer("trainjobs")
+            self._client.request("POST", path, query=_DRY_RUN, body=job)
         lines = [
             f"# {s.name}  {s.kind}  {s.type}  {size(s.size)}".rstrip() for s in capture.sent
         ]
@@ -211,7 +217,8 @@ class KubernetesBackend:
             if packed.upload:
                 payload.upload(directory.bundle, packed.upload)
             with said_plainly(self._client):
-                launch.create(self._client, documents, _RETRY, directory.cancel)
+                own = restarts.runtime_of(manifest)
+                launch.create(self._client, documents, _RETRY, directory.cancel, own)
             # From now on nothing is missing that a follower would have to create.
             with contextlib.suppress(OSError):
                 files.write_json(directory.state, {**state, "reason": None})

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes import fetch, initializers, launch
+from jupyter_jax_trainer.backends.kubernetes import fetch, initializers, launch, restarts
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.backends.kubernetes.diagnosis import Seen, Verdict, judge
 from jupyter_jax_trainer.backends.kubernetes.ending import DELETED, failure_of, nothing_came
@@ -18,8 +18,16 @@ from jupyter_jax_trainer.backends.kubernetes.seen import deleted_at
 from jupyter_jax_trainer.backends.kubernetes.steering import Steering
 from jupyter_jax_trainer.backends.kubernetes.store import Store
 from jupyter_jax_trainer.backends.kubernetes.streams import Streams
+from jupyter_jax_trainer.backends.kubernetes.trainjob import own_name
 from jupyter_jax_trainer.backends.kubernetes.watch import ADDED
-from jupyter_jax_trainer.failure import CANCELLED, Failure, diagnose, summary
+from jupyter_jax_trainer.failure import (
+    CANCELLED,
+    Failure,
+    after_restarts,
+    diagnose,
+    may_run_again,
+    summary,
+)
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.spec import JobSpec
 
@@ -70,6 +78,7 @@ class Followed:
         self._leaving: set[str] | None = None  # those that a suspension ends, until all is read
         self._seen = _NOTHING
         self._over_at: float | None = None
+        self._rid = False  # of its own runtime
         self._knows = False  # all pods, since the job is over
         self._length, self._grown_at = 0, 0.0
         self._began = time.monotonic()
@@ -130,6 +139,7 @@ class Followed:
                     )
             present = store.pods(self.name, self.manifest["uid"])
             self._note_suspension(present.keys())
+            self._note_restart(present.keys())
             if self._leaving is None:  # they end because of that
                 self.ranks.note_pods(self._seen, self._present_ones())
                 self.record.initializers(
@@ -138,6 +148,8 @@ class Followed:
                 self.streams.sync(self._pods, present)
             else:
                 leaving = {uid: self._pods[uid] for uid in self._leaving}
+                if self._attempt > self.record.restarts:  # how they went is why there are others
+                    self.ranks.note_pods(self._seen, list(leaving.values()))
                 self.streams.sync(leaving, present)
             self._fetch_held()
             for text in self.lacking:
@@ -235,8 +247,15 @@ class Followed:
             )  # fmt: skip
             return
         verdict = judge(self._seen, self.manifest["spec"], self.ranks.states())
-        if self._leaving is not None and verdict.state != "Suspended":
+        again = self.record.about_restart()
+        if self._starts_again and verdict.state != "Suspended":
+            lost = summary(diagnose(self._kept.ends))
+            verdict = Verdict(state="Starting", reason=f"{lost}; all ranks start again")
+        elif self._leaving is not None and verdict.state != "Suspended":
             verdict = Verdict(state="Pending", reason="its pods from before still end")
+        elif again is not None and verdict.state in ("Pending", "Starting", "Running"):
+            words = f"{again}: {verdict.reason}" if verdict.reason else again
+            verdict = replace(verdict, reason=words)
         reason = verdict.reason
         if self._kept.held is not None and self._fetching is not None:
             reason = self._fetching.trouble or "its results are being fetched"
@@ -269,9 +288,48 @@ class Followed:
         if not self._suspended:
             self._leaving = None
 
+    @property
+    def _attempt(self) -> int:
+        """How often the cluster has started all ranks again."""
+        things = (*self._seen.jobs, *self._pods.values())
+        return max(map(restarts.attempt_of, things), default=0)
+
+    def _note_restart(self, present: Collection[str]) -> None:
+        """Note that the cluster starts all ranks again, when all that those before said is read."""
+        attempt = self._attempt
+        if attempt <= self.record.restarts:
+            return
+        if self._leaving is None:
+            older = {uid for uid, pod in self._pods.items() if restarts.attempt_of(pod) < attempt}
+            self._leaving = older - self._past
+            return  # how they went is noted first
+        if self._leaving.isdisjoint(present) and self.streams.idle:
+            self._past |= self._leaving
+            self.ranks.start_again(attempt, self.spec.max_restarts or attempt)
+            if not self._suspended:
+                self._leaving = None
+
+    @property
+    def _starts_again(self) -> bool:
+        """Whether a rank is lost, and the cluster will start all of them again."""
+        most = self.spec.max_restarts or 0
+        return self.record.restarts < most and self._lost_a_rank
+
+    @property
+    def _lost_a_rank(self) -> bool:
+        """Whether a rank of a job that may start again has ended for no fault of the cell."""
+        return bool(
+            self.spec.max_restarts and self._kept.broken
+            and may_run_again(diagnose(self._kept.ends))
+        )
+
     def _present_ones(self) -> list[dict[str, Any]]:
-        """Give the pods since the last suspension."""
-        return [pod for uid, pod in self._pods.items() if uid not in self._past]
+        """Give the pods since the last suspension, or the last restart."""
+        now = self.record.restarts
+        return [
+            pod for uid, pod in self._pods.items()
+            if uid not in self._past and restarts.attempt_of(pod) >= now
+        ]
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -280,11 +338,15 @@ class Followed:
         if self._trainjob is None:
             if not self.polled or self.trouble is not None or not self._steering.is_gone():
                 return None
-            if self.directory.cancel.exists():
+            cut_off = self._kept.submitting and not self._pods
+            cancelled = self.directory.cancel.exists()
+            if cut_off and not cancelled and time.monotonic() - self._began < _LATE:
+                return None
+            if (cut_off or cancelled) and not self._has_no_runtime():
+                return None
+            if cancelled:
                 return "Cancelled", CANCELLED, None
-            if self._kept.submitting and not self._pods:
-                if time.monotonic() - self._began < _LATE:
-                    return None
+            if cut_off:
                 failure = Failure(kind="start", message=launch.CUT_OFF, hint="Run the cell again.")
                 return "Failed", launch.CUT_OFF, failure
             return "Cancelled", DELETED, None
@@ -299,15 +361,23 @@ class Followed:
             return "Succeeded", None, None
         if verdict.state == "Succeeded" and not self._kept.broken:
             return "Succeeded", None, None
-        spoken = once and self._kept.broken and self._kept.all_have_spoken
+        final = once and self._kept.broken and not self._lost_a_rank
+        spoken = final and self._kept.all_have_spoken
         if spoken or verdict.state in ("Succeeded", "Failed") or marked is not None:
             failure = failure_of(
                 self.directory, self._kept.ends, self.ranks.where, verdict, self._present_ones()
             )
+            failure = after_restarts(failure, self.record.restarts)
             return "Failed", summary(failure), failure
         if self._kept.broken and not once:
             self._steering.stop_reruns(summary(diagnose(self._kept.ends)))
         return None
+
+    def _has_no_runtime(self) -> bool:
+        """See to it that no runtime is left of a job that has no TrainJob to own it."""
+        own = self.manifest["plan"].get("own_runtime")
+        self._rid = self._rid or not own or self._steering.drop_runtime(own_name(self.manifest))
+        return self._rid
 
     def _end(self, state: str, reason: str | None, failure: Failure | None) -> None:
         """Write the end. Whoever sees it finds the results there."""
@@ -338,6 +408,8 @@ class Followed:
         found = self._trainjob
         if found is not None and deleted_at(found) is None and not self._steering.refused:
             self._steering.delete(found)
+            return False
+        if not self._has_no_runtime() and found is None:
             return False
         self.streams.close()
         return True

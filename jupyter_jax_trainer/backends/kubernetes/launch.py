@@ -12,17 +12,18 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer import files, jobdir
-from jupyter_jax_trainer.backends.kubernetes import payload, trainjob
+from jupyter_jax_trainer.backends.kubernetes import payload, restarts, trainjob
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.payload import Payload
 from jupyter_jax_trainer.files import FORMAT
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.spec import JobSpec
 
+_Answer = TypeVar("_Answer")
 WAITS = "is being submitted"
 CUT_OFF = "its submission was cut off; nothing was started"
 _ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
@@ -35,7 +36,7 @@ def manifests(
     bundle: Path, manifest: Mapping[str, Any], spec: JobSpec, plan: Mapping[str, Any]
 ) -> tuple[Payload, list[dict[str, Any]]]:
     """Make the payload and all objects of a job: the TrainJob, then its Secrets."""
-    secret = f"{manifest['name']}-{manifest['uid'][:8]}"
+    secret = trainjob.own_name(manifest)
     packed = payload.pack(
         bundle, secret, manifest["uid"], manifest["digest"], spec, manifest.get("frame_key")
     )
@@ -48,17 +49,22 @@ def manifests(
 
 
 def create(
-    client: Client, documents: list[dict[str, Any]], patience: float, undo: Path
-) -> None:
+    client: Client, documents: list[dict[str, Any]], patience: float, undo: Path,
+    runtime: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
     """Create a TrainJob and its Secrets; the TrainJob is taken back when a Secret is refused.
 
     Parameters
     ----------
+    documents
+        The TrainJob, then its Secrets.
     patience
         Seconds for which requests are tried again that fail for passing reasons.
     undo
         A file that is there while a TrainJob may have to be taken back. It stays where that could
         not be done, for the follower.
+    runtime
+        The job's own runtime, if it has one: created first, and taken back together with it.
 
     Raises
     ------
@@ -71,16 +77,25 @@ def create(
     deadline = time.monotonic() + patience
     # The cluster looks at it first, so that what webhooks and quotas refuse leaves no trace.
     path, query = client.trainer("trainjobs"), {"fieldManager": trainjob.PREFIX}
-    _patiently(
-        lambda: client.request("POST", path, query={**query, "dryRun": "All"}, body=job), deadline
-    )
+    begun = runtime is not None
     try:
+        if runtime is not None:
+            _patiently(partial(restarts.create, client, runtime), deadline)
+        _patiently(
+            lambda: client.request("POST", path, query={**query, "dryRun": "All"}, body=job),
+            deadline,
+        )
+        begun = True
         created = _patiently(lambda: _create_once(client, path, query, job), deadline)
+        if runtime is not None:
+            own = partial(restarts.hand_over, client, runtime["metadata"]["name"], created)
+            _patiently(own, deadline)
         add_secrets(client, created, found, deadline)
     except BaseException:
-        undo.touch(mode=0o600)
-        take_back(client, job)
-        undo.unlink()
+        if begun:
+            undo.touch(mode=0o600)
+            take_back(client, job, runtime)
+            undo.unlink()
         raise
 
 
@@ -98,16 +113,22 @@ def add_secrets(
 def finish(
     client: Client, directory: JobDir, manifest: Mapping[str, Any], created: Mapping[str, Any]
 ) -> None:
-    """Create the Secrets of a job whose submitter died after it had created the TrainJob."""
+    """Finish a job whose submitter died after it had created the TrainJob."""
     spec = JobSpec.from_json(manifest["spec"])
     packed, documents = manifests(directory.bundle, manifest, spec, manifest["plan"])
     if packed.upload:
         payload.upload(directory.bundle, packed.upload)
-    add_secrets(client, created, documents[1:], time.monotonic() + _TAKE_BACK)
+    deadline = time.monotonic() + _TAKE_BACK
+    if manifest["plan"].get("own_runtime"):
+        own = partial(restarts.hand_over, client, trainjob.own_name(manifest), created)
+        _patiently(own, deadline)
+    add_secrets(client, created, documents[1:], deadline)
 
 
-def take_back(client: Client, job: Mapping[str, Any]) -> None:
-    """Delete a TrainJob that may have been created a moment ago.
+def take_back(
+    client: Client, job: Mapping[str, Any], runtime: Mapping[str, Any] | None = None
+) -> None:
+    """Delete a TrainJob that may have been created a moment ago, and its own runtime.
 
     Raises
     ------
@@ -124,6 +145,12 @@ def take_back(client: Client, job: Mapping[str, Any]) -> None:
     except ApiError as error:
         if error.status not in (404, 409):
             raise Unreachable(f"the TrainJob can't be deleted: {error.message}") from None
+    if runtime is not None:
+        name = runtime["metadata"]["name"]
+        try:
+            _patiently(partial(restarts.delete, client, name), deadline)
+        except ApiError as error:
+            raise Unreachable(f"the runtime {name} can't be deleted: {error.message}") from None
 
 
 def _create_once(
@@ -162,7 +189,7 @@ def _already_there() -> Any:
             raise
 
 
-def _patiently(request: Callable[[], dict[str, Any]], deadline: float) -> dict[str, Any]:
+def _patiently(request: Callable[[], _Answer], deadline: float) -> _Answer:
     """Make a request again while it fails for a passing reason."""
     pause = 0.1
     while True:

@@ -11,9 +11,11 @@ from typing import Any
 from jupyter_jax_trainer.backends.kubernetes import fetch, launch
 from jupyter_jax_trainer.backends.kubernetes.diagnosis import Seen, rank_ends
 from jupyter_jax_trainer.backends.kubernetes.kept import Kept
+from jupyter_jax_trainer.failure import diagnose, summary
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.record import Recorder
 
+_SOME_POD = "a pod was lost"
 _FREQUENT = ("reports", "display", "where", "result_part")  # and no change of state
 
 
@@ -111,7 +113,8 @@ class Ranks:
                 continue
             known = self.record.state["ranks"][found.rank]
             fields: dict[str, Any] = {
-                "pod": found.pod, "host": found.node, "restarts": found.restarts
+                "pod": found.pod, "host": found.node,
+                "restarts": found.restarts + self.record.restarts,
             }
             if self.kept.note_end(found):
                 fields["exit"] = found.exit
@@ -127,15 +130,32 @@ class Ranks:
     @property
     def begun(self) -> bool:
         """Whether anything is known of them."""
-        ranks = [launch.new_rank(number) for number in range(len(self.kept.ends))]
-        return bool(self.record.state["ranks"] != ranks)
+        return bool(self.record.state["ranks"] != self._new_ranks())
 
     def begin_anew(self) -> None:
-        """Forget the ranks of a suspended job: when it is resumed, there are others."""
+        """Forget the ranks: there will be others, after a suspension or a restart."""
         self.kept.begin_anew()
         self.record.state["progress"] = None
-        for number in range(len(self.kept.ends)):
-            self.record.rank(number, **launch.new_rank(number))
+        for rank in self._new_ranks():
+            self.record.rank(rank["rank"], **rank)
+
+    def start_again(self, attempt: int, most: int) -> None:
+        """Note that all ranks start again, and why; forget those before.
+
+        A follower that dies in here has noted no restart yet, and the next one does it once more.
+        """
+        reason = summary(diagnose(self.kept.ends)) if self.kept.broken else _SOME_POD
+        self.kept.begin_anew()
+        while self.record.restarts < attempt:  # more than one while there was no follower
+            self.record.restart(most, reason)
+            reason = _SOME_POD
+        self.begin_anew()
+
+    def _new_ranks(self) -> list[dict[str, Any]]:
+        return [
+            {**launch.new_rank(number), "restarts": self.record.restarts}
+            for number in range(len(self.kept.ends))
+        ]
 
 
 def _gap(kind: str, message: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jupyter_jax_trainer.backends.kubernetes.client import Client
@@ -77,6 +78,11 @@ RIGHTS = (
     Right("", "secrets", "get", "neither --env-from-secret nor attaching to a job from another "
           "machine works fully"),
 )  # fmt: skip
+# For --max-restarts alone: the second Role of that file.
+_ONCE = "jobs can't start again by themselves (--max-restarts)"
+RESTARTS = tuple(
+    Right(_TRAINER, "trainingruntimes", verb, _ONCE) for verb in ("create", "patch", "delete")
+)
 _CLUSTER_WIDE = "clustertrainingruntimes"
 
 
@@ -96,7 +102,12 @@ def missing(client: Client) -> list[Right]:
     ApiError, Unreachable
         The cluster doesn't tell.
     """
-    return [right for right in RIGHTS if not _allowed(client, right)]
+    return lacking(client, RIGHTS)
+
+
+def lacking(client: Client, rights: Iterable[Right]) -> list[Right]:
+    """Ask the cluster which of some rights this user lacks, as `missing`."""
+    return [right for right in rights if not _allowed(client, right)]
 
 
 def _allowed(client: Client, right: Right) -> bool:

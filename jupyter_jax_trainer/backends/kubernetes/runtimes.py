@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, cluster_path
+from jupyter_jax_trainer.backends.kubernetes.restarts import is_own
 from jupyter_jax_trainer.backends.kubernetes.trainjob import PREFIX
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.options import MAX_NODES
@@ -81,7 +82,7 @@ def list_runtimes(client: Client) -> list[dict[str, Any]]:
             refusal = error
             continue
         # One broken runtime must not hide the others.
-        found += [{**item, "kind": kind} for item in items if _is_jax(item)]
+        found += [{**item, "kind": kind} for item in items if _is_jax(item) and not is_own(item)]
     if not found and refusal is not None:
         raise refusal
     return found

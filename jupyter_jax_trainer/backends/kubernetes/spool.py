@@ -173,6 +173,11 @@ class Spool:
         return self._done_path.exists()
 
     @property
+    def is_new(self) -> bool:
+        """Whether nothing of the stream has been written yet."""
+        return not self.done and next(self._wal.window(), None) is None
+
+    @property
     def _done_path(self) -> Path:
         return self._log.wal / f"{self._stream}.done"
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes import launch, trainjob
+from jupyter_jax_trainer.backends.kubernetes import launch, restarts, trainjob
 from jupyter_jax_trainer.backends.kubernetes.client import (
     MERGE_PATCH,
     ApiError,
@@ -80,6 +80,20 @@ class Steering:
                 self._on_problem(f"can't {error.verb} {error.resource}: {error.message}")
         except Unreachable:
             pass  # the next look tries again
+
+    def drop_runtime(self, name: str) -> bool:
+        """Delete the runtime of a job without a TrainJob; tell whether no more has to be done."""
+        now = time.monotonic()
+        if now - self._acted_at < _PAUSE:
+            return False
+        self._acted_at = now
+        try:
+            restarts.delete(self._client, name, timeout=_BRIEF)
+        except Unreachable:
+            return False
+        except ApiError as error:
+            self._on_problem(f"the runtime {name} can't be deleted: {error.message}")
+        return True
 
     def is_gone(self) -> bool:
         """Ask for the TrainJob itself: the watch may not have told of it yet."""

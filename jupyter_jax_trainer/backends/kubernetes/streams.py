@@ -9,6 +9,7 @@ from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.backends.kubernetes.logstream import Attempt, LogStream
+from jupyter_jax_trainer.backends.kubernetes.restarts import attempt_of
 from jupyter_jax_trainer.backends.kubernetes.seen import TRAINER, containers, log_of, rank_of
 from jupyter_jax_trainer.backends.kubernetes.spool import ContainerLog, Spool, remove_wal
 from jupyter_jax_trainer.jobdir import JobDir
@@ -51,6 +52,7 @@ class Streams:
         self._logs: dict[int | str, ContainerLog] = {}
         self._attempts: dict[int | str, list[Attempt]] = {}
         self._running: dict[int | str, tuple[Attempt, LogStream, Spool]] = {}
+        self._restarts: dict[str, int] = {}  # by pods' uids, how often all ranks had started again
         self._over: set[Attempt] = set()
         self._ended_well: set[Attempt] = set()  # by their exit codes
         self._lost: set[Attempt] = set()
@@ -102,6 +104,7 @@ class Streams:
         if rank is not None and rank >= self._nodes:
             return
         pod_name = str(pod["metadata"]["name"])
+        self._restarts[uid] = attempt_of(pod)
         for status in containers(pod):
             state, restarts = status.get("state") or {}, int(status.get("restartCount") or 0)
             name, started = str(status.get("name")), "waiting" not in state
@@ -165,6 +168,9 @@ class Streams:
             )
             return False
         worker = isinstance(source, int) and self._key is not None
+        if (number := self._restarts.get(attempt.uid)) and attempt.number == 0 and spool.is_new:
+            with contextlib.suppress(OSError):
+                spool.gap(f"restart {number}, pod {attempt.pod}")
         stream = LogStream(
             self._client, spool, attempt, lambda: attempt in self._over, self._on_problem,
             lambda: worker and attempt in self._ended_well,

@@ -64,12 +64,13 @@ def build(
         trainer["image"] = spec.image
     if resources := _resources(spec, plan):
         trainer["resourcesPerNode"] = resources
+    kind, runtime = plan["runtime_kind"], plan["runtime"]
+    if plan.get("own_runtime"):
+        kind, runtime = "TrainingRuntime", own_name(manifest)
     body: dict[str, Any] = {
-        "runtimeRef": {
-            "apiGroup": API.split("/")[0], "kind": plan["runtime_kind"], "name": plan["runtime"]
-        },
+        "runtimeRef": {"apiGroup": API.split("/")[0], "kind": kind, "name": runtime},
         "trainer": trainer,
-    }  # fmt: skip
+    }
     if initializer := _initializer(spec):
         body["initializer"] = initializer
     if spec.timeout:
@@ -92,6 +93,17 @@ def build(
         },
         "spec": body,
     }
+
+
+def with_runtime(job: Mapping[str, Any], kind: str, name: str) -> dict[str, Any]:
+    """Give a TrainJob with another runtime."""
+    reference = {**job["spec"]["runtimeRef"], "kind": kind, "name": name}
+    return {**job, "spec": {**job["spec"], "runtimeRef": reference}}
+
+
+def own_name(manifest: Mapping[str, Any]) -> str:
+    """Give the name of what belongs to a job alone: its Secret, its runtime."""
+    return f"{manifest['name']}-{manifest['uid'][:8]}"
 
 
 def owner(trainjob: Mapping[str, Any]) -> dict[str, Any]:

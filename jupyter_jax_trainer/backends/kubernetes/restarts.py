@@ -1,0 +1,139 @@
+"""Jobs that start again when a node breaks (--max-restarts): each has a TrainingRuntime of its own.
+
+A TrainJob can't say how often it may start again; its runtime does. So the runtime is copied, with
+other policies. The copy has to be there before the TrainJob, which owns it from then on: the
+cluster deletes both together. If its submitter dies in between, the follower ends it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes import trainjob
+from jupyter_jax_trainer.backends.kubernetes.client import MERGE_PATCH, ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.rights import RESTARTS, lacking
+from jupyter_jax_trainer.backends.kubernetes.seen import TRAINER, Json
+from jupyter_jax_trainer.errors import BackendError
+from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
+
+_ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
+# A signal is 128 and more: it came from outside, or from native code that has lost a peer. All
+# other exit codes are the cell's own doing.
+_FROM_OUTSIDE = [TRY_AGAIN, *range(129, 193)]
+
+
+def check_rights(client: Client) -> None:
+    """Refuse a job that may not have a runtime of its own.
+
+    Raises
+    ------
+    BackendError
+        A right is missing.
+    """
+    missing = " and ".join(right.verb for right in lacking(client, RESTARTS))
+    if missing:
+        raise BackendError(
+            "--max-restarts needs a TrainingRuntime that is made for the job, and you may not "
+            f"{missing} trainingruntimes in namespace {client.namespace}.",
+            "The Role jupyter-jax-trainer-restarts of runtimes/rights.yaml gives these rights. "
+            "Without --max-restarts the job runs once.",
+        )
+
+
+def spec_from(runtime: Mapping[str, Any], restarts: int) -> dict[str, Any]:
+    """Copy a runtime's spec, with policies for starting again.
+
+    When a rank is killed or its node is lost, all ranks start again: alone it could not join the
+    others. When a rank ends with an exit code of its own, the job has failed.
+
+    Parameters
+    ----------
+    runtime
+        The runtime that was chosen.
+    restarts
+        How often all ranks may start again.
+    """
+    spec: dict[str, Any] = copy.deepcopy(dict(runtime["spec"]))
+    job_set = spec.setdefault("template", {}).setdefault("spec", {})
+    job_set["failurePolicy"] = {
+        "maxRestarts": restarts,
+        "rules": [
+            {"name": "broken", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+        ],
+    }
+    for replicated in job_set.get("replicatedJobs") or []:
+        if replicated.get("name") == TRAINER:
+            job = replicated.setdefault("template", {}).setdefault("spec", {})
+            for other in ("backoffLimitPerIndex", "maxFailedIndexes", "podReplacementPolicy"):
+                job.pop(other, None)  # they say otherwise, or can't stand beside these
+            job["backoffLimit"] = 0
+            job["podFailurePolicy"] = {"rules": [
+                {"action": "Count", "onPodConditions": [
+                    {"type": "DisruptionTarget", "status": "True"}
+                ]},
+                {"action": "FailJob", "onExitCodes": {
+                    "containerName": TRAINER, "operator": "NotIn", "values": _FROM_OUTSIDE,
+                }},
+            ]}  # fmt: skip
+            job.setdefault("template", {}).setdefault("spec", {})["restartPolicy"] = "Never"
+    return spec
+
+
+def runtime_of(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Make the TrainingRuntime of a job; None where it has none of its own."""
+    plan = manifest["plan"]
+    if not plan.get("own_runtime"):
+        return None
+    return {
+        "apiVersion": trainjob.API,
+        "kind": "TrainingRuntime",
+        "metadata": {
+            "name": trainjob.own_name(manifest),
+            "namespace": plan["namespace"],
+            "labels": {trainjob.JOB_LABEL: manifest["name"]},
+            "annotations": {trainjob.UID: manifest["uid"]},
+        },
+        "spec": plan["own_runtime"],
+    }
+
+
+def create(client: Client, runtime: Mapping[str, Any]) -> None:
+    """Create a runtime; one that an earlier try made without an answer is taken as it is."""
+    query = {"fieldManager": trainjob.PREFIX}
+    try:
+        client.request("POST", client.trainer("trainingruntimes"), query=query, body=runtime)
+    except ApiError as error:
+        if error.status != 409:  # the name holds the job's uid
+            raise
+
+
+def hand_over(client: Client, name: str, created: Mapping[str, Any]) -> None:
+    """Make a TrainJob the owner of its runtime."""
+    client.request(
+        "PATCH", client.trainer("trainingruntimes", name),
+        body={"metadata": {"ownerReferences": [trainjob.owner(created)]}},
+        content_type=MERGE_PATCH,
+    )  # fmt: skip
+
+
+def delete(client: Client, name: str, **options: Any) -> None:
+    """Delete a runtime; one that is gone is fine."""
+    try:
+        client.request("DELETE", client.trainer("trainingruntimes", name), **options)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+
+
+def is_own(runtime: Mapping[str, Any]) -> bool:
+    """Tell whether a runtime was made for one job, and is none to be chosen."""
+    metadata = runtime.get("metadata") or {}
+    return trainjob.JOB_LABEL in (metadata.get("labels") or {})
+
+
+def attempt_of(thing: Json) -> int:
+    """Give how often all ranks had started again when a pod or a Job was made."""
+    number = str((thing["metadata"].get("labels") or {}).get(_ATTEMPT, ""))
+    return int(number) if number.isdecimal() else 0
