@@ -282,6 +282,9 @@ class Worker:
             return
         print(f"stopped: rank {first} failed first ({summary})", file=sys.stderr)
         self.channel.send("stopped", because=first)
+        if self.rank == 0:
+            # It holds the store, without which the one that failed would be aborted in mid-word.
+            self.channel.wait_for_leave(1)
         self._leave(exceptions.TRY_AGAIN if status == exceptions.TRY_AGAIN else 1)
 
     def _leave(self, status: int) -> NoReturn:

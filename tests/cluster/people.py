@@ -17,8 +17,14 @@ RIGHTS = Path(__file__).parents[2] / "runtimes" / "rights.yaml"
 
 def minimal() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Give the rules of runtimes/rights.yaml: in the namespace, and in the whole cluster."""
-    role, cluster_role = yaml.safe_load_all(RIGHTS.read_text())
+    role, _, cluster_role = yaml.safe_load_all(RIGHTS.read_text())
     return role["rules"], cluster_role["rules"]
+
+
+def for_restarts() -> list[dict[str, Any]]:
+    """Give the rules of its optional Role."""
+    rules: list[dict[str, Any]] = list(yaml.safe_load_all(RIGHTS.read_text()))[1]["rules"]
+    return rules
 
 
 def single(rules: Iterable[dict[str, Any]]) -> list[tuple[str, str, str]]:

@@ -21,7 +21,7 @@ from jupyter_jax_trainer.backends.kubernetes import client as clients
 from jupyter_jax_trainer.backends.kubernetes import kubeconfig, launch, runtimes
 from jupyter_jax_trainer.backends.kubernetes.answers import forward_refusal, right_for
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
-from jupyter_jax_trainer.backends.kubernetes.rights import RIGHTS, find
+from jupyter_jax_trainer.backends.kubernetes.rights import RESTARTS, RIGHTS, find
 from jupyter_jax_trainer.errors import BackendError, UsageError
 
 REPOSITORY = Path(__file__).parents[2]
@@ -320,8 +320,10 @@ def test_without_the_config_map_the_schema_tells(server, config, status):
 
 
 def test_the_role_has_what_is_listed_and_nothing_else():
-    role, cluster_role = yaml.safe_load_all((REPOSITORY / "runtimes/rights.yaml").read_text())
-    assert (role["kind"], cluster_role["kind"]) == ("Role", "ClusterRole")
+    role, optional, cluster_role = yaml.safe_load_all(
+        (REPOSITORY / "runtimes/rights.yaml").read_text()
+    )
+    assert (role["kind"], cluster_role["kind"]) == (optional["kind"], "ClusterRole")
 
     def single(document: dict[str, Any]) -> list[tuple[str, str, str]]:
         return [(group, resource, verb) for rule in document["rules"] for group in rule["apiGroups"]
@@ -331,6 +333,8 @@ def test_the_role_has_what_is_listed_and_nothing_else():
     listed = [(right.group, right.resource, right.verb) for right in RIGHTS]
     assert len(set(listed)) == len(listed)
     assert sorted(single(role)) == sorted(r for r in listed if r[1] != wide)
+    for_restarts = [(right.group, right.resource, right.verb) for right in RESTARTS]
+    assert single(optional) == for_restarts and not set(for_restarts) & set(listed)
     assert sorted(single(cluster_role)) == sorted(r for r in listed if r[1] == wide)
 
 

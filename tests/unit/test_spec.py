@@ -349,7 +349,6 @@ def test_what_only_kubernetes_knows_is_refused_here(option):
         "store": "/x",
         "dataset": "hf://a",
         "model": "hf://a",
-        "max-restarts": "0",
     }
     spec = parse_cell_line(f"--{option} {values.get(option, 'abc')}")
     with pytest.raises(UsageError) as caught:
@@ -371,7 +370,6 @@ def test_the_list_of_what_only_kubernetes_knows():
         "service-account",
         "queue",
         "priority",
-        "max-restarts",
         "accelerator",
         "topology",
         "dataset",

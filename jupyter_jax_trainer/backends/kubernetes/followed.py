@@ -8,12 +8,13 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes import fetch, initializers, launch, restarts
+from jupyter_jax_trainer.backends.kubernetes import fetch, initializers, launch
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.backends.kubernetes.diagnosis import Seen, Verdict, judge
 from jupyter_jax_trainer.backends.kubernetes.ending import DELETED, failure_of, nothing_came
 from jupyter_jax_trainer.backends.kubernetes.kept import applied
 from jupyter_jax_trainer.backends.kubernetes.ranks import Ranks
+from jupyter_jax_trainer.backends.kubernetes.restarts import attempt_of
 from jupyter_jax_trainer.backends.kubernetes.seen import deleted_at
 from jupyter_jax_trainer.backends.kubernetes.steering import Steering
 from jupyter_jax_trainer.backends.kubernetes.store import Store
@@ -138,8 +139,7 @@ class Followed:
                         self.directory, self.manifest, self._trainjob, self._has_secrets
                     )
             present = store.pods(self.name, self.manifest["uid"])
-            self._note_suspension(present.keys())
-            self._note_restart(present.keys())
+            self._note_others(present.keys())
             if self._leaving is None:  # they end because of that
                 self.ranks.note_pods(self._seen, self._present_ones())
                 self.record.initializers(
@@ -271,19 +271,27 @@ class Followed:
             found is not None and found["spec"].get("suspend") and launch.marked(found) is None
         )
 
-    def _note_suspension(self, present: Collection[str]) -> None:
-        """Forget the ranks of a suspended job when they are gone: there will be others.
+    def _note_others(self, present: Collection[str]) -> None:
+        """Forget the ranks of a suspension or a restart when they are gone: there will be others.
 
-        Nothing is read of those others before that, even if it is resumed at once.
+        Nothing is read of those others before that, even if they are there at once.
         """
+        again = self._attempt > self.record.restarts
         if self._suspended:
             self._leaving = self._pods.keys() - self._past
+        elif again and self._leaving is None:
+            older = {u for u, pod in self._pods.items() if attempt_of(pod) < self._attempt}
+            self._leaving = older - self._past
+            self.ranks.spoken = True
+            return  # how they went is noted first
         if self._leaving is None or not self._leaving.isdisjoint(present):
             return
         if not self.streams.idle:
             return
         self._past |= self._leaving
-        if self.ranks.begun:
+        if again:
+            self.ranks.start_again(self._attempt, self.spec.max_restarts or self._attempt)
+        elif self.ranks.begun:
             self.ranks.begin_anew()
         if not self._suspended:
             self._leaving = None
@@ -292,22 +300,7 @@ class Followed:
     def _attempt(self) -> int:
         """How often the cluster has started all ranks again."""
         things = (*self._seen.jobs, *self._pods.values())
-        return max(map(restarts.attempt_of, things), default=0)
-
-    def _note_restart(self, present: Collection[str]) -> None:
-        """Note that the cluster starts all ranks again, when all that those before said is read."""
-        attempt = self._attempt
-        if attempt <= self.record.restarts:
-            return
-        if self._leaving is None:
-            older = {uid for uid, pod in self._pods.items() if restarts.attempt_of(pod) < attempt}
-            self._leaving = older - self._past
-            return  # how they went is noted first
-        if self._leaving.isdisjoint(present) and self.streams.idle:
-            self._past |= self._leaving
-            self.ranks.start_again(attempt, self.spec.max_restarts or attempt)
-            if not self._suspended:
-                self._leaving = None
+        return max(map(attempt_of, things), default=0)
 
     @property
     def _starts_again(self) -> bool:
@@ -328,7 +321,7 @@ class Followed:
         now = self.record.restarts
         return [
             pod for uid, pod in self._pods.items()
-            if uid not in self._past and restarts.attempt_of(pod) >= now
+            if uid not in self._past and attempt_of(pod) >= now
         ]
 
     # -- the end -------------------------------------------------------------------------------

@@ -105,7 +105,8 @@ class Kept:
         end.out_of_memory = found.out_of_memory
         if found.stopped:
             end.stopped = end.error is None and not end.finished
-        elif found.exit != 0:
+        elif found.exit != 0 and not (end.error and found.kind == "pod-deleted"):
+            # A rank that has told an error before was not ended by what came after.
             end.cause, end.hint = found.cause, found.hint
         if end.error is None:
             end.order = self._next()

@@ -27,6 +27,7 @@ _Answer = TypeVar("_Answer")
 WAITS = "is being submitted"
 CUT_OFF = "its submission was cut off; nothing was started"
 _ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
+_HEARS = 10.0  # seconds in which Trainer hears of a new runtime: it looks at a copy of its own
 _TAKE_BACK = 5.0  # seconds for taking a TrainJob back that has no Secret
 # Answers after which the same request may well be taken: the API or a webhook is starting.
 _PASSING = (429, 500, 502, 503, 504)
@@ -81,12 +82,11 @@ def create(
     try:
         if runtime is not None:
             _patiently(partial(restarts.create, client, runtime), deadline)
-        _patiently(
-            lambda: client.request("POST", path, query={**query, "dryRun": "All"}, body=job),
-            deadline,
-        )
+        look = partial(client.request, "POST", path, query={**query, "dryRun": "All"}, body=job)
+        _patiently(partial(_once_known, runtime, look), deadline)
         begun = True
-        created = _patiently(lambda: _create_once(client, path, query, job), deadline)
+        make = partial(_create_once, client, path, query, job)
+        created = _patiently(partial(_once_known, runtime, make), deadline)
         if runtime is not None:
             own = partial(restarts.hand_over, client, runtime["metadata"]["name"], created)
             _patiently(own, deadline)
@@ -166,6 +166,21 @@ def _create_once(
         if uid_of(there) != uid_of(job):
             raise
         return there
+
+
+def _once_known(
+    runtime: Mapping[str, Any] | None, request: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """Make a request that is refused until Trainer has heard of a runtime that was just created."""
+    deadline = time.monotonic() + _HEARS
+    while True:
+        try:
+            return request()
+        except ApiError as error:
+            unknown = runtime is not None and "not found" in error.message
+            if not unknown or time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
 
 
 def uid_of(job: Mapping[str, Any]) -> str | None:

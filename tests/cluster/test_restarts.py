@@ -1,0 +1,154 @@
+"""--max-restarts on a cluster: who starts again, who does not, and from which step."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from harness import eventually, text
+from policy import skip_or_fail
+
+from cluster import made_runtimes, people
+from cluster.faults import LONG_S, begin, fail, process_of, require_own
+from cluster.jobs import followers, stop_followers, submit
+from cluster.kubernetes_cluster import Cluster, Namespace
+from cluster.made_runtimes import Shared
+from jupyter_jax_trainer import api
+from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.errors import BackendError
+from jupyter_jax_trainer.handle import Job
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+STEPS = """
+import jax, time
+import numpy as np
+from jax.experimental import multihost_utils
+from jupyter_jax_trainer import checkpoint_dir, report
+path = checkpoint_dir() / "state.npz"
+begun, w = 0, np.zeros(3)
+if path.exists():
+    saved = np.load(path)
+    begun, w = int(saved["step"]), saved["w"]
+for step in range(begun + 1, 13):
+    w = w + step
+    report(step=step, total=12)
+    if step % 3 == 0:
+        if jax.process_index() == 0:
+            new = path.with_name("new.npz")
+            np.savez(new, step=step, w=w)
+            new.replace(path)
+        multihost_utils.sync_global_devices(f"saved {step}")
+    print("step", step, flush=True)
+    if step == 8 and not begun:
+        time.sleep(600)  # until a pod is killed
+w = float(w[0])
+"""
+
+
+@pytest.fixture
+def shared(cluster: Cluster, namespace: Namespace, tmp_path: Path) -> Iterator[Shared]:
+    if not made_runtimes.reachable(cluster):
+        skip_or_fail("own cluster", "only that of `make cluster` shares a folder with this machine")
+    found = Shared(namespace, tmp_path)
+    yield found
+    found.remove()
+
+
+def runtimes_left(namespace: Namespace) -> list[str]:
+    return [item["metadata"]["name"] for item in namespace.get("trainingruntimes")["items"]]
+
+
+def resumed(job: Job, why: str) -> None:
+    """Check that a job that had come to step 8 went on from its last checkpoint, of step 6."""
+    assert job.result() == {"begun": 6, "w": float(sum(range(1, 13)))}
+    for rank in (0, 1):
+        steps = [line["step"] for line in job.metrics() if line["rank"] == rank]
+        assert steps == [*range(1, 9), *range(7, 13)]  # no more is lost than since the checkpoint
+        lines = text(job, rank).split("\n")
+        (place,) = (n for n, line in enumerate(lines) if line.startswith("[jaxtrain: restart 1, "))
+        assert "step 8" in lines[:place] and lines[place:].count("step 8") == 1
+        assert "step 7" in lines[place:] and "step 6" not in lines[place:]
+    assert job.restarts == 1 and [rank.restarts for rank in job.ranks] == [1, 1]
+    told = [event["message"] for event in job.events() if event["kind"] == "restart"]
+    assert told == [f"all ranks start again: restart 1 of 2, {why}",
+                    "restart 1 of 2 goes on at step 7; the attempt before had reached 8"]
+    *_, running, end = [state for state, _ in job.history]
+    assert (running, end) == ("Running", "Succeeded")
+
+
+def test_a_pod_that_is_killed_and_no_step_before_the_last_checkpoint_is_lost(
+    place, namespace, shared, store
+):
+    line = f"-n 2 --max-restarts 2 --volume {shared.claim}:{shared.path} -o begun,w"
+    job = submit(STEPS, place, line)
+    eventually(lambda: job.steps == 8 and text(job).count("step 8") == 2, LONG_S)
+    (name,) = runtimes_left(namespace)
+    (owner,) = namespace.get("trainingruntime", name)["metadata"]["ownerReferences"]
+    assert owner["uid"] == namespace.get("trainjob", job.name)["metadata"]["uid"]
+    assert name not in [found.name for found in api.runtimes("kubernetes", namespace=namespace.name)]
+    pod = namespace.pods(job.name)[1]["metadata"]["name"]
+    namespace("delete", "pod", pod, "--force", "--grace-period=0", "--wait=false")
+    why = "rank 1 was ended: somebody deleted its pod"
+    eventually(lambda: (job.state, job.reason or "")[0] == "Starting", LONG_S)
+    assert (job.reason or "").startswith((f"{why}; all ranks start again", "restart 1 of 2"))
+    stop_followers(store)  # the next one knows as much
+    assert job.active and eventually(lambda: followers(store))
+    resumed(job.wait(LONG_S), why)
+    namespace("delete", "trainjob", job.name)
+    eventually(lambda: not runtimes_left(namespace))
+
+
+def test_a_worker_that_is_killed_takes_the_others_along_to_the_next_attempt(
+    place, namespace, cluster
+):
+    require_own(cluster)
+    job = begin(place, "-n 2 --max-restarts 1")
+    os.kill(process_of(job, 0), signal.SIGKILL)
+    eventually(lambda: text(job).count("begins") == 4, LONG_S)
+    eventually(lambda: job.state == "Running")
+    assert job.reason == "restart 1 of 1, rank 0 was killed (signal 9)"
+    os.kill(process_of(job, 1), signal.SIGKILL)
+    with contextlib.suppress(Exception):
+        job.wait(LONG_S)
+    assert job.state == "Failed"
+    assert job.reason == "rank 1 was killed (signal 9), after 1 restart (--max-restarts)"
+    assert text(job).count("begins") == 4
+
+
+@pytest.mark.parametrize("code", ["1 / 0", "os._exit(3)"], ids=["raises", "_exit"])
+def test_a_cell_that_is_broken_runs_once(place, code):
+    job = begin(place, "-n 2 --max-restarts 5", f"""
+import jax, os
+from jax.experimental import multihost_utils
+print("begins", flush=True)
+multihost_utils.sync_global_devices("begin")
+if jax.process_index() == 1:
+    {code}
+multihost_utils.sync_global_devices("end")
+""")
+    failure = fail(job, LONG_S)  # `fail` counts how often each rank began
+    assert failure.rank == 1 and "restart" not in failure.message and job.restarts == 0
+
+
+def test_who_may_not_make_runtimes_is_refused_before_anything_starts(
+    cluster, namespace, tmp_path, monkeypatch
+):
+    people.create(namespace, people.objects(namespace.name, "plain", *people.minimal()))
+    token = people.token(namespace, "plain")
+    path = people.kubeconfig(tmp_path / "plain", people.about(cluster), {"token": token})
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    backend._clients.clear()
+    try:
+        with pytest.raises(BackendError) as refused:
+            submit("1", f"--backend kubernetes --namespace {namespace.name}", "--max-restarts 1")
+    finally:
+        backend._clients.clear()
+        people.forget(namespace)
+    assert "you may not create and patch and delete trainingruntimes" in str(refused.value)
+    assert "jupyter-jax-trainer-restarts" in str(refused.value)
+    assert not namespace.get("trainjobs")["items"] and not runtimes_left(namespace)
