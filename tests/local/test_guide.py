@@ -1,4 +1,4 @@
-"""docs/guide.md is true: its cells run in a real kernel, from top to bottom."""
+"""docs/guide.md and docs/checkpoints.md are true: their cells run in a real kernel, in order."""
 
 import re
 from pathlib import Path
@@ -7,8 +7,9 @@ import kernels
 import pytest
 from conftest import end_processes_of
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
-CELLS = re.findall(r"(<!-- fails -->\n)?```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+CELL = re.compile(r"(<!-- fails -->\n)?```python\n(.*?)```", re.DOTALL)
+CELLS = CELL.findall((DOCS / "guide.md").read_text())
 
 
 @pytest.mark.slow
@@ -32,3 +33,22 @@ def test_the_guide(tmp_path):
     ):  # fmt: skip
         assert expected in text
     assert (home / "jobs" / "fit" / "checkpoints" / "w-1.npy").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_page_about_long_jobs(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    cells = CELL.findall((DOCS / "checkpoints.md").read_text())
+    with kernels.running(home, tmp_path) as kernel:
+        texts = [kernel.run(code).text for _, code in cells]
+    assert end_processes_of(home) == {}
+    for text, expected in zip(
+        texts,
+        ["", "Succeeded", "began at 15 and ended with [820. 820. 820.]",
+         "restart 1 of 3 goes on at step 16; the attempt before had reached", "Succeeded",
+         "went on at 40 and ended with [1275. 1275. 1275.]"],
+        strict=True,
+    ):  # fmt: skip
+        assert expected in text
