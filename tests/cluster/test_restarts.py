@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from harness import eventually, text
 from policy import skip_or_fail
 
@@ -18,9 +21,11 @@ from cluster.jobs import followers, stop_followers, submit
 from cluster.kubernetes_cluster import Cluster, Namespace
 from cluster.made_runtimes import Shared
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import backend, launch
+from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.errors import BackendError
 from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.spec import parse_cell_line
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -34,6 +39,7 @@ begun, w = 0, np.zeros(3)
 if path.exists():
     saved = np.load(path)
     begun, w = int(saved["step"]), saved["w"]
+multihost_utils.sync_global_devices("loaded")
 for step in range(begun + 1, 13):
     w = w + step
     report(step=step, total=12)
@@ -97,7 +103,7 @@ def test_a_pod_that_is_killed_and_no_step_before_the_last_checkpoint_is_lost(
     eventually(lambda: (job.state, job.reason or "")[0] == "Starting", LONG_S)
     assert (job.reason or "").startswith((f"{why}; all ranks start again", "restart 1 of 2"))
     stop_followers(store)  # the next one knows as much
-    assert job.active and eventually(lambda: followers(store))
+    eventually(lambda: job.active and followers(store))
     resumed(job.wait(LONG_S), why)
     namespace("delete", "trainjob", job.name)
     eventually(lambda: not runtimes_left(namespace))
@@ -151,4 +157,45 @@ def test_who_may_not_make_runtimes_is_refused_before_anything_starts(
         people.forget(namespace)
     assert "you may not create and patch and delete trainingruntimes" in str(refused.value)
     assert "jupyter-jax-trainer-restarts" in str(refused.value)
+    assert not namespace.get("trainjobs")["items"] and not runtimes_left(namespace)
+
+
+DIES = """
+import os, signal, sys
+from cluster.jobs import submit
+from jupyter_jax_trainer.backends.kubernetes import restarts
+at, place = sys.argv[1:]
+known = getattr(restarts, at)
+def die(*arguments):
+    if at == "create":
+        known(*arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+setattr(restarts, at, die)
+submit("print('begins')", place, f"{at.replace('_', '-')} --max-restarts 1")
+"""
+
+
+def test_a_submitter_that_is_killed_leaves_no_runtime_that_nobody_owns(place, namespace, store):
+    tests = Path(__file__).parents[1]
+    for at in ("create", "hand_over"):  # before there is a TrainJob, and before that owns it
+        done = subprocess.run([sys.executable, "-c", DIES, at, place], timeout=60, cwd=tests)
+        assert done.returncode == -signal.SIGKILL
+    lost, found = api.job("create"), api.job("hand-over")
+    assert [name[:6] for name in runtimes_left(namespace)] == ["create", "hand-o"]
+    found.wait(LONG_S)
+    eventually(lambda: not lost.active, LONG_S)
+    assert (lost.state, lost.reason) == ("Failed", launch.CUT_OFF)
+    (name,) = runtimes_left(namespace)
+    (owner,) = namespace.get("trainingruntime", name)["metadata"]["ownerReferences"]
+    assert owner["uid"] == namespace.get("trainjob", found.name)["metadata"]["uid"]
+
+
+def test_a_dry_run_shows_the_runtime_and_makes_nothing(place, namespace):
+    spec = parse_cell_line(f"{place} shown --max-restarts 4")
+    found, plan = api.prepare(spec)
+    told = api.dry_run(spec, found, plan, capture_cell("1", {}))
+    runtime, job, *_ = yaml.safe_load_all(told)
+    assert (runtime["kind"], job["kind"]) == ("TrainingRuntime", "TrainJob")
+    assert job["spec"]["runtimeRef"]["name"] == runtime["metadata"]["name"]
+    assert runtime["spec"]["template"]["spec"]["failurePolicy"]["maxRestarts"] == 4
     assert not namespace.get("trainjobs")["items"] and not runtimes_left(namespace)

@@ -25,9 +25,11 @@ from jupyter_jax_trainer.handle import Job
 STEPS = """
 import json, os, time
 import jax
+from jax.experimental import multihost_utils
 from jupyter_jax_trainer import checkpoint_dir, report
 path = checkpoint_dir() / "state.json"
 begun = json.loads(path.read_text())["step"] if path.exists() else 0
+multihost_utils.sync_global_devices("loaded")
 for step in range(begun + 1, 41):
     report(step=step, total=40, loss=1 / step)
     if step % 5 == 0 and jax.process_index() == 0:
