@@ -16,6 +16,8 @@ _HOME = {
     "train": "api",
     "jobs": "api",
     "job": "api",
+    "compare": "comparison",
+    "metrics": "comparison",
     "panel": "api",
     "runtimes": "api",
     "Job": "handle",
@@ -31,9 +33,11 @@ __all__ = [
     "JobFailed",
     "__version__",
     "checkpoint_dir",
+    "compare",
     "job",
     "jobs",
     "load_ipython_extension",
+    "metrics",
     "panel",
     "report",
     "runtimes",
@@ -43,6 +47,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.api import job, jobs, panel, runtimes, train
+    from jupyter_jax_trainer.comparison import compare, metrics
     from jupyter_jax_trainer.errors import JaxTrainError, JobFailed
     from jupyter_jax_trainer.handle import Job
     from jupyter_jax_trainer.worker.reporting import checkpoint_dir, report

@@ -95,6 +95,13 @@ def memory(option: str, value: Any) -> str:
     return text
 
 
+def size(option: str, value: Any) -> int:
+    """Check an amount of memory or disk and give it in bytes."""
+    amount = quantity(memory(option, value))
+    assert amount is not None, "it was checked"
+    return int(amount)
+
+
 def timeout(option: str, value: Any) -> float:
     """Check a span of time and give it in seconds."""
     refusal = UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import inspect
 import os
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer import files, jobdir
+from jupyter_jax_trainer import files, jobdir, retention
 from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobDirError, UsageError
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import JobDir
@@ -109,6 +110,7 @@ def prepare(spec: JobSpec) -> tuple[Backend, dict[str, Any]]:
     UsageError
         The backend can't do what is asked for, or the name is taken.
     """
+    retention.Bounds.of_environment()
     backend = _choose(spec)
     plan = backend.plan(spec)
     if spec.name is not None:
@@ -198,6 +200,8 @@ def submit(
         raise
     finally:
         os.close(lock)
+    with contextlib.suppress(OSError, JaxTrainError):  # the job has been started
+        retention.apply_environment()
     return Job(directory)
 
 

@@ -65,6 +65,7 @@ class JobDir:
         self.cancel = self.path / "cancel"
         self.detach = self.path / "detach"
         self.waiting = self.path / "waiting"
+        self.keep = self.path / "keep"
         self.lock = self.path / "lock"
         self.reserve = self.path / ".reserve"  # space for the last state when the disk is full
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer.errors import JaxTrainError, JobFailed
+from jupyter_jax_trainer.files import disk_use
 from jupyter_jax_trainer.text import (
     MAX_REASON,
     age,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from jupyter_jax_trainer.backends.kubernetes.overview import Row
     from jupyter_jax_trainer.handle import Job
     from jupyter_jax_trainer.logs import LogLine
+    from jupyter_jax_trainer.retention import Ended
     from jupyter_jax_trainer.runtime import Runtime
 
 _LABEL = 10
@@ -74,13 +74,7 @@ def _clip(reason: str | None) -> str | None:
 
 def space(jobs: Iterable[Job]) -> int:
     """Count the bytes that jobs take on the disk."""
-    total = 0
-    for job in jobs:
-        for folder, _, names in os.walk(job.directory):
-            for name in names:
-                with contextlib.suppress(OSError):
-                    total += os.lstat(os.path.join(folder, name)).st_size
-    return total
+    return sum(disk_use(job.directory) for job in jobs)
 
 
 def jobs_table(jobs: Iterable[View], columns: int, *, sizes: bool = False) -> str:
@@ -104,6 +98,45 @@ def trainjobs_table(rows: Iterable[Row], columns: int) -> str:
         for row in rows
     ]  # fmt: skip
     return lay_out(lines, ("NAME", "STATE", "AGE", "NODES", "MADE BY", "REASON"), columns=columns)
+
+
+def ended_table(found: Iterable[Ended], columns: int) -> str:
+    """Lay out jobs that are to be deleted, one a line."""
+    rows = [
+        (one.directory.path.name, one.state, age(one.ended), size(disk_use(one.directory.path)))
+        for one in found
+    ]
+    return lay_out(rows, ("NAME", "STATE", "ENDED", "SIZE"), columns=columns)
+
+
+def comparison_table(
+    rows: Sequence[dict[str, Any]], options: dict[str, list[Any]], metric_name: str | None,
+    columns: int,
+) -> str:  # fmt: skip
+    """Lay out jobs beside each other, and under them the options in which they differ."""
+    names = [metric_name] if metric_name else list(dict.fromkeys(
+        name.removesuffix("_min") for row in rows for name in row if name.endswith("_min")
+    ))[:_METRICS]  # fmt: skip
+    headers = ["JOB", "STATE", "NODES", "STEPS", "TOOK", *(name.upper() for name in names)]
+    if metric_name:
+        headers += ["LOWEST", "HIGHEST"]
+    lines = []
+    for row in rows:
+        line = [row["job"], row["state"], row["nodes"], row["steps"], duration(row["took"])]
+        line += [metric(row[name]) if name in row else None for name in names]
+        if metric_name:
+            line += [_extreme(row, f"{metric_name}_{end}") for end in ("min", "max")]
+        lines.append(line)
+    text = lay_out(lines, headers, columns=columns)
+    if options:
+        differing = [(f"--{name.replace('_', '-')}", *values) for name, values in options.items()]
+        heads = ("THEY DIFFER IN", *(row["job"] for row in rows))
+        text += "\n\n" + lay_out(differing, heads, columns=columns)
+    return text
+
+
+def _extreme(row: dict[str, Any], name: str) -> str | None:
+    return f"{metric(row[name])} at step {row[f'{name}_step']}" if name in row else None
 
 
 def runtimes_table(runtimes: Sequence[Runtime], columns: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jupyter_jax_trainer import amounts, checks
-from jupyter_jax_trainer.commands import actions
+from jupyter_jax_trainer.commands import actions, history
 from jupyter_jax_trainer.commands.actions import Context, Handler
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.options import BY_FIELD, OPTIONS, STATES, HelpRequested, Option, read_words
@@ -157,6 +157,47 @@ _COMMANDS = (
         options=(
             Option(name="all", short="a", help="All jobs that have ended; a terminal asks before."),
             _YES,
+        ),
+    ),
+    Command(
+        name="keep", usage="keep NAME... [--off]", summary="never prune these jobs",
+        help="Keep jobs: neither `prune` nor JAXTRAIN_KEEP_DAYS and JAXTRAIN_KEEP_BYTES delete "
+        "them; `delete` does.",
+        handler=history.keep, words=(1, None), takes="job",
+        options=(Option(name="off", help="Keep them no longer."),),
+    ),
+    Command(
+        name="prune", usage="prune [--older-than TIME] [--larger-than BYTES] [--dry-run] [--yes]",
+        summary="delete old jobs, or as many as take too much space",
+        help="Delete the files of jobs that ended long ago, or of the oldest until all jobs "
+        "together are within a size. Jobs that have not ended and those under `keep` stay; the "
+        "cluster is left alone. Without bounds those of JAXTRAIN_KEEP_DAYS and "
+        "JAXTRAIN_KEEP_BYTES hold. A terminal asks before.",
+        handler=history.prune,
+        options=(
+            Option(
+                name="older-than", metavar="TIME", check=amounts.timeout,
+                help="Jobs that ended longer ago than this, as in 30d.",
+            ),
+            Option(
+                name="larger-than", metavar="BYTES", check=amounts.size,
+                help="The oldest, until all jobs together take no more than this, as in 10G.",
+            ),
+            Option(name="dry-run", help="Only show what would be deleted."),
+            _YES,
+        ),
+    ),
+    Command(
+        name="compare", usage="compare NAME NAME... [--metric NAME]",
+        summary="metrics and options of several jobs beside each other",
+        help="Compare jobs: state, steps, time, the last value of each metric, and the options in "
+        "which they differ; with --metric the lowest and the highest value of one, too.",
+        handler=history.compare, words=(2, None), takes="job",
+        options=(
+            Option(
+                name="metric", short="m", metavar="NAME", check=checks.word,
+                help="Only this metric, with its lowest and highest value.",
+            ),
         ),
     ),
     Command(

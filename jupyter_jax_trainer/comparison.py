@@ -1,0 +1,130 @@
+"""Compare jobs by what they reported, running or ended, here or on a cluster."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from jupyter_jax_trainer import api
+from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.spec import JobSpec
+
+
+def metrics(*jobs: Job | str) -> list[dict[str, Any]]:
+    """Give what several jobs reported, a flat dictionary for each report.
+
+    Parameters
+    ----------
+    *jobs
+        Jobs, or their names.
+
+    Returns
+    -------
+    list of dict
+        ``{job, rank, step, time, loss, ...}``, for ``pandas.DataFrame`` for instance.
+
+    Examples
+    --------
+    >>> frame = pandas.DataFrame(metrics("fit", "fit-2"))              # doctest: +SKIP
+    >>> frame.pivot_table("loss", "step", "job").plot()                # doctest: +SKIP
+    """
+    return [
+        {"job": job.name, "rank": line["rank"], "step": line["step"], "time": line["time"],
+         **{name: _number(value) for name, value in line["values"].items()}}
+        for job in map(_job, jobs) for line in job.metrics()
+    ]  # fmt: skip
+
+
+def compare(*jobs: Job | str, metric: str | None = None) -> list[dict[str, Any]]:
+    """Compare jobs: a flat dictionary for each, of the same keys where they reported the same.
+
+    Parameters
+    ----------
+    *jobs
+        Jobs, or their names.
+    metric
+        Only this metric.
+
+    Returns
+    -------
+    list of dict
+        ``job``, ``state``, ``nodes``, ``steps``, ``took`` (seconds), ``options``, and of each
+        metric its last value under its name, with ``_min``, ``_max`` and the steps of these,
+        ``_min_step`` and ``_max_step``. A metric is that of the first rank that reports it.
+
+    Raises
+    ------
+    UsageError
+        No job has reported that metric.
+    """
+    rows = [_row(_job(job), metric) for job in jobs]
+    if metric is not None and not any(metric in row for row in rows):
+        known = {name for job in jobs for name in _series(_job(job))}
+        raise UsageError(
+            f"None of these jobs has reported {metric!r}.",
+            f"They have reported {', '.join(sorted(known))}." if known else None,
+        )
+    return rows
+
+
+def differences(*jobs: Job | str) -> dict[str, list[str]]:
+    """Give the options in which jobs differ, each with its values in the order of the jobs."""
+    given = [_options(_job(job).spec) for job in jobs]
+    names = dict.fromkeys(name for one in given for name in one)
+    found = {name: [one.get(name, "") for one in given] for name in names}
+    return {name: values for name, values in found.items() if len(set(values)) > 1}
+
+
+def _job(job: Job | str) -> Job:
+    return api.job(job) if isinstance(job, str) else job
+
+
+def _row(job: Job, metric: str | None) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "job": job.name, "state": job.state, "nodes": job.spec.nodes, "steps": job.steps,
+        "took": job.elapsed, "options": _options(job.spec),
+    }  # fmt: skip
+    for name, series in _series(job).items():
+        if metric not in (None, name):
+            continue
+        row.setdefault(name, series[-1][1])
+        # A value that is no number any more is neither the least nor the greatest.
+        numbers = [point for point in series if not math.isnan(point[1])] or series[-1:]
+        for end, pick in (("min", min), ("max", max)):
+            step, value = pick(numbers, key=lambda point: point[1])
+            row[f"{name}_{end}"], row[f"{name}_{end}_step"] = value, step
+    return row
+
+
+def _series(job: Job) -> dict[str, list[tuple[int, float]]]:
+    """Give step and value of each metric, in the order of the reports."""
+    found: dict[str, tuple[int, list[tuple[int, float]]]] = {}
+    for line in job.metrics():
+        for name, value in line["values"].items():
+            rank, series = found.get(name, (line["rank"], []))
+            if line["rank"] < rank:
+                rank, series = line["rank"], []
+            if line["rank"] == rank:
+                series.append((line["step"], _number(value)))
+            found[name] = (rank, series)
+    return {name: series for name, (_, series) in found.items()}
+
+
+def _number(value: object) -> float | int:
+    """Give a number; those that JSON does not have were written as their names."""
+    try:
+        return value if isinstance(value, int) else float(str(value))
+    except ValueError:
+        return math.nan
+
+
+def _options(spec: JobSpec) -> dict[str, str]:
+    return {
+        name: " ".join(map(_word, value)) if isinstance(value, tuple) else str(value)
+        for name, value in spec.given().items() if name != "name"
+    }  # fmt: skip
+
+
+def _word(item: Any) -> str:
+    return "=".join(item) if isinstance(item, tuple) else str(item)
