@@ -11,6 +11,8 @@ from typing import Any
 from jupyter_jax_trainer.failure import Failure
 from jupyter_jax_trainer.files import FORMAT, LineWriter, write_json
 from jupyter_jax_trainer.jobdir import ENDED, JobDir
+from jupyter_jax_trainer.ownlog import log
+from jupyter_jax_trainer.text import plain
 
 _SAVE_INTERVAL = 0.1  # seconds between states that differ in progress alone
 _RESERVE = 64 << 10  # bytes kept free for the last state when the disk is full
@@ -164,6 +166,7 @@ class Recorder:
         self, kind: str, message: str, rank: int | None = None, frame: list[Any] | None = None
     ) -> None:
         """Add an event; `frame` says which message of a log it came from."""
+        log("info", f"{self._directory.path.name}: {' '.join(plain(message).split())}")
         line = {"time": time.time(), "kind": kind, "rank": rank, "message": message}
         if frame is not None:
             line["frame"] = frame

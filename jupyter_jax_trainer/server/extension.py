@@ -6,6 +6,8 @@ from jupyter_server.extension.application import ExtensionApp
 from traitlets import List, Unicode
 
 from jupyter_jax_trainer.server.live import LiveHandler
+from jupyter_jax_trainer.server.metrics import export
+from jupyter_jax_trainer.server.page import Page
 from jupyter_jax_trainer.server.table import Table
 
 
@@ -27,7 +29,10 @@ class JaxTrain(ExtensionApp):
         origins = [origin.rstrip("/").lower() for origin in self.allowed_origins]
         self.settings["jaxtrain_origins"] = origins
         assert self.serverapp is not None
-        self.settings["jaxtrain_table"] = Table(self.serverapp.root_dir)
+        table = self.settings["jaxtrain_table"] = Table(self.serverapp.root_dir)
+        pages: set[Page] = set()
+        self.settings["jaxtrain_pages"] = pages
+        export(table, pages)
 
     def initialize_handlers(self) -> None:
         """Add the routes."""

@@ -52,6 +52,7 @@ class LiveHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
                 raise PageGoneError from None
 
         self._page = Page(self.settings["jaxtrain_table"], send)
+        self.settings["jaxtrain_pages"].add(self._page)
 
     async def _write(self, messages: list[Message]) -> None:
         for message in messages:
@@ -70,4 +71,5 @@ class LiveHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         """End."""
         super().on_close()
         if self._page is not None:
+            self.settings["jaxtrain_pages"].discard(self._page)
             self._page.close()

@@ -15,18 +15,22 @@ import threading
 import time
 import traceback
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
-from jupyter_jax_trainer import files, jobdir
+from jupyter_jax_trainer import files, jobdir, ownlog
 from jupyter_jax_trainer.backends.kubernetes import kubeconfig, launch, rights
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.counts import COUNTS
 from jupyter_jax_trainer.backends.kubernetes.followed import Followed
+from jupyter_jax_trainer.backends.kubernetes.launch import LOG
 from jupyter_jax_trainer.backends.kubernetes.overview import Overview
 from jupyter_jax_trainer.backends.kubernetes.rights import Right
 from jupyter_jax_trainer.backends.kubernetes.store import JOB_SET, Store
 from jupyter_jax_trainer.backends.kubernetes.watch import ADDED, GONE, Watch
 from jupyter_jax_trainer.errors import JaxTrainError, JobDirError
 from jupyter_jax_trainer.jobdir import ENDED, JobDir
+from jupyter_jax_trainer.ownlog import log
 
 _TICK = 0.05  # seconds between looks at the job directories
 _IDLE = 30.0  # seconds without a job after which it leaves
@@ -72,7 +76,9 @@ class Follower:
         self._watch("jobs", self._client.batch("jobs"), JOB_SET)
         self._watch("events", self._client.core("events"))
         threading.Thread(target=self._ask, name="rights", daemon=True).start()
-        overview = Overview(launch.follower_directory(self._client.identity) / "trainjobs.jsonl")
+        directory = launch.follower_directory(self._client.identity)
+        overview = Overview(directory / "trainjobs.jsonl")
+        log("info", f"follows {self._client.namespace} of {self._client.server}")
         busy = looked = time.monotonic()
         while time.monotonic() - busy < _IDLE:
             self._listen()
@@ -84,8 +90,19 @@ class Follower:
             for key, followed in list(self._followed.items()):
                 self._look(key, followed, every)
             self._list(overview)
+            self._count(directory)
             if self._followed or self._waiting:
                 busy = now
+        log("info", f"leaves: there was nothing to follow for {_IDLE:g} s")
+
+    def _count(self, directory: Path) -> None:
+        """Write down how the work goes; a full disk must not end it."""
+        COUNTS.put("jobs", len(self._followed))
+        COUNTS.put("cluster_silent", int(self._silent() is not None))
+        labels = f'cluster="{directory.name}",namespace="{self._client.namespace}"'
+        with contextlib.suppress(OSError):
+            COUNTS.save(directory, labels)
+            ownlog.bound(directory / LOG)
 
     def _list(self, overview: Overview) -> None:
         """Keep the list of all TrainJobs; some may have been made with other tools, and be odd."""
@@ -106,6 +123,7 @@ class Follower:
         except Exception:
             self._print_error()
         if over:
+            log("info", f"is done with job {key}")
             del self._followed[key]
             self._pass(followed.directory)
             os.close(followed.lock)
@@ -113,9 +131,10 @@ class Follower:
     def _print_error(self) -> None:
         """Print an error into our own log, once: it may come again at each look."""
         text = traceback.format_exc()
+        COUNTS.add("errors_total")
         if text not in self._printed:
             self._printed.add(text)
-            print(text, file=sys.stderr, flush=True)
+            log("error", text)
 
     # -- the cluster ---------------------------------------------------------------------------
 
@@ -163,6 +182,7 @@ class Follower:
                 self._dirty.update(followed.name for followed in self._followed.values())
 
     def _note_problem(self, kind: str, error: Exception | None) -> None:
+        log("info", f"{kind}: {error or 'are heard again'}")
         if isinstance(error, ApiError) and error.status == 403:
             self._unknown.discard(kind)
             self._lacking[kind] = rights.find(error.verb, error.resource)
@@ -267,6 +287,7 @@ class Follower:
         except BaseException:
             os.close(lock)
             raise
+        log("info", f"follows job {key}")
         followed.begin(self._lacking.get("trainjobs") is None)
         followed.trouble = self._silent()
         self._tell_rights(followed)
@@ -310,12 +331,12 @@ def main(cluster: str, context: str, namespace: str) -> NoReturn:
         problem.unlink(missing_ok=True)
         Follower(client).run()
     except JaxTrainError as error:
-        problem.write_text(str(error))
-        print(error, file=sys.stderr)
+        problem.write_text(ownlog.without_secrets(str(error)))
+        log("error", str(error))
     except BaseException as error:
-        traceback.print_exc()
-        log = directory / "follower.log"
-        problem.write_text(f"{type(error).__name__}: {error}\nThe whole error is in {log}.")
+        log("error", traceback.format_exc())
+        words = ownlog.without_secrets(f"{type(error).__name__}: {error}")
+        problem.write_text(f"{words}\nThe whole error is in {directory / LOG}.")
     finally:
         kubeconfig.clean_up()
         sys.stderr.flush()

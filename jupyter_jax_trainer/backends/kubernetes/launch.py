@@ -23,6 +23,7 @@ from jupyter_jax_trainer.files import FORMAT
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.spec import JobSpec
 
+LOG = "follower.log"
 _Answer = TypeVar("_Answer")
 WAITS = "is being submitted"
 CUT_OFF = "its submission was cut off; nothing was started"
@@ -272,7 +273,7 @@ def start_follower(plan: Mapping[str, Any]) -> None:
     if plan.get("kubeconfig"):
         environment["KUBECONFIG"] = plan["kubeconfig"]
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    log = os.open(directory / "follower.log", flags, 0o600)
+    log = os.open(directory / LOG, flags, 0o600)
     try:
         subprocess.run(
             [sys.executable, "-c", program, _ROOT, plan["cluster"], plan["context"] or "",

@@ -12,6 +12,7 @@ from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes import httpbody, rights
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.counts import COUNTS
 from jupyter_jax_trainer.backends.kubernetes.spool import Spool
 
 _SILENCE = 60.0  # seconds without a byte after which the connection is made anew
@@ -111,6 +112,7 @@ class LogStream(threading.Thread):
         self._over_since: float | None = None
         self._fed_at = 0.0
         self._last = b""
+        self._connected = False  # ever
         self._rest: bytes | None = None  # a last line without its end, when all else was read
 
     def wake(self) -> None:
@@ -163,6 +165,8 @@ class LogStream(threading.Thread):
             more["follow"] = "true"
         began = time.monotonic()
         response = self._open(previous, **more)
+        COUNTS.add("reconnects_total", int(self._connected), 'what="log"')
+        self._connected = True
         try:
             with self._guard:
                 self._response = response

@@ -11,10 +11,12 @@ import json
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from jupyter_jax_trainer.backends.kubernetes.counts import COUNTS
 from jupyter_jax_trainer.backends.kubernetes.linebuffer import LineBuffer
 from jupyter_jax_trainer.backends.kubernetes.redo import Redone, effect, seconds, times_of
 from jupyter_jax_trainer.backends.kubernetes.repeated import Repeated
@@ -277,6 +279,9 @@ class Spool:
             self._give(messages, record.before)
             if text:
                 self._log.index(seconds(self.last))
+                COUNTS.add("log_bytes_total", len(text))
+            if kind == LINES:
+                COUNTS.stretch("log_lag_seconds", time.time() - seconds(self.last))
             self._log.unfinished = None
 
     def _make_room(self, data: bytes) -> None:

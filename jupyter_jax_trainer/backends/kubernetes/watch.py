@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.counts import COUNTS
 
 ADDED, GONE = "ADDED", "DELETED"
 _SERVER_TIMEOUT = 270  # seconds after which the server ends a watch
@@ -63,6 +64,7 @@ class Watch(threading.Thread):
         self._pause = _FIRST_PAUSE
         self._troubled = False
         self._heard = False  # something since the connection was made
+        self._connected = False  # ever
 
     def run(self) -> None:
         """List and watch for ever; the thread dies with its process."""
@@ -133,6 +135,8 @@ class Watch(threading.Thread):
             "resourceVersion": self._version,
         }
         response = self._client.open(self._path, query, _READ_TIMEOUT)
+        COUNTS.add("reconnects_total", int(self._connected), 'what="watch"')
+        self._connected = True
         self._well()
         opened = time.monotonic()
         try:

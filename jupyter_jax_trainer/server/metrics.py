@@ -1,0 +1,96 @@
+"""Numbers for Prometheus, among those that Jupyter Server exports at ``/metrics``.
+
+They are worked out when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Iterator
+
+from prometheus_client import REGISTRY, Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from jupyter_jax_trainer import jobdir
+from jupyter_jax_trainer.backends.kubernetes.counts import FILE
+from jupyter_jax_trainer.backends.kubernetes.launch import has_follower
+from jupyter_jax_trainer.options import STATES
+from jupyter_jax_trainer.server.table import Table
+
+_MAX_FILE = 1 << 20  # bytes; a follower writes about two thousand
+
+
+class Numbers(Collector):
+    """What is known of jobs, pages and followers.
+
+    Parameters
+    ----------
+    table
+        The jobs.
+    pages
+        What has a page's connection each; the number of them counts.
+    """
+
+    def __init__(self, table: Table, pages: Collection[object]) -> None:
+        self._table, self._pages = table, pages
+
+    def describe(self) -> list[Metric]:
+        """Say nothing: to register these numbers must not work them out."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the numbers of now; what can't be had must not cost others theirs."""
+        for part in (self._jobs, self._open_pages, self._followers):
+            try:
+                yield from part()
+            except Exception:
+                logging.getLogger(__name__).exception("Numbers for Prometheus can't be had")
+
+    def _jobs(self) -> list[Metric]:
+        found = GaugeMetricFamily(
+            "jaxtrain_jobs", "Jobs in this user's job store, by state.", labels=["backend", "state"]
+        )
+        counted = Counter((row["backend"], row["state"]) for row in self._table.rows()[1])
+        known = {(backend, state) for backend in ("local", "kubernetes") for state in STATES}
+        for backend, state in sorted(known | counted.keys()):
+            found.add_metric([backend, state], counted[backend, state])
+        return [found]
+
+    def _open_pages(self) -> list[Metric]:
+        what = "Pages that are connected to the jaxtrain extension."
+        return [GaugeMetricFamily("jaxtrain_pages", what, value=len(self._pages))]
+
+    def _followers(self) -> list[Metric]:
+        """Pass on what the followers that live have written; one that left would count for ever."""
+        root, alive = jobdir.home() / "followers", 0
+        families: dict[str, Metric] = {}
+        for folder in sorted(root.iterdir()) if root.is_dir() else ():
+            if not has_follower(folder.name):
+                continue
+            alive += 1
+            try:
+                with (folder / FILE).open(encoding="utf-8") as file:
+                    found = list(text_string_to_metric_families(file.read(_MAX_FILE)))
+            except (OSError, ValueError):
+                continue
+            for family in found:
+                families.setdefault(family.name, family)
+                if families[family.name] is not family:
+                    families[family.name].samples += family.samples
+        what = "Followers of clusters that are alive."
+        return [GaugeMetricFamily("jaxtrain_followers", what, value=alive), *families.values()]
+
+
+_registered: Numbers | None = None
+
+
+def export(table: Table, pages: Collection[object]) -> None:
+    """Make the numbers appear at ``/metrics``; of two extensions in a process the last one's."""
+    global _registered
+    if _registered is not None:
+        REGISTRY.unregister(_registered)
+    _registered = Numbers(table, pages)
+    REGISTRY.register(_registered)

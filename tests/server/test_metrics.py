@@ -1,0 +1,92 @@
+"""What Prometheus is told."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import urllib.error
+import urllib.request
+
+import pytest
+from harness import eventually
+from made_jobs import make_job
+from prometheus_client.parser import text_string_to_metric_families
+
+from jupyter_jax_trainer import files
+from jupyter_jax_trainer.backends.kubernetes import launch
+from jupyter_jax_trainer.backends.kubernetes.counts import Counts
+from server.servers import TOKEN
+
+
+def scraped(server, token=TOKEN):
+    """Ask as Prometheus does; give the samples of ours, by name and labels."""
+    url = server.url.replace("jaxtrain/api/", "metrics")
+    headers = {"Authorization": f"token {token}"} if token else {}
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
+        text = answer.read().decode()
+    return {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text) for sample in family.samples
+        if sample.name.startswith("jaxtrain_")
+    }  # fmt: skip
+
+
+def test_jobs_by_state_and_pages(server):
+    make_job("one")
+    make_job("two")
+    make_job("three", "Failed")
+    found = scraped(server)
+    assert found["jaxtrain_jobs", "Succeeded", "local"] == 2
+    assert found["jaxtrain_jobs", "Failed", "local"] == 1
+    assert found["jaxtrain_jobs", "Running", "kubernetes"] == 0
+    before = found["jaxtrain_pages",]
+    with server.page(), server.page():
+        eventually(lambda: scraped(server)["jaxtrain_pages",] == before + 2)
+    eventually(lambda: scraped(server)["jaxtrain_pages",] == before)
+
+
+def test_only_who_may_use_the_server_is_told(server):
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        scraped(server, token=None)
+    refused.value.close()
+    assert refused.value.code == 403
+
+
+def follower(name, **numbers):
+    """Be a follower, as far as others can see; give its lock."""
+    directory = files.private_directory(launch.follower_directory(name))
+    counts = Counts()
+    for key, value in numbers.items():
+        counts.put(key, value)
+    counts.add("reconnects_total", 3, 'what="log"')
+    counts.save(directory, f'cluster="{name}",namespace="team"')
+    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+def test_what_living_followers_have_counted(server, store):
+    locks = [follower("aa", log_bytes_total=123456789), follower("bb", jobs=4)]
+    try:
+        found = scraped(server)
+        assert found["jaxtrain_followers",] == 2
+        assert found["jaxtrain_follower_log_bytes_total", "aa", "team"] == 123456789
+        assert found["jaxtrain_follower_jobs", "bb", "team"] == 4
+        assert found["jaxtrain_follower_reconnects_total", "aa", "log", "team"] == 3
+    finally:
+        for lock in locks:
+            os.close(lock)
+    found = scraped(server)  # they have left
+    assert found["jaxtrain_followers",] == 0
+    assert ("jaxtrain_follower_jobs", "bb", "team") not in found
+
+
+def test_a_damaged_file_costs_nothing_else(server, store):
+    make_job("one")
+    lock = follower("cc")
+    try:
+        (launch.follower_directory("cc") / "metrics.prom").write_bytes(b"\xff{ nonsense {{{ 1 2 3")
+        found = scraped(server)
+        assert found["jaxtrain_jobs", "Succeeded", "local"] == 1 and found["jaxtrain_followers",] == 1
+    finally:
+        os.close(lock)
