@@ -12,7 +12,7 @@ from pathlib import Path
 
 from jupyter_jax_trainer import files, jobdir
 from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
-from jupyter_jax_trainer.errors import JobDirError
+from jupyter_jax_trainer.errors import JobDirError, UsageError
 from jupyter_jax_trainer.runtime import gpu_plugin, installed, local_gpus
 from jupyter_jax_trainer.text import size, table
 
@@ -173,9 +173,38 @@ def _locks() -> Finding:
 def _disk() -> Finding:
     free = shutil.disk_usage(_existing(jobdir.home())).free
     if free < _LEAST_DISK:
-        advice = "Free some space; `jaxtrain delete NAME` removes old jobs."
+        advice = "Free some space; `jaxtrain prune --older-than 30d` removes old jobs."
         return Finding(WARN, "Disk", f"{size(free)} free", advice)
     return Finding(OK, "Disk", f"{size(free)} free")
+
+
+def _loopback() -> Finding:
+    """See whether two processes of this machine can meet, as the ranks of a job do."""
+    import socket
+
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            server.settimeout(5)
+            with socket.create_connection(server.getsockname(), timeout=5):
+                server.accept()[0].close()
+    except OSError as error:
+        advice = "The ranks of a job meet there: see to the loopback interface and its firewall."
+        return Finding(FAIL, "Ports", f"127.0.0.1: {error.strerror or error}", advice)
+    return Finding(OK, "Ports", "processes can meet on 127.0.0.1")
+
+
+def _settings() -> Finding:
+    from jupyter_jax_trainer import ownlog, retention
+
+    try:
+        retention.Bounds.of_environment()
+    except UsageError as error:
+        return Finding(FAIL, "Settings", error.message, error.hint or "Set it right, or unset it.")
+    level = os.environ.get(ownlog.LEVEL_VARIABLE, "")
+    if level and level.lower() not in ownlog.LEVELS:
+        advice = f"Set it to one of {', '.join(ownlog.LEVELS)}."
+        return Finding(WARN, "Settings", f"{ownlog.LEVEL_VARIABLE} is {level!r}", advice)
+    return Finding(OK, "Settings", "the environment's make sense")
 
 
 def _directories() -> Finding:
@@ -275,6 +304,8 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     _job_store,
     _locks,
     _disk,
+    _loopback,
+    _settings,
     _directories,
     _warm_start,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jupyter_jax_trainer.backends.kubernetes import rights, runtimes
+from jupyter_jax_trainer.backends.kubernetes import readiness, rights, runtimes
 from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.client import (
     ApiError,
@@ -100,6 +100,7 @@ def _trainer(client: Client, bad: str) -> Iterator[Finding]:
         yield Finding(WARN, "JAX runtimes", names, advice)
     else:
         yield Finding(OK, "JAX runtimes", names)
+    yield from readiness.examine(client, found, bad)
 
 
 def _rights(client: Client, bad: str) -> Iterator[Finding]:

@@ -1,0 +1,190 @@
+"""What of a namespace can stand in the way of jobs: meshes, PodSecurity, quotas, network policies.
+
+What may not be looked at is said, and is no error: no job needs these rights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jupyter_jax_trainer.amounts import quantity
+from jupyter_jax_trainer.backends.kubernetes import runtimes
+from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client
+from jupyter_jax_trainer.commands.findings import OK, WARN, Finding
+
+Items = Sequence[Mapping[str, Any]]
+
+_ISTIO = "sidecar.istio.io/inject: \"false\""
+_AMOUNTS = ("cpu", "memory")
+# What a job is made of, as quotas count it; amounts come beside.
+_COUNTED = (
+    "pods", "count/pods", "secrets", "count/secrets", "count/jobs.batch", "services",
+    "count/services", "count/trainjobs.trainer.kubeflow.org", "count/jobsets.jobset.x-k8s.io",
+)  # fmt: skip
+
+
+def examine(client: Client, found: Items) -> Iterator[Finding]:
+    """Look at the namespace, for jobs of these runtimes."""
+    unseen: list[str] = []
+
+    def read(what: str, path: str) -> Any:
+        try:
+            return client.request("GET", path)
+        except ApiError as error:
+            if error.status not in (403, 404):
+                raise
+            unseen.append(what)
+            return {}
+
+    labels = (read("namespaces", f"/api/v1/namespaces/{client.namespace}")
+              .get("metadata", {}).get("labels") or {})  # fmt: skip
+    quotas = read("resourcequotas", client.core("resourcequotas")).get("items") or []
+    ranges = read("limitranges", client.core("limitranges")).get("items") or []
+    path = f"/apis/networking.k8s.io/v1/namespaces/{client.namespace}/networkpolicies"
+    policies = read("networkpolicies", path).get("items") or []
+    findings = [
+        *_mesh(labels, found), *_security(labels, found), *_full(quotas),
+        *_amounts_wanted(quotas, ranges, found), *_out_of_range(ranges, found), *_cut(policies),
+    ]  # fmt: skip
+    yield from findings
+    if not findings:
+        words = f" ({', '.join(unseen)} may not be looked at)" if unseen else ""
+        yield Finding(OK, "Namespace settings", f"nothing in the way of jobs{words}")
+
+
+def _names(found: Items) -> str:
+    return ", ".join(item["metadata"]["name"] for item in found)
+
+
+def _mesh(labels: Mapping[str, str], found: Items) -> Iterator[Finding]:
+    ambient = labels.get("istio.io/dataplane-mode") == "ambient"
+    if ambient or labels.get("linkerd.io/inject") in ("enabled", "ingress"):
+        kind = "Istio's ambient mode" if ambient else "Linkerd"
+        yield Finding(
+            WARN, "Service mesh", f"{kind} takes in all pods of the namespace",
+            "A mesh can break the rendezvous of the ranks: use a namespace without it.",
+        )  # fmt: skip
+        return
+    if labels.get("istio-injection") != "enabled" and "istio.io/rev" not in labels:
+        return
+    inside = [item for item in found if runtimes.patches(item, restricted=False)["mesh"]]
+    if inside:
+        yield Finding(
+            WARN, "Service mesh", f"Istio takes in the pods of {_names(inside)}",
+            f"Have them labelled {_ISTIO}, as ours are. Jobs patch that in, but with --queue they "
+            "can't, and then ranks may not find each other.",
+        )  # fmt: skip
+
+
+def _security(labels: Mapping[str, str], found: Items) -> Iterator[Finding]:
+    if labels.get("pod-security.kubernetes.io/enforce") != "restricted":
+        return
+    loose = [item for item in found if runtimes.patches(item, restricted=True)["restricted"]]
+    if loose:
+        yield Finding(
+            WARN, "PodSecurity", f"the namespace enforces restricted; not met by {_names(loose)}",
+            "Use a runtime whose pods meet it, as ours do. Jobs patch it in, but with --queue they "
+            "can't, and then their pods are refused.",
+        )  # fmt: skip
+
+
+def _full(quotas: Items) -> Iterator[Finding]:
+    """Find quotas with no room for even one more pod."""
+    for quota in quotas:
+        status = quota.get("status") or {}
+        hard, used = status.get("hard") or {}, status.get("used") or {}
+        full = [
+            f"{name} {used.get(name, '0')} of {most}" for name, most in hard.items()
+            if (name in _COUNTED or name.rpartition(".")[2] in _AMOUNTS)
+            and (quantity(str(used.get(name, "0"))) or 0) >= (quantity(str(most)) or 0)
+        ]  # fmt: skip
+        if full:
+            yield Finding(
+                WARN, "Quota", f"{quota['metadata']['name']} is used up: {', '.join(full)}",
+                "Jobs can't start before others of the namespace end or are deleted, or the "
+                "ResourceQuota is raised.",
+            )  # fmt: skip
+
+
+def _amounts_wanted(quotas: Items, ranges: Items, found: Items) -> Iterator[Finding]:
+    """Find quotas that refuse pods without amounts, where nothing sets these."""
+    wanted = {
+        name for quota in quotas for name in (quota.get("spec") or {}).get("hard") or {}
+        if name.rpartition(".")[2] in _AMOUNTS
+    }  # fmt: skip
+    given = {
+        name for one in _limits(ranges, "Container") for key in ("default", "defaultRequest")
+        for name in one.get(key) or {}
+    }  # fmt: skip
+    for item in found:
+        resources = runtimes.container(item).get("resources") or {}
+        stated = {*(resources.get("requests") or {}), *(resources.get("limits") or {})}
+        missing = sorted({name.rpartition(".")[2] for name in wanted} - given - stated)
+        if missing:
+            flags = " and ".join(f"--{name}" for name in missing)
+            yield Finding(
+                WARN, "Quota", f"pods must say how much {' and '.join(missing)} they need, and "
+                f"those of {item['metadata']['name']} don't",
+                f"Give {flags} with each job, or have a LimitRange set defaults.",
+            )  # fmt: skip
+            return
+
+
+def _out_of_range(ranges: Items, found: Items) -> Iterator[Finding]:
+    for item in found:
+        resources = runtimes.container(item).get("resources") or {}
+        asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+        for one in _limits(ranges, "Container") + _limits(ranges, "Pod"):
+            for name, most in (one.get("max") or {}).items():
+                if (quantity(str(asked.get(name, "0"))) or 0) > (quantity(str(most)) or 0):
+                    yield Finding(
+                        WARN, "Limit range",
+                        f"{item['metadata']['name']} asks for {asked[name]} {name}, and the "
+                        f"namespace allows {most}",
+                        f"Give --{name} with each job, or have the LimitRange changed.",
+                    )  # fmt: skip
+
+
+def _limits(ranges: Items, kind: str) -> list[Mapping[str, Any]]:
+    return [
+        one for item in ranges for one in (item.get("spec") or {}).get("limits") or []
+        if one.get("type") == kind
+    ]  # fmt: skip
+
+
+def _cut(policies: Items) -> Iterator[Finding]:
+    """Find policies that keep the ranks of a job from each other.
+
+    Only those that select all pods: which labels a job's pods will have is the runtime's business.
+    Policies add up, so one that lets the namespace in is enough.
+    """
+    everybody = [policy for policy in policies if _selects_all(policy["spec"].get("podSelector"))]
+    for kind, rules, peers in (("Ingress", "ingress", "from"), ("Egress", "egress", "to")):
+        cutting = [policy for policy in everybody if kind in _types(policy["spec"])]
+        open_ = any(
+            _lets_through(rule, peers) for policy in policies
+            for rule in policy["spec"].get(rules) or []
+        )  # fmt: skip
+        if cutting and not open_:
+            yield Finding(
+                WARN, "Network policy", f"{_names(cutting)} cuts pods of the namespace off each "
+                f"other ({rules})",
+                "Jobs of more than one node need it: add a NetworkPolicy with "
+                f"{rules}: [{{{peers}: [{{podSelector: {{}}}}]}}]"
+                + (", and one that allows DNS." if kind == "Egress" else "."),
+            )  # fmt: skip
+
+
+def _types(spec: Mapping[str, Any]) -> list[str]:
+    return list(spec.get("policyTypes") or ["Ingress"])
+
+
+def _selects_all(selector: Any) -> bool:
+    return not (selector or {}).get("matchLabels") and not (selector or {}).get("matchExpressions")
+
+
+def _lets_through(rule: Mapping[str, Any], peers: str) -> bool:
+    """Tell whether a rule may let the ranks of a job through; in doubt it does."""
+    named = rule.get(peers)
+    return not named or any("podSelector" in peer for peer in named)
