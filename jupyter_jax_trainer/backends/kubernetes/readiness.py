@@ -46,6 +46,8 @@ def _job_sets(client: Client, bad: str) -> Iterator[Finding]:
     try:
         client.request("GET", "/apis/jobset.x-k8s.io/v1alpha2")
     except ApiError as error:
+        if error.status not in (403, 404):
+            raise
         if error.status == 404:
             yield Finding(
                 bad, "JobSet", "not installed, and Trainer makes jobs of it",

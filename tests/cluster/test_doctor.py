@@ -1,0 +1,187 @@
+"""`doctor` on a real cluster that was broken in one way: rows of docs/doctor.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from harness import eventually
+
+from cluster import made_runtimes, people
+from cluster.kubernetes_cluster import Namespace
+from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.commands import doctor
+from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+
+@pytest.fixture
+def looked(place, namespace) -> Callable[[], list[Finding]]:
+    """Give what examines the test's own namespace."""
+    return lambda: list(doctor.examine("kubernetes", namespace=namespace.name))
+
+
+def wrong(found: list[Finding], subject: str, status: str, *words: str) -> bool:
+    """Tell whether that is found, with what to do about it."""
+    return any(
+        one.subject == subject and one.status == status and bool(one.advice)
+        and all(word in f"{one.detail} {one.advice}" for word in words)
+        for one in found
+    )  # fmt: skip
+
+
+def create(namespace: Namespace, kind: str, api: str, spec: Any) -> None:
+    namespace("create", "-f", "-", stdin={
+        "apiVersion": api, "kind": kind, "metadata": {"name": "broken"}, "spec": spec,
+    })  # fmt: skip
+
+
+def test_a_cluster_that_is_well(looked):
+    found = {one.subject: one for one in looked()}
+    for subject in ("Kubeflow Trainer", "JAX runtimes", "JobSet", "Trial", "Rights"):
+        assert found[subject].status == OK, found[subject]
+
+
+# -- the way there --------------------------------------------------------------------------------
+
+
+def as_someone(cluster, namespace, tmp_path, monkeypatch, user, **about: Any) -> list[Finding]:
+    known = {**people.about(cluster), **about}
+    known = {name: value for name, value in known.items() if value is not None}
+    config = people.kubeconfig(tmp_path / "config", known, user, namespace.name)
+    monkeypatch.setenv("KUBECONFIG", str(config))
+    backend._clients.clear()
+    return list(doctor.examine("kubernetes"))
+
+
+def test_broken_certificate(cluster, namespace, place, tmp_path, monkeypatch):
+    unknown = {"certificate-authority-data": None, "certificate-authority": None}
+    found = as_someone(cluster, namespace, tmp_path, monkeypatch, {"token": "t"}, **unknown)
+    assert wrong(found, "Cluster", FAIL, "certificate can't be trusted"), found
+
+
+def test_broken_signed_out(cluster, namespace, place, tmp_path, monkeypatch):
+    found = as_someone(cluster, namespace, tmp_path, monkeypatch, {"token": "expired"})
+    assert wrong(found, "Cluster", FAIL, "credentials", "Sign in again"), found
+
+
+def test_broken_rights(cluster, namespace, place, tmp_path, monkeypatch):
+    """Who may see the runtimes and nothing else; each single right: test_rights.py."""
+    people.create(namespace, people.objects(namespace.name, "nobody", [], people.minimal()[1]))
+    try:
+        user = {"token": people.token(namespace, "nobody")}
+        found = as_someone(cluster, namespace, tmp_path, monkeypatch, user)
+    finally:
+        people.forget(namespace)
+    assert wrong(found, "Rights", FAIL, "create trainjobs", "no job can be started"), found
+    assert not [one for one in found if one.subject == "Trial"]
+    (settings,) = [one for one in found if one.subject == "Namespace settings"]
+    assert settings.status == OK
+    assert "resourcequotas, limitranges, networkpolicies may not be" in settings.detail
+
+
+def test_broken_no_namespace(place):
+    found = list(doctor.examine("kubernetes", namespace="nobody-made-this"))
+    assert wrong(found, "Namespace", FAIL, "no namespace nobody-made-this", "--namespace"), found
+
+
+# -- runtimes -------------------------------------------------------------------------------------
+
+
+def test_broken_runtime_deprecated(namespace, looked):
+    made_runtimes.make(namespace, "old")
+    namespace("label", "trainingruntime", "old", "trainer.kubeflow.org/support=deprecated")
+    assert wrong(looked(), "Runtime old", WARN, "deprecated", "Choose another")
+
+
+def test_broken_other_python(namespace, looked):
+    made_runtimes.make(namespace, "older")
+    namespace("label", "--overwrite", "trainingruntime", "older", "jupyter-jax-trainer/python=3.8")
+    assert wrong(looked(), "Runtime older", WARN, "has Python 3.8, and here it is 3.")
+
+
+def test_broken_runtime_without_node(namespace, looked):
+    def rename(pod: dict[str, Any]) -> None:
+        pod["containers"][0]["name"] = "main"
+
+    # Trainer refuses such a one, save with the label that its own stock runtimes have.
+    made_runtimes.make(namespace, "nameless", rename, like="jax-distributed")
+    assert wrong(looked(), "Runtime nameless", WARN, "no replicated job node with a container")
+
+
+def test_broken_webhook_down(cluster, namespace, looked):
+    """A webhook of nobody's, for this namespace alone; Trainer's own looks the same when it is down."""
+    service = {"name": "nobody", "namespace": namespace.name, "path": "/"}
+    only = {"matchLabels": {"kubernetes.io/metadata.name": namespace.name}}
+    rule = {"apiGroups": ["trainer.kubeflow.org"], "apiVersions": ["v1alpha1"],
+            "operations": ["CREATE"], "resources": ["trainjobs"]}  # fmt: skip
+    cluster("create", "-f", "-", stdin={
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": namespace.name},
+        "webhooks": [{
+            "name": "nobody.example.org", "clientConfig": {"service": service}, "rules": [rule],
+            "namespaceSelector": only, "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        }],
+    })  # fmt: skip
+    try:
+        eventually(
+            lambda: wrong(looked(), "Trial", FAIL, "nobody.example.org does not answer", "is down")
+        )
+    finally:
+        cluster("delete", "validatingwebhookconfiguration", namespace.name)
+
+
+# -- the namespace --------------------------------------------------------------------------------
+
+
+def test_broken_mesh(namespace, looked):
+    cluster = namespace.cluster
+    cluster("label", "namespace", namespace.name, "istio-injection=enabled")
+    found = looked()
+    assert wrong(found, "Service mesh", WARN, "jax-distributed", "sidecar.istio.io/inject")
+    assert not wrong(found, "Service mesh", WARN, "jax-cpu")  # it keeps out
+    cluster("label", "namespace", namespace.name, "istio-injection-", "linkerd.io/inject=enabled")
+    assert wrong(looked(), "Service mesh", WARN, "Linkerd")
+
+
+def test_broken_pod_security(namespace, looked):
+    found = looked()  # the test's namespace is one of the strictest kind
+    assert wrong(found, "PodSecurity", WARN, "enforces restricted", "jax-distributed")
+    assert not wrong(found, "PodSecurity", WARN, "jax-cpu")
+
+
+def test_broken_quota_used_up(namespace, looked):
+    create(namespace, "ResourceQuota", "v1", {"hard": {"pods": "0", "requests.storage": "0"}})
+    eventually(lambda: wrong(looked(), "Quota", WARN, "broken is used up: pods 0 of 0", "raised"))
+    assert not wrong(looked(), "Quota", WARN, "storage")
+
+
+def test_broken_quota_wants_amounts(namespace, looked):
+    create(namespace, "ResourceQuota", "v1", {"hard": {"limits.cpu": "8", "memory": "8Gi"}})
+    assert wrong(looked(), "Quota", WARN, "cpu and memory", "--cpu and --memory")
+    create(namespace, "LimitRange", "v1", {"limits": [
+        {"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}}
+    ]})  # fmt: skip
+    assert not wrong(looked(), "Quota", WARN, "cpu and memory")
+
+
+def test_broken_limit_range(namespace, looked):
+    def large(pod: dict[str, Any]) -> None:
+        pod["containers"][0]["resources"] = {"requests": {"cpu": "6"}, "limits": {"cpu": "6"}}
+
+    made_runtimes.make(namespace, "large", large)
+    create(namespace, "LimitRange", "v1", {"limits": [{"type": "Container", "max": {"cpu": "2"}}]})
+    assert wrong(looked(), "Limit range", WARN, "large asks for 6 cpu", "allows 2", "--cpu")
+
+
+def test_broken_network_policy(namespace, looked):
+    api = "networking.k8s.io/v1"
+    create(namespace, "NetworkPolicy", api, {"podSelector": {}, "policyTypes": ["Ingress"]})
+    assert wrong(looked(), "Network policy", WARN, "broken cuts pods", "ingress: [{from:")
+    namespace("create", "-f", "-", stdin={
+        "apiVersion": api, "kind": "NetworkPolicy", "metadata": {"name": "mend"},
+        "spec": {"podSelector": {}, "ingress": [{"from": [{"podSelector": {}}]}]},
+    })  # fmt: skip
+    assert not wrong(looked(), "Network policy", WARN)

@@ -1,0 +1,240 @@
+"""`doctor` and broken set-ups: a test for each row of docs/doctor.md, here or in tests/cluster.
+
+Here are those of this machine, and those of a cluster that a healthy one can't be brought into.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import socket
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apiscene import JOB_SETS, RUNTIMES, VERSION, Scene, runtime
+from made_jobs import make_job
+
+from jupyter_jax_trainer import files, ownlog, retention
+from jupyter_jax_trainer.backends.kubernetes import backend, launch
+from jupyter_jax_trainer.backends.kubernetes import doctor as of_cluster
+from jupyter_jax_trainer.commands import doctor
+from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def scene(home, tmp_path, monkeypatch):
+    found = Scene()
+    monkeypatch.setenv("KUBECONFIG", str(found.kubeconfig(tmp_path / "config")))
+    yield found
+    backend._clients.clear()
+    found.close()
+
+
+def check(where: str, subject: str, status: str, *words: str) -> Finding:
+    """Examine, and find what is wrong under its subject, with what to do about it."""
+    found = {one.subject: one for one in doctor.examine(where)}
+    finding = found[subject]
+    said = f"{finding.detail} {finding.advice}"
+    assert finding.status == status, finding
+    assert finding.advice, "it does not say what to do"
+    for word in words:
+        assert word in said, said
+    return finding
+
+
+def versions(monkeypatch: Any, **changed: str | None) -> None:
+    for module in (doctor, of_cluster):
+        real = module.installed
+        monkeypatch.setattr(
+            module, "installed", lambda name, real=real: changed.get(name, real(name))
+        )
+
+
+# -- the list -------------------------------------------------------------------------------------
+
+
+def listed() -> list[str]:
+    text = (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.MULTILINE)
+
+
+def test_each_row_of_the_list_has_a_test_and_each_test_a_row():
+    tests = set()
+    for path in (Path(__file__), ROOT / "tests" / "cluster" / "test_doctor.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tests |= {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}
+    tests = {name.removeprefix("test_broken_") for name in tests if "test_broken_" in name}
+    rows = listed()
+    assert sorted(rows) == sorted(name.replace("_", "-") for name in tests)
+    assert len(rows) == len(set(rows)) >= 20
+
+
+def test_a_healthy_machine_and_cluster_have_nothing_to_be_done(scene):
+    found = list(doctor.examine("kubernetes"))
+    wrong = [one for one in found if one.status != OK and one.subject != "Package kubernetes"]
+    assert not wrong and len(found) > 6
+
+
+# -- this machine ---------------------------------------------------------------------------------
+
+
+def test_broken_store_not_writable(home, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "file" / "below"))
+    check("local", "Job store", FAIL, "JAXTRAIN_HOME")
+
+
+def test_broken_no_locks(home, monkeypatch):
+    def refuse(*_: object) -> bool:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(files, "try_lock", refuse)
+    check("local", "Locks", FAIL, "not supported", "local disk")
+
+
+def test_broken_locks_that_hold_nobody(home, monkeypatch):
+    monkeypatch.setattr(files, "try_lock", lambda *_: True)  # some network file systems
+    check("local", "Locks", FAIL, "does not keep others out", "local disk")
+
+
+def test_broken_disk_full(home, monkeypatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(10**12, 10**12, 10**7))
+    check("local", "Disk", WARN, "10 MB free", "jaxtrain prune")
+
+
+def test_broken_no_jax(home, monkeypatch):
+    versions(monkeypatch, jax=None)
+    check("local", "jax", FAIL, "not installed", "pip install jax")
+
+
+def test_broken_old_jax(home, monkeypatch):
+    versions(monkeypatch, jax="0.4.30", jaxlib="0.4.30")
+    check("local", "jax", FAIL, "0.4.30", "pip install -U jax")
+
+
+def test_broken_jaxlib_of_another_version(home, monkeypatch):
+    versions(monkeypatch, jax="0.7.1", jaxlib="0.8.0")
+    check("local", "jaxlib", FAIL, "with jax 0.7.1", "pip install 'jaxlib==0.7.1'")
+
+
+def test_broken_old_cloudpickle(home, monkeypatch):
+    versions(monkeypatch, cloudpickle="2.2.1")
+    check("local", "cloudpickle", FAIL, "2.2.1", "pip install -U 'cloudpickle")
+
+
+def test_broken_gpu_without_plugin(home, monkeypatch):
+    monkeypatch.setattr(doctor, "local_gpus", lambda: ["0", "1"])
+    monkeypatch.setattr(doctor, "gpu_plugin", lambda: None)
+    check("local", "GPUs", WARN, "2, no plugin", "pip install 'jax[cuda13]'")
+
+
+def test_broken_little_memory(home, monkeypatch):
+    monkeypatch.setattr(doctor, "_free_memory", lambda: 10**9)
+    check("local", "Memory", WARN, "1 GB free", "fewer nodes")
+
+
+def test_broken_ports(home, monkeypatch):
+    def refuse(*_: object, **__: object) -> Any:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    check("local", "Ports", FAIL, "127.0.0.1", "loopback")
+
+
+def test_broken_damaged_jobs(home):
+    make_job("bad").state.write_text("{")
+    make_job("dead", "Running")
+    check("local", "Job directories", WARN, "1 damaged, 1 that nobody runs", "bad", "delete dead")
+
+
+def test_broken_settings(home, monkeypatch):
+    monkeypatch.setenv(ownlog.LEVEL_VARIABLE, "loud")
+    check("local", "Settings", WARN, "'loud'", "debug, info")
+    monkeypatch.setenv(retention.DAYS, "a month")
+    check("local", "Settings", FAIL, retention.DAYS, "a month")
+
+
+# -- the way to the cluster -----------------------------------------------------------------------
+
+
+def test_broken_no_kubeconfig(home, tmp_path, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nothing"))
+    check("kubernetes", "Kubernetes", FAIL, "no kubeconfig", "KUBECONFIG")
+
+
+def test_broken_no_package(scene, monkeypatch):
+    versions(monkeypatch, kubernetes=None)
+    check("kubernetes", "Kubernetes", FAIL, "pip install 'jupyter-jax-trainer[kubernetes]'")
+
+
+def test_broken_package_garbles_logs(scene, monkeypatch):
+    versions(monkeypatch, kubernetes="36.0.0")
+    check("kubernetes", "Package kubernetes", WARN, "36.0.0", "!=36.*")
+
+
+def test_broken_unreachable(scene):
+    scene.close()
+    check("kubernetes", "Cluster", FAIL, "does not answer", "refused")
+
+
+def test_broken_clock(scene):
+    scene.date = "Sun, 06 Nov 1994 08:49:37 GMT"
+    check("kubernetes", "Clock", WARN, "ahead of the cluster's", "set this machine's clock")
+
+
+def test_broken_follower(scene):
+    directory = files.private_directory(launch.follower_directory(backend.get_client().identity))
+    (directory / "problem").write_text("The context one is now of another cluster.\nLook at it.")
+    check("kubernetes", "Follower", WARN, "another cluster", "Look at it.")
+
+
+# -- the cluster ----------------------------------------------------------------------------------
+
+
+def test_broken_no_trainer(scene):
+    scene.answers[VERSION] = scene.answers["/openapi/v3" + RUNTIMES.rpartition("/")[0]] = 404
+    check("kubernetes", "Kubeflow Trainer", FAIL, "no Kubeflow Trainer", "2.2 or newer")
+
+
+@pytest.mark.parametrize("version", ["v2.0.0", "v2.1.1"])
+def test_broken_old_trainer(version, scene):
+    scene.answers[VERSION] = {"data": {"kubeflow_trainer_version": version}}
+    check("kubernetes", "Kubeflow Trainer", FAIL, version, "2.2 or newer")
+
+
+def test_broken_no_jobset(scene):
+    scene.answers[JOB_SETS] = 404
+    check("kubernetes", "JobSet", FAIL, "not installed", "manifests bring it")
+
+
+def test_broken_no_runtime(scene):
+    scene.answers[RUNTIMES] = {"items": []}
+    check("kubernetes", "JAX runtimes", FAIL, "none", "Install ours")
+
+
+def test_broken_runtime_reruns_cells(scene):
+    scene.answers[RUNTIMES] = {"items": [runtime("stock", once=False)]}
+    check("kubernetes", "JAX runtimes", WARN, "stock", "run a cell that fails again")
+
+
+def test_broken_image_without_jax(scene):
+    missing = {"type": "ModuleNotFoundError", "message": "No module named 'jax'", "traceback": ""}
+    directory = make_job(
+        "fit", "Failed", failure={"kind": "error", "message": "rank 0", "error": missing}
+    )
+    manifest = directory.read_manifest()
+    manifest["plan"].update(cluster=backend.get_client().identity, image="python:3.11")
+    files.write_json(directory.manifest, manifest)
+    check("kubernetes", "Image", WARN, "fit found no jax in python:3.11", "--image")
+
+
+def test_an_api_that_falls_silent_in_between_is_one_line_and_the_rest_is_looked_at(scene):
+    scene.answers[JOB_SETS] = 503
+    found = [(one.subject, one.status) for one in doctor.examine("kubernetes")]
+    assert ("Cluster", WARN) in found and ("Rights", OK) in found and ("Trial", OK) in found
