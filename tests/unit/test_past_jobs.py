@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_jobs import held, make_job
 
@@ -153,6 +153,7 @@ def test_dying_while_files_are_deleted_leaves_nothing_that_looks_like_a_job(home
     os.close(lock)
 
 
+@settings(deadline=None, max_examples=50)
 @given(
     st.lists(st.tuples(st.floats(0, 100), st.integers(0, 5000), st.booleans()), max_size=8),
     st.none() | st.floats(0.01, 100), st.none() | st.integers(1, 20_000),
