@@ -14,6 +14,7 @@ from jupyter_jax_trainer.files import disk_use
 from jupyter_jax_trainer.jobdir import ENDED, JobDir
 
 DAYS, BYTES = "JAXTRAIN_KEEP_DAYS", "JAXTRAIN_KEEP_BYTES"
+_DAY = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Bounds:
 def _seconds(days: str) -> float:
     with contextlib.suppress(ValueError):
         if float(days) > 0:
-            return float(days) * 86400
+            return float(days) * _DAY
     raise UsageError(f"{DAYS} takes a number of days, as in 30, and got {checks.shown(days)}.")
 
 
@@ -72,11 +73,16 @@ class Ended:
     size: int
 
 
-def surplus(bounds: Bounds) -> list[Ended]:
+def surplus(bounds: Bounds, spare: float = 0.0) -> list[Ended]:
     """Give what has to be deleted, the oldest first: no more than the bounds need.
 
     Jobs that have not ended, that are kept by name or whose files are damaged are never among it,
     but count for the size.
+
+    Parameters
+    ----------
+    spare
+        Seconds since its end in which a job is not deleted for its size.
     """
     total, found = 0, []
     for directory in jobdir.list_all():
@@ -87,8 +93,9 @@ def surplus(bounds: Bounds) -> list[Ended]:
     found.sort(key=lambda one: one.ended)
     now, going = time.time(), []
     for one in found:
-        old = bounds.age is not None and now - one.ended > bounds.age
-        if old or (bounds.size is not None and total > bounds.size):
+        since = max(0.0, now - one.ended)  # another machine's clock may be ahead
+        old = bounds.age is not None and since > bounds.age
+        if old or (bounds.size is not None and total > bounds.size and since >= spare):
             going.append(one)
             total -= one.size
     return going
@@ -126,7 +133,11 @@ def remove(one: Ended) -> bool:
 
 
 def apply_environment() -> None:
-    """Keep within the bounds of the environment, where it sets some."""
+    """Keep within the bounds of the environment, where it sets some.
+
+    Nobody is asked, so what ended in the last day, and whose results may still be fetched, is not
+    deleted for its size.
+    """
     if bounds := Bounds.of_environment():
-        for one in surplus(bounds):
+        for one in surplus(bounds, _DAY):
             remove(one)

@@ -138,6 +138,15 @@ def test_a_submission_prunes_only_when_the_environment_says_so(home, monkeypatch
     second.cancel()
 
 
+def test_the_environment_deletes_nothing_of_the_last_day_for_its_size(home, monkeypatch):
+    old_job("older", 2, size=3_000_000)
+    old_job("fresh", 0.5, size=3_000_000)
+    monkeypatch.setenv(retention.BYTES, "2M")
+    retention.apply_environment()  # as each submission does
+    assert jobdir.names() == {"fresh"}
+    assert "1 job deleted." in run("prune --yes")  # somebody has asked
+
+
 def test_dying_while_files_are_deleted_leaves_nothing_that_looks_like_a_job(home):
     old_job("old", 40, size=100)
     code = (
