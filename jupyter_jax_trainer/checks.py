@@ -18,6 +18,7 @@ from jupyter_jax_trainer.errors import UsageError
 Check = Callable[[str, Any], Any]
 
 _LABEL_LENGTH = 63
+_SUBDOMAIN_LENGTH = 253
 _IMAGE = re.compile(
     r"(?:[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]+)?/)?"  # registry
     r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*"
@@ -111,13 +112,20 @@ def subdomain(limit: int = 253) -> Check:
     return check
 
 
-def label_value(option: str, value: Any) -> str:
-    """Check a value that a node's label can have."""
+def accelerator(option: str, value: Any) -> str:
+    """Check a type of device: the value of a node's label, or LABEL=VALUE."""
     text = text_of(option, value)
-    if not _LABEL_VALUE.fullmatch(text):
+    key, equals, last = text.rpartition("=")
+    prefix, slash, name = key.rpartition("/")
+    fine = _LABEL_VALUE.fullmatch(last) and (
+        not equals
+        or (_LABEL_VALUE.fullmatch(name) and (not slash or _SUBDOMAIN.fullmatch(prefix)))
+    )
+    if not fine or len(prefix) > _SUBDOMAIN_LENGTH:
         raise UsageError(
             f"{option} {shown(text)} can't be the value of a node's label: those have letters, "
-            "digits, '-', '_' and '.', at most 63 of them."
+            "digits, '-', '_' and '.', at most 63 of them. A label may stand before it: "
+            f"{option} example.com/gpu=h100."
         )
     return text
 

@@ -153,12 +153,14 @@ OPTIONS: tuple[Option, ...] = (
         kubernetes="memory per node", help="Memory per node, as in 16Gi.",
     ),
     Option(
-        name="accelerator", metavar="TYPE", group=_KUBERNETES, check=checks.label_value,
-        kubernetes="the type of GPU or TPU", help="Type of GPU or TPU, as the nodes are labelled.",
+        name="accelerator", metavar="TYPE", group=_KUBERNETES, check=checks.accelerator,
+        kubernetes="the type of GPU or TPU",
+        help="Type of GPU or TPU: h100, v5e, the value of the nodes' label, or LABEL=VALUE.",
     ),
     Option(
         name="topology", metavar="AxB[xC]", group=_KUBERNETES, check=checks.topology,
-        kubernetes="the shape of the TPU slice", help="Shape of the TPU slice, as in 2x4.",
+        kubernetes="the shape of the TPU slice",
+        help="Shape of the TPU slice, as in 4x4; it says how many nodes there are.",
     ),
     Option(
         name="image", metavar="IMAGE", group=_KUBERNETES, check=checks.image,

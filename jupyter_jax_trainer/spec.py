@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from jupyter_jax_trainer.checks import nearest, shown
@@ -207,6 +207,11 @@ def make_spec(
         merged["env"] = tuple(dict(merged["env"]).items())  # of two values the last one holds
     spec = JobSpec(**merged, explicit=frozenset(merged))
     _check_together(spec)
+    if spec.topology is not None:
+        from jupyter_jax_trainer import topology
+
+        nodes, _ = topology.fit(spec.topology, merged.get("nodes"), spec.devices_per_node)
+        spec = replace(spec, nodes=nodes)  # not explicit: of the next line another may be made
     return spec
 
 
