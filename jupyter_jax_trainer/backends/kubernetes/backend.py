@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer import files, jobdir
 from jupyter_jax_trainer.backends.kubernetes import (
-    initializers,
+    devices,
     kubeconfig,
     launch,
     payload,
@@ -61,7 +61,7 @@ class KubernetesBackend:
     def __init__(self, spec: JobSpec) -> None:
         self._client = get_client(spec.context, spec.namespace)
         self.wheels: Mapping[str, bytes] = {}
-        self._note: str | None = None
+        self._notes: list[str] = []
 
     def plan(self, spec: JobSpec) -> dict[str, Any]:
         """Check a spec against the cluster and say what the job will get."""
@@ -72,13 +72,15 @@ class KubernetesBackend:
             )
         with said_plainly(self._client):
             version = runtimes.check_trainer(self._client)
-            runtime = self._runtime(spec)
-            initializers.check(runtime, spec, lambda: runtimes.list_runtimes(self._client))
+            runtime, chosen = runtimes.choose(self._client, spec)
+            device = devices.kind(spec) or runtimes.device_of(runtime)
+            nodes = devices.list_nodes(self._client) if device in devices.RESOURCES else None
             secret_keys = {name: self._secret_keys(name) for name in spec.env_from_secret}
             patches = runtimes.patches(runtime, restricted=self._is_restricted())
             if spec.max_restarts:
                 restarts.check_rights(self._client)
-        device = spec.device or runtimes.device_of(runtime)
+        own = runtimes.container(runtime).get("resources") or {}
+        placed = devices.place(spec, device, own, runtimes.node_labels(runtime), nodes)
         if spec.queue:
             self._refuse_patches(spec, patches)
         labels = runtime["metadata"].get("labels") or {}
@@ -97,7 +99,10 @@ class KubernetesBackend:
                 "The image of this runtime has no pip. A --store takes wheels of any size; or name "
                 "an --image that has the packages.",
             )
-        self.wheels, self._note = taken.files, taken.note
+        self.wheels = taken.files
+        self._notes = [
+            note for note in (runtimes.deprecation(runtime), *placed.notes, taken.note) if note
+        ]
         return {
             "runtime": runtime["metadata"]["name"],
             "runtime_kind": runtime["kind"],
@@ -105,7 +110,9 @@ class KubernetesBackend:
             "own_runtime": restarts.spec_from(runtime, spec.max_restarts)
             if spec.max_restarts else None,
             "device": device,
-            "devices_per_node": spec.devices_per_node or 1,
+            "devices_per_node": placed.per_node,
+            "selector": placed.selector,
+            "resources": own,
             "python": python,
             "jax": None if spec.image else labels.get(f"{trainjob.PREFIX}/jax"),
             "image": spec.image or runtimes.container(runtime).get("image"),
@@ -120,7 +127,7 @@ class KubernetesBackend:
             "secret_keys": secret_keys,
             "max_name": max_name,
             "note": f"on Kubernetes, namespace {self._client.namespace}, runtime "
-            f"{runtime['metadata']['name']}",
+            f"{runtime['metadata']['name']}{chosen}",
         }
 
     def check_size(self, total: int, spec: JobSpec) -> None:
@@ -137,8 +144,7 @@ class KubernetesBackend:
                 "Choose a --runtime or --image with the same Python, or define them inside the "
                 "cell.",
             )
-        if self._note:
-            capture.notes.append(self._note)
+        capture.notes += self._notes
         large = [
             f"{sent.name} ({size(sent.size)})" for sent in capture.sent
             if sent.name in spec.out and sent.size > _LARGE_RESULT
@@ -227,27 +233,6 @@ class KubernetesBackend:
                 payload.remove(packed.upload)
             raise
 
-    def _runtime(self, spec: JobSpec) -> dict[str, Any]:
-        """Find the runtime that was asked for, or one for the device."""
-        if spec.runtime:
-            return runtimes.get_runtime(self._client, spec.runtime)
-        known = runtimes.list_runtimes(self._client)
-        wanted = spec.device or "cpu"
-        fitting = [item for item in known if runtimes.device_of(item) == wanted]
-        # Ours first: they run a cell once, and keep it out of meshes.
-        fitting.sort(
-            key=lambda item: (not initializers.has(item, spec), not runtimes.runs_once(item))
-        )
-        if fitting:
-            return fitting[0]
-        names = ", ".join(item["metadata"]["name"] for item in known)
-        raise UsageError(
-            f"Namespace {self._client.namespace} has no JAX runtime for {wanted}"
-            + (f"; there are {names}." if names else "."),
-            "Name one with --runtime; the platform engineer can install ours: "
-            "kubectl apply --server-side -k runtimes/",
-        )
-
     def _secret_keys(self, name: str) -> list[str]:
         try:
             found = self._client.request("GET", self._client.core("secrets", name))
@@ -274,7 +259,8 @@ class KubernetesBackend:
         """With a queue nothing of the runtime can be patched: refuse what needs that."""
         needing = [
             flag for flag, given in (
-                ("--volume", spec.volume), ("--service-account", spec.service_account)
+                ("--volume", spec.volume), ("--service-account", spec.service_account),
+                ("--accelerator", spec.accelerator), ("--topology", spec.topology),
             ) if given
         ]  # fmt: skip
         if needing:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes import payload
+from jupyter_jax_trainer.backends.kubernetes import devices, payload
 from jupyter_jax_trainer.backends.kubernetes.payload import Payload
 from jupyter_jax_trainer.spec import JobSpec
 
@@ -20,7 +20,6 @@ RENDEZVOUS = 1800  # seconds: nodes may have to be started for the last pod
 _MANAGER = f"{PREFIX}/submit"
 _SCRATCH = "/jaxtrain-scratch"
 _MESH = "sidecar.istio.io/inject"  # a mesh breaks the rendezvous
-_RESOURCES = {"gpu": "nvidia.com/gpu", "tpu": "google.com/tpu"}
 _ABOUT = ("format", "created", "sent", "returns", "digest", "python", "package")
 _ABOUT_PLAN = ("runtime", "runtime_kind", "runs_once", "device", "devices_per_node", "note")
 _MAX_ABOUT = 100_000  # characters; annotations have 256 KiB together
@@ -191,16 +190,22 @@ def shared_folder(spec: JobSpec) -> str | None:
 
 
 def _resources(spec: JobSpec, plan: Mapping[str, Any]) -> dict[str, Any]:
-    requests: dict[str, str] = {}
-    limits: dict[str, str] = {}
+    """Give what each node gets, the runtime's own amounts with it: Trainer replaces them all."""
+    own = plan.get("resources") or {}
+    asked: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
     if spec.cpu:
-        requests["cpu"] = spec.cpu
+        asked["requests"]["cpu"] = spec.cpu
     if spec.memory:
         # What a process may use has to be there for it, or it is killed when others need it.
-        requests["memory"] = limits["memory"] = spec.memory
-    if resource := _RESOURCES.get(plan["device"]):
-        requests[resource] = limits[resource] = str(plan["devices_per_node"])
-    found = {"requests": requests, "limits": limits}
+        asked["requests"]["memory"] = asked["limits"]["memory"] = spec.memory
+    if resource := devices.RESOURCES.get(plan["device"]):
+        amount = str(plan["devices_per_node"])
+        asked["requests"][resource] = asked["limits"][resource] = amount
+    if not any(asked.values()):
+        return {}
+    found = {name: {**(own.get(name) or {}), **values} for name, values in asked.items()}
+    if spec.cpu and "cpu" in found["limits"]:
+        found["limits"]["cpu"] = spec.cpu  # a request may not be more than the limit
     return {name: values for name, values in found.items() if values}
 
 
@@ -237,6 +242,8 @@ def _patch(
         container["volumeMounts"] = mounts
     if spec.service_account:
         pod["serviceAccountName"] = spec.service_account
+    if selector := plan.get("selector"):
+        pod["nodeSelector"] = selector
     if plan["patches"]["restricted"]:
         pod["securityContext"] = {
             "runAsNonRoot": True, "runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000,
