@@ -1,4 +1,4 @@
-"""Puts the built JupyterLab extension into the wheel, where there is one."""
+"""Puts the built JupyterLab extension into the wheel, where there is one, and the runtimes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ class LabExtension(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the folder as shared data."""
+        """Add the folder as shared data, and what `jaxtrain runtimes install` applies."""
+        if self.target_name == "wheel" and version != "editable":  # that one sees the clone's own
+            build_data["force_include"]["runtimes"] = "jupyter_jax_trainer/manifests"
         if (Path(self.root) / _BUILT / "package.json").exists():
             if self.target_name == "wheel":
                 build_data["shared_data"][_BUILT] = _PLACE

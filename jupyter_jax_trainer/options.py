@@ -10,6 +10,8 @@ from jupyter_jax_trainer import amounts, checks
 from jupyter_jax_trainer.errors import UsageError
 
 MAX_NODES = 4096
+DEVICES = ("cpu", "gpu", "tpu")
+PYTHONS = ("3.11", "3.12", "3.13")  # for which images/ are made
 STATES = (
     "Queued", "Pending", "Starting", "Running", "Suspended", "Succeeded", "Failed", "Cancelled",
 )  # fmt: skip
@@ -74,7 +76,6 @@ class Option:
 
 _JOB, _VARIABLES, _RUN = "The job", "Variables", "While it runs"
 _KUBERNETES = "Kubernetes"
-_DEVICES = ("cpu", "gpu", "tpu")
 _BACKENDS = ("auto", "local", "kubernetes")
 
 OPTIONS: tuple[Option, ...] = (
@@ -87,8 +88,8 @@ OPTIONS: tuple[Option, ...] = (
         help="Number of processes (nodes of the TrainJob). 1 when left out.",
     ),
     Option(
-        name="device", short="d", metavar="{cpu,gpu,tpu}", group=_JOB, choices=_DEVICES,
-        check=checks.one_of(*_DEVICES),
+        name="device", short="d", metavar="{cpu,gpu,tpu}", group=_JOB, choices=DEVICES,
+        check=checks.one_of(*DEVICES),
         help="Kind of device. When left out: GPUs where there are enough of them, else the CPU.",
     ),
     Option(

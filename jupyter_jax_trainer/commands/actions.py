@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer.commands.which import all_named, named, named_anywhere
-from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir import ENDED
 from jupyter_jax_trainer.text import duration
 
@@ -319,23 +319,6 @@ def resume(context: Context, values: dict[str, Any], words: list[str]) -> None:
     job = named(words)
     job.resume()
     context.print(f"Job {job.name} starts again.")
-
-
-def runtimes(context: Context, values: dict[str, Any], words: list[str]) -> None:
-    """List what jobs can run on."""
-    from jupyter_jax_trainer import api
-    from jupyter_jax_trainer.commands.listing import runtimes_table
-
-    place = context.place(values)
-    backend = values.get("backend", "auto")
-    try:
-        found = api.runtimes(backend, **place)
-    except BackendError as error:
-        if backend != "auto" or any(place.values()):
-            raise
-        context.print(f"The cluster's runtimes can't be listed: {error}\n")
-        found = api.runtimes("local")
-    context.print(runtimes_table(found, context.width))
 
 
 def use(context: Context, values: dict[str, Any], words: list[str]) -> None:

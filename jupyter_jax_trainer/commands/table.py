@@ -8,8 +8,18 @@ from dataclasses import dataclass
 from jupyter_jax_trainer import amounts, checks
 from jupyter_jax_trainer.commands import actions, history
 from jupyter_jax_trainer.commands.actions import Context, Handler
+from jupyter_jax_trainer.commands.runtimes import runtimes
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.options import BY_FIELD, OPTIONS, STATES, HelpRequested, Option, read_words
+from jupyter_jax_trainer.options import (
+    BY_FIELD,
+    DEVICES,
+    OPTIONS,
+    PYTHONS,
+    STATES,
+    HelpRequested,
+    Option,
+    read_words,
+)
 
 __all__ = ["COMMANDS", "Command", "Context", "run_command"]
 
@@ -211,10 +221,35 @@ _COMMANDS = (
         handler=actions.resume, words=(1, 1), takes="job",
     ),
     Command(
-        name="runtimes", usage="runtimes", summary="what jobs can run on",
+        name="runtimes", usage="runtimes [show NAME | check [NAME...] | install]",
+        summary="what jobs can run on",
         help="List what jobs can run on, with the versions there: this machine, and the cluster of "
-        "the kubeconfig where there is one.",
-        handler=actions.runtimes, options=_PLACE,
+        "the kubeconfig where there is one. `show` gives one with its YAML, `check` looks at those "
+        "of the cluster for what jobs need of them, and `install` puts ours there, for those who "
+        "run it: for all namespaces, or with --namespace for one. What it changes is said.",
+        handler=runtimes, words=(0, None),
+        options=(
+            *_PLACE,
+            Option(
+                name="device", short="d", metavar="{cpu,gpu,tpu}", choices=DEVICES,
+                check=checks.one_of(*DEVICES), repeat=True, commas=True,
+                help="install: only for these devices.",
+            ),
+            Option(
+                name="python", metavar="VERSION", choices=PYTHONS, check=checks.one_of(*PYTHONS),
+                help=f"install: for images with this Python: {', '.join(PYTHONS)}.",
+            ),
+            Option(
+                name="registry", metavar="PREFIX", check=checks.image,
+                help="install: where your images are, as in ghcr.io/team.",
+            ),
+            Option(
+                name="image", metavar="IMAGE", check=checks.image,
+                help="install: this image, for one --device.",
+            ),
+            Option(name="force", help="install: set back what others have changed."),
+            Option(name="dry-run", help="install: only show the YAML, and what would change."),
+        ),
     ),
     Command(
         name="use", usage="use [options] [--reset]", summary="set defaults for this notebook",

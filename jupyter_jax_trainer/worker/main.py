@@ -172,8 +172,9 @@ class Worker:
 
     def _prepare_in_pod(self, archive: Archive) -> None:
         assert self.pod is not None
-        from jupyter_jax_trainer.worker import packages
+        from jupyter_jax_trainer.worker import packages, tpu
 
+        tpu.check(self.rank, self.nodes)
         packages.add(archive, self.pod.scratch)
         if self.rank == 0:
             from jupyter_jax_trainer.worker.trainerstatus import TrainerStatus

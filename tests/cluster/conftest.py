@@ -46,7 +46,7 @@ def cluster() -> Cluster:
         skip_or_fail(
             "cluster",
             f"the cluster of {kubeconfig} lacks Kubeflow Trainer or our runtimes: install Trainer, "
-            "then `kubectl apply --server-side -k runtimes/`",
+            "then `jaxtrain runtimes install`",
         )
     return found
 

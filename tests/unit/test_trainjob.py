@@ -237,7 +237,7 @@ def test_what_a_runtime_lacks_is_seen(kind):
         template, job_set = {"spec": pod}, {}
         spec = {"template": template}
     else:
-        text = (Path(__file__).parents[2] / "runtimes" / "jax-cpu.yaml").read_text()
+        text = (Path(__file__).parents[2] / "runtimes" / "cpu" / "jax-cpu.yaml").read_text()
         item = yaml.safe_load(text)
         assert runtimes.runs_once(item)
         assert runtimes.patches(item, restricted=True) == NOTHING

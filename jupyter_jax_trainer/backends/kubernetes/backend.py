@@ -8,7 +8,6 @@ the next follower finishes (`follower.py`).
 from __future__ import annotations
 
 import contextlib
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer import files, jobdir
 from jupyter_jax_trainer.backends.kubernetes import (
+    choosing,
     devices,
     kubeconfig,
     launch,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 _RETRY = 60.0  # seconds for which a submission goes on when the API is away for a moment
 _DRY_RUN = {"dryRun": "All", "fieldManager": trainjob.PREFIX}
 _LARGE_RESULT = 4 << 20
-_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 _clients: dict[tuple[str | None, str | None], tuple[Any, Client]] = {}
 
 
@@ -72,7 +71,7 @@ class KubernetesBackend:
             )
         with said_plainly(self._client):
             version = runtimes.check_trainer(self._client)
-            runtime, chosen = runtimes.choose(self._client, spec)
+            runtime, chosen = choosing.runtime(self._client, spec)
             device = devices.kind(spec) or runtimes.device_of(runtime)
             nodes = devices.list_nodes(self._client) if device in devices.RESOURCES else None
             secret_keys = {name: self._secret_keys(name) for name in spec.env_from_secret}
@@ -92,7 +91,7 @@ class KubernetesBackend:
                 "The names of the pods are made from it, and may have 63 characters.",
             )
         python = None if spec.image else labels.get(f"{trainjob.PREFIX}/python")
-        taken = wheels.gather(spec.package, python or _PYTHON, payload.room(spec))
+        taken = wheels.gather(spec.package, python or runtimes.PYTHON, payload.room(spec))
         if taken.pip and not spec.image and f"{trainjob.PREFIX}/device" in labels:
             raise UsageError(
                 f"--package {' '.join(taken.pip)} can't be sent along: {taken.problem}.",
@@ -136,11 +135,11 @@ class KubernetesBackend:
 
     def check_capture(self, capture: Capture, spec: JobSpec, plan: dict[str, Any]) -> None:
         """Refuse objects that the runtime's Python can't read; note what may be too large."""
-        if capture.python_bound and plan["python"] not in (None, _PYTHON):
+        if capture.python_bound and plan["python"] not in (None, runtimes.PYTHON):
             raise CaptureError(
-                f"{', '.join(capture.python_bound)} came from Python {_PYTHON}, but the runtime "
-                f"{plan['runtime']} has Python {plan['python']}, and functions and classes can't "
-                "be moved between the two.",
+                f"{', '.join(capture.python_bound)} came from Python {runtimes.PYTHON}, but the "
+                f"runtime {plan['runtime']} has Python {plan['python']}, and functions and classes "
+                "can't be moved between the two.",
                 "Choose a --runtime or --image with the same Python, or define them inside the "
                 "cell.",
             )

@@ -90,12 +90,12 @@ def _trainer(client: Client, bad: str) -> Iterator[Finding]:
         return
     names = ", ".join(item["metadata"]["name"] for item in found)
     if not names:
-        advice = "Install ours: kubectl apply --server-side -k runtimes/"
+        advice = f"Install ours: {runtimes.INSTALL}"
         yield Finding(bad, "JAX runtimes", "none", advice)
     elif not any(runtimes.runs_once(item) for item in found):
         advice = (
             "They run a cell that fails again, until a follower stops them; ours don't: "
-            "kubectl apply --server-side -k runtimes/"
+            f"{runtimes.INSTALL}"
         )
         yield Finding(WARN, "JAX runtimes", names, advice)
     else:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from jupyter_jax_trainer.backends.kubernetes.runtimes import replicated_jobs
 from jupyter_jax_trainer.backends.kubernetes.seen import (
     Json,
     Seen,
@@ -12,15 +14,44 @@ from jupyter_jax_trainer.backends.kubernetes.seen import (
     role_of,
     status,
 )
+from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.spec import JobSpec
 
 NAMES = {"dataset": "dataset-initializer", "model": "model-initializer"}
 
 
-def lacking(jobs: Collection[str], spec: JobSpec) -> str | None:
-    """Give the option for which there is no initializer among a runtime's replicated jobs."""
-    asked = (option for option in NAMES if getattr(spec, option))
-    return next((option for option in asked if NAMES[option] not in jobs), None)
+def has(runtime: Mapping[str, Any], spec: JobSpec) -> bool:
+    """Tell whether a runtime has all the initializers that a job needs."""
+    return _lacking(runtime, spec) is None
+
+
+def check(
+    runtime: Mapping[str, Any], spec: JobSpec, known: Callable[[], list[dict[str, Any]]]
+) -> None:
+    """Refuse what the runtime has no initializer for.
+
+    Parameters
+    ----------
+    runtime, spec
+        The runtime, and what was asked for.
+    known
+        Gives all runtimes, to name those that would do.
+
+    Raises
+    ------
+    UsageError
+        The runtime lacks one.
+    """
+    option = _lacking(runtime, spec)
+    if option is None:
+        return
+    others = [item["metadata"]["name"] for item in known() if has(item, spec)]
+    raise UsageError(
+        f"--{option} needs a runtime with a {NAMES[option]}, and {runtime['metadata']['name']} has "
+        "none.",
+        f"Choose another --runtime: {', '.join(others)}." if others else
+        "docs/platform.md has an example of one; the platform engineer can install it.",
+    )
 
 
 def look(seen: Seen) -> list[Json]:
@@ -38,6 +69,12 @@ def look(seen: Seen) -> list[Json]:
         newest[name] = pod
         count[name] = count.get(name, 0) + 1
     return [_step(name, pod, count[name] - 1) for name, pod in newest.items()]
+
+
+def _lacking(runtime: Mapping[str, Any], spec: JobSpec) -> str | None:
+    jobs = replicated_jobs(runtime)
+    asked = (option for option in NAMES if getattr(spec, option))
+    return next((option for option in asked if NAMES[option] not in jobs), None)
 
 
 def _step(name: str, pod: Json, pods_before: int) -> Json:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes import devices, initializers
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, cluster_path
 from jupyter_jax_trainer.backends.kubernetes.restarts import is_own
 from jupyter_jax_trainer.backends.kubernetes.trainjob import PREFIX
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.options import MAX_NODES
 from jupyter_jax_trainer.runtime import Runtime
-from jupyter_jax_trainer.spec import JobSpec
 
 KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
 LEAST_TRAINER = (2, 2)
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 INSTALL = "jaxtrain runtimes install"
 _API = "/apis/trainer.kubeflow.org/v1alpha1"
 _FRAMEWORK = "trainer.kubeflow.org/framework"
@@ -80,7 +80,7 @@ def list_runtimes(client: Client) -> list[dict[str, Any]]:
     refusal: ApiError | None = None
     for kind in KINDS:
         try:
-            items = client.request("GET", _path(client, kind)).get("items") or []
+            items = client.request("GET", path_of(client, kind)).get("items") or []
         except ApiError as error:
             refusal = error
             continue
@@ -102,7 +102,7 @@ def get_runtime(client: Client, name: str) -> dict[str, Any]:
     refusal: ApiError | None = None
     for kind in KINDS:
         try:
-            item = client.request("GET", f"{_path(client, kind)}/{name}")
+            item = client.request("GET", f"{path_of(client, kind)}/{name}")
         except ApiError as error:
             if error.status not in (403, 404):
                 raise
@@ -120,79 +120,6 @@ def get_runtime(client: Client, name: str) -> dict[str, Any]:
     )
 
 
-def choose(client: Client, spec: JobSpec) -> tuple[dict[str, Any], str]:
-    """Find the runtime that was asked for, or one for the device.
-
-    Returns
-    -------
-    tuple
-        The runtime, and what to say about the device where nobody asked for one.
-
-    Raises
-    ------
-    UsageError
-        There is none, or it is for another device.
-    """
-    wanted = devices.kind(spec)
-    if spec.runtime:
-        named = get_runtime(client, spec.runtime)
-        if wanted not in (None, device_of(named)) and _says_device(named):
-            raise UsageError(
-                f"The runtime {spec.runtime} is for the device {device_of(named)}, and {wanted} "
-                "is asked for.",
-                "Leave one of the two out.",
-            )
-        _check_initializers(client, named, spec)
-        return named, ""
-    known = list_runtimes(client)
-    said = ""
-    if wanted is None:
-        wanted = "cpu"
-        has_gpu = any(device_of(item) == "gpu" for item in known)
-        if has_gpu and (nodes := devices.list_nodes(client)) and (there := devices.gpus(nodes)):
-            enough = devices.enough_gpus(nodes, spec)
-            wanted = "gpu" if enough else "cpu"
-            said = ", on GPU (--device cpu for the CPU)" if enough else (
-                f", on CPU: {spec.nodes} × {spec.devices_per_node or 1} GPUs would be needed, and "
-                f"the cluster has {there}"
-            )  # fmt: skip
-    fitting = [item for item in known if device_of(item) == wanted]
-    if fitting:
-        # Ours first: they run a cell once, and keep it out of meshes. The deprecated last.
-        chosen = min(
-            fitting,
-            key=lambda item: (
-                initializers.lacking(replicated_jobs(item), spec) is not None,
-                is_deprecated(item),
-                not runs_once(item),
-            ),
-        )
-        _check_initializers(client, chosen, spec)
-        return chosen, said
-    names = ", ".join(item["metadata"]["name"] for item in known)
-    raise UsageError(
-        f"Namespace {client.namespace} has no JAX runtime for {wanted}"
-        + (f"; there are {names}." if names else "."),
-        f"Name one with --runtime, or have ours installed: {INSTALL} --device {wanted}",
-    )
-
-
-def _check_initializers(client: Client, runtime: dict[str, Any], spec: JobSpec) -> None:
-    option = initializers.lacking(replicated_jobs(runtime), spec)
-    if option is None:
-        return
-    having = [
-        item["metadata"]["name"] for item in list_runtimes(client)
-        if initializers.lacking(replicated_jobs(item), spec) is None
-    ]  # fmt: skip
-    raise UsageError(
-        f"--{option} needs a runtime with a {initializers.NAMES[option]}, and "
-        f"{runtime['metadata']['name']} has none.",
-        f"Choose another --runtime: {', '.join(having)}." if having else
-        "docs/platform.md has an example of one; the platform engineer can install it.",
-    )
-
-
 def _known(client: Client) -> str:
     try:
         names = [item["metadata"]["name"] for item in list_runtimes(client)]
@@ -203,7 +130,8 @@ def _known(client: Client) -> str:
     return f"There are: {', '.join(names)}."
 
 
-def _path(client: Client, kind: str) -> str:
+def path_of(client: Client, kind: str) -> str:
+    """Give the path of the runtimes of a kind."""
     if kind == "TrainingRuntime":
         return client.trainer("trainingruntimes")
     return cluster_path(_API, "clustertrainingruntimes")
@@ -225,12 +153,6 @@ def device_of(item: Mapping[str, Any]) -> str:
     if any("gpu" in name for name in asked):
         return "gpu"
     return "tpu" if "google.com/tpu" in asked else "cpu"
-
-
-def _says_device(item: Mapping[str, Any]) -> bool:
-    """Tell whether a runtime says itself for which kind of device it is."""
-    label = (item["metadata"].get("labels") or {}).get(f"{PREFIX}/device")
-    return label in ("cpu", "gpu", "tpu") or device_of(item) != "cpu"
 
 
 def node_labels(item: Mapping[str, Any]) -> dict[str, str]:
@@ -313,8 +235,8 @@ def describe(item: Mapping[str, Any]) -> Runtime:
         backend="kubernetes",
         device=device_of(item),
         nodes=(1, MAX_NODES),
-        description=f"{item['kind']}, image {image or 'no image'}"
-        + (" (deprecated)" if deprecated else ""),
+        description=("deprecated; " if deprecated else "")
+        + f"{item['kind']}, image {image or 'no image'}",
         python=labels.get(f"{PREFIX}/python"),
         jax=labels.get(f"{PREFIX}/jax"),
         image=image,

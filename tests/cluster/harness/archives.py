@@ -99,7 +99,9 @@ def of_debian(target: Path, name: str) -> None:
         pack(target, name, layer, {"Cmd": ["/bin/bash"], "Env": [path]})
 
 
-def of_containerfile(target: Path, name: str, context: Path, base_name: str, base: Path) -> None:
+def of_containerfile(
+    target: Path, name: str, containerfile: Path, context: Path, base_name: str, base: Path
+) -> None:
     """Build a Containerfile of the project on our base image."""
     say(f"building {name} from {context.relative_to(layout.REPOSITORY)} (2 minutes)")
     folder = Path(tempfile.mkdtemp(dir=target.parent))
@@ -113,7 +115,7 @@ def of_containerfile(target: Path, name: str, context: Path, base_name: str, bas
         pulled = run(*buildah, "pull", "--quiet", f"docker-archive:{base}")
         run(*buildah, "tag", pulled.split()[-1], base_name)
         run(*buildah, "bud", "--isolation", "chroot", "--pull-never", "--build-arg",
-            f"BASE={base_name}", *volumes, "--tag", name, context)  # fmt: skip
+            f"BASE={base_name}", *volumes, "--file", containerfile, "--tag", name, context)  # fmt: skip
         with written(target) as part:
             run(*buildah, "push", name, f"docker-archive:{part}:{name}")
     finally:

@@ -16,6 +16,7 @@ from layout import CACHE, GO, ClusterError, digest, run, say
 JOBSET_MODULE = "sigs.k8s.io/jobset"
 TRAINER_MODULE = "github.com/kubeflow/trainer/v2"
 TRAINER_GATE = "\nfeatureGates:\n  TrainJobStatus: true\n"
+CONTAINERFILE = layout.REPOSITORY / "images" / "Containerfile"
 WORKER = layout.REPOSITORY / "images" / "cpu"
 RUNTIMES = layout.REPOSITORY / "runtimes"
 BASE_NAME = f"localhost/jupyter-jax-trainer-base:{layout.DEBIAN}"
@@ -145,11 +146,11 @@ def all_images(programs: Path, rendered: Path) -> tuple[Path, ...]:
     base = folder / f"base-{layout.DEBIAN}-{base_key}.tar"
     if not base.exists():
         archives.of_debian(base, BASE_NAME)
-    key = digest(base_key, *sorted(path for path in WORKER.iterdir() if path.is_file()))
+    key = digest(base_key, CONTAINERFILE, *sorted(p for p in WORKER.iterdir() if p.is_file()))
     worker = folder / f"worker-cpu-{key}.tar"
     if not worker.exists():
-        name = image_in(RUNTIMES / "jax-cpu.yaml")
-        archives.of_containerfile(worker, name, WORKER, BASE_NAME, base)
+        name = image_in(RUNTIMES / "cpu" / "jax-cpu.yaml")
+        archives.of_containerfile(worker, name, CONTAINERFILE, WORKER, BASE_NAME, base)
     return (*result, worker)
 
 

@@ -1,0 +1,73 @@
+"""Choose the runtime of a job, and with it the kind of device where nobody asked for one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes import devices, initializers, runtimes
+from jupyter_jax_trainer.backends.kubernetes.client import Client
+from jupyter_jax_trainer.backends.kubernetes.trainjob import PREFIX
+from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.spec import JobSpec
+
+
+def runtime(client: Client, spec: JobSpec) -> tuple[dict[str, Any], str]:
+    """Find the runtime that was asked for, or one for the device.
+
+    Returns
+    -------
+    tuple
+        The runtime, and what to say about the device where nobody asked for one.
+
+    Raises
+    ------
+    UsageError
+        There is none, or it is for another device.
+    """
+    wanted = devices.kind(spec)
+    if spec.runtime:
+        named = runtimes.get_runtime(client, spec.runtime)
+        device = runtimes.device_of(named)
+        if wanted not in (None, device) and _says_device(named):
+            raise UsageError(
+                f"The runtime {spec.runtime} has the device {device}, and {wanted} is asked for.",
+                "Leave one of the two out.",
+            )
+        initializers.check(named, spec, lambda: runtimes.list_runtimes(client))
+        return named, ""
+    known = runtimes.list_runtimes(client)
+    said = ""
+    if wanted is None:
+        wanted = "cpu"
+        has_gpu = any(runtimes.device_of(item) == "gpu" for item in known)
+        if has_gpu and (nodes := devices.list_nodes(client)) and (there := devices.gpus(nodes)):
+            enough = devices.enough_gpus(nodes, spec)
+            wanted = "gpu" if enough else "cpu"
+            said = ", on GPU (--device cpu for the CPU)" if enough else (
+                f", on CPU: {spec.nodes} × {spec.devices_per_node or 1} GPUs would be needed, and "
+                f"the cluster has {there}"
+            )  # fmt: skip
+    fitting = [item for item in known if runtimes.device_of(item) == wanted]
+    if fitting:
+        chosen = min(fitting, key=lambda item: (not initializers.has(item, spec), _rank(item)))
+        initializers.check(chosen, spec, lambda: known)
+        return chosen, said
+    names = ", ".join(item["metadata"]["name"] for item in known)
+    raise UsageError(
+        f"Namespace {client.namespace} has no JAX runtime for {wanted}"
+        + (f"; there are {names}." if names else "."),
+        f"Name one with --runtime, or have ours installed: {runtimes.INSTALL} --device {wanted}",
+    )
+
+
+def _rank(item: Mapping[str, Any]) -> tuple[bool, bool, bool]:
+    """Order runtimes: the deprecated last, ours first, since they run a cell once."""
+    python = (item["metadata"].get("labels") or {}).get(f"{PREFIX}/python", runtimes.PYTHON)
+    return runtimes.is_deprecated(item), not runtimes.runs_once(item), python != runtimes.PYTHON
+
+
+def _says_device(item: Mapping[str, Any]) -> bool:
+    """Tell whether a runtime says itself for which kind of device it is."""
+    label = (item["metadata"].get("labels") or {}).get(f"{PREFIX}/device")
+    return label in ("cpu", "gpu", "tpu") or runtimes.device_of(item) != "cpu"

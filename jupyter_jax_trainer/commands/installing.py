@@ -1,0 +1,60 @@
+"""``runtimes install``: our runtimes into a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyter_jax_trainer.commands.actions import Context
+from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.options import DEVICES
+
+
+def install(context: Context, values: dict[str, Any]) -> None:
+    """Apply our runtimes, all of them or none, and say what changed."""
+    from jupyter_jax_trainer.backends.kubernetes import manifests
+    from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
+    from jupyter_jax_trainer.backends.kubernetes.runtimes import check_trainer
+    from jupyter_jax_trainer.backends.kubernetes.trainjob import to_yaml
+
+    devices = values.get("device") or DEVICES
+    image, namespace = values.get("image"), values.get("namespace")
+    if image and len(devices) > 1:
+        raise UsageError(
+            "--image is one image, and each device needs its own.",
+            "Add --device, or give --registry: the images there have our names.",
+        )
+    if image and (values.get("registry") or values.get("python")):
+        raise UsageError("--image says it all: --registry and --python can't go with it.")
+    options = {name: values.get(name) for name in ("python", "registry")}
+    items = [manifests.manifest(d, namespace=namespace, image=image, **options) for d in devices]
+    force, only_show = values.get("force", False), values.get("dry_run", False)
+    # Not what `use` has set: nobody means that one for runtimes of a whole cluster.
+    client = get_client(values.get("context"), namespace)
+    try:
+        with said_plainly(client):
+            check_trainer(client)
+            # The cluster looks at all of them first, so that nothing is done by halves.
+            done = [manifests.apply(client, item, force=force, dry_run=True) for item in items]
+            if not only_show:
+                done = [manifests.apply(client, item, force=force) for item in items]
+    except BackendError as error:
+        raise _with_a_way_out(error, namespace) from None
+    would = "would be " if only_show else ""
+    mark = "# " if only_show else ""
+    for item, one in zip(items, done, strict=True):
+        context.print(f"{mark}{one.kind} {one.name}: {would}{one.what}, {manifests.image_of(item)}")
+        for change in one.changes:
+            context.print(f"{mark}  {change}")
+    if only_show:
+        context.print(to_yaml(items))
+    elif not (image or values.get("registry")):
+        context.print("The nodes have to find these images; --registry says where they are.")
+
+
+def _with_a_way_out(error: BackendError, namespace: str | None) -> BackendError:
+    if "may not" not in error.message or namespace:
+        return error
+    return BackendError(
+        error.message,
+        f"{error.hint or ''} With --namespace they are installed for that namespace only.".strip(),
+    )

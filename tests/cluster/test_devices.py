@@ -1,0 +1,204 @@
+"""GPUs and TPUs: where pods of a job go, and what they ask for. The node only says that it has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from harness import eventually, text, wait_for_text
+
+from cluster import people
+from cluster.jobs import PATIENCE, run, submit
+from cluster.kubernetes_cluster import Cluster
+from cluster.made_runtimes import image
+from jupyter_jax_trainer import api
+from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.commands import Context, run_command
+from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.spec import parse_cell_line
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+SMALL = "--cpu 50m --memory 400Mi --env JAX_PLATFORMS=cpu"  # there are no such devices
+RANK = "import jax\nprint('rank', jax.process_index(), 'of', jax.process_count())"
+TPU, TOPOLOGY = "cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-tpu-topology"
+H100 = "NVIDIA-H100-80GB-HBM3"
+
+
+def install(namespace, line: str = "") -> str:
+    """Install runtimes into the test's namespace, and give what was printed."""
+    said: list[str] = []
+    run_command(
+        ["runtimes", "install", "--namespace", namespace.name, *line.split()],
+        Context(print=said.append),
+    )
+    return "\n".join(said)
+
+
+@pytest.fixture
+def pretend(cluster: Cluster) -> Iterator[Callable[..., None]]:
+    """Let the node have devices, labels and a taint; all of it is taken away after the test."""
+    (node,) = cluster.get("nodes")["items"]
+    name, taken = node["metadata"]["name"], []
+
+    def status(**amounts: Any) -> None:
+        cluster("patch", "node", name, "--subresource=status", "--type=merge", "-p",
+                json.dumps({"status": {"capacity": amounts, "allocatable": amounts}}))  # fmt: skip
+
+    def allocatable() -> dict[str, str]:
+        return dict(cluster.get("node", name)["status"]["allocatable"])
+
+    def change(resource: str, amount: int, **labels: str) -> None:
+        taken.append((resource, labels))
+        status(**{resource: str(amount)})
+        cluster("patch", "node", name, "--type=merge",
+                "-p", json.dumps({"metadata": {"labels": labels}}))  # fmt: skip
+        cluster("taint", "node", name, f"{resource}=present:NoSchedule")
+        eventually(lambda: allocatable().get(resource) == str(amount))
+
+    yield change
+    for resource, labels in taken:
+        cluster("taint", "node", name, f"{resource}-", check=False)
+        cluster("patch", "node", name, "--type=merge",
+                "-p", json.dumps({"metadata": {"labels": dict.fromkeys(labels)}}))  # fmt: skip
+        status(**{resource: None})
+        eventually(lambda r=resource: allocatable().get(r, "0") == "0")
+
+
+def plan(place: str, line: str) -> dict[str, Any]:
+    return api.prepare(parse_cell_line(f"{place} {line}"))[1]
+
+
+def asked(pod: dict[str, Any]) -> dict[str, Any]:
+    return pod["spec"]["containers"][0]["resources"]
+
+
+# ---- GPUs
+
+
+def test_pods_with_gpus_are_where_the_accelerator_is(place, namespace, cluster, pretend):
+    install(namespace, f"--device gpu --image {image(cluster)}")
+    pretend("nvidia.com/gpu", 4, **{"nvidia.com/gpu.product": H100})
+    job = submit(RANK, place, f"{SMALL} -d gpu -n 2 --devices-per-node 2 --accelerator h100")
+    assert job.wait(PATIENCE).state == "Succeeded"
+    assert "rank 1 of 2" in text(job)
+    pods = namespace.pods(job.name)
+    assert len(pods) == 2
+    for pod in pods:
+        assert asked(pod)["limits"] == {"memory": "400Mi", "nvidia.com/gpu": "2"}
+        assert asked(pod)["requests"] == {"cpu": "50m", "memory": "400Mi", "nvidia.com/gpu": "2"}
+        assert pod["spec"]["nodeSelector"] == {"nvidia.com/gpu.product": H100}
+
+    # No node can ever do this, and nothing is created for it.
+    with pytest.raises(UsageError, match="has 8 of nvidia.com/gpu: the largest of the 1 that fit has 4"):
+        submit("1", place, "-d gpu --devices-per-node 8 --accelerator h100")
+    assert len(namespace.get("trainjobs")["items"]) == 1
+    # Nodes of that type may come.
+    named = plan(place, "-d gpu --accelerator b200")
+    assert named["selector"] == {"nvidia.com/gpu.product": "nvidia-b200"}
+
+    # Nobody says which device.
+    chosen = plan(place, "-n 2 --devices-per-node 2")
+    assert (chosen["device"], chosen["runtime"]) == ("gpu", "jax-gpu")
+    assert chosen["note"].endswith("on GPU (--device cpu for the CPU)")
+    chosen = plan(place, "-n 3 --devices-per-node 2")
+    assert chosen["device"] == "cpu"
+    assert chosen["note"].endswith("on CPU: 3 × 2 GPUs would be needed, and the cluster has 4")
+
+
+# ---- TPUs
+
+
+def test_a_topology_makes_the_nodes_of_its_slice(place, namespace, cluster, pretend):
+    install(namespace, f"--device tpu --image {image(cluster)}")
+    pretend("google.com/tpu", 16, **{TPU: "tpu-v5-lite-podslice", TOPOLOGY: "4x4"})
+    job = run(RANK, place, f"{SMALL} --accelerator v5e --topology 4x4")
+    assert "rank 3 of 4" in text(job)
+    pods = namespace.pods(job.name)
+    assert len(pods) == 4
+    for pod in pods:
+        assert asked(pod)["limits"]["google.com/tpu"] == "4"
+        assert pod["spec"]["nodeSelector"] == {TPU: "tpu-v5-lite-podslice", TOPOLOGY: "4x4"}
+        index = pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]
+        env = {e["name"]: e for e in pod["spec"]["containers"][0]["env"]}
+        source = env["JAX_PROCESS_ID"]["valueFrom"]["fieldRef"]["fieldPath"]
+        # What GKE takes TPU_WORKER_ID from, too.
+        assert "batch.kubernetes.io/job-completion-index" in source and index.isdecimal()
+
+
+# ---- what the cluster takes away
+
+
+def test_an_eviction_is_told_from_a_broken_cell(place, namespace, cluster):
+    install(namespace, f"--device cpu --image {image(cluster)}")
+    job = submit("print('begun', flush=True)\nimport time\ntime.sleep(600)", place)
+    wait_for_text(job, "begun")
+    (pod,) = namespace.pods(job.name)
+    name = pod["metadata"]["name"]
+    cluster("create", "--raw", f"/api/v1/namespaces/{namespace.name}/pods/{name}/eviction", "-f", "-",
+            stdin={"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}})  # fmt: skip
+    eventually(lambda: job.state == "Failed", PATIENCE)
+    broken = submit("1 / 0", place, "--name broken")
+    eventually(lambda: broken.state == "Failed", PATIENCE)
+    for one, reason in ((job, "PodFailurePolicy"), (broken, "BackoffLimitExceeded")):
+        found = eventually(lambda name=one.name: [
+            c["reason"] for c in namespace.get("job", f"{name}-node-0")["status"].get("conditions", [])
+            if c["type"] == "Failed"
+        ])  # fmt: skip
+        assert found == [reason]
+    assert text(job).count("begun") == 1 and len(namespace.pods(job.name)) <= 1
+
+
+# ---- runtimes install
+
+
+def test_runtimes_are_installed_and_it_is_said_what_changed(place, namespace, cluster):
+    shown = install(namespace, "--dry-run")
+    assert "# TrainingRuntime jax-tpu: would be created" in shown and "google.com/tpu" in shown
+    assert not namespace.get("trainingruntimes")["items"]
+    assert install(namespace).count(": created, jupyter-jax-trainer-") == 3
+    assert install(namespace).count(": unchanged, ") == 3
+    moved = install(namespace, "--device cpu --registry ghcr.io/team")
+    assert "jax-cpu: configured, ghcr.io/team/jupyter-jax-trainer-cpu:" in moved
+    assert "].image: jupyter-jax-trainer-cpu:" in moved and "→ ghcr.io/team/" in moved
+    install(namespace, "--device cpu --python 3.12")
+    names = [item["metadata"]["name"] for item in namespace.get("trainingruntimes")["items"]]
+    assert sorted(names) == ["jax-cpu", "jax-cpu-py3.12", "jax-gpu", "jax-tpu"]
+
+    # What others have changed is not set back in silence; and of several none is changed then.
+    labels = '{"metadata": {"labels": {"jupyter-jax-trainer/device": "cpu"}}}'
+    namespace("patch", "trainingruntime", "jax-gpu", "--type=merge", "-p", labels)
+    with pytest.raises(BackendError, match="jax-gpu was changed by others.*kubectl") as refused:
+        install(namespace, "--device cpu,gpu")
+    assert "--force" in refused.value.hint
+    assert "ghcr.io/team" in json.dumps(namespace.get("trainingruntime", "jax-cpu"))
+    assert "labels.jupyter-jax-trainer/device: cpu → gpu" in install(namespace, "--force")
+
+
+def test_who_may_not_install_is_told_so(place, namespace, tmp_path, monkeypatch):
+    people.create(namespace, people.objects(namespace.name, "user", *people.minimal()))
+    kubeconfig = people.kubeconfig(
+        tmp_path / "user.kubeconfig", people.about(namespace.cluster),
+        {"token": people.token(namespace, "user")},
+    )  # fmt: skip
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    backend._clients.clear()
+    try:
+        with pytest.raises(BackendError, match="may not patch trainingruntimes"):
+            install(namespace)
+        with pytest.raises(BackendError, match="may not .* clustertrainingruntimes") as refused:
+            run_command(["runtimes", "install"], Context(print=lambda text: None))
+        assert "--namespace" in refused.value.hint
+        # Nor may this user list nodes: what a word means is a guess then, and is said to be one.
+        monkeypatch.setenv("KUBECONFIG", str(namespace.cluster.kubeconfig))
+        backend._clients.clear()
+        install(namespace, "--device gpu")
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        backend._clients.clear()
+        spec = parse_cell_line(f"{place} -d gpu --accelerator h100 --devices-per-node 512")
+        chosen, made = api.prepare(spec)
+        assert made["selector"] == {"cloud.google.com/gke-accelerator": "nvidia-h100-80gb"}
+        assert any("You may not list nodes" in note for note in chosen._notes)
+    finally:
+        people.forget(namespace)
