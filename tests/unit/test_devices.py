@@ -1,0 +1,333 @@
+"""From the words for GPUs and TPUs to nodes, labels and amounts, without a cluster."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_jax_trainer import topology
+from jupyter_jax_trainer.backends.kubernetes import choosing, devices, runtimes, trainjob
+from jupyter_jax_trainer.backends.kubernetes.client import ApiError
+from jupyter_jax_trainer.backends.kubernetes.devices import Node
+from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.spec import JobSpec, parse_cell_line
+from jupyter_jax_trainer.worker import tpu
+from jupyter_jax_trainer.worker.exceptions import WorkerError
+
+GKE_GPU, FOUND_GPU = "cloud.google.com/gke-accelerator", "nvidia.com/gpu.product"
+GKE_TPU, SHAPE = "cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-tpu-topology"
+SIDE = st.sampled_from([1, 2, 3, 4, 6, 8, 12, 16])
+SHAPES = st.lists(SIDE, min_size=2, max_size=3).map(lambda sides: "x".join(map(str, sides)))
+
+
+# ---- topologies
+
+# As on Google's page "Plan TPUs in GKE".
+@pytest.mark.parametrize(
+    ("line", "nodes", "each"),
+    [
+        ("1x1", 1, 1), ("2x2", 1, 4), ("2x2x1", 1, 4), ("2x4", 1, 8), ("4x4", 4, 4), ("4x8", 8, 4),
+        ("16x16", 64, 4), ("2x2x2", 2, 4), ("2x2x4", 4, 4), ("4x4x4", 16, 4), ("1x1x1", 1, 1),
+        ("2x4 -n 2", 2, 4), ("2x4 --devices-per-node 4", 2, 4), ("2x4 --devices-per-node 8", 1, 8),
+        ("2x4 -n 1", 1, 8), ("4x4 -n 4", 4, 4), ("2x4 -n 4 --devices-per-node 2", 4, 2),
+    ],
+)  # fmt: skip
+def test_a_topology_says_how_many_nodes_there_are(line, nodes, each):
+    spec = parse_cell_line(f"-d tpu --topology {line}")
+    assert spec.nodes == nodes
+    assert devices.place(spec, "tpu", {}, {}, None).per_node == each
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("4x4 -n 2", "slice of 16 chips, and --nodes 2 does not fit.*-n 4 --devices-per-node 4"),
+        ("2x4 -n 8", "-n 1 --devices-per-node 8 or -n 2 --devices-per-node 4"),
+        ("4x4 --devices-per-node 8", "--devices-per-node 8 does not fit"),
+        ("4x4 -n 2 --devices-per-node 4", "--nodes 2 with --devices-per-node 4 makes 8"),
+        ("3x3", "no machines of 4 chips make that.*shapes of v5e"),
+    ],
+)
+def test_what_contradicts_the_topology_is_refused(line, said):
+    with pytest.raises(UsageError) as refused:
+        parse_cell_line(f"--topology {line}")
+    assert re.search(said, f"{refused.value} {refused.value.hint}", re.DOTALL)
+
+
+@given(SHAPES)
+def test_the_nodes_of_a_slice_have_all_its_chips(shape):
+    chips = math.prod(map(int, shape.split("x")))
+    ways = topology.hosts(shape)
+    assert all(nodes * each == chips for nodes, each in ways)
+    assert bool(ways) == (chips <= 4 or chips % 4 == 0)
+    for nodes, each in ways:  # however it is asked for, it is the same
+        assert topology.fit(shape, nodes, None) == topology.fit(shape, None, each) == (nodes, each)
+        assert topology.fit(shape, nodes, each) == (nodes, each)
+
+
+@given(SHAPES, st.none() | st.integers(1, 64), st.none() | st.integers(1, 64))
+def test_a_slice_is_what_was_asked_for_or_refused(shape, nodes, each):
+    try:
+        made = topology.fit(shape, nodes, each)
+    except UsageError:
+        return
+    assert math.prod(made) == math.prod(map(int, shape.split("x")))
+    assert nodes in (None, made[0]) and each in (None, made[1])
+
+
+@given(SHAPES)
+def test_a_spec_with_a_topology_can_be_written_and_read_again(shape):
+    try:
+        spec = parse_cell_line(f"--topology {shape}")
+    except UsageError:
+        return
+    assert parse_cell_line(spec.to_line()) == spec == JobSpec.from_json(spec.to_json())
+    # Of a default another topology may be made.
+    assert parse_cell_line("--topology 2x2x2", spec).nodes == 2
+
+
+# ---- accelerators
+
+
+def node(name: str = "n", labels: dict[str, str] | None = None, **amounts: int) -> Node:
+    resources = {"gpu": "nvidia.com/gpu", "tpu": "google.com/tpu"}
+    return Node(name, labels or {}, {resources[kind]: str(n) for kind, n in amounts.items()})
+
+
+def place(line: str, nodes: list[Node] | None, own: dict[str, str] | None = None, **limits: str):
+    spec = parse_cell_line(line)
+    asked = {"limits": {devices.RESOURCES[kind]: amount for kind, amount in limits.items()}}
+    return devices.place(spec, devices.kind(spec) or "cpu", asked, own or {}, nodes)
+
+
+H100 = node("a", {FOUND_GPU: "NVIDIA-H100-80GB-HBM3"}, gpu=8)
+A100 = node("b", {GKE_GPU: "nvidia-tesla-a100"}, gpu=4)
+
+
+@pytest.mark.parametrize(
+    ("word", "nodes", "label"),
+    [
+        ("h100", [H100], (FOUND_GPU, "NVIDIA-H100-80GB-HBM3")),
+        ("nvidia-h100-80gb-hbm3", [H100], (FOUND_GPU, "NVIDIA-H100-80GB-HBM3")),
+        ("a100", [A100, H100], (GKE_GPU, "nvidia-tesla-a100")),
+        ("nvidia-tesla-a100", [A100], (GKE_GPU, "nvidia-tesla-a100")),
+        ("b200", [A100], (GKE_GPU, "nvidia-b200")),  # may be added
+        ("b200", [H100], (FOUND_GPU, "nvidia-b200")),
+        ("h200", None, (GKE_GPU, "nvidia-h200-141gb")),
+        ("nvidia-new", None, (GKE_GPU, "nvidia-new")),
+        ("example.com/gpu=big", [H100], ("example.com/gpu", "big")),
+        ("v5e", None, (GKE_TPU, "tpu-v5-lite-podslice")),
+        ("tpu-v6e-slice", [], (GKE_TPU, "tpu-v6e-slice")),
+        (f"{GKE_TPU}=x", [], (GKE_TPU, "x")),
+    ],
+)
+def test_a_word_for_a_type_becomes_the_label_that_nodes_carry(word, nodes, label):
+    placed = place(f"--accelerator {word}", nodes)
+    assert placed.selector == dict([label])
+    assert any("You may not list nodes" in note for note in placed.notes) == (
+        nodes is None and "=" not in word
+    )
+
+
+def test_a_word_that_fits_several_types_is_refused():
+    nodes = [H100, node("c", {FOUND_GPU: "NVIDIA-H100-NVL"}, gpu=1)]
+    with pytest.raises(UsageError, match="any of NVIDIA-H100-80GB-HBM3, NVIDIA-H100-NVL"):
+        place("--accelerator h100", nodes)
+    # Both labels on one node mean the same.
+    both = node("d", {FOUND_GPU: "NVIDIA-H100-80GB-HBM3", GKE_GPU: "nvidia-h100-80gb"}, gpu=8)
+    assert place("--accelerator h100", [both]).selector == {GKE_GPU: "nvidia-h100-80gb"}
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [("", None), ("-d cpu", "cpu"), ("--topology 2x2", "tpu"), ("--accelerator v6e", "tpu"),
+     ("--accelerator tpu7x", "tpu"), ("--accelerator h100", "gpu"), ("-d gpu", "gpu"),
+     ("--accelerator a.b/c=v5e", "tpu"), (f"--accelerator {GKE_TPU}=any", "tpu")],
+)  # fmt: skip
+def test_the_words_say_which_kind_of_device_is_meant(line, kind):
+    assert devices.kind(parse_cell_line(line)) == kind
+
+
+@pytest.mark.parametrize("line", ["--accelerator v5p --topology 4x4", "--accelerator v5e --topology 2x2x2"])
+def test_shapes_have_the_sides_of_their_type(line):
+    with pytest.raises(UsageError, match="sides, and slices of tpu-v5"):
+        place(line, None)
+
+
+# ---- what the nodes offer
+
+
+@pytest.mark.parametrize(
+    ("line", "nodes", "said"),
+    [
+        ("-d gpu -n 2 --devices-per-node 4", [H100], None),
+        ("-d gpu -n 3 --devices-per-node 4", [H100], "3 nodes with 4 .* room for 2 in the cluster"),
+        ("-d gpu --devices-per-node 16", [H100, A100], "the largest of the 2 that fit has 8"),
+        ("-d gpu", [], "no node with nvidia.com/gpu now"),
+        ("-d gpu --accelerator b200", [H100], f"labelled {FOUND_GPU}=nvidia-b200 now .there are .*H100"),
+        ("-d gpu --accelerator a100", [node("e", A100.labels)], "that has nvidia.com/gpu now"),
+        ("-d gpu --devices-per-node 99", None, None),
+        ("-d cpu", [H100], None),
+        ("--topology 4x4", [node("t", {SHAPE: "4x4"}, tpu=4)] * 4, None),
+        ("--topology 4x4", [node("t", {SHAPE: "4x4"}, tpu=4)] * 3, "room for 3"),
+        ("--topology 4x4", [node("t", {SHAPE: "2x4"}, tpu=4)], "there are .*=2x4"),
+    ],
+)
+def test_what_has_to_wait_is_said(line, nodes, said):
+    (*notes,) = place(line, nodes).notes
+    assert len(notes) == (said is not None)
+    if said:
+        assert re.search(said, notes[0]), notes
+
+
+@pytest.mark.parametrize(
+    ("line", "nodes"),
+    [("-d gpu --accelerator a100 --devices-per-node 8", [A100, H100]),
+     ("--topology 2x4", [node("t", {SHAPE: "2x4"}, tpu=4)])],
+)  # fmt: skip
+def test_what_no_node_can_ever_do_is_refused(line, nodes):
+    with pytest.raises(UsageError, match=r"has 8 of .*: the largest of the 1 that fit has 4"):
+        place(line, nodes)
+
+
+def test_amounts_and_labels_of_the_runtime_count():
+    assert place("-d tpu", None, tpu="4").per_node == 4
+    assert place("-d tpu --devices-per-node 1", None, tpu="4").per_node == 1
+    assert place("-d gpu", None).per_node == 1
+    with pytest.raises(UsageError, match="--topology 4x4 is a TPU slice of 16 chips"):
+        place("-d tpu -n 2", None, {SHAPE: "4x4"})
+    assert place("-d tpu -n 4", None, {SHAPE: "4x4"}).selector == {}  # it is there already
+
+
+def test_all_amounts_are_given_since_trainer_replaces_those_of_the_runtime():
+    own = {"requests": {"cpu": "1", "memory": "4Gi", "nvidia.com/gpu": "1"},
+           "limits": {"cpu": "2", "nvidia.com/gpu": "1"}}  # fmt: skip
+
+    def resources(line, **plan):
+        spec = parse_cell_line(line)
+        return trainjob._resources(spec, {"resources": own, "devices_per_node": 2, **plan})
+
+    assert resources("", device="cpu") == {}  # the runtime's own stay
+    assert resources("--cpu 4", device="gpu") == {
+        "requests": {"cpu": "4", "memory": "4Gi", "nvidia.com/gpu": "2"},
+        "limits": {"cpu": "4", "nvidia.com/gpu": "2"},
+    }
+    assert resources("--memory 1Gi", device="cpu")["requests"]["memory"] == "1Gi"
+
+
+# ---- which runtime
+
+
+class Cluster:
+    namespace = "me"
+
+    def __init__(self, *items: dict, nodes: list[dict] | None = None) -> None:
+        self._items, self._nodes = items, nodes
+
+    def trainer(self, resource: str) -> str:
+        return f"/{resource}"
+
+    def request(self, verb: str, path: str) -> dict:
+        if path.endswith("/nodes"):
+            if self._nodes is None:
+                raise ApiError(403, "Forbidden", "no")
+            return {"items": self._nodes}
+        if path == "/trainingruntimes":
+            return {"items": []}
+        *_, name = path.split("/")
+        if name == "clustertrainingruntimes":
+            return {"items": self._items}
+        for item in self._items:
+            if item["metadata"]["name"] == name and "cluster" in path:
+                return item
+        raise ApiError(404, "NotFound", "no")
+
+
+def a_runtime(name: str, device: str, *, once: bool = True, **labels: str) -> dict:
+    job = {"backoffLimit": 0 if once else 6, "template": {"spec": {"restartPolicy": "Never"}}}
+    return {
+        "metadata": {"name": name, "labels": {"jupyter-jax-trainer/device": device, **labels}},
+        "spec": {"mlPolicy": {"jax": {}},
+                 "template": {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": job}}]}}},
+    }  # fmt: skip
+
+
+FOUR = {"metadata": {"name": "n"}, "status": {"allocatable": {"nvidia.com/gpu": "4"}}}
+CPU, GPU = a_runtime("c", "cpu"), a_runtime("g", "gpu")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "line", "name", "said"),
+    [
+        (Cluster(CPU, GPU, nodes=[FOUR]), "-n 4", "g", "on GPU"),
+        (Cluster(CPU, GPU, nodes=[FOUR]), "-n 2 --devices-per-node 3", "c", "2 × 3 GPUs would be needed"),
+        (Cluster(CPU, GPU, nodes=[FOUR]), "-d cpu", "c", ""),
+        (Cluster(CPU, GPU, nodes=[]), "", "c", ""),
+        (Cluster(CPU, GPU), "", "c", ""),  # who may not look at nodes gets no GPUs unasked
+        (Cluster(CPU, nodes=[FOUR]), "", "c", ""),
+        (Cluster(CPU, GPU), "--accelerator h100", "g", ""),
+        (Cluster(CPU, GPU, nodes=[FOUR]), "-r c", "c", ""),
+    ],
+)
+def test_the_runtime_fits_the_device(cluster, line, name, said):
+    found, words = choosing.runtime(cluster, parse_cell_line(line))
+    assert found["metadata"]["name"] == name and said in words and bool(said) == bool(words)
+
+
+def test_the_best_of_several_runtimes_is_taken():
+    here, other = runtimes.PYTHON, "3.99"
+    python, support = "jupyter-jax-trainer/python", "trainer.kubeflow.org/support"
+    old = a_runtime("old", "cpu", **{python: here, support: "deprecated"})
+    again = a_runtime("again", "cpu", once=False, **{python: here})
+    elsewhere = a_runtime("elsewhere", "cpu", **{python: other})
+    best = a_runtime("best", "cpu", **{python: here})
+    order = [best, elsewhere, again, old]
+    while order:
+        found, _ = choosing.runtime(Cluster(*reversed(order)), parse_cell_line(""))
+        assert found["metadata"]["name"] == order.pop(0)["metadata"]["name"]
+    assert runtimes.deprecation(best) is None
+    assert "old is deprecated: choose another" in runtimes.deprecation(old)
+
+
+def test_a_runtime_for_another_device_is_refused():
+    with pytest.raises(UsageError, match="The runtime c has the device cpu, and gpu is asked for"):
+        choosing.runtime(Cluster(CPU, GPU), parse_cell_line("-r c -d gpu"))
+    unsaid = a_runtime("u", "")
+    assert choosing.runtime(Cluster(unsaid), parse_cell_line("-r u -d gpu"))[0] == {
+        **unsaid, "kind": "ClusterTrainingRuntime"
+    }  # fmt: skip
+    with pytest.raises(UsageError, match="no JAX runtime for tpu; there are c, g") as refused:
+        choosing.runtime(Cluster(CPU, GPU), parse_cell_line("-d tpu"))
+    assert "jaxtrain runtimes install --device tpu" in refused.value.hint
+
+
+# ---- the rank on a TPU slice
+
+
+@pytest.mark.parametrize(
+    ("rank", "nodes", "hosts", "place", "said"),
+    [
+        (1, 2, "a,b", "1", None),
+        (1, 2, "a,b", None, None),
+        (0, 1, "localhost", "0", None),
+        (1, 2, "localhost", "0", None),  # one machine each: no order
+        (1, 2, None, None, None),
+        (1, 2, "a,b", "0", "rank 1 .* host 0"),
+        (1, 2, "a,b,c,d", "1", "4 hosts, and the job has 2 ranks"),
+    ],
+)
+def test_trainers_rank_has_to_be_the_place_in_the_slice(monkeypatch, rank, nodes, hosts, place, said):
+    for name, value in (("TPU_WORKER_HOSTNAMES", hosts), ("TPU_WORKER_ID", place)):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    if said is None:
+        tpu.check(rank, nodes)
+        return
+    with pytest.raises(WorkerError, match=said) as refused:
+        tpu.check(rank, nodes)
+    assert "--topology" in refused.value.hint
