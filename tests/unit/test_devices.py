@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+import podruns
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -331,3 +332,9 @@ def test_trainers_rank_has_to_be_the_place_in_the_slice(monkeypatch, rank, nodes
     with pytest.raises(WorkerError, match=said) as refused:
         tpu.check(rank, nodes)
     assert "--topology" in refused.value.hint
+
+
+def test_a_worker_stops_before_jax_where_the_slice_is_another(tmp_path):
+    done = podruns.run(tmp_path, "print('runs')", TPU_WORKER_HOSTNAMES="a,b", TPU_WORKER_ID="0")
+    assert "The TPU slice has 2 hosts, and the job has 1 ranks" in done.text
+    assert "runs" not in done.text.splitlines() and "joined" not in done.kinds()

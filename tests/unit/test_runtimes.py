@@ -1,61 +1,299 @@
-"""What runtimes/ says of an image is what images/ builds."""
+"""What runtimes/ says of an image is what images/ builds; and what is installed is what is there."""
 
 from __future__ import annotations
 
+import copy
+import importlib.util
+import json
 import re
+import subprocess
+import sys
+import types
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+
+from jupyter_jax_trainer.backends.kubernetes import checkup, manifests, runtimes
+from jupyter_jax_trainer.backends.kubernetes.client import ApiError
+from jupyter_jax_trainer.backends.kubernetes.devices import RESOURCES
+from jupyter_jax_trainer.commands import Context, run_command
+from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN
+from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.options import DEVICES, PYTHONS
 
 REPOSITORY = Path(__file__).parents[2]
-DEVICES = ("cpu",)
+IMAGES = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
+# What is needed of glibc by the packages: Debian 12 has 2.36.
+PLATFORMS = ["manylinux1", "manylinux2010", "manylinux2014", *(f"manylinux_2_{n}" for n in range(5, 37))]
+devices = pytest.mark.parametrize("device", DEVICES)
 
 
-@pytest.fixture(params=DEVICES)
-def device(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def runtime_of(device: str) -> dict[str, Any]:
+    path = REPOSITORY / "runtimes" / device / f"jax-{device}.yaml"
+    return dict(yaml.safe_load(path.read_text()))
 
 
-def runtime_of(device: str) -> str:
-    return (REPOSITORY / "runtimes" / f"jax-{device}.yaml").read_text()
+def node_of(item: dict[str, Any]) -> dict[str, Any]:
+    """Give the replicated job of a runtime."""
+    (job,) = item["spec"]["template"]["spec"]["replicatedJobs"]
+    found: dict[str, Any] = job["template"]["spec"]
+    return found
+
+
+def requirements(device: str) -> Path:
+    return REPOSITORY / "images" / IMAGES[device] / "requirements.txt"
 
 
 def pins_of(device: str) -> dict[str, str]:
-    lines = (REPOSITORY / "images" / device / "requirements.txt").read_text().splitlines()
+    lines = requirements(device).read_text().splitlines()
     wanted = [line for line in lines if line and not line.startswith("#")]
     assert all("==" in line for line in wanted), "an image names exact versions"
     return dict(line.split("==") for line in wanted)
 
 
-def label(text: str, name: str) -> str:
-    found = re.search(rf'(?m)^    {re.escape(name)}: "?([^"\n]+)"?$', text)
-    assert found, f"the label {name} is missing"
-    return found[1]
+# ---- the files
 
 
-def test_labels_say_what_the_image_has(device: str) -> None:
-    text = runtime_of(device)
-    jax, python = (label(text, f"jupyter-jax-trainer/{name}") for name in ("jax", "python"))
-    assert label(text, "jupyter-jax-trainer/device") == device
-    assert label(text, "trainer.kubeflow.org/framework") == "jax"
-    assert jax == pins_of(device)["jax"]
-    assert re.findall(r"image: (\S+)", text) == [
-        f"jupyter-jax-trainer-{device}:jax{jax}-py{python}"
-    ]
-    containerfile = (REPOSITORY / "images" / device / "Containerfile").read_text()
+@devices
+def test_labels_say_what_the_image_has(device):
+    item = runtime_of(device)
+    labels = item["metadata"]["labels"]
+    jax, python = (labels[f"jupyter-jax-trainer/{name}"] for name in ("jax", "python"))
+    assert item["metadata"]["name"] == f"jax-{device}"
+    assert labels["jupyter-jax-trainer/device"] == device == runtimes.device_of(item)
+    assert labels["trainer.kubeflow.org/framework"] == "jax"
+    assert jax == pins_of(device)["jax"] == pins_of(device)["jaxlib"]
+    assert runtimes.container(item)["image"] == (
+        f"jupyter-jax-trainer-{IMAGES[device]}:jax{jax}-py{python}"
+    )
+    containerfile = (REPOSITORY / "images" / "Containerfile").read_text()
     assert re.search(rf"(?m)^ARG BASE=python:{re.escape(python)}-", containerfile)
+    assert python in PYTHONS
 
 
-def test_a_failing_cell_is_not_run_again(device: str) -> None:
-    text = runtime_of(device)
-    for line in ("maxRestarts: 0", "backoffLimit: 0", "restartPolicy: Never"):
-        assert re.search(rf"(?m)^ +{line}$", text), line
+def test_images_differ_in_what_their_devices_need_only():
+    cpu = pins_of("cpu").items()
+    assert cpu <= pins_of("gpu").items() and cpu <= pins_of("tpu").items()
 
 
-def test_kustomize_lists_every_runtime(device: str) -> None:
-    listed = re.findall(
-        r"(?m)^  - (jax-\S+\.yaml)$", (REPOSITORY / "runtimes/kustomization.yaml").read_text()
-    )
-    assert sorted(listed) == sorted(
-        path.name for path in (REPOSITORY / "runtimes").glob("jax-*.yaml")
-    )
+def test_runtimes_differ_in_their_devices_only():
+    """What all have in common is written three times, since plain YAML can't share it."""
+    common = []
+    for device in DEVICES:
+        item = runtime_of(device)
+        pod = node_of(item)["template"]["spec"]
+        (container,) = pod["containers"]
+        resource = RESOURCES.get(device)
+        asked = container.pop("resources")
+        assert set(asked["requests"]) - {resource} == {"cpu", "memory"}
+        assert set(asked.get("limits", {})) == ({resource} if resource else set())
+        assert [t["key"] for t in pod.pop("tolerations", [])] == ([resource] if resource else [])
+        container.pop("image")
+        container["volumeMounts"] = [m for m in container["volumeMounts"] if m["name"] != "shared-memory"]
+        pod["volumes"] = [v for v in pod["volumes"] if v["name"] != "shared-memory"]
+        common.append(item["spec"])
+    assert common[0] == common[1] == common[2]
+
+
+@devices
+def test_a_failing_cell_is_not_run_again_and_nothing_has_to_be_patched_in(device):
+    item = runtime_of(device)
+    assert runtimes.runs_once(item)
+    assert not any(runtimes.patches(item, restricted=True).values())
+    assert {finding.status for finding in checkup.examine(item)} <= {OK, WARN}
+    assert {f.subject for f in checkup.examine(item) if f.status == WARN} <= {"Python"}
+
+
+def test_every_runtime_is_in_a_kustomization_and_all_are_in_one():
+    folder = REPOSITORY / "runtimes"
+    listed = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
+    assert tuple(listed) == DEVICES
+    for device in DEVICES:
+        own = yaml.safe_load((folder / device / "kustomization.yaml").read_text())
+        assert own["resources"] == [f"jax-{device}.yaml"] and own["components"] == ["../naming"]
+    assert {p.name for p in folder.glob("*/jax-*.yaml")} == {f"jax-{d}.yaml" for d in DEVICES}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_the_packages_of_images_that_are_not_built_can_be_had(tmp_path):
+    """That of the CPU is built: the test cluster runs on it. One Python, since it takes a minute."""
+    platforms = [word for name in PLATFORMS for word in ("--platform", f"{name}_x86_64")]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--dry-run",
+         "--ignore-installed", "--target", tmp_path, "--only-binary", ":all:", "--python-version",
+         PYTHONS[-1], "--implementation", "cp", *platforms, "-r", requirements("gpu"),
+         "-r", requirements("tpu"), "jax[cuda13,tpu]", "--report", tmp_path / "report"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "report").read_text())["install"]
+    # All that is needed is pinned: the images take no others.
+    assert {i["metadata"]["name"].lower().replace("_", "-") for i in found} == {
+        *pins_of("gpu"), *pins_of("tpu")
+    }  # fmt: skip
+
+
+# ---- what is installed
+
+
+def test_a_wheel_has_the_runtimes_and_an_editable_install_sees_the_clones(monkeypatch):
+    interface = types.ModuleType("interface")
+    interface.BuildHookInterface = {Any: object}
+    for name in ("hatchling", "hatchling.builders", "hatchling.builders.hooks",
+                 "hatchling.builders.hooks.plugin", "hatchling.builders.hooks.plugin.interface"):
+        monkeypatch.setitem(sys.modules, name, interface)
+    spec = importlib.util.spec_from_file_location("hatch_build", REPOSITORY / "hatch_build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module.Path, "exists", lambda path: True)
+    hook = module.LabExtension()
+    hook.root, hook.target_name = str(REPOSITORY), "wheel"
+    for version, wanted in (("standard", {"runtimes": "jupyter_jax_trainer/manifests"}), ("editable", {})):
+        data = {"shared_data": {}, "force_include": {}}
+        hook.initialize(version, data)
+        assert data["force_include"] == wanted
+    package = Path(runtimes.__file__).parents[2]
+    assert (package / "manifests", package.parent / "runtimes") == manifests._PLACES
+
+
+@devices
+def test_the_manifest_is_the_file(device):
+    assert manifests.manifest(device) == runtime_of(device)
+    own = manifests.manifest(device, namespace="team")
+    assert (own["kind"], own["metadata"]["namespace"]) == ("TrainingRuntime", "team")
+
+
+def test_images_elsewhere_and_for_other_pythons():
+    def made(**options):
+        item = manifests.manifest("gpu", **options)
+        labels = item["metadata"]["labels"]
+        versions = tuple(labels.get(f"jupyter-jax-trainer/{name}") for name in ("jax", "python"))
+        return item["metadata"]["name"], manifests.image_of(item), *versions
+
+    assert made(python="3.11") == made()
+    assert made(python="3.12", registry="ghcr.io/team/") == (
+        "jax-gpu-py3.12", "ghcr.io/team/jupyter-jax-trainer-cuda:jax0.10.2-py3.12", "0.10.2", "3.12"
+    )  # fmt: skip
+    assert made(image="mine/jax:7") == ("jax-gpu", "mine/jax:7", None, None)
+    assert made(image="mine/jax:jax0.11.0-py3.13")[2:] == ("0.11.0", "3.13")
+
+
+class Cluster:
+    """Answers as the API does to server-side apply."""
+
+    namespace = "me"
+
+    def __init__(self, there: dict[str, Any] | None = None, conflict: str | None = None) -> None:
+        self.there, self.conflict, self.asked = there, conflict, []
+
+    def trainer(self, resource: str) -> str:
+        return f"/namespaces/me/{resource}"
+
+    def request(self, verb: str, path: str, *, query=None, body=None, content_type=None) -> Any:
+        if verb == "GET":
+            if self.there is None:
+                raise ApiError(404, "NotFound", "no")
+            return copy.deepcopy(self.there)
+        self.asked.append((path, query, content_type))
+        if self.conflict and query["force"] == "false":
+            raise ApiError(409, "Conflict", self.conflict)
+        return copy.deepcopy(body)
+
+
+def test_what_applying_changed_is_said():
+    item = manifests.manifest("cpu")
+    assert manifests.apply(Cluster(), item).what == "created"
+    assert manifests.apply(Cluster(item), item).what == "unchanged"
+    older = copy.deepcopy(item)
+    manifests._node(older)["image"] = "older"
+    del older["metadata"]["labels"]["jupyter-jax-trainer/python"]
+    older["metadata"]["resourceVersion"] = "7"  # of no interest
+    done = manifests.apply(Cluster(older), item)
+    assert done.what == "configured" and len(done.changes) == 2
+    assert done.changes[0] == "labels.jupyter-jax-trainer/python: nothing → 3.11"
+    assert done.changes[1].endswith("containers[node].image: older → " + manifests.image_of(item))
+
+
+def test_what_others_set_is_not_taken_over_in_silence():
+    item = manifests.manifest("cpu", namespace="me")
+    cluster = Cluster(item, 'conflict with "kubectl": .spec')
+    with pytest.raises(BackendError, match=r'changed by others.*"kubectl": \.spec') as refused:
+        manifests.apply(cluster, item)
+    assert "--force" in refused.value.hint
+    assert manifests.apply(cluster, item, force=True, dry_run=True).what == "unchanged"
+    path, query, content_type = cluster.asked[-1]
+    assert path == "/namespaces/me/trainingruntimes/jax-cpu"
+    assert query == {"fieldManager": "jupyter-jax-trainer", "force": "true", "dryRun": "All"}
+    assert content_type == "application/apply-patch+yaml"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("install --image x", "each device needs its own"),
+        ("install -d gpu --image x --python 3.12", "--image says it all"),
+        ("install jax-cpu", "takes no names"),
+        ("install -d npu", "one of cpu, gpu, tpu"),
+        ("install --python 3.9", "one of 3.11, 3.12, 3.13"),
+        ("check --force", "--force is for `runtimes install`"),
+        ("-d gpu", "--device is for `runtimes install`"),
+        ("show", "Show which runtime"),
+        ("remove jax-cpu", "doesn't know what to do with 'remove'"),
+    ],
+)
+def test_a_line_that_makes_no_sense_is_refused(line, said):
+    with pytest.raises(UsageError, match=said):
+        run_command(["runtimes", *line.split()], Context(print=lambda text: None))
+
+
+def test_a_runtime_of_this_machine_can_be_shown():
+    shown: list[str] = []
+    run_command(["runtimes", "show", "local-cpu"], Context(print=shown.append))
+    assert "local-cpu" in shown[0] and "Processes on this machine" in shown[0]
+
+
+# ---- what is wrong with a runtime
+
+
+def broken(path: str, value: Any = None) -> dict[str, Any]:
+    """Give our runtime with one thing of its pods or itself changed; None takes it away."""
+    item = runtime_of("cpu")
+    job = node_of(item)
+    places = {"job": job, "pod": job["template"], "item": item,
+              "node": job["template"]["spec"]["containers"][0]}  # fmt: skip
+    first, *names, last = path.split("/")
+    place = places[first]
+    for name in names:
+        place = place[name]
+    place.pop(last, None)
+    if value is not None:
+        place[last] = value
+    return item
+
+
+@pytest.mark.parametrize(
+    ("item", "subject", "status", "said"),
+    [
+        (broken("node/name", "jax"), "Container", FAIL, "no replicated job node"),
+        (broken("node/image"), "Image", FAIL, "none"),
+        (broken("item/spec/mlPolicy"), "Policy", WARN, "no mlPolicy.jax"),
+        (broken("job/backoffLimit", 6), "Restarts", WARN, "run again"),
+        (broken("pod/spec/restartPolicy", "OnFailure"), "Restarts", WARN, "run again"),
+        (broken("item/spec/template/spec/failurePolicy", {"maxRestarts": 3}), "Restarts", WARN, "again"),
+        (broken("node/volumeMounts"), "Scratch space", WARN, "no emptyDir"),
+        (broken("pod/metadata"), "Service mesh", WARN, "may take"),
+        (broken("node/securityContext"), "PodSecurity", WARN, "does not meet"),
+        (broken("item/metadata/labels", {}), "Python", WARN, "no label"),
+        (broken("item/metadata/labels", {"jupyter-jax-trainer/python": "3.99"}), "Python", WARN, "3.99"),
+        (broken("item/metadata/labels", {"trainer.kubeflow.org/support": "deprecated"}), "Support", WARN,
+         "deprecated"),
+    ],
+)  # fmt: skip
+def test_a_check_finds_what_is_wrong(item, subject, status, said):
+    (found,) = [finding for finding in checkup.examine(item) if finding.subject == subject]
+    assert found.status == status and said in found.detail and found.advice
+    fine = [finding for finding in checkup.examine(runtime_of("cpu")) if finding.subject == subject]
+    assert not [f for f in fine if f.status != OK and f.subject != "Python"]
