@@ -28,8 +28,8 @@ def install(context: Context, values: dict[str, Any]) -> None:
     options = {name: values.get(name) for name in ("python", "registry")}
     items = [manifests.manifest(d, namespace=namespace, image=image, **options) for d in devices]
     force, only_show = values.get("force", False), values.get("dry_run", False)
-    # Not what `use` has set: nobody means that one for runtimes of a whole cluster.
-    client = get_client(values.get("context"), namespace)
+    # The namespace of `use` is for jobs: nobody means that one for runtimes of a whole cluster.
+    client = get_client(context.place(values)["context"], namespace)
     try:
         with said_plainly(client):
             check_trainer(client)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
+import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from harness import eventually, text, wait_for_text
 
 from cluster import people
@@ -14,12 +18,14 @@ from cluster.jobs import PATIENCE, run, submit
 from cluster.kubernetes_cluster import Cluster
 from cluster.made_runtimes import image
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import backend, manifests
+from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.spec import parse_cell_line
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+REPOSITORY = Path(__file__).parents[2]
 SMALL = "--cpu 50m --memory 400Mi --env JAX_PLATFORMS=cpu"  # there are no such devices
 RANK = "import jax\nprint('rank', jax.process_index(), 'of', jax.process_count())"
 TPU, TOPOLOGY = "cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-tpu-topology"
@@ -174,6 +180,39 @@ def test_runtimes_are_installed_and_it_is_said_what_changed(place, namespace, cl
     assert "--force" in refused.value.hint
     assert "ghcr.io/team" in json.dumps(namespace.get("trainingruntime", "jax-cpu"))
     assert "labels.jupyter-jax-trainer/device: cpu → gpu" in install(namespace, "--force")
+
+
+def test_kubectl_takes_the_same_for_all_devices_or_one(cluster):
+    named = "images: [{name: jupyter-jax-trainer-cuda, newName: ghcr.io/team/cuda, newTag: '1'}]"
+    folder = REPOSITORY / "build" / f"kustomize-{uuid.uuid4().hex[:8]}"
+    folder.mkdir(parents=True)
+    try:
+        for below, names in (("", ["cpu", "gpu", "tpu"]), ("/cpu", ["cpu"]), ("/gpu", ["gpu"])):
+            (folder / "kustomization.yaml").write_text(f"resources: [../../runtimes{below}]\n{named}\n")
+            found = list(yaml.safe_load_all(cluster("kustomize", str(folder))))
+            assert [item["metadata"]["name"] for item in found] == [f"jax-{name}" for name in names]
+            images = [manifests.image_of(item) for item in found if item["metadata"]["name"] == "jax-gpu"]
+            assert images == ["ghcr.io/team/cuda:1"] * ("gpu" in names)
+            cluster("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", str(folder))
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_who_names_a_deprecated_runtime_is_told(place, namespace, cluster):
+    install(namespace, "--device cpu")
+    namespace("label", "trainingruntime", "jax-cpu", "trainer.kubeflow.org/support=deprecated")
+    said: list[str] = []
+    run_command(["runtimes", "--namespace", namespace.name], Context(print=said.append, width=200))
+    assert "deprecated; TrainingRuntime" in said[0]
+    notes = []
+    for line in ("-r jax-cpu", ""):
+        spec = parse_cell_line(f"{place} {line}")
+        chosen, made = api.prepare(spec)
+        capture = capture_cell("1", {})
+        chosen.check_capture(capture, spec, made)
+        notes.append([note for note in capture.notes if "deprecated" in note])
+    assert notes[0] == ["The runtime jax-cpu is deprecated: choose another, `%jaxtrain runtimes` lists them"]
+    assert not notes[1] and made["runtime_kind"] == "ClusterTrainingRuntime"  # it is not chosen
 
 
 def test_who_may_not_install_is_told_so(place, namespace, tmp_path, monkeypatch):
