@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import types
 
 import podruns
 import pytest
@@ -338,3 +339,16 @@ def test_a_worker_stops_before_jax_where_the_slice_is_another(tmp_path):
     done = podruns.run(tmp_path, "print('runs')", TPU_WORKER_HOSTNAMES="a,b", TPU_WORKER_ID="0")
     assert "The TPU slice has 2 hosts, and the job has 1 ranks" in done.text
     assert "runs" not in done.text.splitlines() and "joined" not in done.kinds()
+
+
+def test_labels_are_patched_in_only_where_there_are_any():
+    nothing = dict.fromkeys(("scratch", "mesh", "restricted"), False)
+    packed = types.SimpleNamespace(mounted=False)
+
+    def patch(**plan):
+        return trainjob._patch(parse_cell_line(""), {"patches": nothing, **plan}, packed, "s")
+
+    assert patch(selector={}) is None is patch()
+    made = patch(selector={SHAPE: "4x4"})
+    (job,) = made["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    assert job["template"]["spec"]["template"] == {"spec": {"nodeSelector": {SHAPE: "4x4"}}}
