@@ -11,7 +11,7 @@ TESTS ?= tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env labextension quickstart lab lint test test-face test-ui test-all bench cluster cluster-down clean
+.PHONY: help env labextension quickstart lab lint test test-face test-ui test-all bench cluster kueue cluster-down clean
 
 help:  ## list what there is
 	@echo "make TARGET, where TARGET is one of"
@@ -100,6 +100,10 @@ bench: $(TEST)  ## measure, and compare with bare scripts (benchmarks/)
 # Linux and root. Its last line of output is the path of the kubeconfig. PYTHON alone does: no environment is needed.
 cluster:  ## start a real Kubernetes with Kubeflow Trainer here (first time: 8 to 15 minutes)
 	@"$(PYTHON)" tests/cluster/harness/up.py
+
+# Only tests/cluster/test_queues.py needs it, and puts it into the cluster for a while.
+kueue:  ## build Kueue for the tests of queues (first time: 4 to 8 minutes), after `make cluster`
+	@"$(PYTHON)" tests/cluster/harness/kueue.py build
 
 cluster-down:  ## stop it, and remove all that it made but the cache
 	@"$(PYTHON)" tests/cluster/harness/down.py

@@ -1,7 +1,8 @@
 """Run all benchmarks, or those named: ``python benchmarks/run.py [--runs N] [NAME …]``.
 
 ``local``, ``face`` and ``cluster`` stand for those that need nothing else, those that need a
-browser and the built JupyterLab extension, and those that need a cluster.
+browser and the built JupyterLab extension, and those that need a cluster; ``queues`` puts Kueue
+there for a while.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ GROUPS = {
     "local": ("loading", "start", "step", "capture", "logs", "follow_logs", "log_pages"),
     "face": ("face_start", "face_log", "face_live", "face_jobs", "face_others"),
     "cluster": ("cluster_start", "cluster_status", "cluster_log", "cluster_list"),
+    "queues": ("queue_fifty",),
 }
 ALL = [name for names in GROUPS.values() for name in names]
 
@@ -47,7 +49,7 @@ def _missing(name: str) -> str | None:
     if name in GROUPS["local"]:
         return None
     try:
-        if name in GROUPS["cluster"]:
+        if name in GROUPS["cluster"] + GROUPS["queues"]:
             importlib.import_module("kube").find()
         else:
             importlib.import_module("browser").find()

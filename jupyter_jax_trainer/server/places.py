@@ -123,6 +123,32 @@ def runtimes(place: Place) -> list[dict[str, Any]]:
     return kept(("runtimes", place, kubeconfig.stamp()), find_all)
 
 
+def queues(place: Place) -> dict[str, Any] | None:
+    """Give the queues of a place and what is free in them, for people to choose from.
+
+    Returns
+    -------
+    dict or None
+        As `backends.kubernetes.quota.describe` gives it; None where there is no Kueue.
+
+    Raises
+    ------
+    UsageError, BackendError
+        There is no such cluster, it refuses, or does not answer.
+    """
+    if place.backend == "local":
+        return None
+
+    def find_all() -> list[dict[str, Any] | None]:
+        from jupyter_jax_trainer.backends.kubernetes import backend, quota
+
+        client = backend.get_client(place.context, place.namespace)
+        with backend.said_plainly(client):
+            return [quota.describe(client)]
+
+    return kept(("queues", place, kubeconfig.stamp()), lambda: list(in_time(find_all)))[0]
+
+
 def runtime_yaml(place: Place, name: str) -> str:
     """Give a runtime as the cluster has it.
 

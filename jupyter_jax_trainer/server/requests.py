@@ -153,6 +153,10 @@ def _runtimes(asked: Asked) -> dict[str, Any]:
     return {"runtimes": places.runtimes(_place(asked))}
 
 
+def _queues(asked: Asked) -> dict[str, Any]:
+    return {"kueue": places.queues(_place(asked))}
+
+
 def _runtime_yaml(asked: Asked) -> dict[str, Any]:
     return {"yaml": places.runtime_yaml(_place(asked), asked.names["name"])}
 
@@ -195,6 +199,7 @@ ROUTES = [
         ("GET", "health", "read", _health),
         ("GET", "runtimes", "read", _runtimes),
         ("GET", r"runtimes/(?P<name>[a-z0-9][a-z0-9.-]{0,252})/yaml", "read", _runtime_yaml),
+        ("GET", "queues", "read", _queues),
         ("GET", "options", "read", _options),
         ("POST", "line/read", "read", _read_line),
         ("POST", "line/write", "read", _write_line),

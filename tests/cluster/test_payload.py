@@ -78,15 +78,12 @@ def test_larger_ones_travel_through_a_store_and_so_do_large_results(
 
 
 def test_what_will_not_fit_is_refused_before_anything_starts(place, namespace):
-    big, middle = noise(9_000_000), noise(1_200_000)
+    big = noise(9_000_000)
     with pytest.raises(CaptureError) as told:
         submit(SUM, place, "", {"data": big, "__name__": "__main__"})
     assert "9 MB" in str(told.value) and "8.4 MB" in str(told.value)
     assert "--volume" in told.value.hint and "--store" in told.value.hint
-    with pytest.raises(CaptureError, match="Kueue drops volumes") as told:
-        submit(SUM, place, "--queue q", {"data": middle, "__name__": "__main__"})
-    assert "1.2 MB" in str(told.value) and "780 kB" in str(told.value)
-    with pytest.raises(UsageError, match="--volume and --service-account can't be used together"):
+    with pytest.raises(UsageError, match="this cluster has no Kueue"):  # else: test_queues.py
         submit("1", place, "--queue q --volume c:/data --service-account me")
     assert not namespace.get("trainjobs")["items"] and not namespace.get("secrets")["items"]
 

@@ -1,7 +1,7 @@
 """Why a job waits or failed, told from what real clusters gave.
 
-The objects in ``recorded/`` are from a real cluster (Kubernetes 1.36, JobSet 0.12, Trainer 2.3), cut
-to what may be read. Those that one machine can't give are written by hand: ``made-*.json``.
+The objects in ``recorded/`` are from a real cluster (Kubernetes 1.36, JobSet 0.12, Trainer 2.3, Kueue
+0.16), cut to what may be read. Those that one machine can't give are written by hand: ``made-*.json``.
 """
 
 from __future__ import annotations
@@ -141,6 +141,38 @@ EXPECTED = {
         "Pending", "quota",
         "the quota counts has no room for the job's parts: JobSets: 1 asked for, 0 of 0 used",
     ),
+    "kueue-drops-patches": (
+        "Pending", "kueue-drops-patches",
+        "Kueue let the job in 14 s ago, and it is still suspended",
+    ),
+    "kueue-held": (
+        "Queued", "kueue-inadmissible",
+        "the queue team takes no jobs: ClusterQueue diag is inactive",
+    ),
+    "kueue-inadmissible": (
+        "Queued", "kueue-inadmissible",
+        "the queue nowhere takes no jobs: LocalQueue nowhere doesn't exist",
+    ),
+    "kueue-pending": (
+        "Queued", "kueue-pending",
+        "waits in the queue team: it takes 100m CPUs more than the queue has free (flavor diag-default)",
+    ),
+    "kueue-preempted": (
+        "Queued", "kueue-preempted",
+        "it gave way to a job of higher priority, and waits in the queue team again",
+    ),
+    "kueue-readmitted": (
+        "Starting", "starting",
+        "Python and JAX start",
+    ),
+    "kueue-suspended": (
+        "Suspended", "suspended",
+        "its pods have ended until it is resumed",
+    ),
+    "kueue-too-large": (
+        "Queued", "kueue-too-large",
+        "the queue team can never take it: 4 CPUs asked for, 300m in all (flavor diag-default)",
+    ),
     "limit-range": (
         "Pending", "limit-range",
         "the namespace's LimitRange refuses the pod: maximum memory per Container is 512Mi, and 2Gi was asked for",
@@ -193,17 +225,9 @@ EXPECTED = {
         "Pending", "jobset-silent",
         "JobSet has made no Jobs for 34 s",
     ),
-    "made-kueue-drops-patches": (
-        "Queued", "kueue-drops-patches",
-        "Kueue let the job in 1 m 04 s ago, and it is still suspended",
-    ),
-    "made-kueue-inadmissible": (
-        "Queued", "kueue-inadmissible",
-        "the queue team-queue takes no jobs: LocalQueue team-queue doesn't exist",
-    ),
-    "made-kueue-pending": (
-        "Queued", "kueue-pending",
-        "waits in the queue team-queue: insufficient unused quota for cpu in flavor default, 300m more needed",
+    "made-kueue-stopped": (
+        "Suspended", "kueue-stopped",
+        "Kueue has stopped it: exceeding the maximum number of re-queuing retries",
     ),
     "made-mount": (
         "Pending", "mount",

@@ -111,6 +111,21 @@ def test_with_a_queue_nothing_is_mounted(tmp_path):
     assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "q"
 
 
+def test_nothing_of_a_job_in_a_queue_is_empty(tmp_path):
+    """Kueue writes it back without what is empty, and the change of an immutable field is refused."""
+    _, (job, *_) = documents(a_bundle(tmp_path, 1000), "--queue q --cpu 1 --env EMPTY=")
+
+    def empty(value: object, path: str) -> list[str]:
+        if isinstance(value, dict):
+            return [path] * (not value) + [p for k, v in value.items() for p in empty(v, f"{path}.{k}")]
+        if isinstance(value, list):
+            return [path] * (not value) + [p for v in value for p in empty(v, f"{path}[]")]
+        return [path] if value in ("", None, False, 0) else []
+
+    assert not empty(job["spec"], "spec")
+    assert environment(job)["EMPTY"] == {"name": "EMPTY"}
+
+
 @pytest.mark.parametrize("way", ["environment", "files", "store", "damaged"])
 def test_the_bootstrap_runs_what_was_sent_and_nothing_else(tmp_path, way):
     bundle = tmp_path / "some.pyz"

@@ -20,6 +20,7 @@ from jupyter_jax_trainer.backends.kubernetes import (
     kubeconfig,
     launch,
     payload,
+    queues,
     restarts,
     runtimes,
     trainjob,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _RETRY = 60.0  # seconds for which a submission goes on when the API is away for a moment
 _DRY_RUN = {"dryRun": "All", "fieldManager": trainjob.PREFIX}
 _LARGE_RESULT = 4 << 20
+_ENFORCED = "pod-security.kubernetes.io/enforce"
 _clients: dict[tuple[str | None, str | None], tuple[Any, Client]] = {}
 
 
@@ -75,13 +77,14 @@ class KubernetesBackend:
             device = devices.kind(spec) or runtimes.device_of(runtime)
             nodes = devices.list_nodes(self._client) if device in devices.RESOURCES else None
             secret_keys = {name: self._secret_keys(name) for name in spec.env_from_secret}
-            patches = runtimes.patches(runtime, restricted=self._is_restricted())
+            around = self._namespace_labels()
+            patches = runtimes.patches(runtime, restricted=around.get(_ENFORCED) == "restricted")
+            if spec.queue:
+                patches = self._patches_in_queue(spec, patches, runtime, around)
             if spec.max_restarts:
                 restarts.check_rights(self._client)
         own = runtimes.container(runtime).get("resources") or {}
         placed = devices.place(spec, device, own, runtimes.node_labels(runtime), nodes)
-        if spec.queue:
-            self._refuse_patches(spec, patches)
         labels = runtime["metadata"].get("labels") or {}
         max_name = trainjob.max_name(runtimes.replicated_jobs(runtime), spec.nodes)
         if spec.name and len(spec.name) > max_name:
@@ -245,30 +248,23 @@ class KubernetesBackend:
             raise
         return sorted(found.get("data") or {})
 
-    def _is_restricted(self) -> bool:
-        """Tell whether the namespace takes only strict pods; False where it may not be read."""
+    def _namespace_labels(self) -> dict[str, str]:
+        """Give the labels of the namespace; none where it may not be read."""
         try:
             found = self._client.request("GET", f"/api/v1/namespaces/{self._client.namespace}")
         except ApiError:
-            return False
-        labels = found["metadata"].get("labels") or {}
-        return labels.get("pod-security.kubernetes.io/enforce") == "restricted"
+            return {}
+        return dict(found["metadata"].get("labels") or {})
 
-    def _refuse_patches(self, spec: JobSpec, patches: dict[str, bool]) -> None:
-        """With a queue nothing of the runtime can be patched: refuse what needs that."""
-        needing = [
-            flag for flag, given in (
-                ("--volume", spec.volume), ("--service-account", spec.service_account),
-                ("--accelerator", spec.accelerator), ("--topology", spec.topology),
-            ) if given
-        ]  # fmt: skip
-        if needing:
-            raise UsageError(
-                f"{' and '.join(needing)} can't be used together with --queue: "
-                "Kueue drops what is patched into a TrainJob's runtime.",
-                "Have a TrainingRuntime made that has it, and name it with --runtime.",
-            )
-        patches.update(dict.fromkeys(patches, False))
+    def _patches_in_queue(
+        self, spec: JobSpec, patches: dict[str, bool], runtime: Mapping[str, Any],
+        around: Mapping[str, str],
+    ) -> dict[str, bool]:  # fmt: skip
+        """Check the queue, and refuse what this cluster's Kueue would drop."""
+        kueue = queues.check(self._client, spec)
+        meshed = around.get("istio-injection") == "enabled" or "istio.io/rev" in around
+        name = str(runtime["metadata"]["name"])
+        return queues.allowed_patches(kueue, spec, patches, name, meshed)
 
 
 def _has_ended_here(found: Mapping[str, Any]) -> bool:

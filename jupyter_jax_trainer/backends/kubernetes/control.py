@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes import launch, payload
+from jupyter_jax_trainer.backends.kubernetes import launch, payload, queues
 from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.client import (
     MERGE_PATCH,
@@ -115,7 +115,7 @@ def _delete_secrets(manifest: Mapping[str, Any]) -> None:
 
 
 def set_suspended(manifest: Mapping[str, Any], suspended: bool) -> None:
-    """Suspend or resume a TrainJob.
+    """Suspend or resume a TrainJob, where Kueue steers it by its Workload.
 
     Raises
     ------
@@ -129,6 +129,8 @@ def set_suspended(manifest: Mapping[str, Any], suspended: bool) -> None:
         found = _find(client, path, manifest)
         if found is None:
             raise UsageError(f"The TrainJob of job {manifest['name']} is gone from the cluster.")
+        if queues.set_active(client, found, not suspended):
+            return
         if bool(found["spec"].get("suspend")) == suspended:
             how = "suspended already" if suspended else "not suspended"
             raise UsageError(f"Job {manifest['name']} is {how}.")

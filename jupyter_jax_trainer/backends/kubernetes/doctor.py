@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jupyter_jax_trainer.backends.kubernetes import readiness, rights, runtimes
+from jupyter_jax_trainer.backends.kubernetes import queues, readiness, rights, runtimes
 from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.client import (
     ApiError,
@@ -61,6 +61,7 @@ def examine(context: str | None, namespace: str | None, *, asked: bool) -> Itera
         yield Finding(bad, "Namespace", f"there is no namespace {client.namespace}", advice)
         return
     yield from _trainer(client, bad)
+    yield from _queues(client)
     yield from _rights(client, bad)
 
 
@@ -101,6 +102,37 @@ def _trainer(client: Client, bad: str) -> Iterator[Finding]:
     else:
         yield Finding(OK, "JAX runtimes", names)
     yield from readiness.examine(client, found, bad)
+
+
+def _queues(client: Client) -> Iterator[Finding]:
+    """Look at Kueue, where there is one: nobody needs it."""
+    try:
+        with said_plainly(client):
+            kueue = queues.find(client)
+            if kueue is None:
+                return
+            found = queues.listed(client, kueue.of_namespace(client, "localqueues"))
+            missing = rights.missing(client, rights.QUEUE_RIGHTS)
+    except JaxTrainError as error:
+        yield Finding(WARN, "Kueue", error.message, error.hint)
+        return
+    version = kueue.version or "of unknown version"
+    if kueue.keeps_patches:
+        yield Finding(OK, "Kueue", version)
+    else:
+        advice = (
+            f"{kueue.words} drops what a job adds to its runtime: with --queue, --volume and "
+            "--service-account are refused. Put them into a runtime, or install Kueue 0.17."
+        )
+        yield Finding(WARN, "Kueue", version, advice)
+    names = ", ".join(item["metadata"]["name"] for item in found)
+    if names or not any(right.resource == "localqueues" for right in missing):
+        yield Finding(OK, "Queues", names or f"none in namespace {client.namespace}")
+    if missing:
+        words = ", ".join(right.words for right in missing)
+        lost = "; ".join(dict.fromkeys(right.without for right in missing))
+        advice = f"Without them: {lost}. The Role in runtimes/queue-rights.yaml has all."
+        yield Finding(WARN, "Rights for queues", f"missing: {words}", advice)
 
 
 def _rights(client: Client, bad: str) -> Iterator[Finding]:

@@ -232,10 +232,11 @@ class Followed:
         uids = {*self._pods, *(job["metadata"]["uid"] for job in jobs)}
         if found is not None:
             uids.add(found["metadata"]["uid"])
+        workloads = store.workloads(found)
         self._seen = Seen(
             trainjob=found, jobs=jobs, jobset=None, pods=list(pods.values()),
-            events=store.events(self.name, uids), workloads=[], nodes=self.spec.nodes,
-            now=time.time(),
+            events=store.events(self.name, uids), workloads=workloads, nodes=self.spec.nodes,
+            now=time.time(), others=store.others(workloads),
         )  # fmt: skip
 
     def _say(self) -> None:
@@ -251,7 +252,7 @@ class Followed:
         if self._starts_again and verdict.state != "Suspended":
             lost = summary(diagnose(self._kept.ends))
             verdict = Verdict(state="Starting", reason=f"{lost}; all ranks start again")
-        elif self._leaving is not None and verdict.state != "Suspended":
+        elif self._leaving is not None and verdict.state not in ("Suspended", "Queued"):
             verdict = Verdict(state="Pending", reason="its pods from before still end")
         elif again is not None and verdict.state in ("Pending", "Starting", "Running"):
             words = f"{again}: {verdict.reason}" if verdict.reason else again

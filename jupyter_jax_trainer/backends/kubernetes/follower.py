@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from jupyter_jax_trainer import files, jobdir, ownlog
-from jupyter_jax_trainer.backends.kubernetes import kubeconfig, launch, rights
+from jupyter_jax_trainer.backends.kubernetes import kubeconfig, launch, queues, rights
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.counts import COUNTS
 from jupyter_jax_trainer.backends.kubernetes.followed import Followed
@@ -68,6 +68,7 @@ class Follower:
         self._looked = -1
         self._waiting = False
         self._polled = 0.0
+        self._sees_queues = False
 
     def run(self) -> None:
         """Follow until there has been nothing to follow for a while."""
@@ -149,6 +150,18 @@ class Follower:
             labels,
         ).start()  # fmt: skip
 
+    def _watch_queues(self) -> None:
+        """Watch Kueue's Workloads, from the first TrainJob in a queue on; in a thread."""
+        while True:
+            try:
+                path = queues.workloads(self._client)
+            except (ApiError, Unreachable):
+                time.sleep(_POLL)
+                continue
+            if path is not None:
+                self._watch("workloads", path)
+            return
+
     def _ask(self) -> None:
         """Ask which rights are missing; some are needed only when it is too late to say so."""
         while True:
@@ -176,6 +189,9 @@ class Follower:
             self._tell()
         else:
             name = self._store.put(kind, change, item)
+            if kind == "trainjobs" and not self._sees_queues and queues.queue_of(item):
+                self._sees_queues = True
+                threading.Thread(target=self._watch_queues, name="queues", daemon=True).start()
             if name is not None:
                 self._dirty.add(name)
             else:
@@ -187,7 +203,7 @@ class Follower:
             self._unknown.discard(kind)
             self._lacking[kind] = rights.find(error.verb, error.resource)
             self._away.pop(kind, None)
-        elif error is not None:
+        elif error is not None and kind in _KINDS:
             since = self._away.get(kind, (time.monotonic(), ""))[0]
             refused = isinstance(error, ApiError) and error.status == 401
             self._away[kind] = (since, _SIGNED_OUT if refused else str(error))
@@ -211,7 +227,10 @@ class Follower:
         return silent[0] if silent else None
 
     def _tell_rights(self, followed: Followed) -> None:
-        found = [*self._lacking.values(), *self._missing]
+        lacking = dict(self._lacking)
+        if not followed.spec.queue:
+            lacking.pop("workloads", None)
+        found = [*lacking.values(), *self._missing]
         followed.lacking = list(dict.fromkeys(right.lack for right in found))
         followed.unseen = next((right.lack for right in found if right.shown), None)
 

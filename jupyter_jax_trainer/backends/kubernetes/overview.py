@@ -54,7 +54,8 @@ def row(store: Store, name: str) -> Row | None:
     uids = {found["metadata"]["uid"], *pods, *(job["metadata"]["uid"] for job in jobs)}
     seen = Seen(
         trainjob=found, jobs=jobs, jobset=None, pods=list(pods.values()),
-        events=store.events(name, uids), workloads=[], nodes=nodes, now=time.time(),
+        events=store.events(name, uids), workloads=store.workloads(found), nodes=nodes,
+        now=time.time(),
     )  # fmt: skip
     verdict = judge(seen, {})
     state, reason = verdict.state, verdict.reason

@@ -13,7 +13,7 @@ from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes import trainjob
 from jupyter_jax_trainer.backends.kubernetes.client import MERGE_PATCH, ApiError, Client
-from jupyter_jax_trainer.backends.kubernetes.rights import RESTARTS, lacking
+from jupyter_jax_trainer.backends.kubernetes.rights import RESTARTS, missing
 from jupyter_jax_trainer.backends.kubernetes.seen import TRAINER, Json
 from jupyter_jax_trainer.errors import BackendError
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
@@ -32,11 +32,11 @@ def check_rights(client: Client) -> None:
     BackendError
         A right is missing.
     """
-    missing = " and ".join(right.verb for right in lacking(client, RESTARTS))
-    if missing:
+    verbs = " and ".join(right.verb for right in missing(client, RESTARTS))
+    if verbs:
         raise BackendError(
             "--max-restarts needs a TrainingRuntime that is made for the job, and you may not "
-            f"{missing} trainingruntimes in namespace {client.namespace}.",
+            f"{verbs} trainingruntimes in namespace {client.namespace}.",
             "The Role jupyter-jax-trainer-restarts of runtimes/rights.yaml gives these rights. "
             "Without --max-restarts the job runs once.",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jupyter_jax_trainer.backends.kubernetes.client import Client
@@ -85,29 +85,36 @@ RESTARTS = tuple(
 )
 _CLUSTER_WIDE = "clustertrainingruntimes"
 
+_KUEUE = "kueue.x-k8s.io"
+_NO_ORDER = "why a job waits in its queue, and for how many others, can't be told"
+_NO_CHECK = "a queue that does not exist is told only after the submission"
+# Together they are runtimes/queue-rights.yaml: for jobs in queues, which do without, too.
+QUEUE_RIGHTS = (
+    Right(_KUEUE, "localqueues", "get", _NO_CHECK),
+    Right(_KUEUE, "localqueues", "list", _NO_CHECK),
+    Right(_KUEUE, "workloads", "list", _NO_ORDER),
+    Right(_KUEUE, "workloads", "watch", _NO_ORDER),
+    Right(_KUEUE, "workloads", "patch", "jobs in a queue can't be suspended or resumed"),
+)
+
 
 def find(verb: str, resource: str) -> Right:
     """Find a right; one that is not in the list is made up."""
-    for right in RIGHTS:
+    for right in (*RIGHTS, *QUEUE_RIGHTS):
         if (right.verb, right.resource) == (verb, resource):
             return right
     return Right("", resource, verb, "something can't be shown")
 
 
-def missing(client: Client) -> list[Right]:
-    """Ask the cluster which of the rights this user lacks in the client's namespace.
+def missing(client: Client, wanted: Sequence[Right] = RIGHTS) -> list[Right]:
+    """Ask the cluster which rights this user lacks in the client's namespace.
 
     Raises
     ------
     ApiError, Unreachable
         The cluster doesn't tell.
     """
-    return lacking(client, RIGHTS)
-
-
-def lacking(client: Client, rights: Iterable[Right]) -> list[Right]:
-    """Ask the cluster which of some rights this user lacks, as `missing`."""
-    return [right for right in rights if not _allowed(client, right)]
+    return [right for right in wanted if not _allowed(client, right)]
 
 
 def _allowed(client: Client, right: Right) -> bool:

@@ -41,6 +41,8 @@ class Seen:
         Events of all of these.
     workloads
         Kueue's Workloads of the TrainJob; empty where there is no Kueue or they may not be read.
+    others
+        The Workloads of other jobs in the same queue.
     nodes
         The ranks asked for.
     now
@@ -62,6 +64,7 @@ class Seen:
     now: float
     spec: Mapping[str, Any] = field(default_factory=dict)
     states: Sequence[str] = ()
+    others: Sequence[Json] = ()
 
     @property
     def current(self) -> dict[int, Json]:

@@ -14,7 +14,7 @@ _GONE = 200  # jobs whose last pods are remembered until somebody asks
 
 
 class Store:
-    """TrainJobs, pods, Jobs and events of a namespace.
+    """TrainJobs, pods, Jobs, events and Kueue's Workloads of a namespace.
 
     Attributes
     ----------
@@ -28,6 +28,7 @@ class Store:
         self._gone: dict[str, dict[str, dict[str, Any]]] = {}
         self._events: dict[str, dict[str, dict[str, Any]]] = {}
         self._recent: deque[tuple[str, str]] = deque()
+        self._workloads: dict[str, dict[str, Any]] = {}
 
     def put(self, kind: str, change: str, item: dict[str, Any]) -> str | None:
         """Take a change.
@@ -41,6 +42,8 @@ class Store:
             return self._put_trainjob(change, item)
         if kind == "events":
             return self._put_event(change, item)
+        if kind == "workloads":
+            return self._put_workload(change, item)
         name = str((item["metadata"].get("labels") or {}).get(JOB_SET, ""))
         of_job = self._parts[kind].setdefault(name, {})
         if change == ADDED:
@@ -87,6 +90,35 @@ class Store:
         if about.get("kind") in ("TrainJob", "JobSet"):
             return str(about.get("name"))
         return None
+
+    def _put_workload(self, change: str, item: dict[str, Any]) -> str | None:
+        """Take a Workload, without the pods that it describes at length."""
+        uid = item["metadata"]["uid"]
+        if change == ADDED:
+            spec = {k: v for k, v in (item.get("spec") or {}).items() if k != "podSets"}
+            self._workloads[uid] = {**item, "spec": spec}
+        else:
+            item = self._workloads.pop(uid, item)
+        owners = item["metadata"].get("ownerReferences") or []
+        names = [str(one.get("name")) for one in owners if one.get("kind") == "TrainJob"]
+        return names[0] if names else None
+
+    def workloads(self, trainjob: dict[str, Any] | None) -> list[dict[str, Any]]:
+        """Give the Workloads that Kueue has made for a TrainJob."""
+        uid = trainjob["metadata"]["uid"] if trainjob else None
+        return [
+            item for item in self._workloads.values()
+            if any(one.get("uid") == uid for one in item["metadata"].get("ownerReferences") or [])
+        ]
+
+    def others(self, mine: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Give the Workloads of others in the same queue as these."""
+        uids = {item["metadata"]["uid"] for item in mine}
+        queues = {item["spec"].get("queueName") for item in mine}
+        return [
+            item for uid, item in self._workloads.items()
+            if uid not in uids and item["spec"].get("queueName") in queues
+        ]
 
     def pods(self, name: str, uid: str | None = None) -> dict[str, dict[str, Any]]:
         """Give the pods of a job by their uids.

@@ -56,7 +56,7 @@ def build(
     trainer: dict[str, Any] = {
         "numNodes": spec.nodes,
         "command": payload.COMMAND,
-        "args": [],
+        "args": [PREFIX],  # the shell's name for itself; without it the runtime's would stay
         "env": _environment(manifest, spec, plan, packed),
     }
     if spec.image:
@@ -169,7 +169,9 @@ def _environment(
     if plan["pip"]:
         own["JAXTRAIN_PIP"] = json.dumps(plan["pip"])
     own.update(spec.env)  # the user's word is the last
-    plain = [{"name": name, "value": value} for name, value in own.items()]
+    # An empty value is left out, as Go does it: Kueue writes a TrainJob back, and what then differs
+    # from what it was is refused.
+    plain = [{"name": name, **({"value": value} if value else {})} for name, value in own.items()]
     taken = set(own)
     for secret, keys in plan["secret_keys"].items():
         for key in keys:

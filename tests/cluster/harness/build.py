@@ -49,7 +49,7 @@ def _go(*arguments: str | Path) -> str:
     return run("go", *arguments, cwd=GO, env={**os.environ, "CGO_ENABLED": "0"})
 
 
-def _require_go() -> None:
+def require_go() -> None:
     wanted = ".".join(map(str, GO_RELEASE))
     if not shutil.which("go"):
         raise ClusterError(
@@ -66,7 +66,7 @@ def binaries() -> Path:
     target = CACHE / f"bin-{layout.KUBERNETES}-{digest(*sources)}"
     if target.exists():
         return target
-    _require_go()
+    require_go()
     say("building Kubernetes, JobSet and Trainer (6 to 15 minutes on two cores)")
     part = target.with_name(f"{target.name}.part{os.getpid()}")
     major, minor = layout.KUBERNETES.lstrip("v").split(".")[:2]

@@ -22,6 +22,7 @@ GO = HERE / "go"
 KUBERNETES = "v1.36.3"
 JOBSET = "v0.12.0"
 TRAINER = "v2.3.0"
+KUEUE = "v0.16.2"
 DEBIAN = "bookworm"
 BASE_PACKAGES = ("ca-certificates", "python3", "python3-pip", "python3-venv")
 

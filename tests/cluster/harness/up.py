@@ -42,6 +42,30 @@ def until(what: str, tried: Callable[[], object], log: str, every: float = 0.1) 
         time.sleep(every)
 
 
+def import_images(*archives: Path) -> None:
+    """Import the images that the cluster lacks."""
+    record = STATE / "imported.json"
+    there = json.loads(record.read_text()) if record.exists() else []
+    for archive in archives:
+        if archive.name not in there:
+            inside = layout.INSIDE_CACHE / archive.relative_to(layout.CACHE)
+            space.inside("ctr", "--namespace", "k8s.io", "images", "import", inside)
+            there.append(archive.name)
+            layout.write_json(record, there)
+
+
+def try_job() -> None:
+    """Ask the cluster whether it would take a TrainJob: all webhooks have to answer."""
+    job = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "are-you-there", "namespace": "default"},
+        "spec": {"runtimeRef": {"name": "jax-cpu"}, "trainer": {"command": ["true"]}},
+    }
+    kubectl = (layout.KUBECTL, "create", "--dry-run=server", "-f", "-")
+    run(*kubectl, text=json.dumps(job))
+
+
 class Cluster:
     """The running cluster, spoken to by its own kubectl."""
 
@@ -75,31 +99,20 @@ class Cluster:
             parts.start(name, self.built.kube)
         until("containerd", lambda: space.inside("ctr", "version"), "containerd")
         *small, worker = self.built.archives
-        self._import(*small)  # before there are pods: one that misses its image waits long
+        import_images(*small)  # before there are pods: one that misses its image waits long
         until("the API server", self._try_apiserver, "kube-apiserver")
         watch.step("API server")
         for name in ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"):
             parts.start(name, self.built.kube)
         self._apply_all()
         watch.step("node, and manifests applied")
-        self._import(worker)
+        import_images(worker)
         watch.step("worker image imported")
         self._wait_ready(watch)
 
     def _try_apiserver(self) -> None:
         parts.start("kube-apiserver", self.built.kube)  # one that was told to end may just do so
         self.kubectl("get", "--raw", "/readyz")
-
-    def _import(self, *archives: Path) -> None:
-        """Import the images that the cluster lacks."""
-        record = STATE / "imported.json"
-        there = json.loads(record.read_text()) if record.exists() else []
-        for archive in archives:
-            if archive.name not in there:
-                inside = layout.INSIDE_CACHE / archive.relative_to(layout.CACHE)
-                space.inside("ctr", "--namespace", "k8s.io", "images", "import", inside)
-                there.append(archive.name)
-                layout.write_json(record, there)
 
     def _apply_all(self) -> None:
         own = layout.HERE / "manifests"
@@ -119,19 +132,10 @@ class Cluster:
         for attempt in (
             partial(self.apply, "-f", stock),
             partial(self.apply, "-k", build.RUNTIMES),
-            self._try_job,
+            try_job,
         ):
             until("Trainer", attempt, "kube-apiserver", every=0.3)
         watch.step("runtimes and webhooks are ready")
-
-    def _try_job(self) -> None:
-        job = {
-            "apiVersion": "trainer.kubeflow.org/v1alpha1",
-            "kind": "TrainJob",
-            "metadata": {"name": "are-you-there", "namespace": "default"},
-            "spec": {"runtimeRef": {"name": "jax-cpu"}, "trainer": {"command": ["true"]}},
-        }
-        self.kubectl("create", "--dry-run=server", "-f", "-", text=json.dumps(job))
 
 
 def main() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-
 from jupyter_jax_trainer.backends.kubernetes.causes.cause import Cause, Facts, Refused, who
+from jupyter_jax_trainer.backends.kubernetes.causes.kueue import (
+    KUEUE,
+    is_active,
+    queue_of,
+    spec_of,
+    workload_of,
+)
 from jupyter_jax_trainer.backends.kubernetes.seen import (
     Json,
     Seen,
-    any_condition,
-    condition,
     event_time,
     message_of,
     role_of,
@@ -19,18 +21,8 @@ from jupyter_jax_trainer.backends.kubernetes.seen import (
 )
 from jupyter_jax_trainer.text import duration
 
-_QUEUE = "kueue.x-k8s.io/queue-name"
 _SLOW = 10.0  # seconds in which a controller should have done its part
 _SAME = 3.0  # seconds by which the times of events and objects may differ
-
-
-def _spec(seen: Seen) -> Json:
-    return (seen.trainjob or {}).get("spec") or {}
-
-
-def _queue(seen: Seen) -> str:
-    labels = ((seen.trainjob or {}).get("metadata") or {}).get("labels") or {}
-    return str(labels.get(_QUEUE, ""))
 
 
 def _age(seen: Seen) -> float:
@@ -38,43 +30,15 @@ def _age(seen: Seen) -> float:
     return seen.now - (seconds(metadata.get("creationTimestamp")) or seen.now)
 
 
-def _workload(seen: Seen) -> Json | None:
-    made = [item for item in seen.workloads if not condition(item, "Finished")]
-    return max(made, key=lambda item: str(item["metadata"].get("creationTimestamp")), default=None)
-
-
-def _stripped(seen: Seen) -> Facts | None:
-    """Kueue has let the job in, and yet it stays suspended: its runtimePatches were dropped."""
-    workload = _workload(seen)
-    admitted = condition(workload, "Admitted")
-    if admitted is None or not _spec(seen).get("suspend"):
-        return None
-    since = seconds(admitted.get("lastTransitionTime")) or seen.now
-    return {"time": duration(seen.now - since)} if seen.now - since > _SLOW else None
-
-
-def _kueue(reason: str) -> Callable[[Seen], Facts | None]:
-    def find(seen: Seen) -> Facts | None:
-        workload = _workload(seen)
-        found = any_condition(workload, "QuotaReserved")
-        if not _spec(seen).get("suspend") or found.get("status") != "False":
-            return None
-        if reason and found.get("reason") != reason:
-            return None
-        message = message_of(found)
-        message = re.sub(r"^couldn't assign flavors to pod set \w+: ", "", message)
-        return {"queue": _queue(seen), "what": message}
-
-    return find
-
-
 def _waits_in_queue(seen: Seen) -> Facts | None:
-    queue = _queue(seen)
-    return {"queue": queue} if queue and _spec(seen).get("suspend") else None
+    queue = queue_of(seen)
+    if not queue or not spec_of(seen).get("suspend") or not is_active(workload_of(seen)):
+        return None
+    return {"queue": queue}
 
 
 def _suspended(seen: Seen) -> Facts | None:
-    return {} if _spec(seen).get("suspend") else None
+    return {} if spec_of(seen).get("suspend") else None
 
 
 def missing(seen: Seen) -> int:
@@ -85,7 +49,7 @@ def missing(seen: Seen) -> int:
 def refusal(seen: Seen) -> Refused | None:
     """Give what a controller was refused for the job, unless it succeeded later."""
     lacking = missing(seen)
-    if lacking <= 0 or _spec(seen).get("suspend"):
+    if lacking <= 0 or spec_of(seen).get("suspend"):
         return None
     pods = who(lacking, seen.nodes)
     event = seen.last_event(seen.jobs, "FailedCreate")
@@ -141,34 +105,7 @@ QUEUED = (
         sentence="waits for its TrainJob",
         find=_no_trainjob,
     ),
-    Cause(
-        id="kueue-drops-patches",
-        symptom="Kueue has let the job in, and it stays suspended",
-        where="Workload `Admitted`, TrainJob still `suspend: true`",
-        sentence="Kueue let the job in {time} ago, and it is still suspended",
-        hint="Kueue up to 0.16 drops a TrainJob's runtimePatches, and then it can't start. Leave "
-        "out --volume and --service-account, or have a runtime made that has them (--runtime).",
-        state="Queued",
-        find=_stripped,
-    ),
-    Cause(
-        id="kueue-inadmissible",
-        symptom="Kueue can't let the job in: the queue does not exist or is stopped",
-        where="Workload condition `QuotaReserved=False`, `Inadmissible`",
-        sentence="the queue {queue} takes no jobs: {what}",
-        hint="Check --queue; `kubectl get localqueues` lists those of the namespace.",
-        state="Queued",
-        find=_kueue("Inadmissible"),
-    ),
-    Cause(
-        id="kueue-pending",
-        symptom="The job waits in Kueue's queue",
-        where="Workload condition `QuotaReserved=False`, `Pending`",
-        sentence="waits in the queue {queue}: {what}",
-        hint="It starts by itself when there is room. Asking for less may bring it in earlier.",
-        state="Queued",
-        find=_kueue(""),
-    ),
+    *KUEUE,
     Cause(
         id="queued",
         symptom="The job waits in a queue of which nothing more is known",

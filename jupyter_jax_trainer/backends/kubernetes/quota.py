@@ -1,0 +1,106 @@
+"""What a page shows of Kueue's queues: how full they are, and which priorities there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from jupyter_jax_trainer.amounts import quantity
+from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, cluster_path
+from jupyter_jax_trainer.backends.kubernetes.queues import Kueue, find, listed
+
+_MOST = 50  # queues that are described
+
+
+def describe(client: Client) -> dict[str, Any] | None:
+    """Describe the queues of a namespace for people to choose from; None where there is no Kueue.
+
+    Returns
+    -------
+    dict
+        ``version``; ``keeps_patches``; ``queues``: name, ``problem`` (why it takes no jobs, or
+        None), ``waiting`` and ``admitted`` jobs, and ``free``, a list of flavor, resource and what
+        is left of how much of the queue's own quota, or None where that may not be read;
+        ``priorities``: name, value and description.
+
+    Raises
+    ------
+    ApiError, Unreachable
+        The cluster doesn't tell.
+    """
+    kueue = find(client)
+    if kueue is None:
+        return None
+    queues = listed(client, kueue.of_namespace(client, "localqueues"))[:_MOST]
+    behind = {str((item.get("spec") or {}).get("clusterQueue")) for item in queues}
+    quotas = {name: _free(client, kueue, name) for name in sorted(behind)}
+    classes = listed(client, cluster_path(kueue.base, "workloadpriorityclasses"))
+    return {
+        "version": kueue.version,
+        "keeps_patches": kueue.keeps_patches,
+        "queues": [
+            _queue(item, quotas[str((item.get("spec") or {}).get("clusterQueue"))])
+            for item in queues
+        ],
+        "priorities": [
+            {
+                "name": item["metadata"]["name"], "value": item.get("value"),
+                "description": item.get("description") or None,
+            }
+            for item in sorted(classes, key=lambda one: -int(one.get("value") or 0))
+        ],
+    }  # fmt: skip
+
+
+def _queue(item: Mapping[str, Any], free: list[dict[str, str]] | None) -> dict[str, Any]:
+    status = item.get("status") or {}
+    broken = [
+        str(found.get("message") or "it is not active")
+        for found in status.get("conditions") or []
+        if found.get("type") == "Active" and found.get("status") != "True"
+    ]
+    return {
+        "name": item["metadata"]["name"], "problem": broken[0] if broken else None,
+        "waiting": int(status.get("pendingWorkloads") or 0),
+        "admitted": int(status.get("admittedWorkloads") or 0), "free": free,
+    }  # fmt: skip
+
+
+def _free(client: Client, kueue: Kueue, name: str) -> list[dict[str, str]] | None:
+    """Give what is left of a ClusterQueue's own quota; None where it can't be read."""
+    try:
+        found = client.request("GET", cluster_path(kueue.base, "clusterqueues", name))
+    except ApiError as error:
+        if error.status in (403, 404):
+            return None
+        raise
+    flavors = (found.get("status") or {}).get("flavorsReservation")
+    taken = {
+        (flavor.get("name"), resource.get("name")): quantity(str(resource.get("total") or "0"))
+        for flavor in flavors or [] for resource in flavor.get("resources") or []
+    }  # fmt: skip
+    rows = []
+    for group in (found.get("spec") or {}).get("resourceGroups") or []:
+        for flavor in group.get("flavors") or []:
+            for resource in flavor.get("resources") or []:
+                key = flavor.get("name"), resource.get("name")
+                total = str(resource.get("nominalQuota") or "0")
+                left = (quantity(total) or Decimal()) - (taken.get(key) or Decimal())
+                rows.append({
+                    "flavor": str(key[0]), "resource": str(key[1]), "total": total,
+                    "free": _written(max(left, Decimal()), total),
+                })  # fmt: skip
+    return rows
+
+
+def _written(amount: Decimal, like: str) -> str:
+    """Write a quantity with the unit of another one where that is exact."""
+    unit = like.lstrip("+.0123456789")
+    if amount and unit:
+        size = quantity(f"1{unit}")
+        if size and amount % size == 0:
+            return f"{int(amount / size)}{unit}"
+    if amount == amount.to_integral_value():
+        return str(int(amount))
+    return f"{int(amount * 1000)}m"

@@ -1,0 +1,244 @@
+"""Jobs in the queues of a real Kueue, which is installed for these tests and removed after them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from harness import eventually, text, wait_for
+
+from cluster.faults import LONG_S, begun, require_own, says
+from cluster.jobs import submit
+from cluster.kubernetes_cluster import Cluster, Namespace
+from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.commands import doctor
+from jupyter_jax_trainer.commands.findings import WARN
+from jupyter_jax_trainer.errors import CaptureError, UsageError
+from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.server import places
+
+# The first of them builds Kueue, where nobody has done so before.
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
+
+KUEUE = Path(__file__).parent / "harness" / "kueue.py"
+API = "kueue.x-k8s.io/v1beta2"
+HALF = "-n 2 --cpu 100m"  # of a queue's quota this is more than half: two such jobs never fit
+QUOTA = "300m"
+UNTIL_TOLD = (
+    "import os, time\nprint('begins', flush=True)\nprint(time.time(), flush=True)\n"
+    "while not os.path.exists('/tmp/go'): time.sleep(0.1)\nprint('ends')\nprint(time.time())"
+)
+
+
+def kueue(action: str) -> None:
+    done = subprocess.run([sys.executable, KUEUE, action], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: Cluster) -> Iterator[None]:
+    """Install Kueue, and remove it: other tests run without it."""
+    require_own(cluster)
+    kueue("build")
+    try:
+        kueue("up")
+        yield
+    finally:
+        kueue("down")
+
+
+@pytest.fixture
+def queued(installed: None, cluster: Cluster, namespace: Namespace, place: str) -> Iterator[str]:
+    """Give the options for a job in a queue of the test's own."""
+    made = [
+        {"kind": "ResourceFlavor", "metadata": {"name": namespace.name}},
+        {"kind": "ClusterQueue", "metadata": {"name": namespace.name}, "spec": {
+            "namespaceSelector": {}, "preemption": {"withinClusterQueue": "LowerPriority"},
+            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [
+                {"name": namespace.name, "resources": [{"name": "cpu", "nominalQuota": QUOTA}]},
+            ]}],
+        }},
+        {"kind": "LocalQueue", "metadata": {"name": "team", "namespace": namespace.name},
+         "spec": {"clusterQueue": namespace.name}},
+        {"kind": "WorkloadPriorityClass", "metadata": {"name": f"{namespace.name}-urgent"},
+         "value": 1000, "description": "for the tests"},
+    ]  # fmt: skip
+    items = [{"apiVersion": API, **item} for item in made]
+    cluster("create", "-f", "-", stdin={"apiVersion": "v1", "kind": "List", "items": items})
+    eventually(lambda: "Active" in str(namespace.get("localqueue", "team").get("status")), LONG_S)
+    yield f"{place} --queue team"
+    namespace("delete", "trainjobs", "--all")
+    namespace("delete", "localqueue", "team")
+    for item in made[:2]:
+        cluster("delete", item["kind"], namespace.name, "--wait=false")
+    cluster("delete", "workloadpriorityclass", f"{namespace.name}-urgent")
+
+
+def tell(namespace: Namespace, job: Job) -> None:
+    """Let the ranks of a job end that waits to be told."""
+    for pod in namespace.pods(job.name):
+        namespace("exec", pod["metadata"]["name"], "--", "touch", "/tmp/go")
+
+
+def times(job: Job) -> list[float]:
+    """Give the times that rank 0 has printed."""
+    return [float(line) for line in text(job, 0).split() if line[0].isdigit()]
+
+
+def arrived(namespace: Namespace, name: str) -> float | None:
+    """Give when Kueue has put a job into its queue."""
+    for item in namespace.get("workloads")["items"]:
+        if item["metadata"]["ownerReferences"][0]["name"] == name:
+            return datetime.fromisoformat(item["metadata"]["creationTimestamp"]).timestamp()
+    return None
+
+
+def runs(job: Job, times: int = 1) -> None:
+    eventually(lambda: begun(job) == [times] * job.spec.nodes or not job.active, LONG_S)
+    assert job.active, f"{job.state}: {job.reason}\n{text(job)}"
+
+
+def succeeds(job: Job) -> None:
+    job.wait(LONG_S)
+    assert job.state == "Succeeded"
+
+
+# -- before anything starts -----------------------------------------------------------------------
+
+
+def test_what_a_queue_does_not_take_is_refused_before_anything_starts(queued, place, namespace):
+    refused: dict[str, str] = {
+        f"{place} --queue other": f"There is no queue other in namespace {namespace.name}",
+        f"{queued} --priority nope": "There is no WorkloadPriorityClass nope",
+        f"{queued} --volume c:/data --service-account me":
+            "--volume and --service-account can't be used together with --queue: Kueue v0.16.2",
+        # The stock runtime does not meet what the namespace demands.
+        f"{queued} --runtime jax-distributed": "lacks the settings of PodSecurity restricted",
+    }  # fmt: skip
+    for line, words in refused.items():
+        with pytest.raises(UsageError) as told:
+            submit("1", line)
+        assert words in str(told.value)
+        assert told.value.hint
+    data = {"data": b"x" * 1_200_000, "__name__": "__main__"}
+    with pytest.raises(CaptureError, match="Kueue drops volumes") as told:
+        submit("len(data)", queued, "", data)
+    assert "1.2 MB" in str(told.value) and "780 kB" in str(told.value)
+    assert not namespace.get("trainjobs,secrets")["items"]
+
+    found = {f.subject: f for f in doctor.examine("kubernetes", namespace=namespace.name)}
+    assert (found["Kueue"].status, found["Kueue"].detail) == (WARN, "v0.16.2")
+    assert found["Queues"].detail == "team"
+    where = next(one for one in places.places() if one["current"])
+    told = places.queues(places.find(where["id"], namespace.name))
+    assert told["version"] == "v0.16.2" and not told["keeps_patches"]
+    assert {"name": f"{namespace.name}-urgent", "value": 1000, "description": "for the tests"} in told[
+        "priorities"
+    ]
+    assert told["queues"] == [{
+        "name": "team", "problem": None, "waiting": 0, "admitted": 0, "free": [
+            {"flavor": namespace.name, "resource": "cpu", "total": QUOTA, "free": QUOTA},
+        ],
+    }]  # fmt: skip
+
+
+# -- waiting --------------------------------------------------------------------------------------
+
+
+def test_jobs_that_each_fit_half_run_one_after_the_other(queued, namespace):
+    """A queue starts all pods of a job or none, so that they never hold what the other needs."""
+    # Kueue writes a TrainJob back without what is empty: that must not be a change.
+    first = submit(UNTIL_TOLD, queued, f"first {HALF} --env EMPTY=")
+    runs(first)
+    second = submit(UNTIL_TOLD, queued, f"second {HALF}")
+    third = submit("1", queued, f"third {HALF}")
+    lacking = f"it takes 100m CPUs more than the queue has free (flavor {namespace.name})"
+    says(third, "waits in the queue team (place 2 of 2 jobs of this namespace)", within=LONG_S)
+    words = says(second, "waits in the queue team (place 1 of 2", lacking, within=LONG_S)
+    assert "It starts by itself" in words
+    assert (second.state, third.state) == ("Queued", "Queued")
+    large = submit("1", queued, "large --cpu 4")
+    says(large, "can never take it: 4 CPUs asked for, 300m in all", within=LONG_S)
+    for job in (third, large):
+        job.cancel()
+    assert not namespace.pods("second")
+
+    tell(namespace, first)
+    succeeds(first)
+    runs(second)
+    tell(namespace, second)
+    succeeds(second)
+    (*_, ended), (began, *_) = times(first), times(second)
+    assert ended < began
+
+
+def test_a_preempted_job_says_so_and_goes_on_later(queued, namespace):
+    low = submit(UNTIL_TOLD, queued, f"low {HALF}")
+    runs(low)
+    urgent = submit(UNTIL_TOLD, queued, f"urgent {HALF} --priority {namespace.name}-urgent")
+    words = says(
+        low, "it gave way to a job of higher priority, and waits in the queue team again",
+        within=LONG_S,
+    )
+    assert "from the beginning of its cell" in words and low.state == "Queued"
+    runs(urgent)
+    tell(namespace, urgent)
+    succeeds(urgent)
+    runs(low, 2)
+    # Kueue would resume a suspended TrainJob at once, so its Workload is stopped instead.
+    low.suspend()
+    wait_for(low, "Suspended")
+    eventually(lambda: not namespace.pods("low"), LONG_S)
+    with pytest.raises(UsageError, match="is suspended already"):
+        low.suspend()
+    low.resume()
+    runs(low, 3)
+    tell(namespace, low)
+    succeeds(low)
+    states = [state for state, _ in low.history]
+    assert states.count("Running") == 3 and "Suspended" in states
+    assert text(low, 0).count("ends") == 1
+
+
+def test_a_queue_of_jobs_ends_in_order(queued, namespace):
+    cell = "import time\nprint('ran')\nprint(time.time())"
+    jobs = []
+    for number, size in enumerate([HALF, HALF, HALF, "-n 2 --cpu 0.1"]):
+        jobs.append(submit(cell, queued, f"job-{number} {size}"))
+        came = eventually(lambda number=number: arrived(namespace, f"job-{number}"), LONG_S)
+        # Kueue knows the second only; those of one second it lets in as it likes.
+        eventually(lambda came=came: time.time() >= came + 1)
+    for job in jobs:
+        succeeds(job)
+    began = [times(job)[0] for job in jobs]
+    assert began == sorted(began)
+    assert all(text(job).count("ran") == 2 for job in jobs), "no rank ran twice, none was lost"
+
+
+def test_without_rights_for_kueue_a_job_waits_with_fewer_words(queued, namespace, tmp_path):
+    from cluster import people
+
+    people.create(namespace, people.objects(namespace.name, "least", *people.minimal()))
+    token = people.token(namespace, "least")
+    config = people.kubeconfig(tmp_path / "least", people.about(namespace.cluster), {"token": token})
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KUBECONFIG", str(config))
+            backend._clients.clear()
+            job = submit("1", queued, f"large-{uuid.uuid4().hex[:4]} --cpu 4")
+            words = says(job, "waits in the queue team", within=LONG_S)
+            assert "It starts by itself when there is room" in words
+            lack = "why a job waits in its queue, and for how many others, can't be told"
+            eventually(lambda: any(lack in e["message"] for e in job.events()), LONG_S)
+            with pytest.raises(UsageError, match=r"can't .* together with --queue: Kueue up to 0\.16"):
+                submit("1", queued, "--volume c:/data")
+            job.cancel()
+    finally:
+        backend._clients.clear()
+        people.forget(namespace)

@@ -1,0 +1,298 @@
+"""Kueue's queues: what is checked before a job is sent, what is told of them, who is before whom."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_jax_trainer.amounts import quantity
+from jupyter_jax_trainer.backends.kubernetes import backend, doctor, queues, quota
+from jupyter_jax_trainer.backends.kubernetes.answers import ApiError
+from jupyter_jax_trainer.backends.kubernetes.diagnosis import Seen, judge
+from jupyter_jax_trainer.backends.kubernetes.rights import QUEUE_RIGHTS, find
+from jupyter_jax_trainer.backends.kubernetes.store import Store
+from jupyter_jax_trainer.backends.kubernetes.watch import ADDED, GONE
+from jupyter_jax_trainer.commands.findings import OK, WARN
+from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.server import asking, places
+from jupyter_jax_trainer.server.requests import Asked, route
+from jupyter_jax_trainer.spec import parse_cell_line
+
+REPOSITORY = Path(__file__).parents[2]
+BASE = "/apis/kueue.x-k8s.io/v1beta2"
+LOCAL = f"{BASE}/namespaces/team-a/localqueues"
+WORKLOADS = f"{BASE}/namespaces/team-a/workloads"
+CLASSES = f"{BASE}/workloadpriorityclasses"
+DEPLOYMENT = "/apis/apps/v1/namespaces/kueue-system/deployments/kueue-controller-manager"
+REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+NEEDS = {"scratch": True, "mesh": True, "restricted": True}
+
+
+def named(name: str, **more: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, **more}
+
+
+def image(text: str) -> dict[str, Any]:
+    return {"spec": {"template": {"spec": {"containers": [{"image": text}]}}}}
+
+
+class Api:
+    """Answers in place of a client: objects by their paths, and 403 for those that are None."""
+
+    server, namespace = "https://10.0.0.1", "team-a"
+
+    def __init__(self, objects: dict[str, Any] | None = None, version: str = "v0.16.2") -> None:
+        self.objects: dict[str, Any] = {
+            "/apis/kueue.x-k8s.io": {"preferredVersion": {"groupVersion": "kueue.x-k8s.io/v1beta2"}},
+            DEPLOYMENT: image(f"registry.example:5000/kueue/kueue:{version}"),
+            LOCAL: {"items": [named("fast", spec={"clusterQueue": "all"}), named("slow", spec={})]},
+            f"{LOCAL}/fast": named("fast"),
+            CLASSES: {"items": []},
+            REVIEW: {"status": {"allowed": True}},
+            **(objects or {}),
+        }
+        self.patched: list[tuple[str, Any]] = []
+
+    def request(self, method: str, path: str, **given: Any) -> dict[str, Any]:
+        if path not in self.objects or self.objects[path] is None:
+            status = 403 if path in self.objects else 404
+            raise ApiError(status, "", "no", "get", "things")
+        if method == "PATCH":
+            self.patched.append((path, given["body"]))
+        return dict(self.objects[path])
+
+
+def spec(line: str) -> Any:
+    return parse_cell_line(f"--backend kubernetes {line}")
+
+
+# -- before a job is sent -------------------------------------------------------------------------
+
+
+def test_a_cluster_without_kueue_refuses_a_queue():
+    api = Api()
+    del api.objects["/apis/kueue.x-k8s.io"]
+    with pytest.raises(UsageError, match="this cluster has no Kueue") as told:
+        queues.check(api, spec("--queue fast"))
+    assert "Leave --queue out" in told.value.hint
+
+
+def test_a_queue_that_is_not_there_is_told_with_those_that_are():
+    with pytest.raises(UsageError, match="There is no queue fats in namespace team-a") as told:
+        queues.check(Api(), spec("--queue fats"))
+    assert told.value.hint == "There are: fast, slow."
+    with pytest.raises(UsageError) as told:
+        queues.check(Api({LOCAL: {"items": []}}), spec("--queue fats"))
+    assert "make a LocalQueue" in told.value.hint
+
+
+def test_a_priority_class_that_is_not_there_is_told():
+    api = Api({CLASSES: {"items": [named("urgent")]}, f"{CLASSES}/urgent": named("urgent")})
+    assert queues.check(api, spec("--queue fast --priority urgent")).version == "v0.16.2"
+    with pytest.raises(UsageError, match="no WorkloadPriorityClass nope") as told:
+        queues.check(api, spec("--queue fast --priority nope"))
+    assert told.value.hint == "There are: urgent."
+
+
+def test_those_who_may_not_look_are_believed():
+    api = Api({f"{LOCAL}/secret": None, f"{CLASSES}/urgent": None, DEPLOYMENT: None})
+    assert queues.check(api, spec("--queue secret --priority urgent")).version is None
+
+
+@pytest.mark.parametrize(("name", "keeps"), [
+    ("kueue:v0.16.2", False), ("kueue:v0.9.0", False), ("kueue:0.17.0", True),
+    ("kueue:v0.17.3@sha256:0123", True), ("example:5000/kueue:v1.0.0-rc.1", True),
+    # What can't be known is taken for the worse.
+    ("kueue:main", False), ("example:5000/kueue", False), ("kueue@sha256:0123", False),
+])
+def test_the_version_says_whether_patches_are_kept(name, keeps):
+    assert queues.find(Api({DEPLOYMENT: image(name)})).keeps_patches is keeps
+
+
+def allowed(version: str, line: str = "", meshed: bool = False, **patches: bool) -> dict[str, bool]:
+    kueue = queues.Kueue(BASE, version)
+    given = {**dict.fromkeys(NEEDS, False), **patches}
+    return queues.allowed_patches(kueue, spec(f"--queue fast {line}"), given, "own", meshed)
+
+
+def test_what_needs_a_patch_is_refused_with_the_reason():
+    with pytest.raises(UsageError, match=r"--volume and --service-account can't .* Kueue v0\.16\.2"):
+        allowed("v0.16.2", "--volume c:/data --service-account me")
+    with pytest.raises(UsageError, match="own lacks the settings of PodSecurity restricted"):
+        allowed("v0.16.2", restricted=True)
+    with pytest.raises(UsageError, match="own lacks the label that keeps its pods out of"):
+        allowed("v0.16.2", mesh=True, meshed=True)
+    # What a job can do without is left out, so that it starts.
+    assert not any(allowed("v0.16.2", mesh=True, scratch=True).values())
+
+
+def test_a_newer_kueue_takes_all_patches():
+    assert allowed("v0.17.0", "--volume c:/data --service-account me", True, **NEEDS) == NEEDS
+
+
+def test_the_role_for_queues_has_what_is_listed_and_nothing_else():
+    text = (REPOSITORY / "runtimes/queue-rights.yaml").read_text()
+    role, cluster_role = yaml.safe_load_all(text)
+    assert (role["kind"], cluster_role["kind"]) == ("Role", "ClusterRole")
+    granted = {(group, resource, verb) for rule in role["rules"] for group in rule["apiGroups"]
+               for resource in rule["resources"] for verb in rule["verbs"]}  # fmt: skip
+    assert granted == {(right.group, right.resource, right.verb) for right in QUEUE_RIGHTS}
+    assert "in its queue" in find("watch", "workloads").lack
+
+
+# -- what is told of them -------------------------------------------------------------------------
+
+
+def test_doctor_names_version_trap_and_queues():
+    found = {finding.subject: finding for finding in doctor._queues(Api())}
+    assert (found["Kueue"].status, found["Kueue"].detail) == (WARN, "v0.16.2")
+    assert "--volume and --service-account are refused" in found["Kueue"].advice
+    assert (found["Queues"].status, found["Queues"].detail) == (OK, "fast, slow")
+    assert "Rights for queues" not in found
+    found = {finding.subject: finding for finding in doctor._queues(Api(version="v0.17.0"))}
+    assert found["Kueue"].status == OK
+    denied = Api({REVIEW: {"status": {"allowed": False}}, LOCAL: None})
+    found = {finding.subject: finding for finding in doctor._queues(denied)}
+    assert "watch workloads" in found["Rights for queues"].detail and "Queues" not in found
+    nobody = Api()
+    del nobody.objects["/apis/kueue.x-k8s.io"]
+    assert not list(doctor._queues(nobody))
+
+
+def test_a_page_is_told_of_queues_quota_and_priorities():
+    api = Api({
+        LOCAL: {"items": [
+            named("fast", spec={"clusterQueue": "all"},
+                  status={"pendingWorkloads": 2, "admittedWorkloads": 1,
+                          "conditions": [{"type": "Active", "status": "True"}]}),
+            named("held", spec={"clusterQueue": "hidden"},
+                  status={"conditions": [{"type": "Active", "status": "False", "message": "closed"}]}),
+        ]},
+        f"{BASE}/clusterqueues/all": named(
+            "all",
+            spec={"resourceGroups": [{"flavors": [{"name": "small", "resources": [
+                {"name": "cpu", "nominalQuota": "2"}, {"name": "memory", "nominalQuota": "4Gi"},
+            ]}]}]},
+            status={"flavorsReservation": [{"name": "small", "resources": [
+                {"name": "cpu", "total": "500m"}, {"name": "memory", "total": "1Gi"},
+            ]}]},
+        ),
+        f"{BASE}/clusterqueues/hidden": None,
+        CLASSES: {"items": [named("low", value=-5), named("high", value=10, description="now")]},
+    })  # fmt: skip
+    assert quota.describe(api) == {
+        "version": "v0.16.2", "keeps_patches": False,
+        "queues": [
+            {"name": "fast", "problem": None, "waiting": 2, "admitted": 1, "free": [
+                {"flavor": "small", "resource": "cpu", "total": "2", "free": "1500m"},
+                {"flavor": "small", "resource": "memory", "total": "4Gi", "free": "3Gi"},
+            ]},
+            {"name": "held", "problem": "closed", "waiting": 0, "admitted": 0, "free": None},
+        ],
+        "priorities": [
+            {"name": "high", "value": 10, "description": "now"},
+            {"name": "low", "value": -5, "description": None},
+        ],
+    }  # fmt: skip
+    assert json.dumps(quota.describe(Api({LOCAL: None, CLASSES: None})))  # nothing may be read
+    nobody = Api()
+    del nobody.objects["/apis/kueue.x-k8s.io"]
+    assert quota.describe(nobody) is None
+
+
+def test_the_server_tells_a_page(monkeypatch):
+    monkeypatch.setattr(backend, "get_client", lambda context, namespace: Api())
+    asking._answers.clear()
+    place = places.Place("context:one", "kubernetes", "one", context="one", namespace="team-a")
+    found, names = route("GET", "queues")
+    monkeypatch.setattr(places, "find", lambda name, namespace: place)
+    told = found.answer(Asked(None, names, {"place": "context:one"}, None))
+    assert [queue["name"] for queue in told["kueue"]["queues"]] == ["fast", "slow"]
+    assert places.queues(places.Place("local", "local", "this machine")) is None
+    asking._answers.clear()
+
+
+@given(st.decimals(0, 10**6, places=3), st.sampled_from(["8", "500m", "4Gi", "1e3", "7k"]))
+def test_what_is_left_is_written_as_the_amount_that_it_is(amount, like):
+    assert quantity(quota._written(amount, like)) == amount
+
+
+# -- stopping a job in a queue --------------------------------------------------------------------
+
+
+def trainjob(**labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": "j", "uid": "u", "labels": labels}}
+
+
+def workload(name: str, *conditions: str, created: str = "1", **more: Any) -> dict[str, Any]:
+    true = [{"type": kind, "status": "True"} for kind in conditions]
+    owner = {"kind": "TrainJob", "name": name, "uid": f"uid-{name}"}
+    return {
+        "metadata": {"name": f"w-{name}", "uid": f"w-{name}", "ownerReferences": [owner],
+                     "creationTimestamp": created},
+        "spec": {"queueName": "fast", "podSets": ["long"], **more}, "status": {"conditions": true},
+    }  # fmt: skip
+
+
+def test_a_job_in_a_queue_is_stopped_by_its_workload():
+    items = [workload("old", "Finished", created="2"), workload("now")]
+    api = Api({WORKLOADS: {"items": items}, f"{WORKLOADS}/w-now": {}})
+    queued = trainjob(**{queues.QUEUE: "fast"})
+    assert queues.set_active(api, queued, False)
+    assert api.patched == [(f"{WORKLOADS}/w-now", {"spec": {"active": False}})]
+    with pytest.raises(UsageError, match="j is not suspended"):
+        queues.set_active(api, queued, True)
+    items[1]["spec"]["active"] = False
+    with pytest.raises(UsageError, match="j is suspended already"):
+        queues.set_active(api, queued, False)
+    assert not queues.set_active(api, trainjob(), False)
+
+
+# -- who is before whom ---------------------------------------------------------------------------
+
+
+def waiting(mine: dict[str, Any], others: list[dict[str, Any]]) -> str:
+    job = {"metadata": {"name": "me", "uid": "uid-me", "labels": {queues.QUEUE: "fast"}},
+           "spec": {"suspend": True}}  # fmt: skip
+    store = Store()
+    for item in (mine, *others):
+        item["status"]["conditions"].append(
+            {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "full"}
+        )
+        store.put("workloads", ADDED, item)
+    found = store.workloads(job)
+    assert "podSets" not in found[0]["spec"]
+    seen = Seen(trainjob=job, jobs=[], jobset=None, pods=[], events=[], workloads=found, nodes=1,
+                now=0.0, others=store.others(found))  # fmt: skip
+    verdict = judge(seen, {})
+    assert verdict.state == "Queued" and verdict.reason
+    return verdict.reason
+
+
+def test_the_place_in_the_queue_goes_by_priority_then_age():
+    assert waiting(workload("me"), []) == "waits in the queue fast: full"
+    others = [
+        workload("before", created="0"), workload("after", created="2"),
+        workload("urgent", created="3", priority=9), workload("low", created="0", priority=-1),
+        workload("runs", "QuotaReserved", created="0"), workload("over", "Finished", created="0"),
+        workload("stopped", created="0", active=False),
+        workload("elsewhere", created="0", queueName="slow"),
+    ]  # fmt: skip
+    words = "waits in the queue fast (place 3 of 5 jobs of this namespace): full"
+    assert waiting(workload("me"), others) == words
+
+
+def test_workloads_come_and_go():
+    store, mine = Store(), workload("me")
+    assert store.put("workloads", ADDED, mine) == "me"
+    job = {"metadata": {"uid": "uid-me"}}
+    assert len(store.workloads(job)) == 1 and not store.workloads(None)
+    # After a new list there is but a stub of what has gone.
+    assert store.put("workloads", GONE, {"metadata": {"uid": "w-me", "name": "w-me"}}) == "me"
+    assert not store.workloads(job)
