@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 
 import pytest
 import yaml
+from harness import eventually
 
 from cluster.jobs import PATIENCE
 from cluster.made_runtimes import image
@@ -106,3 +108,72 @@ def test_what_is_printed_can_be_applied(namespace, tmp_path):
     namespace("apply", "--server-side", "-f", str(out))
     namespace.until_condition("file", "Complete", PATIENCE)
     assert "hello" in log(namespace, "file")
+
+
+# What the twenty differ in: the worker, the container, the pod, and the run policy.
+VARIED = [
+    {},
+    {"replicas": 1},
+    {"replicas": 5, "restartPolicy": "OnFailure"},
+    {"restartPolicy": "Always", "policy": {"backoffLimit": 4}},
+    {"restartPolicy": "ExitCode", "policy": {"backoffLimit": 0}},
+    {"policy": {"activeDeadlineSeconds": 600, "cleanPodPolicy": "All"}},
+    {"policy": {"ttlSecondsAfterFinished": 60, "cleanPodPolicy": "None"}},
+    {"policy": {"schedulingPolicy": {"queue": "gpus", "minAvailable": 2}}},
+    {"container": {"command": ["sh", "-c"], "args": ["python3 -c 'print(1)'"]}},
+    {"container": {"workingDir": "/tmp", "imagePullPolicy": "Always"}},
+    {"container": {"env": [{"name": "A", "value": "1"},
+                           {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}},
+    {"container": {"envFrom": [{"secretRef": {"name": "keys", "optional": True}}]}},
+    {"container": {"resources": {"requests": {"cpu": "500m"}, "limits": {"memory": "1Gi"}}}},
+    {"container": {"resources": {"limits": {"nvidia.com/gpu": "2"}}},
+     "pod": {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}},
+    {"container": {"resources": {"limits": {"google.com/tpu": "4"}}},
+     "pod": {"nodeSelector": {"cloud.google.com/gke-tpu-topology": "2x4"}}},
+    {"container": {"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
+     "pod": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}},
+    {"container": {"livenessProbe": {"exec": {"command": ["true"]}, "periodSeconds": 30}}},
+    {"pod": {"serviceAccountName": "default", "priorityClassName": "", "hostNetwork": False}},
+    {"pod": {"schedulerName": "default-scheduler", "terminationGracePeriodSeconds": 5,
+             "dnsPolicy": "ClusterFirst"}},
+    {"pod": {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname"}}]}}}},
+]  # fmt: skip
+
+
+def within(given, found):
+    """Tell whether all that is given is in what the cluster has, which adds its defaults."""
+    if isinstance(given, dict):
+        return all(name in found and within(value, found[name]) for name, value in given.items())
+    if isinstance(given, list):
+        return all(any(within(one, other) for other in found) for one in given)
+    return given == found
+
+
+def jobsets(namespace):
+    return {item["metadata"]["name"]: item for item in namespace.get("jobsets")["items"]}
+
+
+def test_twenty_varied_jobs_are_what_they_were(namespace):
+    """The cluster takes each of them, and makes of it what the training operator made."""
+    assert len(VARIED) == 20
+    jobs = {}
+    for number, change in enumerate(VARIED):
+        policy = {"suspend": True, **change.get("policy", {})}  # no pod has to run for this
+        jobs[f"job-{number}"] = jaxjob(
+            f"job-{number}", namespace, "print(1)", **copy.deepcopy({**change, "policy": policy})
+        )
+    for job in jobs.values():
+        apply(namespace, job)
+    made = eventually(lambda: len(found := jobsets(namespace)) == len(jobs) and found)
+    for name, job in jobs.items():
+        worker = job["spec"]["jaxReplicaSpecs"]["Worker"]
+        (replicated,) = made[name]["spec"]["replicatedJobs"]
+        inner = replicated["template"]["spec"]
+        assert made[name]["spec"]["suspend"] and inner["parallelism"] == worker["replicas"], name
+        pod = worker["template"]["spec"]
+        (container,) = pod.pop("containers")
+        assert container.pop("name") == "jax" and container.pop("ports")
+        (found,) = inner["template"]["spec"]["containers"]
+        assert within({k: v for k, v in pod.items() if v}, inner["template"]["spec"]), name
+        assert within(container, found), name

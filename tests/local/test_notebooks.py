@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OTHERS = sorted((ROOT / "tests" / "notebooks").glob("*.ipynb"))
 TUTORIALS = sorted((ROOT / "docs").glob("tutorials/**/*.ipynb"))
 QUICKSTART = ROOT / "docs" / "quickstart.ipynb"
-CELL_S = 120
+CELL_S = 240
 
 
 def read(path: Path) -> nbformat.NotebookNode:
