@@ -291,7 +291,7 @@ class Followed:
             return
         self._past |= self._leaving
         if again:
-            self.ranks.start_again(self._attempt, self.spec.max_restarts or self._attempt)
+            self.ranks.start_again(self._attempt, self.spec.max_restarts or 0)
         elif self.ranks.begun:
             self.ranks.begin_anew()
         if not self._suspended:
@@ -299,7 +299,9 @@ class Followed:
 
     @property
     def _attempt(self) -> int:
-        """How often the cluster has started all ranks again."""
+        """How often the cluster has started all ranks again, where the job may."""
+        if not self.spec.max_restarts:
+            return 0
         things = (*self._seen.jobs, *self._pods.values())
         return max(map(attempt_of, things), default=0)
 
