@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes import fetch, initializers, launch
+from jupyter_jax_trainer.backends.kubernetes.attempts import Attempts
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.backends.kubernetes.diagnosis import Seen, Verdict, judge
 from jupyter_jax_trainer.backends.kubernetes.ending import DELETED, failure_of, nothing_came
 from jupyter_jax_trainer.backends.kubernetes.kept import applied
 from jupyter_jax_trainer.backends.kubernetes.ranks import Ranks
-from jupyter_jax_trainer.backends.kubernetes.restarts import attempt_of
 from jupyter_jax_trainer.backends.kubernetes.seen import deleted_at
 from jupyter_jax_trainer.backends.kubernetes.steering import Steering
 from jupyter_jax_trainer.backends.kubernetes.store import Store
@@ -74,9 +73,7 @@ class Followed:
         self.polled = True
         self._said: set[str] = set()
         self._trainjob: dict[str, Any] | None = None
-        self._pods: dict[str, dict[str, Any]] = {}  # all that were ever seen
-        self._past: set[str] = set()  # those from before a suspension
-        self._leaving: set[str] | None = None  # those that a suspension ends, until all is read
+        self._attempts = Attempts(self.ranks, self.streams, self.spec.max_restarts or 0)
         self._seen = _NOTHING
         self._over_at: float | None = None
         self._rid = False  # of its own runtime
@@ -139,18 +136,10 @@ class Followed:
                         self.directory, self.manifest, self._trainjob, self._has_secrets
                     )
             present = store.pods(self.name, self.manifest["uid"])
-            self._note_others(present.keys())
-            if self._leaving is None:  # they end because of that
-                self.ranks.note_pods(self._seen, self._present_ones())
-                self.record.initializers(
-                    initializers.look(replace(self._seen, pods=self._present_ones()))
-                )
-                self.streams.sync(self._pods, present)
-            else:
-                leaving = {uid: self._pods[uid] for uid in self._leaving}
-                if self._attempt > self.record.restarts:  # how they went is why there are others
-                    self.ranks.note_pods(self._seen, list(leaving.values()))
-                self.streams.sync(leaving, present)
+            self._attempts.look(self._seen, present, self._suspended)
+            if self._attempts.leaving is None:
+                ours = replace(self._seen, pods=self._attempts.present_ones())
+                self.record.initializers(initializers.look(ours))
             self._fetch_held()
             for text in self.lacking:
                 self.problem(text)
@@ -226,10 +215,10 @@ class Followed:
             found = None
         self._trainjob = found
         pods = store.pods(self.name, self.manifest["uid"])
-        self._pods.update(store.take_gone(self.name, self.manifest["uid"]))
-        self._pods.update(pods)
+        self._attempts.pods.update(store.take_gone(self.name, self.manifest["uid"]))
+        self._attempts.pods.update(pods)
         jobs = store.jobs(self.name, self.manifest["uid"])
-        uids = {*self._pods, *(job["metadata"]["uid"] for job in jobs)}
+        uids = {*self._attempts.pods, *(job["metadata"]["uid"] for job in jobs)}
         if found is not None:
             uids.add(found["metadata"]["uid"])
         workloads = store.workloads(found)
@@ -252,7 +241,7 @@ class Followed:
         if self._starts_again and verdict.state != "Suspended":
             lost = summary(diagnose(self._kept.ends))
             verdict = Verdict(state="Starting", reason=f"{lost}; all ranks start again")
-        elif self._leaving is not None and verdict.state not in ("Suspended", "Queued"):
+        elif self._attempts.leaving is not None and verdict.state not in ("Suspended", "Queued"):
             verdict = Verdict(state="Pending", reason="its pods from before still end")
         elif again is not None and verdict.state in ("Pending", "Starting", "Running"):
             words = f"{again}: {verdict.reason}" if verdict.reason else again
@@ -272,39 +261,6 @@ class Followed:
             found is not None and found["spec"].get("suspend") and launch.marked(found) is None
         )
 
-    def _note_others(self, present: Collection[str]) -> None:
-        """Forget the ranks of a suspension or a restart when they are gone: there will be others.
-
-        Nothing is read of those others before that, even if they are there at once.
-        """
-        again = self._attempt > self.record.restarts
-        if self._suspended:
-            self._leaving = self._pods.keys() - self._past
-        elif again and self._leaving is None:
-            older = {u for u, pod in self._pods.items() if attempt_of(pod) < self._attempt}
-            self._leaving = older - self._past
-            self.ranks.spoken = True
-            return  # how they went is noted first
-        if self._leaving is None or not self._leaving.isdisjoint(present):
-            return
-        if not self.streams.idle:
-            return
-        self._past |= self._leaving
-        if again:
-            self.ranks.start_again(self._attempt, self.spec.max_restarts or 0)
-        elif self.ranks.begun:
-            self.ranks.begin_anew()
-        if not self._suspended:
-            self._leaving = None
-
-    @property
-    def _attempt(self) -> int:
-        """How often the cluster has started all ranks again, where the job may."""
-        if not self.spec.max_restarts:
-            return 0
-        things = (*self._seen.jobs, *self._pods.values())
-        return max(map(attempt_of, things), default=0)
-
     @property
     def _starts_again(self) -> bool:
         """Whether a rank is lost, and the cluster will start all of them again."""
@@ -319,14 +275,6 @@ class Followed:
             and may_run_again(diagnose(self._kept.ends))
         )
 
-    def _present_ones(self) -> list[dict[str, Any]]:
-        """Give the pods since the last suspension, or the last restart."""
-        now = self.record.restarts
-        return [
-            pod for uid, pod in self._pods.items()
-            if uid not in self._past and attempt_of(pod) >= now
-        ]
-
     # -- the end -------------------------------------------------------------------------------
 
     def _over(self) -> tuple[str, str | None, Failure | None] | None:
@@ -334,7 +282,7 @@ class Followed:
         if self._trainjob is None:
             if not self.polled or self.trouble is not None or not self._steering.is_gone():
                 return None
-            cut_off = self._kept.submitting and not self._pods
+            cut_off = self._kept.submitting and not self._attempts.pods
             cancelled = self.directory.cancel.exists()
             if cut_off and not cancelled and time.monotonic() - self._began < _LATE:
                 return None
@@ -346,7 +294,7 @@ class Followed:
                 failure = Failure(kind="start", message=launch.CUT_OFF, hint="Run the cell again.")
                 return "Failed", launch.CUT_OFF, failure
             return "Cancelled", DELETED, None
-        if self._suspended or self._leaving is not None:
+        if self._suspended or self._attempts.leaving is not None:
             return None
         marked = launch.marked(self._trainjob)
         verdict = judge(self._seen, self.manifest["spec"], [])
@@ -361,8 +309,9 @@ class Followed:
         spoken = final and self._kept.all_have_spoken
         if spoken or verdict.state in ("Succeeded", "Failed") or marked is not None:
             failure = failure_of(
-                self.directory, self._kept.ends, self.ranks.where, verdict, self._present_ones()
-            )
+                self.directory, self._kept.ends, self.ranks.where, verdict,
+                self._attempts.present_ones(),
+            )  # fmt: skip
             failure = after_restarts(failure, self.record.restarts)
             return "Failed", summary(failure), failure
         if self._kept.broken and not once:
