@@ -127,9 +127,7 @@ def test_a_worker_that_is_killed_takes_the_others_along_to_the_next_attempt(
     assert text(job).count("begins") == 4
 
 
-@pytest.mark.parametrize("code", ["1 / 0", "os._exit(3)"], ids=["raises", "_exit"])
-def test_a_cell_that_is_broken_runs_once(place, code):
-    job = begin(place, "-n 2 --max-restarts 5", f"""
+BROKEN = """
 import jax, os
 from jax.experimental import multihost_utils
 print("begins", flush=True)
@@ -137,9 +135,18 @@ multihost_utils.sync_global_devices("begin")
 if jax.process_index() == 1:
     {code}
 multihost_utils.sync_global_devices("end")
-""")
-    failure = fail(job, LONG_S)  # `fail` counts how often each rank began
-    assert failure.rank == 1 and "restart" not in failure.message and job.restarts == 0
+"""
+
+
+def test_a_cell_that_is_broken_runs_once(place):
+    jobs = [
+        submit(BROKEN.format(code=code), place, "-n 2 --cpu 50m --max-restarts 5")
+        for code in ("1 / 0", "os._exit(3)")
+    ]
+    for job, message in zip(jobs, ("ZeroDivisionError", "ended with exit code 3"), strict=True):
+        failure = fail(job, LONG_S)  # which counts how often each rank began
+        assert failure.rank == 1 and message in failure.message
+        assert "restart" not in failure.message and job.restarts == 0
 
 
 def test_who_may_not_make_runtimes_is_refused_before_anything_starts(

@@ -23,6 +23,7 @@ import pytest
 from podruns import PodRun, bundle, run, start
 
 from jupyter_jax_trainer.worker.archive import Archive, write_archive
+from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
 
 
 @pytest.fixture
@@ -182,6 +183,20 @@ print("saved a checkpoint")
 
 
 # ---- the other ranks
+
+
+def test_a_rank_that_only_lost_another_one_asks_for_another_attempt(ranks):
+    both = ranks("""
+import jax, os, signal
+from jax.experimental import multihost_utils
+multihost_utils.sync_global_devices("begin")
+if jax.process_index():
+    os.kill(os.getpid(), signal.SIGKILL)
+multihost_utils.sync_global_devices("end")
+""", nodes=2)
+    assert both[1].end() == -signal.SIGKILL
+    assert both[0].end() == TRY_AGAIN
+    assert both[0].get("error")["secondary"]
 
 
 def test_two_ranks_find_each_other_and_one_failure_is_told_once(ranks):

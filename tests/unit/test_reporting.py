@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jupyter_jax_trainer import report
+from jupyter_jax_trainer.worker import reporting
 
 
 @pytest.mark.parametrize(("arguments", "metrics", "printed"), [
@@ -27,3 +28,39 @@ def test_it_prints_outside_of_a_job(capsys, arguments, metrics, printed):
 def test_what_it_cannot_take_is_named(arguments, metrics, words):
     with pytest.raises(TypeError, match=words):
         report(*arguments, **metrics)
+
+
+# ---- checkpoints of another job
+
+
+@pytest.fixture
+def volume(tmp_path, monkeypatch):
+    """Be in a pod of the job ``new`` with a volume, on which the job ``old`` has left something."""
+    (tmp_path / "jaxtrain/old/checkpoints").mkdir(parents=True)
+    monkeypatch.setenv("JAXTRAIN_SCRATCH", str(tmp_path / "scratch"))
+    monkeypatch.setenv("JAXTRAIN_CHECKPOINT_DIR", str(tmp_path / "jaxtrain/new/checkpoints"))
+    return tmp_path
+
+
+def test_checkpoints_of_another_job_lie_beside_those_of_this_one(volume):
+    assert reporting.checkpoint_dir("old") == volume / "jaxtrain/old/checkpoints"
+    assert reporting.checkpoint_dir() == volume / "jaxtrain/new/checkpoints"
+
+
+@pytest.mark.parametrize("name", ["nobody", "", "..", "../old", "/etc", "old/checkpoints"])
+def test_what_is_no_other_job_is_refused(volume, name):
+    with pytest.raises(FileNotFoundError, match="there are no checkpoints of a job"):
+        reporting.checkpoint_dir(name)
+
+
+def test_without_a_volume_a_pod_sees_no_other_jobs(volume, monkeypatch, capsys):
+    monkeypatch.delenv("JAXTRAIN_CHECKPOINT_DIR")
+    monkeypatch.setattr(reporting, "_noted", False)
+    with pytest.raises(FileNotFoundError):
+        reporting.checkpoint_dir("old")
+    assert "--volume PVC:/path" in capsys.readouterr().out
+
+
+def test_outside_a_job_all_share_one_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert reporting.checkpoint_dir("old") == reporting.checkpoint_dir()
