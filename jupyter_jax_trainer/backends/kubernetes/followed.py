@@ -237,11 +237,11 @@ class Followed:
             )  # fmt: skip
             return
         verdict = judge(self._seen, self.manifest["spec"], self.ranks.states())
-        again = self.record.about_restart()
-        if self._starts_again and verdict.state != "Suspended":
+        again, held = self.record.about_restart(), verdict.state in ("Suspended", "Queued")
+        if self._starts_again and not held:
             lost = summary(diagnose(self._kept.ends))
             verdict = Verdict(state="Starting", reason=f"{lost}; all ranks start again")
-        elif self._attempts.leaving is not None and verdict.state not in ("Suspended", "Queued"):
+        elif self._attempts.leaving is not None and not held:
             verdict = Verdict(state="Pending", reason="its pods from before still end")
         elif again is not None and verdict.state in ("Pending", "Starting", "Running"):
             words = f"{again}: {verdict.reason}" if verdict.reason else again
