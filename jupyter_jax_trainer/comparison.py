@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jupyter_jax_trainer import api
+from jupyter_jax_trainer import jobdir
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.spec import JobSpec
@@ -17,7 +17,7 @@ def metrics(*jobs: Job | str) -> list[dict[str, Any]]:
     Parameters
     ----------
     *jobs
-        Jobs, or their names.
+        Jobs, or their names as `jobs` lists them: ``fit`` is the first run, ``fit-2`` the second.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def compare(*jobs: Job | str, metric: str | None = None) -> list[dict[str, Any]]
     Parameters
     ----------
     *jobs
-        Jobs, or their names.
+        Jobs, or their names as `jobs` lists them: ``fit`` is the first run, ``fit-2`` the second.
     metric
         Only this metric.
 
@@ -77,7 +77,8 @@ def differences(*jobs: Job | str) -> dict[str, list[str]]:
 
 
 def _job(job: Job | str) -> Job:
-    return api.job(job) if isinstance(job, str) else job
+    # Not the newest of that name: runs of one cell are what is compared most.
+    return Job(jobdir.find(job)) if isinstance(job, str) else job
 
 
 def _row(job: Job, metric: str | None) -> dict[str, Any]:

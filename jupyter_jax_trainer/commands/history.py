@@ -60,7 +60,7 @@ def compare(context: Context, values: dict[str, Any], words: list[str]) -> None:
     from jupyter_jax_trainer import comparison
     from jupyter_jax_trainer.commands.listing import comparison_table
 
-    metric = values.get("metric")
-    rows = comparison.compare(*words, metric=metric)
-    options = comparison.differences(*words)
+    found, metric = all_named(words), values.get("metric")
+    rows = comparison.compare(*found, metric=metric)
+    options = comparison.differences(*found)
     context.print(comparison_table(rows, options, metric, context.width))

@@ -198,11 +198,12 @@ _COMMANDS = (
         ),
     ),
     Command(
-        name="compare", usage="compare NAME NAME... [--metric NAME]",
+        name="compare", usage="compare NAME... [--metric NAME]",
         summary="metrics and options of several jobs beside each other",
         help="Compare jobs: state, steps, time, the last value of each metric, and the options in "
-        "which they differ; with --metric the lowest and the highest value of one, too.",
-        handler=history.compare, words=(2, None), takes="job",
+        "which they differ; with --metric the lowest and the highest value of one, too. A name may "
+        "be a pattern in quotes, as in 'fit*'.",
+        handler=history.compare, words=(1, None), takes="job",
         options=(
             Option(
                 name="metric", short="m", metavar="NAME", check=checks.word,

@@ -228,6 +228,17 @@ def test_jobs_are_compared_by_metrics_and_options(home):
     assert "1 at step 1" in one and "0.5 at step 2" in one and "ACC" not in one
 
 
+def test_runs_of_one_cell_are_told_apart_and_patterns_mean_all(home):
+    for number, loss in ((1, 3.0), (2, 2.0)):
+        name = "fit" if number == 1 else f"fit-{number}"
+        spec = JobSpec(name="fit", cpu=str(number), explicit=frozenset({"name"}))
+        reports(make_job(name, spec=spec, created=1000.0 * number), loss=[loss])
+    make_job("other")
+    assert [row["loss"] for row in jupyter_jax_trainer.compare("fit", "fit-2")] == [3.0, 2.0]
+    text = run("compare fit*")
+    assert "fit-2" in text and "other" not in text and "--cpu" in text
+
+
 def test_metrics_of_several_jobs_are_one_flat_list(home):
     reports(make_job("a"), loss=[3.0, 1.0])
     reports(make_job("b"), loss=[2.0])
