@@ -31,7 +31,8 @@ class Scene:
     Attributes
     ----------
     answers
-        By path: an object, or a status code that refuses. Lists that are not there are empty.
+        By path: an object, or a status code that refuses. Else lists of the namespace are empty,
+        and the rest is not there.
     date
         The clock that answers show; None for the right one.
     """
@@ -61,7 +62,8 @@ class Scene:
             def do_GET(self) -> None:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 path = self.path.partition("?")[0]
-                answer = scene.answers.get(path, {"items": []})
+                nothing = {"items": []} if "/namespaces/default/" in path else 404
+                answer = scene.answers.get(path, nothing)
                 status = answer if isinstance(answer, int) else 200
                 data = json.dumps({"message": "no"} if isinstance(answer, int) else answer).encode()
                 self.send_response(status)
