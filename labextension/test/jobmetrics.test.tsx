@@ -1,10 +1,10 @@
 import type uPlot from 'uplot';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { Table } from '../src/core/plots/lines';
 import type { Point } from '../src/core/protocol';
 import { readLook } from '../src/core/views/job/look';
 import { moved } from '../src/core/views/job/plot';
+import { FakePlot } from './fakeplot';
 import { FakeSocket } from './fakesocket';
 import { detail, row } from './make';
 import {
@@ -22,49 +22,7 @@ import {
   useJob
 } from './jobview';
 
-/** What of uPlot is used, without a canvas. */
-class FakePlot {
-  static all: FakePlot[] = [];
-  static get live(): FakePlot[] {
-    return FakePlot.all.filter(({ gone }) => !gone);
-  }
-
-  data: Table = [[]];
-  x: { min: number; max: number } | null = null;
-  gone = false;
-  width: number;
-  select = { left: 0, width: 0 };
-  cursor: { left: number; idx: number | null } = { left: -10, idx: null };
-  ctx = { canvas: document.createElement('canvas') };
-
-  constructor(readonly options: uPlot.Options) {
-    this.width = options.width;
-    FakePlot.all.push(this);
-  }
-  batch(work: () => void): void {
-    work();
-  }
-  setData(data: Table): void {
-    this.data = data;
-  }
-  setScale(_: string, range: { min: number; max: number }): void {
-    this.x = range;
-  }
-  setSelect(): void {
-    this.select = { left: 0, width: 0 };
-  }
-  posToVal(left: number): number {
-    return left;
-  }
-  setSize(): void {
-    // It has none.
-  }
-  destroy(): void {
-    this.gone = true;
-  }
-}
-
-vi.mock('uplot', () => ({ default: FakePlot }));
+vi.mock('uplot', async () => ({ default: (await import('./fakeplot')).FakePlot }));
 
 useJob();
 
@@ -177,6 +135,29 @@ describe('the metrics of a job', () => {
     expect(texts('.jaxtrain-legend')[0]).toBe('2');
     point(null);
     expect(texts('.jaxtrain-legend')[0]).toBe('1');
+  });
+
+  it('say their values by the arrows, and go on with them at the edge', async () => {
+    show();
+    await report();
+    const place = find('.jaxtrain-canvas');
+    const said = () => texts('figure [role=status]')[0];
+    press('ArrowRight', place);
+    expect(said()).toBe('0: mnist-4 4');
+    press('ArrowRight', place);
+    expect(said()).toBe('1: mnist-4 2');
+    expect(texts('.jaxtrain-legend')[0]).toBe('2');
+    press('ArrowLeft', place);
+    expect(said()).toBe('0: mnist-4 4');
+    doing(() => place.dispatchEvent(new FocusEvent('blur')));
+    expect(said()).toBe('');
+    expect(texts('.jaxtrain-legend')[0]).toBe('1');
+    press('ArrowLeft', place);
+    expect(said()).toBe('2: mnist-4 1'); // from the end
+
+    press('+', place); // 0.5 to 1.5, the cursor beyond it
+    press('ArrowRight', place);
+    expect(FakePlot.live[0]?.x).toEqual({ min: 0.75, max: 1.75 });
   });
 
   it('are of the first rank, of another, or of several over one another', async () => {

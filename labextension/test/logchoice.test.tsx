@@ -5,10 +5,12 @@ import { many } from './logs';
 import {
   button,
   click,
+  copy,
   current,
   doing,
   find,
   input,
+  list,
   press,
   print,
   reader,
@@ -90,11 +92,66 @@ describe('tracebacks', () => {
     expect(texts()).toHaveLength(3);
   });
 
+  it('are seen when they open, also at the lower edge', async () => {
+    await print([...many(60), ...LINES, ...many(60)]);
+    await doing(() => reader.goTo(60)); // "step"; its traceback is the row below
+    await doing(() => reader.scrolled((60 + 2) * 18 - reader.scroll.view));
+    expect(reader.scroll.seen[1]).toBe(62);
+    await doing(() => reader.toggle(61));
+    expect(reader.scroll.seen[1]).toBeGreaterThanOrEqual(64);
+    expect(texts()).toContain("KeyError: 'x'");
+  });
+
   it('open for the line that one goes to', async () => {
     await press('e');
     await reply('find', { kind: 'found', position: 1, index: 1 });
     expect(texts()).toEqual(LINES);
     expect(current()).toBe(LINES[1]);
+  });
+});
+
+describe('lines chosen by the keyboard', () => {
+  const shift = (key: string) => press(key, list(), { shiftKey: true });
+  const chosen = () =>
+    [...root.querySelectorAll('[aria-selected=true] .jaxtrain-log-text')].map(each => {
+      return each.textContent;
+    });
+  const copied = () => copy.mock.calls.at(-1)?.[0];
+
+  it('are copied as plain text', async () => {
+    await print(['a', '\u001b[31mb\u001b[0m', 'c', 'd']);
+    await press('Home');
+    await press('j');
+    await press('c', list(), { ctrlKey: true });
+    expect(copied()).toBe('b');
+    await shift('ArrowDown');
+    await shift('ArrowDown');
+    await shift('ArrowDown'); // there is no more, and it does not follow
+    expect(chosen()).toEqual(['b', 'c', 'd']);
+    expect(reader.following).toBe(false);
+    await shift('ArrowUp');
+    await press('c', list(), { ctrlKey: true });
+    expect(copied()).toBe('b\nc');
+    await press('k');
+    expect(chosen()).toEqual(['b']);
+  });
+
+  it('may be too many', async () => {
+    await print(many(3000));
+    await press('Home');
+    await shift('ArrowDown');
+    await doing(() => reader.goTo(2999));
+    await press('c', list(), { ctrlKey: true });
+    expect(find('footer').textContent).toContain('too many lines');
+  });
+
+  it('are all lines of a traceback that is closed', async () => {
+    server.source = () => 2;
+    await print(['Traceback (most recent call last):', '  File "a.py", line 1', "KeyError: 'x'"]);
+    await press('Home');
+    await press('ArrowLeft');
+    await press('c', list(), { ctrlKey: true });
+    expect(copied()).toContain("KeyError: 'x'");
   });
 });
 

@@ -102,10 +102,10 @@ describe('going to a place', () => {
 
   it('can be taken away as a link, where the page has links', async () => {
     await print(many(30));
-    const ways = { search: vi.fn(), place: vi.fn(), link: vi.fn() };
+    const ways = { search: vi.fn(), place: vi.fn(), copy: vi.fn(), link: vi.fn() };
     expect(act('l', reader, ways)).toBe(true);
     expect(ways.link).toHaveBeenCalled();
-    expect(act('l', reader, { search: vi.fn(), place: vi.fn() })).toBe(false);
+    expect(act('l', reader, { search: vi.fn(), place: vi.fn(), copy: vi.fn() })).toBe(false);
     await press('Home');
     await press('Enter');
     expect(button('Copy link')).toBeUndefined();
@@ -127,7 +127,7 @@ describe('the help', () => {
     const known = new Set(named.map(key => signs[key] ?? key));
     const letters = Array.from({ length: 94 }, (_, n) => String.fromCharCode(33 + n));
     const others = ['ArrowDown', 'ArrowUp', 'ArrowLeft', 'ArrowRight', 'Home', 'End', 'Insert'];
-    const ways = { search: () => {}, place: () => {}, link: () => {} };
+    const ways = { search: () => {}, place: () => {}, copy: () => {}, link: () => {} };
     for (const key of [...letters, ...others, 'PageUp', 'PageDown', 'Enter', ' ']) {
       await doing(() => {
         expect([key, act(key, reader, ways)]).toEqual([key, known.has(key)]);

@@ -12,6 +12,7 @@ export let server: LogServer;
 export let reader: Reader;
 export let root: HTMLElement;
 export const save = vi.fn();
+export const copy = vi.fn<(text: string) => void>();
 
 /** Show a log before each test, with a fake server and a fake clock. */
 export function useLog(): void {
@@ -20,7 +21,7 @@ export function useLog(): void {
     server = new LogServer();
     reader = new Reader(server.store, english);
     root = document.body.appendChild(document.createElement('div'));
-    void act(() => render(<LogView reader={reader} host={{ ...fakeHost(), save }} />, root));
+    void act(() => render(<LogView reader={reader} host={{ ...fakeHost(), save, copy }} />, root));
   });
 
   afterEach(() => {
@@ -61,8 +62,8 @@ export const button = (name: string) =>
     each => each.getAttribute('aria-label') === name || each.textContent.includes(name)
   );
 export const click = (name: string) => doing(() => button(name)?.click());
-export const press = (key: string, target: Element = list()) =>
-  doing(() => target.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true })));
+export const press = (key: string, target: Element = list(), more: KeyboardEventInit = {}) =>
+  doing(() => target.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, ...more })));
 export const scrollTo = (top: number) =>
   doing(() => {
     list().scrollTop = top;

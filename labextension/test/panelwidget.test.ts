@@ -124,13 +124,14 @@ describe('the panel', () => {
   it('acts by requests, and asks before it cancels', async () => {
     await press('Actions for mnist-4');
     const items = [...el.querySelectorAll('[role=menuitem]')].map(each => each.textContent);
-    expect(items).toEqual(['Open', 'Copy Name', 'Cancel…', 'Suspend']);
+    expect(items).toEqual(['Open', 'Open Log', 'Copy Name', 'Cancel…', 'Suspend']);
     expect(document.activeElement?.textContent).toBe('Open');
     await press('Cancel…');
     expect(el.querySelector('[role=menu]')).toBeNull();
     expect(kernel.asked).not.toContain('POST jobs/mnist-4/cancel');
     await press('Cancel Job');
     expect(kernel.asked).toContain('POST jobs/mnist-4/cancel');
+    expect(document.activeElement).toBe(named('Actions for mnist-4')); // as before the question
   });
 
   it('says what could not be done', async () => {
@@ -150,7 +151,7 @@ describe('the panel', () => {
         document.activeElement?.dispatchEvent(event);
       });
     await key('ArrowDown');
-    expect(document.activeElement?.textContent).toBe('Copy Name');
+    expect(document.activeElement?.textContent).toBe('Open Log');
     await key('ArrowUp');
     await key('ArrowUp');
     expect(document.activeElement?.textContent).toBe('Suspend');

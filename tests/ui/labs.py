@@ -21,7 +21,7 @@ class Lab(Server):
     program = "jupyterlab"
 
     def __init__(self, folder: Path, home: Path, kubeconfig: Path | None = None) -> None:
-        self._kubeconfig = kubeconfig or folder / "no-kubeconfig"
+        self.kubeconfig = kubeconfig or folder / "no-kubeconfig"
         if not (BUILT / "package.json").exists():
             policy.skip_or_fail("labextension", "the JupyterLab extension is not built: make labextension")
         links = folder / "share" / "labextensions"
@@ -47,7 +47,7 @@ class Lab(Server):
             "JUPYTER_DATA_DIR": str(folder / "data"),
             "JUPYTER_RUNTIME_DIR": str(folder / "run"),
             "JAXTRAIN_CORES": "64",  # these tests do not wait for each other's jobs
-            "KUBECONFIG": str(self._kubeconfig),
+            "KUBECONFIG": str(self.kubeconfig),
         }
         kept = {k: v for k, v in super().environment().items() if k not in MEASURING}
         return {**kept, **own}

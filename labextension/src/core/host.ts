@@ -36,6 +36,11 @@ export interface Host {
   recall?(name: string): string | null;
 }
 
+/** Give the key of an action's button: one that takes another's place keeps its focus. */
+export function keyOf(action: Action): string {
+  return action === 'resume' ? 'suspend' : action;
+}
+
 /** Give the word of an action. */
 export function actionWord(action: Action, words: Words): string {
   return {

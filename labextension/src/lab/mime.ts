@@ -5,6 +5,7 @@ import type { Message } from '@lumino/messaging';
 import { Panel } from '@lumino/widgets';
 import { h } from 'preact';
 
+import { ownKeys } from '../core/outputkeys';
 import { Glances, JobOutput, MIME, readSaved } from '../core/output';
 import type { GlanceHost } from '../core/views/glance';
 import { Output } from '../core/views/output';
@@ -38,6 +39,7 @@ export class RenderedJob extends Panel implements IRenderMime.IRenderer {
     this.#output = output;
     this.#makeCard = makeCard;
     this.addClass('jaxtrain-output');
+    ownKeys(this.node);
     this.node.dataset['mimeType'] = MIME; // as JupyterLab's own renderers say it
     this.addWidget(new ViewWidget(() => h(Output, { output, host: () => host(output) })));
     this.#unwatch = output.watch(() => void this.#show());

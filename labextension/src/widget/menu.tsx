@@ -1,6 +1,7 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
 import type { MenuItem } from '../core/host';
+import { focusNear } from '../core/views/hooks';
 
 interface MenuProps {
   items: MenuItem[];
@@ -25,15 +26,9 @@ export function Menu({ items, x, y, onClose }: MenuProps) {
     element.style.top = `${y - top + around.scrollTop}px`;
   }, [x, y]);
   useLayoutEffect(() => {
-    // The page of a widget may have put it into a shadow tree.
-    const tree = menu.current?.getRootNode();
-    const from = tree instanceof ShadowRoot ? tree.activeElement : document.activeElement;
+    const from = focusNear(menu.current);
     menu.current?.querySelector<HTMLElement>('[role=menuitem]')?.focus();
-    return () => {
-      if (from instanceof HTMLElement) {
-        from.focus();
-      }
-    };
+    return () => from?.focus();
   }, []);
 
   const onKeyDown = (event: KeyboardEvent) => {

@@ -2,6 +2,7 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 
 import { plain } from '../core/format';
 import type { Question } from '../core/question';
+import { focusNear } from '../core/views/hooks';
 import type { Words } from '../core/words';
 
 interface AskProps {
@@ -14,7 +15,11 @@ interface AskProps {
 /** Ask in place: the page of a widget may be one in which nothing can pop up. */
 export function Ask({ question, words, onAnswer }: AskProps) {
   const keep = useRef<HTMLButtonElement>(null);
-  useLayoutEffect(() => keep.current?.focus(), [question]);
+  useLayoutEffect(() => {
+    const from = focusNear(keep.current);
+    keep.current?.focus();
+    return () => from?.focus();
+  }, []);
   return (
     <div
       class="jaxtrain-stale jaxtrain-ask-first"

@@ -2,11 +2,13 @@
 
 import { render, type ComponentChild } from 'preact';
 
+import { ownKeys } from '../core/outputkeys';
 import { onTheme } from '../core/plots/theme';
 
 /** Draw a view into a widget's element; give what takes it away. */
 export function draw(view: ComponentChild, el: HTMLElement, name: string): () => void {
   const root = el.appendChild(document.createElement('div'));
+  ownKeys(root);
   root.className = `jaxtrain jaxtrain-widget ${name}`;
   const colour = () => {
     const themed = getComputedStyle(root).getPropertyValue('--jp-ui-font-color1') !== '';

@@ -90,11 +90,14 @@ export class Folds {
     return this.#opened.has(start);
   }
 
-  toggle(start: number): void {
-    if (!this.#opened.delete(start)) {
+  /** Open or close a traceback; give it when it is open now. */
+  toggle(start: number): Fold | null {
+    const opens = !this.#opened.delete(start);
+    if (opens) {
       this.#opened.add(start);
     }
     this.#count();
+    return opens ? (this.at(start) ?? null) : null;
   }
 
   /** Open the traceback that a line is in. */

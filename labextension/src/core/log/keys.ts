@@ -8,6 +8,7 @@ export interface Ways {
   search: () => void;
   /** Put the focus into the field for a number or a time. */
   place: () => void;
+  copy: (text: string) => void;
   /** Copy a link to the line, where the host has links. */
   link?: () => void;
 }
@@ -77,7 +78,8 @@ export function keyWords(words: Words): [string, string][] {
     ['Enter', words.__('the line in full')],
     ['w', words.__('wrap the line in full')],
     ['l', words.__('copy a link to the line')],
-    ['Ctrl+C', words.__('copy the selected lines as plain text')],
+    ['Shift+↓ Shift+↑', words.__('choose lines')],
+    ['Ctrl+C', words.__('copy the chosen lines as plain text')],
     ['Esc', words.__('close; in a field: back to the lines')],
     ['?', words.__('these keys')]
   ];

@@ -1,6 +1,7 @@
-import { useEffect, useId, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 
 import type { Words } from '../words';
+import { chosenText, extend } from './chosen';
 import { copied } from './copy';
 import { act, type Ways } from './keys';
 import { marker as markerOf } from './marks';
@@ -31,6 +32,9 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
   const pattern = store.search?.pattern ?? null;
   const marker = useMemo(() => pattern && markerOf(pattern), [pattern]);
   enter.current = () => list.current?.focus();
+  const [anchor, setAnchor] = useState<number | null>(null);
+  useEffect(() => setAnchor(null), [store.choice]); // the numbers mean other lines then
+  const chosen: [number, number] = [Math.min(anchor ?? at, at), Math.max(anchor ?? at, at)];
 
   useLayoutEffect(() => {
     const element = list.current;
@@ -79,9 +83,32 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
   };
   const onKeyDown = (event: KeyboardEvent) => {
     const other = event.ctrlKey || event.metaKey || event.altKey;
-    if (!other && act(event.key, reader, ways)) {
-      event.preventDefault();
-      event.stopPropagation();
+    const by = { ArrowDown: 1, ArrowUp: -1, PageDown: scroll.page, PageUp: -scroll.page }[
+      event.key
+    ];
+    if (other) {
+      const copies = event.key === 'c' && !event.altKey && window.getSelection()?.isCollapsed;
+      if (!copies) {
+        return; // what is selected by the pointer is copied by the browser
+      }
+      copyChosen();
+    } else if (event.shiftKey && by !== undefined) {
+      setAnchor(anchor ?? at);
+      extend(reader, by);
+    } else if (act(event.key, reader, ways)) {
+      setAnchor(null);
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const copyChosen = () => {
+    const text = chosenText(reader, ...chosen);
+    if (text === null) {
+      reader.say(words.__('These are too many lines to copy: Save gives all of them as a file.'));
+    } else {
+      ways.copy(text);
     }
   };
   const indexOf = (event: Event): number | null => {
@@ -95,8 +122,11 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
     }
     if (folds.at(index)) {
       reader.toggle(index);
-    } else {
-      reader.choose(index);
+      return;
+    }
+    reader.choose(index);
+    if ((event.target as HTMLElement).matches('[data-full]')) {
+      void reader.openDetail();
     }
   };
   const onCopy = (event: ClipboardEvent) => {
@@ -152,6 +182,7 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
         open={fold !== undefined && folds.isOpen(fold.start)}
         inside={around !== undefined}
         current={row === atRow}
+        chosen={row === atRow || (index >= chosen[0] && index <= chosen[1])}
         hit={line !== undefined && (store.search?.near.has(line.position) ?? false)}
         time={timeOf(line?.time ?? null, times, store.began)}
         day={line?.time ? new Date(line.time * 1000).toLocaleString([], { hourCycle: 'h23' }) : ''}
@@ -168,11 +199,15 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
       role="listbox"
       tabIndex={0}
       aria-label={words.__('Lines of the log')}
+      aria-multiselectable={true}
       aria-activedescendant={currentIsSeen ? `${id}-${folds.lineOf(atRow)}` : undefined}
       onScroll={onScroll}
       onWheel={onWheel}
       onTouchMove={() => reader.letGo()}
-      onPointerDown={() => reader.letGo()}
+      onPointerDown={() => {
+        setAnchor(null);
+        reader.letGo();
+      }}
       onKeyDown={onKeyDown}
       onClick={onClick}
       onDblClick={event => {

@@ -22,7 +22,10 @@ function PatternField({ label, value, words, onChange }: FieldProps) {
   const regex = useRef<HTMLInputElement>(null);
   const change = () => {
     const pattern = text.current?.value ?? '';
-    onChange(pattern ? { pattern, regex: regex.current?.checked ?? false, case: false } : null);
+    const isRegex = regex.current?.checked ?? false;
+    if (pattern !== (value?.pattern ?? '') || (pattern && isRegex !== value?.regex)) {
+      onChange(pattern ? { pattern, regex: isRegex, case: false } : null);
+    }
   };
   return (
     <span class="jaxtrain-log-field">
@@ -30,10 +33,11 @@ function PatternField({ label, value, words, onChange }: FieldProps) {
         {label}
         <input
           ref={text}
-          type="text"
+          type="search"
           maxLength={1000}
           defaultValue={value?.pattern ?? ''}
           onChange={change}
+          onSearch={change} // the cross of the field
         />
       </label>
       <label title={words.__('Regular expression')}>
@@ -42,7 +46,7 @@ function PatternField({ label, value, words, onChange }: FieldProps) {
           type="checkbox"
           aria-label={words.__('%1: regular expression', label)}
           defaultChecked={value?.regex ?? false}
-          onChange={() => text.current?.value && change()}
+          onChange={change}
         />
         .*
       </label>
@@ -61,6 +65,10 @@ interface FiltersProps {
 /** Which lines to show, by what they have in them; and a line or a time to go to. */
 export function Filters({ reader, words, place, onLeave }: FiltersProps) {
   const { include, exclude, raw } = reader.store.choice;
+  const go = () => {
+    void toPlace(reader, place.current?.value ?? '');
+    onLeave();
+  };
   return (
     <div
       class="jaxtrain-log-bar"
@@ -96,14 +104,12 @@ export function Filters({ reader, words, place, onLeave }: FiltersProps) {
             type="text"
             size={16}
             placeholder={words.__('line, 14:30 or +1:30')}
-            onKeyDown={event => {
-              if (event.key === 'Enter') {
-                void toPlace(reader, event.currentTarget.value);
-                onLeave();
-              }
-            }}
+            onKeyDown={event => event.key === 'Enter' && go()}
           />
         </label>
+        <button type="button" class="jaxtrain-button" onClick={go}>
+          {words.__('Go')}
+        </button>
       </span>
     </div>
   );

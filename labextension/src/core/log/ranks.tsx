@@ -75,6 +75,11 @@ export function Ranks({ store, words, onChoose }: RanksProps) {
   return (
     <div
       class="jaxtrain-log-ranks"
+      onFocusOut={({ currentTarget, relatedTarget }) => {
+        if (relatedTarget instanceof Node && !currentTarget.contains(relatedTarget)) {
+          setOpen(false);
+        }
+      }}
       onKeyDown={event => {
         if (event.key === 'Escape' && open) {
           event.stopPropagation();

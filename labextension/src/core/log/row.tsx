@@ -67,7 +67,10 @@ interface RowProps {
   open: boolean;
   /** Whether it is in a traceback that is open. */
   inside: boolean;
+  /** Whether keys act on it. */
   current: boolean;
+  /** Whether it would be copied. */
+  chosen: boolean;
   hit: boolean;
   time: string;
   day: string;
@@ -83,7 +86,8 @@ export class LogRow extends Component<RowProps> {
   }
 
   override render(): ComponentChild {
-    const { id, index, row, rows, top, line, current, hit, time, day, fold, inside } = this.props;
+    const { id, index, row, rows, top, line, current, chosen, hit, time, day, fold, inside } =
+      this.props;
     const said = line && SAYS.exec(line.text);
     const gone = line !== undefined && (line.source === null || said);
     return (
@@ -92,7 +96,8 @@ export class LogRow extends Component<RowProps> {
         class="jaxtrain-log-row"
         style={placed(top)}
         role="option"
-        aria-selected={current}
+        aria-selected={chosen}
+        data-current={current || undefined}
         aria-posinset={row + 1}
         aria-setsize={rows}
         data-index={index}
@@ -127,8 +132,12 @@ export class LogRow extends Component<RowProps> {
             <Text text={line.text} marker={marker} />
           </span>
           {line.bytes > SHOWN && (
-            <span class="jaxtrain-log-note">
-              {words.__('… %1 bytes in all: Enter', line.bytes.toLocaleString())}
+            <span
+              class="jaxtrain-log-note"
+              data-full
+              title={words.__('Show the line in full (Enter)')}
+            >
+              {words.__('… %1 bytes in all', line.bytes.toLocaleString())}
             </span>
           )}
         </>

@@ -38,13 +38,21 @@ export class Rows extends Teller {
     return { kind: 'line', index, line: this.store.line(index), fold: this.folds.at(index) };
   }
 
-  /** Do something to the rows, with the line at the top where it is. */
-  protected hold(work: () => void): void {
+  /**
+   * Do something to the rows, with the line at the top where it is; where that opens a traceback,
+   * as much of it as can be is brought into sight.
+   */
+  protected hold(work: (() => Fold | null) | (() => void)): void {
     const row = Math.floor(this.scroll.top);
     const rest = this.scroll.top - row;
     const top = this.folds.lineOf(row);
-    work();
+    const opened = work();
     this.scroll.rows = this.rows;
     this.scroll.to(this.folds.rowOf(top) + rest);
+    if (opened) {
+      const first = this.folds.rowOf(opened.start);
+      const last = this.folds.rowOf(opened.lines.at(-1) ?? opened.start);
+      this.scroll.show(Math.min(last, first + this.scroll.page - 1));
+    }
   }
 }

@@ -49,7 +49,12 @@ export function LogView({ reader, host }: LogViewProps) {
       copyLink(reader, host, line.position);
     }
   };
-  const ways = { search: onSearch, place: onPlace, ...(host.link && { link: onLink }) };
+  const ways = {
+    search: onSearch,
+    place: onPlace,
+    copy: (text: string) => host.copy(text),
+    ...(host.link && { link: onLink })
+  };
   const onLeave = () => enter.current();
   const onClose = () => {
     close(reader);

@@ -102,6 +102,33 @@ export class Chart {
     }
   }
 
+  /** Put the cursor on the next place with a value, or the one before; false where there is none. */
+  step(by: 1 | -1): boolean {
+    const plot = this.#plot;
+    const { seen } = this;
+    if (!plot || !seen) {
+      return false;
+    }
+    const [xs = []] = plot.data;
+    const inside = (x: number | undefined) => x !== undefined && x >= seen[0] && x <= seen[1];
+    const shown = (plot.cursor.left ?? -1) >= 0 ? plot.cursor.idx : null;
+    let at = shown ?? (by > 0 ? -1 : xs.length);
+    do {
+      at += by;
+    } while (at in xs && shown === null && !inside(xs[at]));
+    const x = xs[at];
+    if (x === undefined || !inside(x)) {
+      return false;
+    }
+    plot.setCursor({ left: plot.valToPos(x, 'x'), top: 0 });
+    return true;
+  }
+
+  /** Take the cursor away. */
+  leave(): void {
+    this.#plot?.setCursor({ left: -10, top: -10 });
+  }
+
   /** The theme is another one. */
   repaint(): void {
     this.colours = coloursAt(this.#element);

@@ -2,14 +2,14 @@ import type { ComponentChildren } from 'preact';
 import { useCallback, useRef } from 'preact/hooks';
 
 import { duration, plain } from '../format';
-import { actionWord } from '../host';
+import { actionWord, keyOf } from '../host';
 import { Rank, Text } from '../log/row';
 import { timeOf } from '../log/times';
 import { Pace } from '../pace';
 import type { Action, Glance, Row } from '../protocol';
 import { group, stateWord } from '../states';
 import type { Words } from '../words';
-import { useTimed } from './hooks';
+import { useHeldFocus, useTimed } from './hooks';
 import { timesText } from './job/texts';
 import { Bar, reasonOf } from './jobrow';
 import { Numbers } from './numbers';
@@ -120,6 +120,8 @@ function Facts({ row, words }: { row: Row; words: Words }) {
 
 function Buttons({ glance: { row, waited }, host }: { glance: Glance; host: GlanceHost }) {
   const { words } = host;
+  const place = useRef<HTMLSpanElement>(null);
+  useHeldFocus(place, () => place.current?.querySelector<HTMLElement>('button:last-child'));
   const can: Action[] = [
     ...(waited && row.active ? (['detach'] as const) : []),
     ...(['suspend', 'resume', 'cancel'] as const).filter(each => row.actions.includes(each))
@@ -129,10 +131,10 @@ function Buttons({ glance: { row, waited }, host }: { glance: Glance; host: Glan
     cancel: words.__('Stop the job')
   };
   return (
-    <span class="jaxtrain-glance-buttons">
+    <span ref={place} class="jaxtrain-glance-buttons">
       {can.map(action => (
         <button
-          key={action}
+          key={keyOf(action)}
           type="button"
           class="jaxtrain-button"
           title={titles[action]}

@@ -24,6 +24,27 @@ function onTick(listener: () => void): () => void {
   };
 }
 
+/** Give what has the focus in the tree of an element: the page of a widget may have shadow trees. */
+export function focusNear(element: HTMLElement | null): HTMLElement | null {
+  const root = element?.getRootNode();
+  const { activeElement } = root instanceof ShadowRoot ? root : document;
+  return activeElement instanceof HTMLElement ? activeElement : null;
+}
+
+/** When what has the focus within `place` goes away, give the focus to what `next` gives. */
+export function useHeldFocus(
+  place: { current: HTMLElement | null },
+  next: () => HTMLElement | null | undefined
+): void {
+  const isHeld = () => place.current?.contains(focusNear(place.current)) ?? false;
+  const held = isHeld();
+  useLayoutEffect(() => {
+    if (held && !isHeld()) {
+      next()?.focus();
+    }
+  });
+}
+
 /** Give a text that depends on the time (in seconds); render again only when it is another one. */
 export function useTimed(text: (now: number) => string): string {
   const [, setShown] = useState('');

@@ -1,8 +1,9 @@
-import { useCallback, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useRef, useState } from 'preact/hooks';
 
 import type { Filter } from '../filter';
 import { actionWord, type Host, type MenuItem } from '../host';
 import type { Row } from '../protocol';
+import { useHeldFocus } from './hooks';
 import { JobRow } from './jobrow';
 import { More } from './more';
 
@@ -12,8 +13,13 @@ const JUMP = 10;
 /** Give what can be done with a job, as a menu. */
 export function menuOf(row: Row, host: Host): MenuItem[] {
   const { words } = host;
+  const { key, notebook, cell } = row;
   return [
     { label: words.__('Open'), run: () => host.open(row) },
+    ...(host.openLog ? [{ label: words.__('Open Log'), run: () => host.openLog?.(key) }] : []),
+    ...(host.openNotebook && notebook !== null
+      ? [{ label: words.__('Open Notebook'), run: () => host.openNotebook?.(notebook, cell) }]
+      : []),
     { label: words.__('Copy Name'), run: () => host.copy(row.name) },
     ...(row.actions.length > 0 ? [{ label: '' }] : []),
     ...row.actions.map(action => ({
@@ -72,12 +78,7 @@ export function JobList({ rows, filter, host, enter }: JobListProps) {
   };
   enter.current = () => goTo(current);
 
-  const held = list.current?.contains(document.activeElement) ?? false;
-  useLayoutEffect(() => {
-    if (held && !list.current?.contains(document.activeElement)) {
-      element(current)?.focus(); // the row that had the focus is gone
-    }
-  });
+  useHeldFocus(list, () => element(current));
 
   const onMenu = useCallback(
     (row: Row, x: number, y: number) => host.menu(menuOf(row, host), x, y),

@@ -6,7 +6,7 @@ import { keep, kept } from '../keep';
 import { count, GROUPS, type Group } from '../states';
 import type { JobsStore } from '../stores';
 import { FilterBar } from './filterbar';
-import { useWatched } from './hooks';
+import { useHeldFocus, useWatched } from './hooks';
 import { JobList } from './joblist';
 import { NoJobs, Stale, Trouble } from './states';
 
@@ -30,6 +30,8 @@ export function Jobs({ store, host }: { store: JobsStore; host: Host }) {
     keep(host, FILTER, { text: next.text, groups: [...next.groups] });
   };
   const enter = useRef(() => {});
+  const all = useRef<HTMLElement>(null);
+  useHeldFocus(all, () => all.current?.querySelector('input'));
   const { words } = host;
   const { rows, loaded } = store;
   const retry = () => store.retry();
@@ -60,7 +62,7 @@ export function Jobs({ store, host }: { store: JobsStore; host: Host }) {
     body = <JobList rows={shown} filter={filter} host={host} enter={enter} />;
   }
   return (
-    <section class="jaxtrain-jobs" aria-label={words.__('Jobs')}>
+    <section ref={all} class="jaxtrain-jobs" aria-label={words.__('Jobs')}>
       <header class="jaxtrain-head">
         <h2>{words.__('Jobs')}</h2>
         <span>

@@ -1,11 +1,11 @@
-import { useCallback } from 'preact/hooks';
+import { useCallback, useRef } from 'preact/hooks';
 
 import { plain } from '../../format';
-import { actionWord, type Host } from '../../host';
+import { actionWord, keyOf, type Host } from '../../host';
 import type { Detail } from '../../protocol';
 import { group, stateWord } from '../../states';
 import type { Words } from '../../words';
-import { useTimed } from '../hooks';
+import { useHeldFocus, useTimed } from '../hooks';
 import { Bar } from '../jobrow';
 import { Numbers } from '../numbers';
 import { timesText } from './texts';
@@ -15,6 +15,8 @@ export function Head({ detail, host }: { detail: Detail; host: Host }) {
   const { words } = host;
   const { row } = detail;
   const notebook = row.notebook;
+  const actions = useRef<HTMLSpanElement>(null);
+  useHeldFocus(actions, () => actions.current?.querySelector<HTMLElement>('button:last-child'));
   return (
     <header data-group={group(row.state)}>
       <div class="jaxtrain-line">
@@ -23,10 +25,10 @@ export function Head({ detail, host }: { detail: Detail; host: Host }) {
           {plain(row.name)}
         </h2>
         <span class="jaxtrain-state">{stateWord(row.state, words)}</span>
-        <span class="jaxtrain-actions">
+        <span ref={actions} class="jaxtrain-actions">
           {row.actions.map(action => (
             <button
-              key={action}
+              key={keyOf(action)}
               type="button"
               class="jaxtrain-button"
               onClick={() => host.act(row, action)}

@@ -4,11 +4,11 @@ import { plain } from '../../format';
 import type { Host } from '../../host';
 import { Chart, loadPlots } from '../../plots/chart';
 import { csvOf, fileName, pngOf, saveFile } from '../../plots/files';
-import { extent, factsOf, lineOf, valueAt, type Line, type Range } from '../../plots/lines';
+import { extent, lineOf, valueAt, type Line, type Range } from '../../plots/lines';
 import type { Column } from '../../plots/metrics';
 import { number } from '../../plots/number';
 import { onTheme, SERIES } from '../../plots/theme';
-import type { Words } from '../../words';
+import { inWords, valuesAt } from './plotwords';
 
 /** A metric of one job, or of one of its ranks. */
 export interface Part {
@@ -41,6 +41,7 @@ export function Plot(props: PlotProps) {
   const [chart, setChart] = useState<Chart | null>(null);
   const [failed, setFailed] = useState(false);
   const [hover, setHover] = useState<number | null>(null);
+  const [byKey, setByKey] = useState(false); // who uses the pointer need not hear of it
   const seen = useSeen(place);
   const time = parts[0]?.began !== null;
   const lines = useMemo(
@@ -111,13 +112,26 @@ export function Plot(props: PlotProps) {
     saveFile(`${fileName(parts[0]?.job ?? '', name)}.csv`, content);
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    const next = moved(event.key, range, extent(lines));
-    if (next !== undefined && !event.ctrlKey && !event.metaKey && !event.altKey) {
-      event.preventDefault();
-      event.stopPropagation();
+    if (event.ctrlKey || event.metaKey || event.altKey) {
+      return;
+    }
+    const by = ({ ArrowLeft: -1, ArrowRight: 1 } as const)[event.key];
+    if (by !== undefined) {
+      setByKey(true);
+    }
+    // Where the cursor comes to the edge, the part that is seen goes on with it.
+    if (by === undefined || event.shiftKey || chart?.step(by) !== true) {
+      const next = moved(event.key, range, extent(lines));
+      if (next === undefined) {
+        return;
+      }
       onZoom(next);
     }
+    event.preventDefault();
+    event.stopPropagation();
   };
+  const labels = parts.map(({ label }) => label);
+  const said = byKey && hover !== null ? valuesAt(labels, lines, hover, xText) : '';
 
   const title = plain(name);
   return (
@@ -153,12 +167,24 @@ export function Plot(props: PlotProps) {
         class="jaxtrain-canvas"
         role="group"
         tabIndex={0}
-        aria-label={words.__('Plot of %1: plus and minus zoom, arrows move, 0 shows all', title)}
+        data-keys={words.__('← → values · + − zoom · 0 all')}
+        aria-label={words.__(
+          'Plot of %1: arrows go through the values, plus and minus zoom, 0 shows all',
+          title
+        )}
         aria-describedby={id}
         onKeyDown={onKeyDown}
+        onPointerMove={() => setByKey(false)}
+        onBlur={() => {
+          setByKey(false);
+          chart?.leave();
+        }}
       >
         {failed && <p class="jaxtrain-quiet">{words.__('The plot could not be loaded.')}</p>}
       </div>
+      <p class="jaxtrain-unseen" role="status">
+        {said}
+      </p>
       <p id={id} class="jaxtrain-hidden">
         {parts.map(({ label }, index) => inWords(label, lines[index], xText, words)).join(' ')}
       </p>
@@ -189,27 +215,6 @@ function Legend({ parts, lines, at }: LegendProps) {
       })}
     </span>
   );
-}
-
-/** Give what a plot shows for those who cannot see it. */
-export function inWords(
-  label: string,
-  line: Line | undefined,
-  xText: (x: number) => string,
-  words: Words
-): string {
-  const facts = line ? factsOf(line) : null;
-  if (!facts) {
-    return words.__('%1: nothing reported.', plain(label));
-  }
-  const { count, last, at, least, most } = facts;
-  const value = Number.isNaN(last) ? words.__('not a number') : number(last);
-  const head = words.__('%1: last %2 at %3', plain(label), value, xText(at));
-  const span =
-    least === null || most === null
-      ? ''
-      : words.__(', least %1, most %2', number(least), number(most));
-  return `${head}${span}, ${words._n('%1 report.', '%1 reports.', count)}`;
 }
 
 /** Give the part that a key leads to; undefined for other keys. */

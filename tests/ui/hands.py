@@ -1,0 +1,184 @@
+"""Two ways through the same pages: with the mouse alone, and with the keyboard alone.
+
+Words are typed by both. The page itself counts what a hand must not do.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from playwright.sync_api import Locator, expect
+
+from ui.pages import LabPage
+
+# What is one stop of Tab, with arrows from one part to the next.
+ROVING = "[role=grid], [role=radiogroup], .jaxtrain-ranks, [role=tablist]"
+
+FOREIGN = """() => {
+    window.__foreign = [];
+    const note = event => event.isTrusted && window.__foreign.push(`${event.type} ${event.key ?? ''}`);
+    window.__watch = type => window.addEventListener(type, note, true);
+}"""
+
+SHOWN = """element => {
+    const around = element.closest('label') ?? element;
+    const ways = [element, around].map(each => getComputedStyle(each));
+    return ways.some(({ outlineStyle, outlineWidth, boxShadow }) =>
+        (outlineStyle !== 'none' && outlineWidth !== '0px') || boxShadow !== 'none');
+}"""
+
+
+class Hand:
+    """What somebody does to a page.
+
+    Attributes
+    ----------
+    lab
+        The page.
+    page
+        The same, for Playwright.
+    """
+
+    name: str
+    foreign: str
+
+    def __init__(self, lab: LabPage) -> None:
+        self.lab = lab
+        self.page = lab.page
+        lab.evaluate(FOREIGN)
+        lab.evaluate("type => window.__watch(type)", self.foreign)
+
+    def check(self) -> None:
+        """Fail when the page has seen the other hand."""
+        seen = self.lab.evaluate("() => window.__foreign ?? []")
+        allowed = r"keydown (.|Control|Meta)"  # words are typed, and the browser's menu has Copy
+        assert not [each for each in seen if not re.fullmatch(allowed, each)], seen
+
+    def dialog(self, answer: str) -> None:
+        """Answer the question that JupyterLab asks."""
+        asked = self.page.get_by_role("dialog")
+        self.press(asked.get_by_role("button", name=answer))
+        expect(asked).to_have_count(0)
+
+    def press(self, target: Locator) -> None:
+        raise NotImplementedError
+
+    def write(self, field: Locator, text: str) -> None:
+        raise NotImplementedError
+
+
+class Mouse(Hand):
+    """Clicks, and types words."""
+
+    name, foreign = "mouse", "keydown"
+
+    def press(self, target: Locator) -> None:
+        target.click()
+
+    def write(self, field: Locator, text: str) -> None:
+        field.click(click_count=3)
+        self.page.keyboard.type(text)
+
+    def choose(self, box: Locator, label: str) -> None:
+        box.select_option(label=label)  # the browser's own list, which no test can click
+
+    def check_box(self, box: Locator) -> None:
+        box.click()
+
+    def menu(self, row: Locator, item: str) -> None:
+        row.click(button="right")
+        self.page.locator(".lm-Menu-item").filter(has_text=item).first.click()
+
+    def command(self, label: str) -> None:
+        """Give a command by the menu bar."""
+        self.page.locator(".lm-MenuBar-itemLabel").get_by_text("Run", exact=True).click()
+        items = self.page.locator(".lm-Menu-itemLabel")
+        items.get_by_text("JAX Training", exact=True).click()
+        items.get_by_text(label, exact=True).click()
+
+    def card(self, label: str) -> None:
+        """Press a card of the launcher."""
+        self.page.locator(".jp-LauncherCard").filter(has_text=label).click()
+
+
+class Keyboard(Hand):
+    """Presses keys alone. Whatever it comes to must be seen to have the focus."""
+
+    name, foreign = "keyboard", "pointerdown"
+
+    def go(self, target: Locator) -> None:
+        """Bring the focus to something by Tab, and by arrows within what is one stop."""
+        expect(target).to_be_visible()
+        for _ in range(120):
+            where = target.evaluate(
+                """(target, roving) => {
+                    const here = document.activeElement;
+                    if (here === target) {
+                        return 'here';
+                    }
+                    const part = target.closest(roving);
+                    const radios = target.type === 'radio' && here.name === target.name;
+                    const within = radios || (part && part.contains(here) && target.tabIndex < 0);
+                    const before = target.compareDocumentPosition(here) & 4;
+                    if (within) {
+                        return part?.matches('[role=tablist]') && part.dataset.orientation !== 'vertical'
+                            ? (before ? 'ArrowLeft' : 'ArrowRight')
+                            : (before ? 'ArrowUp' : 'ArrowDown');
+                    }
+                    return here !== document.body && before ? 'Shift+Tab' : 'Tab';
+                }""",
+                ROVING,
+            )  # fmt: skip
+            if where == "here":
+                break
+            self.page.keyboard.press(where)
+        else:
+            raise AssertionError(f"no key comes to {target}; the focus is at {self.lab.focus()}")
+        ours = target.evaluate("element => element.closest('.jaxtrain') !== null")
+        assert not ours or target.evaluate(SHOWN), f"nothing shows that the focus is at {target}"
+
+    def press(self, target: Locator) -> None:
+        self.go(target)
+        self.page.keyboard.press("Enter")
+
+    def check_box(self, box: Locator) -> None:
+        self.go(box)
+        self.page.keyboard.press("Space")
+
+    def write(self, field: Locator, text: str) -> None:
+        self.go(field)
+        self.lab.keys("ControlOrMeta+A")
+        self.page.keyboard.type(text)
+
+    def choose(self, box: Locator, label: str) -> None:
+        self.go(box)
+        chosen = "box => box.selectedOptions[0].label"
+        wanted = box.evaluate("(box, label) => [...box.options].findIndex(o => o.label === label)", label)
+        for _ in range(20):
+            at = box.evaluate("box => box.selectedIndex")
+            if at == wanted:
+                break
+            self.lab.keys("ArrowDown" if at < wanted else "ArrowUp")
+        assert box.evaluate(chosen) == label
+
+    def menu(self, row: Locator, item: str) -> None:
+        self.go(row)
+        self.lab.keys("Shift+F10")
+        active = self.page.locator(".lm-Menu-item.lm-mod-active")
+        for _ in range(20):
+            self.lab.keys("ArrowDown")
+            if item in active.inner_text():
+                break
+        expect(active).to_contain_text(item)
+        self.lab.keys("Enter")
+
+    def command(self, label: str) -> None:
+        """Give a command by the palette."""
+        self.lab.palette(label)
+
+    def card(self, label: str) -> None:
+        self.press(self.page.locator(".jp-LauncherCard").filter(has_text=label))
+
+
+HANDS: dict[str, Any] = {"mouse": Mouse, "keyboard": Keyboard}
