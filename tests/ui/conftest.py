@@ -39,6 +39,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     return report
 
 
+def failed(request: pytest.FixtureRequest) -> bool:
+    """Say whether the test that ends has failed."""
+    report = request.node.stash.get(_report, None)
+    return bool(report and report.failed)
+
+
+def picture(page: Any, request: pytest.FixtureRequest, number: int = 0) -> None:
+    """Keep what a page looks like at the end of a test."""
+    folder = ROOT / "build" / "ui"
+    folder.mkdir(parents=True, exist_ok=True)
+    page.page.screenshot(path=folder / f"{request.node.name}-{number}.png")
+
+
 # The browser is closed after the last test of the folder: Playwright leaves a running event loop
 # in the thread for as long, which other tests could not bear.
 @pytest.fixture(scope="package")
@@ -111,13 +124,10 @@ def open_page(
         return page
 
     yield make
-    report = request.node.stash.get(_report, None)
     try:
-        if report and report.failed:
-            folder = ROOT / "build" / "ui"
-            folder.mkdir(parents=True, exist_ok=True)
+        if failed(request):
             for number, page in enumerate(pages):
-                page.page.screenshot(path=folder / f"{request.node.name}-{number}.png")
+                picture(page, request, number)
         else:
             for page in pages:
                 page.check()

@@ -98,8 +98,9 @@ class Mouse(Hand):
         items.get_by_text(label, exact=True).click()
 
     def card(self, label: str) -> None:
-        """Press a card of the launcher."""
-        self.page.locator(".jp-LauncherCard").filter(has_text=label).click()
+        """Press a card of a new launcher."""
+        self.page.get_by_role("button", name="New Launcher").first.click()
+        self.page.locator(".jp-LauncherCard:visible").filter(has_text=label).click()
 
 
 class Keyboard(Hand):
@@ -119,7 +120,8 @@ class Keyboard(Hand):
                     }
                     const part = target.closest(roving);
                     const radios = target.type === 'radio' && here.name === target.name;
-                    const within = radios || (part && part.contains(here) && target.tabIndex < 0);
+                    const alike = here.tagName === target.tagName && here.role === target.role;
+                    const within = radios || (alike && part?.contains(here));
                     const before = target.compareDocumentPosition(here) & 4;
                     if (within) {
                         return part?.matches('[role=tablist]') && part.dataset.orientation !== 'vertical'
@@ -178,7 +180,8 @@ class Keyboard(Hand):
         self.lab.palette(label)
 
     def card(self, label: str) -> None:
-        self.press(self.page.locator(".jp-LauncherCard").filter(has_text=label))
+        self.lab.keys("ControlOrMeta+Shift+L")
+        self.press(self.page.locator(".jp-LauncherCard:visible").filter(has_text=label))
 
 
 HANDS: dict[str, Any] = {"mouse": Mouse, "keyboard": Keyboard}

@@ -15,6 +15,7 @@ from playwright.sync_api import Locator, expect
 
 from jupyter_jax_trainer import api, files
 from jupyter_jax_trainer.errors import JobFailed
+from ui.conftest import SIZE, failed, picture
 from ui.hands import HANDS, Hand, Keyboard
 from ui.labs import Lab
 from ui.pages import LOAD, LabPage, write_notebook
@@ -74,20 +75,34 @@ def jobs_of_module(ui_home: Path, lab_server: Lab) -> Iterator[None]:
     lab_server.kubeconfig.unlink()
 
 
+@pytest.fixture(scope="module", params=list(HANDS))
+def walker(
+    request: pytest.FixtureRequest, browser: Any, lab_server: Lab, jobs_of_module: None
+) -> Iterator[Any]:
+    """Give a hand, with a page that all its walks have."""
+    context = browser.new_context(viewport=SIZE)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    lab = LabPage(context, lab_server)
+    lab.allow("502")  # of the cluster that does not answer
+    lab.open()
+    yield HANDS[request.param](lab)
+    context.close()
+
+
 @pytest.fixture
-def jobs_home(jobs_of_module: None, ui_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep the jobs from one walk to the next; what a walk deletes is its own."""
-    monkeypatch.setenv("JAXTRAIN_HOME", str(ui_home))
-    return ui_home
+def hand(walker: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Give a hand, and look in the end that it was no other and that the page is well."""
+    yield walker
+    if failed(request):
+        picture(walker.lab, request)
+    else:
+        walker.check()
+        walker.lab.check()
 
 
-@pytest.fixture(params=list(HANDS))
-def hand(request: pytest.FixtureRequest, lab: LabPage) -> Iterator[Any]:
-    """Give a hand, and look in the end that it was no other."""
-    lab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    hand = HANDS[request.param](lab)
-    yield hand
-    hand.check()
+@pytest.fixture
+def lab(hand: Any) -> Any:
+    return hand.lab
 
 
 def clipboard(hand: Hand) -> str:
@@ -137,6 +152,7 @@ def test_runtimes(hand: Any, lab: LabPage, lab_server: Lab) -> None:
     expect(picker.get_by_label("Nodes")).to_have_attribute("aria-invalid", "true")
     hand.write(picker.get_by_label("Nodes"), "2")
     hand.write(picker.get_by_label("Devices per node"), "4")
+    expect(picker.locator(".jaxtrain-ask")).to_contain_text("8 devices")
     cpu = picker.get_by_role("radiogroup", name="Device")
     if isinstance(hand, Keyboard):
         hand.go(cpu.locator("input:checked"))
@@ -146,15 +162,15 @@ def test_runtimes(hand: Any, lab: LabPage, lab_server: Lab) -> None:
     hand.write(picker.get_by_label("Bring back"), "loss")
     press("^More")
     hand.write(picker.get_by_label("Time limit"), "90m")
-    expect(picker.locator(".jaxtrain-ask")).to_contain_text(re.compile(r"2 nodes.*8 devices"))
-    line = "%%jaxtrain -n 2 -d cpu --devices-per-node 4 -r local-cpu --timeout 1h30m -o loss"
-    words = set(line.split())
-    eventually(lambda: set(picker.locator(".jaxtrain-foot pre").inner_text().split()) == words)
+    line = picker.locator(".jaxtrain-foot pre")
+    for part in ("-n 2", "--devices-per-node 4", "-r local-cpu", "-o loss", "--timeout", "cpu"):
+        expect(line).to_contain_text(part)
+    text = line.inner_text()
     copied(hand, picker.locator(".jaxtrain-foot").get_by_role("button", name="Copy"), "jaxtrain")
 
     # Into the cell, and in step with it from then on.
     press("^Insert")
-    eventually(lambda: set(lab.source(0).splitlines()[0].split()) == words)
+    eventually(lambda: lab.source(0) == f"{text}\nprint('hello')")
     hand.write(picker.get_by_label("Nodes"), "3")
     eventually(lambda: "-n 3" in lab.source(0).splitlines()[0])
     expect(picker.get_by_role("button", name="Run cell")).to_be_enabled()
@@ -237,6 +253,7 @@ def test_a_job(hand: Any, lab: LabPage) -> None:
     hand.press(everything)
     expect(everything).to_be_disabled()
     press("Choose")
+    press("rank 0")
     press("rank 1")
     press("accuracy")
     expect(canvas).to_have_count(1)
@@ -292,6 +309,10 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
         else:
             hand.press(tool(name))
 
+    if tool("Only rank 1").get_attribute("aria-pressed") == "true":
+        hand.press(tool("Only rank 1"))  # as another walk has left it
+    hand.press(log.rows.last) if not by_keys else hand.go(log.list)
+
     # What the keys are.
     either("?", "Keys")
     hand.press(log.node.get_by_role("dialog").get_by_role("button", name="Close"))
@@ -329,7 +350,11 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
         hand.write(place, "12")
         hand.press(tool("Go"))
     expect(log.status).to_contain_text("line 12 of")
-    either("f", "↓ follow") if not by_keys else lab.keys("End")
+    if by_keys:
+        lab.keys("End")
+    else:
+        log.list.hover()
+        lab.page.mouse.wheel(0, 100_000)
     expect(log.status).to_contain_text(re.compile(r"line (\d+) of \1"))
 
     # Only some lines: of a rank, with and without words.
@@ -369,13 +394,9 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
 
     # A long line in full, to copy or to link to.
     if by_keys:
-        hand.go(log.list)
-        lab.keys("End", "ArrowUp", "ArrowUp")
-        for _ in range(4):
-            if "bytes in all" in log.list.locator("[data-current]").inner_text():
-                break
-            lab.keys("ArrowUp")
-        lab.keys("Enter")
+        hand.write(search, "end of the line")  # which the list does not even have
+        expect(count).to_have_text(re.compile("of 2$"))
+        lab.keys("ArrowDown", "Enter")
     else:
         hand.press(log.rows.locator("[data-full]").first)
     line = log.node.get_by_role("region", name="The line in full")
@@ -450,12 +471,14 @@ def test_the_output_of_a_cell(hand: Any, lab: LabPage) -> None:
 
     copied(hand, button("Copy name"), f"^{name}$")
     if isinstance(hand, Keyboard):
-        lab.keys("x")  # the notebook would cut the cell
-        expect(state).to_be_visible()
+        lab.keys("x", "b")  # the notebook would cut the cell, and insert one
+        expect(button("Copy name")).to_be_focused()
+        assert lab.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell").count() == 2
     hand.press(button("Detach"))
     expect(lab.cell(1)).to_contain_text(f"Detached: job '{name}' goes on.")
+    expect(state).to_have_text("Running")
     if isinstance(hand, Keyboard):
-        expect(button("Open")).to_be_focused()
+        hand.go(button("Open"))
         lab.keys("Escape")
         expect(lab.cell(1)).to_be_focused()
     hand.press(button("Cancel"))

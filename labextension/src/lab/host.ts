@@ -83,7 +83,11 @@ export class LabHost implements Host {
   }
 
   copy(text: string): void {
-    Clipboard.copyToSystem(text);
+    const before = document.activeElement;
+    Clipboard.copyToSystem(text); // a selection that it puts back may bring its cell the focus
+    if (before instanceof HTMLElement) {
+      before.focus();
+    }
     Notification.info(this.words.__('Copied.'), { autoClose: 1500 });
   }
 
