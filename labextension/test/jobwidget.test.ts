@@ -64,6 +64,21 @@ describe('the widget of a job', () => {
     expect(model.sent.at(-1)).toEqual({ op: 'act', action: 'cancel' });
   });
 
+  it('takes the focus for its question once, however often the job changes', () => {
+    const named = (name: string) =>
+      [...el.querySelectorAll('button')].find(({ textContent }) => textContent === name);
+    named('Cancel')?.focus();
+    press('Cancel');
+    named('Cancel Job')?.focus();
+    doing(() => model.set('glance', glance()));
+    expect(document.activeElement?.textContent).toBe('Cancel Job');
+    press('Keep');
+    expect(document.activeElement).toBe(named('Cancel'));
+    doing(() => model.set('glance', glance(ended())));
+    expect(named('Cancel')).toBeUndefined();
+    expect(el.contains(document.activeElement)).toBe(true); // not lost with its button
+  });
+
   it('does not ask any more about a job that has ended', () => {
     press('Cancel');
     doing(() => model.set('glance', glance(ended())));

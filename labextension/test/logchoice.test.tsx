@@ -94,11 +94,13 @@ describe('tracebacks', () => {
 
   it('are seen when they open, also at the lower edge', async () => {
     await print([...many(60), ...LINES, ...many(60)]);
-    await doing(() => reader.goTo(60)); // "step"; its traceback is the row below
-    await doing(() => reader.scrolled((60 + 2) * 18 - reader.scroll.view));
-    expect(reader.scroll.seen[1]).toBe(62);
-    await doing(() => reader.toggle(61));
-    expect(reader.scroll.seen[1]).toBeGreaterThanOrEqual(64);
+    const begin = LINES.length + 61; // after what is there already
+    const row = reader.folds.rowOf(begin);
+    await doing(() => reader.goTo(begin - 1));
+    await doing(() => reader.scrolled((row + 1) * 18 - reader.scroll.view));
+    expect(reader.scroll.seen[1]).toBe(row + 1);
+    await doing(() => reader.toggle(begin));
+    expect(reader.scroll.seen[1]).toBe(row + 3);
     expect(texts()).toContain("KeyError: 'x'");
   });
 

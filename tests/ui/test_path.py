@@ -137,7 +137,7 @@ def test_with_the_keyboard(lab):
     expect(page.get_by_role("dialog")).to_have_count(0)
     assert api.job(key).state == "Running"
     expect(lab.row(key)).to_be_focused()
-    lab.keys("Shift+F10", "ArrowDown", "ArrowDown", "ArrowDown")
+    lab.keys("Shift+F10", *["ArrowDown"] * 5)  # Open, Open Log, Open Notebook, Copy Name
     expect(page.locator(".lm-Menu-item.lm-mod-active")).to_have_text("Cancel…")
     lab.keys("Enter")
     lab.tab_to(page.get_by_role("button", name="Cancel Job"))

@@ -84,6 +84,7 @@ def walker(
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     lab = LabPage(context, lab_server)
     lab.allow("502")  # of the cluster that does not answer
+    lab.allow("Could not restore the debugger state")  # JupyterLab's own, of a notebook closed soon
     lab.open()
     yield HANDS[request.param](lab)
     context.close()
@@ -92,6 +93,8 @@ def walker(
 @pytest.fixture
 def hand(walker: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
     """Give a hand, and look in the end that it was no other and that the page is well."""
+    for command in ("docmanager:save-all", "application:close-all"):
+        walker.lab.command(command)
     yield walker
     if failed(request):
         picture(walker.lab, request)
@@ -204,7 +207,9 @@ def test_jobs(hand: Any, lab: LabPage) -> None:
         }""",
         arg=f"of-{hand.name}.ipynb",
     )
+    lab.kernel_is("idle")  # until then the notebook takes the focus
     hand.command("Show Training Jobs")
+    expect(panel.locator(":focus")).to_have_count(1)
     for answer, left in (("Keep", 1), ("Delete", 0)):
         hand.menu(lab.row(own), "Delete…")
         hand.dialog(answer)
@@ -311,7 +316,8 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
 
     if tool("Only rank 1").get_attribute("aria-pressed") == "true":
         hand.press(tool("Only rank 1"))  # as another walk has left it
-    hand.press(log.rows.last) if not by_keys else hand.go(log.list)
+    if by_keys:
+        hand.go(log.list)
 
     # What the keys are.
     either("?", "Keys")
@@ -319,7 +325,7 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
 
     # Search: words, regular expressions, case; next and before.
     count = log.node.locator(".jaxtrain-log-count")
-    search = log.node.get_by_role("searchbox")
+    search = log.node.get_by_role("searchbox", name="Search in the log")
     hand.write(search, r"STEP \d0 of")
     expect(count).to_have_text("no match")
     hand.press(tool("Regular expression"))
@@ -398,6 +404,8 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
         expect(count).to_have_text(re.compile("of 2$"))
         lab.keys("ArrowDown", "Enter")
     else:
+        log.list.hover()
+        lab.page.mouse.wheel(0, 100_000)
         hand.press(log.rows.locator("[data-full]").first)
     line = log.node.get_by_role("region", name="The line in full")
     expect(line).to_contain_text("end of the line")
@@ -458,7 +466,8 @@ def test_the_output_of_a_cell(hand: Any, lab: LabPage) -> None:
         lab.has_run(0)
         lab.keys("Control+Enter", "Escape")
     else:
-        run = lab.page.get_by_role("button", name=re.compile("Run this cell and advance"))
+        notebook = lab.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+        run = notebook.get_by_role("button", name=re.compile("Run this cell and advance"))
         run.click()
         lab.has_run(0)
         run.click()

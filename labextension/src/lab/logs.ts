@@ -84,6 +84,12 @@ function activate(
     }
   };
 
+  /** Put a log beside what is there, the next ones to the first: not ever narrower columns. */
+  const beside = (): { mode: 'tab-after' | 'split-right'; ref?: string } => {
+    const other = tabs.find(({ isAttached }) => isAttached);
+    return other ? { ref: other.id, mode: 'tab-after' } : { mode: 'split-right' };
+  };
+
   commands.addCommand(OPEN_LOG, {
     label: words.__('Open Training Log'),
     isVisible: () => false,
@@ -103,7 +109,7 @@ function activate(
         tab.content.toggleClass('jaxtrain-below', !labShell);
         app.shell.add(tab, labShell ? 'main' : 'down', {
           type: 'JAX Training',
-          ...(split === true && { mode: 'split-right' })
+          ...(split === true && beside())
         });
         void tabs.add(tab);
       }

@@ -87,8 +87,8 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
       event.key
     ];
     if (other) {
-      const copies = event.key === 'c' && !event.altKey && window.getSelection()?.isCollapsed;
-      if (!copies) {
+      const isCopy = event.key.toLowerCase() === 'c' && !event.altKey && !event.shiftKey;
+      if (!isCopy || window.getSelection()?.isCollapsed === false) {
         return; // what is selected by the pointer is copied by the browser
       }
       copyChosen();

@@ -121,7 +121,10 @@ function Facts({ row, words }: { row: Row; words: Words }) {
 function Buttons({ glance: { row, waited }, host }: { glance: Glance; host: GlanceHost }) {
   const { words } = host;
   const place = useRef<HTMLSpanElement>(null);
-  useHeldFocus(place, () => place.current?.querySelector<HTMLElement>('button:last-child'));
+  useHeldFocus(place, () => {
+    const all = place.current?.closest('.jaxtrain-glance')?.querySelectorAll('button');
+    return [...(all ?? [])].at(-1); // the last of these, or else that by the name
+  });
   const can: Action[] = [
     ...(waited && row.active ? (['detach'] as const) : []),
     ...(['suspend', 'resume', 'cancel'] as const).filter(each => row.actions.includes(each))
