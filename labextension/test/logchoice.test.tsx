@@ -94,7 +94,7 @@ describe('tracebacks', () => {
 
   it('are seen when they open, also at the lower edge', async () => {
     await print([...many(60), ...LINES, ...many(60)]);
-    const begin = LINES.length + 61; // after what is there already
+    const begin = 61;
     const row = reader.folds.rowOf(begin);
     await doing(() => reader.goTo(begin - 1));
     await doing(() => reader.scrolled((row + 1) * 18 - reader.scroll.view));
