@@ -84,7 +84,8 @@ def walker(
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     lab = LabPage(context, lab_server)
     lab.allow("502")  # of the cluster that does not answer
-    lab.allow("Could not restore the debugger state")  # JupyterLab's own, of a notebook closed soon
+    # JupyterLab's own, of notebooks that are closed soon.
+    lab.allow("Could not restore the debugger state", r"'promise'\)\s+at \S+\.invoke \(\S+jlab_core")
     lab.open()
     yield HANDS[request.param](lab)
     context.close()
