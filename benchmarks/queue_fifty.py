@@ -41,8 +41,8 @@ def measure(runs: int) -> list[Measured]:
                 print(f"{job.name}: {error}", flush=True)
         took = time.time() - began
         turns = sorted(_turn(there, job) for job in jobs)
-    ended = sum(job.state == "Succeeded" for job in jobs)
-    ran = sum(len(_lines(job)) for job in jobs)
+        ended = sum(job.state == "Succeeded" for job in jobs)
+        ran = sum(len(_lines(job)) for job in jobs)
     # Kueue knows the second only in which a job came.
     late = sum(a[0] < b[0] and a[1] > b[1] for a, b in itertools.combinations(turns, 2))
     return [
