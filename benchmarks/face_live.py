@@ -46,6 +46,11 @@ _KEYS_SEEN = """
   return bench.keys;
 }
 """
+_SPLIT = """
+async key => {
+  await jupyterapp.commands.execute('jaxtrain:open-log', { key, split: true });
+}
+"""
 NOTEBOOK = json.dumps({
     "nbformat": 4, "nbformat_minor": 5,
     "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
@@ -99,8 +104,7 @@ def _typed(tab: Tab) -> float:
 
 def _typed_beside(tab: Tab, key: str) -> float:
     """Type while the viewer follows the log beside the notebook."""
-    tab.evaluate("key => jupyterapp.commands.execute('jaxtrain:open-log', { key, split: true })",
-                 key)  # fmt: skip
+    tab.evaluate(_SPLIT, key)
     tab.page.wait_for_selector(".jaxtrain-log-row .jaxtrain-rank")
     found = _typed(tab)
     tab.evaluate(CLOSE)
@@ -134,7 +138,8 @@ def _measure(server: Lab, tab: Tab, runs: int) -> Iterator[Measured]:
         yield within("… age of the newest line, 19 of 20 times at most", newest, 500,
                      detail=f"median {statistics.median(every):.0f} ms, longest {max(every):.0f}")
         tab.evaluate(CLOSE)
-        tab.evaluate("jupyterapp.commands.execute('docmanager:open', { path: 'typing.ipynb' })")
+        tab.evaluate("path => void jupyterapp.commands.execute('docmanager:open', { path })",
+                     "typing.ipynb")  # fmt: skip
         tab.page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content")
         beside, without = in_turn(runs, lambda: _typed_beside(tab, "live"), lambda: _typed(tab))
         ratio = ratio_of(beside, without)

@@ -242,11 +242,10 @@ export class Reader extends Rows {
     this.at = Math.max(0, Math.min(this.length - 1, this.folds.lineOf(row)));
   }
 
-  /** The log has changed. Lines that are on their way are drawn when they are here. */
+  /** The log has changed. Who follows it sees that when the lines are here, all at once. */
   #grown(): void {
-    const { length } = this;
     this.#adjust();
-    if (this.length !== length || this.length === this.store.length || !this.store.current) {
+    if (!this.following || !this.store.asking || !this.store.current) {
       this.tell();
     }
   }

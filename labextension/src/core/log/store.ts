@@ -199,7 +199,15 @@ export class LogStore extends Teller {
     } else if (message.kind === 'log') {
       this.#takeState(message);
     }
+    this.#next();
+  }
+
+  /** Tell that there is something new, then ask for what is wanted by now. */
+  #next(): void {
     this.tell();
+    if (!this.asking) {
+      this.#fill();
+    }
   }
 
   #takeState(state: LogState): void {
@@ -220,7 +228,6 @@ export class LogStore extends Teller {
       this.#know(source);
       return { source, text };
     });
-    this.#fill();
   }
 
   #know(source: Source | null): void {
@@ -273,8 +280,7 @@ export class LogStore extends Teller {
       this.#pages.take(start, lines);
       lines.forEach(([, source]) => this.#know(source));
       this.#taken.forEach(listener => listener(start, start + lines.length));
-      this.tell();
-      this.#fill();
+      this.#next();
     }
   }
 }
