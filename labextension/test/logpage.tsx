@@ -39,6 +39,7 @@ export async function doing(work: () => unknown): Promise<void> {
     work();
     await server.settle();
     await server.settle();
+    await vi.advanceTimersByTimeAsync(150); // a log that grows is drawn now and then
   });
 }
 

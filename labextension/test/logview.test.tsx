@@ -1,5 +1,5 @@
 import { act } from 'preact/test-utils';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import { copied } from '../src/core/log/copy';
 import { ROW } from '../src/core/log/scroll';
@@ -111,6 +111,25 @@ describe('following', () => {
     expect(said() - before).toBeLessThan(4); // those of the first change; none is taken back
     await doing(() => {});
     expect(texts().at(-1)).toBe('line 8999');
+  });
+
+  it('is drawn now and then, however often lines come', async () => {
+    await print(many(1000));
+    let drawn = 0;
+    const stop = reader.watch(() => drawn++);
+    for (let n = 1; n <= 100; n++) {
+      server.texts = many(1000 + 200 * n);
+      await act(async () => {
+        server.state();
+        await server.settle();
+        await vi.advanceTimersByTimeAsync(10);
+      });
+    }
+    stop();
+    expect(drawn).toBeGreaterThan(4); // in one second
+    expect(drawn).toBeLessThan(9);
+    await doing(() => {});
+    expect(texts().at(-1)).toBe('line 20999');
   });
 
   it('lets go when somebody turns the wheel up, and counts what comes', async () => {

@@ -8,7 +8,7 @@ import { marker as markerOf } from './marks';
 import type { Reader } from './reader';
 import { LogRow, placed, Rank, Text } from './row';
 import { ROW } from './scroll';
-import { timeOf } from './times';
+import { dayOf, timeOf } from './times';
 
 const BLOCK = 1000; // rows; places are counted from the beginning of a block, so they stay exact
 const IDLE = 200; // milliseconds after which the scroll bar is put where it belongs
@@ -185,7 +185,7 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
         chosen={row === atRow || (index >= chosen[0] && index <= chosen[1])}
         hit={line !== undefined && (store.search?.near.has(line.position) ?? false)}
         time={timeOf(line?.time ?? null, times, store.began)}
-        day={line?.time ? new Date(line.time * 1000).toLocaleString([], { hourCycle: 'h23' }) : ''}
+        day={dayOf(line?.time ?? null)}
         marker={marker}
         words={words}
       />

@@ -9,6 +9,7 @@ import type { Pattern } from './protocol';
 import type { Reader } from './reader';
 import { Rank, Text } from './row';
 import { toPlace } from './seek';
+import { dayOf } from './times';
 
 interface FieldProps {
   label: string;
@@ -160,7 +161,7 @@ export function LineDetail({ reader, host, onClose }: PaneProps) {
       <div class="jaxtrain-log-bar">
         {detail.source !== null && <Rank source={detail.source} words={words} />}
         {detail.time !== null && (
-          <span>{new Date(detail.time * 1000).toLocaleString([], { hourCycle: 'h23' })}</span>
+          <span>{dayOf(detail.time)}</span>
         )}
         <span>{words.__('position %1', (detail.position + 1).toLocaleString())}</span>
         <button

@@ -1,8 +1,11 @@
+import { Paced } from '../paced';
 import type { Words } from '../words';
 import type { Choice, FullLine, Pattern } from './protocol';
 import { Rows } from './rows';
 import type { LogStore } from './store';
 import { TIMES, type Times } from './times';
+
+const PACE = 150; // milliseconds between two drawings of a log that grows: nobody reads faster
 
 /** What one person sees of a log, and does with it. It knows no document. */
 export class Reader extends Rows {
@@ -11,6 +14,7 @@ export class Reader extends Rows {
   #goal: number | null = null; // the line that it was told to go to, which no traceback may hide
   #back: number | null = null; // the time to go back to when other lines are shown
   #here = 0; // up to where lines have come
+  #paced = new Paced(() => this.tell(), PACE);
 
   readonly words: Words;
   /** The number of the line that keys act on. */
@@ -40,6 +44,7 @@ export class Reader extends Rows {
 
   dispose(): void {
     this.#stops.splice(0).forEach(stop => stop());
+    this.#paced.dispose();
   }
 
   /** How many lines have come since it stopped to follow. */
@@ -242,11 +247,13 @@ export class Reader extends Rows {
     this.at = Math.max(0, Math.min(this.length - 1, this.folds.lineOf(row)));
   }
 
-  /** The log has changed. Who follows it sees that when the lines are here, all at once. */
+  /** The log has changed. Who follows it sees that when the lines are here, and not too often. */
   #grown(): void {
     this.#adjust();
-    if (!this.following || !this.store.asking || !this.store.current) {
+    if (!this.following || !this.store.current) {
       this.tell();
+    } else if (!this.store.asking) {
+      this.#paced.ask();
     }
   }
 
@@ -285,6 +292,5 @@ export class Reader extends Rows {
       // One after the other: a slow server must get round to answer before newer lines are asked for.
       store.need(this.folds.lineOf(first) + late, store.length);
     }
-    this.tell();
   }
 }

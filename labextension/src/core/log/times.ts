@@ -24,6 +24,18 @@ export function timeOf(time: number | null, times: Times, began: number): string
   return `+${two(Math.floor(since / 3600))}:${two(Math.floor(since / 60) % 60)}:${two(since % 60)}`;
 }
 
+// Made once: to make one takes longer than to draw the line.
+const WHOLE = new Intl.DateTimeFormat([], {
+  dateStyle: 'short',
+  timeStyle: 'medium',
+  hourCycle: 'h23'
+});
+
+/** Give day and time of a line in the reader's own form; nothing where they are not known. */
+export function dayOf(time: number | null): string {
+  return time === null ? '' : WHOLE.format(time * 1000);
+}
+
 /**
  * Read a time that somebody typed, `14:30` or `14:30:05` of the day on which the job began or the
  * next one, or `+90`, `+1:30` (minutes and seconds), `+1:02:03` since then; null when it is none.
