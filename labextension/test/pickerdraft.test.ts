@@ -69,6 +69,13 @@ describe('options for clusters alone', () => {
   });
 });
 
+const CPU = { flavor: 'small', resource: 'cpu', total: '4', free: '1' };
+
+function offered(name: string): string[][] {
+  const list = document.getElementById(field(name).getAttribute('list') ?? '');
+  return [...(list?.querySelectorAll('option') ?? [])].map(each => [each.value, each.getAttribute('label') ?? '']);
+}
+
 describe('images', () => {
   it('are offered as the runtimes have them', async () => {
     const image = option('image');
@@ -76,12 +83,43 @@ describe('images', () => {
     try {
       await show('%%jaxtrain --runtime=jax-cpu --image=x\n');
       await act(() => find('.jaxtrain-form .jaxtrain-link').click());
-      const list = document.getElementById(field('Image').getAttribute('list') ?? '');
-      const offered = [...(list?.querySelectorAll('option') ?? [])].map(({ value }) => value);
-      expect(offered).toEqual(['example.org/jax:1']);
+      expect(offered('Image').map(([value]) => value)).toEqual(['example.org/jax:1']);
       expect(all('datalist')).toHaveLength(1);
     } finally {
       OPTIONS.splice(OPTIONS.indexOf(image), 1);
     }
+  });
+});
+
+describe('queues', () => {
+  it('are offered with what is free in them, and priorities with what they are for', async () => {
+    const priority = option('priority');
+    OPTIONS.push(priority);
+    const kueue = {
+      version: '0.16.2',
+      keeps_patches: false,
+      queues: [
+        { name: 'team', problem: null, waiting: 2, admitted: 1, free: [CPU] },
+        { name: 'held', problem: 'it is stopped', waiting: 0, admitted: 0, free: null }
+      ],
+      priorities: [{ name: 'urgent', value: 100, description: 'for a deadline' }]
+    };
+    try {
+      const line = '%%jaxtrain --runtime=jax-cpu --queue=a --priority=b\n';
+      await show(line, ({ server }) => (server.kueue = kueue));
+      await act(() => find('.jaxtrain-form .jaxtrain-link').click());
+      expect(offered('Queue')).toEqual([
+        ['team', '2 jobs wait · cpu: 1 of 4 free'],
+        ['held', 'it is stopped']
+      ]);
+      expect(offered('Priority')).toEqual([['urgent', '100 · for a deadline']]);
+    } finally {
+      OPTIONS.splice(OPTIONS.indexOf(priority), 1);
+    }
+  });
+
+  it('are not asked for on this machine', async () => {
+    await show('%%jaxtrain --nodes=2\n');
+    expect(setup.server.asked.map(({ path }) => path).join()).not.toContain('queues');
   });
 });

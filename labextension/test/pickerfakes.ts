@@ -4,6 +4,7 @@ import type {
   Cell,
   Cells,
   Finding,
+  Kueue,
   LineError,
   Option,
   Place,
@@ -147,6 +148,7 @@ export class FakeServer {
   places = [HERE, place(), place({ id: 'context:lab', context: 'lab', current: false })];
   findings: Finding[] = [{ level: 'ok', title: 'jax', detail: '0.10.2', hint: null }];
   runtimes: Runtime[] = [runtime(), runtime({ name: 'jax-gpu', device: 'gpu', nodes: [2, 2] })];
+  kueue: Kueue | null = null;
   failing: string | null = null;
   hold = false;
   held: (() => void)[] = [];
@@ -185,6 +187,8 @@ export class FakeServer {
         return { findings: this.findings };
       case 'runtimes':
         return { runtimes: this.runtimes };
+      case 'queues':
+        return { kueue: this.kueue };
       case 'jobs':
         return { jobs: [] };
       case 'line/read':

@@ -6,7 +6,7 @@ import { Asked } from './asked';
 import { LineStore } from './line';
 import { changesForPlace, changesForRuntime, namespaceOf, placeOf } from './places';
 import { Teller } from '../teller';
-import type { Cells, Finding, Option, Place, Runtime } from './types';
+import type { Cells, Finding, Kueue, Option, Place, Runtime } from './types';
 
 const FRESH = 60_000; // milliseconds for which what is known of a place is not asked again
 
@@ -14,9 +14,11 @@ const FRESH = 60_000; // milliseconds for which what is known of a place is not 
 export class PlaceView {
   readonly health: Asked<Finding[]>;
   readonly runtimes: Asked<Runtime[]>;
+  readonly queues: Asked<Kueue>;
   #api: Api;
   #changed: () => void;
   #query: string;
+  #hasQueues: boolean;
   #yaml = new Map<string, Asked<string>>();
 
   constructor(api: Api, place: Place, namespace: string | null, changed: () => void) {
@@ -27,6 +29,8 @@ export class PlaceView {
     this.#query = `?place=${encodeURIComponent(place.id)}${within}`;
     this.health = new Asked(api, 'findings', changed);
     this.runtimes = new Asked(api, 'runtimes', changed);
+    this.queues = new Asked(api, 'kueue', changed);
+    this.#hasQueues = place.backend === 'kubernetes';
   }
 
   /** Ask what is there, unless that is known. */
@@ -39,6 +43,9 @@ export class PlaceView {
   lookAgain(): void {
     void this.health.ask(`health${this.#query}`);
     void this.runtimes.ask(`runtimes${this.#query}`);
+    if (this.#hasQueues) {
+      void this.queues.ask(`queues${this.#query}`);
+    }
   }
 
   /** Give a runtime as the cluster has it, once it was asked for. */
@@ -135,12 +142,6 @@ export class PickerStore extends Teller {
     return options.filter(
       ({ name, kubernetes_only: only }) => here && only && (values[name] ?? null) !== null
     );
-  }
-
-  /** Values that the place has for an option. */
-  known(option: Option): string[] {
-    const runtimes = option.name === 'image' ? (this.view?.runtimes.value ?? []) : [];
-    return [...new Set(runtimes.flatMap(({ image }) => image ?? []))];
   }
 
   choosePlace(place: Place): void {

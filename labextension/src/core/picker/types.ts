@@ -36,6 +36,22 @@ export interface Runtime {
   problem: string | null;
 }
 
+/** A queue of Kueue, and what is free in it; null where that may not be read. */
+export interface Queue {
+  name: string;
+  problem: string | null;
+  waiting: number;
+  admitted: number;
+  free: { flavor: string; resource: string; total: string; free: string }[] | null;
+}
+
+export interface Kueue {
+  version: string | null;
+  keeps_patches: boolean;
+  queues: Queue[];
+  priorities: { name: string; value: number | null; description: string | null }[];
+}
+
 export interface Option {
   name: string;
   flag: string;

@@ -2,6 +2,7 @@ import { useId } from 'preact/hooks';
 
 import { plain } from '../../format';
 import { kindOf, labelOf, textOf, valueOf } from '../fields';
+import { offersOf } from '../offers';
 import type { PickerStore } from '../store';
 import type { Option } from '../types';
 import { Errors, type PickerHost } from './common';
@@ -47,7 +48,7 @@ export function Field({ option, store, host }: FieldProps) {
   } else if (kind === 'choice') {
     input = <Choice {...{ option, store, host, label, described, value }} />;
   } else {
-    input = <Text {...{ option, store, own, value }} />;
+    input = <Text {...{ option, store, host, own, value }} />;
   }
   const grouped = kind === 'choice';
   return (
@@ -65,11 +66,12 @@ export function Field({ option, store, host }: FieldProps) {
 interface TextProps {
   option: Option;
   store: PickerStore;
+  host: PickerHost;
   own: { id: string; 'aria-describedby': string; 'aria-invalid': boolean };
   value: unknown;
 }
 
-function Text({ option, store, own, value }: TextProps) {
+function Text({ option, store, host, own, value }: TextProps) {
   const { line } = store;
   const kind = kindOf(option);
   const text = line.typed(option.name) ?? textOf(option, value);
@@ -99,7 +101,7 @@ function Text({ option, store, own, value }: TextProps) {
       enter(String(Math.max(0, Number(from) + step)));
     }
   };
-  const known = store.known(option);
+  const known = offersOf(option.name, store.view, host.words);
   const list = `${own.id}-known`;
   return (
     <>
@@ -113,8 +115,8 @@ function Text({ option, store, own, value }: TextProps) {
       />
       {known.length > 0 && (
         <datalist id={list}>
-          {known.map(value => (
-            <option key={value} value={plain(value)} />
+          {known.map(({ value, label }) => (
+            <option key={value} value={plain(value)} label={label} />
           ))}
         </datalist>
       )}
