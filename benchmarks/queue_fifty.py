@@ -74,12 +74,13 @@ def _kueue(there: Place) -> Iterator[None]:
     subprocess.run([sys.executable, KUEUE, "up"], check=True)
     client, name = there.client, there.name
     cpu = {"name": "cpu", "nominalQuota": QUOTA}
-    flavors = [{"name": name, "resources": [cpu]}]
+    memory = {"name": "memory", "nominalQuota": "64Gi"}  # of which the runtime asks for some
+    flavors = [{"name": name, "resources": [cpu, memory]}]
     bodies = {
         "resourceflavors": {"kind": "ResourceFlavor", "metadata": {"name": name}},
         "clusterqueues": {"kind": "ClusterQueue", "metadata": {"name": name}, "spec": {
             "namespaceSelector": {}, "queueingStrategy": "StrictFIFO",
-            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
+            "resourceGroups": [{"coveredResources": ["cpu", "memory"], "flavors": flavors}],
         }},
         f"namespaces/{name}/localqueues": {"kind": "LocalQueue", "metadata": {"name": "team"},
                                            "spec": {"clusterQueue": name}},

@@ -30,6 +30,7 @@ KUEUE = Path(__file__).parent / "harness" / "kueue.py"
 API = "kueue.x-k8s.io/v1beta2"
 HALF = "-n 2 --cpu 100m"  # of a queue's quota this is more than half: two such jobs never fit
 QUOTA = "300m"
+MEMORY = "64Gi"  # as the runtime asks for some
 UNTIL_TOLD = (
     "import os, time\nprint('begins', flush=True)\nprint(time.time(), flush=True)\n"
     "while not os.path.exists('/tmp/go'): time.sleep(0.1)\nprint('ends')\nprint(time.time())"
@@ -60,8 +61,11 @@ def queued(installed: None, cluster: Cluster, namespace: Namespace, place: str) 
         {"kind": "ResourceFlavor", "metadata": {"name": namespace.name}},
         {"kind": "ClusterQueue", "metadata": {"name": namespace.name}, "spec": {
             "namespaceSelector": {}, "preemption": {"withinClusterQueue": "LowerPriority"},
-            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [
-                {"name": namespace.name, "resources": [{"name": "cpu", "nominalQuota": QUOTA}]},
+            "resourceGroups": [{"coveredResources": ["cpu", "memory"], "flavors": [
+                {"name": namespace.name, "resources": [
+                    {"name": "cpu", "nominalQuota": QUOTA},
+                    {"name": "memory", "nominalQuota": MEMORY},
+                ]},
             ]}],
         }},
         {"kind": "LocalQueue", "metadata": {"name": "team", "namespace": namespace.name},
@@ -144,6 +148,7 @@ def test_what_a_queue_does_not_take_is_refused_before_anything_starts(queued, pl
     assert told["queues"] == [{
         "name": "team", "problem": None, "waiting": 0, "admitted": 0, "free": [
             {"flavor": namespace.name, "resource": "cpu", "total": QUOTA, "free": QUOTA},
+            {"flavor": namespace.name, "resource": "memory", "total": MEMORY, "free": MEMORY},
         ],
     }]  # fmt: skip
 
