@@ -216,7 +216,8 @@ def may_run_again(failure: Failure) -> bool:
     The policies of ``backends/kubernetes/restarts.py`` say the same to the cluster.
     """
     if failure.error is not None:
-        return bool(failure.error["secondary"]) or failure.exit == TRY_AGAIN
+        asked = TRY_AGAIN in (failure.exit, failure.error.get("status"))
+        return bool(failure.error["secondary"]) or asked
     return failure.kind in _FROM_OUTSIDE or failure.exit == TRY_AGAIN
 
 

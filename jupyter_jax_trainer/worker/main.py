@@ -261,6 +261,7 @@ class Worker:
             if isinstance(error.code, int):
                 status = error.code & 0xFF or 1
             record["message"] = f"the cell called sys.exit({error.code!r})"
+            record["status"] = status  # it may be killed before it can leave with that
         with self._ending:
             with contextlib.suppress(Exception):  # a full disk, or a stream that the cell closed
                 print(record["traceback"], file=sys.stderr)

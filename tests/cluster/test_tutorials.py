@@ -55,7 +55,7 @@ def losses(path: Path, name: str, more: str = "") -> list[float]:
 @pytest.mark.parametrize(("stem", "volume"), [("images", False), ("language_model", True)])
 def test_a_tutorial_runs_in_both_places_with_equal_losses(stem, volume, place, shared, notebooks):
     path = notebooks / f"{stem}.ipynb"
-    here = losses(path, "here")
+    here = losses(path, f"{path.stem.replace('_', '-')}-here")
     more = f"{place} --volume {shared.claim}:{shared.path}" if volume else place
-    there = losses(path, "there", more)
+    there = losses(path, f"{path.stem.replace('_', '-')}-there", more)
     np.testing.assert_allclose(here, there, rtol=1e-4)

@@ -36,7 +36,7 @@ def test_two_tabs_show_the_same_job(open_page, tmp_path):
     log.node.get_by_role("searchbox").fill("number 3")
     expect(log.rows.locator("mark").first).to_be_visible()
     log.node.get_by_role("button", name="filter").click()
-    log.node.get_by_role("textbox", name="without", exact=True).fill("number 1")
+    log.node.get_by_role("searchbox", name="without", exact=True).fill("number 1")
     first.keys("Enter")
     assert second.log(job.name).rows.locator("mark").count() == 0
     eventually(lambda: len(job.metrics()) > 40)

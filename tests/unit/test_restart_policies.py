@@ -93,6 +93,9 @@ def test_the_cluster_and_the_card_judge_an_exit_alike(code, joined):
         ({"exit": 143, "cause": "was evicted: the node is short of memory"}, True),
         ({"exit": TRY_AGAIN, "error": {"type": "XlaRuntimeError", "secondary": True}}, True),
         ({"exit": TRY_AGAIN, "error": {"type": "SystemExit", "secondary": False}}, True),
+        # It had said so, and was too slow to leave by itself.
+        ({"exit": -9, "error": {"type": "SystemExit", "secondary": False, "status": 75}}, True),
+        ({"exit": -9, "error": {"type": "SystemExit", "secondary": False, "status": 3}}, False),
         ({"exit": 1, "error": {"type": "ValueError", "secondary": False}}, False),
         ({"exit": 1, "error": {"type": "MemoryError", "secondary": False}}, False),
         ({"exit": 3}, False),
