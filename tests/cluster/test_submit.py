@@ -15,6 +15,7 @@ from policy import skip_or_fail
 from cluster import made_runtimes
 from cluster.jobs import fails, run, stop_followers, submit
 from jupyter_jax_trainer import api
+from jupyter_jax_trainer.backends.kubernetes import runtimes
 from jupyter_jax_trainer.backends.kubernetes.attach import attach
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.capture import capture_cell
@@ -176,14 +177,16 @@ def test_the_stock_runtime_takes_any_image_with_jax(place, namespace, cluster):
     assert not job.manifest["plan"]["runs_once"]
 
 
-def test_a_read_only_root_without_any_volume_is_enough(place, namespace):
+def test_a_read_only_root_without_any_volume_is_enough(place, namespace, monkeypatch):
     def bare(pod):
         pod["volumes"] = []
         pod["containers"][0]["volumeMounts"] = []
 
     runtime = made_runtimes.make(namespace, "bare", bare)
-    # With a queue nothing may be patched in, so there is no scratch space either.
-    job = run(FACTS, place, f"-n 2 -o back --runtime {runtime} --queue none", variables())
+    # As in a queue of a Kueue that drops patches: there is no scratch space either.
+    nothing = dict.fromkeys(("scratch", "mesh", "restricted"), False)
+    monkeypatch.setattr(runtimes, "patches", lambda item, restricted: nothing)
+    job = run(FACTS, place, f"-n 2 -o back --runtime {runtime}", variables())
     assert int(job.result("back").sum()) == 9900
     assert "runtimePatches" not in namespace.get("trainjob", job.name)["spec"]
 
