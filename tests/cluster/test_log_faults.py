@@ -124,8 +124,8 @@ def test_lines_that_are_rotated_away_while_nobody_reads_are_counted(place, clust
     count = 200_000
     job = submit(BURST.format(count=count, pause=0.03) + "time.sleep(3)", place)
     wait_for_text(job, "line 1000 ")
-    stop_followers(store)
     folder = node_logs(cluster, job)
+    stop_followers(store)  # who looks at the job from now on would start another
     eventually(lambda: len(list(folder.iterdir())) > 1, LONG_S)
     job.wait(LONG_S)
     assert added_up(job, count) > 0

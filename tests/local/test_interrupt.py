@@ -178,8 +178,7 @@ def test_interrupts_at_random_moments_leave_nothing_unknown(kernel, tmp_path):
                 kernel.run(f"%jaxtrain cancel {name}")
             assert state(kernel, name) == "Cancelled", name
         assert all_gone(kernel), name
-        left = [p.name for p in Path(kernel.home, "jobs").iterdir() if p.name.startswith(".")]
-        assert left == []
+        assert list(Path(kernel.home, "jobs").glob(".*")) == []
 
 
 def test_detach_is_not_waiting(kernel, tmp_path):
