@@ -73,7 +73,10 @@ const CPU = { flavor: 'small', resource: 'cpu', total: '4', free: '1' };
 
 function offered(name: string): string[][] {
   const list = document.getElementById(field(name).getAttribute('list') ?? '');
-  return [...(list?.querySelectorAll('option') ?? [])].map(each => [each.value, each.getAttribute('label') ?? '']);
+  return [...(list?.querySelectorAll('option') ?? [])].map(each => [
+    each.value,
+    each.getAttribute('label') ?? ''
+  ]);
 }
 
 describe('images', () => {

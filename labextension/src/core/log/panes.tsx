@@ -160,9 +160,7 @@ export function LineDetail({ reader, host, onClose }: PaneProps) {
     >
       <div class="jaxtrain-log-bar">
         {detail.source !== null && <Rank source={detail.source} words={words} />}
-        {detail.time !== null && (
-          <span>{dayOf(detail.time)}</span>
-        )}
+        {detail.time !== null && <span>{dayOf(detail.time)}</span>}
         <span>{words.__('position %1', (detail.position + 1).toLocaleString())}</span>
         <button
           type="button"
