@@ -14,6 +14,7 @@ from policy import skip_or_fail
 from cluster.harness import layout
 from cluster.jobs import stop_followers
 from cluster.kubernetes_cluster import Cluster, Namespace
+from cluster.made_runtimes import Shared, reachable
 from jupyter_jax_trainer.backends.kubernetes import backend
 
 STRICT = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -60,6 +61,16 @@ def namespace(cluster: Cluster) -> Iterator[Namespace]:
     cluster("create", "-f", "-", stdin=described)
     yield Namespace(cluster, name)
     cluster("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def shared(cluster: Cluster, namespace: Namespace, tmp_path: Path) -> Iterator[Shared]:
+    """Give the test a folder that is on this machine and a volume of its namespace."""
+    if not reachable(cluster):
+        skip_or_fail("own cluster", "this machine and the nodes have no folder in common")
+    found = Shared(namespace, tmp_path)
+    yield found
+    found.remove()
 
 
 @pytest.fixture

@@ -21,12 +21,6 @@ def minimal() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return role["rules"], cluster_role["rules"]
 
 
-def for_restarts() -> list[dict[str, Any]]:
-    """Give the rules of its optional Role."""
-    rules: list[dict[str, Any]] = list(yaml.safe_load_all(RIGHTS.read_text()))[1]["rules"]
-    return rules
-
-
 def single(rules: Iterable[dict[str, Any]]) -> list[tuple[str, str, str]]:
     """Give rules as single rights: group, resource, verb."""
     return [

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 from harness import eventually, text
-from policy import skip_or_fail
 
 from cluster import made_runtimes
 from cluster.jobs import PATIENCE, run, submit
@@ -33,15 +32,6 @@ CELL = """
 from pathlib import Path
 found = [Path("/workspace", kind, "from").read_text() for kind in ("dataset", "model")]
 """
-
-
-@pytest.fixture
-def shared(namespace, cluster, tmp_path):
-    if not made_runtimes.reachable(cluster):
-        skip_or_fail("own cluster", "this machine and the nodes have no folder in common")
-    found = made_runtimes.Shared(namespace, tmp_path)
-    yield found
-    found.remove()
 
 
 @pytest.fixture

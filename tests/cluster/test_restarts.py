@@ -7,19 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from harness import eventually, text
-from policy import skip_or_fail
 
-from cluster import made_runtimes, people
+from cluster import people
 from cluster.faults import LONG_S, begin, fail, process_of, require_own
 from cluster.jobs import followers, stop_followers, submit
-from cluster.kubernetes_cluster import Cluster, Namespace
-from cluster.made_runtimes import Shared
+from cluster.kubernetes_cluster import Namespace
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes import backend, launch
 from jupyter_jax_trainer.capture import capture_cell
@@ -54,15 +51,6 @@ for step in range(begun + 1, 13):
         time.sleep(600)  # until a pod is killed
 w = float(w[0])
 """
-
-
-@pytest.fixture
-def shared(cluster: Cluster, namespace: Namespace, tmp_path: Path) -> Iterator[Shared]:
-    if not made_runtimes.reachable(cluster):
-        skip_or_fail("own cluster", "only that of `make cluster` shares a folder with this machine")
-    found = Shared(namespace, tmp_path)
-    yield found
-    found.remove()
 
 
 def runtimes_left(namespace: Namespace) -> list[str]:

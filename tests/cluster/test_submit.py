@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from harness import eventually, processes_of_job, text, wait_for_text
-from policy import skip_or_fail
 
 from cluster import made_runtimes
 from cluster.jobs import fails, run, stop_followers, submit
@@ -246,15 +245,6 @@ print("begun", flush=True)
 """
 
 
-@pytest.fixture
-def counted(namespace, cluster, tmp_path):
-    if not made_runtimes.reachable(cluster):
-        skip_or_fail("own cluster", "this machine and the nodes have no folder in common")
-    shared = made_runtimes.Shared(namespace, tmp_path)
-    yield shared
-    shared.remove()
-
-
 def start_counted(cell, place, cluster, shared):
     return submit(
         COUNTED + cell, place, "--runtime jax-distributed --image "
@@ -274,52 +264,52 @@ def ended_once(job, namespace, shared):
     return (shared.path / "notes").read_text().split()
 
 
-def test_a_cell_that_raises_runs_once(place, namespace, cluster, counted):
-    job = start_counted("raise ValueError('no')", place, cluster, counted)
-    assert ended_once(job, namespace, counted) == ["begin"]
+def test_a_cell_that_raises_runs_once(place, namespace, cluster, shared):
+    job = start_counted("raise ValueError('no')", place, cluster, shared)
+    assert ended_once(job, namespace, shared) == ["begin"]
     assert job.failure.message == "ValueError: no (cell line 10)"
     assert "ValueError" in job.failure.error["traceback"]
     (running,) = [at for state, at in job.history if state == "Running"] or [job.created]
     assert job.ended - running < 5
 
 
-def test_a_cell_whose_worker_is_killed_runs_once(place, namespace, cluster, counted):
-    job = start_counted("time.sleep(100)\nnote('end')", place, cluster, counted)
+def test_a_cell_whose_worker_is_killed_runs_once(place, namespace, cluster, shared):
+    job = start_counted("time.sleep(100)\nnote('end')", place, cluster, shared)
     wait_for_text(job, "begun")
     for pid in processes_of_job(job):
         if b"JAXTRAIN_BOOT=" in Path(f"/proc/{pid}/environ").read_bytes():
             os.kill(pid, signal.SIGKILL)
-    assert ended_once(job, namespace, counted) == ["begin"]
+    assert ended_once(job, namespace, shared) == ["begin"]
     assert "was killed (signal 9)" in job.reason, job.reason
 
 
 def test_a_cell_whose_pod_is_deleted_does_not_run_to_its_end_in_another(
-    place, namespace, cluster, counted
+    place, namespace, cluster, shared
 ):
-    job = start_counted("time.sleep(20)\nnote('end')", place, cluster, counted)
+    job = start_counted("time.sleep(20)\nnote('end')", place, cluster, shared)
     wait_for_text(job, "begun")
     (pod,) = namespace.pods(job.name)
     namespace("delete", "pod", pod["metadata"]["name"], "--wait=false")
-    assert "end" not in ended_once(job, namespace, counted)
+    assert "end" not in ended_once(job, namespace, shared)
     assert "deleted" in job.reason, job.reason
 
 
-def test_a_cell_that_fails_while_nobody_looks_runs_once(place, namespace, cluster, counted, store):
+def test_a_cell_that_fails_while_nobody_looks_runs_once(place, namespace, cluster, shared, store):
     job = start_counted(
         "while not Path(FOLDER, 'gate').exists(): time.sleep(0.1)\nraise ValueError('no')",
-        place, cluster, counted,
+        place, cluster, shared,
     )
     wait_for_text(job, "begun")
     stop_followers(store)
-    (counted.path / "gate").touch()
+    (shared.path / "gate").touch()
 
     def restarts():
         (pod,) = namespace.pods(job.name)
         return pod["status"]["containerStatuses"][0]["restartCount"]
 
     eventually(lambda: restarts() >= 2)
-    assert (counted.path / "notes").read_text().split() == ["begin"]
-    assert ended_once(job, namespace, counted) == ["begin"]
+    assert (shared.path / "notes").read_text().split() == ["begin"]
+    assert ended_once(job, namespace, shared) == ["begin"]
 
 
 # ---- a submission that is cut short leaves nothing

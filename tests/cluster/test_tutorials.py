@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
 from nbclient import NotebookClient
-from policy import skip_or_fail
 
-from cluster import made_runtimes
 from jupyter_jax_trainer import api
 
 pytestmark = [
@@ -20,15 +17,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # of the kernel's client, not of this package
 ]  # fmt: skip
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
-
-
-@pytest.fixture
-def shared(namespace, cluster, tmp_path) -> Iterator[made_runtimes.Shared]:
-    if not made_runtimes.reachable(cluster):
-        skip_or_fail("own cluster", "this machine and the nodes have no folder in common")
-    found = made_runtimes.Shared(namespace, tmp_path)
-    yield found
-    found.remove()
 
 
 @pytest.fixture

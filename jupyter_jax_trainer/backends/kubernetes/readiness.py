@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
@@ -20,7 +19,6 @@ Items = Sequence[Mapping[str, Any]]
 
 _SKEW = 60.0  # seconds between two clocks that are no trouble yet
 _PAST = 20  # jobs of the past that are looked at
-_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def examine(client: Client, found: Items, bad: str) -> Iterator[Finding]:
@@ -73,9 +71,9 @@ def _each(found: Items, bad: str) -> Iterator[Finding]:
         if runtimes.describe(item).deprecated:
             yield Finding(WARN, subject, "is deprecated", "Choose another with --runtime.")
         python = labels.get(f"{trainjob.PREFIX}/python")
-        if python not in (None, _PYTHON):
+        if python not in (None, runtimes.PYTHON):
             yield Finding(
-                WARN, subject, f"has Python {python}, and here it is {_PYTHON}",
+                WARN, subject, f"has Python {python}, and here it is {runtimes.PYTHON}",
                 "Functions and classes of a notebook can't be read there: use a Python "
                 f"{python} here, another --runtime, or define them inside the cell.",
             )  # fmt: skip
