@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
+from cluster import made_runtimes
 from cluster.conftest import cluster, namespace
 from cluster.jobs import PATIENCE, stop_followers
+from harness import submit
 from playwright.sync_api import expect
 
 from ui.labs import Lab
 from ui.pages import LOAD
+from ui.walk.hands import HANDS
 
 __all__ = ["cluster", "namespace"]  # fixtures
 
@@ -37,6 +40,43 @@ def desk(cluster, namespace, ui_home, tmp_path):
     yield server
     server.stop()
     stop_followers(ui_home)
+
+
+@pytest.mark.parametrize("kind", HANDS.values(), ids=HANDS)
+def test_by_either_hand(kind, open_page, desk, namespace, monkeypatch, tmp_path):
+    """What only a cluster has: many runtimes, their YAML and a job's, suspend and resume."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    for name in ("small-models", "large-models"):
+        made_runtimes.make(namespace, name)
+    lab = open_page(desk)
+    hand, picker = kind(lab), lab.picker
+    hand.command("Show Training Runtimes")
+    places = picker.get_by_label("Run on")
+    there = places.locator("option").filter(has_text="kubernetes").first
+    hand.choose(places, there.inner_text())
+    runtimes = picker.get_by_role("radiogroup", name="Runtime").get_by_role("radio")
+    search = picker.get_by_role("searchbox")
+    expect(search).to_be_visible(timeout=WAIT)
+    hand.write(search, "large mod")
+    expect(runtimes).to_have_count(2)  # with "Automatic"
+    hand.press(picker.get_by_role("button", name=re.compile("^Details of large-models")))
+    hand.press(picker.get_by_role("button", name="YAML", exact=True))
+    expect(picker.locator(".jaxtrain-yaml")).to_contain_text("kind: TrainingRuntime", timeout=WAIT)
+
+    job = submit(CODE, line="--backend kubernetes -n 1 -r large-models")
+    hand.command("Show Training Jobs")
+    expect(lab.row(job.name).locator(".jaxtrain-state")).to_have_text("Running", timeout=WAIT)
+    hand.press(lab.row(job.name))
+    view = lab.job(job.name)
+    hand.press(view.get_by_role("button", name="YAML", exact=True))
+    expect(view.locator(".jaxtrain-source").filter(has_text="kind: TrainJob")).to_be_visible(timeout=WAIT)
+    state = view.locator("header .jaxtrain-state")
+    hand.press(view.get_by_role("button", name="Suspend", exact=True))
+    expect(state).to_have_text("Suspended", timeout=WAIT)
+    hand.press(view.get_by_role("button", name="Resume", exact=True))
+    expect(state).to_have_text("Running", timeout=WAIT)
+    hand.check()
+    job.cancel()
 
 
 def test_the_whole_path_on_a_cluster(open_page, desk, namespace, monkeypatch, tmp_path):

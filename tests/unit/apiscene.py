@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from webserver import Quiet, WebServer
 
 TRAINER = "/apis/trainer.kubeflow.org/v1alpha1"
 VERSION = "/api/v1/namespaces/kubeflow-system/configmaps/kubeflow-trainer-public"
@@ -25,7 +25,7 @@ def runtime(name: str = "jax-cpu", *, once: bool = True) -> dict[str, Any]:
     }
 
 
-class Scene:
+class Scene(WebServer):
     """Serves until it is closed.
 
     Attributes
@@ -50,12 +50,7 @@ class Scene:
         }
         scene = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_args: object) -> None:
-                pass
-
+        class Handler(Quiet):
             def date_time_string(self, timestamp: float | None = None) -> str:
                 return scene.date or super().date_time_string(timestamp)
 
@@ -66,24 +61,11 @@ class Scene:
                 answer = scene.answers.get(path, nothing)
                 status = answer if isinstance(answer, int) else 200
                 data = json.dumps({"message": "no"} if isinstance(answer, int) else answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
+                self.give(status, {"Content-Type": "application/json"}, data)
 
             do_POST = do_GET
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
-        self._thread.start()
-
-    def close(self) -> None:
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
+        super().__init__(Handler)
 
     def kubeconfig(self, path: Path) -> Path:
         """Write a kubeconfig that leads here."""

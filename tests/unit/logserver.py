@@ -12,8 +12,9 @@ import threading
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
+
+from webserver import Quiet, WebServer
 
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.backends.kubernetes.stamps import stamp_of
@@ -64,7 +65,7 @@ class Pod:
             {"name": "node", "restartCount": len(self.runs) - 1, "state": {state: {}}}]}}
 
 
-class LogServer:
+class LogServer(WebServer):
     """Serves until it is closed.
 
     Attributes
@@ -89,26 +90,15 @@ class LogServer:
         class Handler(_Handler):
             server_of = outer
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
-        self._thread.start()
+        super().__init__(Handler)
 
     def close(self) -> None:
         self.closing.set()
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
+        super().close()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Quiet):
     server_of: LogServer
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def log_message(self, *_args: object) -> None:
-        pass
 
     def do_GET(self) -> None:
         server = self.server_of
@@ -131,11 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(status, {"kind": "Status", "reason": "Refused", "message": message})
 
     def _answer(self, status: int, body: dict) -> None:
-        data = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        self.give(status, {}, json.dumps(body).encode())
 
     def _log(self, pod: Pod, query: dict[str, str]) -> None:
         fault = self.server_of.faults.pop(0) if self.server_of.faults else None

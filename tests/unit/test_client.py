@@ -10,12 +10,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from webserver import Quiet, WebServer
 
 from jupyter_jax_trainer.backends.kubernetes import client as clients
 from jupyter_jax_trainer.backends.kubernetes import kubeconfig, launch, runtimes
@@ -30,7 +30,7 @@ VERSION = "/api/v1/namespaces/kubeflow-system/configmaps/kubeflow-trainer-public
 SCHEMA = "/openapi/v3/apis/trainer.kubeflow.org/v1alpha1"
 
 
-class Server:
+class Server(WebServer):
     """Answers with what `answer` says of a request."""
 
     def __init__(self) -> None:
@@ -38,35 +38,16 @@ class Server:
         self.tokens: list[str] = []
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_args: object) -> None:
-                pass
-
+        class Handler(Quiet):
             def do_GET(self) -> None:
                 token = self.headers.get("Authorization", "")
                 outer.tokens.append(token)
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                status, headers, data = outer.answer(self.path, token)
-                self.send_response(status)
-                for name, value in {**headers, "Content-Length": str(len(data))}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(data)
+                self.give(*outer.answer(self.path, token))
 
             do_POST = do_GET
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,))
-        self._thread.start()
-
-    def close(self) -> None:
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
+        super().__init__(Handler)
 
 
 def told(found: dict[str, Any], status: int = 200, **headers: str) -> Answer:

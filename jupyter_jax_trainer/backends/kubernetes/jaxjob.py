@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_jax_trainer import checks
+from jupyter_jax_trainer.backends.kubernetes.restarts import FINAL
 from jupyter_jax_trainer.backends.kubernetes.trainjob import API, PREFIX, max_name
 from jupyter_jax_trainer.errors import UsageError
 
@@ -271,9 +272,7 @@ def _restarts(
                 "containerName": _CONTAINER, "operator": "In", "values": list(range(1, 128))
             },
         }]}  # fmt: skip
-        jobset["failurePolicy"]["rules"] = [
-            {"name": "broken", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
-        ]
+        jobset["failurePolicy"]["rules"] = [FINAL]
     return {"jobset": jobset, "job": job}
 
 

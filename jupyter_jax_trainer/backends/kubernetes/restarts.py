@@ -22,6 +22,8 @@ _ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
 # A signal is 128 and more: it came from outside, or from native code that has lost a peer. All
 # other exit codes are the cell's own doing.
 _FROM_OUTSIDE = [TRY_AGAIN, *range(129, 193)]
+# For a failurePolicy: where the podFailurePolicy of a job says "FailJob", nothing starts again.
+FINAL = {"name": "broken", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
 
 
 def check_rights(client: Client) -> None:
@@ -59,9 +61,7 @@ def spec_from(runtime: Mapping[str, Any], restarts: int) -> dict[str, Any]:
     job_set = spec.setdefault("template", {}).setdefault("spec", {})
     job_set["failurePolicy"] = {
         "maxRestarts": restarts,
-        "rules": [
-            {"name": "broken", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
-        ],
+        "rules": [FINAL],
     }
     for replicated in job_set.get("replicatedJobs") or []:
         if replicated.get("name") == TRAINER:

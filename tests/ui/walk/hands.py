@@ -6,8 +6,10 @@ Words are typed by both. The page itself counts what a hand must not do.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
+from harness import eventually
 from playwright.sync_api import Locator, expect
 
 from ui.pages import LabPage
@@ -60,6 +62,22 @@ class Hand:
         asked = self.page.get_by_role("dialog")
         self.press(asked.get_by_role("button", name=answer))
         expect(asked).to_have_count(0)
+
+    def clipboard(self) -> str:
+        """Give what would be pasted."""
+        return str(self.lab.evaluate("() => navigator.clipboard.readText()"))
+
+    def copies(self, target: Locator, text: str) -> None:
+        """Press something that copies, and look at what it has copied."""
+        self.lab.evaluate("() => navigator.clipboard.writeText('')")
+        self.press(target)
+        eventually(lambda: re.search(text, self.clipboard()))
+
+    def downloads(self, target: Locator) -> Path:
+        """Press something that saves a file, and give that."""
+        with self.page.expect_download() as download:
+            self.press(target)
+        return Path(download.value.path())
 
     def press(self, target: Locator) -> None:
         raise NotImplementedError

@@ -1,0 +1,65 @@
+"""The picker, by either hand."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from harness import eventually
+from playwright.sync_api import expect
+
+from ui.pages import LabPage
+from ui.walk.hands import Keyboard
+
+
+def test_runtimes(hand: Any, lab: LabPage) -> None:
+    lab.notebook(f"form-{hand.name}", "print('hello')")
+    hand.command("Show Training Runtimes")
+    picker = lab.picker
+
+    def press(name: str) -> None:
+        hand.press(picker.get_by_role("button", name=re.compile(name)))
+
+    # A cluster that does not answer says so, and can be asked again.
+    places = picker.get_by_label("Run on")
+    hand.choose(places, places.locator("option").nth(1).inner_text())
+    expect(picker.get_by_role("alert").first).to_be_visible(timeout=30_000)
+    press("Look again")
+    hand.choose(places, "this machine")
+
+    # How this machine is, and what its runtime is.
+    summary = picker.locator(".jaxtrain-summary")
+    for opened in ("true", "false"):
+        hand.press(summary)
+        expect(summary).to_have_attribute("aria-expanded", opened)
+    press("^Details of local-cpu")
+    expect(picker.locator(".jaxtrain-details")).to_contain_text("Python")
+    hand.check_box(picker.get_by_role("radio", name=re.compile("^local-cpu")))
+
+    # Each kind of field.
+    hand.write(picker.get_by_label("Nodes"), "two")
+    expect(picker.get_by_label("Nodes")).to_have_attribute("aria-invalid", "true")
+    hand.write(picker.get_by_label("Nodes"), "2")
+    hand.write(picker.get_by_label("Devices per node"), "4")
+    expect(picker.locator(".jaxtrain-ask")).to_contain_text("8 devices")
+    cpu = picker.get_by_role("radiogroup", name="Device")
+    if isinstance(hand, Keyboard):
+        hand.go(cpu.locator("input:checked"))
+        lab.keys("ArrowLeft", "ArrowLeft", "ArrowLeft")
+    else:
+        hand.press(cpu.get_by_text("CPU"))
+    hand.write(picker.get_by_label("Bring back"), "loss")
+    press("^More")
+    hand.write(picker.get_by_label("Time limit"), "90m")
+    line = picker.locator(".jaxtrain-foot pre")
+    for part in ("-n 2", "--devices-per-node 4", "-r local-cpu", "-o loss", "--timeout", "cpu"):
+        expect(line).to_contain_text(part)
+    text = line.inner_text()
+    hand.copies(picker.locator(".jaxtrain-foot").get_by_role("button", name="Copy"), "jaxtrain")
+
+    # Into the cell, and in step with it from then on.
+    press("^Insert")
+    eventually(lambda: lab.source(0) == f"{text}\nprint('hello')")
+    hand.write(picker.get_by_label("Nodes"), "3")
+    eventually(lambda: "-n 3" in lab.source(0).splitlines()[0])
+    expect(picker.get_by_role("button", name="Run cell")).to_be_enabled()
