@@ -98,6 +98,35 @@ def test_a_pod_that_is_killed_and_no_step_before_the_last_checkpoint_is_lost(
     eventually(lambda: not runtimes_left(namespace))
 
 
+ORBAX = """
+import jax, jax.numpy as jnp, numpy as np, os
+import orbax.checkpoint as ocp
+from jupyter_jax_trainer import checkpoint_dir, report
+
+with ocp.CheckpointManager(checkpoint_dir()) as manager:
+    begun = manager.latest_step() or 0
+    w = {"w": jnp.zeros(3)}
+    if begun:
+        w = manager.restore(begun, args=ocp.args.StandardRestore(w))
+    for step in range(begun + 1, 10):
+        w = {"w": w["w"] + step}
+        report(step=step)
+        if step % 3 == 0:
+            manager.save(step, args=ocp.args.StandardSave(w))
+            manager.wait_until_finished()
+        if step == 5 and not begun and jax.process_index() == 1:
+            os.kill(os.getpid(), 9)
+w = np.asarray(w["w"])
+"""
+
+
+def test_orbax_goes_on_from_its_last_checkpoint_on_a_volume(place, shared):
+    line = f"-n 2 --max-restarts 2 --volume {shared.claim}:{shared.path} -o begun,w"
+    job = submit(ORBAX, place, line).wait(2 * LONG_S)
+    assert job.result("begun") == 3 and list(job.result("w")) == [45.0] * 3
+    assert job.restarts == 1
+
+
 def test_a_worker_that_is_killed_takes_the_others_along_to_the_next_attempt(
     place, namespace, cluster
 ):
