@@ -1,0 +1,69 @@
+"""docs/kind.md is true: its lines do what they say, but for those that make a cluster or an image."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import kernels
+import pytest
+from conftest import end_processes_of
+
+from cluster.jobs import PATIENCE, stop_followers
+
+pytestmark = [
+    pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore"),  # of the kernel's client, not of this package
+]  # fmt: skip
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"(<!-- not run -->\n)?```(sh|python)\n(.*?)```", re.DOTALL)
+
+
+def test_the_page_about_kind(cluster, namespace, tmp_path, monkeypatch):
+    kubeconfig, home = tmp_path / "kubeconfig", tmp_path / "home"
+    home.mkdir(mode=0o700)
+    kubeconfig.write_text(cluster("config", "view", "--raw", "--flatten"))
+    cluster("--kubeconfig", str(kubeconfig), "config", "set-context", "--current",
+            f"--namespace={namespace.name}")  # fmt: skip
+    (named,) = cluster("config", "view", "--output", "jsonpath={.clusters[*].name}").split()
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    monkeypatch.setenv("JAXTRAIN_HOME", str(home))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    here = {
+        "kind-jaxtrain": named, "default:dora": f"{namespace.name}:dora",
+        "--namespace default": f"--namespace {namespace.name}",
+        "clusterrolebinding dora": f"clusterrolebinding {namespace.name}-dora",
+    }  # fmt: skip
+
+    def shell(text: str) -> str:
+        for old, new in here.items():
+            text = text.replace(old, new)
+        done = subprocess.run(
+            ["bash", "-euc", text], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE
+        )
+        assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    said: list[str] = []
+    try:
+        with kernels.running(home, tmp_path) as kernel:
+            for skipped, language, text in BLOCK.findall((ROOT / "docs" / "kind.md").read_text()):
+                if not skipped:
+                    said.append(shell(text) if language == "sh" else kernel.run(text).text)
+    finally:
+        stop_followers(home)
+        end_processes_of(home)
+        for made in ("clusterrolebinding", f"{namespace.name}-dora"), (
+            "clusterrole", "jupyter-jax-trainer-runtimes"
+        ):  # fmt: skip
+            cluster("delete", *made, "--ignore-not-found")
+    _, installed, _, ran, told, listed, asdora = said
+    assert "jax-cpu" in installed and "would be taken" in installed
+    assert "I am process 1 of 2" in ran
+    assert "the sum over both pods is 3" in told
+    assert "trainjob.trainer.kubeflow.org/first" in listed and "first-node-0-1" in listed
+    assert "would be taken" in asdora
