@@ -11,7 +11,7 @@ TESTS ?= tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env labextension quickstart lab lint test test-face test-ui test-all bench cluster kueue cluster-down clean
+.PHONY: help env labextension quickstart lab lint test test-face test-ui test-all bench cluster kueue images cluster-down clean
 
 help:  ## list what there is
 	@echo "make TARGET, where TARGET is one of"
@@ -104,6 +104,10 @@ cluster:  ## start a real Kubernetes with Kubeflow Trainer here (first time: 8 t
 # Only tests/cluster/test_queues.py needs it, and puts it into the cluster for a while.
 kueue:  ## build Kueue for the tests of queues (first time: 4 to 8 minutes), after `make cluster`
 	@"$(PYTHON)" tests/cluster/harness/kueue.py build
+
+# CI tries one of them; all take 20 GB, and half an hour or more.
+images: $(TEST)  ## build the worker images for all devices and Pythons, and try each, after `make cluster`
+	JAXTRAIN_IMAGES=1 $(PY) -m pytest -rs tests/cluster/test_images.py
 
 cluster-down:  ## stop it, and remove all that it made but the cache
 	@"$(PYTHON)" tests/cluster/harness/down.py

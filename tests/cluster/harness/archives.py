@@ -87,14 +87,14 @@ def of_binary(target: Path, name: str, binary: Path, inside: str) -> None:
         pack(target, name, layer, {"Entrypoint": [f"/{inside}"], "User": NOBODY})
 
 
-def of_debian(target: Path, name: str) -> None:
-    """Make the base image: Debian with Python, from its packages."""
-    say("making the base image from Debian packages (2 minutes)")
+def of_debian(target: Path, name: str, debian: str) -> None:
+    """Make a base image: Debian with Python, from its packages."""
+    say(f"making the base image from packages of Debian {debian} (2 minutes)")
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         layer = Path(folder, "layer.tar")
         excluded = [f"--dpkgopt=path-exclude={pattern}" for pattern in UNWANTED]
         run("mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", *excluded,
-            f"--include={','.join(layout.BASE_PACKAGES)}", layout.DEBIAN, layer)  # fmt: skip
+            f"--include={','.join(layout.BASE_PACKAGES)}", debian, layer)  # fmt: skip
         path = "PATH=/usr/local/bin:/usr/bin:/bin"
         pack(target, name, layer, {"Cmd": ["/bin/bash"], "Env": [path]})
 

@@ -17,9 +17,8 @@ JOBSET_MODULE = "sigs.k8s.io/jobset"
 TRAINER_MODULE = "github.com/kubeflow/trainer/v2"
 TRAINER_GATE = "\nfeatureGates:\n  TrainJobStatus: true\n"
 CONTAINERFILE = layout.REPOSITORY / "images" / "Containerfile"
-WORKER = layout.REPOSITORY / "images" / "cpu"
+IMAGES = layout.REPOSITORY / "images"
 RUNTIMES = layout.REPOSITORY / "runtimes"
-BASE_NAME = f"localhost/jupyter-jax-trainer-base:{layout.DEBIAN}"
 PAUSE_NAME = "jupyter-jax-trainer-pause:1"
 COREDNS_NAME = "jupyter-jax-trainer-coredns:1"
 GO_RELEASE = (1, 26)
@@ -142,16 +141,23 @@ def all_images(programs: Path, rendered: Path) -> tuple[Path, ...]:
             archives.of_binary(archive, name, programs / program, inside)
         result.append(archive)
 
-    base_key = digest(layout.DEBIAN, *layout.BASE_PACKAGES, *archives.UNWANTED)
-    base = folder / f"base-{layout.DEBIAN}-{base_key}.tar"
+    return (*result, worker("cpu", image_in(RUNTIMES / "cpu" / "jax-cpu.yaml")))
+
+
+def worker(kind: str, name: str, debian: str = layout.DEBIAN) -> Path:
+    """Make the archive of an image of the project, on a Debian, whose Python it then has."""
+    folder = CACHE / "images"
+    base_name = f"localhost/jupyter-jax-trainer-base:{debian}"
+    base_key = digest(debian, *layout.BASE_PACKAGES, *archives.UNWANTED)
+    base = folder / f"base-{debian}-{base_key}.tar"
     if not base.exists():
-        archives.of_debian(base, BASE_NAME)
-    key = digest(base_key, CONTAINERFILE, *sorted(p for p in WORKER.iterdir() if p.is_file()))
-    worker = folder / f"worker-cpu-{key}.tar"
-    if not worker.exists():
-        name = image_in(RUNTIMES / "cpu" / "jax-cpu.yaml")
-        archives.of_containerfile(worker, name, CONTAINERFILE, WORKER, BASE_NAME, base)
-    return (*result, worker)
+        archives.of_debian(base, base_name, debian)
+    context = IMAGES / kind
+    key = digest(base_key, CONTAINERFILE, *sorted(p for p in context.iterdir() if p.is_file()))
+    target = folder / f"worker-{kind}-{key}.tar"
+    if not target.exists():
+        archives.of_containerfile(target, name, CONTAINERFILE, context, base_name, base)
+    return target
 
 
 def everything() -> Built:

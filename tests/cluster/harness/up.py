@@ -23,6 +23,7 @@ import space
 from layout import KUBECONFIG, STATE, ClusterError, Stopwatch, run, say
 
 READY_S = 120.0
+IMPORTED = STATE / "imported.json"
 NAMESPACES = ("kube-system", "jobset-system", "kubeflow-system")
 
 
@@ -42,16 +43,26 @@ def until(what: str, tried: Callable[[], object], log: str, every: float = 0.1) 
         time.sleep(every)
 
 
+def imported() -> list[str]:
+    """Give the names of the archives that the cluster has."""
+    return list(json.loads(IMPORTED.read_text())) if IMPORTED.exists() else []
+
+
 def import_images(*archives: Path) -> None:
     """Import the images that the cluster lacks."""
-    record = STATE / "imported.json"
-    there = json.loads(record.read_text()) if record.exists() else []
+    there = imported()
     for archive in archives:
         if archive.name not in there:
             inside = layout.INSIDE_CACHE / archive.relative_to(layout.CACHE)
             space.inside("ctr", "--namespace", "k8s.io", "images", "import", inside)
             there.append(archive.name)
-            layout.write_json(record, there)
+            layout.write_json(IMPORTED, there)
+
+
+def forget_image(archive: Path, name: str) -> None:
+    """Take an image out of the cluster, for the room that it takes."""
+    layout.write_json(IMPORTED, [each for each in imported() if each != archive.name])
+    space.inside("ctr", "--namespace", "k8s.io", "images", "rm", f"docker.io/library/{name}")
 
 
 def try_job() -> None:

@@ -1,0 +1,55 @@
+"""The worker images, each with its runtime: they run a bundle.
+
+The image of the cluster itself runs all other tests. CI builds one more, with another Python. Those for GPUs and TPUs take
+gigabytes and many minutes: `make images` builds and tries them, on CPUs.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cluster.faults import require_own
+from cluster.jobs import PATIENCE, submit
+from jupyter_jax_trainer.commands import Context, run_command
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(3000)]
+
+IMAGES = Path(__file__).parent / "harness" / "images.py"
+KINDS = {"cpu": [], "cuda": ["jax_plugins.xla_cuda13"], "tpu": ["libtpu"]}  # and what each has beside JAX
+ALL = [("cpu", "3.13"), ("cuda", "3.11"), ("tpu", "3.11")]
+CELL = """
+import jax, optax, orbax.checkpoint, sys
+import jax.numpy as jnp
+from importlib.util import find_spec
+python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+there = [name for name in wanted if find_spec(name)]
+ranks, total = jax.process_count(), float(jnp.arange(scale).sum())
+"""
+
+
+def images(*words: str) -> str:
+    done = subprocess.run([sys.executable, IMAGES, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("kind", "python"), ALL if os.environ.get("JAXTRAIN_IMAGES") else ALL[:1]
+)
+def test_an_image_runs_a_bundle(kind, python, cluster, namespace, place):
+    require_own(cluster)
+    name = images("up", kind, python)
+    install = ["install", "--namespace", namespace.name, "--device", "cpu", "--python", python]
+    run_command(["runtimes", *install], Context(print=lambda text: None))
+    runtime = "jax-cpu" if python == "3.11" else f"jax-cpu-py{python}"
+    options = f"-n 2 -r {runtime} --image {name} --env JAX_PLATFORMS=cpu -o python,there,ranks,total"
+    try:
+        job = submit(CELL, place, options, {"scale": 10, "wanted": KINDS[kind]}).wait(3 * PATIENCE)
+        assert job.result() == {"python": python, "there": KINDS[kind], "ranks": 2, "total": 45.0}
+    finally:
+        images("down", kind, python)
