@@ -126,6 +126,11 @@ def reference() -> str:
         if own:
             lines += ["", "| Option | Meaning |", "|---|---|"]
             lines += [f"| `{_cell(option.usage)}` | {_cell(option.help)} |" for option in own]
+        shared = [f"`--{option.name}`" for option in command.options if option in OPTIONS]
+        if len(shared) > 10:
+            lines += ["", "It takes the options of the cell magic, too."]
+        elif shared:
+            lines += ["", f"It takes these of the cell magic, too: {', '.join(shared)}."]
     lines += [
         "",
         "## Exit codes of `jaxtrain`",

@@ -125,7 +125,11 @@ def test_the_trainer_is_away_while_a_job_is_submitted(place, namespace, cluster,
 
 
 def test_a_webhook_is_away_that_later_steps_need(place, cluster):
-    with scaled_down(cluster, "jobset-system", "jobset-controller-manager"):
+    name = "jobset-controller-manager"  # which Trainer's own manifests have in another namespace
+    (found,) = cluster.get(
+        "deployments", "--all-namespaces", f"--field-selector=metadata.name={name}"
+    )["items"]
+    with scaled_down(cluster, found["metadata"]["namespace"], name):
         job = submit("print('begins')", place, "-n 2")
         words = says(job, "does not answer, so the job's parts can't be made", within=60)
         assert words.startswith("the cluster's webhook ") and "It often answers again" in words

@@ -121,8 +121,9 @@ def _queues(client: Client) -> Iterator[Finding]:
         yield Finding(OK, "Kueue", version)
     else:
         advice = (
-            f"{kueue.words} drops what a job adds to its runtime: with --queue, --volume and "
-            "--service-account are refused. Put them into a runtime, or install Kueue 0.17."
+            f"{kueue.words} drops what a job adds to its runtime: with --queue, --volume, "
+            "--service-account, --accelerator and --topology are refused. Put them into a runtime, "
+            "or install Kueue 0.17."
         )
         yield Finding(WARN, "Kueue", version, advice)
     names = ", ".join(item["metadata"]["name"] for item in found)
