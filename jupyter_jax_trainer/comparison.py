@@ -10,6 +10,8 @@ from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.spec import JobSpec
 
+_OWN = ("job", "state", "nodes", "steps", "took", "options")  # what a row has of the job itself
+
 
 def metrics(*jobs: Job | str) -> list[dict[str, Any]]:
     """Give what several jobs reported, a flat dictionary for each report.
@@ -50,22 +52,27 @@ def compare(*jobs: Job | str, metric: str | None = None) -> list[dict[str, Any]]
     -------
     list of dict
         ``job``, ``state``, ``nodes``, ``steps``, ``took`` (seconds), ``options``, and of each
-        metric its last value under its name, with ``_min``, ``_max`` and the steps of these,
-        ``_min_step`` and ``_max_step``. A metric is that of the first rank that reports it.
+        metric its last value under its name (see `key`), with ``_min``, ``_max`` and the steps of
+        these, ``_min_step`` and ``_max_step``. A metric is that of the first rank that reports it.
 
     Raises
     ------
     UsageError
         No job has reported that metric.
     """
-    rows = [_row(_job(job), metric) for job in jobs]
-    if metric is not None and not any(metric in row for row in rows):
-        known = {name for job in jobs for name in _series(_job(job))}
+    found = [(job, _series(job)) for job in map(_job, jobs)]
+    known = {name for _, series in found for name in series}
+    if metric is not None and metric not in known:
         raise UsageError(
             f"None of these jobs has reported {metric!r}.",
             f"They have reported {', '.join(sorted(known))}." if known else None,
         )
-    return rows
+    return [_row(job, series, metric) for job, series in found]
+
+
+def key(metric: str) -> str:
+    """Give where a row of `compare` has a metric: beside one of its own names, ``took_``."""
+    return f"{metric}_" if metric in _OWN else metric
 
 
 def differences(*jobs: Job | str) -> dict[str, list[str]]:
@@ -81,21 +88,20 @@ def _job(job: Job | str) -> Job:
     return Job(jobdir.find(job)) if isinstance(job, str) else job
 
 
-def _row(job: Job, metric: str | None) -> dict[str, Any]:
+def _row(job: Job, known: dict[str, list[tuple[int, float]]], metric: str | None) -> dict[str, Any]:
     row: dict[str, Any] = {
         "job": job.name, "state": job.state, "nodes": job.spec.nodes, "steps": job.steps,
         "took": job.elapsed, "options": _options(job.spec),
     }  # fmt: skip
-    for name, series in _series(job).items():
-        if metric not in (None, name):
-            continue
-        row.setdefault(name, series[-1][1])
+    chosen = {name: series for name, series in known.items() if metric in (None, name)}
+    for name, series in chosen.items():
         # A value that is no number any more is neither the least nor the greatest.
         numbers = [point for point in series if not math.isnan(point[1])] or series[-1:]
         for end, pick in (("min", min), ("max", max)):
             step, value = pick(numbers, key=lambda point: point[1])
             row[f"{name}_{end}"], row[f"{name}_{end}_step"] = value, step
-    return row
+    # Last, as a metric may be called like another one's extreme.
+    return {**row, **{key(name): series[-1][1] for name, series in chosen.items()}}
 
 
 def _series(job: Job) -> dict[str, list[tuple[int, float]]]:

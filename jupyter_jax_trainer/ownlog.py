@@ -16,11 +16,13 @@ LEVEL_VARIABLE = "JAXTRAIN_LOG_LEVEL"
 LEVELS = ("debug", "info", "warning", "error")
 MAX_LOG = 1 << 20  # bytes, after which a file is put aside
 _DEFAULT = "warning"
-# Whatever somebody's error carries: tokens by their form, and what stands after a telling word.
+# Whatever somebody's error carries: tokens by their form, and what stands after a telling word, as
+# in a setting, a query, JSON or Python.
 _SECRETS = re.compile(
-    r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]*"
-    r"|(?<=://)[^/\s@]+(?=@)"
-    r"|(?i:(?<=bearer )|(?<=token=)|(?<=password=)|(?<=secret=))[^\s'\",&]+"
+    r"(eyJ)[\w-]{8,}\.[\w-]+\.[\w-]*"
+    r"|(://)[^/\s]+(?=@)"
+    r"|(?i:(\b(?:bearer|basic) |(?:token|password|passwd|secret|access_?key|api_?key|sig|signature)"
+    r"[\"']?\s*[:=]\s*[\"']?)(?!(?:bearer|basic) ))[^\s'\",&]+"
 )
 
 
@@ -39,7 +41,7 @@ def _least() -> int:
 
 def without_secrets(text: str) -> str:
     """Put dots where a text has what looks like a token or a password."""
-    return _SECRETS.sub("…", text)
+    return _SECRETS.sub(lambda found: f"{found[2] or found[3] or ''}…", text)
 
 
 def bound(path: Path) -> None:

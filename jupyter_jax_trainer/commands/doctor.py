@@ -14,7 +14,7 @@ from jupyter_jax_trainer import files, jobdir
 from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import JobDirError, UsageError
 from jupyter_jax_trainer.runtime import gpu_plugin, installed, local_gpus
-from jupyter_jax_trainer.text import size, table
+from jupyter_jax_trainer.text import plain, size, table
 
 _LEAST_DISK = 1_000_000_000
 _LEAST_MEMORY = 2_000_000_000
@@ -52,7 +52,7 @@ def report(findings: Iterable[Finding], columns: int) -> str:
     advice = [f"{finding.subject}: {finding.advice}" for finding in found if finding.advice]
     bad = sum(finding.status == FAIL for finding in found)
     if advice:
-        lines += ["", "What to do:", *(f"  {text}" for text in advice)]
+        lines += ["", "What to do:", *(f"  {plain(text)}" for text in advice)]
     elif all(finding.status == OK for finding in found):
         lines += ["", "All is well."]
     if bad:

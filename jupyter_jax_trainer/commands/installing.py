@@ -7,6 +7,7 @@ from typing import Any
 from jupyter_jax_trainer.commands.actions import Context
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.options import DEVICES
+from jupyter_jax_trainer.text import plain
 
 
 def install(context: Context, values: dict[str, Any]) -> None:
@@ -44,11 +45,16 @@ def install(context: Context, values: dict[str, Any]) -> None:
     for item, one in zip(items, done, strict=True):
         context.print(f"{mark}{one.kind} {one.name}: {would}{one.what}, {manifests.image_of(item)}")
         for change in one.changes:
-            context.print(f"{mark}  {change}")
+            context.print(f"{mark}  {_one_line(change)}")
     if only_show:
         context.print(to_yaml(items))
     elif not (image or values.get("registry")):
         context.print("The nodes have to find these images; --registry says where they are.")
+
+
+def _one_line(text: str) -> str:
+    """Make text of the cluster harmless, also behind a `#` in YAML."""
+    return plain(text).replace("\n", "\\n")
 
 
 def _with_a_way_out(error: BackendError, namespace: str | None) -> BackendError:

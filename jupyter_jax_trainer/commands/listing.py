@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jupyter_jax_trainer.comparison import key
 from jupyter_jax_trainer.errors import JaxTrainError, JobFailed
 from jupyter_jax_trainer.files import disk_use
 from jupyter_jax_trainer.text import (
@@ -123,7 +124,7 @@ def comparison_table(
     lines = []
     for row in rows:
         line = [row["job"], row["state"], row["nodes"], row["steps"], duration(row["took"])]
-        line += [metric(row[name]) if name in row else None for name in names]
+        line += [metric(row[key(name)]) if key(name) in row else None for name in names]
         if metric_name:
             line += [_extreme(row, f"{metric_name}_{end}") for end in ("min", "max")]
         lines.append(line)

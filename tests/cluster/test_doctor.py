@@ -160,11 +160,11 @@ def test_broken_quota_used_up(namespace, looked):
 
 def test_broken_quota_wants_amounts(namespace, looked):
     create(namespace, "ResourceQuota", "v1", {"hard": {"limits.cpu": "8", "memory": "8Gi"}})
-    assert wrong(looked(), "Quota", WARN, "cpu and memory", "--cpu and --memory")
+    assert wrong(looked(), "Quota", WARN, "limits.cpu and requests.memory", "No option states limits.cpu")
     create(namespace, "LimitRange", "v1", {"limits": [
         {"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}}
     ]})  # fmt: skip
-    assert not wrong(looked(), "Quota", WARN, "cpu and memory")
+    assert not wrong(looked(), "Quota", WARN, "must state")
 
 
 def test_broken_limit_range(namespace, looked):

@@ -11,7 +11,7 @@ import yaml
 from harness import eventually, text
 
 from cluster import made_runtimes
-from cluster.jobs import PATIENCE, run, submit
+from cluster.jobs import PATIENCE, fails, run, submit
 from jupyter_jax_trainer.errors import UsageError
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -82,3 +82,22 @@ def test_a_runtime_without_initializers_is_refused(place, example):
     with pytest.raises(UsageError, match="--model needs a runtime with a model-initializer") as raised:
         run("x = 1", place, "--runtime jax-cpu --model hf://people/net")
     assert raised.value.hint == f"Choose another --runtime: {example}."
+
+
+def test_an_initializer_that_fails_is_not_run_again_unseen(place, namespace, cluster):
+    """A runtime that starts failed Jobs again would train while nobody looks."""
+
+    def broken(pod):
+        pod["containers"][0]["command"] = ["python3", "-c", "raise SystemExit('no such data')"]
+
+    def starts_again(spec):
+        spec["template"]["spec"]["failurePolicy"] = {"maxRestarts": 50}
+
+    name = made_runtimes.make(
+        namespace, "again", initializer=True, before=broken, whole=starts_again
+    )
+    job, failure = fails("x = 1", place, f"-n 1 -r {name} --dataset hf://people/digits")
+    assert "dataset" in failure.message and "no such data" in (failure.log or [""])[-1]
+    found = namespace.get("trainjob", job.name)
+    assert found["spec"]["suspend"] is True
+    eventually(lambda: not namespace.pods(job.name))

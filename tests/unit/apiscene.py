@@ -63,7 +63,7 @@ class Scene(WebServer):
                 data = json.dumps({"message": "no"} if isinstance(answer, int) else answer).encode()
                 self.give(status, {"Content-Type": "application/json"}, data)
 
-            do_POST = do_GET
+            do_POST = do_PATCH = do_DELETE = do_GET
 
         super().__init__(Handler)
 

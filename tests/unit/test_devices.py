@@ -110,6 +110,21 @@ H100 = node("a", {FOUND_GPU: "NVIDIA-H100-80GB-HBM3"}, gpu=8)
 A100 = node("b", {GKE_GPU: "nvidia-tesla-a100"}, gpu=4)
 
 
+def test_nodes_that_take_no_pods_have_nothing_to_offer():
+    def item(name: str, ready: str = "True", **spec: bool) -> dict:
+        return {"metadata": {"name": name}, "spec": spec, "status": {
+            "allocatable": {"nvidia.com/gpu": "8"},
+            "conditions": [{"type": "Ready", "status": ready}]}}  # fmt: skip
+
+    class Nodes:
+        def request(self, *_: str) -> dict:
+            return {"items": [item("drained", unschedulable=True), item("lost", "Unknown"), item("well")]}
+
+    found = devices.list_nodes(Nodes())
+    assert [each.name for each in found] == ["well"]
+    assert not devices.enough_gpus(found, JobSpec(nodes=2, devices_per_node=8))
+
+
 @pytest.mark.parametrize(
     ("word", "nodes", "label"),
     [

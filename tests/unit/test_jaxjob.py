@@ -209,6 +209,13 @@ WORKER = "spec.jaxReplicaSpecs.Worker"
     (broken(f"{WORKER}.template", None), "not complete"),
     (broken(f"{WORKER}.template.spec.containers", []), "no container"),
     (broken(f"{WORKER}.template.spec.containers", [{"name": "a"}, {"name": "b"}]), "called jax"),
+    (broken(f"{WORKER}.template.spec.containers", ["jax"]), "not complete"),
+    (broken(f"{WORKER}.template.spec.containers", [{"name": "jax", "args": ["--steps", 100]}]),
+     "args of a container is"),
+    (broken(f"{WORKER}.template.spec.containers", [{"name": "jax", "command": "python a.py"}]),
+     "list of texts"),
+    (broken(f"{WORKER}.template.spec.containers", [{"name": "jax", "env": [{"value": "1"}]}]),
+     "has no name"),
 ])
 def test_what_can_t_be_turned(given, said):
     with pytest.raises(UsageError, match=said):

@@ -34,7 +34,13 @@ def test_levels(level, seen, monkeypatch, capsys):
     ("refused: Bearer abc.DEF-123 at /x", "abc.DEF-123"),
     ("token eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJtZSJ9.c2ln here", "c2ln"),
     ("https://jo:hunter2@example.org/api", "hunter2"),
+    ("https://jo:hunt@er2@example.org/api", "er2"),
     ("GET /x?token=s3cr3t&a=1", "s3cr3t"),
+    ("https://store/a?sig=s3cr3t%3D&x=1", "s3cr3t"),
+    ('{"token": "s3cr3t"}', "s3cr3t"),
+    ("{'password': 's3cr3t', 'user': 'jo'}", "s3cr3t"),
+    ("AWS_SECRET_ACCESS_KEY=s3cr3t", "s3cr3t"),
+    ("Authorization: Basic s3cr3t==", "s3cr3t"),
 ])  # fmt: skip
 def test_secrets_are_left_out(text, secret, capsys):
     ownlog.log("error", text)

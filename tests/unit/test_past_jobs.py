@@ -261,4 +261,10 @@ def test_what_cannot_be_compared_is_said(home):
 def test_a_metric_named_like_a_column_hides_nothing(home):
     reports(make_job("a"), state=[1.0], steps=[7.0])
     (row,) = jupyter_jax_trainer.compare("a")
+    assert (row["state_"], row["steps_"]) == (1.0, 7.0)
+    assert "7 at step 0" in run("compare a --metric steps")
+    with pytest.raises(UsageError, match="has reported 'took'"):
+        run("compare a --metric took")
+    reports(make_job("b"), loss=[3.0, 1.0], loss_min=[0.5])
+    assert jupyter_jax_trainer.compare("b")[0]["loss_min"] == 0.5
     assert row["state"] == "Succeeded" and row["steps"] == 120

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib.util
 import re
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from jupyter_jax_trainer.backends.kubernetes import checkup, manifests, runtimes
+from jupyter_jax_trainer.backends.kubernetes import backend, checkup, manifests, runtimes
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError
 from jupyter_jax_trainer.backends.kubernetes.devices import RESOURCES
 from jupyter_jax_trainer.commands import Context, run_command
@@ -212,6 +213,18 @@ def test_what_applying_changed_is_said():
     assert done.what == "configured" and len(done.changes) == 2
     assert done.changes[0] == "labels.jupyter-jax-trainer/python: nothing → 3.11"
     assert done.changes[1].endswith("containers[node].image: older → " + manifests.image_of(item))
+
+
+def test_hostile_words_in_a_changed_field_stay_in_their_line(monkeypatch):
+    older = manifests.manifest("cpu")
+    manifests._node(older)["image"] = "x\n---\nkind: Pod\x1b]52;c;eA==\x07"
+    monkeypatch.setattr(backend, "get_client", lambda *_: Cluster(older))
+    monkeypatch.setattr(backend, "said_plainly", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(runtimes, "check_trainer", lambda _: "2.3")
+    said: list[str] = []
+    run_command(["runtimes", "install", "-d", "cpu", "--dry-run"], Context(print=said.append))
+    (line,) = [text for text in said if "x\\n---" in text]
+    assert line.startswith("# ") and "\n" not in line and "\x1b" not in line
 
 
 def test_what_others_set_is_not_taken_over_in_silence():

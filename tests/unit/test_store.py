@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jupyter_jax_trainer.backends.kubernetes import store as module
 from jupyter_jax_trainer.backends.kubernetes.store import JOB_SET, Store
+from jupyter_jax_trainer.backends.kubernetes.trainjob import UID
 from jupyter_jax_trainer.backends.kubernetes.watch import ADDED, GONE
 
 
@@ -75,6 +76,28 @@ def test_pods_and_jobs_of_an_earlier_job_of_the_same_name_are_told_apart():
     assert [job["metadata"]["name"] for job in store.jobs("fit", "new")] == ["j2"]
     assert store.take_gone("fit", "new").keys() == {"p4"}
     assert store.take_gone("fit", "old").keys() == {"p3"}
+
+
+def test_initializers_are_of_the_trainjob_that_is_older_than_they():
+    def at(second: int, **of: object) -> dict:
+        made = f"2026-01-01T00:00:{second:02}Z"
+        return thing(str(second), str(second), "fit", spec={}, **of) | {
+            "metadata": {"name": str(second), "uid": str(second), "creationTimestamp": made,
+                         "labels": {JOB_SET: "fit"}}}  # fmt: skip
+
+    store = Store()
+    store.put("pods", ADDED, at(10))
+    store.put("pods", GONE, at(11, status={}))
+    store.put("jobs", ADDED, at(12))
+    trainjob = at(20)
+    trainjob["metadata"] |= {"name": "fit", "annotations": {UID: "new"}}
+    store.put("trainjobs", ADDED, trainjob)
+    assert store.pods("fit", "new") == {} and store.jobs("fit", "new") == []
+    assert store.take_gone("fit", "new") == {} and store.take_gone("fit", "old").keys() == {"11"}
+    store.put("pods", ADDED, at(20))
+    store.put("jobs", ADDED, at(25))
+    assert store.pods("fit", "new").keys() == {"20"} and store.pods("fit", "old").keys() == {"10"}
+    assert [job["metadata"]["name"] for job in store.jobs("fit", "new")] == ["25"]
 
 
 def test_events_are_found_by_object_and_told_with_the_job_where_that_is_known():

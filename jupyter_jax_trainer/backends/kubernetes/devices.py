@@ -74,7 +74,7 @@ class Placement:
 
 
 def list_nodes(client: Client) -> list[Node] | None:
-    """List the nodes of the cluster; None where the user may not."""
+    """List the nodes of the cluster that take pods; None where the user may not."""
     try:
         items = client.request("GET", "/api/v1/nodes").get("items") or []
     except ApiError as error:
@@ -87,8 +87,15 @@ def list_nodes(client: Client) -> list[Node] | None:
             dict(item["metadata"].get("labels") or {}),
             dict((item.get("status") or {}).get("allocatable") or {}),
         )
-        for item in items
-    ]
+        for item in items if _takes_pods(item)
+    ]  # fmt: skip
+
+
+def _takes_pods(node: Mapping[str, Any]) -> bool:
+    """Tell whether a node is neither cordoned nor lost."""
+    conditions = (node.get("status") or {}).get("conditions") or []
+    ready = next((one["status"] for one in conditions if one.get("type") == "Ready"), "True")
+    return ready == "True" and not (node.get("spec") or {}).get("unschedulable")
 
 
 def kind(spec: JobSpec) -> str | None:

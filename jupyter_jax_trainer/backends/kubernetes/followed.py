@@ -14,7 +14,7 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis import Seen, Verdict, jud
 from jupyter_jax_trainer.backends.kubernetes.ending import DELETED, failure_of, nothing_came
 from jupyter_jax_trainer.backends.kubernetes.kept import applied
 from jupyter_jax_trainer.backends.kubernetes.ranks import Ranks
-from jupyter_jax_trainer.backends.kubernetes.seen import deleted_at
+from jupyter_jax_trainer.backends.kubernetes.seen import condition, deleted_at
 from jupyter_jax_trainer.backends.kubernetes.steering import Steering
 from jupyter_jax_trainer.backends.kubernetes.store import Store
 from jupyter_jax_trainer.backends.kubernetes.streams import Streams
@@ -255,10 +255,14 @@ class Followed:
 
     @property
     def _suspended(self) -> bool:
-        """Whether somebody has suspended the job, other than we to keep it from running again."""
+        """Whether somebody has suspended the job, other than we to keep it from running again.
+
+        One that had ended before stays ended.
+        """
         found = self._trainjob
         return bool(
             found is not None and found["spec"].get("suspend") and launch.marked(found) is None
+            and condition(found, "Complete", "Failed") is None
         )
 
     @property
@@ -307,16 +311,26 @@ class Followed:
             return "Succeeded", None, None
         final = once and self._kept.broken and not self._lost_a_rank
         spoken = final and self._kept.all_have_spoken
-        if spoken or verdict.state in ("Succeeded", "Failed") or marked is not None:
-            failure = failure_of(
-                self.directory, self._kept.ends, self.ranks.where, verdict,
-                self._attempts.present_ones(),
-            )  # fmt: skip
-            failure = after_restarts(failure, self.record.restarts)
-            return "Failed", summary(failure), failure
-        if self._kept.broken and not once:
-            self._steering.stop_reruns(summary(diagnose(self._kept.ends)))
-        return None
+        failed = spoken or verdict.state in ("Succeeded", "Failed") or marked is not None
+        if not failed and (once or not self._kept.broken):
+            return None
+        if marked is not None and verdict.state != "Failed":
+            verdict = Verdict(state="Failed", reason=marked)
+        failure = failure_of(
+            self.directory, self._kept.ends, self.ranks.where, verdict,
+            self._attempts.present_ones(),
+        )  # fmt: skip
+        failure = after_restarts(failure, self.record.restarts)
+        if not once and marked is None and self._goes_on and not self._steering.refused:
+            self._steering.stop_reruns(summary(failure))
+            return None
+        return ("Failed", summary(failure), failure) if failed else None
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether the cluster may start pods of the job again."""
+        found = self._trainjob
+        return found is not None and condition(found, "Complete", "Failed") is None
 
     def _has_no_runtime(self) -> bool:
         """See to it that no runtime is left of a job that has no TrainJob to own it."""

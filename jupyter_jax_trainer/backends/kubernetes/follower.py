@@ -32,6 +32,7 @@ from jupyter_jax_trainer.errors import JaxTrainError, JobDirError
 from jupyter_jax_trainer.jobdir import ENDED, JobDir
 from jupyter_jax_trainer.ownlog import log
 
+_GLANCE, _GLANCES = 0.05, 6  # seconds between tries for the lock, and how many
 _TICK = 0.05  # seconds between looks at the job directories
 _IDLE = 30.0  # seconds without a job after which it leaves
 _AGAIN = 1.0  # seconds after which each job is looked at, though nothing was heard
@@ -336,7 +337,12 @@ def main(cluster: str, context: str, namespace: str) -> NoReturn:
     directory = files.private_directory(launch.follower_directory(cluster))
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
     lock = os.open(directory / "lock", flags, 0o600)
-    if not files.try_lock(lock):
+    # Whoever asks whether there is a follower has the lock for an instant.
+    for _ in range(_GLANCES):
+        if files.try_lock(lock):
+            break
+        time.sleep(_GLANCE)
+    else:
         os._exit(0)
     os.ftruncate(lock, 0)
     os.write(lock, str(os.getpid()).encode())

@@ -123,10 +123,29 @@ def _check(job: Any) -> None:
         nodes = replicas["Worker"].get("replicas", 1)
         if type(nodes) is not int or nodes < 1:
             raise UsageError(f"Worker.replicas is {nodes!r}; it has to be 1 or more.")
-        if not replicas["Worker"]["template"]["spec"]["containers"]:
+        containers = replicas["Worker"]["template"]["spec"]["containers"]
+        if not containers:
             raise UsageError("The Worker's pod has no container.")
+        for container in containers:
+            _check_container(container)
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"The JAXJob is not complete: {error} is missing or misplaced.") from None
+
+
+def _check_container(container: Mapping[str, Any]) -> None:
+    """Look at what is read of a container; the rest is passed on as it is."""
+    for what in ("command", "args"):
+        words = container.get(what) or []
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise UsageError(
+                f"{what} of a container is {words!r}; it has to be a list of texts.",
+                'Put numbers into quotes: ["--steps", "100"].',
+            )
+    for one in container.get("env") or []:
+        if not isinstance(one.get("name"), str):
+            raise UsageError(f"An environment variable has no name: {one!r}.")
+    for port in container.get("ports") or []:
+        port.get("containerPort")
 
 
 def _check_name(name: str, nodes: int) -> None:

@@ -31,7 +31,7 @@ _ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
 _HEARS = 10.0  # seconds in which Trainer hears of a new runtime: it looks at a copy of its own
 _TAKE_BACK = 5.0  # seconds for taking a TrainJob back that has no Secret
 # Answers after which the same request may well be taken: the API or a webhook is starting.
-_PASSING = (429, 500, 502, 503, 504)
+PASSING = (429, 500, 502, 503, 504)
 
 
 def manifests(
@@ -212,7 +212,7 @@ def _patiently(request: Callable[[], _Answer], deadline: float) -> _Answer:
         try:
             return request()
         except (ApiError, Unreachable) as error:
-            passing = isinstance(error, Unreachable) or error.status in _PASSING
+            passing = isinstance(error, Unreachable) or error.status in PASSING
             wanted = error.retry_after if isinstance(error, ApiError) else 0.0
             if not passing or time.monotonic() + max(pause, wanted) > deadline:
                 raise

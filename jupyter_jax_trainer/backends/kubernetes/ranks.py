@@ -130,14 +130,13 @@ class Ranks:
     @property
     def begun(self) -> bool:
         """Whether anything is known of them."""
-        return bool(self.record.state["ranks"] != self._new_ranks())
+        return bool(self.record.state["ranks"] != self._new_ranks(self.record.restarts))
 
     def begin_anew(self) -> None:
         """Forget the ranks: there will be others, after a suspension or a restart."""
         self.kept.begin_anew()
         self.record.state["progress"] = None
-        for rank in self._new_ranks():
-            self.record.rank(rank["rank"], **rank)
+        self._renew(self.record.restarts)
 
     def start_again(self, attempt: int, most: int) -> None:
         """Note that all ranks start again, and why; forget those before.
@@ -146,14 +145,18 @@ class Ranks:
         """
         reason = summary(diagnose(self.kept.ends)) if self.kept.broken else _SOME_POD
         self.kept.begin_anew()
+        self._renew(attempt)  # written with the restart, never after it
         while self.record.restarts < attempt:  # more than one while there was no follower
             self.record.restart(most, reason)
             reason = _SOME_POD
-        self.begin_anew()
 
-    def _new_ranks(self) -> list[dict[str, Any]]:
+    def _renew(self, restarts: int) -> None:
+        for rank in self._new_ranks(restarts):
+            self.record.rank(rank["rank"], **rank)
+
+    def _new_ranks(self, restarts: int) -> list[dict[str, Any]]:
         return [
-            {**launch.new_rank(number), "restarts": self.record.restarts}
+            {**launch.new_rank(number), "restarts": restarts}
             for number in range(len(self.kept.ends))
         ]
 

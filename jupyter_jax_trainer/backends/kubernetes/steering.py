@@ -92,6 +92,8 @@ class Steering:
         except Unreachable:
             return False
         except ApiError as error:
+            if error.status in launch.PASSING:
+                return False
             self._on_problem(f"the runtime {name} can't be deleted: {error.message}")
         return True
 

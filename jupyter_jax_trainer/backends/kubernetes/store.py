@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from jupyter_jax_trainer.backends.kubernetes.launch import uid_of
 from jupyter_jax_trainer.backends.kubernetes.watch import ADDED
 
 JOB_SET = "jobset.sigs.k8s.io/jobset-name"
@@ -132,12 +133,12 @@ class Store:
             left out. None for all.
         """
         found = self._parts["pods"].get(name, {})
-        return {key: pod for key, pod in found.items() if _belongs(pod, uid)}
+        return {key: pod for key, pod in found.items() if self._belongs(pod, name, uid)}
 
     def take_gone(self, name: str, uid: str | None = None) -> dict[str, dict[str, Any]]:
         """Give, once, the pods of a job that have gone, as they were last: how they went."""
         gone = self._gone.get(name, {})
-        taken = {key: gone.pop(key) for key in list(gone) if _belongs(gone[key], uid)}
+        taken = {key: gone.pop(key) for key in list(gone) if self._belongs(gone[key], name, uid)}
         if not gone:
             self._gone.pop(name, None)
         return taken
@@ -145,7 +146,22 @@ class Store:
     def jobs(self, name: str, uid: str | None = None) -> list[dict[str, Any]]:
         """Give the Jobs of a job."""
         found = self._parts["jobs"].get(name, {})
-        return [job for job in found.values() if _belongs(job, uid)]
+        return [job for job in found.values() if self._belongs(job, name, uid)]
+
+    def _belongs(self, item: dict[str, Any], name: str, uid: str | None) -> bool:
+        """Tell whether a pod or a Job is of the job with our own id, and of no namesake.
+
+        Initializers don't have that in their environment: they are of the TrainJob that is there if
+        they are younger than it.
+        """
+        if uid is None:
+            return True
+        if (noted := item.get(_OURS)) is not None:
+            return bool(noted == uid)
+        found = self.trainjobs.get(name)
+        if found is None:
+            return True
+        return (_created(item) >= _created(found)) == (uid_of(found) == uid)
 
     def events(self, name: str, uids: set[str]) -> list[dict[str, Any]]:
         """Give the events about a job's JobSet, and about the objects with these uids."""
@@ -160,8 +176,9 @@ def _about(about: dict[str, Any]) -> str:
     return str(about.get("uid"))
 
 
-def _belongs(item: dict[str, Any], uid: str | None) -> bool:
-    return uid is None or item.get(_OURS) in (None, uid)
+def _created(item: dict[str, Any]) -> str:
+    """Give when an object was made: the API has one form for it, so text can be compared."""
+    return str(item["metadata"].get("creationTimestamp") or "")
 
 
 def _our_uid(spec: dict[str, Any]) -> str | None:

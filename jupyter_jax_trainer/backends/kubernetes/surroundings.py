@@ -110,25 +110,35 @@ def _full(quotas: Items) -> Iterator[Finding]:
 def _amounts_wanted(quotas: Items, ranges: Items, found: Items) -> Iterator[Finding]:
     """Find quotas that refuse pods without amounts, where nothing sets these."""
     wanted = {
-        name for quota in quotas for name in (quota.get("spec") or {}).get("hard") or {}
+        name if "." in name else f"requests.{name}"
+        for quota in quotas for name in (quota.get("spec") or {}).get("hard") or {}
         if name.rpartition(".")[2] in _AMOUNTS
     }  # fmt: skip
-    given = {
-        name for one in _limits(ranges, "Container") for key in ("default", "defaultRequest")
-        for name in one.get(key) or {}
-    }  # fmt: skip
+    containers = _limits(ranges, "Container")
+    default = [one.get("default") or {} for one in containers]
+    requested = [one.get("defaultRequest") or {} for one in containers]
     for item in found:
         resources = runtimes.container(item).get("resources") or {}
-        stated = {*(resources.get("requests") or {}), *(resources.get("limits") or {})}
-        missing = sorted({name.rpartition(".")[2] for name in wanted} - given - stated)
+        limits = [resources.get("limits") or {}, *default]
+        # A limit without a request is the request, too.
+        requests = [resources.get("requests") or {}, *limits, *requested]
+        stated = {f"limits.{name}" for one in limits for name in one}
+        stated |= {f"requests.{name}" for one in requests for name in one}
+        missing = sorted(wanted - stated)
         if missing:
-            flags = " and ".join(f"--{name}" for name in missing)
             yield Finding(
-                WARN, "Quota", f"pods must say how much {' and '.join(missing)} they need, and "
-                f"those of {item['metadata']['name']} don't",
-                f"Give {flags} with each job, or have a LimitRange set defaults.",
+                WARN, "Quota", f"pods must state {' and '.join(missing)}, and those of "
+                f"{item['metadata']['name']} don't", _advice_on(missing),
             )  # fmt: skip
             return
+
+
+def _advice_on(missing: list[str]) -> str:
+    limit_range = "have a LimitRange set a default"
+    if "limits.cpu" in missing:  # --cpu is a request: a limit would only slow a job down
+        return f"No option states limits.cpu: {limit_range}, or state it in the runtime."
+    options = " and ".join(dict.fromkeys(f"--{name.rpartition('.')[2]}" for name in missing))
+    return f"Give {options} with each job, or {limit_range}."
 
 
 def _out_of_range(ranges: Items, found: Items) -> Iterator[Finding]:

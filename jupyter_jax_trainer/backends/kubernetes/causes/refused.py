@@ -41,7 +41,8 @@ REFUSED = (
         symptom="A quota wants every pod to state its resources",
         where=_EVENT,
         sentence="the quota {quota} refuses {who}: {what} must be given",
-        hint="Say how much a node needs (--cpu, --memory), or have a LimitRange set defaults.",
+        hint="Say how much a node needs (--cpu, --memory). For limits.cpu have a LimitRange set a "
+        "default, or the runtime state it.",
         match=wanted,
     ),
     Cause(
