@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -292,3 +293,17 @@ def write_abandoned(directory: JobDir, reason: str) -> dict[str, Any] | None:
         directory.sweep()
         write_json(directory.state, state)
     return state
+
+
+def about_restart(state: Mapping[str, Any]) -> str | None:
+    """Say why all ranks have last started again, then at which step they go on; None if never."""
+    found = state.get("restarts")
+    if not found:
+        return None
+    last = found[-1]
+    words = f"restart {len(found)} of {last['most']}"
+    if last["step"] is None:
+        return f"{words}, {last['reason']}"
+    words += f" goes on at step {last['step']}"
+    reached = last["reached"]
+    return words if reached is None else f"{words}; the attempt before had reached {reached}"

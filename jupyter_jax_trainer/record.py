@@ -10,7 +10,7 @@ from typing import Any
 
 from jupyter_jax_trainer.failure import Failure
 from jupyter_jax_trainer.files import FORMAT, LineWriter, write_json
-from jupyter_jax_trainer.jobdir import ENDED, JobDir
+from jupyter_jax_trainer.jobdir import ENDED, JobDir, about_restart
 from jupyter_jax_trainer.ownlog import log
 from jupyter_jax_trainer.text import plain
 
@@ -132,15 +132,7 @@ class Recorder:
 
     def about_restart(self) -> str | None:
         """Say why all ranks have started again, and then at which step they go on."""
-        if not self.restarts:
-            return None
-        last = self.state["restarts"][-1]
-        words = f"restart {self.restarts} of {last['most']}"
-        if last["step"] is None:
-            return f"{words}, {last['reason']}"
-        words += f" goes on at step {last['step']}"
-        reached = last["reached"]
-        return words if reached is None else f"{words}; the attempt before had reached {reached}"
+        return about_restart(self.state)
 
     def _note_first_step(self, step: int) -> None:
         """Note at which step the ranks go on that have started again."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jupyter_jax_trainer.jobdir import ENDED, RETURNED, JobDir
+from jupyter_jax_trainer.jobdir import ENDED, RETURNED, JobDir, about_restart
 from jupyter_jax_trainer.text import MAX_REASON, duration, metric, plain, shorten, size
 from jupyter_jax_trainer.views.spark import sparkline
 
@@ -195,6 +195,8 @@ def _footer(facts: Facts, snapshot: Mapping[str, Any]) -> list[str]:
         lines.append(f"sent {facts.sent}")
     if back := results_text(snapshot["results"]):
         lines.append(f"brought back {back}")
+    if not active and (words := about_restart(snapshot)):
+        lines.append(words.replace(" goes on ", " went on "))
     if active:
         lines.append(f"goes on without this page; to come back: %jaxtrain attach {facts.name}")
     return lines

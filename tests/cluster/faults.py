@@ -13,7 +13,7 @@ from harness import eventually, text
 from policy import skip_or_fail
 
 from cluster.jobs import submit
-from cluster.kubernetes_cluster import Cluster
+from cluster.kubernetes_cluster import Cluster, Namespace
 from jupyter_jax_trainer.errors import JobFailed
 from jupyter_jax_trainer.failure import Failure
 from jupyter_jax_trainer.handle import Job
@@ -36,6 +36,15 @@ def begin(place: str, line: str = "", cell: str = WAITS) -> Job:
 def begun(job: Job) -> list[int]:
     """Count how often each rank has begun with the cell."""
     return [text(job, rank).split("\n").count("begins") for rank in range(job.spec.nodes)]
+
+
+def evict(namespace: Namespace, pod: str) -> None:
+    """Evict a pod, as somebody does who empties a node."""
+    path = f"/api/v1/namespaces/{namespace.name}/pods/{pod}/eviction"
+    namespace("create", "--raw", path, "-f", "-", stdin={
+        "apiVersion": "policy/v1", "kind": "Eviction",
+        "metadata": {"name": pod, "namespace": namespace.name},
+    })  # fmt: skip
 
 
 def end(job: Job, within: float = PROMISED_S) -> Job:

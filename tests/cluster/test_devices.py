@@ -14,9 +14,10 @@ import yaml
 from harness import eventually, text, wait_for_text
 
 from cluster import people
-from cluster.jobs import PATIENCE, run, submit
+from cluster.faults import evict
+from cluster.jobs import PATIENCE, fails, run, submit
 from cluster.kubernetes_cluster import Cluster
-from cluster.made_runtimes import image
+from cluster.made_runtimes import image, make
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes import backend, manifests
 from jupyter_jax_trainer.capture import capture_cell
@@ -133,6 +134,41 @@ def test_a_topology_makes_the_nodes_of_its_slice(place, namespace, cluster, pret
         assert "batch.kubernetes.io/job-completion-index" in source and index.isdecimal()
 
 
+def test_a_slice_with_another_number_of_hosts_stops_before_jax(place, namespace, cluster, pretend):
+    install(namespace, f"--device tpu --image {image(cluster)}")
+    pretend("google.com/tpu", 16, **{TPU: "tpu-v5-lite-podslice", TOPOLOGY: "2x4"})
+    # Which GKE sets in the pods.
+    line = f"{SMALL} --accelerator v5e --topology 2x4 -n 2 --env TPU_WORKER_HOSTNAMES="
+    assert "rank 1 of 2" in text(run(RANK, place, f"{line}a,b"))
+    _, failure = fails(RANK, place, f"{line}a,b,c")
+    assert "3 hosts" in failure.message, failure
+
+
+def test_runtimes_are_shown_and_checked(place, namespace, cluster):
+    def command(*words: str) -> tuple[str, bool]:
+        said: list[str] = []
+        context = Context(print=said.append)
+        run_command(["runtimes", *words, "--namespace", namespace.name], context)
+        return "\n".join(said), context.failed
+
+    shown, _ = command("show", "jax-cpu")
+    assert "kind: ClusterTrainingRuntime" in shown and image(cluster) in shown
+    checked, failed = command("check", "jax-cpu")
+    assert "a cell that fails is not run again" in checked and not failed
+
+    def lacking(pod: dict[str, Any]) -> None:
+        pod["containers"][0]["name"] = "main"
+
+    make(namespace, "broken", lacking)
+    checked, failed = command("check", "broken")
+    assert "no replicated job node with a container node" in checked and failed
+
+
+def test_a_job_without_amounts_asks_for_those_of_the_runtime(place, namespace):
+    job = run(RANK, place)
+    assert asked(namespace.pods(job.name)[0])["requests"] == {"cpu": "100m", "memory": "256Mi"}
+
+
 # ---- what the cluster takes away
 
 
@@ -141,9 +177,7 @@ def test_an_eviction_is_told_from_a_broken_cell(place, namespace, cluster):
     job = submit("print('begun', flush=True)\nimport time\ntime.sleep(600)", place)
     wait_for_text(job, "begun")
     (pod,) = namespace.pods(job.name)
-    name = pod["metadata"]["name"]
-    cluster("create", "--raw", f"/api/v1/namespaces/{namespace.name}/pods/{name}/eviction", "-f", "-",
-            stdin={"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}})  # fmt: skip
+    evict(namespace, pod["metadata"]["name"])
     eventually(lambda: job.state == "Failed", PATIENCE)
     broken = submit("1 / 0", place, "--name broken")
     eventually(lambda: broken.state == "Failed", PATIENCE)
@@ -187,7 +221,9 @@ def test_kubectl_takes_the_same_for_all_devices_or_one(cluster):
     folder = REPOSITORY / "build" / f"kustomize-{uuid.uuid4().hex[:8]}"
     folder.mkdir(parents=True)
     try:
-        for below, names in (("", ["cpu", "gpu", "tpu"]), ("/cpu", ["cpu"]), ("/gpu", ["gpu"])):
+        for below, names in (
+            ("", ["cpu", "gpu", "tpu"]), ("/cpu", ["cpu"]), ("/gpu", ["gpu"]), ("/tpu", ["tpu"])
+        ):
             (folder / "kustomization.yaml").write_text(f"resources: [../../runtimes{below}]\n{named}\n")
             found = list(yaml.safe_load_all(cluster("kustomize", str(folder))))
             assert [item["metadata"]["name"] for item in found] == [f"jax-{name}" for name in names]

@@ -8,7 +8,7 @@ import signal
 import pytest
 from harness import eventually
 
-from cluster.faults import WAITS, begin, end, fail, process_of, require_own
+from cluster.faults import WAITS, begin, end, evict, fail, process_of, require_own
 from cluster.kubernetes_cluster import Namespace
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -32,12 +32,7 @@ def test_a_pod_that_somebody_deletes(rank, place, namespace):
 def test_a_pod_that_is_evicted(place, namespace):
     job = begin(place, "-n 2")
     pod = namespace.pods(job.name)[1]["metadata"]["name"]
-    eviction = {
-        "apiVersion": "policy/v1", "kind": "Eviction",
-        "metadata": {"name": pod, "namespace": namespace.name},
-    }
-    path = f"/api/v1/namespaces/{namespace.name}/pods/{pod}/eviction"
-    namespace("create", "--raw", path, "-f", "-", stdin=eviction)
+    evict(namespace, pod)
     failure = fail(job)
     assert (failure.kind, failure.rank, failure.others) == ("cluster", 1, [0])
     assert job.reason.startswith("rank 1 was evicted: somebody empties its node ")

@@ -14,7 +14,7 @@ import yaml
 from harness import eventually, text
 
 from cluster import people
-from cluster.faults import LONG_S, begin, fail, process_of, require_own
+from cluster.faults import LONG_S, begin, evict, fail, process_of, require_own
 from cluster.jobs import followers, stop_followers, submit
 from cluster.kubernetes_cluster import Namespace
 from jupyter_jax_trainer import api
@@ -96,6 +96,16 @@ def test_a_pod_that_is_killed_and_no_step_before_the_last_checkpoint_is_lost(
     resumed(job.wait(LONG_S), why)
     namespace("delete", "trainjob", job.name)
     eventually(lambda: not runtimes_left(namespace))
+
+
+def test_a_pod_that_is_evicted_and_all_ranks_go_on_from_their_checkpoint(place, namespace, shared):
+    job = submit(STEPS, place, f"-n 2 --max-restarts 2 --volume {shared.claim}:{shared.path} -o begun,w")
+    eventually(lambda: text(job).count("step 8") == 2, LONG_S)
+    eventually(lambda: sum(line["step"] == 8 for line in job.metrics()) == 2)
+    pod = namespace.pods(job.name)[1]
+    evict(namespace, pod["metadata"]["name"])
+    node = pod["spec"]["nodeName"]
+    resumed(job.wait(LONG_S), f"rank 1 was evicted: somebody empties its node {node}")
 
 
 ORBAX = """

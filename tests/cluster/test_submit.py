@@ -18,6 +18,8 @@ from jupyter_jax_trainer.backends.kubernetes import runtimes
 from jupyter_jax_trainer.backends.kubernetes.attach import attach
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.capture import capture_cell
+from jupyter_jax_trainer.commands import doctor
+from jupyter_jax_trainer.commands.findings import WARN
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.spec import parse_cell_line
@@ -223,8 +225,10 @@ def test_python_is_found_whatever_it_is_called(place, namespace):
 
 def test_an_image_that_lacks_something_is_told_in_a_sentence(place, namespace, cluster):
     plain = with_tools(namespace, "plain", {"sh": "/bin/sh", "python3": "/usr/bin/python3"})
-    _, failure = fails("print('no')", place, f"--runtime {plain}")
+    job, failure = fails("print('no')", place, f"--runtime {plain}")
     assert "jax" in failure.message and "image" in f"{failure.message} {failure.hint}", failure
+    found = [one for one in doctor.examine("kubernetes", namespace=namespace.name) if one.subject == "Image"]
+    assert [one.status for one in found] == [WARN] and f"job {job.name} found no jax in" in found[0].detail
     nothing = with_tools(namespace, "nothing", {"sh": "/bin/sh"},
                          ["/opt", "/usr/local/bin", "/usr/bin/python3.11"])  # fmt: skip
     _, failure = fails("print('no')", place, f"--runtime {nothing}")

@@ -46,7 +46,7 @@ def test_the_page_about_long_jobs(tmp_path):
     assert end_processes_of(home) == {}
     for text, expected in zip(
         texts,
-        ["", "Succeeded", "began at 15 and ended with [820. 820. 820.]",
+        ["", "restart 1 of 3 went on at step 16; the attempt before had reached", "began at 15 and ended with [820. 820. 820.]",
          "restart 1 of 3 goes on at step 16; the attempt before had reached", "Succeeded",
          "went on at 40 and ended with [1275. 1275. 1275.]"],
         strict=True,

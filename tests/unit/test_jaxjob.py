@@ -196,6 +196,17 @@ def broken(path: str, value: Any) -> dict[str, Any]:
 WORKER = "spec.jaxReplicaSpecs.Worker"
 
 
+def test_what_a_queue_would_drop_is_said():
+    def lost(runtime, **labels):
+        job = broken("metadata.labels", labels)
+        job["spec"]["jaxReplicaSpecs"]["Worker"]["template"]["spec"]["nodeSelector"] = {"zone": "a"}
+        return " ".join(convert(job, runtime).lost)
+
+    queue = {"kueue.x-k8s.io/queue-name": "team"}
+    assert "drops runtimePatches" in lost("jax-cpu", **queue)
+    assert "drops" not in lost(None, **queue) and "drops" not in lost("jax-cpu")
+
+
 @pytest.mark.parametrize(("given", "said"), [
     ({"kind": "PyTorchJob", "apiVersion": "kubeflow.org/v1"}, "PyTorchJob"),
     ([], "something else"),

@@ -22,6 +22,7 @@ _CONTAINER, _OLD_CONTAINER = "node", "jax"
 _PORT, _OLD_PORT = 29500, 6666
 _RANK = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 _RESTARTS = 6  # where a JAXJob says no number, it begins anew without end
+_QUEUE = "kueue.x-k8s.io/queue-name"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # Of a container, what the TrainJob itself says; and of a pod, what it may change in a runtime.
 _TRAINER = ("image", "command", "args", "env")
@@ -96,6 +97,11 @@ def convert(job: Any, runtime: str | None = None) -> Conversion:
     else:
         if patch := _patch(template, pod, container, runtime, found):
             body["runtimePatches"] = [patch]
+            if _QUEUE in (metadata.get("labels") or {}):
+                found.lost.append(
+                    f"{_QUEUE}: Kueue up to 0.16 drops runtimePatches, and JobSet refuses what is "
+                    f"left. Have {runtime} hold what is patched here, or convert without --runtime."
+                )
         found.lost.append(
             f"restartPolicy and backoffLimit: the runtime {runtime} decides when a job begins anew."
         )
@@ -251,7 +257,7 @@ def _run_policy(policy: Mapping[str, Any], found: Conversion) -> dict[str, Any]:
     for what in policy.get("schedulingPolicy") or {}:
         found.lost.append(
             f"schedulingPolicy.{what}: gangs are the matter of a queue (the label "
-            "kueue.x-k8s.io/queue-name) or of the runtime's podGroupPolicy."
+            f"{_QUEUE}) or of the runtime's podGroupPolicy."
         )
     return body
 
