@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from pathlib import Path
 
 import pytest
 import yaml
@@ -15,15 +16,7 @@ from jupyter_jax_trainer.backends.kubernetes.jaxjob import convert
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
-SUM = """
-import os, jax
-jax.distributed.initialize(
-    f"{os.environ['COORDINATOR_ADDRESS']}:{os.environ['COORDINATOR_PORT']}",
-    int(os.environ["NUM_PROCESSES"]), int(os.environ["PROCESS_ID"]))
-from jax.experimental.multihost_utils import process_allgather
-import numpy as np
-print("ranks", process_allgather(np.array([jax.process_index()])).ravel().tolist(), flush=True)
-"""
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "jaxjobs.yaml"
 RESTRICTED = {
     "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True,
     "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"},
@@ -60,10 +53,17 @@ def log(namespace, job, rank=0):
 
 
 @pytest.mark.parametrize("runtime", [None, "jax-cpu"])
-def test_a_job_with_the_old_variables(namespace, runtime):
-    apply(namespace, jaxjob("old", namespace, SUM), runtime)
-    namespace.until_condition("old", "Complete", PATIENCE)
-    assert "ranks [0, 1]" in log(namespace, "old") and "ranks [0, 1]" in log(namespace, "old", 1)
+def test_the_examples_of_the_docs_run(namespace, runtime):
+    """They use the variables of the training operator, which mean what they meant."""
+    jobs = list(yaml.safe_load_all(EXAMPLES.read_text()))
+    for job in jobs:
+        container = job["spec"]["jaxReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+        assert container["image"] == image(namespace.cluster)
+        apply(namespace, job, runtime)
+    for job, said in zip(jobs, ("ranks [0, 1]", "w 3.0"), strict=True):
+        name = job["metadata"]["name"]
+        namespace.until_condition(name, "Complete", PATIENCE)
+        assert said in log(namespace, name) and said in log(namespace, name, 1)
 
 
 def test_volumes_a_second_container_and_the_end_of_time(namespace):

@@ -211,6 +211,17 @@ def test_a_preempted_job_says_so_and_goes_on_later(queued, namespace):
     assert text(low, 0).count("ends") == 1
 
 
+def test_a_queued_job_whose_pod_is_killed_starts_again(queued, namespace):
+    job = submit(UNTIL_TOLD, queued, f"again {HALF} --max-restarts 1")
+    runs(job)
+    pod = namespace.pods("again")[1]["metadata"]["name"]
+    namespace("delete", "pod", pod, "--force", "--grace-period=0", "--wait=false")
+    runs(job, 2)
+    assert job.restarts == 1
+    tell(namespace, job)
+    succeeds(job)
+
+
 def test_a_queue_of_jobs_ends_in_order(queued, namespace):
     cell = "import time\nprint('ran')\nprint(time.time())"
     jobs = []
