@@ -24,11 +24,10 @@ def image(cluster: Cluster) -> str:
 def make(
     namespace: Namespace, name: str, change: Change = lambda pod: None, *,
     initializer: bool = False, before: Change = lambda pod: None, like: str = "jax-cpu",
-    whole: Change = lambda spec: None,
 ) -> str:
     """Make a runtime in the namespace, like one of the cluster's but for a change of its pod.
 
-    With an initializer, `before` changes that one's; `whole` changes the runtime's spec.
+    With an initializer, `before` changes that one's.
     """
     body = namespace.cluster.get("clustertrainingruntime", like)
     job_set = _job_set(body)
@@ -45,7 +44,6 @@ def make(
         before(pod_of(first))
         node["dependsOn"] = [{"name": "dataset-initializer", "status": "Complete"}]
         job_set["replicatedJobs"] = [first, node]
-    whole(body["spec"])
     namespace("create", "-f", "-", stdin={
         "apiVersion": body["apiVersion"], "kind": "TrainingRuntime", "spec": body["spec"],
         "metadata": {"name": name, "labels": body["metadata"]["labels"]},

@@ -157,11 +157,11 @@ def test_runtimes_are_shown_and_checked(place, namespace, cluster):
     assert "a cell that fails is not run again" in checked and not failed
 
     def lacking(pod: dict[str, Any]) -> None:
-        pod["containers"][0]["name"] = "main"
+        del pod["containers"][0]["image"]
 
     make(namespace, "broken", lacking)
     checked, failed = command("check", "broken")
-    assert "no replicated job node with a container node" in checked and failed
+    assert "else each job needs an --image" in checked and failed
 
 
 def test_a_job_without_amounts_asks_for_those_of_the_runtime(place, namespace):

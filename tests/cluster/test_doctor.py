@@ -160,7 +160,7 @@ def test_broken_quota_used_up(namespace, looked):
 
 def test_broken_quota_wants_amounts(namespace, looked):
     create(namespace, "ResourceQuota", "v1", {"hard": {"limits.cpu": "8", "memory": "8Gi"}})
-    assert wrong(looked(), "Quota", WARN, "limits.cpu and requests.memory", "No option states limits.cpu")
+    assert wrong(looked(), "Quota", WARN, "must state limits.cpu", "No option states limits.cpu")
     create(namespace, "LimitRange", "v1", {"limits": [
         {"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}}
     ]})  # fmt: skip

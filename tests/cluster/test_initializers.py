@@ -34,20 +34,26 @@ found = [Path("/workspace", kind, "from").read_text() for kind in ("dataset", "m
 """
 
 
-@pytest.fixture
-def example(namespace, cluster, shared):
+def install(namespace, cluster, shared, code, again=0):
     """Install the example of the docs, with the images and the claim that there are here."""
     runtime = yaml.safe_load(EXAMPLE.read_text())
-    for job in runtime["spec"]["template"]["spec"]["replicatedJobs"]:
+    job_set = runtime["spec"]["template"]["spec"]
+    job_set["failurePolicy"]["maxRestarts"] = again
+    for job in job_set["replicatedJobs"]:
         pod = made_runtimes.pod_of(job)
         (container,) = pod["containers"]
         kind, _, initializer = container["name"].partition("-")
         container["image"] = made_runtimes.image(cluster)
         if initializer:
-            container["command"] = ["python3", "-c", FETCH.format(kind=kind)]
+            container["command"] = ["python3", "-c", code.format(kind=kind)]
         pod["volumes"][0]["persistentVolumeClaim"]["claimName"] = shared.claim
     namespace("create", "-f", "-", stdin=runtime)
     return runtime["metadata"]["name"]
+
+
+@pytest.fixture
+def example(namespace, cluster, shared):
+    return install(namespace, cluster, shared, FETCH)
 
 
 def by_name(job):
@@ -84,20 +90,10 @@ def test_a_runtime_without_initializers_is_refused(place, example):
     assert raised.value.hint == f"Choose another --runtime: {example}."
 
 
-def test_an_initializer_that_fails_is_not_run_again_unseen(place, namespace, cluster):
+def test_an_initializer_that_fails_is_not_run_again_unseen(place, namespace, cluster, shared):
     """A runtime that starts failed Jobs again would train while nobody looks."""
-
-    def broken(pod):
-        pod["containers"][0]["command"] = ["python3", "-c", "raise SystemExit('no such data')"]
-
-    def starts_again(spec):
-        spec["template"]["spec"]["failurePolicy"] = {"maxRestarts": 50}
-
-    name = made_runtimes.make(
-        namespace, "again", initializer=True, before=broken, whole=starts_again
-    )
-    job, failure = fails("x = 1", place, f"-n 1 -r {name} --dataset hf://people/digits")
-    assert "dataset" in failure.message and "no such data" in (failure.log or [""])[-1]
-    found = namespace.get("trainjob", job.name)
-    assert found["spec"]["suspend"] is True
+    install(namespace, cluster, shared, "raise SystemExit('no such data')", again=50)
+    job, failure = fails("x = 1", place, "-n 1 --dataset hf://people/digits")
+    assert "dataset" in failure.message and "no such data" in failure.log[-1]
+    assert namespace.get("trainjob", job.name)["spec"]["suspend"] is True
     eventually(lambda: not namespace.pods(job.name))

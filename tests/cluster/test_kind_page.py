@@ -63,7 +63,7 @@ def test_the_page_about_kind(cluster, namespace, tmp_path, monkeypatch):
             cluster("delete", *made, "--ignore-not-found")
     _, installed, _, ran, told, listed, asdora = said
     assert "jax-cpu" in installed and "would be taken" in installed
-    assert "I am process 1 of 2" in ran
+    assert "I am process 0 of 2" in ran
     assert "the sum over both pods is 3" in told
     assert "trainjob.trainer.kubeflow.org/first" in listed and "first-node-0-1" in listed
     assert "would be taken" in asdora

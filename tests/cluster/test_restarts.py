@@ -109,31 +109,40 @@ def test_a_pod_that_is_evicted_and_all_ranks_go_on_from_their_checkpoint(place, 
 
 
 ORBAX = """
-import jax, jax.numpy as jnp, numpy as np, os
+import jax, jax.numpy as jnp, time
 import orbax.checkpoint as ocp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 from jupyter_jax_trainer import checkpoint_dir, report
+
+spread = NamedSharding(Mesh(jax.devices(), ("data",)), P("data"))
+add = jax.jit(lambda w, step: {"w": w["w"] + step})
 
 with ocp.CheckpointManager(checkpoint_dir()) as manager:
     begun = manager.latest_step() or 0
-    w = {"w": jnp.zeros(3)}
+    w = {"w": jax.jit(lambda: jnp.zeros(4), out_shardings=spread)()}
     if begun:
         w = manager.restore(begun, args=ocp.args.StandardRestore(w))
     for step in range(begun + 1, 10):
-        w = {"w": w["w"] + step}
+        w = add(w, step)
         report(step=step)
         if step % 3 == 0:
             manager.save(step, args=ocp.args.StandardSave(w))
             manager.wait_until_finished()
-        if step == 5 and not begun and jax.process_index() == 1:
-            os.kill(os.getpid(), 9)
-w = np.asarray(w["w"])
+        print("step", step, flush=True)
+        if step == 5 and not begun:
+            time.sleep(600)  # until a pod is killed
+w = w["w"]
 """
 
 
-def test_orbax_goes_on_from_its_last_checkpoint_on_a_volume(place, shared):
+def test_orbax_goes_on_from_its_last_checkpoint_on_a_volume(place, namespace, shared):
     line = f"-n 2 --max-restarts 2 --volume {shared.claim}:{shared.path} -o begun,w"
-    job = submit(ORBAX, place, line).wait(2 * LONG_S)
-    assert job.result("begun") == 3 and list(job.result("w")) == [45.0] * 3
+    job = submit(ORBAX, place, line)
+    eventually(lambda: text(job).count("step 5") == 2, LONG_S)
+    pod = namespace.pods(job.name)[1]["metadata"]["name"]
+    namespace("delete", "pod", pod, "--force", "--grace-period=0", "--wait=false")
+    job.wait(LONG_S)
+    assert job.result("begun") == 3 and list(job.result("w")) == [45.0] * 4
     assert job.restarts == 1
 
 

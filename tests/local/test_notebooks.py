@@ -44,7 +44,8 @@ def test_there_are_ten_notebooks_of_other_peoples_making():
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("path", [*OTHERS, *TUTORIALS], ids=lambda path: path.stem)
+# The tutorials: tests/cluster/test_tutorials.py, which runs them here, too.
+@pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.stem)
 @pytest.mark.filterwarnings("ignore")  # of the kernel's client, not of this package
 def test_a_notebook_runs_as_it_stands(path, home, tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "1")

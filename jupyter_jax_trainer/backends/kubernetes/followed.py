@@ -28,7 +28,7 @@ from jupyter_jax_trainer.failure import (
     may_run_again,
     summary,
 )
-from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.jobdir import ENDED, JobDir
 from jupyter_jax_trainer.spec import JobSpec
 
 _DRAIN = 15.0  # seconds after a job's end in which more of its logs has to come, else they are over
@@ -246,6 +246,8 @@ class Followed:
         elif again is not None and verdict.state in ("Pending", "Starting", "Running"):
             words = f"{again}: {verdict.reason}" if verdict.reason else again
             verdict = replace(verdict, reason=words)
+        if verdict.state in ENDED:  # it is not over before all of it is written: see `_end`
+            verdict = replace(verdict, state=self.record.state["state"])
         reason = verdict.reason
         if self._kept.held is not None and self._fetching is not None:
             reason = self._fetching.trouble or "its results are being fetched"
