@@ -11,6 +11,7 @@ from harness import eventually, submit
 from made_jobs import held, make_job
 
 from jupyter_jax_trainer import files
+from jupyter_jax_trainer.server.live import MAX_MESSAGE
 from jupyter_jax_trainer.views.waiting import Waiting
 
 
@@ -123,6 +124,19 @@ def test_what_can_t_be_asked(server):
         page.socket.send("no json")
         with pytest.raises(ConnectionError):
             page.hear("jobs")
+
+
+def test_a_message_has_a_bound(server):
+    make_job("one")
+    empty = len(json.dumps({"op": "", "id": 1}))
+    with server.page() as page, server.page() as other:
+        page.say(op="x" * (MAX_MESSAGE - empty), id=1)
+        assert "nothing that can be asked" in page.hear("error", 1)["message"]
+        with pytest.raises((ConnectionError, websocket.WebSocketException)):
+            page.say(op="x" * (MAX_MESSAGE - empty + 1), id=2)
+            page.hear("error", 2)
+        other.say(op="open", id=1, topic="jobs")  # it cost nobody else anything
+        assert other.hear("jobs")["rows"]
 
 
 @pytest.mark.parametrize("headers", [

@@ -12,6 +12,7 @@ from made_jobs import make_job
 
 from jupyter_jax_trainer import files
 from jupyter_jax_trainer.server.access import is_from_here
+from jupyter_jax_trainer.server.requests import _MAX_SOURCE
 from jupyter_jax_trainer.spec import JobSpec
 
 
@@ -93,6 +94,18 @@ def test_a_job_that_runs_is_cancelled_and_deleted(server):
     assert job.state == "Cancelled"
     assert server.ask("DELETE", f"jobs/{job.name}")[0] == 200
     assert not job.directory.exists() and server.get("jobs")["jobs"] == []
+
+
+@pytest.mark.parametrize("path", ["line/read", "line/write"])
+def test_the_text_of_a_cell_has_a_bound(server, path):
+    line = "%%jaxtrain -n 2\n"
+    longest = line + "é" * (_MAX_SOURCE - len(line))  # characters, not bytes
+    status, body = server.ask("POST", path, {"source": longest})
+    assert status == 200 and json.loads(body)["values"]["nodes"] == 2
+    for source in (longest + "x", None, 7):
+        status, body = server.ask("POST", path, {"source": source})
+        assert (status, json.loads(body)["message"]) == (
+            400, "The text of a cell is missing, or too long.")
 
 
 @pytest.mark.parametrize("path", ["jobs/none", "jobs/none/metrics", "jobs/none/log", "jobs/..", "no"])
