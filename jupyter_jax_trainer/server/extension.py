@@ -5,6 +5,7 @@ from __future__ import annotations
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import List, Unicode
 
+from jupyter_jax_trainer.server.access import Allowed
 from jupyter_jax_trainer.server.live import LiveHandler
 from jupyter_jax_trainer.server.metrics import export
 from jupyter_jax_trainer.server.page import Page
@@ -23,11 +24,24 @@ class JaxTrain(ExtensionApp):
         help="Origins (as in https://hub.example.org) from which pages may come besides this "
         "server's own, for proxies that rewrite the Host header.",
     ).tag(config=True)
+    allowed_contexts = List(
+        Unicode(),
+        ["*"],
+        help="Contexts of the kubeconfig that pages see and may ask about: names, or patterns as "
+        "a shell has them.",
+    ).tag(config=True)
+    allowed_namespaces = List(
+        Unicode(),
+        ["*"],
+        help="Namespaces that pages may ask about, likewise. What the user may do there is the "
+        "cluster's to decide.",
+    ).tag(config=True)
 
     def initialize_settings(self) -> None:
         """Give the handlers what they share."""
         origins = [origin.rstrip("/").lower() for origin in self.allowed_origins]
         self.settings["jaxtrain_origins"] = origins
+        self.settings["jaxtrain_allowed"] = Allowed(self.allowed_contexts, self.allowed_namespaces)
         assert self.serverapp is not None
         table = self.settings["jaxtrain_table"] = Table(self.serverapp.root_dir)
         pages: set[Page] = set()

@@ -20,6 +20,7 @@ from jupyter_jax_trainer.commands import doctor
 from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobNotFound, UsageError
 from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.server.access import Allowed
 from jupyter_jax_trainer.server.asking import in_time, kept, without_credentials
 
 _LEVELS = {OK: "ok", WARN: "warning", FAIL: "error"}
@@ -59,35 +60,37 @@ class Place:
 
 
 _HERE = Place("local", "local", "this machine")
+_ALL = Allowed()
 
 
-def places() -> list[dict[str, Any]]:
-    """List the places: this machine first, then the contexts of the kubeconfig.
+def places(allowed: Allowed = _ALL) -> list[dict[str, Any]]:
+    """List the places: this machine first, then the contexts of the kubeconfig that are allowed.
 
     The cluster of a pod in which this server runs is listed where there is no kubeconfig: with one
     it can't be chosen.
     """
-    return [asdict(place) for place in _places()]
+    return [asdict(place) for place in _places() if allowed.has_context(place.context)]
 
 
-def find(name: str, namespace: str | None = None) -> Place:
+def find(name: str, namespace: str | None = None, allowed: Allowed = _ALL) -> Place:
     """Find a place by its id, in another namespace where one is given.
 
     Raises
     ------
     UsageError
-        There is none, or no such namespace can be.
+        There is none, no such namespace can be, or it is not allowed.
     """
     for place in _places():
         if place.id == name:
             break
     else:
         raise UsageError(f"There is no place {checks.shown(name)} (any more).")
-    if namespace is None:
-        return place
-    if place.backend == "local":
-        raise UsageError("This machine has no namespaces.")
-    return _in_namespace(place, checks.label("The namespace", namespace))
+    if namespace is not None:
+        if place.backend == "local":
+            raise UsageError("This machine has no namespaces.")
+        place = _in_namespace(place, checks.label("The namespace", namespace))
+    allowed.check(place.context, place.namespace)
+    return place
 
 
 def health(place: Place) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobNotFound,
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.rows import actions
 from jupyter_jax_trainer.server import cellline, places
+from jupyter_jax_trainer.server.access import Allowed
 from jupyter_jax_trainer.server.details import detail, find
 from jupyter_jax_trainer.server.table import Table
 from jupyter_jax_trainer.views.waiting import let_go
@@ -32,12 +33,15 @@ class Asked(NamedTuple):
         The parts of the path that have names.
     query, body
         What came along.
+    allowed
+        Which clusters and namespaces may be asked about.
     """
 
     table: Table
     names: Mapping[str, str]
     query: Mapping[str, str]
     body: Any
+    allowed: Allowed = Allowed()
 
 
 class Route(NamedTuple):
@@ -51,12 +55,15 @@ class Route(NamedTuple):
         What the user must be allowed to do: ``read``, ``write`` or ``execute``.
     answer
         Gives the answer, a JSON object.
+    waits
+        Whether it may wait for a cluster.
     """
 
     method: str
     path: re.Pattern[str]
     right: str
     answer: Callable[[Asked], dict[str, Any]]
+    waits: bool
 
 
 def route(method: str, path: str) -> tuple[Route, Mapping[str, str]] | None:
@@ -135,14 +142,14 @@ _DONE = {"cancel": "cancelled", "suspend": "suspended", "resume": "resumed"}
 # ---------------------------------------------------------------------------- places and lines
 
 
-def _places(_: Asked) -> dict[str, Any]:
-    return {"places": places.places()}
+def _places(asked: Asked) -> dict[str, Any]:
+    return {"places": places.places(asked.allowed)}
 
 
 def _place(asked: Asked) -> Any:
     if "place" not in asked.query:
         raise UsageError("The place is missing.")
-    return places.find(asked.query["place"], asked.query.get("namespace"))
+    return places.find(asked.query["place"], asked.query.get("namespace"), asked.allowed)
 
 
 def _health(asked: Asked) -> dict[str, Any]:
@@ -185,8 +192,10 @@ def _source(asked: Asked) -> str:
     return source
 
 
+_WAIT = {_act, _delete, _job_yaml, _health, _runtimes, _runtime_yaml, _queues}
+
 ROUTES = [
-    Route(method, re.compile(path), right, answer)
+    Route(method, re.compile(path), right, answer, answer in _WAIT)
     for method, path, right, answer in (
         ("GET", "jobs", "read", _jobs),
         ("GET", f"jobs/{KEY}", "read", _job),

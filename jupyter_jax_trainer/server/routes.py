@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from jupyter_jax_trainer.server.details import find
 from jupyter_jax_trainer.server.requests import KEY, Asked, route, status_of
 
 _PIECE = 1 << 20
+# What takes long has threads of its own, so that many silent clusters keep nothing else waiting.
+_SLOW = ThreadPoolExecutor(32, "jaxtrain slow")
 
 
 class Handler(APIHandler):
@@ -36,10 +39,12 @@ class Handler(APIHandler):
         if not is_from_here(self.request.headers, self.settings["jaxtrain_origins"]):
             raise web.HTTPError(403, "This request comes from a page of another server.")
 
-    async def work(self, task: Callable[..., Any], *args: Any) -> Any:
+    async def work(
+        self, task: Callable[..., Any], *args: Any, threads: Executor | None = None
+    ) -> Any:
         """Do something in a thread; errors of ours become answers."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(None, task, *args)
+            return await asyncio.get_running_loop().run_in_executor(threads, task, *args)
         except JaxTrainError as error:
             self.set_status(status_of(error))
             self.finish(json.dumps({"message": error.message, "hint": error.hint}))
@@ -56,8 +61,13 @@ class Rest(Handler):
             raise web.HTTPError(404)
         one, names = found
         query = {name: self.get_query_argument(name) for name in self.request.query_arguments}
-        asked = Asked(self.settings["jaxtrain_table"], names, query, self.get_json_body())
-        self.finish(json.dumps(await self.work(one.answer, asked)))
+        settings = self.settings
+        asked = Asked(
+            settings["jaxtrain_table"], names, query, self.get_json_body(),
+            settings["jaxtrain_allowed"],
+        )  # fmt: skip
+        answer = await self.work(one.answer, asked, threads=_SLOW if one.waits else None)
+        self.finish(json.dumps(answer))
 
     # `_answer` says no to those who are not known, and to those who may not do this.
     get = post = delete = allow_unauthenticated(_answer)
@@ -74,7 +84,7 @@ class Log(Handler):
         job = await self.work(find, key)
         with tempfile.TemporaryFile() as packed:
             if source is None:
-                await self.work(_pack, job, packed)
+                await self.work(_pack, job, packed, threads=_SLOW)
                 packed.seek(0)
                 await self._send(packed, f"{key}-logs.zip", "application/zip")
                 return

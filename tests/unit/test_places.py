@@ -21,6 +21,7 @@ from jupyter_jax_trainer.backends.kubernetes.runtimes import describe
 from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JobNotFound, UsageError
 from jupyter_jax_trainer.server import asking, places
+from jupyter_jax_trainer.server.access import Allowed
 from jupyter_jax_trainer.server.yamls import shown_yaml
 
 RUNTIME = {
@@ -207,6 +208,32 @@ def test_only_places_of_the_list_are_found(two):
         places.find("context:gke", "A/b")
     with pytest.raises(UsageError, match="has no namespaces"):
         places.find("local", "team-b")
+
+
+def test_pages_may_ask_about_what_is_allowed(two):
+    some = Allowed(["g*", "third"], ["team-?", "default"])
+    assert [p["id"] for p in places.places(some)] == ["local", "context:gke", "context:third"]
+    assert places.find("local", allowed=some).backend == "local"
+    assert places.find("context:gke", allowed=some).namespace == "team-a"
+    assert places.find("context:third", "team-b", some).namespace == "team-b"
+    with pytest.raises(UsageError, match="may not ask about the namespace 'kube-system'") as refused:
+        places.find("context:gke", "kube-system", some)
+    assert refused.value.hint == "Who runs the server can allow it by c.JaxTrain.allowed_namespaces."
+    with pytest.raises(UsageError, match="about the context 'kind'") as refused:
+        places.find("context:kind", "team-a", some)
+    assert "allowed_contexts" in refused.value.hint
+    with pytest.raises(UsageError, match="namespace 'team-a'"):  # the context's own, which nobody named
+        places.find("context:gke", allowed=Allowed(namespaces=["default"]))
+    with pytest.raises(UsageError, match="namespace 'team-a'"):
+        places.find("context:gke", allowed=Allowed(namespaces=[]))
+
+
+def test_the_cluster_of_this_pod_is_no_context(monkeypatch):
+    monkeypatch.setattr(kubeconfig, "in_cluster", lambda: True)
+    monkeypatch.setattr(backend, "get_client", lambda: Cluster())
+    assert places.find("pod", allowed=Allowed(contexts=[])).namespace == "team-a"
+    with pytest.raises(UsageError, match="namespace 'team-a'"):
+        places.find("pod", allowed=Allowed(namespaces=["team-b"]))
 
 
 # ---------------------------------------------------------------------------- what is there

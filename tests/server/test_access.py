@@ -1,0 +1,172 @@
+"""What the server's configuration refuses: rights, origins, contexts and namespaces."""
+
+from __future__ import annotations
+
+import contextlib
+import http.cookiejar
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import websocket
+from made_jobs import held, make_job
+
+from jupyter_jax_trainer.views.waiting import Waiting
+from server.servers import TOKEN, Server
+from server.silent import Silent
+
+CONFIG = """
+from pathlib import Path
+from jupyter_server.auth import Authorizer
+
+
+class Listed(Authorizer):
+    async def is_authorized(self, handler, user, action, resource):
+        return f"{{action}} {{resource}}" not in Path({refused!r}).read_text().splitlines()
+
+
+c.ServerApp.authorizer_class = Listed
+c.ServerApp.allow_origin = "*"  # as in Kubeflow's images: Jupyter itself lets all pages in
+c.JaxTrain.allowed_origins = ["https://Hub.Example.org/"]
+c.JaxTrain.allowed_contexts = ["dev-*"]
+c.JaxTrain.allowed_namespaces = ["team-?", "mine"]
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Silent]:
+    cluster = Silent()
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(scope="module")
+def _strict(
+    _module_store: Path, tmp_path_factory: pytest.TempPathFactory, cluster: Silent
+) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("strict")
+    refused, config = folder / "refused", folder / "config"
+    refused.write_text("")
+    config.mkdir()
+    (config / "jupyter_server_config.py").write_text(CONFIG.format(refused=str(refused)))
+    cluster.kubeconfig(folder / "kubeconfig", "team-a", "dev-1", "live")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", str(folder / "kubeconfig"))
+        server = Server(folder, _module_store)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def strict(_strict, store):
+    refuse(_strict, "")
+    return _strict
+
+
+def refuse(server, what):
+    (server.root.parent / "refused").write_text(what)
+
+
+# ---------------------------------------------------------------------------- rights
+
+ASKED = {
+    "read": [
+        ("GET", "jobs"), ("GET", "jobs/one"), ("GET", "jobs/one/metrics"), ("GET", "jobs/one/events"),
+        ("GET", "jobs/one/yaml"), ("GET", "jobs/one/log"), ("GET", "jobs/one/log?source=0"),
+        ("GET", "places"), ("GET", "health?place=local"), ("GET", "runtimes?place=local"),
+        ("GET", "queues?place=local"), ("GET", "options"), ("POST", "line/read"),
+        ("POST", "line/write"), ("GET", "nonsense"),
+    ],
+    "write": [("DELETE", "jobs/one")],
+    "execute": [("POST", f"jobs/one/{act}") for act in ("detach", "cancel", "suspend", "resume")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("right", ASKED)
+def test_who_lacks_a_right_is_refused_and_nothing_is_done(strict, right):
+    directory = make_job("one", "Running", logs={0: ["a"]})
+    with held(directory), Waiting(directory) as waiting:
+        before = contents(directory)
+        refuse(strict, f"{right} jaxtrain\n")
+        for method, path in ASKED[right]:
+            body = {"source": "%%jaxtrain"} if method == "POST" else None
+            status, said = strict.ask(method, path, body)
+            assert status == 403 and json.loads(said)["message"] == "Forbidden", (method, path)
+        assert contents(directory) == before and not waiting.over()
+        if right == "read":
+            with pytest.raises(websocket.WebSocketBadStatusException) as refused, strict.page():
+                pass
+            assert refused.value.status_code == 403
+        else:  # what else the user may do goes on
+            assert strict.ask("GET", "jobs/one")[0] == 200
+            with strict.page() as page:
+                page.say(op="open", id=1, topic="jobs")
+                assert page.hear("jobs")["rows"][0]["key"] == "one"
+        refuse(strict, "")
+        assert strict.ask("POST", "jobs/one/detach", {})[0] == 200
+        assert waiting.over()  # so it could be seen above
+
+
+def test_other_rights_than_ours_are_not_asked_for(strict):
+    make_job("one")
+    refuse(strict, "read contents\nwrite contents\nexecute kernels\n")
+    assert strict.ask("GET", "jobs/one")[0] == 200
+    assert strict.ask("DELETE", "jobs/one")[0] == 200
+
+
+def contents(directory):
+    return {path: path.read_bytes() for path in directory.path.rglob("*") if path.is_file()}
+
+
+# ---------------------------------------------------------------------------- origins
+
+LISTED, OTHER = "https://hub.example.org", "https://hub.example.org.evil.example"
+
+
+@pytest.fixture
+def signed_in(strict):
+    """Give the cookie of somebody who is signed in, as a browser has it."""
+    jar = http.cookiejar.CookieJar()
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
+    opener.open(f"{strict.url.removesuffix('jaxtrain/api/')}api/status?token={TOKEN}").close()
+    return "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar)
+
+
+@pytest.mark.parametrize(("origin", "welcome"), [(LISTED, True), (OTHER, False), ("null", False)])
+def test_pages_of_listed_origins_may_ask_and_others_may_not(strict, signed_in, origin, welcome):
+    make_job("one")
+    page = {"Cookie": signed_in, "Origin": origin}
+    status = 200 if welcome else 403
+    assert strict.ask("GET", "jobs/one", headers=page)[0] == status
+    referred = {"Cookie": signed_in, "Referer": f"{origin}/lab"}
+    assert strict.ask("GET", "jobs/one", headers=referred)[0] == status
+    said = contextlib.nullcontext() if welcome else pytest.raises(websocket.WebSocketBadStatusException)
+    with said as refused, strict.page(Authorization="", **page) as live:
+        live.say(op="open", id=1, topic="jobs")
+        assert live.hear("jobs")["rows"][0]["key"] == "one"
+    assert welcome or refused.value.status_code == 403
+    token = {"Authorization": f"token {TOKEN}", "Origin": origin}
+    assert strict.ask("DELETE", "jobs/one", headers=token)[0] == status
+
+
+# ---------------------------------------------------------------------------- clusters
+
+
+def test_contexts_that_are_not_allowed_are_not_told(strict):
+    assert [place["id"] for place in strict.get("places")["places"]] == ["local", "context:dev-1"]
+
+
+@pytest.mark.parametrize("what", ["health", "runtimes", "runtimes/jax-cpu/yaml", "queues"])
+def test_no_cluster_is_asked_about_what_is_not_allowed(strict, cluster, what):
+    for place, named, kind in (
+        ("context:dev-1&namespace=kube-system", "kube-system", "namespace"),
+        ("context:live", "live", "context"), ("context:live&namespace=mine", "live", "context"),
+    ):  # fmt: skip
+        status, said = strict.ask("GET", f"{what}?place={place}")
+        assert status == 400 and json.loads(said) == {
+            "message": f"Pages of this server may not ask about the {kind} '{named}'.",
+            "hint": f"Who runs the server can allow it by c.JaxTrain.allowed_{kind}s.",
+        }
+    assert not cluster.asked

@@ -1,0 +1,83 @@
+"""Nothing waits for what takes long: silent clusters, and large logs that are packed."""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from harness import eventually
+from made_jobs import make_job
+
+from server.servers import TOKEN, Server
+from server.silent import Silent
+
+BOUND = 2.0  # seconds; where something waits for a cluster it takes 25
+CONTEXTS = [f"cluster-{n}" for n in range(6)]
+QUESTIONS = [
+    f"{what}?place=context:{name}"
+    for name in CONTEXTS for what in ("health", "runtimes", "runtimes/jax-cpu/yaml", "queues")
+]  # fmt: skip
+
+
+@pytest.fixture
+def cluster() -> Iterator[Silent]:
+    cluster = Silent()
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def waiting(
+    cluster: Silent, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Server]:
+    cluster.kubeconfig(tmp_path / "kubeconfig", "team-a", *CONTEXTS)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    server = Server(tmp_path, store)
+    yield server
+    cluster.close()  # so that nothing holds up the end
+    server.stop()
+
+
+def test_lists_and_other_extensions_are_answered_all_the_time(waiting, cluster):
+    directory = make_job("one")
+    for rank in range(3):
+        write_log(directory.log(rank))
+    status = waiting.url.removesuffix("jaxtrain/api/") + f"api/status?token={TOKEN}"
+    with ThreadPoolExecutor(len(QUESTIONS) + 1) as pages, waiting.page() as page:
+        asked = [pages.submit(waiting.ask, "GET", path) for path in QUESTIONS]
+        eventually(lambda: len(cluster.asked) >= len(CONTEXTS), 20)
+        packed = pages.submit(waiting.ask, "GET", "jobs/one/log")
+        times, rounds = [], 0
+        page.say(op="open", id=1, topic="jobs")
+        assert page.hear("jobs", seconds=BOUND)["rows"]
+        while rounds < 5 or not packed.done():
+            rounds += 1
+            make_job(f"other-{rounds}")
+            for question in (
+                lambda: urllib.request.urlopen(status, timeout=30).close(),
+                lambda: waiting.get("jobs"), lambda: waiting.get("jobs/one"),
+            ):  # fmt: skip
+                began = time.monotonic()
+                question()
+                times.append(time.monotonic() - began)
+            assert page.hear("jobs", seconds=BOUND)["rows"]
+        assert max(times) < BOUND, times
+        assert not any(one.done() for one in asked)  # all of them waited all the time
+        cluster.close()
+        with zipfile.ZipFile(io.BytesIO(packed.result()[1])) as pack:
+            assert [one.file_size for one in pack.infolist()] == [SIZE] * 3
+
+
+SIZE = 48 << 20
+
+
+def write_log(path):
+    line = (os.urandom(48).hex() + "\n").encode()
+    path.write_bytes((line * (SIZE // len(line) + 1))[:SIZE])
