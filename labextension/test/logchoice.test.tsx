@@ -202,6 +202,41 @@ describe('what is shown', () => {
     expect(find('input')).not.toBeNull();
   });
 
+  it.each([
+    ['with', 'include', 1],
+    ['without', 'exclude', 2]
+  ] as const)('can depend on case and on patterns (%s)', async (label, name, nth) => {
+    const box = (title: string) => input(`[aria-label="${label}: ${title}"]`);
+    const last = () => server.sentOf('open').at(-1)?.[name];
+    await print(['a']);
+    await click('filter');
+    const before = server.sentOf('open').length;
+    await doing(() => box('upper and lower case differ').click()); // there is nothing to look for yet
+    expect(server.sentOf('open')).toHaveLength(before);
+    const field = input(`.jaxtrain-log-field:nth-of-type(${nth}) [type=search]`);
+    await doing(() => {
+      field.value = 'Loss';
+      field.dispatchEvent(new Event('change', { bubbles: true }));
+    });
+    expect(last()).toEqual({ pattern: 'Loss', regex: false, case: true });
+    await doing(() => box('regular expression').click());
+    expect(last()).toEqual({ pattern: 'Loss', regex: true, case: true });
+    await doing(() => box('upper and lower case differ').click());
+    expect(last()).toEqual({ pattern: 'Loss', regex: true, case: false });
+    await doing(() => box('regular expression').click());
+    expect(last()).toEqual({ pattern: 'Loss', regex: false, case: false });
+    expect(reader.store.choice[name === 'include' ? 'exclude' : 'include']).toBeNull();
+  });
+
+  it('keeps its switches when the filters are closed and opened', async () => {
+    await print(['a']);
+    await doing(() => reader.show({ exclude: { pattern: 'A', regex: false, case: true } }));
+    await click('filter');
+    expect(input('[aria-label="without: upper and lower case differ"]').checked).toBe(true);
+    expect(input('[aria-label="without: regular expression"]').checked).toBe(false);
+    expect(input('[aria-label="with: upper and lower case differ"]').checked).toBe(false);
+  });
+
   it('can begin at a position of the whole log', async () => {
     await doing(() => reader.goToPosition(700));
     expect(server.sentOf('open').at(-1)).toMatchObject({ raw: true, sources: null });

@@ -72,6 +72,24 @@ describe('the lines', () => {
     expect(kinds.map(each => each.dataset['kind'])).toEqual(['note', 'note', undefined, 'open']);
   });
 
+  it('are told apart by time and rank also where lines are missing', async () => {
+    server.source = index => [2, 3, null][index] ?? null;
+    const marks = ['[jaxtrain: 9 lines are gone]', '[jaxtrain: attempt 2]', 'its log is gone'];
+    await print(marks);
+    const rows = [...root.querySelectorAll<HTMLElement>('[data-kind=note]')];
+    const told = (selector: string) =>
+      rows.map(row => row.querySelector<HTMLElement>(selector)?.textContent);
+    expect(told('.jaxtrain-rank')).toEqual(['2', '3', undefined]);
+    expect(rows[1]?.querySelector<HTMLElement>('.jaxtrain-rank')?.title).toBe('rank 3');
+    await press('t');
+    expect(told('.jaxtrain-log-time')).toEqual(['+00:00:10', '+00:00:11', '+00:00:12']);
+    await press('t');
+    expect(told('.jaxtrain-log-time')).toEqual([undefined, undefined, undefined]);
+    const range = document.createRange();
+    range.selectNodeContents(list());
+    expect(copied(range.cloneContents())).toBe('9 lines are gone\nattempt 2\nits log is gone');
+  });
+
   it('are copied without times and ranks', async () => {
     await print(['a', 'b']);
     const range = document.createRange();

@@ -11,6 +11,26 @@ import { Rank, Text } from './row';
 import { toPlace } from './seek';
 import { dayOf } from './times';
 
+interface BoxProps {
+  sign: string;
+  title: string;
+  /** What it is called where nobody sees by which field it is. */
+  name: string;
+  on: boolean;
+  /** Is given the box. */
+  box: { current: HTMLInputElement | null };
+  onChange: () => void;
+}
+
+function Box({ sign, title, name, on, box, onChange }: BoxProps) {
+  return (
+    <label title={title}>
+      <input ref={box} type="checkbox" aria-label={name} defaultChecked={on} onChange={onChange} />
+      {sign}
+    </label>
+  );
+}
+
 interface FieldProps {
   label: string;
   value: Pattern | null;
@@ -21,11 +41,16 @@ interface FieldProps {
 function PatternField({ label, value, words, onChange }: FieldProps) {
   const text = useRef<HTMLInputElement>(null);
   const regex = useRef<HTMLInputElement>(null);
+  const cases = useRef<HTMLInputElement>(null);
   const change = () => {
-    const pattern = text.current?.value ?? '';
-    const isRegex = regex.current?.checked ?? false;
-    if (pattern !== (value?.pattern ?? '') || (pattern && isRegex !== value?.regex)) {
-      onChange(pattern ? { pattern, regex: isRegex, case: false } : null);
+    const next: Pattern = {
+      pattern: text.current?.value ?? '',
+      regex: regex.current?.checked ?? false,
+      case: cases.current?.checked ?? false
+    };
+    const switched = next.regex !== value?.regex || next.case !== value.case;
+    if (next.pattern !== (value?.pattern ?? '') || (next.pattern && switched)) {
+      onChange(next.pattern ? next : null);
     }
   };
   return (
@@ -41,16 +66,22 @@ function PatternField({ label, value, words, onChange }: FieldProps) {
           onSearch={change} // the cross of the field
         />
       </label>
-      <label title={words.__('Regular expression')}>
-        <input
-          ref={regex}
-          type="checkbox"
-          aria-label={words.__('%1: regular expression', label)}
-          defaultChecked={value?.regex ?? false}
-          onChange={change}
-        />
-        .*
-      </label>
+      <Box
+        sign=".*"
+        title={words.__('Regular expression')}
+        name={words.__('%1: regular expression', label)}
+        on={value?.regex ?? false}
+        box={regex}
+        onChange={change}
+      />
+      <Box
+        sign="Aa"
+        title={words.__('Upper and lower case differ')}
+        name={words.__('%1: upper and lower case differ', label)}
+        on={value?.case ?? false}
+        box={cases}
+        onChange={change}
+      />
     </span>
   );
 }

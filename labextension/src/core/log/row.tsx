@@ -106,8 +106,6 @@ export class LogRow extends Component<RowProps> {
       >
         {!line ? (
           <span class="jaxtrain-log-text">…</span>
-        ) : gone ? (
-          <span class="jaxtrain-log-text">{plain(said?.[1] ?? textOf(line.text))}</span>
         ) : (
           <>
             {time && (
@@ -116,7 +114,11 @@ export class LogRow extends Component<RowProps> {
               </span>
             )}
             {line.source !== null && <Rank source={line.source} words={this.props.words} />}
-            {this.text(line)}
+            {gone ? (
+              <span class="jaxtrain-log-text">{plain(said?.[1] ?? textOf(line.text))}</span>
+            ) : (
+              this.text(line)
+            )}
           </>
         )}
       </div>
