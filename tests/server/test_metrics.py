@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
+import time
 import urllib.error
 import urllib.request
 
@@ -14,8 +16,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jupyter_jax_trainer import files
 from jupyter_jax_trainer.backends.kubernetes import launch
+from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.backends.kubernetes.counts import Counts
 from server.servers import TOKEN
+from server.silent import Silent
 
 
 def scraped(server, token=TOKEN):
@@ -79,6 +83,30 @@ def test_what_living_followers_have_counted(server, store):
     found = scraped(server)  # they have left
     assert found["jaxtrain_followers",] == 0
     assert ("jaxtrain_follower_jobs", "bb", "team") not in found
+
+
+def test_a_real_follower_whose_cluster_is_gone(server, store, tmp_path, monkeypatch):
+    gone = Silent()
+    gone.kubeconfig(tmp_path / "kubeconfig", "team", "one")
+    gone.close()
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    cluster = Client("one", "team").identity
+    began = time.time()
+    launch.start_follower({"cluster": cluster, "context": "one", "namespace": "team"})
+    lock = launch.follower_directory(cluster) / "lock"
+    eventually(lambda: lock.exists() and lock.read_text())
+    pid = int(lock.read_text())
+    try:
+        silent = ("jaxtrain_follower_cluster_silent", cluster, "team")
+        eventually(lambda: scraped(server).get(silent) == 1, 40)
+        found = scraped(server)
+        assert found["jaxtrain_followers",] == 1
+        assert found["jaxtrain_follower_jobs", cluster, "team"] == 0
+        started = found["jaxtrain_follower_start_time_seconds", cluster, "team"]
+        assert began - 1 <= started <= time.time()
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: scraped(server)["jaxtrain_followers",] == 0)
 
 
 def test_a_damaged_file_costs_nothing_else(server, store):
