@@ -152,7 +152,7 @@ def test_the_role_for_queues_has_what_is_listed_and_nothing_else():
 def test_doctor_names_version_trap_and_queues():
     found = {finding.subject: finding for finding in doctor._queues(Api())}
     assert (found["Kueue"].status, found["Kueue"].detail) == (WARN, "v0.16.2")
-    assert "--volume and --service-account are refused" in found["Kueue"].advice
+    assert "--volume, --service-account, --accelerator and --topology are refused" in found["Kueue"].advice
     assert (found["Queues"].status, found["Queues"].detail) == (OK, "fast, slow")
     assert "Rights for queues" not in found
     found = {finding.subject: finding for finding in doctor._queues(Api(version="v0.17.0"))}
@@ -211,7 +211,7 @@ def test_the_server_tells_a_page(monkeypatch):
     asking._answers.clear()
     place = places.Place("context:one", "kubernetes", "one", context="one", namespace="team-a")
     found, names = route("GET", "queues")
-    monkeypatch.setattr(places, "find", lambda name, namespace: place)
+    monkeypatch.setattr(places, "find", lambda *_: place)
     told = found.answer(Asked(None, names, {"place": "context:one"}, None))
     assert [queue["name"] for queue in told["kueue"]["queues"]] == ["fast", "slow"]
     assert places.queues(places.Place("local", "local", "this machine")) is None

@@ -47,6 +47,7 @@ export function LogView({ reader, host }: LogViewProps) {
     const line = store.line(reader.at);
     if (line) {
       copyLink(reader, host, line.position);
+      reader.say(words.__('A link to the line is copied.'));
     }
   };
   const ways = {
