@@ -140,3 +140,14 @@ def open_page(
 def lab(open_page: Callable[..., Any]) -> Any:
     """Give a page with JupyterLab."""
     return open_page()
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Any]:
+    """Give the cells of a job that begins and ends when the test says so."""
+    from ui.cells import Job
+
+    job = Job(tmp_path, "count")
+    yield job
+    job.open_gate()
+    job.end()

@@ -4,99 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import pytest
 from harness import eventually, wait_for
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
-from ui.pages import LOAD, LabPage
-
-SLOW = 60_000  # milliseconds; a job starts, on a busy machine
-
-# What is unpickled before the job counts as running; so the test says when that is.
-GATE = """
-%load_ext jupyter_jax_trainer
-def opened(path):
-    import os, time
-    while not os.path.exists(path):
-        time.sleep(0.02)
-class Gate:
-    def __reduce__(self):
-        return opened, ({gate!r},)
-gate = Gate()
-"""
-
-# Counts until the file is there. It prints the last line only, since a printed line changes the
-# document, as anybody's output does.
-CODE = """%%jaxtrain {name} -r local-cpu {options}
-import os, time
-from jupyter_jax_trainer import report
-{first}
-number = 0
-while not os.path.exists({end!r}):
-    number += 1
-    report(step=number, total=1000000, loss=1 / number)
-    time.sleep(0.02)
-print("all numbers", flush=True)
-"""
-
-
-class Job:
-    """The cells of a job that waits for the test."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.name = name
-        self._end = folder / f"{name}-end"
-        self._gate = folder / f"{name}-gate"
-
-    def code(self, options: str = "", first: str = 'print("first line")') -> str:
-        return CODE.format(name=self.name, options=options, first=first, end=str(self._end))
-
-    @property
-    def gate(self) -> str:
-        return GATE.format(gate=str(self._gate))
-
-    def open_gate(self) -> None:
-        self._gate.touch()
-
-    def end(self) -> None:
-        self._end.touch()
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Any:
-    job = Job(tmp_path, "count")
-    yield job
-    job.open_gate()
-    job.end()
-
-
-def glance(place: Locator) -> Locator:
-    return place.locator(".jaxtrain-glance")
-
-
-def is_state(view: Locator, state: str) -> None:
-    view.scroll_into_view_if_needed()  # one that nobody sees rests
-    expect(view.locator(".jaxtrain-state")).to_have_text(state, timeout=SLOW)
-
-
-def button(view: Locator, name: str) -> Locator:
-    return view.get_by_role("button", name=name, exact=True)
-
-
-def moves(view: Locator) -> None:
-    """Wait until a view of a running job has changed by itself, twice."""
-    spark = view.get_by_role("img", name=re.compile(r"^loss is .* at step \d+"))
-    progress = view.locator(".jaxtrain-glance-numbers")
-    view.scroll_into_view_if_needed()
-    expect(progress).to_contain_text(re.compile(r"\d+/1000000"), timeout=SLOW)
-    for _ in range(2):
-        line, text = spark.locator("path").get_attribute("d"), progress.text_content()
-        expect(spark.locator("path")).not_to_have_attribute("d", line or "", timeout=SLOW)
-        expect(progress).not_to_have_text(text or "", timeout=SLOW)
+from ui.cells import PANEL, SLOW, Job, begin, button, glance, is_state, moves
+from ui.pages import LabPage
 
 
 def save(lab: LabPage) -> None:
@@ -125,17 +40,6 @@ def restart(lab: LabPage) -> None:
     lab.page.get_by_role("button", name="Restart the kernel", exact=True).click()
     lab.page.get_by_role("button", name="Confirm Kernel Restart").click()
     lab.kernel_is("idle")
-
-
-def begin(lab: LabPage, job: Job, *cells: str, options: str = "") -> Locator:
-    """Run a job's cell in a new notebook; give its view once the job runs."""
-    lab.notebook(job.name, LOAD, job.code(options), *cells)
-    lab.run(0)
-    lab.has_run(0)
-    lab.run(1)
-    view = glance(lab.cell(1))
-    is_state(view, "Running")
-    return view
 
 
 def test_from_the_start_to_a_cancel(lab, job):
@@ -311,9 +215,6 @@ def test_what_is_near_the_window_is_ready(lab, job):
     wait_for(api.job(job.name), "Succeeded")
     scroll(100)
     expect(view.locator(".jaxtrain-state")).to_have_text("Succeeded")
-
-
-PANEL = "import jupyter_jax_trainer\njupyter_jax_trainer.panel()"
 
 
 def test_the_panel(lab, job):

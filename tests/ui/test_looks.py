@@ -9,6 +9,7 @@ from harness import eventually, fails, submit, wait_for
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
+from ui.looks import DARK, LIGHT, colours, nothing_jumped, watch_shifts
 
 RUNS = """import os, time
 from jupyter_jax_trainer import report
@@ -24,7 +25,6 @@ print("step 1")
 if jax.process_index() == 1:
     {}["labels"]
 """
-LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
 
 
 @pytest.fixture
@@ -44,20 +44,6 @@ def shown(open_page, tmp_path):
     expect(lab.log(running.name).rows.last).to_contain_text("step")
     yield lab, running.name, failed.name
     end.touch()
-
-
-def colours(lab, selector):
-    """Give background and text colour of an element as the browser has worked them out."""
-    return lab.evaluate(
-        """selector => {
-            const style = getComputedStyle(document.querySelector(selector));
-            return [style.backgroundColor, style.color].map(colour => {
-                const parts = colour.match(/[\\d.]+/g).slice(0, 3).map(Number);
-                return parts.reduce((sum, part) => sum + part, 0) / 3;
-            });
-        }""",
-        selector,
-    )
 
 
 def test_themes_are_followed_at_once(shown):
@@ -120,39 +106,12 @@ def test_a_narrow_side_bar(shown, command):
     assert not over, f"beyond the edge: {over}"
 
 
-SHIFTS = """() => {
-    window.__shifts = [];
-    new PerformanceObserver(list => {
-        for (const entry of list.getEntries()) {
-            for (const { node, previousRect: a, currentRect: b } of entry.sources ?? []) {
-                const element = node?.nodeType === 1 ? node : node?.parentElement;
-                if (element?.closest('.jaxtrain')) {
-                    window.__shifts.push([element.className || element.outerHTML.slice(0, 100),
-                        entry.value, [a.x, a.y, b.x, b.y].map(Math.round).join(' ')].join(' | '));
-                }
-            }
-        }
-    }).observe({ type: 'layout-shift' });
-}"""
-
-
 def test_nothing_jumps_while_jobs_go_on(shown):
     lab, running, _ = shown
-    lab.evaluate("() => new Promise(done => setTimeout(done, 600))")  # input excuses shifts
-    lab.evaluate(SHIFTS)
+    watch_shifts(lab)
     before = len(list(api.job(running).metrics()))
     eventually(lambda: len(list(api.job(running).metrics())) > before + 200)
-    shifts = lab.evaluate("() => window.__shifts")
-    assert not shifts, "\n".join(shifts)
-    # The observer sees what does jump.
-    lab.evaluate(
-        """() => {
-            const part = document.createElement('div');
-            part.style.height = '90px';
-            document.querySelector('#jaxtrain-panel .jaxtrain-jobs').prepend(part);
-        }"""
-    )
-    lab.page.wait_for_function("() => window.__shifts.length > 0")
+    nothing_jumped(lab, "#jaxtrain-panel .jaxtrain-jobs")
 
 
 def test_no_axe_violation(shown):
