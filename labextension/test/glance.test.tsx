@@ -168,7 +168,7 @@ describe('the foot', () => {
     expect(text('footer code')).toBe('%jaxtrain attach mnist-4');
     expect(text('footer')).toContain('sent x float32[60000,784] 188 MB');
     show(glance(), { said: 'No connection.' });
-    expect(text('footer > p')).toBe('No connection.');
+    expect(text('footer > p:last-child')).toBe('No connection.');
     show(glance({}, { note: 'interrupt again within 3 s to cancel' }), { said: 'No connection.' });
     expect(text('footer > [role=status]')).toBe('interrupt again within 3 s to cancel');
     show(glance({ ...ended() }, { sent: '', results: 'params dict of 4 1.2 MB' }));

@@ -64,8 +64,9 @@ export function GlanceView({ glance, printed = false, said = '', host }: GlanceP
         <Why row={row} />
         <Progress glance={glance} words={words} />
       </div>
-      {showsTail(glance, printed) && <Tail glance={glance} words={words} />}
       <Footer glance={glance} said={said} words={words} />
+      {/* The last, so that nothing moves when it comes and goes. */}
+      {showsTail(glance, printed) && <Tail glance={glance} words={words} />}
       <span class="jaxtrain-unseen" role="status">
         {`${name}: ${state}`}
       </span>
@@ -188,15 +189,15 @@ function Progress({ glance: { row, spark }, words }: { glance: Glance; words: Wo
   }
   return (
     <div class="jaxtrain-glance-progress">
+      <span class="jaxtrain-glance-numbers">
+        <Numbers row={row} progress={progress && { ...progress, metrics }} words={words} />
+      </span>
+      {spark && <Sparkline spark={spark} words={words} />}
       {row.active && (
         <span class="jaxtrain-glance-bar">
           <Bar row={row} words={words} />
         </span>
       )}
-      <span class="jaxtrain-glance-numbers">
-        <Numbers row={row} progress={progress && { ...progress, metrics }} words={words} />
-      </span>
-      {spark && <Sparkline spark={spark} words={words} />}
     </div>
   );
 }
@@ -227,7 +228,7 @@ interface FooterProps {
   words: Words;
 }
 
-/** What is said about the wait and the page, in one line that is always there while it may change. */
+/** What was sent, and a line about the wait and the page that is always there while it may change. */
 function Footer({ glance: { row, sent, results, note }, said, words }: FooterProps) {
   const attach = `%jaxtrain attach ${row.name}`;
   let first: ComponentChildren = null;
@@ -240,8 +241,8 @@ function Footer({ glance: { row, sent, results, note }, said, words }: FooterPro
   }
   return (
     <footer class="jaxtrain-quiet">
-      {(first !== null || row.active) && <p role={note ? 'status' : undefined}>{first}</p>}
       {sent && <p title={plain(sent)}>{words.__('sent %1', plain(sent))}</p>}
+      {(first !== null || row.active) && <p role={note ? 'status' : undefined}>{first}</p>}
       {results && <p title={plain(results)}>{words.__('brought back %1', plain(results))}</p>}
     </footer>
   );
