@@ -33,6 +33,11 @@ export class PlaceView {
     this.#hasQueues = place.backend === 'kubernetes';
   }
 
+  /** Whether all that stands above the form has been answered, if only by what is wrong. */
+  get known(): boolean {
+    return [this.health, this.runtimes].every(({ value, trouble }) => value ?? trouble);
+  }
+
   /** Ask what is there, unless that is known. */
   look(): void {
     if (Date.now() - this.runtimes.since > FRESH) {

@@ -23,17 +23,26 @@ export function Picker({ store, host }: { store: PickerStore; host: Host }) {
     );
   } else {
     const key = JSON.stringify([place?.id, namespace]);
+    const looked = place?.problem ? null : view;
     body = (
       <>
         <PlaceChooser store={store} host={host} />
-        {view && !place?.problem && (
+        {looked && !looked.known ? (
+          <p class="jaxtrain-quiet" role="status">
+            {words.__('Looking at this place…')}
+          </p>
+        ) : (
           <>
-            <Health key={`${key} health`} store={store} host={host} view={view} />
-            <Runtimes key={key} store={store} host={host} view={view} />
+            {looked && (
+              <>
+                <Health key={`${key} health`} store={store} host={host} view={looked} />
+                <Runtimes key={key} store={store} host={host} view={looked} />
+              </>
+            )}
+            <Form store={store} host={host} />
+            <Foot store={store} host={host} />
           </>
         )}
-        <Form store={store} host={host} />
-        <Foot store={store} host={host} />
       </>
     );
   }

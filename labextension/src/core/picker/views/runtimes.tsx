@@ -94,7 +94,7 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
           </button>
         </Wrong>
       )}
-      {!value && !trouble && (
+      {!value && asking && (
         <p class="jaxtrain-quiet" role="status">
           {words.__('Looking for runtimes…')}
         </p>
