@@ -41,7 +41,7 @@ export function GlanceView({ glance, printed = false, said = '', host }: GlanceP
   const name = plain(row.name);
   const state = stateWord(row.state, words);
   return (
-    <div
+    <section
       class="jaxtrain-glance"
       role="group"
       aria-label={words.__('Training job %1', name)}
@@ -70,7 +70,7 @@ export function GlanceView({ glance, printed = false, said = '', host }: GlanceP
       <span class="jaxtrain-unseen" role="status">
         {`${name}: ${state}`}
       </span>
-    </div>
+    </section>
   );
 }
 
@@ -180,8 +180,8 @@ function Why({ row }: { row: Row }) {
 
 function Progress({ glance: { row, spark }, words }: { glance: Glance; words: Words }) {
   const { progress } = row;
-  if (!progress && !spark) {
-    return null;
+  if (!progress && (row.active || !spark)) {
+    return null; // the numbers come soon, and would push the line
   }
   const metrics = { ...progress?.metrics };
   if (spark) {
