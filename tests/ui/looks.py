@@ -13,8 +13,9 @@ SHIFTS = """() => {
             for (const { node, previousRect: a, currentRect: b } of entry.sources ?? []) {
                 const element = node?.nodeType === 1 ? node : node?.parentElement;
                 if (element?.closest('.jaxtrain')) {
-                    window.__shifts.push([element.className || element.outerHTML.slice(0, 100),
-                        entry.value, [a.x, a.y, b.x, b.y].map(Math.round).join(' ')].join(' | '));
+                    const name = element.className || element.outerHTML.slice(0, 100);
+                    const way = [a.x, a.y, b.x, b.y].map(Math.round).join(' ');
+                    window.__shifts.push({ at: entry.startTime, said: `${name} | ${way}` });
                 }
             }
         }
@@ -29,21 +30,26 @@ def watch_shifts(lab: LabPage) -> None:
 
 
 def nothing_jumped(lab: LabPage, part: str) -> None:
-    """Fail when something of ours has jumped since; `part` is one that would be seen to."""
-    frames = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-    lab.evaluate(frames)
-    shifts = lab.evaluate("() => window.__shifts")
-    assert not shifts, "\n".join(shifts)
-    # The observer sees what does jump.
-    lab.evaluate(
-        """part => {
+    """Fail when something of ours has jumped since; `part` is one that is seen, and jumps then."""
+    now = lab.evaluate(
+        """async part => {
+            const frame = () => new Promise(requestAnimationFrame);
+            await frame();
+            await frame();
+            const now = performance.now();
+            await frame();
             const more = document.createElement('div');
             more.style.height = '90px';
             document.querySelector(part).prepend(more);
+            return now;
         }""",
         part,
     )
-    lab.page.wait_for_function("() => window.__shifts.length > 0")
+    # The observer sees what does jump, and has told by then of all that did before.
+    lab.page.wait_for_function("now => window.__shifts.some(({ at }) => at >= now)", arg=now)
+    shifts = lab.evaluate("() => window.__shifts")
+    wrong = [shift["said"] for shift in shifts if shift["at"] < now]
+    assert not wrong, "\n".join(wrong)
 
 
 def colours(lab: LabPage, selector: str) -> list[float]:
