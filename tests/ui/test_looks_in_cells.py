@@ -1,0 +1,143 @@
+"""The looks of what a cell shows, and of the picker: themes, forced colours, axe, and no jumps."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from harness import fails
+from playwright.sync_api import expect
+
+from jupyter_jax_trainer import api
+from ui.cells import PANEL, begin, button, glance, is_state, moves
+from ui.looks import DARK, LIGHT, colours, nothing_jumped, watch_shifts
+
+FAILS = """print("step 1")
+{}["labels"]
+"""
+CARD, PICKER, PANEL_VIEW = ".jaxtrain:has(> .jaxtrain-glance)", "#jaxtrain-runtimes", ".jaxtrain-panel-widget"
+VIEWS = (CARD, PICKER, PANEL_VIEW)
+
+
+@pytest.fixture
+def shown(open_page, job):
+    """Give a page with the picker, and cells that show a job that runs, one that failed, and a panel."""
+    lab = open_page(viewport={"width": 1600, "height": 1800})
+    fails(FAILS, line="-n 1")
+    failed = next(each.name for each in api.jobs() if each.state == "Failed")
+    show = f"import jupyter_jax_trainer\njupyter_jax_trainer.job({failed!r})"
+    view = begin(lab, job, show, PANEL, options="--detach")
+    lab.has_run(1)
+    for number in (2, 3):
+        lab.run(number)
+        lab.has_run(number)
+    is_state(glance(lab.cell(2)), "Failed")
+    panel = lab.cell(3).locator(PANEL_VIEW)
+    panel.get_by_role("radio", name=re.compile("^local-cpu")).click(timeout=60_000)
+    expect(panel.locator(".jaxtrain-row").first).to_be_visible()
+    lab.command("jaxtrain:show-runtimes")
+    lab.picker.get_by_role("radio", name=re.compile("^local-cpu")).click()
+    expect(lab.picker.locator(".jaxtrain-card[data-chosen=true]")).to_contain_text("local-cpu")
+    moves(view)
+    return lab
+
+
+def test_themes(shown):
+    lab = shown
+    spark = lab.cell(1).locator(".jaxtrain-spark path")
+    stroke = "path => getComputedStyle(path).stroke"
+    seen = set()
+    for theme, dark in ((DARK, True), (LIGHT, False)):
+        lab.theme(theme)
+        for view in VIEWS:
+            background, text = colours(lab, view)
+            assert (background < 80 and text > 180) if dark else (background > 240 and text < 80), view
+        seen.add(spark.evaluate(stroke))
+    assert len(seen) == 2
+
+
+def test_forced_colours(shown):
+    lab = shown
+    lab.page.emulate_media(forced_colors="active")
+    # A colour that is forced upon text must not be what is behind it, too.
+    for view in VIEWS:
+        background, text = colours(lab, view)
+        assert abs(background - text) > 100, view
+    # What only colour says elsewhere is said by a shape, or by a colour that is forced as well.
+    card = glance(lab.cell(1))
+    border = "part => getComputedStyle(part).borderTopStyle"
+    assert card.evaluate(border) == "solid"
+    assert card.locator(".jaxtrain-glance-tail").evaluate(border) == "solid"
+    spark = card.locator(".jaxtrain-spark path")
+    stroke, text = spark.evaluate("path => [getComputedStyle(path).stroke, getComputedStyle(path).color]")
+    assert stroke == text
+    for place in (lab.picker, lab.cell(3)):
+        outline = "card => getComputedStyle(card).outlineStyle"
+        ways = {
+            chosen: place.locator(f".jaxtrain-card[data-chosen={chosen}]").first.evaluate(outline)
+            for chosen in ("true", "false")
+        }
+        assert ways == {"true": "solid", "false": "none"}
+        behind = "part => getComputedStyle(part).backgroundColor"
+        chosen = place.locator(".jaxtrain-segments :checked + span").first.evaluate(behind)
+        other = place.locator(".jaxtrain-segments :not(:checked) + span").first.evaluate(behind)
+        assert chosen != other
+
+
+def test_no_axe_violation(shown):
+    lab, found = shown, []
+    for theme in (LIGHT, DARK):
+        lab.theme(theme)
+        for view in (CARD, PANEL_VIEW):
+            found += lab.axe(view)
+    # A job, and its log, in the panel.
+    panel = lab.cell(3).locator(PANEL_VIEW)
+    panel.locator(".jaxtrain-row", has_text="count").click()
+    expect(panel.locator(".jaxtrain-plots canvas").first).to_be_visible()
+    found += lab.axe(PANEL_VIEW)
+    panel.locator(".jaxtrain-job").get_by_role("button", name="Log", exact=True).first.click()
+    expect(panel.locator(".jaxtrain-log-row").last).to_contain_text("first line")
+    found += lab.axe(PANEL_VIEW)
+    assert not found, "\n".join(found)
+
+
+def test_nothing_jumps_in_the_output_of_a_cell(lab, job):
+    """From the start to the end: what has a place keeps it, whatever comes and goes."""
+    lab.notebook("still", job.gate, job.code(first="gate\nprint('first line')"))
+    lab.run(0)
+    lab.has_run(0)
+    lab.run(1)
+    view = glance(lab.cell(1))
+    is_state(view, "Starting")
+    expect(button(view, "Cancel")).to_be_visible()
+    watch_shifts(lab)
+    job.open_gate()
+    is_state(view, "Running")
+    moves(view)
+    job.end()
+    is_state(view, "Succeeded")
+    lab.has_run(1)
+    expect(view.get_by_role("group", name="Last lines")).to_have_count(0)
+    nothing_jumped(lab, ".jaxtrain-glance")
+
+
+@pytest.mark.parametrize("first", ["health", "runtimes"])
+def test_nothing_jumps_while_the_picker_loads(lab, first):
+    """Whichever of its questions is answered first."""
+    lab.notebook("form", "%%jaxtrain -n 2\n1 + 1")
+    page, held = lab.page, {}
+
+    def hold(route) -> None:
+        held["health" if "/health" in route.request.url else "runtimes"] = route
+
+    page.route(re.compile(r"/jaxtrain/api/(health|runtimes)\?"), hold)
+    watch_shifts(lab)
+    with page.expect_request(re.compile(r"/api/health\?")), page.expect_request(re.compile(r"/api/runtimes\?")):
+        lab.command("jaxtrain:show-runtimes")
+    expect(lab.picker.get_by_text("Looking at this place…")).to_be_visible()
+    for name in (first, "runtimes" if first == "health" else "health"):
+        with page.expect_response(re.compile(rf"/api/{name}\?")):
+            held[name].continue_()
+        lab.evaluate("() => new Promise(done => requestAnimationFrame(() => done()))")
+    expect(lab.picker.get_by_text("in step")).to_be_visible()
+    nothing_jumped(lab, ".jaxtrain-picker")
