@@ -12,11 +12,13 @@ from harness import eventually, submit, wait_failed
 from playwright.sync_api import Locator, expect
 
 from jupyter_jax_trainer import api
+from ui.cells import PANEL
 from ui.labs import ROOT
 from ui.pages import LOAD, LabPage
 
 MOST = 150_000  # bytes of a picture
 WIDE, NARROW = {"width": 1360, "height": 820}, {"width": 600, "height": 820}
+CELL, PANEL_NARROW = {"width": 1000, "height": 900}, {"width": 600, "height": 1500}
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
 DATA = """from sklearn.datasets import load_digits
@@ -68,6 +70,12 @@ def scene(open_page) -> Iterator[LabPage]:
     stopped.cancel()
     eventually(lambda: stopped.state == "Cancelled")
     lab = open_page(viewport=WIDE)
+    lab.notebook("overview", PANEL)
+    lab.run(0)
+    panel = lab.cell(0).locator(".jaxtrain-panel")
+    panel.get_by_role("radio", name=re.compile("^local-cpu")).click(timeout=60_000)
+    panel.get_by_role("textbox", name="Nodes").fill("4")
+    expect(panel.locator("pre", has_text="-n 4 -r local-cpu")).to_be_visible()
     line = "%%jaxtrain mnist-4 -n 4 -o weights\n"
     lab.notebook("digits", LOAD, DATA, line + code(4000, 0.05, 5).rstrip())
     for number in (0, 1, 2):
@@ -75,13 +83,18 @@ def scene(open_page) -> Iterator[LabPage]:
     yield lab
 
 
-def save(target: Locator, name: str, folder: Path, **options) -> None:
+def save(target: Locator, name: str, folder: Path) -> None:
     """Take a picture, in as few bytes as it needs."""
+    target.page.mouse.move(0, 0)
+    path = folder / f"{name}.png"
+    target.screenshot(path=path, animations="disabled")
+    shrink(path)
+
+
+def shrink(path: Path) -> None:
+    """Make a picture as small as it can be, and look that it is one."""
     from PIL import Image
 
-    path = folder / f"{name}.png"
-    target.page.mouse.move(0, 0)
-    target.screenshot(path=path, animations="disabled", **options)
     with Image.open(path) as image:
         # So the colours of dots and bars stay what they are, rare as they are.
         how = Image.Quantize.MAXCOVERAGE
@@ -127,6 +140,40 @@ def shoot(lab: LabPage, kind: str, folder: Path) -> None:
     lab.keys("ArrowLeft")
 
 
+def shoot_cells(lab: LabPage, theme: str, folder: Path) -> None:
+    """Take the pictures of what cells show: a job, with its code above it, and the panel."""
+    page = lab.page
+    for size, kind in ((CELL, "wide"), (NARROW, "narrow")):
+        page.set_viewport_size(size)
+        lab.command("docmanager:open", path="digits.ipynb")
+        cell = lab.cell(2)
+        view = cell.locator(".jaxtrain-glance")
+        cell.evaluate("cell => cell.scrollIntoView({ block: 'start' })")
+        for name in ("Detach", "Cancel", "Open"):
+            expect(view.get_by_role("button", name=name, exact=True)).to_be_visible()
+        expect(view.get_by_role("img", name=re.compile("^loss is"))).to_be_visible()
+        expect(view.get_by_role("group", name="Last lines")).to_contain_text("accuracy")
+        lab.evaluate("() => document.activeElement.blur()")
+        if kind == "narrow":
+            save(view, f"cell-{theme}-narrow", folder)
+        else:
+            # All of the cell, but not the lines that it has printed below.
+            page.mouse.move(0, 0)
+            code, card = cell.locator(".jp-InputArea").bounding_box(), view.bounding_box()
+            assert code and card
+            path = folder / f"cell-{theme}-wide.png"
+            bottom = card["y"] + card["height"] + 1
+            clip = {**code, "y": code["y"] - 4, "height": bottom - code["y"] + 4}
+            page.screenshot(path=path, animations="disabled", clip=clip)
+            shrink(path)
+    for size, kind in ((WIDE, "wide"), (PANEL_NARROW, "narrow")):
+        page.set_viewport_size(size)
+        lab.command("docmanager:open", path="overview.ipynb")
+        panel = lab.cell(0).locator(".jaxtrain-panel-widget")
+        expect(panel.locator(".jaxtrain-row[data-key='mnist-4']")).to_contain_text("%")
+        save(panel, f"panel-{theme}-{kind}", folder)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_pictures_of_every_view(scene, tmp_path):
@@ -152,7 +199,9 @@ def test_pictures_of_every_view(scene, tmp_path):
             lab.side_bar(200)
             save(node, f"{panel}-{theme}-narrow", folder)
         lab.evaluate("() => window.jupyterapp.shell.collapseLeft()")
+        shoot_cells(lab, theme, folder)
+        page.set_viewport_size(WIDE)
         shoot(lab, f"{theme}-wide", folder)
         page.set_viewport_size(NARROW)
         shoot(lab, f"{theme}-narrow", folder)
-    assert len(list(folder.glob("*-wide.png"))) == len(list(folder.glob("*-narrow.png"))) == 14
+    assert len(list(folder.glob("*-wide.png"))) == len(list(folder.glob("*-narrow.png"))) == 18
