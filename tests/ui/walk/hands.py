@@ -138,7 +138,8 @@ class Keyboard(Hand):
                     }
                     const part = target.closest(roving);
                     const radios = target.type === 'radio' && here.name === target.name;
-                    const alike = here.tagName === target.tagName && here.role === target.role;
+                    const plain = part?.matches('[role=radiogroup]') && target.role !== 'radio';
+                    const alike = !plain && here.tagName === target.tagName && here.role === target.role;
                     const within = radios || (alike && part?.contains(here));
                     const before = target.compareDocumentPosition(here) & 4;
                     if (within) {
