@@ -174,14 +174,15 @@ class Keyboard(Hand):
 
     def choose(self, box: Locator, label: str) -> None:
         self.go(box)
-        chosen = "box => box.selectedOptions[0].label"
-        wanted = box.evaluate("(box, label) => [...box.options].findIndex(o => o.label === label)", label)
+        where = """(box, label) => [
+            box.selectedIndex, [...box.options].findIndex(option => option.label === label)
+        ]"""
         for _ in range(20):
-            at = box.evaluate("box => box.selectedIndex")
+            at, wanted = box.evaluate(where, label)
             if at == wanted:
                 break
             self.lab.keys("ArrowDown" if at < wanted else "ArrowUp")
-        assert box.evaluate(chosen) == label
+        expect(box.locator("option:checked")).to_have_text(label)
 
     def menu(self, row: Locator, item: str) -> None:
         self.go(row)
