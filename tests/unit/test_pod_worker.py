@@ -136,7 +136,10 @@ def test_an_attempt_that_was_killed_counts_as_one(tmp_path):
 
 
 def test_sigterm_ends_it_even_in_native_code(ranks):
-    (rank,) = ranks("import ctypes, jax\nprint('sleeps', flush=True)\nctypes.CDLL(None).sleep(100)")
+    # A mutex that is held is waited for whatever signals come, other than in sleep(3).
+    (rank,) = ranks("""import ctypes, jax, threading; mutex = ctypes.create_string_buffer(64)
+threading.Timer(1, print, ["sleeps"], {"flush": True}).start()
+[ctypes.CDLL(None).pthread_mutex_lock(mutex) for _ in range(2)]""")
     rank.read(lambda r: "sleeps" in r.text)
     rank.process.send_signal(signal.SIGTERM)
     began = time.monotonic()
