@@ -88,6 +88,17 @@ def moves(view: Locator) -> None:
         expect(progress).not_to_have_text(text or "", timeout=SLOW)
 
 
+def begin_waiting(lab: LabPage, name: str, job: Job) -> Locator:
+    """Run a job's cell in a new notebook, behind its gate; give its view while the job starts."""
+    lab.notebook(name, job.gate, job.code(first="gate\nprint('first line')"))
+    lab.run(0)
+    lab.has_run(0)
+    lab.run(1)
+    view = glance(lab.cell(1))
+    is_state(view, "Starting")
+    return view
+
+
 def begin(lab: LabPage, job: Job, *cells: str, options: str = "") -> Locator:
     """Run a job's cell in a new notebook; give its view once the job runs."""
     lab.notebook(job.name, LOAD, job.code(options), *cells)

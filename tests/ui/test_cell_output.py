@@ -10,7 +10,7 @@ from harness import eventually, wait_for
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
-from ui.cells import PANEL, SLOW, Job, begin, button, glance, is_state, moves
+from ui.cells import PANEL, SLOW, Job, begin, begin_waiting, button, glance, is_state, moves
 from ui.pages import LabPage
 
 
@@ -43,12 +43,7 @@ def restart(lab: LabPage) -> None:
 
 
 def test_from_the_start_to_a_cancel(lab, job):
-    lab.notebook("whole", job.gate, job.code(first="gate\nprint('first line')"))
-    lab.run(0)
-    lab.has_run(0)
-    lab.run(1)
-    view = glance(lab.cell(1))
-    is_state(view, "Starting")
+    view = begin_waiting(lab, "whole", job)
     expect(view).to_contain_text("sent gate Gate")
     job.open_gate()
     is_state(view, "Running")

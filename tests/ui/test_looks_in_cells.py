@@ -9,7 +9,7 @@ from harness import fails
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
-from ui.cells import PANEL, begin, button, glance, is_state, moves
+from ui.cells import PANEL, begin, begin_waiting, button, glance, is_state, moves
 from ui.looks import DARK, LIGHT, colours, nothing_jumped, watch_shifts
 
 FAILS = """print("step 1")
@@ -103,12 +103,7 @@ def test_no_axe_violation(shown):
 
 def test_nothing_jumps_in_the_output_of_a_cell(lab, job):
     """From the start to the end: what has a place keeps it, whatever comes and goes."""
-    lab.notebook("still", job.gate, job.code(first="gate\nprint('first line')"))
-    lab.run(0)
-    lab.has_run(0)
-    lab.run(1)
-    view = glance(lab.cell(1))
-    is_state(view, "Starting")
+    view = begin_waiting(lab, "still", job)
     expect(button(view, "Cancel")).to_be_visible()
     watch_shifts(lab)
     job.open_gate()

@@ -264,7 +264,7 @@ class Followed:
         found = self._trainjob
         return bool(
             found is not None and found["spec"].get("suspend") and launch.marked(found) is None
-            and condition(found, "Complete", "Failed") is None
+            and self._goes_on
         )
 
     @property

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_jax_trainer import checks
+from jupyter_jax_trainer.backends.kubernetes.queues import QUEUE
 from jupyter_jax_trainer.backends.kubernetes.restarts import FINAL
 from jupyter_jax_trainer.backends.kubernetes.trainjob import API, PREFIX, max_name
 from jupyter_jax_trainer.errors import UsageError
@@ -22,7 +23,6 @@ _CONTAINER, _OLD_CONTAINER = "node", "jax"
 _PORT, _OLD_PORT = 29500, 6666
 _RANK = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 _RESTARTS = 6  # where a JAXJob says no number, it begins anew without end
-_QUEUE = "kueue.x-k8s.io/queue-name"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # Of a container, what the TrainJob itself says; and of a pod, what it may change in a runtime.
 _TRAINER = ("image", "command", "args", "env")
@@ -97,9 +97,9 @@ def convert(job: Any, runtime: str | None = None) -> Conversion:
     else:
         if patch := _patch(template, pod, container, runtime, found):
             body["runtimePatches"] = [patch]
-            if _QUEUE in (metadata.get("labels") or {}):
+            if QUEUE in (metadata.get("labels") or {}):
                 found.lost.append(
-                    f"{_QUEUE}: Kueue up to 0.16 drops runtimePatches, and JobSet refuses what is "
+                    f"{QUEUE}: Kueue up to 0.16 drops runtimePatches, and JobSet refuses what is "
                     f"left. Have {runtime} hold what is patched here, or convert without --runtime."
                 )
         found.lost.append(
@@ -150,8 +150,8 @@ def _check_container(container: Mapping[str, Any]) -> None:
     for one in container.get("env") or []:
         if not isinstance(one.get("name"), str):
             raise UsageError(f"An environment variable has no name: {one!r}.")
-    for port in container.get("ports") or []:
-        port.get("containerPort")
+    if not all(isinstance(port, Mapping) for port in container.get("ports") or []):
+        raise TypeError("a port")
 
 
 def _check_name(name: str, nodes: int) -> None:
@@ -257,7 +257,7 @@ def _run_policy(policy: Mapping[str, Any], found: Conversion) -> dict[str, Any]:
     for what in policy.get("schedulingPolicy") or {}:
         found.lost.append(
             f"schedulingPolicy.{what}: gangs are the matter of a queue (the label "
-            f"{_QUEUE}) or of the runtime's podGroupPolicy."
+            f"{QUEUE}) or of the runtime's podGroupPolicy."
         )
     return body
 

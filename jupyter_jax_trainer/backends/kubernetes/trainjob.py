@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes import devices, payload
+from jupyter_jax_trainer.backends.kubernetes import devices, payload, queues
 from jupyter_jax_trainer.backends.kubernetes.payload import Payload
 from jupyter_jax_trainer.spec import JobSpec
 
@@ -78,7 +78,7 @@ def build(
         body["runtimePatches"] = [patch]
     labels = {JOB_LABEL: manifest["name"]}
     if spec.queue:
-        labels["kueue.x-k8s.io/queue-name"] = spec.queue
+        labels[queues.QUEUE] = spec.queue
     if spec.priority:
         labels["kueue.x-k8s.io/priority-class"] = spec.priority
     return {
