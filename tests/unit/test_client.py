@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import socket
+import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -136,6 +139,24 @@ def test_no_answer_is_put_into_words(server, config, tmp_path):
         written(config, f"http://127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(Unreachable, match="too long to answer"):
             Client().request("GET", "/version", timeout=0.2)
+
+
+def test_a_server_that_dies_before_the_handshake(server, config, monkeypatch):
+    """CPython leaves the socket to the collector then: a warning in whatever runs at the time."""
+    wrap = ssl.SSLContext.wrap_socket
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def late(context: ssl.SSLContext, sock: socket.socket, *more: Any, **options: Any) -> Any:
+            accepted, _ = listener.accept()
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            accepted.close()
+            return wrap(context, sock, *more, **options)
+
+        monkeypatch.setattr(ssl.SSLContext, "wrap_socket", late)
+        written(config, f"https://127.0.0.1:{listener.getsockname()[1]}")
+        with pytest.raises(Unreachable, match="connection"):
+            Client().request("GET", "/version")
+    gc.collect()
 
 
 @pytest.mark.parametrize(("request_", "right"), [
