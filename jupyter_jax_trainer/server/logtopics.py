@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ Message = dict[str, Any]
 _BUDGET = 0.1  # seconds of work at a look
 _FIRST = 0.02  # … at the first one, so that there is something to see soon
 _BUSY, _QUIET = 0.02, 0.1  # seconds between looks, while there is work left and when there is none
+_REST, _SELDOM = 8, 0.25  # so many times what a look took, up to so many seconds, until the next
 _NEAR = 200  # hits that are told of, next to the line that is looked at
 _ERROR_BUDGET = 10.0
 
@@ -55,11 +57,10 @@ class LogTopic:
         """Say how many lines there are, if that has changed."""
         book, state = self.view.book, self._job.snapshot()
         ended = state["state"] in ENDED  # before the files are looked at: then they are whole
-        budget = _FIRST if self._last is None else _BUDGET
+        budget, began = _FIRST if self._last is None else _BUDGET, time.monotonic()
         if book.refresh(budget) and ended and not book.ended:
             book.finish()
         complete = self.view.advance(budget) and (book.ended or not ended)
-        self.every = _QUIET if complete else _BUSY
         message = {
             "kind": "log", "length": self.view.length, "complete": complete, "ended": ended,
             "began": state["history"][0]["time"] if state["history"] else self._job.created,
@@ -67,6 +68,8 @@ class LogTopic:
                 str(source): text.decode(errors="replace") for source, text in book.open().items()
             },
         }  # fmt: skip
+        rest = min(_SELDOM, max(_QUIET, _REST * (time.monotonic() - began)))
+        self.every = rest if complete else _BUSY
         if message != self._last:
             self._last = message
             yield message

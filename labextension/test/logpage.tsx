@@ -14,10 +14,13 @@ export let root: HTMLElement;
 export const save = vi.fn();
 export const copy = vi.fn<(text: string) => void>();
 
+let begin = 0;
+
 /** Show a log before each test, with a fake server and a fake clock. */
 export function useLog(): void {
   beforeEach(() => {
     vi.useFakeTimers({ now: NOW * 1000 });
+    vi.advanceTimersByTime((begin += 60_000)); // later than keys of earlier tests
     server = new LogServer();
     reader = new Reader(server.store, english);
     root = document.body.appendChild(document.createElement('div'));

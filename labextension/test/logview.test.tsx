@@ -131,22 +131,36 @@ describe('following', () => {
     expect(texts().at(-1)).toBe('line 8999');
   });
 
-  it('is drawn now and then, however often lines come', async () => {
+  async function drawnInASecond(between: () => void): Promise<number> {
     await print(many(1000));
     let drawn = 0;
     const stop = reader.watch(() => drawn++);
     for (let n = 1; n <= 100; n++) {
       server.texts = many(1000 + 200 * n);
       await act(async () => {
+        between();
         server.state();
         await server.settle();
         await vi.advanceTimersByTimeAsync(10);
       });
     }
     stop();
-    expect(drawn).toBeGreaterThan(4); // in one second
+    return drawn;
+  }
+
+  it('is drawn now and then, however often lines come', async () => {
+    const drawn = await drawnInASecond(() => {});
+    expect(drawn).toBeGreaterThan(4);
     expect(drawn).toBeLessThan(9);
     await doing(() => {});
+    expect(texts().at(-1)).toBe('line 20999');
+  });
+
+  it('is drawn less often while somebody types in the page', async () => {
+    const key = () =>
+      document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'a', bubbles: true }));
+    expect(await drawnInASecond(key)).toBeLessThan(5);
+    await doing(() => vi.advanceTimersByTime(400));
     expect(texts().at(-1)).toBe('line 20999');
   });
 

@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import time
 
 import pytest
 from made_jobs import make_job
@@ -77,6 +78,21 @@ def test_what_is_opened_tells_something_before_all_is_known(what, store, monkeyp
     assert [one["complete"] for one in topic.look()] == [False]
     list(topic.look())
     assert given[0] < given[1] / 2
+
+
+def test_a_log_that_is_costly_to_look_at_is_looked_at_less_often(store, monkeypatch):
+    make_job("long", "Running", logs={0: ["hello"]})
+    topic = LogTopic({"key": "long"})
+    cheap = [(list(topic.look()), topic.every)[1] for _ in range(5)]
+    advance = LogView.advance
+
+    def slow(self, seconds):
+        time.sleep(0.02)
+        return advance(self, seconds)
+
+    monkeypatch.setattr(LogView, "advance", slow)
+    list(topic.look())
+    assert min(cheap) < 0.15 < topic.every <= 0.25
 
 
 @pytest.mark.parametrize("topic", [JobTopic, GlanceTopic])

@@ -1,18 +1,18 @@
 /** Does something when it is asked to, but not more often than every so many milliseconds. */
 export class Paced {
   #work: () => void;
-  #every: number;
+  #every: () => number;
   #done = -Infinity;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(work: () => void, every: number) {
+  constructor(work: () => void, every: () => number) {
     this.#work = work;
     this.#every = every;
   }
 
   /** Do it, at once if it was not done lately. */
   ask(): void {
-    const wait = this.#done + this.#every - performance.now();
+    const wait = this.#done + this.#every() - performance.now();
     if (wait <= 0) {
       this.#do();
     } else {

@@ -1,11 +1,13 @@
 import { Paced } from '../paced';
+import { typing } from '../typing';
 import type { Words } from '../words';
 import type { Choice, FullLine, Pattern } from './protocol';
 import { Rows } from './rows';
 import type { LogStore } from './store';
 import { TIMES, type Times } from './times';
 
-const PACE = 150; // milliseconds between two drawings of a log that grows: nobody reads faster
+// Milliseconds between two drawings of a log that grows: nobody reads faster, least who types.
+const pace = () => (typing() ? 400 : 150);
 
 /** What one person sees of a log, and does with it. It knows no document. */
 export class Reader extends Rows {
@@ -14,7 +16,7 @@ export class Reader extends Rows {
   #goal: number | null = null; // the line that it was told to go to, which no traceback may hide
   #back: number | null = null; // the time to go back to when other lines are shown
   #here = 0; // up to where lines have come
-  #paced = new Paced(() => this.tell(), PACE);
+  #paced = new Paced(() => this.tell(), pace);
 
   readonly words: Words;
   /** The number of the line that keys act on. */
