@@ -62,6 +62,13 @@ def test_broken_certificate(cluster, namespace, place, tmp_path, monkeypatch):
     assert wrong(found, "Cluster", FAIL, "certificate can't be trusted"), found
 
 
+def test_broken_unreachable(cluster, namespace, place, tmp_path, monkeypatch):
+    """The machine is there, and nobody listens at this port."""
+    host = people.about(cluster)["server"].rpartition(":")[0]
+    found = as_someone(cluster, namespace, tmp_path, monkeypatch, {"token": "t"}, server=f"{host}:1")
+    assert wrong(found, "Cluster", FAIL, "does not answer", "refused"), found
+
+
 def test_broken_signed_out(cluster, namespace, place, tmp_path, monkeypatch):
     found = as_someone(cluster, namespace, tmp_path, monkeypatch, {"token": "expired"})
     assert wrong(found, "Cluster", FAIL, "credentials", "Sign in again"), found

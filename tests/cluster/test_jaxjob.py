@@ -25,7 +25,7 @@ RESTRICTED = {
 
 def jaxjob(name, namespace, code, **more):
     """Give a JAXJob in the form of the training operator's own examples."""
-    policy = more.pop("policy", {})
+    policy, metadata, about = (more.pop(key, {}) for key in ("policy", "metadata", "about"))
     container = {
         "name": "jax", "image": image(namespace.cluster), "command": ["python3", "-c", code],
         "imagePullPolicy": "IfNotPresent", "securityContext": RESTRICTED,
@@ -35,9 +35,10 @@ def jaxjob(name, namespace, code, **more):
     pod = {"containers": [container], **more.pop("pod", {})}
     return {
         "apiVersion": "kubeflow.org/v1", "kind": "JAXJob",
-        "metadata": {"name": name, "namespace": namespace.name},
+        "metadata": {"name": name, "namespace": namespace.name, **metadata},
         "spec": {"runPolicy": policy, "jaxReplicaSpecs": {"Worker": {
-            "replicas": 2, "restartPolicy": "Never", **more, "template": {"spec": pod}}}},
+            "replicas": 2, "restartPolicy": "Never", **more,
+            "template": {"spec": pod, **({"metadata": about} if about else {})}}}},
     }  # fmt: skip
 
 
@@ -110,35 +111,48 @@ def test_what_is_printed_can_be_applied(namespace, tmp_path):
     assert "hello" in log(namespace, "file")
 
 
-# What the twenty differ in: the worker, the container, the pod, and the run policy.
+# Twenty that differ, and what is to come of each: how often all ranks may start again (`times`), whether exit codes
+# decide that (`codes`), and what is said besides what all are told, a word of each line in its order (`said`).
 VARIED = [
-    {},
-    {"replicas": 1},
-    {"replicas": 5, "restartPolicy": "OnFailure"},
-    {"restartPolicy": "Always", "policy": {"backoffLimit": 4}},
-    {"restartPolicy": "ExitCode", "policy": {"backoffLimit": 0}},
-    {"policy": {"activeDeadlineSeconds": 600, "cleanPodPolicy": "All"}},
-    {"policy": {"ttlSecondsAfterFinished": 60, "cleanPodPolicy": "None"}},
-    {"policy": {"schedulingPolicy": {"queue": "gpus", "minAvailable": 2}}},
-    {"container": {"command": ["sh", "-c"], "args": ["python3 -c 'print(1)'"]}},
-    {"container": {"workingDir": "/tmp", "imagePullPolicy": "Always"}},
-    {"container": {"env": [{"name": "A", "value": "1"},
-                           {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}},
-    {"container": {"envFrom": [{"secretRef": {"name": "keys", "optional": True}}]}},
-    {"container": {"resources": {"requests": {"cpu": "500m"}, "limits": {"memory": "1Gi"}}}},
-    {"container": {"resources": {"limits": {"nvidia.com/gpu": "2"}}},
-     "pod": {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}},
-    {"container": {"resources": {"limits": {"google.com/tpu": "4"}}},
-     "pod": {"nodeSelector": {"cloud.google.com/gke-tpu-topology": "2x4"}}},
-    {"container": {"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
-     "pod": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}},
-    {"container": {"livenessProbe": {"exec": {"command": ["true"]}, "periodSeconds": 30}}},
-    {"pod": {"serviceAccountName": "default", "priorityClassName": "", "hostNetwork": False}},
-    {"pod": {"schedulerName": "default-scheduler", "terminationGracePeriodSeconds": 5,
-             "dnsPolicy": "ClusterFirst"}},
-    {"pod": {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
-        {"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname"}}]}}}},
+    ({}, {}),
+    ({"replicas": 1, "policy": {"cleanPodPolicy": "Running", "backoffLimit": 3}},
+     {"said": ["backoffLimit meant nothing"]}),
+    ({"replicas": 5, "restartPolicy": "OnFailure"},
+     {"times": 6, "said": ["fails after 6 restarts", "OnFailure: when a rank fails, all ranks begin anew, 6 times"]}),
+    ({"restartPolicy": "Always", "policy": {"backoffLimit": 4}},
+     {"times": 4, "said": ["Always: when a rank fails, all ranks begin anew, 4 times", "ended well is not started"]}),
+    ({"restartPolicy": "ExitCode", "policy": {"backoffLimit": 0}},
+     {"codes": True, "said": ["ExitCode: when a rank fails, all ranks begin anew, 0 times"]}),
+    ({"restartPolicy": "ExitCode", "policy": {"backoffLimit": 5, "activeDeadlineSeconds": 7200}},
+     {"times": 5, "codes": True, "said": ["ExitCode: when a rank fails, all ranks begin anew, 5 times"]}),
+    ({"policy": {"activeDeadlineSeconds": 600, "cleanPodPolicy": "All"}}, {"said": ["cleanPodPolicy: All"]}),
+    ({"policy": {"ttlSecondsAfterFinished": 60, "cleanPodPolicy": "None"}}, {"said": ["ttlSecondsAfterFinished"]}),
+    ({"policy": {"schedulingPolicy": {"queue": "gpus", "minAvailable": 2}}},
+     {"said": ["schedulingPolicy.queue", "schedulingPolicy.minAvailable"]}),
+    ({"container": {"command": ["sh", "-c"], "args": ["ping job-9-worker-0 && nc -z job-9-worker-0:6666"]}},
+     {"said": ["says job-9-worker-0", "says :6666"]}),
+    ({"container": {"workingDir": "/tmp", "imagePullPolicy": "Always", "stdin": True}}, {}),
+    ({"container": {"env": [{"name": "NUM_PROCESSES", "value": "9"}, {"name": "EMPTY", "value": ""},
+                            {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}}, {}),
+    ({"container": {"envFrom": [{"secretRef": {"name": "keys", "optional": True}}]},
+      "metadata": {"labels": {"team": "vision"}, "annotations": {"owner": "jo"}}}, {}),
+    ({"container": {"resources": {"requests": {"cpu": "500m"}, "limits": {"memory": "1Gi"}}}}, {}),
+    ({"container": {"resources": {"limits": {"nvidia.com/gpu": "2"}}},
+      "pod": {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}}, {}),
+    ({"container": {"resources": {"limits": {"google.com/tpu": "4"}}},
+      "pod": {"nodeSelector": {"cloud.google.com/gke-tpu-topology": "2x4"}}}, {}),
+    ({"container": {"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
+      "pod": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}}, {}),
+    ({"container": {"livenessProbe": {"exec": {"command": ["true"]}, "periodSeconds": 30}},
+      "about": {"labels": {"app": "train"}, "annotations": {"example.org/note": "hello"}}}, {}),
+    ({"pod": {"serviceAccountName": "default", "schedulerName": "default-scheduler", "dnsPolicy": "ClusterFirst",
+              "terminationGracePeriodSeconds": 5}, "container": {"ports": [{"containerPort": 8080}]}},
+     {"port": True}),
+    ({"pod": {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname"}}]}}}}, {}),
 ]  # fmt: skip
+TOLD = ["The container jax is called node", "coordinator's port is 29500"]  # to all
+RANK = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
 def within(given, found):
@@ -150,30 +164,78 @@ def within(given, found):
     return given == found
 
 
-def jobsets(namespace):
-    return {item["metadata"]["name"]: item for item in namespace.get("jobsets")["items"]}
+def by_name(namespace, kind):
+    return {item["metadata"]["name"]: item for item in namespace.get(kind)["items"]}
+
+
+def told(conversion, words):
+    """Tell whether the report has a line for each of these, in their order, and no other."""
+    lines = [*conversion.changed, *conversion.lost]
+    return len(lines) == len(words) and all(w in line for w, line in zip(words, lines, strict=True))
+
+
+def runs_as_it_did(job, trainjob, jobset, wanted):
+    """Check what a job became: its pods, its variables, its end, and when it begins anew."""
+    spec, name = job["spec"], job["metadata"]["name"]
+    worker, policy = spec["jaxReplicaSpecs"]["Worker"], spec["runPolicy"]
+    (replicated,) = jobset["spec"]["replicatedJobs"]
+    inner = replicated["template"]["spec"]
+    assert jobset["spec"]["suspend"] and inner["parallelism"] == worker["replicas"]
+    assert within(job["metadata"], trainjob["metadata"])
+    assert trainjob["spec"].get("activeDeadlineSeconds") == policy.get("activeDeadlineSeconds")
+    assert not {"ttlSecondsAfterFinished", "activeDeadlineSeconds"} & {*jobset["spec"], *inner}
+
+    failure = jobset["spec"]["failurePolicy"]
+    assert failure.get("maxRestarts", 0) == wanted.get("times", 0)  # 0 is left out
+    assert inner["backoffLimit"] == 0 and inner["template"]["spec"]["restartPolicy"] == "Never"
+    if wanted.get("codes"):
+        (rule,) = inner["podFailurePolicy"]["rules"]
+        assert rule["action"] == "FailJob" and rule["onExitCodes"]["values"] == [*range(1, 128)]
+        assert [rule["action"] for rule in failure["rules"]] == ["FailJobSet"]
+    else:
+        assert "podFailurePolicy" not in inner and "rules" not in failure
+
+    pod = dict(worker["template"]["spec"])
+    (container,) = ({**one} for one in pod.pop("containers"))
+    (found,) = inner["template"]["spec"]["containers"]
+    assert within(worker["template"].get("metadata", {}), inner["template"]["metadata"])
+    assert within(pod, inner["template"]["spec"]) and container.pop("name") == "jax"
+    given = {one["name"]: one for one in container.pop("env")}
+    ports = [one for one in container.pop("ports") if one["containerPort"] != 6666]
+    assert within(container, found) and within(ports, found.get("ports", []))
+    env = {one["name"]: one for one in found["env"]}
+    assert len(env) == len(found["env"]) and not any(p.get("containerPort") == 6666 for p in found.get("ports", []))
+    old = {"COORDINATOR_ADDRESS": f"{name}-node-0-0.{name}", "COORDINATOR_PORT": "29500",
+           "NUM_PROCESSES": str(worker["replicas"]), "PYTHONUNBUFFERED": "1"}  # fmt: skip
+    assert {one: env[one]["value"] for one in old} == {
+        one: given.get(one, {"value": value})["value"] for one, value in old.items()
+    }  # one's own word is the last
+    assert env["PROCESS_ID"]["valueFrom"]["fieldRef"]["fieldPath"] == RANK
+    assert all(within({k: v for k, v in one.items() if v}, env[one["name"]]) for one in given.values())
+    assert {"JAX_COORDINATOR_ADDRESS", "JAX_PROCESS_ID"} < set(env)  # Trainer's own
 
 
 def test_twenty_varied_jobs_are_what_they_were(namespace):
     """The cluster takes each of them, and makes of it what the training operator made."""
     assert len(VARIED) == 20
-    jobs = {}
-    for number, change in enumerate(VARIED):
+    jobs, documents, shared = {}, [], []
+    for number, (change, wanted) in enumerate(VARIED):
         policy = {"suspend": True, **change.get("policy", {})}  # no pod has to run for this
-        jobs[f"job-{number}"] = jaxjob(
-            f"job-{number}", namespace, "print(1)", **copy.deepcopy({**change, "policy": policy})
-        )
-    for job in jobs.values():
-        apply(namespace, job)
-    made = eventually(lambda: len(found := jobsets(namespace)) == len(jobs) and found)
-    for name, job in jobs.items():
-        worker = job["spec"]["jaxReplicaSpecs"]["Worker"]
-        (replicated,) = made[name]["spec"]["replicatedJobs"]
-        inner = replicated["template"]["spec"]
-        assert made[name]["spec"]["suspend"] and inner["parallelism"] == worker["replicas"], name
-        pod = worker["template"]["spec"]
-        (container,) = pod.pop("containers")
-        assert container.pop("name") == "jax" and container.pop("ports")
-        (found,) = inner["template"]["spec"]["containers"]
-        assert within({k: v for k, v in pod.items() if v}, inner["template"]["spec"]), name
-        assert within(container, found), name
+        given = copy.deepcopy({**change, "policy": policy})
+        job = jobs[f"job-{number}"] = jaxjob(f"job-{number}", namespace, "print(1)", **given)
+        found = convert(job)
+        words = [*TOLD[: 1 if wanted.get("port") else 2], *wanted.get("said", [])]
+        assert told(found, words), (number, found.report())
+        documents += found.documents
+        shared += convert(job, "jax-cpu").documents
+    items = {"apiVersion": "v1", "kind": "List"}
+    # On a runtime that others use, too, the cluster and its webhooks take each.
+    namespace("apply", "--server-side", "--dry-run=server", "-f", "-", stdin={**items, "items": shared})
+    namespace("apply", "--server-side", "-f", "-", stdin={**items, "items": documents})
+    made = eventually(lambda: len(found := by_name(namespace, "jobsets")) == len(jobs) and found)
+    trainjobs = by_name(namespace, "trainjobs")
+    for number, (name, job) in enumerate(jobs.items()):
+        try:
+            runs_as_it_did(job, trainjobs[name], made[name], VARIED[number][1])
+        except (AssertionError, KeyError) as error:
+            raise AssertionError(f"{name}: {VARIED[number]}") from error

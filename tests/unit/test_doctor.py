@@ -1,6 +1,6 @@
 """`doctor` and broken set-ups: a test for each row of docs/doctor.md, here or in tests/cluster.
 
-Here are those of this machine, and those of a cluster that a healthy one can't be brought into.
+Here are those of this machine, and some of a cluster, for which an HTTP server stands.
 """
 
 from __future__ import annotations
@@ -58,20 +58,31 @@ def versions(monkeypatch: Any, **changed: str | None) -> None:
 # -- the list -------------------------------------------------------------------------------------
 
 
-def listed() -> list[str]:
+def listed() -> list[tuple[str, str]]:
+    """Give the rows of the page: what is broken, and where that is tested."""
     text = (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8")
-    return re.findall(r"^\| `([a-z0-9-]+)` \|", text, re.MULTILINE)
+    return re.findall(r"^\| `([a-z0-9-]+)` \|.*?(?:\| (cluster|bare|stand-in) )?\|$", text, re.MULTILINE)
+
+
+def broken_in(path: Path) -> set[str]:
+    """Give what the tests of a file break."""
+    names = (one.name for one in ast.parse(path.read_text(encoding="utf-8")).body
+             if isinstance(one, ast.FunctionDef))  # fmt: skip
+    return {n.removeprefix("test_broken_").replace("_", "-") for n in names if n.startswith("test_broken_")}
 
 
 def test_each_row_of_the_list_has_a_test_and_each_test_a_row():
-    tests = set()
-    for path in (Path(__file__), ROOT / "tests" / "cluster" / "test_doctor.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        tests |= {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}
-    tests = {name.removeprefix("test_broken_") for name in tests if "test_broken_" in name}
     rows = listed()
-    assert sorted(rows) == sorted(name.replace("_", "-") for name in tests)
-    assert len(rows) == len(set(rows)) >= 20
+    where = {
+        "cluster": broken_in(ROOT / "tests" / "cluster" / "test_doctor.py"),
+        "bare": broken_in(ROOT / "tests" / "cluster" / "test_doctor_bare.py"),
+    }
+    here = broken_in(Path(__file__))
+    assert sorted(name for name, _ in rows) == sorted(set().union(here, *where.values()))
+    for name, place in rows:
+        assert name in where.get(place, here), name
+    real = where["cluster"] | where["bare"]
+    assert len(rows) == len(dict(rows)) and len(real) >= 20
 
 
 def test_a_healthy_machine_and_cluster_have_nothing_to_be_done(scene):

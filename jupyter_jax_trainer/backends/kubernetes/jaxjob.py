@@ -191,7 +191,7 @@ def _look_for_old_names(name: str, container: Mapping[str, Any], found: Conversi
     said = [*(container.get("command") or ()), *(container.get("args") or ())]
     said += [str(one.get("value", "")) for one in container.get("env") or ()]
     for words in said:
-        for old in re.findall(rf"\b{re.escape(name)}-worker-\d+\b", words):
+        for old in dict.fromkeys(re.findall(rf"\b{re.escape(name)}-worker-\d+\b", words)):
             found.lost.append(
                 f"A command, argument or variable says {old}: there is no pod of that name. "
                 "Rank 0 is $COORDINATOR_ADDRESS."

@@ -1,0 +1,119 @@
+"""`doctor` on a real API server that lacks what jobs need: rows of docs/doctor.md that no cluster in use can be brought into.
+
+It is a second one beside the test cluster's, empty at first; a test installs there what its row leaves over.
+"""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import eventually
+
+from cluster.faults import require_own
+from cluster.kubernetes_cluster import Cluster
+from cluster.test_doctor import wrong
+from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.commands import Context, doctor, run_command
+from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+BARE = Path(__file__).parent / "harness" / "bare.py"
+TRAINER = [f"{kind}.trainer.kubeflow.org" for kind in ("trainjobs", "trainingruntimes", "clustertrainingruntimes")]
+JOBSET = ["jobsets.jobset.x-k8s.io"]
+PUBLIC = ("configmap", "kubeflow-trainer-public", "--namespace=kubeflow-system")
+
+Looked = Callable[[], list[Finding]]
+
+
+def harness(action: str) -> str:
+    done = subprocess.run([sys.executable, BARE, action], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def bare(cluster: Cluster) -> Iterator[Cluster]:
+    """Give an API server that knows Kubernetes and nothing else."""
+    require_own(cluster)
+    try:
+        path = Path(harness("up"))
+        yield Cluster((*cluster.kubectl, "--kubeconfig", str(path)), path, own=True)
+    finally:
+        harness("down")
+
+
+@pytest.fixture(scope="module")
+def definitions(cluster: Cluster) -> dict[str, Any]:
+    """Give what Trainer and JobSet define, as the test cluster has it."""
+    items = cluster.get("customresourcedefinitions", *TRAINER, *JOBSET)["items"]
+    for item in items:
+        item["metadata"] = {"name": item["metadata"]["name"]}
+        item["spec"].pop("conversion", None)  # asks a webhook
+        del item["status"]
+    return {item["metadata"]["name"]: item for item in items}
+
+
+@pytest.fixture
+def looked(bare: Cluster, home: Path, monkeypatch) -> Iterator[Looked]:
+    """Give what examines the bare cluster, which is empty again afterwards."""
+    monkeypatch.setenv("KUBECONFIG", str(bare.kubeconfig))
+    yield lambda: list(doctor.examine("kubernetes"))
+    backend._clients.clear()
+    bare("delete", "customresourcedefinitions", "--all")
+    bare("delete", *PUBLIC, "--ignore-not-found")
+
+
+def install(bare: Cluster, items: list[Any]) -> None:
+    bare("apply", "--server-side", "-f", "-", stdin={"apiVersion": "v1", "kind": "List", "items": items})
+    if any(item["kind"] == "CustomResourceDefinition" for item in items):
+        bare("wait", "--for=condition=Established", "customresourcedefinitions", "--all")
+
+
+def test_broken_no_trainer(looked):
+    assert wrong(looked(), "Kubeflow Trainer", FAIL, "no Kubeflow Trainer", "2.2 or newer")
+
+
+def test_broken_old_trainer(bare, definitions, looked):
+    """2.1 had no patches; it is told by that alone, and by the version where Trainer publishes it."""
+    old = copy.deepcopy([definitions[name] for name in TRAINER])
+    for version in old[0]["spec"]["versions"]:
+        del version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["runtimePatches"]
+    install(bare, old)
+    eventually(lambda: wrong(looked(), "Kubeflow Trainer", FAIL, "older than 2.2", "2.2 or newer"))
+    install(bare, [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow-system"}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "data": {"kubeflow_trainer_version": "v2.1.1"},
+         "metadata": {"name": PUBLIC[1], "namespace": "kubeflow-system"}},
+    ])  # fmt: skip
+    assert wrong(looked(), "Kubeflow Trainer", FAIL, "v2.1.1", "2.2 or newer")
+
+
+def test_broken_no_jobset(bare, definitions, looked):
+    install(bare, [definitions[name] for name in TRAINER])
+    eventually(lambda: wrong(looked(), "JobSet", FAIL, "not installed", "manifests bring it"))
+
+
+def test_broken_no_runtime(bare, definitions, looked):
+    """What it advises to do helps."""
+    install(bare, list(definitions.values()))
+    eventually(lambda: wrong(looked(), "JAX runtimes", FAIL, "none", "jaxtrain runtimes install"))
+    run_command(["runtimes", "install"], Context(print=lambda text: None))
+    found = {one.subject: one for one in looked()}
+    assert found["JAX runtimes"].status == OK and "jax-cpu" in found["JAX runtimes"].detail
+    assert found["Trial"].status == OK, found["Trial"]
+
+
+def test_broken_runtime_reruns_cells(cluster, bare, definitions, looked):
+    """Trainer's own runtime for JAX is such a one."""
+    install(bare, list(definitions.values()))
+    stock = cluster.get("clustertrainingruntime", "jax-distributed")
+    stock["metadata"] = {what: stock["metadata"][what] for what in ("name", "labels")}
+    install(bare, [stock])
+    assert wrong(looked(), "JAX runtimes", WARN, "jax-distributed", "run a cell that fails again")
