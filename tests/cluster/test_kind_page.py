@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
-from pathlib import Path
-
 import kernels
 import pytest
 from conftest import end_processes_of
 
-from cluster.jobs import PATIENCE, stop_followers
+from cluster.jobs import stop_followers
+from cluster.pages import Terminal, blocks
 
 pytestmark = [
     pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore"),  # of the kernel's client, not of this package
 ]  # fmt: skip
-
-ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"(<!-- not run -->\n)?```(sh|python)\n(.*?)```", re.DOTALL)
 
 
 def test_the_page_about_kind(cluster, namespace, tmp_path, monkeypatch):
@@ -32,28 +24,16 @@ def test_the_page_about_kind(cluster, namespace, tmp_path, monkeypatch):
     (named,) = cluster("config", "view", "--output", "jsonpath={.clusters[*].name}").split()
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
     monkeypatch.setenv("JAXTRAIN_HOME", str(home))
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    here = {
+    shell = Terminal(kubeconfig, home, {
         "kind-jaxtrain": named, "default:dora": f"{namespace.name}:dora",
         "--namespace default": f"--namespace {namespace.name}",
         "clusterrolebinding dora": f"clusterrolebinding {namespace.name}-dora",
-    }  # fmt: skip
-
-    def shell(text: str) -> str:
-        for old, new in here.items():
-            text = text.replace(old, new)
-        done = subprocess.run(
-            ["bash", "-euc", text], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE
-        )
-        assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
-        return done.stdout
-
+    })  # fmt: skip
     said: list[str] = []
     try:
         with kernels.running(home, tmp_path) as kernel:
-            for skipped, language, text in BLOCK.findall((ROOT / "docs" / "kind.md").read_text()):
-                if not skipped:
-                    said.append(shell(text) if language == "sh" else kernel.run(text).text)
+            for language, text in blocks("kind.md"):
+                said.append(shell(text) if language == "sh" else kernel.run(text).text)
     finally:
         stop_followers(home)
         end_processes_of(home)

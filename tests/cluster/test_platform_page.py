@@ -1,0 +1,45 @@
+"""docs/platform.md is true: its lines do what they say, but for those that fetch Trainer or make an image."""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster import people
+from cluster.pages import Terminal, blocks
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+WIDE = "jupyter-jax-trainer-runtimes"  # what the page makes for the whole cluster, beside runtimes
+
+
+def test_the_platform_guide(cluster, namespace, home, tmp_path):
+    namespace("create", "serviceaccount", "dora")
+    user = {"token": people.token(namespace, "dora")}
+    hers = people.kubeconfig(tmp_path / "hers", people.about(cluster), user, namespace.name)
+    # The node has its images under this name, too, as if they had come from there.
+    registry = "docker.io/library"
+    here = {
+        r"\bREGISTRY\b": registry, r"\bNAMESPACE\b": namespace.name,
+        r"\bNAME\b": f"system:serviceaccount:{namespace.name}:dora",
+    }
+    admin, dora = (Terminal(kubeconfig, home, here) for kubeconfig in (cluster.kubeconfig, hers))
+    said = []
+    try:
+        # The test cluster's runtimes are there already, and kubectl's: others must not own what is changed here.
+        admin("jaxtrain runtimes install --registry old.example.org --force")
+        for _, text in blocks("platform.md"):
+            said.append((dora if text.startswith("jaxtrain doctor") else admin)(text))
+    finally:
+        admin("jaxtrain runtimes install")
+        for kind in ("clusterrole", "clusterrolebinding"):
+            cluster("delete", kind, WIDE, "--ignore-not-found")
+    up, installed, asdora, runtimes = said
+    assert up.count("condition met") >= 1
+    assert f"ClusterTrainingRuntime jax-cpu: configured, {registry}/jupyter-jax-trainer-cpu:" in installed
+    assert "role.rbac.authorization.k8s.io/jupyter-jax-trainer-user" in installed
+    assert "a job of jax-cpu would be taken" in asdora, asdora
+    assert "jobs can't run" not in asdora.lower() and "jupyter-jax-trainer-restarts" not in asdora
+    assert f"ClusterTrainingRuntime jax-tpu: configured, {registry}/" in runtimes
+    assert "TrainingRuntime jax-gpu: created, " in runtimes
+    image = "{.spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0].image}"
+    assert "/" not in cluster("get", "clustertrainingruntime", "jax-cpu", f"--output=jsonpath={image}")
