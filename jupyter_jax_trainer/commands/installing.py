@@ -26,7 +26,9 @@ def install(context: Context, values: dict[str, Any]) -> None:
         )
     if image and (values.get("registry") or values.get("python")):
         raise UsageError("--image says it all: --registry and --python can't go with it.")
-    options = {name: values.get(name) for name in ("python", "registry")}
+    if values.get("volume") and not namespace:
+        raise UsageError("--volume names a claim, which is in one --namespace: say which.")
+    options = {name: values.get(name) for name in ("python", "registry", "volume")}
     items = [manifests.manifest(d, namespace=namespace, image=image, **options) for d in devices]
     force, only_show = values.get("force", False), values.get("dry_run", False)
     # The namespace of `use` is for jobs: nobody means that one for runtimes of a whole cluster.

@@ -8,7 +8,7 @@ from jupyter_jax_trainer import checks
 from jupyter_jax_trainer.commands.actions import Context
 from jupyter_jax_trainer.errors import BackendError, UsageError
 
-_INSTALL_ONLY = ("device", "python", "registry", "image", "force", "dry_run")
+_INSTALL_ONLY = ("device", "python", "registry", "image", "volume", "force", "dry_run")
 
 
 def runtimes(context: Context, values: dict[str, Any], words: list[str]) -> None:

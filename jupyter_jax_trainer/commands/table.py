@@ -248,6 +248,10 @@ _COMMANDS = (
                 name="image", metavar="IMAGE", check=checks.image,
                 help="install: this image, for one --device.",
             ),
+            Option(
+                name="volume", metavar="PVC:/PATH", check=checks.volume,
+                help="install: with this claim of the --namespace, where checkpoints go then.",
+            ),
             Option(name="force", help="install: set back what others have changed."),
             Option(name="dry-run", help="install: only show the YAML, and what would change."),
         ),

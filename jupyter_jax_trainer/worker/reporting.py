@@ -92,9 +92,10 @@ def _number(name: str, value: Any) -> float | int:
 def checkpoint_dir(job: str | None = None) -> Path:
     """Give the directory that belongs to the job and outlives its processes.
 
-    All ranks see the same directory; in pods this takes a volume (``--volume``). When a job starts
-    again (``--max-restarts``) it finds there what it has saved. Outside a job it is
-    ``jaxtrain-checkpoints`` in the working directory, so that the same cell runs in both places.
+    All ranks see the same directory; in pods this takes a volume (``--volume``, or one of the
+    runtime's). When a job starts again (``--max-restarts``) it finds there what it has saved.
+    Outside a job it is ``jaxtrain-checkpoints`` in the working directory, so that the same cell
+    runs in both places.
 
     Parameters
     ----------

@@ -19,6 +19,7 @@ def test_the_platform_guide(cluster, namespace, home, tmp_path):
     # The node has its images under this name, too, as if they had come from there.
     registry = "docker.io/library"
     here = {
+        r"\bCLAIM\b": "claim",
         r"\bREGISTRY\b": registry, r"\bNAMESPACE\b": namespace.name,
         r"\bNAME\b": f"system:serviceaccount:{namespace.name}:dora",
     }
@@ -33,7 +34,7 @@ def test_the_platform_guide(cluster, namespace, home, tmp_path):
         admin("jaxtrain runtimes install")
         for kind in ("clusterrole", "clusterrolebinding"):
             cluster("delete", kind, WIDE, "--ignore-not-found")
-    up, installed, asdora, runtimes = said
+    up, installed, asdora, runtimes, with_volume = said
     assert up.count("condition met") >= 1
     assert f"ClusterTrainingRuntime jax-cpu: configured, {registry}/jupyter-jax-trainer-cpu:" in installed
     assert "role.rbac.authorization.k8s.io/jupyter-jax-trainer-user" in installed
@@ -41,5 +42,6 @@ def test_the_platform_guide(cluster, namespace, home, tmp_path):
     assert "jobs can't run" not in asdora.lower() and "jupyter-jax-trainer-restarts" not in asdora
     assert f"ClusterTrainingRuntime jax-tpu: configured, {registry}/" in runtimes
     assert "TrainingRuntime jax-gpu: created, " in runtimes
+    assert "TrainingRuntime jax-cpu: created, " in with_volume
     image = "{.spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0].image}"
     assert "/" not in cluster("get", "clustertrainingruntime", "jax-cpu", f"--output=jsonpath={image}")

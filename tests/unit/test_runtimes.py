@@ -179,6 +179,27 @@ def test_images_elsewhere_and_for_other_pythons():
     assert made(image="mine/jax:jax0.11.0-py3.13")[2:] == ("0.11.0", "3.13")
 
 
+def test_a_volume_for_checkpoints():
+    item = manifests.manifest("cpu", namespace="team", volume="fast:/data/team")
+    assert runtimes.shared_folder(item) == "/data/team" and runtimes.shared_folder(runtime_of("cpu")) is None
+    pod = node_of(item)["template"]["spec"]
+    assert pod["volumes"][-1] == {"name": "shared", "persistentVolumeClaim": {"claimName": "fast"}}
+    assert pod["containers"][0]["volumeMounts"][-1] == {"name": "shared", "mountPath": "/data/team"}
+    (told,) = [finding for finding in checkup.examine(item) if finding.subject == "Shared folder"]
+    assert told.status == OK and "/data/team" in told.detail
+
+
+@pytest.mark.parametrize(("folder", "fine"), [
+    ("/data", True), ("/data/", True), ("/data/jax", True), ("/database", False), ("/", None), ("data", None),
+    ("/tmp/x", False), ("/nowhere", False),
+])  # fmt: skip
+def test_a_shared_folder_is_on_a_volume_that_stays(folder, fine):
+    item = manifests.manifest("cpu", volume="claim:/data")
+    item["metadata"]["annotations"] = {runtimes.SHARED: folder}
+    told = [one.status for one in checkup.examine(item) if one.subject == "Shared folder"]
+    assert told == ([] if fine is None else [OK if fine else WARN])
+
+
 class Cluster:
     """Answers as the API does to server-side apply."""
 
@@ -245,6 +266,9 @@ def test_what_others_set_is_not_taken_over_in_silence():
     [
         ("install --image x", "each device needs its own"),
         ("install -d gpu --image x --python 3.12", "--image says it all"),
+        ("install --volume claim:/data", "in one --namespace"),
+        ("install --volume claim", "a claim and where to mount it"),
+        ("check --volume claim:/data", "--volume is for `runtimes install`"),
         ("install jax-cpu", "takes no names"),
         ("install -d npu", "one of cpu, gpu, tpu"),
         ("install --python 3.9", "one of 3.11, 3.12, 3.13"),

@@ -125,6 +125,7 @@ class KubernetesBackend:
             "cluster": self._client.identity,
             "kubeconfig": kubeconfig.paths(),
             "patches": patches,
+            "shared": runtimes.shared_folder(runtime),
             "pip": taken.pip,
             "secret_keys": secret_keys,
             "max_name": max_name,

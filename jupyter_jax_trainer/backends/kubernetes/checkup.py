@@ -58,6 +58,14 @@ def examine(item: Mapping[str, Any]) -> Iterator[Finding]:
             )  # fmt: skip
         else:
             yield Finding(OK, subject, fine)
+    if folder := runtimes.shared_folder(item):
+        if runtimes.is_on_volume(item, folder):
+            yield Finding(OK, "Shared folder", f"{folder}: checkpoints go there")
+        else:
+            yield Finding(
+                WARN, "Shared folder", f"{folder} is on no volume that outlives the pods",
+                f"Mount one there, or take the annotation {runtimes.SHARED} away.",
+            )  # fmt: skip
     if runtimes.is_deprecated(item):
         yield Finding(WARN, "Support", "deprecated", "Users are told to choose another.")
 

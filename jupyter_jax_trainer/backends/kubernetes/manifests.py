@@ -10,7 +10,7 @@ from typing import Any
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client
-from jupyter_jax_trainer.backends.kubernetes.runtimes import container, path_of
+from jupyter_jax_trainer.backends.kubernetes.runtimes import SHARED, container, path_of
 from jupyter_jax_trainer.backends.kubernetes.trainjob import PREFIX
 from jupyter_jax_trainer.errors import BackendError
 
@@ -46,6 +46,7 @@ def manifest(
     python: str | None = None,
     registry: str | None = None,
     image: str | None = None,
+    volume: str | None = None,
 ) -> dict[str, Any]:
     """Give our runtime for a kind of device.
 
@@ -59,6 +60,8 @@ def manifest(
         Where the image is.
     image
         Another image. What its tag doesn't say of versions is left out.
+    volume
+        A claim and where to mount it (``CLAIM:/path``), for checkpoints.
     """
     import yaml
 
@@ -79,6 +82,12 @@ def manifest(
         labels.pop(f"{PREFIX}/{version}")
         if told:
             labels[f"{PREFIX}/{version}"] = told[version]
+    if volume:
+        claim, _, place = volume.partition(":")
+        metadata["annotations"] = {SHARED: place}
+        source = {"persistentVolumeClaim": {"claimName": claim}}
+        _pod(item)["volumes"].append({"name": "shared", **source})
+        node["volumeMounts"].append({"name": "shared", "mountPath": place})
     if namespace:
         item["kind"] = "TrainingRuntime"
         metadata["namespace"] = namespace
@@ -135,10 +144,15 @@ def image_of(item: Mapping[str, Any]) -> str:
     return str(container(item)["image"])
 
 
-def _node(item: dict[str, Any]) -> dict[str, Any]:
+def _pod(item: dict[str, Any]) -> dict[str, Any]:
     (job,) = item["spec"]["template"]["spec"]["replicatedJobs"]
+    found: dict[str, Any] = job["template"]["spec"]["template"]["spec"]
+    return found
+
+
+def _node(item: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any]
-    (found,) = job["template"]["spec"]["template"]["spec"]["containers"]
+    (found,) = _pod(item)["containers"]
     return found
 
 

@@ -22,6 +22,7 @@ _API = "/apis/trainer.kubeflow.org/v1alpha1"
 _FRAMEWORK = "trainer.kubeflow.org/framework"
 _SUPPORT = "trainer.kubeflow.org/support"
 _MESH = "sidecar.istio.io/inject"
+SHARED = f"{PREFIX}/shared-folder"
 _UPGRADE = "Ask the platform engineer to install Kubeflow Trainer 2.2 or newer."
 
 
@@ -195,6 +196,23 @@ def patches(item: Mapping[str, Any], *, restricted: bool) -> dict[str, bool]:
         "mesh": labels.get(_MESH) != "false",
         "restricted": restricted and secure.get("allowPrivilegeEscalation") is not False,
     }
+
+
+def shared_folder(item: Mapping[str, Any]) -> str | None:
+    """Give the folder that a runtime says all pods see and that outlives them."""
+    folder = str((item["metadata"].get("annotations") or {}).get(SHARED, "")).rstrip("/")
+    return folder if folder.startswith("/") else None
+
+
+def is_on_volume(item: Mapping[str, Any], folder: str) -> bool:
+    """Tell whether a folder is on a volume of the runtime's that outlives its pods."""
+    passing = {v.get("name") for v in _pod(item)[1].get("volumes") or [] if "emptyDir" in v}
+    places = [
+        str(mount.get("mountPath")).rstrip("/")
+        for mount in container(item).get("volumeMounts") or []
+        if mount.get("name") not in passing
+    ]
+    return any(f"{folder}/".startswith(f"{place}/") for place in places)
 
 
 def runs_once(item: Mapping[str, Any]) -> bool:
