@@ -82,7 +82,7 @@ def _show(context: Context, values: dict[str, Any], name: str) -> None:
 
 def _check(context: Context, values: dict[str, Any], names: list[str]) -> None:
     """Check runtimes of the cluster: those that are named, else all for JAX."""
-    from jupyter_jax_trainer.backends.kubernetes import checkup
+    from jupyter_jax_trainer.backends.kubernetes import checkup, gangs
     from jupyter_jax_trainer.backends.kubernetes import runtimes as known
     from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
     from jupyter_jax_trainer.commands.doctor import report
@@ -99,7 +99,8 @@ def _check(context: Context, values: dict[str, Any], names: list[str]) -> None:
         context.print(f"Namespace {client.namespace} has no runtimes for JAX: {known.INSTALL}")
         context.failed = True
     for item in items:
-        findings = list(checkup.examine(item))
+        with said_plainly(client):
+            findings = [*checkup.examine(item), *gangs.examine(client, item)]
         context.failed |= any(finding.status == FAIL for finding in findings)
         context.print(f"{item['kind']} {item['metadata']['name']}")
         context.print(report(findings, context.width) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 from harness import eventually
 
 from cluster import made_runtimes, people
+from cluster.jobs import submit
 from cluster.kubernetes_cluster import Namespace
 from jupyter_jax_trainer.backends.kubernetes import backend
-from jupyter_jax_trainer.commands import doctor
+from jupyter_jax_trainer.commands import Context, doctor, run_command
 from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
+from jupyter_jax_trainer.errors import UsageError
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -116,6 +119,22 @@ def test_broken_runtime_without_node(namespace, looked):
     # Trainer refuses such a one, save with the label that its own stock runtimes have.
     made_runtimes.make(namespace, "nameless", rename, like="jax-distributed")
     assert wrong(looked(), "Runtime nameless", WARN, "no replicated job node with a container")
+
+
+def test_broken_no_gang_scheduler(namespace, place, looked):
+    """A runtime whose pods start together or not at all, where nobody sees to that: no pod would ever be made."""
+    made_runtimes.make(namespace, "gang")
+    policy = json.dumps({"spec": {"podGroupPolicy": {"coscheduling": {}}}})
+    namespace("patch", "trainingruntime", "gang", "--type=merge", "--patch", policy)
+    assert wrong(looked(), "Runtime gang", WARN, "coscheduling plugin is not installed", "podGroupPolicy")
+    said: list[str] = []
+    context = Context(print=said.append)
+    run_command(["runtimes", "check", "gang", "--namespace", namespace.name], context)
+    assert context.failed and "podGroupPolicy.coscheduling: the coscheduling" in said[1]
+    with pytest.raises(UsageError, match=r"gang has podGroupPolicy\.coscheduling, and the cosch") as refused:
+        submit("print('never')", place, "-n 2 --runtime gang")
+    assert "Name another --runtime" in refused.value.hint
+    assert not namespace.get("trainjobs")["items"]
 
 
 def test_broken_webhook_down(cluster, namespace, looked):

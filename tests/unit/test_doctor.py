@@ -234,6 +234,19 @@ def test_broken_runtime_reruns_cells(scene):
     check("kubernetes", "JAX runtimes", WARN, "stock", "run a cell that fails again")
 
 
+@pytest.mark.parametrize(("policy", "api"), [
+    ("coscheduling", "/apis/scheduling.x-k8s.io/v1alpha1"), ("volcano", "/apis/scheduling.volcano.sh/v1beta1"),
+])  # fmt: skip
+def test_who_starts_pods_together_is_looked_for_where_a_runtime_wants_it(policy, api, scene):
+    gang = runtime("gang")
+    gang["spec"]["podGroupPolicy"] = {policy: {}}
+    scene.answers[RUNTIMES] = {"items": [gang]}
+    check("kubernetes", "Runtime gang", WARN, f"podGroupPolicy.{policy}", "not installed")
+    for answer in ({"resources": []}, 403):  # it is there, and: nobody may look
+        scene.answers[api] = answer
+        assert not [one for one in doctor.examine("kubernetes") if one.subject == "Runtime gang"]
+
+
 def test_broken_image_without_jax(scene):
     missing = {"type": "ModuleNotFoundError", "message": "No module named 'jax'", "traceback": ""}
     directory = make_job(

@@ -17,6 +17,7 @@ from jupyter_jax_trainer import files, jobdir
 from jupyter_jax_trainer.backends.kubernetes import (
     choosing,
     devices,
+    gangs,
     kubeconfig,
     launch,
     payload,
@@ -74,6 +75,7 @@ class KubernetesBackend:
         with said_plainly(self._client):
             version = runtimes.check_trainer(self._client)
             runtime, chosen = choosing.runtime(self._client, spec)
+            gangs.check(self._client, runtime)
             device = devices.kind(spec) or runtimes.device_of(runtime)
             nodes = devices.list_nodes(self._client) if device in devices.RESOURCES else None
             secret_keys = {name: self._secret_keys(name) for name in spec.env_from_secret}

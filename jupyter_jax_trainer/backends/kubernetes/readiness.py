@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from jupyter_jax_trainer import jobdir
-from jupyter_jax_trainer.backends.kubernetes import launch, runtimes, surroundings, trainjob
+from jupyter_jax_trainer.backends.kubernetes import gangs, launch, runtimes, surroundings, trainjob
 from jupyter_jax_trainer.backends.kubernetes.backend import said_plainly
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client
 from jupyter_jax_trainer.commands.findings import OK, WARN, Finding
@@ -26,6 +26,7 @@ def examine(client: Client, found: Items, bad: str) -> Iterator[Finding]:
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
         lambda: _job_sets(client, bad),
         lambda: _each(found, bad),
+        lambda: _gangs(client, found),
         lambda: _trial(client, found, bad),
         lambda: surroundings.examine(client, found),
         lambda: _clock(client),
@@ -76,6 +77,16 @@ def _each(found: Items, bad: str) -> Iterator[Finding]:
                 WARN, subject, f"has Python {python}, and here it is {runtimes.PYTHON}",
                 "Functions and classes of a notebook can't be read there: use a Python "
                 f"{python} here, another --runtime, or define them inside the cell.",
+            )  # fmt: skip
+
+
+def _gangs(client: Client, found: Items) -> Iterator[Finding]:
+    """Find runtimes whose pods the cluster can't start together."""
+    for item in found:
+        if (gang := gangs.of_runtime(client, item)) and not gang.installed:
+            yield Finding(
+                WARN, f"Runtime {item['metadata']['name']}",
+                f"has podGroupPolicy.{gang.policy}, and {gang.by} is not installed", gangs.ADVICE,
             )  # fmt: skip
 
 
