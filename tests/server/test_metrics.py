@@ -14,7 +14,7 @@ from harness import eventually
 from made_jobs import make_job
 from prometheus_client.parser import text_string_to_metric_families
 
-from jupyter_jax_trainer import files
+from jupyter_jax_trainer import files, ownlog
 from jupyter_jax_trainer.backends.kubernetes import launch
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.backends.kubernetes.counts import Counts
@@ -90,6 +90,7 @@ def test_a_real_follower_whose_cluster_is_gone(server, store, tmp_path, monkeypa
     gone.kubeconfig(tmp_path / "kubeconfig", "team", "one")
     gone.close()
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    monkeypatch.setenv(ownlog.LEVEL_VARIABLE, "info")
     cluster = Client("one", "team").identity
     began = time.time()
     launch.start_follower({"cluster": cluster, "context": "one", "namespace": "team"})
@@ -104,6 +105,7 @@ def test_a_real_follower_whose_cluster_is_gone(server, store, tmp_path, monkeypa
         assert found["jaxtrain_follower_jobs", cluster, "team"] == 0
         started = found["jaxtrain_follower_start_time_seconds", cluster, "team"]
         assert began - 1 <= started <= time.time()
+        assert "INFO follows team of " in (lock.parent / "follower.log").read_text()
     finally:
         os.kill(pid, signal.SIGKILL)
     eventually(lambda: scraped(server)["jaxtrain_followers",] == 0)

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 from logserver import LogServer, PlainClient, Pod, Run
+from prometheus_client.parser import text_string_to_metric_families
 
 from jupyter_jax_trainer.backends.kubernetes import httpbody, logstream
+from jupyter_jax_trainer.backends.kubernetes.counts import COUNTS, FILE
 from jupyter_jax_trainer.backends.kubernetes.logstream import Attempt, LogStream
 from jupyter_jax_trainer.backends.kubernetes.spool import ContainerLog, Spool
 from jupyter_jax_trainer.jobdir import JobDir
@@ -31,6 +33,15 @@ def stamped(text: bytes, ns: int | None = None) -> bytes:
 
 def numbered(count: int, step: int = 10**6, begin: int = 0) -> list[bytes]:
     return [stamped(b"line %d" % i, 1_795_268_098 * 10**9 + i * step) for i in range(begin, count)]
+
+
+def counted(folder: Path) -> dict[str, float]:
+    """Give what the follower that this process would be has counted."""
+    COUNTS.save(folder, "", now=True)
+    families = text_string_to_metric_families((folder / FILE).read_text())
+    return {sample.name.removeprefix("jaxtrain_follower_"): sample.value
+            for family in families for sample in family.samples
+            if sample.labels.get("what") in (None, "log")}  # fmt: skip
 
 
 def text_of(lines: list[bytes]) -> bytes:
@@ -128,8 +139,9 @@ def test_a_line_is_on_disk_at_once(server, following):
 
 
 @pytest.mark.parametrize("word", ["cut", "eof", "stall"])
-def test_connections_that_end(server, following, monkeypatch, word):
+def test_connections_that_end(server, following, monkeypatch, word, tmp_path):
     monkeypatch.setattr(logstream, "_SILENCE", 0.05)
+    before = counted(tmp_path)
     run = server.pods["pod"].now
     run.lines += numbered(2000, step=3 * 10**6)
     size = len(b"".join(run.lines))
@@ -140,6 +152,10 @@ def test_connections_that_end(server, following, monkeypatch, word):
     following.start()
     following.until(text_of(run.lines))
     assert len(server.asked) > 8
+    after = counted(tmp_path)
+    assert after["reconnects_total"] - before["reconnects_total"] >= 8
+    assert after["log_bytes_total"] - before["log_bytes_total"] == len(following.text)
+    assert after["log_lag_seconds"] > 0  # the lines were stamped long ago
 
 
 def test_a_rotation_leaves_a_mark(server, following):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -101,6 +103,13 @@ def test_counts_of_many_threads_are_exact_and_in_prometheus_form(tmp_path):
     again = numbers(tmp_path)
     assert again["jaxtrain_follower_log_lag_seconds", None] == (0, "b")
     assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
+
+
+def test_the_page_lists_what_is_counted(tmp_path):
+    Counts().save(tmp_path, "", now=True)
+    counted = set(re.findall(r"^# TYPE (\S+) ", (tmp_path / FILE).read_text(), re.MULTILINE))
+    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
+    assert counted == set(re.findall(r"^\| `(jaxtrain_follower_\w+)", page, re.MULTILINE)) and len(counted) == 7
 
 
 @pytest.mark.parametrize("start", ["0", "1"], ids=["cold", "warm"])
