@@ -34,7 +34,7 @@ def test_the_platform_guide(cluster, namespace, home, tmp_path):
         admin("jaxtrain runtimes install")
         for kind in ("clusterrole", "clusterrolebinding"):
             cluster("delete", kind, WIDE, "--ignore-not-found")
-    up, installed, asdora, runtimes, with_volume = said
+    up, installed, asdora, runtimes, with_volume, gpu = said
     assert up.count("condition met") >= 1
     assert f"ClusterTrainingRuntime jax-cpu: configured, {registry}/jupyter-jax-trainer-cpu:" in installed
     assert "role.rbac.authorization.k8s.io/jupyter-jax-trainer-user" in installed
@@ -43,5 +43,6 @@ def test_the_platform_guide(cluster, namespace, home, tmp_path):
     assert f"ClusterTrainingRuntime jax-tpu: configured, {registry}/" in runtimes
     assert "TrainingRuntime jax-gpu: created, " in runtimes
     assert "TrainingRuntime jax-cpu: created, " in with_volume
+    assert f"ClusterTrainingRuntime jax-gpu: unchanged, {registry}/jupyter-jax-trainer-cuda:" in gpu
     image = "{.spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0].image}"
     assert "/" not in cluster("get", "clustertrainingruntime", "jax-cpu", f"--output=jsonpath={image}")
