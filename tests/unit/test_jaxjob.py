@@ -161,6 +161,15 @@ def test_all_else_of_the_pod_stays():
     assert pod["restartPolicy"] == "Never"
 
 
+def test_ports_have_names():
+    """Trainer would put its own in the place of one without."""
+    ports = [{"containerPort": 6666}, {"containerPort": 8080, "hostPort": 80}, {"containerPort": 1, "name": "a"}]
+    found = convert(job(container={"ports": ports}))
+    assert parts(found)[2]["containers"][0]["ports"] == [
+        {"containerPort": 8080, "hostPort": 80, "name": "port-8080"}, {"containerPort": 1, "name": "a"}]
+    assert any("port-8080" in line for line in found.changed)
+
+
 def test_on_a_runtime_that_others_use():
     given = job(pod={"nodeSelector": {"pool": "a"}, "hostNetwork": True},
                 container={"workingDir": "/w", "securityContext": {"runAsUser": 1}})

@@ -181,6 +181,11 @@ def _take_container(pod: dict[str, Any], found: Conversion) -> dict[str, Any]:
         found.changed.append(
             f"The coordinator's port is {_PORT}, no longer {_OLD_PORT}; it need not be declared."
         )
+    for port in container.get("ports") or []:
+        if not port.get("name"):  # Trainer 2.3 puts its own port in the place of one without
+            number = port.get("containerPort")
+            port["name"] = f"port-{number}"
+            found.changed.append(f"The port {number} has the name {port['name']} now.")
     if not container.get("ports"):
         container.pop("ports", None)
     return container
