@@ -93,6 +93,7 @@ class SearchTopic:
         pattern = _pattern(message)
         if pattern is None:
             raise UsageError("There is nothing to search for.")
+        self._pattern = pattern
         self.search = Search(view, pattern, self._from)
         self._last: Message | None = None
 
@@ -119,6 +120,13 @@ class SearchTopic:
             "kind": "hit", "position": position, "index": index, "number": number,
             "count": search.count,
         }  # fmt: skip
+
+    def marks(self, message: Mapping[str, Any]) -> Message:
+        """Tell where it matches in texts as the page shows them."""
+        texts = message.get("texts")
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise UsageError("The texts are no list of texts.")
+        return {"kind": "marks", "marks": [self._pattern.spans(text) for text in texts]}
 
 
 def lines(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:

@@ -125,6 +125,8 @@ class Page:
             self._add(number, SearchTopic(self._view(message), message))
         elif op == "hit":
             return [self._search(message).hit(message)]
+        elif op == "marks":
+            return [self._search(message).marks(message)]
         elif op in _ASKED:
             return _ASKED[op](self._view(message), message)
         else:

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from jupyter_jax_trainer.errors import UsageError
 
 LONGEST = 1_000  # characters of a pattern
-_MEMORY = 8 << 20  # bytes that RE2 may use for one of the two programs of a pattern
+LOOKED_AT = 4096  # characters of a text in which matches are told
+_MOST = 50  # matches of a text that are told
+_MEMORY = 8 << 20  # bytes that RE2 may use for one of the three programs of a pattern
 _MANY = 4  # lines in a row that match, for which looking for runs is faster
 _SET = re.compile(rb"\x01+")
 _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
@@ -62,10 +65,12 @@ class Pattern:
                 "Look for a part of one line.",
             )
         self._case = case
+        self._alone: Any
         self._words: bytes | None = None
         if regex:
-            self._line, self._run = _compile(pattern, case)
+            self._alone, self._line, self._run = _compile(pattern, case)
         else:
+            self._alone = re.compile(re.escape(pattern), re.NOFLAG if case else re.IGNORECASE)
             # A lone surrogate is no text; it matches nothing.
             words = pattern if case else pattern.casefold()
             self._words = words.encode(errors="surrogatepass")
@@ -84,6 +89,19 @@ class Pattern:
         All lines of the text have an end.
         """
         return self._regex_runs(text) if self._words is None else self._word_runs(text)
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Give begin and end of the first matches in a text, in units of UTF-16, as pages count.
+
+        Nothing is told of what comes after its first characters.
+        """
+        # Half a character, as a page may cut it out, becomes a sign that counts as much.
+        text = text[:LOOKED_AT].encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        found = (match.span() for match in self._alone.finditer(text))
+        some = list(islice((span for span in found if span[0] < span[1]), _MOST))
+        if text and max(text) > "\uffff":
+            some = [(_units(text[:begin]), _units(text[:end])) for begin, end in some]
+        return some
 
     def _folded(self, text: bytes) -> bytes:
         if self._case:
@@ -124,8 +142,12 @@ class Pattern:
         self._in_runs = hits > _MANY * gaps
 
 
-def _compile(pattern: str, case: bool) -> tuple[Any, Any]:
-    """Make what finds one line that matches, and what finds as many in a row as there are."""
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+def _compile(pattern: str, case: bool) -> tuple[Any, Any, Any]:
+    """Make what finds a match, one line that has one, and as many in a row as there are."""
     try:
         import re2
     except ImportError:
@@ -140,7 +162,7 @@ def _compile(pattern: str, case: bool) -> tuple[Any, Any]:
     options.never_nl = True  # a match stays within a line
     options.never_capture = True  # without groups RE2 is many times faster
     try:
-        re2.compile(pattern, options)  # before something around it can make it valid
+        alone = re2.compile(pattern, options)  # before something around it can make it valid
         body = _QUOTED.sub(_for_lines, pattern)
         line = re2.compile(f"(?m:(?:{body}).*)", options)
         # \C is any byte: after the end of a line that is its newline, which nothing else matches.
@@ -153,7 +175,7 @@ def _compile(pattern: str, case: bool) -> tuple[Any, Any]:
         ) from None
     finally:
         re2.purge()  # it would keep the last 128, each with some megabytes
-    return line, run
+    return alone, line, run
 
 
 def _for_lines(match: re.Match[str]) -> str:

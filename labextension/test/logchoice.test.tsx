@@ -53,6 +53,21 @@ describe('searching', () => {
     expect(find('[data-hit]').textContent).toContain('line 70');
   });
 
+  it('lets the server say where an expression matches: a browser may need for ever', async () => {
+    await print(['loss=1', 'a'.repeat(4000)]);
+    await press('/');
+    await click('Regular expression');
+    await enter('.*.*.*.*.*=');
+    await reply('search', { kind: 'hits', count: 1, complete: true, near: [0] });
+    expect(root.querySelector('mark')).toBeNull();
+    const texts = server.sentOf('marks').at(-1)?.['texts'] as string[];
+    expect(texts).toContain('loss=1');
+    const marks = texts.map(text => (text === 'loss=1' ? [[0, 5]] : []));
+    await reply('marks', { kind: 'marks', marks });
+    expect(find('mark').textContent).toBe('loss=');
+    expect(server.sentOf('marks')).toHaveLength(1); // no line is asked about again
+  });
+
   it('takes the switches, and says when there is nothing or the pattern is wrong', async () => {
     await print(['a']);
     await enter('(');

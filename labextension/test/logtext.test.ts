@@ -1,7 +1,8 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import { pieces, textOf } from '../src/core/log/ansi';
-import { mark, marker } from '../src/core/log/marks';
+import { Expression } from '../src/core/log/expression';
+import { mark, wordMarker } from '../src/core/log/marks';
 import { readRanks, toggled } from '../src/core/log/ranks';
 import { Scroll } from '../src/core/log/scroll';
 import { readTime, timeOf } from '../src/core/log/times';
@@ -51,24 +52,60 @@ describe('what a program printed', () => {
 
   it('is what is left after carriage returns', () => {
     expect(textOf(' 10%\r 50%\r100%\r')).toBe('100%');
+    expect(['\r', '\r\r', 'a\r\r', '\ra', ''].map(textOf)).toEqual(['', '', 'a', 'a', '']);
+  });
+
+  it('takes no longer for a line that is made to take long', () => {
+    const MANY = 1 << 18;
+    for (const part of ['\r', `${ESC}[`, `${ESC}]`, `${ESC}P`, '38:2:', ' ', `${ESC}[38:2:`]) {
+      const began = performance.now();
+      textOf(`${part.repeat(MANY / part.length)}x`);
+      expect(performance.now() - began, JSON.stringify(part)).toBeLessThan(5000);
+    }
   });
 });
 
 describe('matches', () => {
-  const find = (pattern: string, text: string, change = {}) =>
-    marker({ pattern, regex: false, case: false, ...change })?.find(text);
-
-  it('are found as words or as expressions', () => {
+  it('are found as words', () => {
+    const find = (pattern: string, text: string, change = {}) =>
+      wordMarker({ pattern, regex: false, case: false, ...change }).find(text);
     expect(find('a.b', 'xA.b a+b')).toEqual([[1, 4]]);
     expect(find('A', 'aA', { case: true })).toEqual([[1, 2]]);
-    expect(find('loss [0-9.]+', 'loss 1.5', { regex: true })).toEqual([[0, 8]]);
-    expect(find('x*', 'abc', { regex: true })).toEqual([]);
+    expect(find('a', 'a'.repeat(5000))).toHaveLength(50);
   });
 
-  it('are left to the server where a browser reads another thing, or would need too long', () => {
-    for (const pattern of ['(', '(?i)a', '\\Qa', '(a+)+$', '((a)*)*', '(a|aa)+$', '[[:alpha:]]']) {
-      expect(find(pattern, 'a', { regex: true })).toBeUndefined();
+  it('of an expression are asked for, with what is drawn last, and kept', async () => {
+    const asked: string[][] = [];
+    const tell = vi.fn();
+    const expression = new Expression(texts => {
+      asked.push(texts);
+      return Promise.resolve(texts.map(() => [[0, 1] as const]));
+    }, tell);
+    const { marker } = expression;
+    expect(['a', 'b', '', 'b'].map(text => marker.find(text))).toEqual([[], [], [], []]);
+    await vi.waitFor(() => expect(tell).toHaveBeenCalledTimes(1));
+    expect(asked).toEqual([['b', 'a']]);
+    expect(expression.marker).not.toBe(marker);
+    expect(expression.marker.find('a')).toEqual([[0, 1]]);
+    const long = (letter: string) => letter.repeat(5000);
+    for (const letter of 'cdefghijkl') {
+      expression.marker.find(long(letter));
     }
+    await vi.waitFor(() => expect(tell).toHaveBeenCalledTimes(2));
+    expect(asked).toHaveLength(2);
+    expect(asked[1]?.map(text => text[0]).join('')).toBe('lkjihgf');
+    expect(asked[1]?.every(text => text.length === 4096)).toBe(true);
+  });
+
+  it('of what the server refuses are not asked for again', async () => {
+    const ask = vi.fn(() => Promise.reject(new Error('no')));
+    const expression = new Expression(ask, () => undefined);
+    expression.marker.find('a');
+    await vi.waitFor(() => expect(ask).toHaveBeenCalledTimes(1));
+    await Promise.resolve();
+    expect(expression.marker.find('b')).toEqual([]);
+    await Promise.resolve();
+    expect(ask).toHaveBeenCalledTimes(1);
   });
 
   it('cut the pieces that they lie in', () => {

@@ -115,6 +115,34 @@ def test_a_search_over_the_whole_log(page, directory):
     assert page.hear("hit", 6)["position"] is None
 
 
+def test_where_lines_match_is_told_for_what_a_page_shows(page, directory):
+    grow(directory, 10)
+    log(page)
+    page.say(op="search", id=2, view=1, pattern=r"(?:\d+ )?LINE", regex=True)
+    page.say(op="marks", id=3, search=2, texts=["rank 12 line line", "none", "\U0001f600line"])
+    assert page.hear("marks", 3)["marks"] == [[[5, 12], [13, 17]], [], [[2, 6]]]
+    for texts in (None, "a", [1], {"a": 1}):
+        page.say(op="marks", id=4, search=2, texts=texts)
+        assert "no list of texts" in page.hear("error", 4)["message"]
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+b", "(.*a){20}!"])
+def test_no_expression_keeps_the_server_busy(page, directory, pattern):
+    long = "a" * (64 << 10) + "x"  # to go back and try again would take longer than there is time
+    directory.log(0).write_text(f"{long}\n" * 40)
+    directory.log_index.write_text(json.dumps([0, 40 * (len(long) + 1), 1.0]) + "\n")
+    began = time.monotonic()
+    log(page, include={"pattern": pattern, "regex": True})
+    log(page, 2)
+    page.say(op="search", id=3, view=2, pattern=pattern, regex=True)
+    while not (found := page.hear("hits", 3))["complete"]:
+        pass
+    assert found["count"] == 0
+    page.say(op="marks", id=4, search=3, texts=[long[-4096:]] * 40)
+    assert page.hear("marks", 4)["marks"] == [[]] * 40
+    assert time.monotonic() - began < 15
+
+
 def test_the_first_error_and_a_time(page, directory):
     merged = grow(directory, 1000)
     trace = b"Traceback (most recent call last):\nKeyError: 'labels'\n"
@@ -194,7 +222,9 @@ def test_what_can_t_be_asked_of_a_log(page, directory):
         ({"op": "line", "view": 1, "position": 10}, "There is no line 10"),
         ({"op": "search", "view": 1, "pattern": ""}, "nothing to search for"),
         ({"op": "search", "view": 1, "pattern": "a" * 2000}, "it may have 1 to 1,000"),
-        ({"op": "search", "view": 1, "pattern": r"(a)\1", "regex": True}, ""),
+        ({"op": "search", "view": 1, "pattern": r"(a)\1", "regex": True}, "invalid escape"),
+        ({"op": "search", "view": 1, "pattern": "a(?=b)", "regex": True}, "expression that RE2 knows"),
+        ({"op": "marks", "search": 1, "texts": ["a"]}, "not open"),
         ({"op": "find", "view": 1, "what": "me"}, "can't be looked for"),
         ({"op": "hit", "search": 1}, "not open"),
     ):

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 import threading
+import time
 from itertools import pairwise
 
 import policy
@@ -301,6 +302,33 @@ def test_a_pattern_that_is_hard_is_quiet_and_right(needs_re2, capfd):
     expected = [n for n, line in enumerate(text.splitlines()) if re.search(rb"a[ab]{40}b[ab]{30}a", line)]
     assert [n for a, b in pattern.runs(text) for n in range(a, b)] == expected
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("pattern", "regex", "case", "text", "expected"), [
+    ("ab", False, False, "xAB ab", ["AB", "ab"]), ("ab", False, True, "xAB ab", ["ab"]), ("a.b", False, False, "a.b axb", ["a.b"]),
+    (r"\d+", True, False, "1 é 23 \U0001f600 4", ["1", "23", "4"]), ("x*", True, False, "abc", []), ("(?i)É", True, True, "é", ["é"]),
+    ("a", False, False, "a" * 5000, ["a"] * 50), (".+", True, False, "a" * 5000, ["a" * 4096]), ("b", True, False, "\ud83db", ["b"]),
+])
+def test_where_a_text_matches_is_counted_as_pages_count(needs_re2, pattern, regex, case, text, expected):
+    units = text.encode("utf-16-le", "surrogatepass")
+    found = Pattern(pattern, regex, case).spans(text)
+    assert [units[2 * begin : 2 * end].decode("utf-16-le") for begin, end in found] == expected
+
+
+HOSTILE = ["(a+)+$", "(a|aa)+b", "(.*a){20}b", "(.*.*.*)*=", "(a?){100}a{100}b", "(a|a)*c|(x+x+)+y", "(([a-z])+.)+[0-9]([a-z])+$"]
+
+
+@pytest.mark.parametrize("pattern", HOSTILE)
+def test_no_pattern_takes_longer_than_its_text(needs_re2, pattern):
+    """What goes back and tries again needs more years than there are letters for one of these."""
+    lines = [b"a" * (64 << 10) + end for end in (b"", b"!", b"x" * 5000)]
+    found, began = Pattern(pattern, regex=True), time.monotonic()
+    hits = [n for first, last in found.runs(b"\n".join([*lines, b""])) for n in range(first, last)]
+    assert hits == ([0] if pattern == "(a+)+$" else [])
+    assert found.any(lines[0]) is (pattern == "(a+)+$")
+    for line in lines:
+        found.spans(line.decode())
+    assert time.monotonic() - began < 10
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4))), st.integers(-2, 60), st.integers(-2, 60))

@@ -30,8 +30,11 @@ function style(_: string, values = '', between = '', final = ''): string {
 
 /** Give what is left of a line when a carriage return took the cursor back. */
 function overwritten(text: string): string {
-  const ended = text.replace(/\r+$/, '');
-  return ended.slice(ended.lastIndexOf('\r') + 1);
+  let end = text.length; // not by an expression: many returns before a letter would take it ages
+  while (text[end - 1] === '\r') {
+    end--;
+  }
+  return text.slice(end > 0 ? text.lastIndexOf('\r', end - 1) + 1 : 0, end);
 }
 
 /** Give a line in pieces. Colours do not go on in the next line. */

@@ -1,10 +1,9 @@
-import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 import type { Words } from '../words';
 import { chosenText, extend } from './chosen';
 import { copied } from './copy';
 import { act, type Ways } from './keys';
-import { marker as markerOf } from './marks';
 import type { Reader } from './reader';
 import { LogRow, placed, Rank, Text } from './row';
 import { ROW } from './scroll';
@@ -29,8 +28,7 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
   const idle = useRef<ReturnType<typeof setTimeout>>(undefined);
   const id = useId();
   const { scroll, store, folds, times, at } = reader;
-  const pattern = store.search?.pattern ?? null;
-  const marker = useMemo(() => pattern && markerOf(pattern), [pattern]);
+  const marker = store.search?.marker ?? null;
   enter.current = () => list.current?.focus();
   const [anchor, setAnchor] = useState<number | null>(null);
   useEffect(() => setAnchor(null), [store.choice]); // the numbers mean other lines then

@@ -3,58 +3,33 @@
 import type { Piece } from './ansi';
 import type { Pattern } from './protocol';
 
-const LONGEST = 4096; // characters of a line that are looked at
+/** Characters of a line that are looked at. */
+export const LONGEST = 4096;
 const MOST = 50; // matches of a line that are painted
-const SLOW = 20; // milliseconds for one line: a pattern that needs more is not tried again
+
+/** Begin and end of a match. */
+export type Span = readonly [number, number];
 
 export interface Marker {
-  /** Give begins and ends of matches. */
-  find(text: string): [number, number][];
+  find(text: string): readonly Span[];
 }
 
-// What RE2 reads in another way than a browser does.
-const FOREIGN = /\(\?[a-zA-Z-]+[:)]|\(\?P|\\[QEACpPzZ]|\[\[:/;
-// A group that repeats something and is repeated: a browser may need for ever.
-const EXPLODES = /\((?:[^()\\]|\\.|\([^()]*\))*(?:[*+}|]|\{\d+,)(?:[^()\\]|\\.|\([^()]*\))*\)[*+{]/;
-
-/** Give what finds a pattern in text, or null where only the server can. */
-export function marker(pattern: Pattern): Marker | null {
-  if (!pattern.pattern || (pattern.regex && risky(pattern.pattern))) {
-    return null;
-  }
-  const source = pattern.regex
-    ? pattern.pattern
-    : pattern.pattern.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
-  let regex: RegExp;
-  try {
-    regex = new RegExp(source, pattern.case ? 'gu' : 'giu');
-  } catch {
-    return null;
-  }
-  let slow = false;
+/** Give what finds words; expressions are the server's to find (`expression.ts`). */
+export function wordMarker(words: Pattern): Marker {
+  const source = words.pattern.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
+  const regex = new RegExp(source, words.case ? 'gu' : 'giu');
   return {
     find: text => {
-      if (slow) {
-        return [];
-      }
-      const began = performance.now();
-      const found: [number, number][] = [];
+      const found: Span[] = [];
       for (const match of text.slice(0, LONGEST).matchAll(regex)) {
-        if (match[0]) {
-          found.push([match.index, match.index + match[0].length]);
-        }
+        found.push([match.index, match.index + match[0].length]);
         if (found.length >= MOST) {
           break;
         }
       }
-      slow = performance.now() - began > SLOW;
       return found;
     }
   };
-}
-
-function risky(source: string): boolean {
-  return FOREIGN.test(source) || EXPLODES.test(source);
 }
 
 export interface MarkedPiece extends Piece {
@@ -62,7 +37,7 @@ export interface MarkedPiece extends Piece {
 }
 
 /** Cut pieces where matches begin and end. */
-export function mark(pieces: readonly Piece[], found: readonly [number, number][]): MarkedPiece[] {
+export function mark(pieces: readonly Piece[], found: readonly Span[]): MarkedPiece[] {
   const cut: MarkedPiece[] = [];
   let at = 0;
   for (const piece of pieces) {

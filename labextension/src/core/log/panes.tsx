@@ -1,10 +1,9 @@
-import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 
 import type { Words } from '../words';
 import { textOf } from './ansi';
 import type { LogHost } from './host';
 import { keyWords } from './keys';
-import { marker as markerOf } from './marks';
 import type { Pattern } from './protocol';
 import type { Reader } from './reader';
 import { Rank, Text } from './row';
@@ -178,8 +177,7 @@ function escaped(onClose: () => void): (event: KeyboardEvent) => void {
 export function LineDetail({ reader, host, onClose }: PaneProps) {
   const { words } = host;
   const { detail, wrap, store } = reader;
-  const pattern = store.search?.pattern ?? null;
-  const marker = useMemo(() => pattern && markerOf(pattern), [pattern]);
+  const marker = store.search?.marker ?? null;
   if (!detail) {
     return null;
   }

@@ -48,6 +48,12 @@ export interface Hit {
   count: number;
 }
 
+interface Marks {
+  id: number;
+  kind: 'marks';
+  marks: [number, number][][];
+}
+
 interface Lines {
   id: number;
   kind: 'lines';
@@ -84,6 +90,7 @@ export type Question =
   | { op: 'lines'; view: number; start: number; count: number }
   | { op: 'line'; view: number; position: number }
   | { op: 'hit'; search: number; from: number; back: boolean }
+  | { op: 'marks'; search: number; texts: string[] }
   | { op: 'find'; view: number; what: 'error' }
   | { op: 'find'; view: number; what: 'time'; time: number };
 
@@ -91,6 +98,7 @@ interface Answers {
   lines: Lines;
   line: FullLine;
   hit: Hit;
+  marks: Marks;
   find: Found;
 }
 

@@ -1,5 +1,7 @@
 import type { Live, Opened } from '../live';
 import { isWithdrawn } from './asking';
+import { Expression } from './expression';
+import { wordMarker, type Marker, type Span } from './marks';
 import type { Hit, LogMessage, Pattern } from './protocol';
 import { Teller } from '../teller';
 
@@ -25,6 +27,7 @@ export class Search extends Teller {
   #stop = new AbortController();
   #turn = 0;
   #arrival: Arrival | null;
+  #marks: { readonly marker: Marker };
 
   readonly pattern: Pattern;
   count = 0;
@@ -43,6 +46,17 @@ export class Search extends Teller {
     this.pattern = pattern;
     const request = { op: 'search' as const, view, from, ...pattern };
     this.#opened = live.open(request, message => this.#take(message));
+    this.#marks = pattern.regex
+      ? new Expression(
+          texts => this.#places(texts),
+          () => this.tell()
+        )
+      : { marker: wordMarker(pattern) };
+  }
+
+  /** What finds where lines match; another one when more is known. */
+  get marker(): Marker {
+    return this.#marks.marker;
   }
 
   /** Go to the next hit, or the one before; it goes on at the other end. */
@@ -54,6 +68,11 @@ export class Search extends Teller {
   dispose(): void {
     this.#stop.abort();
     this.#opened.close();
+  }
+
+  async #places(texts: string[]): Promise<readonly (readonly Span[])[]> {
+    const request = { op: 'marks' as const, search: this.#opened.id, texts };
+    return (await this.#live.ask(request, this.#stop.signal)).marks;
   }
 
   async #hit(from: number, back: boolean): Promise<At | null> {
