@@ -12,6 +12,7 @@ TRAINER = "/apis/trainer.kubeflow.org/v1alpha1"
 VERSION = "/api/v1/namespaces/kubeflow-system/configmaps/kubeflow-trainer-public"
 JOB_SETS = "/apis/jobset.x-k8s.io/v1alpha2"
 RUNTIMES = f"{TRAINER}/clustertrainingruntimes"
+EMPTY = {"metadata": {"resourceVersion": "1"}, "items": []}
 
 
 def runtime(name: str = "jax-cpu", *, once: bool = True) -> dict[str, Any]:
@@ -57,7 +58,7 @@ class Scene(WebServer):
             def do_GET(self) -> None:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 path = self.path.partition("?")[0]
-                nothing = {"items": []} if "/namespaces/default/" in path else 404
+                nothing = EMPTY if "/namespaces/default/" in path else 404
                 answer = scene.answers.get(path, nothing)
                 status = answer if isinstance(answer, int) else 200
                 data = json.dumps({"message": "no"} if isinstance(answer, int) else answer).encode()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import websocket
-from harness import eventually, submit
+from harness import submit
 from made_jobs import held, make_job
 
 from jupyter_jax_trainer import files
@@ -146,13 +145,3 @@ def test_foreign_pages_are_not_let_in(server, headers):
     with pytest.raises(websocket.WebSocketBadStatusException) as refused, server.page(**headers):
         pass
     assert refused.value.status_code == 403
-
-
-def test_nothing_is_done_while_no_page_is_open(server):
-    make_job("one")
-    tasks = Path(f"/proc/{server.process.pid}/task")
-    with server.page() as page:
-        page.say(op="open", id=1, topic="jobs")
-        page.hear("jobs")
-        during = len(list(tasks.iterdir()))
-    eventually(lambda: len(list(tasks.iterdir())) < during, 10)

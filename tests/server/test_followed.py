@@ -1,0 +1,75 @@
+"""Who looks after a job has died: a page that shows the job notices, and does something about it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from apiscene import EMPTY, TRAINER, Scene
+from cluster.jobs import followers, stop_followers
+from harness import eventually
+from made_jobs import held, make_job
+
+from jupyter_jax_trainer import files
+from jupyter_jax_trainer.backends.kubernetes import trainjob
+
+TRAINJOBS = f"{TRAINER}/namespaces/default/trainjobs"
+
+
+@pytest.fixture
+def scene(store: Path) -> Iterator[Scene]:
+    found = Scene()
+    yield found
+    stop_followers(store)
+    found.close()
+
+
+def show(scene, *conditions):
+    """Let the cluster have the TrainJob."""
+    scene.answers[TRAINJOBS] = {**EMPTY, "items": [{
+        "metadata": {
+            "name": "fit", "uid": "t", "resourceVersion": "1",
+            "annotations": {trainjob.UID: "uid-of-fit"},
+        },
+        "spec": {}, "status": {"conditions": conditions},
+    }]}  # fmt: skip
+
+
+def row(page, check):
+    while True:
+        for found in page.hear("jobs")["rows"]:
+            if check(found):
+                return found
+
+
+def test_a_job_whose_follower_is_dead_is_followed_again(server, store, scene, tmp_path):
+    show(scene)
+    directory = make_job("fit", "Running")
+    manifest = directory.read_manifest()
+    plan = {
+        **manifest["plan"], "runs_once": True, "own_runtime": None, "context": "one",
+        "namespace": "default", "server": scene.url,
+        "cluster": hashlib.sha256(f"{scene.url}\ndefault".encode()).hexdigest()[:16],
+        "kubeconfig": str(scene.kubeconfig(tmp_path / "kubeconfig")),
+    }  # fmt: skip
+    files.write_json(directory.manifest, {**manifest, "backend": "kubernetes", "plan": plan})
+    with server.page() as page:
+        page.say(op="open", id=1, topic="jobs")
+        assert row(page, lambda found: found["key"] == "fit")["active"]
+        first = eventually(lambda: followers(store), 30)
+        stop_followers(store)  # as when the machine was short of memory
+        show(scene, {"type": "Failed", "status": "True", "reason": "x", "message": "boom"})
+        assert row(page, lambda found: not found["active"])["state"] == "Failed"
+        assert followers(store) != first
+
+
+def test_a_job_of_this_machine_whose_supervisor_is_dead_has_failed(server):
+    directory = make_job("one", "Running")
+    with server.page() as page:
+        with held(directory):
+            page.say(op="open", id=1, topic="jobs")
+            assert row(page, lambda found: found["key"] == "one")["state"] == "Running"
+        found = row(page, lambda found: not found["active"])
+    assert found["state"] == "Failed" and "the process that ran the job is gone" in found["reason"]
