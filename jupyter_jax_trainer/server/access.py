@@ -34,7 +34,10 @@ def is_from_here(headers: Mapping[str, str], allowed: Sequence[str]) -> bool:
     origin = headers.get("Origin") or headers.get("Referer")
     if origin is None:
         return headers.get("Sec-Fetch-Site", "none") in ("none", "same-origin")
-    parts = urlsplit(origin.lower())
+    try:
+        parts = urlsplit(origin.lower())
+    except ValueError:  # no address at all
+        return False
     if f"{parts.scheme}://{parts.netloc}" in allowed:
         return True
     host = headers.get("Host", "").lower()

@@ -62,7 +62,7 @@ class LiveHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         """Take what the page says."""
         try:
             found = json.loads(message)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict) or self._page is None or not self._page.ask(found):
             self.close(1008, "not understood, or too much at once")

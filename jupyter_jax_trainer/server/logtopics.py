@@ -185,8 +185,9 @@ def _sources(given: object, job: Job, directory: JobDir) -> tuple[list[int] | No
     if given is None:
         return None, []
     wanted = given if isinstance(given, list) else [given]
-    ranks = [source for source in wanted if type(source) is int and 0 <= source < job.spec.nodes]
-    names = [source for source in wanted if source in directory.containers()]
+    nodes, containers = job.spec.nodes, directory.containers()
+    ranks = [source for source in wanted if type(source) is int and 0 <= source < nodes]
+    names = [source for source in wanted if source in containers]
     if not wanted or (len(ranks) != len(wanted) and len(names) != len(wanted)):
         raise UsageError(f"Job {job.name} has no such logs: {wanted!r}.")
-    return (None, names) if names else (ranks, [])
+    return (None, list(dict.fromkeys(names))) if names else (ranks, [])

@@ -110,8 +110,9 @@ class Page:
         return True
 
     def _close_topic(self, number: Any) -> None:
-        self._topics.pop(number, None)
-        self._due.pop(number, None)
+        if type(number) is int:  # a page can send anything, and a list can't be looked up
+            self._topics.pop(number, None)
+            self._due.pop(number, None)
 
     def _answer(self, message: Message) -> Iterable[Message]:
         number, op = message.get("id"), message.get("op")

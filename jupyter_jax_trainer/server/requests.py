@@ -14,6 +14,7 @@ from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.rows import actions
 from jupyter_jax_trainer.server import cellline, places
 from jupyter_jax_trainer.server.access import Allowed
+from jupyter_jax_trainer.server.asking import without_credentials
 from jupyter_jax_trainer.server.details import detail, find
 from jupyter_jax_trainer.server.table import Table
 from jupyter_jax_trainer.views.waiting import let_go
@@ -81,6 +82,12 @@ def status_of(error: JaxTrainError) -> int:
     if isinstance(error, UsageError):
         return 400
     return 502 if isinstance(error, BackendError) else 500
+
+
+def refusal(error: JaxTrainError) -> dict[str, Any]:
+    """Give what a page is told of an error; addresses of clusters may have a password in them."""
+    hint = error.hint and without_credentials(error.hint)
+    return {"message": without_credentials(error.message), "hint": hint}
 
 
 # ---------------------------------------------------------------------------- jobs

@@ -21,7 +21,7 @@ from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.server.access import RESOURCE, check_right, is_from_here
 from jupyter_jax_trainer.server.details import find
-from jupyter_jax_trainer.server.requests import KEY, Asked, route, status_of
+from jupyter_jax_trainer.server.requests import KEY, Asked, refusal, route, status_of
 
 _PIECE = 1 << 20
 # What takes long has threads of its own, so that many silent clusters keep nothing else waiting.
@@ -47,7 +47,7 @@ class Handler(APIHandler):
             return await asyncio.get_running_loop().run_in_executor(threads, task, *args)
         except JaxTrainError as error:
             self.set_status(status_of(error))
-            self.finish(json.dumps({"message": error.message, "hint": error.hint}))
+            self.finish(json.dumps(refusal(error)))
             raise web.Finish from None
 
 
@@ -63,11 +63,16 @@ class Rest(Handler):
         query = {name: self.get_query_argument(name) for name in self.request.query_arguments}
         settings = self.settings
         asked = Asked(
-            settings["jaxtrain_table"], names, query, self.get_json_body(),
-            settings["jaxtrain_allowed"],
-        )  # fmt: skip
+            settings["jaxtrain_table"], names, query, self._body(), settings["jaxtrain_allowed"]
+        )
         answer = await self.work(one.answer, asked, threads=_SLOW if one.waits else None)
         self.finish(json.dumps(answer))
+
+    def _body(self) -> Any:
+        try:
+            return self.get_json_body()
+        except UnicodeDecodeError:
+            raise web.HTTPError(400, "The body of the request is no text.") from None
 
     # `_answer` says no to those who are not known, and to those who may not do this.
     get = post = delete = allow_unauthenticated(_answer)
@@ -109,8 +114,9 @@ class Log(Handler):
 def _log(job: Job, source: str) -> Path:
     """Give the file of a log, by a name that the job has."""
     directory = JobDir(job.directory)
-    if source.isdecimal() and int(source) < job.spec.nodes:
-        return directory.log(int(source))
+    ranks = {str(rank): rank for rank in range(job.spec.nodes)}
+    if source in ranks:
+        return directory.log(ranks[source])
     if source in directory.containers():
         return directory.log(source)
     raise JobNotFound(f"Job {job.name} has no log {source!r}.")

@@ -11,7 +11,7 @@ import anywidget
 
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.server.page import Page, PageGoneError
-from jupyter_jax_trainer.server.requests import Asked, route, status_of
+from jupyter_jax_trainer.server.requests import Asked, refusal, route, status_of
 from jupyter_jax_trainer.server.table import Table
 from jupyter_jax_trainer.widget import STATIC
 
@@ -82,7 +82,7 @@ class Panel(anywidget.AnyWidget):  # type: ignore[misc]
             query = dict(parse_qsl(parts.query))
             return 200, one.answer(Asked(self._table, names, query, message.get("body")))
         except JaxTrainError as error:
-            return status_of(error), {"message": error.message, "hint": error.hint}
+            return status_of(error), refusal(error)
         except Exception:
             traceback.print_exc()
             return 500, {"message": "Something went wrong; the kernel's log has it.", "hint": None}

@@ -13,6 +13,7 @@ import pytest
 import websocket
 from made_jobs import held, make_job
 
+from jupyter_jax_trainer import files
 from jupyter_jax_trainer.views.waiting import Waiting
 from server.servers import TOKEN, Server
 from server.silent import Silent
@@ -152,6 +153,17 @@ def test_pages_of_listed_origins_may_ask_and_others_may_not(strict, signed_in, o
 
 
 # ---------------------------------------------------------------------------- clusters
+
+
+def test_no_error_tells_the_password_of_a_cluster(strict):
+    directory = make_job("one", "Running")
+    manifest = directory.read_manifest()
+    plan = {"context": "dev-1", "namespace": "team-a", "cluster": "another",
+            "server": "https://jo:hush@c.example"}  # fmt: skip
+    files.write_json(directory.manifest, {**manifest, "backend": "kubernetes", "plan": plan})
+    with held(directory):
+        status, said = strict.ask("POST", "jobs/one/cancel", {})
+    assert status == 400 and b"https://c.example" in said and b"hush" not in said
 
 
 def test_contexts_that_are_not_allowed_are_not_told(strict):

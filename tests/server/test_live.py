@@ -112,6 +112,8 @@ def test_what_can_t_be_asked(server):
             ({"op": "open", "id": 1, "topic": "weather"}, "can't be opened"),
             ({"op": "fly", "id": 1}, "nothing that can be asked"),
             ({"op": "open"}, "needs a number"),
+            ({"op": "open", "id": [1]}, "needs a number"),
+            ({"op": "close", "id": {"a": 1}}, "needs a number"),
         ):
             page.say(**message)
             assert said in page.hear("error")["message"]
@@ -119,10 +121,12 @@ def test_what_can_t_be_asked(server):
         for number in range(65):
             page.say(op="open", id=number, topic="job", key="one")
         assert "64 things" in page.hear("error", 64)["message"]
-    with server.page() as page:
-        page.socket.send("no json")
-        with pytest.raises(ConnectionError):
-            page.hear("jobs")
+    for text in ("no json", "[]", "[" * 100_000, "1" * 10_000, '{"id": 1}\xff'.encode("latin-1")):
+        with server.page() as page:
+            page.socket.send(text)
+            with pytest.raises((ConnectionError, websocket.WebSocketConnectionClosedException)):
+                page.hear("jobs")
+    assert "Traceback" not in server.log.read_text()
 
 
 def test_a_message_has_a_bound(server):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import urllib.error
+import urllib.request
 import zipfile
 
 import pytest
@@ -79,7 +81,7 @@ def test_logs_as_files(server):
     packed = server.ask("GET", "jobs/one/log")[1]
     with zipfile.ZipFile(io.BytesIO(packed)) as pack:
         assert sorted(pack.namelist()) == ["rank-0.log", "rank-0.proxy.log", "rank-1.log"]
-    for source in ("2", "..%2Fmanifest", "index"):
+    for source in ("2", "..%2Fmanifest", "index", "0" * 5000, "%00", "%D9%A2", "-1"):
         assert server.ask("GET", f"jobs/one/log?source={source}")[0] == 404
 
 
@@ -113,6 +115,16 @@ def test_what_there_is_not(server, path):
     assert server.ask("GET", path)[0] == 404
 
 
+@pytest.mark.parametrize("data", [b"{", b"[" * 100_000, b"\xff", b"1" * 10_000, b"[]", b"null", b'{"source": 1}'])
+def test_a_body_that_is_none_is_refused(server, data):
+    for method, path in (("POST", "line/read"), ("POST", "line/write")):
+        request = urllib.request.Request(
+            server.url + path, data, {"Authorization": f"token {server.token}"}, method=method)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=30)
+        assert refused.value.code == 400 and json.load(refused.value)["message"]
+
+
 # ---- who may ask
 
 
@@ -133,7 +145,9 @@ def test_nothing_without_a_token_or_for_a_foreign_page(server, method, path):
     for more in (
         {"Origin": "https://evil.example"}, {"Origin": "null"},
         {"Referer": "http://127.0.0.1.evil.example/"}, {"Sec-Fetch-Site": "cross-site"},
-        {"Origin": f"http://127.0.0.1:{server.port + 1}"},
+        {"Origin": f"http://127.0.0.1:{server.port + 1}"}, {"Origin": "http://["},
+        # A name of somebody else that leads to this machine.
+        {"Origin": "http://evil.example", "Host": "evil.example"}, {"Host": "evil.example"},
     ):
         # What is no WebSocket's request gets a 400 from that route, whoever asks.
         refused = (400, 403) if path == "live" else (403,)
@@ -155,8 +169,10 @@ def test_nothing_without_a_token_or_for_a_foreign_page(server, method, path):
     ({"Origin": "https://proxy.example.evil", "Host": "inner:8888"}, False),
     ({"Origin": "null", "Host": ""}, False),
     ({"Origin": "", "Host": ""}, True),
+    ({"Origin": "http://[", "Host": "["}, False),
+    ({"Origin": "http://lab]", "Host": "lab]"}, False),
+    ({"Referer": "//[", "Host": "lab"}, False),
+    ({"Origin": "file://", "Host": ""}, False),
 ])
 def test_from_where_a_page_comes(headers, welcome):
     assert is_from_here(headers, ["https://proxy.example"]) is welcome
-
-
