@@ -1,4 +1,4 @@
-"""Environments with only jax in them: of the running Python, and of another minor version.
+"""Environments apart from that of the tests: with only jax in them, or with a wheel of this package.
 
 They are made once, in ``.venvs``, and kept. Needs a network the first time.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -24,13 +26,28 @@ class Unavailable(Exception):
 
 def jax_only() -> Path:
     """Return the running minor's Python with only jax, at the version installed here."""
-    return _with_jax(Path(sys.executable), VENVS / "only-jax", f"jax=={version('jax')}")
+    return _made(Path(sys.executable), VENVS / "only-jax", [f"jax=={version('jax')}"])
 
 
 def other() -> Path:
     """Return another minor's Python with only jax."""
     minor, python = find_other()
-    return _with_jax(python, VENVS / f"py3.{minor}-jax", "jax")
+    return _made(python, VENVS / f"py3.{minor}-jax", ["jax"])
+
+
+def with_wheel(wheel: Path, extras: str, *pinned: str) -> Path:
+    """Return the running minor's Python with a wheel and what it asks for, some of it pinned.
+
+    The wheel itself is installed anew each time.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        asks = re.findall(r"^Requires-Dist: (.*)", archive.read(name).decode(), re.MULTILINE)
+    venv = VENVS / "with-wheel"
+    wanted = [f"{wheel}[{extras}]", *pinned]
+    python = _made(Path(sys.executable), venv, wanted, stamp="\n".join([extras, *pinned, *asks]))
+    _run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", wheel)
+    return python
 
 
 def find_other() -> tuple[int, Path]:
@@ -77,17 +94,19 @@ def _output(*command: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _with_jax(python: Path, venv: Path, requirement: str) -> Path:
-    made, stamp = venv / "bin" / "python", venv / "installed"
+def _made(python: Path, venv: Path, wanted: list[str], stamp: str | None = None) -> Path:
+    """Return the Python of an environment with these packages; it is made where ``stamp`` is new."""
+    stamp = "\n".join(wanted) if stamp is None else stamp
+    made, stamped = venv / "bin" / "python", venv / "installed"
     VENVS.mkdir(exist_ok=True)
     with (VENVS / f"{venv.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if stamp.exists() and stamp.read_text() == requirement and made.exists():
+        if stamped.exists() and stamped.read_text() == stamp and made.exists():
             return made
         shutil.rmtree(venv, ignore_errors=True)
         _run(python, "-m", "venv", venv)
-        _run(made, "-m", "pip", "install", "--quiet", requirement)
-        stamp.write_text(requirement)
+        _run(made, "-m", "pip", "install", "--quiet", *wanted)
+        stamped.write_text(stamp)
     return made
 
 

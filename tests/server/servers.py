@@ -38,9 +38,17 @@ class Server:
         What it prints.
     program
         The module that is run.
+    python
+        The Python that runs it.
+    enabling
+        The option that enables the extension, where nothing else does.
     """
 
     program = "jupyter_server"
+    python = sys.executable
+    enabling: tuple[str, ...] = (
+        "--ServerApp.jpserver_extensions={'jupyter_jax_trainer.server': True}",
+    )
 
     def __init__(self, folder: Path, home: Path, *options: str, token: str = TOKEN) -> None:
         self.root = folder / "notebooks"
@@ -66,12 +74,11 @@ class Server:
     def start(self) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", self.program, "--no-browser", "--allow-root",
+                [self.python, "-m", self.program, "--no-browser", "--allow-root",
                  f"--port={self.port}", "--ServerApp.port_retries=0", "--ip=127.0.0.1",
                  f"--ServerApp.base_url={BASE}", f"--IdentityProvider.token={self.token}",
                  f"--ServerApp.root_dir={self.root}",
-                 "--ServerApp.jpserver_extensions={'jupyter_jax_trainer.server': True}",
-                 *self._options],
+                 *self.enabling, *self._options],
                 env=self.environment(), stdout=log, stderr=log, cwd=self._folder,
             )  # fmt: skip
         deadline = time.monotonic() + 60

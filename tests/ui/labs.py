@@ -15,6 +15,12 @@ BUILT = ROOT / "jupyter_jax_trainer" / "labextension"
 MEASURING = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 
 
+def need_built() -> None:
+    """Skip the test where the extension is not built."""
+    if not (BUILT / "package.json").exists():
+        policy.skip_or_fail("labextension", "the JupyterLab extension is not built: make labextension")
+
+
 class Lab(Server):
     """A JupyterLab server; it can be stopped, and started again on the same port."""
 
@@ -22,11 +28,7 @@ class Lab(Server):
 
     def __init__(self, folder: Path, home: Path, kubeconfig: Path | None = None) -> None:
         self.kubeconfig = kubeconfig or folder / "no-kubeconfig"
-        if not (BUILT / "package.json").exists():
-            policy.skip_or_fail("labextension", "the JupyterLab extension is not built: make labextension")
-        links = folder / "share" / "labextensions"
-        links.mkdir(parents=True)
-        (links / "jupyter-jax-trainer").symlink_to(BUILT)
+        self.extend(folder / "share" / "labextensions")
         config = folder / "config"
         (config / "labconfig").mkdir(parents=True)
         # Tests wait for `window.jupyterapp`.
@@ -39,6 +41,12 @@ class Lab(Server):
         self._page_config = config / "labconfig" / "page_config.json"
         self.disable()
         super().__init__(folder, home)
+
+    def extend(self, folder: Path) -> None:
+        """Put the built extension where pages find it."""
+        need_built()
+        folder.mkdir(parents=True)
+        (folder / "jupyter-jax-trainer").symlink_to(BUILT)
 
     def environment(self) -> dict[str, str]:
         folder = self._folder
@@ -70,3 +78,21 @@ class Notebook7(Lab):
     """A server whose pages are those of Notebook 7."""
 
     program = "notebook"
+
+
+class Installed(Lab):
+    """JupyterLab and Notebook 7 of an environment in which the wheel is; nothing leads to the clone."""
+
+    enabling = ()
+
+    def __init__(self, folder: Path, home: Path, python: Path) -> None:
+        self.python = str(python)
+        super().__init__(folder, home)
+
+    def extend(self, folder: Path) -> None:
+        """Leave that to the wheel."""
+
+    def environment(self) -> dict[str, str]:
+        own = super().environment() | {"PATH": str(Path(self.python).parent)}  # no Node there
+        own.pop("PYTHONPATH", None)
+        return own
