@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from playwright.sync_api import Locator
+
 from ui.pages import LabPage
 
 LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
@@ -50,6 +52,22 @@ def nothing_jumped(lab: LabPage, part: str) -> None:
     shifts = lab.evaluate("() => window.__shifts")
     wrong = [shift["said"] for shift in shifts if shift["at"] < now]
     assert not wrong, "\n".join(wrong)
+
+
+def beyond(view: Locator) -> list[str]:
+    """Give what one can use, or has to read, of a view and does not lie within it."""
+    found: list[str] = view.evaluate(
+        """view => {
+            const { left, right } = view.getBoundingClientRect();
+            const seen = [...view.querySelectorAll('button, input, select, [role=status], .jaxtrain-name')];
+            return seen.filter(one => {
+                const box = one.getBoundingClientRect();
+                return !one.closest('.jaxtrain-unseen, [hidden]')
+                    && (box.right > right + 1 || box.left < left - 1);
+            }).map(one => one.outerHTML);
+        }"""
+    )
+    return found
 
 
 def colours(lab: LabPage, selector: str) -> list[float]:

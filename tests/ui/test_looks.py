@@ -9,7 +9,7 @@ from harness import eventually, fails, submit, wait_for
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
-from ui.looks import DARK, LIGHT, colours, nothing_jumped, watch_shifts
+from ui.looks import DARK, LIGHT, beyond, colours, nothing_jumped, watch_shifts
 
 RUNS = """import os, time
 from jupyter_jax_trainer import report
@@ -83,27 +83,29 @@ def test_forced_colours(shown):
     assert mark.evaluate(plain) != mark.locator("xpath=..").evaluate(plain)
 
 
-@pytest.mark.parametrize("command", ["jaxtrain:show-jobs", "jaxtrain:show-runtimes"])
-def test_a_narrow_side_bar(shown, command):
+def test_a_narrow_side_bar(shown):
     lab, *_ = shown
-    lab.command(command)
-    lab.side_bar(200)
-    panel = lab.picker if "runtimes" in command else lab.jobs
-    expect(panel).to_be_visible()
-    if "runtimes" in command:
-        panel.get_by_role("button", name="Insert").wait_for()
-    wide = panel.evaluate("panel => [panel.scrollWidth, panel.clientWidth]")
-    assert wide[0] <= wide[1], "it scrolls sideways"
-    over = panel.evaluate(
-        """panel => {
-            const edge = panel.getBoundingClientRect().right;
-            const seen = [...panel.querySelectorAll('button, input, select, .jaxtrain-name')];
-            return seen.filter(one => !one.closest('.jaxtrain-unseen, [hidden]')
-                && !one.classList.contains('jaxtrain-unseen')
-                && one.getBoundingClientRect().right > edge + 1).map(one => one.outerHTML);
-        }"""
-    )
-    assert not over, f"beyond the edge: {over}"
+    for command, panel in (("jobs", lab.jobs), ("runtimes", lab.picker)):
+        lab.command(f"jaxtrain:show-{command}")
+        lab.side_bar(200)
+        expect(panel).to_be_visible()
+        if command == "runtimes":
+            panel.get_by_role("button", name="Insert").wait_for()
+        wide = panel.evaluate("panel => [panel.scrollWidth, panel.clientWidth]")
+        assert wide[0] <= wide[1], "it scrolls sideways"
+        assert not beyond(panel)
+
+
+def test_a_narrow_log(shown):
+    lab, running, _ = shown
+    log = lab.log(running).node.locator(".jaxtrain")
+    log.get_by_role("searchbox").fill("step 7")
+    expect(log.locator(".jaxtrain-log-count")).to_contain_text(" of ")
+    log.get_by_role("button", name="filter").click()
+    for width in (360, 500, 700, 1000):
+        log.evaluate("(node, width) => { node.style.width = `${width}px`; }", width)
+        assert log.bounding_box()["width"] == width
+        assert not beyond(log), f"at {width} px"
 
 
 def test_nothing_jumps_while_jobs_go_on(shown):
