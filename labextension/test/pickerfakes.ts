@@ -150,6 +150,8 @@ export class FakeServer {
   runtimes: Runtime[] = [runtime(), runtime({ name: 'jax-gpu', device: 'gpu', nodes: [2, 2] })];
   kueue: Kueue | null = null;
   failing: string | null = null;
+  /** Which questions are never answered. */
+  silent: RegExp | null = null;
   hold = false;
   held: (() => void)[] = [];
   readonly api = new Api((path, init) => this.#answer(path, init?.body));
@@ -169,6 +171,9 @@ export class FakeServer {
     const { failing } = this;
     if (this.hold) {
       await new Promise<void>(resolve => this.held.push(resolve));
+    }
+    if (this.silent?.test(path)) {
+      await new Promise(() => {});
     }
     if (failing !== null && (failing === '' || path.startsWith(failing))) {
       const said = { message: 'The cluster says no.', hint: 'Ask for more.' };

@@ -72,8 +72,48 @@ describe('the place', () => {
   });
 });
 
+const radios = () => all('[role=radio]');
+
+describe('a cluster that has not answered', () => {
+  const silent = () =>
+    show(CLUSTER, ({ server }) => {
+      server.silent = /place=/;
+    });
+
+  it('leaves the form of use', async () => {
+    await silent();
+    expect(find('.jaxtrain-health').textContent).toBe('Asking the cluster…');
+    expect(root.textContent).toContain('jax-cpu takes …');
+    await enter(field('Nodes'), '8');
+    expect(source()).toContain('--nodes=8');
+    expect(button('▶ Run cell')?.getAttribute('aria-disabled')).toBe('false');
+  });
+
+  it('has the runtime of the line to choose, and none', async () => {
+    await silent();
+    expect(radios().map(each => each.querySelector('b')?.textContent)).toEqual([
+      'Automatic',
+      'jax-cpu'
+    ]);
+    expect(radios()[1]?.textContent).not.toContain('wrong');
+    await click(radios()[0]);
+    expect(source()).toBe('%%jaxtrain --nodes=2 --backend=kubernetes\nprint(1)\n');
+  });
+
+  it('and could not be asked says so in the line for that', async () => {
+    await show(CLUSTER, ({ server }) => {
+      server.failing = 'health';
+    });
+    await click(find('.jaxtrain-summary'));
+    expect(find('.jaxtrain-summary').textContent).toBe('wrong: The cluster says no.');
+    expect(find('.jaxtrain-findings').textContent).toContain('Ask for more.');
+    setup.server.failing = null;
+    await click(button('Look again'));
+    expect(find('.jaxtrain-summary').textContent).toContain('Ready');
+  });
+});
+
 describe('the runtimes', () => {
-  const radios = () => all('[role=radio]');
   const checked = () => radios().find(each => each.getAttribute('aria-checked') === 'true');
 
   it('are cards, of which the one of the line is chosen', async () => {

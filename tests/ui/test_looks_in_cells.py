@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from harness import fails
+from harness import eventually, fails
 from playwright.sync_api import expect
+from server.silent import Silent
 
 from jupyter_jax_trainer import api
 from ui.cells import PANEL, begin, begin_waiting, button, glance, is_state, moves
@@ -116,16 +119,22 @@ def test_nothing_jumps_in_the_output_of_a_cell(lab, job):
     nothing_jumped(lab, ".jaxtrain-glance")
 
 
-@pytest.mark.parametrize("first", ["health", "runtimes"])
-def test_nothing_jumps_while_the_picker_loads(lab, first):
-    """Whichever of its questions is answered first."""
-    lab.notebook("form", "%%jaxtrain -n 2\n1 + 1")
-    page, held = lab.page, {}
+def hold_questions(page) -> dict[str, Any]:
+    """Give what the picker asks about a place, each by its name, for the test to answer."""
+    held = {}
 
     def hold(route) -> None:
         held["health" if "/health" in route.request.url else "runtimes"] = route
 
     page.route(re.compile(r"/jaxtrain/api/(health|runtimes)\?"), hold)
+    return held
+
+
+@pytest.mark.parametrize("first", ["health", "runtimes"])
+def test_nothing_jumps_while_the_picker_loads(lab, first):
+    """Whichever of its questions is answered first."""
+    lab.notebook("form", "%%jaxtrain -n 2\n1 + 1")
+    page, held = lab.page, hold_questions(lab.page)
     watch_shifts(lab)
     with page.expect_request(re.compile(r"/api/health\?")), page.expect_request(re.compile(r"/api/runtimes\?")):
         lab.command("jaxtrain:show-runtimes")
@@ -135,4 +144,56 @@ def test_nothing_jumps_while_the_picker_loads(lab, first):
             held[name].continue_()
         lab.evaluate("() => new Promise(done => requestAnimationFrame(() => done()))")
     expect(lab.picker.get_by_text("in step")).to_be_visible()
+    nothing_jumped(lab, ".jaxtrain-picker")
+
+
+FINDINGS = [{"level": "ok", "title": "Kubeflow Trainer", "detail": "2.3.0 in all", "hint": None}]
+RUNTIMES = [
+    {
+        "name": f"jax-{number}", "backend": "kubernetes", "device": "cpu", "nodes": [1, 4],
+        "description": "JAX", "python": "3.12", "jax": "0.10.2", "devices": None,
+        "image": "example.org/jax:1", "deprecated": False, "problem": None,
+    }
+    for number in range(6)
+]  # fmt: skip
+
+
+@pytest.fixture
+def silent(lab_server, tmp_path) -> Iterator[Silent]:
+    """Give a cluster of the server's kubeconfig that says nothing."""
+    cluster = Silent()
+    cluster.kubeconfig(lab_server.kubeconfig, "team", "far-away")
+    yield cluster
+    cluster.close()
+    lab_server.kubeconfig.unlink()
+
+
+@pytest.mark.parametrize("answers", ["good", "none"])
+def test_the_form_does_not_wait_for_a_cluster(lab, silent, answers):
+    """It is of use while nothing is known of the cluster, and stays where it is when that comes."""
+    if answers == "good":
+        held = hold_questions(lab.page)
+    else:
+        lab.allow("502")
+    lab.notebook("far", "%%jaxtrain -n 2 -r jax-3\n1 + 1")
+    lab.cell(0).locator(".cm-content").click()
+    lab.command("jaxtrain:show-runtimes")
+    health = lab.picker.locator(".jaxtrain-health")
+    expect(health).to_have_text("Asking the cluster…")
+    lab.picker.get_by_label("Nodes").fill("3")
+    eventually(lambda: lab.source(0).startswith("%%jaxtrain -n 3 -r jax-3\n"))
+    expect(lab.picker.get_by_role("button", name="Run cell")).to_be_visible()
+    expect(health).to_have_text("Asking the cluster…")
+    runtimes = lab.picker.get_by_role("radiogroup", name="Runtime").get_by_role("radio")
+    expect(runtimes).to_have_text([re.compile("^Automatic"), re.compile("^jax-3.*names it")])
+    watch_shifts(lab)
+    if answers == "good":
+        held["runtimes"].fulfill(json={"runtimes": RUNTIMES})
+        expect(runtimes).to_have_count(1 + len(RUNTIMES))
+        held["health"].fulfill(json={"findings": FINDINGS})
+        expect(health).to_contain_text("Kubeflow Trainer")
+    else:
+        silent.close()
+        expect(health.locator(".jaxtrain-summary")).to_be_visible()
+        expect(lab.picker.get_by_text("Looking for runtimes…")).to_have_count(0)
     nothing_jumped(lab, ".jaxtrain-picker")

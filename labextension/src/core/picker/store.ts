@@ -15,10 +15,10 @@ export class PlaceView {
   readonly health: Asked<Finding[]>;
   readonly runtimes: Asked<Runtime[]>;
   readonly queues: Asked<Kueue>;
+  readonly cluster: boolean;
   #api: Api;
   #changed: () => void;
   #query: string;
-  #hasQueues: boolean;
   #yaml = new Map<string, Asked<string>>();
 
   constructor(api: Api, place: Place, namespace: string | null, changed: () => void) {
@@ -30,12 +30,16 @@ export class PlaceView {
     this.health = new Asked(api, 'findings', changed);
     this.runtimes = new Asked(api, 'runtimes', changed);
     this.queues = new Asked(api, 'kueue', changed);
-    this.#hasQueues = place.backend === 'kubernetes';
+    this.cluster = place.backend === 'kubernetes';
   }
 
-  /** Whether all that stands above the form has been answered, if only by what is wrong. */
-  get known(): boolean {
-    return [this.health, this.runtimes].every(({ value, trouble }) => value ?? trouble);
+  /**
+   * Whether the form can stand below, and no answer will move it.
+   *
+   * What a cluster says has its room before it comes; this machine says at once what it has.
+   */
+  get settled(): boolean {
+    return this.cluster || (this.runtimes.value ?? this.runtimes.trouble) !== null;
   }
 
   /** Ask what is there, unless that is known. */
@@ -48,7 +52,7 @@ export class PlaceView {
   lookAgain(): void {
     void this.health.ask(`health${this.#query}`);
     void this.runtimes.ask(`runtimes${this.#query}`);
-    if (this.#hasQueues) {
+    if (this.cluster) {
       void this.queues.ask(`queues${this.#query}`);
     }
   }

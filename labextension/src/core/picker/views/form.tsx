@@ -56,15 +56,15 @@ export function Form({ store, host }: Props) {
   );
 }
 
-/** Say how many nodes the chosen runtime takes. */
-function Range({ store, host }: Props) {
+/** Say how many nodes the chosen runtime takes; the line is there before that is known. */
+function Range({ store, host: { words } }: Props) {
   const { runtime } = store.line.values;
+  if (typeof runtime !== 'string') {
+    return null;
+  }
   const chosen = store.view?.runtimes.value?.find(({ name }) => name === runtime);
-  return chosen ? (
-    <p class="jaxtrain-quiet">
-      {host.words.__('%1 takes %2', plain(chosen.name), nodesOf(chosen, host.words))}
-    </p>
-  ) : null;
+  const nodes = chosen ? nodesOf(chosen, words) : '…';
+  return <p class="jaxtrain-quiet">{words.__('%1 takes %2', plain(runtime), nodes)}</p>;
 }
 
 // The options that have a place of their own for what is wrong with them.

@@ -27,7 +27,7 @@ export function Picker({ store, host }: { store: PickerStore; host: Host }) {
     body = (
       <>
         <PlaceChooser store={store} host={host} />
-        {looked && !looked.known ? (
+        {looked && !looked.settled ? (
           <p class="jaxtrain-quiet" role="status">
             {words.__('Looking at this place…')}
           </p>

@@ -3,7 +3,7 @@ import { useId, useState } from 'preact/hooks';
 import { plain } from '../../format';
 import type { Words } from '../../words';
 import type { PickerStore, PlaceView } from '../store';
-import type { Finding, Level, Place } from '../types';
+import type { Finding, Level, Place, Trouble } from '../types';
 import { Dot, Errors, Wrong, type PickerHost } from './common';
 
 interface Props {
@@ -123,24 +123,25 @@ function summary(findings: readonly Finding[], words: Words): string {
   return telling.length > 1 ? words.__('%1, and %2 more', first, telling.length - 1) : first;
 }
 
+/** Say as a finding why there are none. */
+function asFinding({ message, hint }: Trouble): Finding {
+  return { level: 'error', title: message, detail: '', hint };
+}
+
 /** How the place is, in a line that opens to all that was found, with what to do. */
 export function Health({ store, host, view }: Props & { view: PlaceView }) {
   const { words } = host;
   const id = useId();
   const [open, setOpen] = useState(false);
-  const { value: findings, trouble, asking } = view.health;
-  if (trouble && !asking) {
-    return (
-      <Wrong trouble={trouble}>
-        <LookAgain store={store} words={words} />
-      </Wrong>
-    );
-  }
+  const { value, trouble, asking } = view.health;
+  const findings = trouble && !asking ? [asFinding(trouble)] : value;
   if (!findings) {
     return (
-      <p class="jaxtrain-quiet" role="status">
-        {words.__('Looking at this place…')}
-      </p>
+      <div class="jaxtrain-health">
+        <p class="jaxtrain-quiet" role="status">
+          {view.cluster ? words.__('Asking the cluster…') : words.__('Looking at this place…')}
+        </p>
+      </div>
     );
   }
   return (

@@ -26,8 +26,8 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
   const { runtime } = store.line.values;
   const chosen = typeof runtime === 'string' ? runtime : null;
   const shown = matching(all, text);
-  const lost = chosen !== null && value !== null && !all.some(({ name }) => name === chosen);
-  const names = ['', ...(lost ? [chosen] : []), ...shown.map(({ name }) => name)];
+  const named = all.some(({ name }) => name === chosen) ? null : chosen; // by the line alone
+  const names = ['', ...(named === null ? [] : [named]), ...shown.map(({ name }) => name)];
   const current = [at, chosen, ''].find(name => name !== null && names.includes(name)) ?? '';
   const choose = (name: string) => {
     setAt(name);
@@ -61,9 +61,30 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
   };
   const card = { words, current, chosen: chosen ?? '', choose };
   return (
-    <section aria-label={words.__('Runtime')}>
+    <section
+      class="jaxtrain-runtimes"
+      data-cluster={view.cluster || undefined}
+      aria-label={words.__('Runtime')}
+    >
       <header class="jaxtrain-head">
         <h3>{words.__('Runtime')}</h3>
+        {all.length >= MANY && (
+          <input
+            type="search"
+            value={text}
+            placeholder={words.__('Search runtimes')}
+            aria-label={words.__(
+              'Search runtimes by words of their name, device, version or image'
+            )}
+            onInput={event => setText(event.currentTarget.value)}
+            onKeyDown={event => {
+              if (event.key === 'Escape' && text) {
+                event.stopPropagation();
+                setText('');
+              }
+            }}
+          />
+        )}
         {value && (
           <span>
             {shown.length < all.length
@@ -72,34 +93,7 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
           </span>
         )}
       </header>
-      {all.length >= MANY && (
-        <input
-          type="search"
-          value={text}
-          placeholder={words.__('Search runtimes')}
-          aria-label={words.__('Search runtimes by words of their name, device, version or image')}
-          onInput={event => setText(event.currentTarget.value)}
-          onKeyDown={event => {
-            if (event.key === 'Escape' && text) {
-              event.stopPropagation();
-              setText('');
-            }
-          }}
-        />
-      )}
-      {trouble && !asking && (
-        <Wrong trouble={trouble}>
-          <button type="button" class="jaxtrain-button" onClick={() => store.lookAgain()}>
-            {words.__('Look again')}
-          </button>
-        </Wrong>
-      )}
-      {!value && asking && (
-        <p class="jaxtrain-quiet" role="status">
-          {words.__('Looking for runtimes…')}
-        </p>
-      )}
-      {value && (
+      <div class="jaxtrain-offers">
         <div
           ref={list}
           class="jaxtrain-cards"
@@ -114,35 +108,51 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
             title={words.__('Automatic')}
             text={words.__('The one that suits the device')}
           />
-          {lost && (
+          {named !== null && (
             <NamedCard
               {...card}
-              name={chosen}
-              title={plain(chosen)}
-              text={words.__('The line names it, and it is not there')}
-              wrong
+              name={named}
+              title={plain(named)}
+              text={
+                value
+                  ? words.__('The line names it, and it is not there')
+                  : words.__('The line names it')
+              }
+              wrong={value !== null}
             />
           )}
           {shown.map(each => (
             <Card key={each.name} {...card} runtime={each} view={view} host={host} />
           ))}
         </div>
-      )}
-      {value && all.length === 0 && (
-        <p class="jaxtrain-quiet">
-          {words.__(
-            'There is no training runtime for JAX here. The folder runtimes of the project has some for "kubectl apply -k"; who runs the cluster can install them.'
-          )}
-        </p>
-      )}
-      {all.length > 0 && shown.length === 0 && (
-        <div role="status">
-          <p class="jaxtrain-quiet">{words.__('No runtime matches.')}</p>
-          <button type="button" class="jaxtrain-button" onClick={() => setText('')}>
-            {words.__('Show all')}
-          </button>
-        </div>
-      )}
+        {!value && asking && (
+          <p class="jaxtrain-quiet" role="status">
+            {words.__('Looking for runtimes…')}
+          </p>
+        )}
+        {trouble && !asking && (
+          <Wrong trouble={trouble}>
+            <button type="button" class="jaxtrain-button" onClick={() => store.lookAgain()}>
+              {words.__('Look again')}
+            </button>
+          </Wrong>
+        )}
+        {value && all.length === 0 && (
+          <p class="jaxtrain-quiet">
+            {words.__(
+              'There is no training runtime for JAX here. The folder runtimes of the project has some for "kubectl apply -k"; who runs the cluster can install them.'
+            )}
+          </p>
+        )}
+        {all.length > 0 && shown.length === 0 && (
+          <div role="status">
+            <p class="jaxtrain-quiet">{words.__('No runtime matches.')}</p>
+            <button type="button" class="jaxtrain-button" onClick={() => setText('')}>
+              {words.__('Show all')}
+            </button>
+          </div>
+        )}
+      </div>
       <Errors id={id} errors={store.line.errors.filter(({ option }) => option === 'runtime')} />
     </section>
   );
