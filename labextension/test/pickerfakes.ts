@@ -150,6 +150,8 @@ export class FakeServer {
   runtimes: Runtime[] = [runtime(), runtime({ name: 'jax-gpu', device: 'gpu', nodes: [2, 2] })];
   kueue: Kueue | null = null;
   failing: string | null = null;
+  /** What becomes of what it says. */
+  translate = <T>(said: T): T => said;
   /** Which questions are never answered. */
   silent: RegExp | null = null;
   hold = false;
@@ -177,9 +179,9 @@ export class FakeServer {
     }
     if (failing !== null && (failing === '' || path.startsWith(failing))) {
       const said = { message: 'The cluster says no.', hint: 'Ask for more.' };
-      return new Response(JSON.stringify(said), { status: 502 });
+      return new Response(JSON.stringify(this.translate(said)), { status: 502 });
     }
-    return new Response(JSON.stringify(this.#say(path, body)));
+    return new Response(JSON.stringify(this.translate(this.#say(path, body))));
   }
 
   #say(path: string, { source = '', changes }: Ask['body']): unknown {

@@ -59,7 +59,21 @@ export function labelOf({ name }: Option, words: Words): string {
     timeout: words.__('Time limit'),
     queue: words.__('Queue'),
     image: words.__('Image'),
-    env: words.__('Environment')
+    env: words.__('Environment'),
+    allow_large: words.__('Allow large'),
+    max_restarts: words.__('Max restarts'),
+    detach: words.__('Detach'),
+    dry_run: words.__('Dry run'),
+    accelerator: words.__('Accelerator'),
+    topology: words.__('Topology'),
+    package: words.__('Package'),
+    env_from_secret: words.__('Env from secret'),
+    volume: words.__('Volume'),
+    store: words.__('Store'),
+    service_account: words.__('Service account'),
+    priority: words.__('Priority'),
+    dataset: words.__('Dataset'),
+    model: words.__('Model')
   };
   const shown = plain(name).replace(/_/g, ' ');
   return known[name] ?? shown.charAt(0).toUpperCase() + shown.slice(1);

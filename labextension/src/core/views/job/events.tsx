@@ -3,6 +3,7 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { clock, plain } from '../../format';
 import type { Host } from '../../host';
 import type { JobEvent } from '../../protocol';
+import type { Words } from '../../words';
 import { Section } from './section';
 
 const PAGE = 200;
@@ -51,7 +52,7 @@ export function Events({ events, host }: { events: readonly JobEvent[]; host: Ho
           {events.slice(start).map(({ time, rank, kind, message }, index) => (
             <li key={start + index}>
               <time dateTime={stamp(time)}>{clock(time)}</time>
-              <span class="jaxtrain-kind">{plain(kind)}</span>
+              <span class="jaxtrain-kind">{kindWord(kind, words)}</span>
               <span>
                 {rank === null ? '' : words.__('rank %1: ', rank)}
                 {plain(message)}
@@ -62,6 +63,19 @@ export function Events({ events, host }: { events: readonly JobEvent[]; host: Ho
       </div>
     </Section>
   );
+}
+
+/** Give the word of a kind of event. */
+function kindWord(kind: string, words: Words): string {
+  const known: Partial<Record<string, string>> = {
+    state: words.__('state'),
+    restart: words.__('restart'),
+    note: words.__('note'),
+    warning: words.__('warning'),
+    error: words.__('error'),
+    gap: words.__('gap')
+  };
+  return (Object.hasOwn(known, kind) ? known[kind] : undefined) ?? plain(kind);
 }
 
 function stamp(seconds: number): string {
