@@ -20,10 +20,13 @@ from server.servers import free_port
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.widget import STATIC
+from ui.cells import Job, is_state, moves
 from ui.conftest import SIZE
-from ui.labs import MEASURING, ROOT
+from ui.labs import MEASURING, ROOT, Lab
+from ui.pages import LOAD, LabPage
 
 SLOW = 60_000  # milliseconds
+LAST = re.compile(r"count · Succeeded")
 
 # Counts until the file is there.
 COUNTING = """
@@ -189,6 +192,55 @@ def test_the_panel_in_marimo(in_marimo: Show, end: Path) -> None:
     expect(state).to_have_text("Succeeded")
     panel.get_by_role("button", name="← Back").click()
     expect(row.locator(".jaxtrain-state")).to_have_text("Succeeded")
+
+
+# ---------------------------------------------------------------------------- without the extension
+
+
+@pytest.fixture
+def plain_lab(lab_server: Lab, open_page: Callable[..., LabPage]) -> Iterator[LabPage]:
+    """Give a JupyterLab in which nothing of ours is but the Python package."""
+    lab_server.disable("jupyter-jax-trainer")
+    yield open_page()
+    lab_server.disable()
+
+
+def test_a_cell_in_jupyterlab_without_the_extension(
+    plain_lab: LabPage, job: Job, page: Page, tmp_path: Path
+) -> None:
+    """The widget while the job goes on; then a card that needs nothing, not even trust."""
+    lab = plain_lab
+    assert not lab.evaluate("() => window.jupyterapp.commands.hasCommand('jaxtrain:show-jobs')")
+    lab.notebook("plain", LOAD, job.code())
+    lab.run(0)
+    lab.has_run(0)
+    lab.run(1)
+    view = lab.cell(1).locator(".jaxtrain-job-widget .jaxtrain-glance")
+    is_state(view, "Running")
+    moves(view)
+    job.end()
+    lab.has_run(1)
+    expect(lab.cell(1)).to_contain_text(LAST)
+    expect(view).to_have_count(0)
+    lab.command("docmanager:save")
+
+    saved = lab.server.root / "plain.ipynb"
+    notebook = nbformat.read(saved, as_version=4)
+    notebook.cells.append(nbformat.v4.new_markdown_cell("What was not run here is not trusted."))
+    nbformat.write(notebook, saved.with_name("sent.ipynb"))
+    lab.command("docmanager:open", path="sent.ipynb")
+    lab.page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.path === 'sent.ipynb'")
+    expect(lab.cell(1)).to_contain_text(LAST)
+    trusted = "() => window.jupyterapp.shell.currentWidget.content.widgets[1].model.trusted"
+    assert lab.evaluate(trusted) is False
+
+    from nbconvert import HTMLExporter
+
+    body, _ = HTMLExporter().from_notebook_node(notebook)
+    (tmp_path / "sent.html").write_text(body)
+    without_network(page)
+    page.goto((tmp_path / "sent.html").as_uri())
+    expect(page.get_by_role("status")).to_contain_text(LAST)
 
 
 # ---------------------------------------------------------------------------- html-manager
