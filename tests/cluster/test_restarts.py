@@ -20,6 +20,7 @@ from cluster.kubernetes_cluster import Namespace
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes import backend, launch
 from jupyter_jax_trainer.capture import capture_cell
+from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import BackendError
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.spec import parse_cell_line
@@ -106,6 +107,15 @@ def test_a_pod_that_is_evicted_and_all_ranks_go_on_from_their_checkpoint(place, 
     evict(namespace, pod["metadata"]["name"])
     node = pod["spec"]["nodeName"]
     resumed(job.wait(LONG_S), f"rank 1 was evicted: somebody empties its node {node}")
+
+
+def test_checkpoints_are_on_the_volume_that_the_runtime_brings_along(place, namespace, shared):
+    """Nothing of it is in the job's line."""
+    install = f"runtimes install --namespace {namespace.name} --device cpu --volume {shared.claim}:/data"
+    run_command(install.split(), Context(print=lambda text: None))
+    cell = "from jupyter_jax_trainer import checkpoint_dir\n(checkpoint_dir() / 'state').write_text('here')"
+    submit(cell, place, "--name keeps").wait(LONG_S)
+    assert (shared.path / "jaxtrain/keeps/checkpoints/state").read_text() == "here"
 
 
 ORBAX = """
