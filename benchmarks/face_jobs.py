@@ -1,7 +1,8 @@
-"""The list of 500 jobs in JupyterLab, of which 20 change every second."""
+"""The list of 500 jobs in JupyterLab, of which 20 change every second, while somebody uses it."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +14,11 @@ from common import Measured, spread
 from jupyter_jax_trainer import files, jobdir
 
 JOBS, RUNNING, RATE = 500, 40, 20
+# Each fourth change lets one of these begin, run, end or be deleted; the others are steps.
+COMING, _EACH = 20, 4
 _SECONDS = 20
+_LIST = ".jaxtrain-jobs .jaxtrain-list"
+_FILTER = ".jaxtrain-jobs input[type=search]"
 
 _LONG = """
 () => {
@@ -33,10 +38,45 @@ _SEEN = """
 """
 
 
+class Coming:
+    """A job that comes, runs, ends and is deleted, by and by and again and again."""
+
+    def __init__(self, number: int) -> None:
+        self._directory = jobdir.JobDir(jobdir.jobs_directory() / f"coming-{number}")
+        self._stages = self._live()
+
+    def go_on(self) -> None:
+        next(self._stages)
+
+    def _live(self) -> Iterator[None]:
+        while True:
+            files.private_directory(self._directory.path)
+            lock = self._directory.take_lock()  # before there is something that needs somebody
+            assert lock is not None
+            made_jobs.make_job(self._directory.path.name, "Queued", created=time.time(),
+                               progress=None, reason="waits for free cores")  # fmt: skip
+            yield
+            self._set("Running", reason=None)
+            yield
+            self._set("Succeeded")
+            os.close(lock)
+            yield
+            self._directory.remove()
+            yield
+
+    def _set(self, state: str, **more: object) -> None:
+        before = self._directory.read_state()
+        assert before is not None
+        history = [*before["history"], {"state": state, "time": time.time()}]
+        files.write_json(self._directory.state,
+                         {**before, "state": state, "history": history, **more})  # fmt: skip
+
+
 def change() -> None:
-    """Let one running job after the other report a step, until this process is ended."""
+    """Let running jobs report steps and others come and go, until this process is ended."""
     running = [directory for directory in jobdir.list_all()
                if directory.path.name.startswith("running-")]  # fmt: skip
+    coming = [Coming(number) for number in range(COMING)]
     with ExitStack() as stack:
         states = []
         for directory in running:
@@ -45,28 +85,52 @@ def change() -> None:
         print("changing", flush=True)
         began, number = time.time(), 0
         while True:
-            directory, state = running[number % RUNNING], states[number % RUNNING]
-            step = number // RUNNING
-            state["progress"].update(step=step, fraction=step % 500 / 500, time=time.time())
-            files.write_json(directory.state, state)
+            if number % _EACH == 0:
+                coming[number // _EACH % COMING].go_on()
+            else:
+                nth = number - number // _EACH - 1  # of the steps
+                directory, state = running[nth % RUNNING], states[nth % RUNNING]
+                step = nth // RUNNING
+                state["progress"].update(step=step, fraction=step % 500 / 500, time=time.time())
+                files.write_json(directory.state, state)
             number += 1
             time.sleep(max(0.0, began + number / RATE - time.time()))
 
 
-def _worked(server: Lab, tab: Tab) -> float:
+def _use(tab: Tab, until: float) -> None:
+    """Scroll the list by the wheel, and type words of a filter, again and again."""
+    box = tab.page.locator(_LIST).bounding_box()
+    assert box is not None
+    middle = {"x": box["x"] + box["width"] / 2, "y": box["y"] + min(box["height"], 500) / 2}
+    while time.perf_counter() < until:
+        for distance in (-3000, 2000):
+            tab.cdp.send("Input.synthesizeScrollGesture", {
+                **middle, "yDistance": distance, "speed": 2000, "gestureSourceType": "mouse",
+            })  # fmt: skip
+        tab.page.locator(_FILTER).press_sequentially("coming", delay=150)
+        tab.page.wait_for_timeout(500)
+        tab.page.locator(_FILTER).press("Escape")
+
+
+def _worked(server: Lab, tab: Tab, used: bool = False) -> float:
     """Give the percent of a core that the server takes while the time passes."""
     before, began = server.cpu(), time.perf_counter()
-    tab.page.wait_for_timeout(1e3 * _SECONDS)
+    if used:
+        _use(tab, began + _SECONDS)
+    else:
+        tab.page.wait_for_timeout(1e3 * _SECONDS)
     return 100 * (server.cpu() - before) / (time.perf_counter() - began)
 
 
-def _watched(server: Lab, tab: Tab) -> tuple[dict[str, list[float]], float, float]:
+def _watched(
+    server: Lab, tab: Tab, used: bool = False
+) -> tuple[dict[str, list[float]], float, float]:
     """Give the ms between frames and of long tasks, the server's and the main thread's percent."""
     tab.evaluate("new Promise(done => requestIdleCallback(done))")
     tab.evaluate(_LONG)
-    before = tab.metric("TaskDuration")
-    cpu = _worked(server, tab)
-    busy = 100 * (tab.metric("TaskDuration") - before) / _SECONDS
+    before, began = tab.metric("TaskDuration"), time.perf_counter()
+    cpu = _worked(server, tab, used)
+    busy = 100 * (tab.metric("TaskDuration") - before) / (time.perf_counter() - began)
     return tab.evaluate(_SEEN), cpu, busy
 
 
@@ -91,7 +155,7 @@ def _measure(server: Lab, tab: Tab, runs: int) -> Iterator[Measured]:
             still, _, _ = _watched(server, tab)
             tab.evaluate("jupyterapp.commands.execute('jaxtrain:show-jobs')")
             tab.page.wait_for_selector(".jaxtrain-jobs [data-key^=running] [role=progressbar]")
-            found, percent, busy = _watched(server, tab)
+            found, percent, busy = _watched(server, tab, used=True)
             frames.append(max(found["gaps"]))
             idle.append(max(still["gaps"]))
             over += sum(gap > 50 for gap in found["gaps"])

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { duration, fraction, plain, progress, span } from '../src/core/format';
+import { clock, duration, fraction, plain, progress, span } from '../src/core/format';
 import { filterRows, NO_FILTER } from '../src/core/filter';
 import { count, group, stateWord } from '../src/core/states';
 import type { State } from '../src/core/protocol';
@@ -10,6 +10,12 @@ import { ended, row } from './make';
 const REPORT = { step: 1240, total: 2000, fraction: 0.62, metrics: {}, time: 0 };
 
 describe('text', () => {
+  it('gives a time of today by the clock, and another with its day, in 24 hours', () => {
+    const old = new Date(2026, 0, 15, 22, 1, 5);
+    expect(clock(old.getTime() / 1000)).toBe(old.toLocaleString([], { hourCycle: 'h23' }));
+    expect(clock(Date.now() / 1000)).toMatch(/^\d{1,2}:\d\d:\d\d$/);
+  });
+
   it.each([
     [-5, '0 s'],
     [12.9, '12 s'],
