@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from jupyter_jax_trainer.backends.kubernetes.causes.cause import Cause, Facts
+from jupyter_jax_trainer.backends.kubernetes.queues import QUEUE
 from jupyter_jax_trainer.backends.kubernetes.seen import (
     Json,
     Seen,
@@ -16,7 +17,6 @@ from jupyter_jax_trainer.backends.kubernetes.seen import (
 )
 from jupyter_jax_trainer.text import duration
 
-_QUEUE = "kueue.x-k8s.io/queue-name"
 _SLOW = 10.0  # seconds in which an admitted job should have started
 
 
@@ -28,7 +28,7 @@ def spec_of(seen: Seen) -> Json:
 def queue_of(seen: Seen) -> str:
     """Give the queue of the TrainJob; empty where it is in none."""
     labels = ((seen.trainjob or {}).get("metadata") or {}).get("labels") or {}
-    return str(labels.get(_QUEUE, ""))
+    return str(labels.get(QUEUE, ""))
 
 
 def workload_of(seen: Seen) -> Json | None:
