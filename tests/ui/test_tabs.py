@@ -35,6 +35,9 @@ def test_two_tabs_show_the_same_job(open_page, tmp_path):
     log = first.log(job.name)
     log.node.get_by_role("searchbox").fill("number 3")
     expect(log.rows.locator("mark").first).to_be_visible()
+    log.node.get_by_role("searchbox").fill("n[^a]m.*r [3]")  # where it matches the server says
+    log.node.get_by_role("button", name="Regular expression", exact=True).click()
+    expect(log.rows.locator("mark").first).to_have_text("number 3")
     log.node.get_by_role("button", name="filter").click()
     log.node.get_by_role("searchbox", name="without", exact=True).fill("number 1")
     first.keys("Enter")
