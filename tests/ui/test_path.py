@@ -26,7 +26,7 @@ def the_job():
 
 def goes_on(lab, key):
     """The list and the view of a running job change by themselves."""
-    expect(lab.row(key).locator(".jaxtrain-state")).to_have_text("Running")
+    expect(lab.row(key).locator(".jaxtrain-state")).to_have_text("Running", timeout=60_000)
     progress = lab.job(key).locator(".jaxtrain-progress")
     expect(progress).to_contain_text(re.compile(r"\d+/2000"))
     before = progress.inner_text()
