@@ -127,7 +127,8 @@ def open_page(
     try:
         if failed(request):
             for number, page in enumerate(pages):
-                picture(page, request, number)
+                if not page.page.is_closed():
+                    picture(page, request, number)
         else:
             for page in pages:
                 page.check()

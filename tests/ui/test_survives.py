@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from harness import eventually
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.jobdir import JobDir
+from ui.cells import glance, is_state, moves
 from ui.cutting import Proxy
 from ui.pages import LOAD, LabPage
 
@@ -23,30 +27,37 @@ number = 0
 while not os.path.exists({end!r}):
     print(f"number {{number}}")
     if number % 10 == 0:
-        report(step=number, half=number / 2)
+        report(step=number, total=1000000, loss=1 / (number + 1))
     number += 1
     time.sleep(0.02)
 print("all numbers", number)
 """
 NAME = "counting"
+WIDE = {"width": 1900, "height": 900}
+SILENT = "No connection: this may be out of date."
 
 
 class Counting:
-    """A page in which a job counts, with its view and its log open beside each other."""
+    """A page in which a job counts: its cell, its view and its log beside each other."""
 
     def __init__(self, lab: LabPage, end: Path) -> None:
-        self.lab = lab
         self._end = end
-        lab.notebook("counting", LOAD, CODE.format(end=str(end)))
+        lab.notebook(NAME, LOAD, CODE.format(end=str(end)))
         lab.run(0)
         lab.has_run(0)
         lab.run(1)
-        lab.command("jaxtrain:show-jobs")
-        expect(lab.row(NAME).locator(".jaxtrain-state")).to_have_text("Running", timeout=60_000)
+        is_state(glance(lab.cell(1)), "Running")
         lab.command("docmanager:save")  # else the page would ask before it goes
-        lab.command("jaxtrain:open-job", key=NAME)
-        lab.command("jaxtrain:open-log", key=NAME, split=True)
+        self.shown_in(lab)
+
+    def shown_in(self, lab: LabPage) -> None:
+        """Open what there is of the job in a page that has its notebook open."""
+        self.lab = lab
         self.log = lab.log(NAME)
+        self.card = glance(lab.cell(1))
+        lab.command("jaxtrain:show-jobs")
+        lab.command("jaxtrain:open-job", key=NAME, split=True)
+        lab.command("jaxtrain:open-log", key=NAME, split=True)
         self.sees_more()
 
     def printed(self) -> int:
@@ -71,15 +82,19 @@ class Counting:
         )  # fmt: skip
 
     def check(self) -> None:
-        """End the job; the viewer has all its lines, and list and view know of the end."""
+        """End the job; the viewer has all its lines, and list, view and card know of the end."""
         lab = self.lab
         expect(lab.job(NAME).locator("header .jaxtrain-state")).to_have_text("Running")
+        moves(self.card)
+        expect(self.card).not_to_contain_text(SILENT)
+        is_state(self.card, "Running")
         self._end.touch()
         self.log.last_is("all numbers")
         count = int(self.log.rows.last.inner_text().split()[-1])
         assert self.log.lines() == [*(f"number {n}" for n in range(count)), f"all numbers {count}"]
         expect(lab.row(NAME).locator(".jaxtrain-state")).to_have_text("Succeeded")
         expect(lab.job(NAME).locator("header .jaxtrain-state")).to_have_text("Succeeded")
+        is_state(self.card, "Succeeded")
         assert api.job(NAME).state == "Succeeded"
 
 
@@ -88,7 +103,7 @@ def counting(
     open_page: Callable[..., LabPage], tmp_path: Path
 ) -> Iterator[Callable[..., Counting]]:
     end = tmp_path / "end"
-    yield lambda **options: Counting(open_page(**options), end)
+    yield lambda **options: Counting(open_page(viewport=WIDE, **options), end)
     end.touch()
 
 
@@ -96,6 +111,54 @@ def test_a_reload(counting):
     job = counting()
     job.lab.reload()
     job.sees_more()
+    job.check()
+
+
+@contextlib.contextmanager
+def asleep(browser: Browser) -> Iterator[None]:
+    """Stop all pages of the browser, timers and all, as a laptop that is closed does."""
+    processes = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
+    pages = [process["id"] for process in processes if process["type"] == "renderer"]
+    for page in pages:
+        os.kill(page, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for page in pages:
+            os.kill(page, signal.SIGCONT)
+
+
+def test_a_page_that_sleeps(counting, browser):
+    job = counting()
+    job.lab.evaluate(
+        """() => {
+            let last = performance.now();
+            window.longest = 0;
+            setInterval(() => {
+                const now = performance.now();
+                window.longest = Math.max(window.longest, now - last);
+                last = now;
+            }, 20);
+        }"""
+    )
+    began = time.monotonic()
+    with asleep(browser):
+        for _ in range(4):
+            job.prints_more()
+        slept = time.monotonic() - began
+    job.sees_more()
+    assert job.lab.evaluate("() => window.longest") > slept * 900, "its timers went on"
+    job.check()
+
+
+def test_a_closed_browser(counting, open_page):
+    job = counting()
+    job.lab.page.context.close()
+    job.prints_more()
+    lab = open_page(viewport=WIDE)
+    lab.command("docmanager:open", path=f"{NAME}.ipynb")
+    is_state(glance(lab.cell(1)), "Running")
+    job.shown_in(lab)
     job.check()
 
 
@@ -119,11 +182,15 @@ def test_a_restart_of_the_server(counting):
     job.lab.allow(r"net::ERR_CONNECTION_REFUSED", "WebSocket connection to", r"404 .*/api/kernels/")
     server = job.lab.server
     server.stop()
-    expect(job.lab.page.get_by_text("No connection: this may be out of date.").first).to_be_visible()
+    for view in (job.lab.jobs, job.lab.job(NAME), job.log.node, job.card):
+        expect(view).to_contain_text(SILENT)
+    is_state(job.card, "Running")
     job.prints_more()
     server.start()
     job.sees_more()
     job.check()
+    # The kernel is gone, so the card is the one to show the last lines.
+    expect(job.card.get_by_role("group", name="Last lines")).to_contain_text("all numbers")
 
 
 @pytest.mark.slow
@@ -131,11 +198,13 @@ def test_a_minute_without_network(counting, lab_server):
     proxy = Proxy(lab_server.port)
     try:
         job = counting(port=proxy.port)
+        moves(job.card)
         job.lab.allow("net::ERR_INTERNET_DISCONNECTED", "WebSocket connection to")
         context = job.lab.page.context
         proxy.cut()
         context.set_offline(True)
         began = time.monotonic()
+        job.prints_more()
         eventually(lambda: time.monotonic() - began > 60, 90)
         context.set_offline(False)
         proxy.mend()
