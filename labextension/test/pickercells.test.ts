@@ -39,6 +39,7 @@ beforeEach(() => {
   quiet.mockRestore();
   code.clearUndoHistory();
   widgets = [code, title].map(sharedModel => ({
+    node: new EventTarget() as Node,
     readOnly: false,
     model: { type: sharedModel.cell_type, sharedModel }
   }));
@@ -46,7 +47,7 @@ beforeEach(() => {
     activeCell: widgets[0] ?? null,
     activeCellChanged: new FakeSignal(),
     currentChanged: new FakeSignal(),
-    currentWidget: { content: { widgets } }
+    currentWidget: { content: { widgets, activeCellIndex: 0 } }
   };
   cells = new LabCells(tracker, run);
 });
@@ -64,6 +65,13 @@ describe('the active cell', () => {
     tracker.activeCell = null;
     tracker.activeCellChanged.emit();
     expect(cells.cell).toBeNull();
+  });
+
+  it('is the one of an element from then on', () => {
+    cells.goTo(widgets[1]?.node ?? (new EventTarget() as Node));
+    expect(tracker.currentWidget?.content.activeCellIndex).toBe(1);
+    cells.goTo(new EventTarget() as Node);
+    expect(tracker.currentWidget?.content.activeCellIndex).toBe(1);
   });
 
   it('tells when its text is another one, and not of its outputs', () => {

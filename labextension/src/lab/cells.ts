@@ -9,6 +9,7 @@ interface Signal<Args> {
 
 /** What is needed of a notebook's cell in JupyterLab. */
 export interface CellWidget {
+  readonly node: Node;
   readonly readOnly: boolean;
   readonly model: {
     readonly type: string;
@@ -20,12 +21,17 @@ export interface CellWidget {
   };
 }
 
+interface Notebook {
+  readonly widgets: readonly CellWidget[];
+  activeCellIndex: number;
+}
+
 /** What is needed of JupyterLab's `INotebookTracker`. */
 export interface Tracker {
   readonly activeCell: CellWidget | null;
   readonly activeCellChanged: Signal<unknown>;
   readonly currentChanged: Signal<unknown>;
-  readonly currentWidget: { readonly content: { readonly widgets: readonly CellWidget[] } } | null;
+  readonly currentWidget: { readonly content: Notebook } | null;
 }
 
 /** A cell; what it is written goes through its shared model, so it can be undone. */
@@ -115,6 +121,15 @@ export class LabCells implements Cells {
   watch(watcher: () => void): () => void {
     this.#watchers.add(watcher);
     return () => this.#watchers.delete(watcher);
+  }
+
+  /** Make the cell with this node the active one. */
+  goTo(node: Node): void {
+    const notebook = this.#tracker.currentWidget?.content;
+    const index = notebook?.widgets.findIndex(widget => widget.node === node) ?? -1;
+    if (notebook && index >= 0) {
+      notebook.activeCellIndex = index;
+    }
   }
 
   run(): void {

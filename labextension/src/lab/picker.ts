@@ -131,8 +131,14 @@ function activate(
         ? words.__('Make This Cell a Training Job')
         : words.__('Insert a %1 Line into the Cell', '%%jaxtrain'),
     caption: words.__('Make the active cell a training job'),
-    isEnabled: () => cells.cell?.code === true && cells.cell.editable,
-    execute: async () => {
+    isEnabled: args =>
+      args['isCell'] === true || (cells.cell?.code === true && cells.cell.editable),
+    execute: async args => {
+      // The menu is that of the cell under the mouse, which need not be the active one.
+      const node = args['isCell'] === true && app.contextMenuHitTest(isCodeCell);
+      if (node) {
+        cells.goTo(node);
+      }
       if (await store.line.insert()) {
         hint.tell();
       } else {
@@ -145,6 +151,10 @@ function activate(
     palette?.addItem({ command, category });
   }
   launcher?.add({ command: SHOW_RUNTIMES, args: { isLauncher: true }, category, rank: 2 });
+}
+
+function isCodeCell({ classList }: HTMLElement): boolean {
+  return classList.contains('jp-CodeCell');
 }
 
 /** Keep what was chosen and is in no cell yet, such as the place. */
