@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import policy
@@ -29,7 +30,7 @@ class Lab(Server):
     def __init__(self, folder: Path, home: Path, kubeconfig: Path | None = None) -> None:
         self.kubeconfig = kubeconfig or folder / "no-kubeconfig"
         self.extend(folder / "share" / "labextensions")
-        config = folder / "config"
+        self._config = config = folder / "config"
         (config / "labconfig").mkdir(parents=True)
         # Tests wait for `window.jupyterapp`.
         exposed = {"expose_app_in_browser": True}
@@ -67,6 +68,10 @@ class Lab(Server):
         self._page_config.write_text(
             json.dumps({"disabledExtensions": dict.fromkeys(all_of_them, True)})
         )
+
+    def forget_settings(self) -> None:
+        """Forget what tests have set of this extension, for pages that are loaded from now on."""
+        shutil.rmtree(self._config / "lab" / "user-settings" / "jupyter-jax-trainer", ignore_errors=True)
 
     def page_url(self, path: str, port: int | None = None) -> str:
         """Give the address of a page."""
