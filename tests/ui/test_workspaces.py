@@ -1,0 +1,85 @@
+"""How somebody looks at jobs is kept with the workspace: it comes back, and is in no other one."""
+
+from __future__ import annotations
+
+import re
+
+from harness import eventually, submit
+from playwright.sync_api import expect
+
+from ui.pages import LabPage
+
+CODE = """from jupyter_jax_trainer import report
+for step in range(100):
+    report(step=step, loss=1 / (step + 1), accuracy=1 - 1 / (step + 1))
+    print(f"step {step} of 100")
+"""
+NAME = "kept"
+
+
+def open_all(lab: LabPage) -> None:
+    lab.command("jaxtrain:show-jobs")
+    lab.command("jaxtrain:open-job", key=NAME)
+    lab.command("jaxtrain:open-log", key=NAME, split=True)
+
+
+def look(lab: LabPage) -> dict[str, object]:
+    """Give how the views are looked at."""
+    pressed = "parts => parts.map(part => part.ariaLabel ?? part.textContent)"
+    log, job = lab.log(NAME).node, lab.job(NAME)
+    expect(log.locator(".jaxtrain-log-row").first).to_be_visible()
+    expect(job.locator(".jaxtrain-plots canvas").first).to_be_visible()
+    choose = job.get_by_role("button", name="Choose", exact=True)
+    if choose.get_attribute("aria-expanded") == "false":
+        choose.click()
+    on = "button[aria-pressed=true]"
+    return {
+        "filter of jobs": lab.jobs.get_by_role("searchbox").input_value(),
+        "states of jobs": lab.jobs.locator(on).evaluate_all(pressed),
+        "plots": job.locator(".jaxtrain-plots canvas").count(),
+        "tools of plots": job.locator(on).evaluate_all(pressed),
+        "tools of the log": log.locator(on).evaluate_all(pressed),
+        "search": log.get_by_role("searchbox", name="Search in the log").input_value(),
+        "matches": re.findall(r"\d+", log.locator(".jaxtrain-log-count").inner_text())[-1:],
+        "line": log.locator(".jaxtrain-log-status span").first.inner_text(),
+        "times": log.get_by_title("Which times to show (t)").inner_text(),
+        "filter": log.get_by_title("Filter, or go to a line or a time (g)").inner_text(),
+        "beside": round(job.bounding_box()["x"]) < round(log.bounding_box()["x"]),
+    }
+
+
+def test_a_workspace_keeps_how_jobs_are_looked_at(open_page):
+    submit(CODE, line=f"{NAME} -n 2").wait(60)
+    lab = open_page(path="lab/workspaces/a?reset")
+    open_all(lab)
+    log, job = lab.log(NAME), lab.job(NAME)
+    expect(job.locator(".jaxtrain-plots canvas")).to_have_count(2)
+    lab.jobs.get_by_role("searchbox").fill("kep")
+    lab.jobs.get_by_role("button", name="Succeeded").click()
+    for name in ("Log", "Choose", "rank 1", "accuracy"):
+        job.get_by_role("button", name=name, exact=True).last.click()
+    tools = log.node.get_by_role("group", name="Log", exact=True)
+    tools.get_by_role("button", name="Only rank 1").click()
+    tools.get_by_title("Which times to show (t)").click()
+    tools.get_by_role("button", name="filter").click()
+    log.node.get_by_role("searchbox", name="without", exact=True).fill("step 7")
+    lab.keys("Enter")
+    tools.get_by_role("searchbox").fill("STEP 3")
+    expect(tools.locator(".jaxtrain-log-count")).to_have_text("11 of 11")
+    lab.keys("Shift+Enter")
+    expect(tools.locator(".jaxtrain-log-count")).to_have_text("10 of 11")
+    expect(log.status).to_contain_text("line 38 of 89")
+    chosen = look(lab)
+    kept = lab.server.page_url("lab/api/workspaces/a")
+    eventually(lambda: r'\"at\":37' in lab.page.request.get(kept).text())
+
+    other = open_page(beside=lab, path="lab/workspaces/b?reset")
+    open_all(other)
+    plain = look(other)
+    assert [part for part in chosen if plain[part] == chosen[part]] == ["beside"]
+    other.jobs.get_by_role("searchbox").fill("something else")
+
+    lab.page.bring_to_front()
+    lab.reload()
+    expect(lab.log(NAME).status).to_contain_text("line 38 of 89")
+    eventually(lambda: look(lab) == chosen)
