@@ -2,8 +2,30 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+
+import pytest
 from harness import eventually
 from playwright.sync_api import expect
+
+from jupyter_jax_trainer.spec import parse_cell_line, spec_from_options
+from ui.labs import Lab
+from ui.walk.conftest import NOWHERE
+
+# A field, what nobody can mean there, what is said of that, and what is right.
+FIELDS = [
+    ("Namespace", "Team A", "is not a valid name on Kubernetes", "team-a"),
+    ("Bring back", "loss[0]", "Give the value a name in the cell", "loss, params"),
+    ("Cores per node", "many", "takes a number of cores, as in 4", "1.5"),
+    ("Memory per node", "512m", "Did you mean 512Mi?", "16Gi"),
+    ("Time limit", "soon", "takes a time such as 90s", "1h30m"),
+    ("Queue", "fast lane", "is not a valid name on Kubernetes", "fast-lane"),
+]
+MEANT = spec_from_options(
+    backend="kubernetes", namespace="team-a", out=["loss", "params"], cpu="1.5", memory="16Gi",
+    timeout="1h30m", queue="fast-lane",
+)  # fmt: skip
 
 CELL = """%%jaxtrain -n 3   --store /tmp/x -o loss  # for the "paper"
 loss = 1
@@ -55,3 +77,52 @@ def test_what_the_form_does_not_know_stays(lab):
     expect(nodes).to_have_value("2")
     nodes.fill("6")
     eventually(lambda: lab.source(0) == cell.replace("-n 2", "-n 6"))
+
+
+@pytest.fixture
+def far(lab_server: Lab) -> Iterator[None]:
+    """Let there be a cluster, which does not answer: a line needs none."""
+    lab_server.kubeconfig.write_text(json.dumps(NOWHERE))
+    yield
+    lab_server.kubeconfig.unlink()
+
+
+def test_what_is_typed_into_each_field(far, lab):
+    lab.allow("502")  # of the cluster that does not answer
+    lab.notebook("fields", "1 + 1")
+    lab.command("jaxtrain:show-runtimes")
+    picker = lab.picker
+    picker.get_by_label("Run on").select_option(label="kubernetes · far (current)")
+    picker.get_by_role("button", name="More").click()
+    line, insert = picker.locator(".jaxtrain-foot pre"), picker.get_by_role("button", name="Insert")
+
+    for label, wrong, said, right in FIELDS:
+        field = picker.get_by_label(label, exact=True)
+        told = picker.locator(".jaxtrain-errors", has_text=said)
+        field.fill(wrong)
+        lab.keys("Tab")
+        expect(told).to_be_visible()
+        expect(field).to_have_value(wrong)  # to be mended, not to be typed again
+        expect(line).not_to_contain_text(wrong)
+        expect(insert).to_have_attribute("aria-disabled", "true")
+        field.fill(right)
+        lab.keys("Tab")
+        expect(told).to_have_count(0)
+        expect(line).to_contain_text(right.replace(" ", ""))
+    expect(insert).to_have_attribute("aria-disabled", "false")
+    insert.click()
+    eventually(lambda: lab.source(0) == f"{line.inner_text()}\n1 + 1")
+    assert parse_cell_line(line.inner_text().removeprefix("%%jaxtrain")) == MEANT
+
+    # On this machine some of it has no meaning, and each field says so itself.
+    picker.get_by_label("Run on").select_option(label="this machine")
+    strays = picker.locator(".jaxtrain-field", has_text="This means something on Kubernetes only.")
+    expect(strays).to_have_count(2)
+    expect(strays.first).to_contain_text("Memory per node")
+    expect(strays.last).to_contain_text("Queue")
+    expect(picker.get_by_role("button", name="Run cell")).to_have_attribute("aria-disabled", "true")
+    for label in ("Memory per node", "Queue"):
+        picker.get_by_label(label).fill("")
+    expect(strays).to_have_count(0)
+    expect(line).to_have_text("%%jaxtrain --cpu 1.5 -o loss,params --timeout 1h30m")
+    expect(picker.get_by_role("button", name="Run cell")).to_have_attribute("aria-disabled", "false")

@@ -1,3 +1,5 @@
+import { useState } from 'preact/hooks';
+
 import { Trouble } from '../../views/states';
 import { useWatched } from '../../views/hooks';
 import type { Host } from '../../host';
@@ -9,6 +11,7 @@ import { Runtimes } from './runtimes';
 /** Where a cell runs and on what: it reads and writes the `%%jaxtrain` line of the active cell. */
 export function Picker({ store, host }: { store: PickerStore; host: Host }) {
   useWatched(store);
+  const [opened, setOpened] = useState(false); // here, since the form goes while a place is looked at
   const { words } = host;
   const { problem, place, namespace, view } = store;
   const known = store.places.value && store.options.value;
@@ -39,7 +42,7 @@ export function Picker({ store, host }: { store: PickerStore; host: Host }) {
                 <Runtimes key={key} store={store} host={host} view={looked} />
               </>
             )}
-            <Form store={store} host={host} />
+            <Form store={store} host={host} opened={opened} onOpen={setOpened} />
             <Foot store={store} host={host} />
           </>
         )}
