@@ -7,7 +7,7 @@ import type { LogStore } from './store';
 import { TIMES, type Times } from './times';
 
 // Milliseconds between two drawings of a log that grows: nobody reads faster, least who types.
-const pace = () => (typing() ? 400 : 150);
+const pace = () => (typing() ? 500 : 150);
 
 /** What one person sees of a log, and does with it. It knows no document. */
 export class Reader extends Rows {
@@ -16,7 +16,7 @@ export class Reader extends Rows {
   #goal: number | null = null; // the line that it was told to go to, which no traceback may hide
   #back: number | null = null; // the time to go back to when other lines are shown
   #here = 0; // up to where lines have come
-  #paced = new Paced(() => this.tell(), pace);
+  #paced = new Paced(() => this.#update(), pace);
 
   readonly words: Words;
   /** The number of the line that keys act on. */
@@ -131,10 +131,7 @@ export class Reader extends Rows {
     this.tell();
   }
 
-  /**
-   * Go to a line by its position in the merged log, or in the log of one container; for that all
-   * lines are shown.
-   */
+  /** Go to a line by its position in the merged log, or in a container's: all lines are shown. */
   goToPosition(position: number, container: string | null = null): void {
     const { sources, include, exclude, raw } = this.store.choice;
     if ((sources?.join() ?? null) !== container || (include ?? exclude) || !raw) {
@@ -251,6 +248,10 @@ export class Reader extends Rows {
 
   /** The log has changed. Who follows it sees that when the lines are here, and not too often. */
   #grown(): void {
+    if (this.following && this.store.current && typing()) {
+      this.#paced.ask(); // new lines are asked for no more often, either
+      return;
+    }
     this.#adjust();
     if (!this.following || !this.store.current) {
       this.tell();
