@@ -203,6 +203,8 @@ def _explain_error(end: RankEnd, error: dict[str, Any]) -> Failure:
         kind, hint = "disk", "Free some space; `jaxtrain delete NAME` removes old jobs."
     elif error["type"] == "MemoryError" or "RESOURCE_EXHAUSTED" in text:
         kind, hint = "memory", "Use smaller batches, more nodes, or send less."
+        if "RESOURCE_EXHAUSTED" in text:
+            hint += " A kernel that has used the same GPU keeps most of its memory: restart it."
     elif error["secondary"]:
         text = f"lost another rank ({text})"
     return Failure(

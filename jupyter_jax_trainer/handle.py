@@ -426,7 +426,8 @@ class Job:
     def delete(self) -> None:
         """Delete the job's directory with its logs, results and checkpoints; it is cancelled first.
 
-        On Kubernetes its TrainJob is deleted, too. There is no way back.
+        On Kubernetes its TrainJob is deleted, too; checkpoints on a volume stay. There is no way
+        back.
         """
         try:
             self.cancel()

@@ -1,11 +1,13 @@
 """Numbers for Prometheus, among those that Jupyter Server exports at ``/metrics``.
 
-They are worked out when somebody asks for them.
+They are worked out when somebody asks for them, in a thread: Jupyter's handler is called in the
+server's loop, which must not wait for many jobs or a slow disk.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Collection, Iterator
 
@@ -21,6 +23,7 @@ from jupyter_jax_trainer.options import STATES
 from jupyter_jax_trainer.server.table import Table
 
 _MAX_FILE = 1 << 20  # bytes; a follower writes about two thousand
+_PATIENCE = 0.1  # seconds that the loop may wait
 
 
 class Numbers(Collector):
@@ -36,18 +39,30 @@ class Numbers(Collector):
 
     def __init__(self, table: Table, pages: Collection[object]) -> None:
         self._table, self._pages = table, pages
+        self._worker: threading.Thread | None = None
+        self._found: list[Metric] = []
 
     def describe(self) -> list[Metric]:
         """Say nothing: to register these numbers must not work them out."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Give the numbers of now; what can't be had must not cost others theirs."""
+        """Give the numbers of now, or those of last time where they take long."""
+        if self._worker is None or not self._worker.is_alive():
+            self._worker = threading.Thread(target=self._work, name="jaxtrain numbers", daemon=True)
+            self._worker.start()
+        self._worker.join(_PATIENCE)
+        yield from self._found
+
+    def _work(self) -> None:
+        """Work them out; what can't be had must not cost others theirs."""
+        found: list[Metric] = []
         for part in (self._jobs, self._open_pages, self._followers):
             try:
-                yield from part()
+                found += part()
             except Exception:
                 logging.getLogger(__name__).exception("Numbers for Prometheus can't be had")
+        self._found = found
 
     def _jobs(self) -> list[Metric]:
         found = GaugeMetricFamily(

@@ -97,7 +97,8 @@ class Pattern:
         """
         # Half a character, as a page may cut it out, becomes a sign that counts as much.
         text = text[:LOOKED_AT].encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        found = (match.span() for match in self._alone.finditer(text))
+        # What may match nothing could do so at each place, each time after a look at all the rest.
+        found = (match.span() for match in islice(self._alone.finditer(text), 4 * _MOST))
         some = list(islice((span for span in found if span[0] < span[1]), _MOST))
         if text and max(text) > "\uffff":
             some = [(_units(text[:begin]), _units(text[:end])) for begin, end in some]

@@ -86,8 +86,10 @@ def test_broken_old_trainer(bare, definitions, looked):
         bare, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name["namespace"]}},
         {"apiVersion": "v1", "kind": "ConfigMap", "data": {"kubeflow_trainer_version": "v2.1.1"}, "metadata": name},
     )  # fmt: skip
-    assert wrong(looked(), "Kubeflow Trainer", FAIL, "v2.1.1", "2.2 or newer")
-    bare("delete", "configmap", name["name"], "--namespace", name["namespace"])
+    try:
+        assert wrong(looked(), "Kubeflow Trainer", FAIL, "v2.1.1", "2.2 or newer")
+    finally:
+        bare("delete", "configmap", name["name"], "--namespace", name["namespace"])
 
 
 def test_broken_no_jobset(bare, definitions, looked):
@@ -99,11 +101,13 @@ def test_broken_no_runtime(bare, definitions, looked):
     """What it advises to do helps."""
     install(bare, *definitions)
     eventually(lambda: wrong(looked(), "JAX runtimes", FAIL, "none", "jaxtrain runtimes install"))
-    run_command(["runtimes", "install"], Context(print=lambda text: None))
-    found = {one.subject: one for one in looked()}
-    assert found["JAX runtimes"].status == OK and "jax-cpu" in found["JAX runtimes"].detail
-    assert found["Trial"].status == OK, found["Trial"]
-    bare("delete", "clustertrainingruntimes", "--all")
+    try:
+        run_command(["runtimes", "install"], Context(print=lambda text: None))
+        found = {one.subject: one for one in looked()}
+        assert found["JAX runtimes"].status == OK and "jax-cpu" in found["JAX runtimes"].detail
+        assert found["Trial"].status == OK, found["Trial"]
+    finally:
+        bare("delete", "clustertrainingruntimes", "--all")
 
 
 def test_broken_runtime_reruns_cells(cluster, bare, definitions, looked):

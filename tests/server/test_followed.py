@@ -39,7 +39,7 @@ def show(scene, *conditions):
 
 def row(page, check):
     while True:
-        for found in page.hear("jobs")["rows"]:
+        for found in page.hear("jobs", seconds=60)["rows"]:
             if check(found):
                 return found
 

@@ -60,7 +60,7 @@ def test_nothing_is_read_and_no_core_is_used_while_no_page_is_open(server, store
     files.write_json(pod.manifest, {**manifest, "backend": "kubernetes", "plan": plan})
     opened = Opened(store)
     try:
-        assert idle(server, opened)
+        eventually(lambda: idle(server, opened), 20)
         assert not (store / "followers").exists()
         pod.remove()
         with server.page() as page, server.page() as other:

@@ -142,7 +142,7 @@ def test_no_expression_keeps_the_server_busy(page, directory, pattern):
     assert found["count"] == 0
     page.say(op="marks", id=4, search=3, texts=[long[-4096:]] * 40)
     assert page.hear("marks", 4)["marks"] == [[]] * 40
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
 
 
 def test_the_first_error_and_a_time(page, directory):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -18,6 +19,7 @@ from jupyter_jax_trainer import files, ownlog
 from jupyter_jax_trainer.backends.kubernetes import launch
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.backends.kubernetes.counts import Counts
+from jupyter_jax_trainer.server.metrics import Numbers
 from server.servers import TOKEN
 from server.silent import Silent
 
@@ -35,15 +37,20 @@ def scraped(server, token=TOKEN):
     }  # fmt: skip
 
 
+def tells(server, wanted):
+    """Wait until these numbers are told: a server that is slow to find them gives those of last time."""
+    eventually(lambda: {name: scraped(server).get(name) for name in wanted} == wanted)
+
+
 def test_jobs_by_state_and_pages(server):
     make_job("one")
     make_job("two")
     make_job("three", "Failed")
-    found = scraped(server)
-    assert found["jaxtrain_jobs", "Succeeded", "local"] == 2
-    assert found["jaxtrain_jobs", "Failed", "local"] == 1
-    assert found["jaxtrain_jobs", "Running", "kubernetes"] == 0
-    before = found["jaxtrain_pages",]
+    tells(server, {
+        ("jaxtrain_jobs", "Succeeded", "local"): 2, ("jaxtrain_jobs", "Failed", "local"): 1,
+        ("jaxtrain_jobs", "Running", "kubernetes"): 0,
+    })  # fmt: skip
+    before = scraped(server)["jaxtrain_pages",]
     with server.page(), server.page():
         eventually(lambda: scraped(server)["jaxtrain_pages",] == before + 2)
     eventually(lambda: scraped(server)["jaxtrain_pages",] == before)
@@ -72,17 +79,16 @@ def follower(name, **numbers):
 def test_what_living_followers_have_counted(server, store):
     locks = [follower("aa", log_bytes_total=123456789), follower("bb", jobs=4)]
     try:
-        found = scraped(server)
-        assert found["jaxtrain_followers",] == 2
-        assert found["jaxtrain_follower_log_bytes_total", "aa", "team"] == 123456789
-        assert found["jaxtrain_follower_jobs", "bb", "team"] == 4
-        assert found["jaxtrain_follower_reconnects_total", "aa", "log", "team"] == 3
+        tells(server, {
+            ("jaxtrain_followers",): 2,
+            ("jaxtrain_follower_log_bytes_total", "aa", "team"): 123456789,
+            ("jaxtrain_follower_jobs", "bb", "team"): 4,
+            ("jaxtrain_follower_reconnects_total", "aa", "log", "team"): 3,
+        })  # fmt: skip
     finally:
         for lock in locks:
             os.close(lock)
-    found = scraped(server)  # they have left
-    assert found["jaxtrain_followers",] == 0
-    assert ("jaxtrain_follower_jobs", "bb", "team") not in found
+    tells(server, {("jaxtrain_followers",): 0, ("jaxtrain_follower_jobs", "bb", "team"): None})  # they have left
 
 
 def test_a_real_follower_whose_cluster_is_gone(server, store, tmp_path, monkeypatch):
@@ -116,7 +122,21 @@ def test_a_damaged_file_costs_nothing_else(server, store):
     lock = follower("cc")
     try:
         (launch.follower_directory("cc") / "metrics.prom").write_bytes(b"\xff{ nonsense {{{ 1 2 3")
-        found = scraped(server)
-        assert found["jaxtrain_jobs", "Succeeded", "local"] == 1 and found["jaxtrain_followers",] == 1
+        tells(server, {("jaxtrain_jobs", "Succeeded", "local"): 1, ("jaxtrain_followers",): 1})
     finally:
         os.close(lock)
+
+
+def test_the_loop_does_not_wait_for_what_takes_long():
+    go_on = threading.Event()
+
+    class Slow:
+        def rows(self):
+            go_on.wait(60)
+            return 1, [{"backend": "local", "state": "Failed"}]
+
+    numbers = Numbers(Slow(), [])
+    began = time.monotonic()
+    assert [*numbers.collect()] == [] and time.monotonic() - began < 10
+    go_on.set()
+    eventually(lambda: "jaxtrain_jobs" in [metric.name for metric in numbers.collect()])

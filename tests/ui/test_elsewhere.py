@@ -201,8 +201,10 @@ def test_the_panel_in_marimo(in_marimo: Show, end: Path) -> None:
 def plain_lab(lab_server: Lab, open_page: Callable[..., LabPage]) -> Iterator[LabPage]:
     """Give a JupyterLab in which nothing of ours is but the Python package."""
     lab_server.disable("jupyter-jax-trainer")
-    yield open_page()
-    lab_server.disable()
+    try:
+        yield open_page()
+    finally:
+        lab_server.disable()
 
 
 def test_a_cell_in_jupyterlab_without_the_extension(

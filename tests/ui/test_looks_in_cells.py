@@ -194,6 +194,6 @@ def test_the_form_does_not_wait_for_a_cluster(lab, silent, answers):
         expect(health).to_contain_text("Kubeflow Trainer")
     else:
         silent.close()
-        expect(health.locator(".jaxtrain-summary")).to_be_visible()
+        expect(health.locator(".jaxtrain-summary")).to_be_visible(timeout=60_000)
         expect(lab.picker.get_by_text("Looking for runtimes…")).to_have_count(0)
     nothing_jumped(lab, ".jaxtrain-picker")

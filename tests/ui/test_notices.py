@@ -112,7 +112,7 @@ def test_what_is_said_of_jobs(open_page, jobs, settings):
     lab.page.locator("select", has_text="failed").select_option("failed")
     expect(lab.page.get_by_role("button", name="Restore to Defaults")).to_be_visible()
     jobs("three")
-    expect(lab.row("three").locator(".jaxtrain-state")).to_have_text("Succeeded")
+    expect(lab.row("three").locator(".jaxtrain-state")).to_have_text("Succeeded", timeout=60_000)
     jobs("four")
     first.tells("^four failed after .*KeyError")
     assert [each.split()[0] for each in first.told()] == ["one", "four"]

@@ -119,13 +119,17 @@ def asleep(browser: Browser) -> Iterator[None]:
     """Stop all pages of the browser, timers and all, as a laptop that is closed does."""
     processes = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
     pages = [process["id"] for process in processes if process["type"] == "renderer"]
-    for page in pages:
-        os.kill(page, signal.SIGSTOP)
     try:
+        _send(signal.SIGSTOP, pages)
         yield
     finally:
-        for page in pages:
-            os.kill(page, signal.SIGCONT)
+        _send(signal.SIGCONT, pages)
+
+
+def _send(number: signal.Signals, processes: list[int]) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):  # a browser has some to spare
+            os.kill(process, number)
 
 
 def test_a_page_that_sleeps(counting, browser):
@@ -141,13 +145,13 @@ def test_a_page_that_sleeps(counting, browser):
             }, 20);
         }"""
     )
-    began = time.monotonic()
     with asleep(browser):
+        began = time.monotonic()
         for _ in range(4):
             job.prints_more()
         slept = time.monotonic() - began
     job.sees_more()
-    assert job.lab.evaluate("() => window.longest") > slept * 900, "its timers went on"
+    assert job.lab.evaluate("() => window.longest") > slept * 700, "its timers went on"
     job.check()
 
 

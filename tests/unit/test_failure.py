@@ -50,6 +50,13 @@ def test_the_first_cause_is_named(ends, rank, kind):
     assert (failure.rank, failure.kind) == (rank, kind)
 
 
+def test_a_device_without_memory_names_the_kernel_that_may_hold_it():
+    text = "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes"
+    failure = diagnose([end(0, exit=1, order=1, error=error(text))])
+    assert failure.kind == "memory" and "A kernel that has used the same GPU" in failure.hint
+    assert "kernel" not in diagnose([end(0, exit=1, order=1, error=error("MemoryError: no"))]).hint
+
+
 def test_the_text_names_the_rank_the_line_and_the_others():
     ends = [end(0, exit=1, order=2, stopped=True), end(1, exit=1, order=1, error=error()),
             end(2, exit=-9, order=3, stopped=True)]

@@ -170,6 +170,13 @@ def test_ports_have_names():
     assert any("port-8080" in line for line in found.changed)
 
 
+def test_names_of_ports_are_not_given_twice():
+    ports = [{"containerPort": 53}, {"containerPort": 53, "protocol": "UDP"}, {"containerPort": 1, "name": "port-2"},
+             {"containerPort": 2}]  # fmt: skip
+    made = parts(convert(job(container={"ports": ports})))[2]["containers"][0]["ports"]
+    assert [port["name"] for port in made] == ["port-53", "port-53-udp", "port-2", "port-2-tcp"]
+
+
 def test_on_a_runtime_that_others_use():
     given = job(pod={"nodeSelector": {"pool": "a"}, "hostNetwork": True},
                 container={"workingDir": "/w", "securityContext": {"runAsUser": 1}})

@@ -315,20 +315,21 @@ def test_where_a_text_matches_is_counted_as_pages_count(needs_re2, pattern, rege
     assert [units[2 * begin : 2 * end].decode("utf-16-le") for begin, end in found] == expected
 
 
-HOSTILE = ["(a+)+$", "(a|aa)+b", "(.*a){20}b", "(.*.*.*)*=", "(a?){100}a{100}b", "(a|a)*c|(x+x+)+y", "(([a-z])+.)+[0-9]([a-z])+$"]
+HOSTILE = ["(a+)+$", "(a|aa)+b", "(.*a){20}b", "(.*.*.*)*=", "(a?){100}a{100}b", "(a|a)*c|(x+x+)+y", "(([a-z])+.)+[0-9]([a-z])+$",
+           "(.*=)?", "((.*a){20}b)?"]
 
 
 @pytest.mark.parametrize("pattern", HOSTILE)
 def test_no_pattern_takes_longer_than_its_text(needs_re2, pattern):
     """What goes back and tries again needs more years than there are letters for one of these."""
     lines = [b"a" * (64 << 10) + end for end in (b"", b"!", b"x" * 5000)]
-    found, began = Pattern(pattern, regex=True), time.monotonic()
+    found, began = Pattern(pattern, regex=True), time.thread_time()
     hits = [n for first, last in found.runs(b"\n".join([*lines, b""])) for n in range(first, last)]
-    assert hits == ([0] if pattern == "(a+)+$" else [])
-    assert found.any(lines[0]) is (pattern == "(a+)+$")
+    all_of_it = [0, 1, 2] if pattern.endswith(")?") else [0] if pattern == "(a+)+$" else []
+    assert hits == all_of_it and found.any(lines[0]) is (0 in all_of_it)
     for line in lines:
         found.spans(line.decode())
-    assert time.monotonic() - began < 10
+    assert time.thread_time() - began < 10
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4))), st.integers(-2, 60), st.integers(-2, 60))

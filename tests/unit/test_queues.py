@@ -124,6 +124,8 @@ def allowed(version: str, line: str = "", meshed: bool = False, **patches: bool)
 def test_what_needs_a_patch_is_refused_with_the_reason():
     with pytest.raises(UsageError, match=r"--volume and --service-account can't .* Kueue v0\.16\.2"):
         allowed("v0.16.2", "--volume c:/data --service-account me")
+    with pytest.raises(UsageError, match="--accelerator and --topology can't be used together"):
+        allowed("v0.16.2", "--device tpu --accelerator v5e --topology 2x4")
     with pytest.raises(UsageError, match="own lacks the settings of PodSecurity restricted"):
         allowed("v0.16.2", restricted=True)
     with pytest.raises(UsageError, match="own lacks the label that keeps its pods out of"):

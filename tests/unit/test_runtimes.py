@@ -200,6 +200,22 @@ def test_a_shared_folder_is_on_a_volume_that_stays(folder, fine):
     assert told == ([] if fine is None else [OK if fine else WARN])
 
 
+def test_a_shared_folder_that_goes_with_the_pod_is_told():
+    for change in ({"ephemeral": {}}, {"configMap": {}}):
+        item = manifests.manifest("cpu", volume="claim:/data")
+        pod = node_of(item)["template"]["spec"]
+        pod["volumes"][-1] = {"name": "shared", **change}
+        assert not runtimes.is_on_volume(item, "/data")
+    item = manifests.manifest("cpu", volume="claim:/data")
+    node_of(item)["template"]["spec"]["containers"][0]["volumeMounts"][-1]["readOnly"] = True
+    assert not runtimes.is_on_volume(item, "/data")
+
+
+def test_a_volume_goes_where_nothing_is_yet():
+    with pytest.raises(UsageError, match="/tmp already"):
+        manifests.manifest("cpu", namespace="team", volume="claim:/tmp")
+
+
 class Cluster:
     """Answers as the API does to server-side apply."""
 

@@ -182,14 +182,14 @@ def test_without_python_the_command_says_so(tmp_path):
 
 
 @pytest.mark.parametrize(("line", "shared", "root"), [
-    ("", None, None), ("", "/data", "/data"), ("--volume claim:/mine", "/data", "/mine"),
-    ("--store /store/", "/data", "/store"), ("--store s3://bucket", "/data", "/data"),
-    ("--queue team", "/data", "/data"),
+    ("", None, None), ("", "/data", "/data/jaxtrain/me"),
+    ("--volume claim:/mine", "/data", "/mine/jaxtrain"), ("--store /store/", "/data", "/store/jaxtrain"),
+    ("--store s3://bucket", "/data", "/data/jaxtrain/me"), ("--queue team", "/data", "/data/jaxtrain/me"),
 ])  # fmt: skip
 def test_checkpoints_are_on_what_the_job_names_else_on_what_the_runtime_has(tmp_path, line, shared, root):
     _, (job, *_) = documents(a_bundle(tmp_path, 100), line, shared=shared)
     found = environment(job).get("JAXTRAIN_CHECKPOINT_DIR", {}).get("value")
-    assert found == (root and f"{root}/jaxtrain/fit/checkpoints")
+    assert found == (root and f"{root}/fit/checkpoints")
     assert "--queue" not in line or "runtimePatches" not in job["spec"]
 
 

@@ -184,7 +184,9 @@ def _take_container(pod: dict[str, Any], found: Conversion) -> dict[str, Any]:
     for port in container.get("ports") or []:
         if not port.get("name"):  # Trainer 2.3 puts its own port in the place of one without
             number = port.get("containerPort")
-            port["name"] = f"port-{number}"
+            taken = {one.get("name") for one in container["ports"]}
+            names = (f"port-{number}", f"port-{number}-{port.get('protocol', 'TCP')}".lower())
+            port["name"] = next((name for name in names if name not in taken), names[-1])
             found.changed.append(f"The port {number} has the name {port['name']} now.")
     if not container.get("ports"):
         container.pop("ports", None)

@@ -12,7 +12,7 @@ import jupyter_jax_trainer
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client
 from jupyter_jax_trainer.backends.kubernetes.runtimes import SHARED, container, path_of
 from jupyter_jax_trainer.backends.kubernetes.trainjob import PREFIX
-from jupyter_jax_trainer.errors import BackendError
+from jupyter_jax_trainer.errors import BackendError, UsageError
 
 _APPLY = "application/apply-patch+yaml"
 _PACKAGE = Path(jupyter_jax_trainer.__file__).parent
@@ -84,6 +84,8 @@ def manifest(
             labels[f"{PREFIX}/{version}"] = told[version]
     if volume:
         claim, _, place = volume.partition(":")
+        if place.rstrip("/") in [mount["mountPath"] for mount in node["volumeMounts"]]:
+            raise UsageError(f"The runtime has something at {place} already.", "Name another path.")
         metadata["annotations"] = {SHARED: place}
         source = {"persistentVolumeClaim": {"claimName": claim}}
         _pod(item)["volumes"].append({"name": "shared", **source})

@@ -23,6 +23,8 @@ _FRAMEWORK = "trainer.kubeflow.org/framework"
 _SUPPORT = "trainer.kubeflow.org/support"
 _MESH = "sidecar.istio.io/inject"
 SHARED = f"{PREFIX}/shared-folder"
+# Volumes that go with the pod, or can't be written.
+_PASSING = {"emptyDir", "ephemeral", "configMap", "secret", "projected", "downwardAPI", "image"}
 _UPGRADE = "Ask the platform engineer to install Kubeflow Trainer 2.2 or newer."
 
 
@@ -206,11 +208,11 @@ def shared_folder(item: Mapping[str, Any]) -> str | None:
 
 def is_on_volume(item: Mapping[str, Any], folder: str) -> bool:
     """Tell whether a folder is on a volume of the runtime's that outlives its pods."""
-    passing = {v.get("name") for v in _pod(item)[1].get("volumes") or [] if "emptyDir" in v}
+    passing = {v.get("name") for v in _pod(item)[1].get("volumes") or [] if _PASSING & v.keys()}
     places = [
         str(mount.get("mountPath")).rstrip("/")
         for mount in container(item).get("volumeMounts") or []
-        if mount.get("name") not in passing
+        if mount.get("name") not in passing and not mount.get("readOnly")
     ]
     return any(f"{folder}/".startswith(f"{place}/") for place in places)
 

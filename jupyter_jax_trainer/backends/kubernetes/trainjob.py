@@ -161,8 +161,8 @@ def _environment(
         own["JAXTRAIN_SCRATCH"] = own["TMPDIR"] = _SCRATCH
     if spec.max_restarts:
         own["JAXTRAIN_MAX_RESTARTS"] = str(spec.max_restarts)
-    if folder := shared_folder(spec, plan):
-        own["JAXTRAIN_CHECKPOINT_DIR"] = f"{folder}/jaxtrain/{manifest['name']}/checkpoints"
+    if folder := _checkpoints(spec, plan):
+        own["JAXTRAIN_CHECKPOINT_DIR"] = f"{folder}/{manifest['name']}/checkpoints"
     if spec.store:
         own["JAXTRAIN_RESULT_STORE"] = spec.store
     own["JAXTRAIN_RENDEZVOUS_TIMEOUT"] = str(RENDEZVOUS)
@@ -182,13 +182,15 @@ def _environment(
     return [*plain, *packed.env]
 
 
-def shared_folder(spec: JobSpec, plan: Mapping[str, Any]) -> str | None:
+def _checkpoints(spec: JobSpec, plan: Mapping[str, Any]) -> str | None:
     """Give a folder that all pods see and that outlives them; None where there is none."""
     if spec.volume:
-        return spec.volume[0].partition(":")[2].rstrip("/")
+        return spec.volume[0].partition(":")[2].rstrip("/") + "/jaxtrain"
     if spec.store and "://" not in spec.store:
-        return spec.store.rstrip("/")
-    return plan.get("shared")  # the runtime's own
+        return spec.store.rstrip("/") + "/jaxtrain"
+    if own := plan.get("shared"):  # the runtime's, which other namespaces may see as well
+        return f"{own}/jaxtrain/{plan['namespace']}"
+    return None
 
 
 def _resources(spec: JobSpec, plan: Mapping[str, Any]) -> dict[str, Any]:

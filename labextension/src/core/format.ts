@@ -56,6 +56,9 @@ const WHOLE = new Intl.DateTimeFormat([], {
 /** Give a time of today as a clock shows it, and another with its day. */
 export function clock(seconds: number): string {
   const time = new Date(seconds * 1000);
+  if (Number.isNaN(time.getTime())) {
+    return ''; // of a damaged file; a format would throw
+  }
   const today = time.toDateString() === new Date().toDateString();
   return (today ? TODAY : WHOLE).format(time);
 }

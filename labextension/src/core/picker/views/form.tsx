@@ -61,15 +61,21 @@ export function Form({ store, host, opened, onOpen }: FormProps) {
   );
 }
 
-/** Say how many nodes the chosen runtime takes; the line is there before that is known. */
+/** Say how many nodes the chosen runtime takes; the line is there where that is not known (yet). */
 function Range({ store, host: { words } }: Props) {
   const { runtime } = store.line.values;
   if (typeof runtime !== 'string') {
     return null;
   }
-  const chosen = store.view?.runtimes.value?.find(({ name }) => name === runtime);
+  const known = store.view?.runtimes.value;
+  const chosen = known?.find(({ name }) => name === runtime);
   const nodes = chosen ? nodesOf(chosen, words) : '…';
-  return <p class="jaxtrain-quiet">{words.__('%1 takes %2', plain(runtime), nodes)}</p>;
+  const unknown = known && !chosen; // what that means is said where the runtimes are
+  return (
+    <p class="jaxtrain-quiet">
+      {unknown ? '\u00a0' : words.__('%1 takes %2', plain(runtime), nodes)}
+    </p>
+  );
 }
 
 // The options that have a place of their own for what is wrong with them.
