@@ -19,11 +19,18 @@ def without(lab_server):
     lab_server.disable()
 
 
-@pytest.mark.parametrize("plugin", [*PLUGINS, "mime", "status"])
+ALL = [*PLUGINS, "mime", "status"]
+
+
+@pytest.mark.parametrize("plugin", ALL)
 def test_one_plugin_is_left_out(plugin, without, open_page):
     without(f"jupyter-jax-trainer:{plugin}")
     job = submit("print('hello')", line="-n 1").wait(60)
     lab = open_page()
+    plugins = lab.evaluate(
+        "names => names.filter(name => window.jupyterapp.hasPlugin(`jupyter-jax-trainer:${name}`))", ALL
+    )
+    assert plugins == [name for name in ALL if name != plugin]
     there = lab.evaluate(
         "names => names.filter(name => window.jupyterapp.commands.hasCommand(name))",
         list(PLUGINS.values()),

@@ -5,6 +5,7 @@ Words are typed by both. The page itself counts what a hand must not do.
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,10 @@ from ui.pages import LabPage
 # What is one stop of Tab, with arrows from one part to the next.
 ROVING = "[role=grid], [role=radiogroup], .jaxtrain-ranks, [role=tablist]"
 
-FOREIGN = """() => {
+FOREIGN = """type => {
     window.__foreign = [];
     const note = event => event.isTrusted && window.__foreign.push(`${event.type} ${event.key ?? ''}`);
-    window.__watch = type => window.addEventListener(type, note, true);
+    window.addEventListener(type, note, true);
 }"""
 
 SHOWN = """element => {
@@ -48,12 +49,12 @@ class Hand:
     def __init__(self, lab: LabPage) -> None:
         self.lab = lab
         self.page = lab.page
-        lab.evaluate(FOREIGN)
-        lab.evaluate("type => window.__watch(type)", self.foreign)
+        lab.evaluate(FOREIGN, self.foreign)
+        self.page.add_init_script(f"({FOREIGN})({json.dumps(self.foreign)})")  # wherever it goes
 
     def check(self) -> None:
         """Fail when the page has seen the other hand."""
-        seen = self.lab.evaluate("() => window.__foreign ?? []")
+        seen = self.lab.evaluate("() => window.__foreign")
         allowed = r"keydown (.|Control|Meta)"  # words are typed, and the browser's menu has Copy
         assert not [each for each in seen if not re.fullmatch(allowed, each)], seen
 
