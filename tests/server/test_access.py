@@ -152,6 +152,18 @@ def test_pages_of_listed_origins_may_ask_and_others_may_not(strict, signed_in, o
     assert strict.ask("DELETE", "jobs/one", headers=token)[0] == status
 
 
+def test_a_cookie_alone_changes_nothing(strict, signed_in):
+    """A foreign page can have a browser send it; the word that goes with it is in our pages only."""
+    directory = make_job("one")
+    cookies = f"{signed_in}; _xsrf=0123456789abcdef"
+    page = {"Cookie": cookies, "Origin": strict.url.partition("/hub")[0]}
+    for method, path in (("POST", "jobs/one/cancel"), ("DELETE", "jobs/one")):
+        status, text = strict.ask(method, path, headers=page)
+        assert status == 403 and b"_xsrf" in text and directory.path.is_dir()
+    with_word = {**page, "X-XSRFToken": "0123456789abcdef"}
+    assert strict.ask("DELETE", "jobs/one", headers=with_word)[0] == 200 and not directory.path.exists()
+
+
 # ---------------------------------------------------------------------------- clusters
 
 
