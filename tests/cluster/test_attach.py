@@ -6,6 +6,7 @@ import pytest
 import yaml
 from harness import eventually, text, wait_for_text
 
+from cluster.faults import LONG_S
 from cluster.jobs import stop_followers, submit
 from jupyter_jax_trainer import jobdir
 from jupyter_jax_trainer.backends.kubernetes import backend
@@ -68,10 +69,10 @@ def test_running_and_ended_jobs_are_rebuilt(place, namespace, elsewhere):
 
 def test_a_failed_job_is_rebuilt_with_its_traceback(place, namespace, elsewhere):
     job = submit("def f():\n    raise ValueError('no')\nf()", place, "fails -n 2")
-    eventually(lambda: not job.active)
+    eventually(lambda: not job.active, LONG_S)
     elsewhere()
     found = Job(attach("fails", None, namespace.name))
-    eventually(lambda: not found.active)
+    eventually(lambda: not found.active, LONG_S)
     assert found.state == "Failed"
     assert found.failure.message == job.failure.message, found.snapshot()
     assert "raise ValueError('no')" in found.failure.error["traceback"]
