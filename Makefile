@@ -12,7 +12,7 @@ LATE := tests/cluster tests/local tests/server tests/ui
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env labextension quickstart lab lint test test-face test-ui test-all test-early test-late bench cluster kueue images cluster-down clean
+.PHONY: help env labextension quickstart lab lint test test-face test-ui test-all coverage test-early test-late bench cluster kueue images cluster-down clean
 
 help:  ## list what there is
 	@echo "make TARGET, where TARGET is one of"
@@ -87,17 +87,21 @@ test-ui: labextension  ## test in a real browser (needs Chromium), with a real J
 test: lint  ## what to run before a commit (minutes): ruff, mypy, and the tests that are not slow
 	$(PY) -m pytest -rs -m 'not slow' $(TESTS)
 
-test-all: test-early test-late  ## everything: slow tests, every notebook, the quick start, the TypeScript, coverage
+test-all: test-early test-late  ## everything: slow tests, every notebook, the quick start, the TypeScript
+
+# Not in CI: all programs that the tests start take longer then.
+coverage:  ## the same, and which lines of the package were run
+	$(MAKE) test-all COVERAGE=1
 
 # In two parts, so that CI can begin while the cluster is still being built.
 test-early: lint test-face
-	$(PY) -m pytest -rs --cov --cov-report= tests/unit
+	$(PY) -m pytest -rs $(if $(COVERAGE),--cov --cov-report=) tests/unit
 
 # A quick start with a job store of its own, so that CI leaves nothing in the user's.
 test-late: labextension
 	rm -rf build/jobs && mkdir -p build/jobs
 	$(MAKE) quickstart JAXTRAIN_HOME='$(CURDIR)/build/jobs'
-	$(PY) -m pytest -rs --cov --cov-append --cov-report=term:skip-covered --cov-report=xml $(LATE)
+	$(PY) -m pytest -rs $(if $(COVERAGE),--cov --cov-append --cov-report=term:skip-covered --cov-report=xml) $(LATE)
 
 bench: $(TEST)  ## measure, and compare with bare scripts (benchmarks/)
 	$(PY) benchmarks/run.py
