@@ -115,7 +115,7 @@ def test_checkpoints_are_on_the_volume_that_the_runtime_brings_along(place, name
     run_command(install.split(), Context(print=lambda text: None))
     cell = "from jupyter_jax_trainer import checkpoint_dir\n(checkpoint_dir() / 'state').write_text('here')"
     submit(cell, place, "--name keeps").wait(LONG_S)
-    assert (shared.path / "jaxtrain/keeps/checkpoints/state").read_text() == "here"
+    assert (shared.path / "jaxtrain" / namespace.name / "keeps/checkpoints/state").read_text() == "here"
 
 
 ORBAX = """

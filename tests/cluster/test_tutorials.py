@@ -50,5 +50,5 @@ def test_a_tutorial_runs_in_both_places_with_equal_losses(stem, place, namespace
     here = losses(path, f"{name}-here")
     there = losses(path, f"{name}-there", place)
     np.testing.assert_allclose(here, there, rtol=1e-4)
-    kept = [str(found.relative_to(shared.path)) for found in shared.path.glob("jaxtrain/*/checkpoints/*")]
-    assert kept == ([f"jaxtrain/{name}-there/checkpoints/state.npz"] if stem == "language_model" else [])
+    kept = [str(found.relative_to(shared.path)) for found in shared.path.glob("jaxtrain/*/*/checkpoints/*")]
+    assert kept == ([f"jaxtrain/{namespace.name}/{name}-there/checkpoints/state.npz"] if stem == "language_model" else [])
