@@ -12,6 +12,11 @@ export function plain(text: string): string {
   return text.replace(HARMFUL, '');
 }
 
+/** Give the word of a name that comes from a job; a name that is not known stays as it is. */
+export function wordOf(name: string, known: Partial<Record<string, string>>): string {
+  return (Object.hasOwn(known, name) ? known[name] : undefined) ?? plain(name);
+}
+
 /** Give a span of time with its largest unit: `12 s`, `2 m`, `1 h`, `3 d`. */
 export function span(seconds: number, words: Words): string {
   const whole = Math.max(0, Math.floor(seconds));

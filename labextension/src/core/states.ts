@@ -1,6 +1,6 @@
 /** The states of a job: their words, and the groups that the list filters by. */
 
-import { plain } from './format';
+import { wordOf } from './format';
 import type { Row, State } from './protocol';
 import type { Words } from './words';
 
@@ -42,7 +42,7 @@ export function stateWord(state: State, words: Words): string {
 
 /** Give the word of the state of a rank. */
 export function rankStateWord(state: string, words: Words): string {
-  const known: Partial<Record<string, string>> = {
+  return wordOf(state, {
     Waiting: words.__('Waiting'),
     Starting: words.__('Starting'),
     Arrived: words.__('Arrived'),
@@ -51,8 +51,7 @@ export function rankStateWord(state: string, words: Words): string {
     Finished: words.__('Finished'),
     Failed: words.__('Failed'),
     Stopped: words.__('Stopped')
-  };
-  return (Object.hasOwn(known, state) ? known[state] : undefined) ?? plain(state);
+  });
 }
 
 /** Give the word of a group. */

@@ -1,6 +1,6 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
-import { clock, plain } from '../../format';
+import { clock, plain, wordOf } from '../../format';
 import type { Host } from '../../host';
 import type { JobEvent } from '../../protocol';
 import type { Words } from '../../words';
@@ -67,15 +67,14 @@ export function Events({ events, host }: { events: readonly JobEvent[]; host: Ho
 
 /** Give the word of a kind of event. */
 function kindWord(kind: string, words: Words): string {
-  const known: Partial<Record<string, string>> = {
+  return wordOf(kind, {
     state: words.__('state'),
     restart: words.__('restart'),
     note: words.__('note'),
     warning: words.__('warning'),
     error: words.__('error'),
     gap: words.__('gap')
-  };
-  return (Object.hasOwn(known, kind) ? known[kind] : undefined) ?? plain(kind);
+  });
 }
 
 function stamp(seconds: number): string {
