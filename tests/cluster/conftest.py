@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from harness import eventually
 from policy import skip_or_fail
 
 from cluster.harness import layout
@@ -71,6 +74,36 @@ def shared(cluster: Cluster, namespace: Namespace, tmp_path: Path) -> Iterator[S
     found = Shared(namespace, tmp_path)
     yield found
     found.remove()
+
+
+@pytest.fixture
+def pretend(cluster: Cluster) -> Iterator[Callable[..., None]]:
+    """Let the node have devices, labels and a taint; all of it is taken away after the test."""
+    (node,) = cluster.get("nodes")["items"]
+    name, taken = node["metadata"]["name"], []
+
+    def status(**amounts: Any) -> None:
+        cluster("patch", "node", name, "--subresource=status", "--type=merge", "-p",
+                json.dumps({"status": {"capacity": amounts, "allocatable": amounts}}))  # fmt: skip
+
+    def allocatable() -> dict[str, str]:
+        return dict(cluster.get("node", name)["status"]["allocatable"])
+
+    def change(resource: str, amount: int, **labels: str) -> None:
+        taken.append((resource, labels))
+        status(**{resource: str(amount)})
+        cluster("patch", "node", name, "--type=merge",
+                "-p", json.dumps({"metadata": {"labels": labels}}))  # fmt: skip
+        cluster("taint", "node", name, f"{resource}=present:NoSchedule")
+        eventually(lambda: allocatable().get(resource) == str(amount))
+
+    yield change
+    for resource, labels in taken:
+        cluster("taint", "node", name, f"{resource}-", check=False)
+        cluster("patch", "node", name, "--type=merge",
+                "-p", json.dumps({"metadata": {"labels": dict.fromkeys(labels)}}))  # fmt: skip
+        status(**{resource: None})
+        eventually(lambda r=resource: allocatable().get(r, "0") == "0")
 
 
 @pytest.fixture

@@ -24,6 +24,33 @@ WAITS = "print('begins', flush=True)\nimport time\ntime.sleep(300)"
 PARTS = Path(__file__).parent / "harness" / "parts.py"
 SMALL = "--cpu 50m"
 
+# Twelve steps, with a checkpoint after each third; the first time it waits at step 8 for what comes.
+STEPS = """
+import jax, time
+import numpy as np
+from jax.experimental import multihost_utils
+from jupyter_jax_trainer import checkpoint_dir, report
+path = checkpoint_dir() / "state.npz"
+begun, w = 0, np.zeros(3)
+if path.exists():
+    saved = np.load(path)
+    begun, w = int(saved["step"]), saved["w"]
+multihost_utils.sync_global_devices("loaded")
+for step in range(begun + 1, 13):
+    w = w + step
+    report(step=step, total=12)
+    if step % 3 == 0:
+        if jax.process_index() == 0:
+            new = path.with_name("new.npz")
+            np.savez(new, step=step, w=w)
+            new.replace(path)
+        multihost_utils.sync_global_devices(f"saved {step}")
+    print("step", step, flush=True)
+    if step == 8 and not begun:
+        time.sleep(600)
+w = float(w[0])
+"""
+
 
 def begin(place: str, line: str = "", cell: str = WAITS) -> Job:
     """Submit a cell, and wait until each rank runs it."""
@@ -36,6 +63,14 @@ def begin(place: str, line: str = "", cell: str = WAITS) -> Job:
 def begun(job: Job) -> list[int]:
     """Count how often each rank has begun with the cell."""
     return [text(job, rank).split("\n").count("begins") for rank in range(job.spec.nodes)]
+
+
+def stepped(job: Job) -> None:
+    """Check that a job of `STEPS` went on once from its last checkpoint, of step 6."""
+    assert job.result() == {"begun": 6, "w": float(sum(range(1, 13)))}
+    for rank in (0, 1):
+        steps = [line["step"] for line in job.metrics() if line["rank"] == rank]
+        assert steps == [*range(1, 9), *range(7, 13)]  # no more is lost than since the checkpoint
 
 
 def evict(namespace: Namespace, pod: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from harness import eventually, text, wait_for_text
 from cluster import people
 from cluster.faults import evict
 from cluster.jobs import PATIENCE, fails, run, submit
-from cluster.kubernetes_cluster import Cluster
 from cluster.made_runtimes import image, make
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes import backend, manifests
@@ -41,36 +39,6 @@ def install(namespace, line: str = "") -> str:
         Context(print=said.append),
     )
     return "\n".join(said)
-
-
-@pytest.fixture
-def pretend(cluster: Cluster) -> Iterator[Callable[..., None]]:
-    """Let the node have devices, labels and a taint; all of it is taken away after the test."""
-    (node,) = cluster.get("nodes")["items"]
-    name, taken = node["metadata"]["name"], []
-
-    def status(**amounts: Any) -> None:
-        cluster("patch", "node", name, "--subresource=status", "--type=merge", "-p",
-                json.dumps({"status": {"capacity": amounts, "allocatable": amounts}}))  # fmt: skip
-
-    def allocatable() -> dict[str, str]:
-        return dict(cluster.get("node", name)["status"]["allocatable"])
-
-    def change(resource: str, amount: int, **labels: str) -> None:
-        taken.append((resource, labels))
-        status(**{resource: str(amount)})
-        cluster("patch", "node", name, "--type=merge",
-                "-p", json.dumps({"metadata": {"labels": labels}}))  # fmt: skip
-        cluster("taint", "node", name, f"{resource}=present:NoSchedule")
-        eventually(lambda: allocatable().get(resource) == str(amount))
-
-    yield change
-    for resource, labels in taken:
-        cluster("taint", "node", name, f"{resource}-", check=False)
-        cluster("patch", "node", name, "--type=merge",
-                "-p", json.dumps({"metadata": {"labels": dict.fromkeys(labels)}}))  # fmt: skip
-        status(**{resource: None})
-        eventually(lambda r=resource: allocatable().get(r, "0") == "0")
 
 
 def plan(place: str, line: str) -> dict[str, Any]:

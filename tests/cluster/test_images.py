@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(3000)]
 
 IMAGES = Path(__file__).parent / "harness" / "images.py"
 KINDS = {"cpu": [], "cuda": ["jax_plugins.xla_cuda13"], "tpu": ["libtpu"]}  # and what each has beside JAX
-ALL = [("cpu", "3.13"), ("cuda", "3.11"), ("tpu", "3.11")]
+ALL = [("cpu", "3.13"), *((kind, python) for kind in ("cuda", "tpu") for python in ("3.11", "3.13"))]
 CELL = """
 import jax, optax, orbax.checkpoint, sys
 import jax.numpy as jnp

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from harness import eventually, text, wait_for
 
-from cluster.faults import LONG_S, begun, require_own, says
+from cluster.faults import LONG_S, STEPS, begun, require_own, says, stepped
 from cluster.jobs import submit
 from cluster.kubernetes_cluster import Cluster, Namespace
 from jupyter_jax_trainer.backends.kubernetes import backend
-from jupyter_jax_trainer.commands import doctor
+from jupyter_jax_trainer.commands import Context, doctor, run_command
 from jupyter_jax_trainer.commands.findings import WARN
 from jupyter_jax_trainer.errors import CaptureError, UsageError
 from jupyter_jax_trainer.handle import Job
@@ -209,6 +209,22 @@ def test_a_preempted_job_says_so_and_goes_on_later(queued, namespace):
     states = [state for state, _ in low.history]
     assert states.count("Running") == 3 and "Suspended" in states
     assert text(low, 0).count("ends") == 1
+
+
+def test_a_preempted_job_goes_on_from_its_last_checkpoint(queued, place, namespace, shared):
+    """The volume comes from the runtime: this Kueue would drop one of the job's own."""
+    install = f"runtimes install --namespace {namespace.name} --device cpu --volume {shared.claim}:/data"
+    run_command(install.split(), Context(print=lambda text: None))
+    low = submit(STEPS, queued, f"low {HALF} -o begun,w")
+    eventually(lambda: text(low).count("step 8") == 2 or not low.active, LONG_S)
+    eventually(lambda: sum(line["step"] == 8 for line in low.metrics()) == 2)
+    urgent = submit("1", queued, f"urgent {HALF} --priority {namespace.name}-urgent")
+    says(low, "it gave way to a job of higher priority", within=LONG_S)
+    succeeds(urgent)
+    succeeds(low)
+    stepped(low)
+    goes_on = [event["message"] for event in low.events() if "goes on at step 7" in event["message"]]
+    assert len(goes_on) == 1, low.events()
 
 
 def test_a_queued_job_whose_pod_is_killed_starts_again(queued, namespace):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,9 +15,10 @@ import yaml
 from harness import eventually, text
 
 from cluster import people
-from cluster.faults import LONG_S, begin, evict, fail, process_of, require_own
+from cluster.faults import LONG_S, STEPS, begin, evict, fail, process_of, require_own, stepped
 from cluster.jobs import followers, stop_followers, submit
 from cluster.kubernetes_cluster import Namespace
+from cluster.made_runtimes import image
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes import backend, launch
 from jupyter_jax_trainer.capture import capture_cell
@@ -27,43 +29,14 @@ from jupyter_jax_trainer.spec import parse_cell_line
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
-STEPS = """
-import jax, time
-import numpy as np
-from jax.experimental import multihost_utils
-from jupyter_jax_trainer import checkpoint_dir, report
-path = checkpoint_dir() / "state.npz"
-begun, w = 0, np.zeros(3)
-if path.exists():
-    saved = np.load(path)
-    begun, w = int(saved["step"]), saved["w"]
-multihost_utils.sync_global_devices("loaded")
-for step in range(begun + 1, 13):
-    w = w + step
-    report(step=step, total=12)
-    if step % 3 == 0:
-        if jax.process_index() == 0:
-            new = path.with_name("new.npz")
-            np.savez(new, step=step, w=w)
-            new.replace(path)
-        multihost_utils.sync_global_devices(f"saved {step}")
-    print("step", step, flush=True)
-    if step == 8 and not begun:
-        time.sleep(600)  # until a pod is killed
-w = float(w[0])
-"""
-
-
 def runtimes_left(namespace: Namespace) -> list[str]:
     return [item["metadata"]["name"] for item in namespace.get("trainingruntimes")["items"]]
 
 
 def resumed(job: Job, why: str) -> None:
     """Check that a job that had come to step 8 went on from its last checkpoint, of step 6."""
-    assert job.result() == {"begun": 6, "w": float(sum(range(1, 13)))}
+    stepped(job)
     for rank in (0, 1):
-        steps = [line["step"] for line in job.metrics() if line["rank"] == rank]
-        assert steps == [*range(1, 9), *range(7, 13)]  # no more is lost than since the checkpoint
         lines = text(job, rank).split("\n")
         (place,) = (n for n, line in enumerate(lines) if line.startswith("[jaxtrain: restart 1, "))
         assert "step 8" in lines[:place] and lines[place:].count("step 8") == 1
@@ -107,6 +80,44 @@ def test_a_pod_that_is_evicted_and_all_ranks_go_on_from_their_checkpoint(place, 
     evict(namespace, pod["metadata"]["name"])
     node = pod["spec"]["nodeName"]
     resumed(job.wait(LONG_S), f"rank 1 was evicted: somebody empties its node {node}")
+
+
+def test_a_pod_that_gives_way_to_a_more_urgent_one_and_all_ranks_go_on_when_there_is_room(
+    place, namespace, cluster, shared, pretend
+):
+    install = f"runtimes install --namespace {namespace.name} --device gpu --image {image(cluster)}"
+    run_command(install.split(), Context(print=lambda text: None))
+    pretend("nvidia.com/gpu", 2)
+    small = "-d gpu -n 2 --devices-per-node 1 --cpu 50m --memory 400Mi --env JAX_PLATFORMS=cpu"
+    job = submit(STEPS, place, f"{small} --max-restarts 2 --volume {shared.claim}:{shared.path} -o begun,w")
+    eventually(lambda: text(job).count("step 8") == 2, LONG_S)
+    eventually(lambda: sum(line["step"] == 8 for line in job.metrics()) == 2)
+    urgent = {
+        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1000,
+        "metadata": {"name": namespace.name},
+    }  # fmt: skip
+    cluster("create", "-f", "-", stdin=urgent)
+    try:
+        asks = {"limits": {"nvidia.com/gpu": "1", "memory": "50Mi"}}
+        pod = namespace.pods(job.name)[0]["spec"]
+        secure = {key: pod[key] for key in ("securityContext", "tolerations")}
+        container = {
+            "name": "urgent", "image": image(cluster), "command": ["sleep", "600"], "resources": asks,
+            "securityContext": pod["containers"][0]["securityContext"],
+        }  # fmt: skip
+        namespace("create", "-f", "-", stdin={
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent"},
+            "spec": {"priorityClassName": namespace.name, "containers": [container], **secure},
+        })  # fmt: skip
+        eventually(lambda: namespace.get("pod", "urgent")["status"]["phase"] == "Running", LONG_S)
+        eventually(lambda: job.restarts == 1 or not job.active, LONG_S)
+        namespace("delete", "pod", "urgent", "--force", "--grace-period=0")
+        job.wait(LONG_S)
+    finally:
+        cluster("delete", "priorityclass", namespace.name)
+    (first, _) = [event["message"] for event in job.events() if event["kind"] == "restart"]
+    (rank,) = re.findall(r"restart 1 of 2, rank (\d) ", first)
+    resumed(job, f"rank {rank} was removed to make room for a pod with a higher priority")
 
 
 def test_checkpoints_are_on_the_volume_that_the_runtime_brings_along(place, namespace, shared):

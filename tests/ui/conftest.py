@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import other_python
 import policy
 import pytest
 
-from ui.labs import ROOT, Lab
+from ui.labs import NOTEBOOK, PROMISED, ROOT, Installed, Lab, need_built
 
 pytestmark = pytest.mark.browser
 
@@ -83,6 +86,31 @@ def ui_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="package")
 def lab_server(ui_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     server = Lab(tmp_path_factory.mktemp("lab"), ui_home)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="package")
+def wheel_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the Python of an environment with the wheel; pip asks only for what the wheel asks."""
+    need_built()
+    folder = tmp_path_factory.mktemp("wheel")
+    build = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
+    subprocess.run([sys.executable, *build], check=True, cwd=folder)
+    (wheel,) = folder.glob("*.whl")
+    pinned = (f"jupyterlab=={PROMISED}", f"notebook=={NOTEBOOK}")
+    try:
+        return other_python.with_wheel(wheel, "jax,notebook", *pinned)
+    except other_python.Unavailable as reason:
+        policy.skip_or_fail("wheel", str(reason))
+
+
+@pytest.fixture(scope="package")
+def installed(
+    wheel_python: Path, ui_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installed]:
+    """Give JupyterLab as a stranger has it, who has installed the wheel."""
+    server = Installed(tmp_path_factory.mktemp("installed"), ui_home, wheel_python)
     yield server
     server.stop()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from server.servers import Server
 
 ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "jupyter_jax_trainer" / "labextension"
+
+# The oldest JupyterLab that the wheel asks for, and the oldest Notebook whose JupyterLab that may be.
+(PROMISED,) = re.findall(r'"jupyterlab>=([\d.]+),', (ROOT / "pyproject.toml").read_text())
+NOTEBOOK = "7.5.0"
 
 # Measuring coverage in servers and kernels would slow them; their own tests do that.
 MEASURING = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")

@@ -4,52 +4,23 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import other_python
-import policy
 import pytest
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
 from ui.cells import Job, glance, is_state, moves
-from ui.labs import ROOT, Installed, need_built
+from ui.labs import NOTEBOOK, PROMISED, Installed
 from ui.pages import LOAD, LabPage, write_notebook
 
 OpenPage = Callable[..., LabPage]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(other_python.INSTALL_S)]
 
-PROMISED = re.search(r'"jupyterlab>=([\d.]+),', (ROOT / "pyproject.toml").read_text())
-NOTEBOOK = "7.5.0"  # the oldest one whose JupyterLab that may be
 NUMBERS = "for n in range(100):\n    print('number', n)"
-
-
-@pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the Python of an environment with the wheel; pip asks only for what the wheel asks."""
-    need_built()
-    assert PROMISED
-    folder = tmp_path_factory.mktemp("wheel")
-    build = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
-    run(sys.executable, *build, cwd=folder)
-    (wheel,) = folder.glob("*.whl")
-    pinned = (f"jupyterlab=={PROMISED[1]}", f"notebook=={NOTEBOOK}")
-    try:
-        return other_python.with_wheel(wheel, "jax,notebook", *pinned)
-    except other_python.Unavailable as reason:
-        policy.skip_or_fail("wheel", str(reason))
-
-
-@pytest.fixture(scope="module")
-def installed(
-    python: Path, ui_home: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Installed]:
-    server = Installed(tmp_path_factory.mktemp("installed"), ui_home, python)
-    yield server
-    server.stop()
 
 
 def run(*command: str, cwd: Path, env: dict[str, str] | None = None) -> str:
@@ -58,9 +29,9 @@ def run(*command: str, cwd: Path, env: dict[str, str] | None = None) -> str:
     return re.sub(r"\x1b\[\d+m", "", done.stdout + done.stderr)
 
 
-def test_jupyter_finds_it(python: Path, installed: Installed, tmp_path: Path) -> None:
+def test_jupyter_finds_it(wheel_python: Path, installed: Installed, tmp_path: Path) -> None:
     def ask(*command: str) -> str:
-        return run(str(python), *command, cwd=tmp_path, env=installed.environment())
+        return run(str(wheel_python), *command, cwd=tmp_path, env=installed.environment())
 
     listed = ask("-m", "jupyter", "labextension", "list")
     assert re.search(r"jupyter-jax-trainer .*enabled.* OK", listed), listed
@@ -68,14 +39,14 @@ def test_jupyter_finds_it(python: Path, installed: Installed, tmp_path: Path) ->
     assert re.search(r"^ +jupyter_jax_trainer\.server +enabled", listed, re.M), listed
     assert re.search(r"^ +jupyter_jax_trainer\.server +OK", listed, re.M), listed
     found = ask("-c", "import jupyter_jax_trainer; print(jupyter_jax_trainer.__file__)").strip()
-    assert Path(found).is_relative_to(python.parents[1])
+    assert Path(found).is_relative_to(wheel_python.parents[1])
     static = Path(found).parent / "widget" / "static"
     assert {"job.js", "job.css", "panel.js", "panel.css"} <= {path.name for path in static.iterdir()}
 
 
 def test_a_cell_in_jupyterlab(installed: Installed, open_page: OpenPage, job: Job) -> None:
     lab = open_page(installed)
-    assert PROMISED and lab.evaluate("() => window.jupyterapp.version") == PROMISED[1]
+    assert lab.evaluate("() => window.jupyterapp.version") == PROMISED
     _, _, code = job.code().partition("\n")  # the line is for the picker to write
     lab.notebook("stranger", LOAD, code)
     lab.run(0)

@@ -1,4 +1,7 @@
-"""A stranger's walk through every view: with the mouse alone, and with the keyboard alone."""
+"""A stranger's walk through every view: with the mouse alone, and with the keyboard alone.
+
+What they walk through is the installed wheel, with the oldest JupyterLab promised.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import other_python
 import pytest
 from harness import submit
 from made_jobs import make_job
@@ -14,7 +18,7 @@ from made_jobs import make_job
 from jupyter_jax_trainer import api, files
 from jupyter_jax_trainer.errors import JobFailed
 from ui.conftest import SIZE, failed, picture
-from ui.labs import Lab
+from ui.labs import Installed
 from ui.pages import LabPage, write_notebook
 from ui.walk.hands import HANDS
 
@@ -40,12 +44,20 @@ NOWHERE = {
 }
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.timeout(other_python.INSTALL_S))
+
+
 @pytest.fixture(scope="package")
-def jobs_of_walks(ui_home: Path, lab_server: Lab) -> Iterator[None]:
+def jobs_of_walks(ui_home: Path, installed: Installed) -> Iterator[None]:
     """Make what the walks come across: a job that trained, one that failed, and old ones."""
     from jupyter_jax_trainer import jobdir
 
-    lab_server.kubeconfig.write_text(json.dumps(NOWHERE))
+    installed.kubeconfig.write_text(json.dumps(NOWHERE))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAXTRAIN_HOME", str(ui_home))
         patch.setenv("JAXTRAIN_CORES", "64")
@@ -55,26 +67,26 @@ def jobs_of_walks(ui_home: Path, lab_server: Lab) -> Iterator[None]:
             failing.wait(60)
         for name in HANDS:
             make_job(f"old-{name}", "Cancelled", created=1.7e9)
-            write_notebook(lab_server.root / f"of-{name}.ipynb", "1", "2", "3")
+            write_notebook(installed.root / f"of-{name}.ipynb", "1", "2", "3")
             manifest = jobdir.JobDir(jobdir.jobs_directory() / f"old-{name}").manifest
-            origin = {"notebook": str(lab_server.root / f"of-{name}.ipynb"), "cell": "cell-2"}
+            origin = {"notebook": str(installed.root / f"of-{name}.ipynb"), "cell": "cell-2"}
             files.write_json(manifest, {**json.loads(manifest.read_text()), "origin": origin})
         yield
         for job in api.jobs():
             if job.active:
                 job.cancel()
             job.delete()
-    lab_server.kubeconfig.unlink()
+    installed.kubeconfig.unlink()
 
 
 @pytest.fixture(scope="package", params=list(HANDS))
 def walker(
-    request: pytest.FixtureRequest, browser: Any, lab_server: Lab, jobs_of_walks: None
+    request: pytest.FixtureRequest, browser: Any, installed: Installed, jobs_of_walks: None
 ) -> Iterator[Any]:
     """Give a hand, with a page that all its walks have."""
     context = browser.new_context(viewport=SIZE)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
-    lab = LabPage(context, lab_server)
+    lab = LabPage(context, installed)
     lab.allow("502")  # of the cluster that does not answer
     # JupyterLab's own, of notebooks that are closed soon.
     lab.allow("Could not restore the debugger state", r"'promise'\)\s+at \S+\.invoke \(\S+jlab_core")
