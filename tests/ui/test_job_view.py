@@ -258,7 +258,10 @@ def _looks_at_the_job(lab: LabPage, end: Path) -> None:
     row, view, log = lab.row("from-shell"), lab.job("from-shell"), lab.log("from-shell")
     expect(row.locator(".jaxtrain-state")).to_have_text("Running", timeout=SLOW)
     row.click()
-    expect(part(view, "Code")).to_contain_text('print("the last line")')
+    code = part(view, "Code")
+    expect(code).to_contain_text('print("the last line")')
+    expect(code).to_contain_text(str(end.with_name("train.py")))
+    expect(code).to_contain_text("To run it again, run this file again")
     # There is no notebook to go to.
     actions = view.locator(".jaxtrain-actions").get_by_role("button")
     expect(actions).to_have_text(["Cancel", "Delete", "Log", "Copy name"])
