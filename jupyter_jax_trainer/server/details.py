@@ -55,6 +55,7 @@ def detail(job: Job, root: Path | None) -> dict[str, Any]:
         "state": job.snapshot(),
         "logs": logs(job),
         "code": code,
+        "script": (manifest.get("origin") or {}).get("script"),
     }
 
 

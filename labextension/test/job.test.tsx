@@ -175,6 +175,17 @@ describe('a job', () => {
     expect(texts('[data-section=yaml] pre')).toEqual([`kind: ${EVIL}`]);
   });
 
+  it('says where its code is from, and how to run it again', () => {
+    const again = () => texts('[data-section=code] .jaxtrain-quiet').join(' ');
+    show({ row: row({ notebook: 'a/b.ipynb' }) });
+    expect(again()).toMatch(/^a\/b\.ipynb To run it again, run this cell again/);
+    show({ script: '/home/me/train.py' });
+    expect(again()).toMatch(/^\/home\/me\/train\.py To run it again, run this file again/);
+    expect(texts('[data-section=code] button')).not.toContain('Open the notebook');
+    show({ returns: true });
+    expect(again()).toBe('To run it again, call the function again.');
+  });
+
   it('gives what its ranks have printed as files', () => {
     show({}, { ranks: [rank(0), rank(1)] });
     doing(() => button('Save logs').click());

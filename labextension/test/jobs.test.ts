@@ -31,14 +31,15 @@ describe('a row', () => {
     expect(find('[role=progressbar] > div').style.width).toBe('62%');
   });
 
-  it('says why a job waits or failed, and nothing about one that went well', () => {
+  it('says why a job waits, goes on or failed, and nothing about one that went well', () => {
     show(
+      row({ key: 'r', reason: 'restart 1 of 2 goes on at step 7' }),
       row({ key: 'w', state: 'Pending', reason: 'no node has 8 GPU free', nodes: 1 }),
       ended({ key: 'f', state: 'Failed', reason: "rank 2: KeyError 'labels'" }),
       ended({ key: 's', reason: 'all ranks returned' })
     );
     const reasons = rowsShown().map(each => each.querySelector('.jaxtrain-reason')?.textContent);
-    expect(reasons.filter(Boolean)).toHaveLength(2);
+    expect(reasons.filter(Boolean)).toHaveLength(3);
     expect(root.textContent).toContain('no node has 8 GPU free');
     expect(root.textContent).toContain('1 node');
     expect(root.textContent).not.toContain('all ranks returned');

@@ -61,6 +61,7 @@ export function detail(change: Partial<Detail> = {}): Detail {
     },
     logs: [],
     code: 'print(1)\n',
+    script: null,
     returns: false,
     ...change
   };

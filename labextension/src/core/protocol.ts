@@ -92,6 +92,8 @@ export interface Detail {
   state: JobState | null;
   logs: { source: number | string; label: string; size: number }[];
   code: string | null;
+  /** The file that was run from a command line; null for a cell. */
+  script: string | null;
   returns: boolean;
 }
 

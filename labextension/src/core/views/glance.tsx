@@ -161,7 +161,7 @@ function Buttons({ glance: { row, waited }, host }: { glance: Glance; host: Glan
   );
 }
 
-/** Why a job waits, failed or was cancelled, and what to do about it. */
+/** Why a job is as it is, where that has to be explained, and what to do about it. */
 function Why({ row }: { row: Row }) {
   const reason = reasonOf(row);
   return reason ? (

@@ -34,10 +34,9 @@ export function Bar({ row, words }: { row: Row; words: Words }) {
   );
 }
 
-/** Say why a job waits or failed; a job that runs or succeeded has nothing to explain. */
+/** Say why a job waits, failed or runs in an unusual way; one that succeeded explains nothing. */
 export function reasonOf(row: Row): string {
-  const explains = ['waiting', 'failed', 'cancelled'].includes(group(row.state));
-  return explains && row.reason ? plain(row.reason) : '';
+  return row.reason && group(row.state) !== 'done' ? plain(row.reason) : '';
 }
 
 export interface JobRowProps {

@@ -21,12 +21,13 @@ interface CodeProps {
   host: Host;
 }
 
-/** The cell of a job, with the numbers of its lines. */
+/** The cell of a job, or the file, with the numbers of its lines. */
 export function CodePart({ detail, bad, host }: CodeProps) {
   const { words } = host;
   const { row } = detail;
   const lines = plain(sourceOf(detail)).replace(/\n$/, '').split('\n');
   const notebook = row.notebook;
+  const place = notebook ?? detail.script;
   const tools = (
     <>
       <button
@@ -50,7 +51,7 @@ export function CodePart({ detail, bad, host }: CodeProps) {
   );
   return (
     <Section name="code" title={words.__('Code')} host={host} tools={tools}>
-      {notebook !== null && <p class="jaxtrain-quiet">{plain(notebook)}</p>}
+      {place !== null && <p class="jaxtrain-quiet">{plain(place)}</p>}
       <div class="jaxtrain-source" tabIndex={0} role="group" aria-label={words.__('Code')}>
         <pre aria-hidden="true">{lines.map((_, index) => index + 1).join('\n')}</pre>
         <pre>
@@ -71,7 +72,9 @@ export function CodePart({ detail, bad, host }: CodeProps) {
       <p class="jaxtrain-quiet">
         {detail.returns
           ? words.__('To run it again, call the function again.')
-          : words.__('To run it again, run this cell again: it becomes a new job.')}
+          : detail.script !== null
+            ? words.__('To run it again, run this file again: it becomes a new job.')
+            : words.__('To run it again, run this cell again: it becomes a new job.')}
       </p>
     </Section>
   );
