@@ -86,9 +86,12 @@ def test_a_container_that_is_started_again(place, namespace):
     runtime = made_runtimes.make(namespace, "retries", change)
     job = submit("import time\ntime.sleep(13)", place, f"--runtime {runtime}")
     job.wait(60)
-    first, second, *more = printed(job, "rank-0.retry").splitlines()
+    first, mark, second, *more = printed(job, "rank-0.retry").splitlines()
+    (pod,) = namespace.pods(job.name)
     assert (first, second) == ("tried once", "tried once")
-    assert job.state == "Succeeded" and all(line == "tried once" for line in more[:-1])
+    assert mark == f"[jaxtrain: attempt 2, pod {pod['metadata']['name']}]"
+    assert job.state == "Succeeded"
+    assert all(line == "tried once" or line.startswith("[jaxtrain: ") for line in more)
 
 
 def test_an_initializer_that_fails(place, namespace):

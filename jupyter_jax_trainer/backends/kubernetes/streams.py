@@ -168,9 +168,9 @@ class Streams:
             )
             return False
         worker = isinstance(source, int) and self._key is not None
-        if (number := self._restarts.get(attempt.uid)) and attempt.number == 0 and spool.is_new:
+        if (begins := self._begins_anew(source, attempt)) and spool.is_new:
             with contextlib.suppress(OSError):
-                spool.gap(f"restart {number}, pod {attempt.pod}")
+                spool.gap(begins)
         stream = LogStream(
             self._client, spool, attempt, lambda: attempt in self._over, self._on_problem,
             lambda: worker and attempt in self._ended_well,
@@ -178,6 +178,16 @@ class Streams:
         self._running[source] = (attempt, stream, spool)
         stream.start()
         return True
+
+    def _begins_anew(self, source: int | str, attempt: Attempt) -> str | None:
+        """Say what begins where it is not the first attempt; None where it is."""
+        number = self._restarts.get(attempt.uid)
+        if number and not attempt.number:
+            return f"restart {number}, pod {attempt.pod}"
+        if not self._logs[source].length:
+            return None
+        again = f"attempt {attempt.number + 1}" if attempt.number else "it begins anew"
+        return f"{again}, pod {attempt.pod}"
 
     def _take_other(self, source: str, message: dict[str, Any], _place: int) -> None:
         """Take what a log of no rank can tell: its node speaks in it."""
