@@ -88,6 +88,13 @@ def lab_server(ui_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
+def settings(lab_server: Lab) -> Iterator[Callable[[str, Any], None]]:
+    """Give what writes a user's settings; they are forgotten in the end, as are those of pages."""
+    yield lab_server.set
+    lab_server.forget_settings()
+
+
+@pytest.fixture
 def jobs_home(ui_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give the store of jobs, empty; jobs that still run at the end are cancelled."""
     from jupyter_jax_trainer import api, jobdir
