@@ -152,3 +152,15 @@ def job(tmp_path: Path) -> Iterator[Any]:
     yield job
     job.open_gate()
     job.end()
+
+
+@pytest.fixture
+def silent(lab_server: Lab) -> Iterator[Any]:
+    """Give a cluster of the server's kubeconfig that says nothing."""
+    from server.silent import Silent
+
+    cluster = Silent()
+    cluster.kubeconfig(lab_server.kubeconfig, "team", "far-away")
+    yield cluster
+    cluster.close()
+    lab_server.kubeconfig.unlink()
