@@ -62,7 +62,7 @@ export function LogView({ reader, host }: LogViewProps) {
     enter.current();
   };
 
-  const problem = store.problem ?? (store.error && { kind: 'other' as const, ...store.error });
+  const problem = store.problem ?? (store.error && { ...store.error, kind: 'other' as const });
   if (problem && !store.loaded && store.choice.include === null && store.choice.exclude === null) {
     return <Trouble problem={problem} host={host} retry={retry} />;
   }
