@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jupyter_server.extension.application import ExtensionApp
-from traitlets import List, Unicode
+from traitlets import Integer, List, Unicode
 
 from jupyter_jax_trainer.server.access import Allowed
 from jupyter_jax_trainer.server.live import LiveHandler
@@ -36,6 +36,10 @@ class JaxTrain(ExtensionApp):
         help="Namespaces that pages may ask about, likewise. What the user may do there is the "
         "cluster's to decide.",
     ).tag(config=True)
+    max_pages = Integer(
+        200, min=1,
+        help="How many pages may be connected at once; more are refused until others have gone.",
+    ).tag(config=True)  # fmt: skip
 
     def initialize_settings(self) -> None:
         """Give the handlers what they share."""
@@ -46,6 +50,7 @@ class JaxTrain(ExtensionApp):
         table = self.settings["jaxtrain_table"] = Table(self.serverapp.root_dir)
         pages: set[Page] = set()
         self.settings["jaxtrain_pages"] = pages
+        self.settings["jaxtrain_max_pages"] = self.max_pages
         export(table, pages)
 
     def initialize_handlers(self) -> None:

@@ -34,10 +34,12 @@ class LiveHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         return is_from_here(self.request.headers, self.settings["jaxtrain_origins"])
 
     async def get(self, *args: Any, **kwargs: Any) -> None:
-        """Make the connection, for those who may read."""
+        """Make the connection, for those who may read, while there is room."""
         if not self.check_origin():
             raise web.HTTPError(403)
         await check_right(self, "read")
+        if len(self.settings["jaxtrain_pages"]) >= self.settings["jaxtrain_max_pages"]:
+            raise web.HTTPError(503, reason="Too many pages are connected")
         await super().get(*args, **kwargs)
 
     def open(self, *args: Any, **kwargs: Any) -> None:

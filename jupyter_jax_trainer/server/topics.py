@@ -108,8 +108,18 @@ class JobTopic:
         self._last: dict[str, Any] | None = None
 
     def look(self) -> Iterator[Message]:
-        """Give the detail if it has changed, then what has been added."""
+        """Give what has been added, then the detail if it has changed.
+
+        Who shows the job once its detail has come has all that is in it, and nothing has to move.
+        """
         self._opened.check()
+        for kind, (reader, name) in self._readers.items():
+            lines = iter(reader.read())
+            first = self._last is None  # is said though it is empty: there is nothing from before
+            while (part := list(islice(lines, _POINTS))) or first:
+                yield {"kind": kind, "from": self._counts[kind], name: part}
+                self._counts[kind] += len(part)
+                first = False
         now_stamp, now = stamp(self._opened.directory), time.monotonic()
         if now_stamp != self._stamp or now >= self._check_at:
             self._stamp, self._check_at = now_stamp, now + _CHECK
@@ -117,11 +127,6 @@ class JobTopic:
             if found != self._last:
                 self._last = found
                 yield {"kind": "job", "detail": found}
-        for kind, (reader, name) in self._readers.items():
-            lines = iter(reader.read())
-            while part := list(islice(lines, _POINTS)):
-                yield {"kind": kind, "from": self._counts[kind], name: part}
-                self._counts[kind] += len(part)
 
 
 class GlanceTopic:

@@ -231,6 +231,20 @@ describe('what goes wrong', () => {
     expect(FakeSocket.all).toHaveLength(3);
   });
 
+  it('is said when requests are answered and no connection comes, not at the first attempt', async () => {
+    const live = make({ probe: () => Promise.resolve(null) });
+    const { id } = live.open(JOBS, vi.fn());
+    for (const said of [undefined, 'shut', 'shut']) {
+      FakeSocket.last.drop();
+      await vi.advanceTimersByTimeAsync(0);
+      expect(live.problem?.kind).toBe(said);
+      await vi.advanceTimersByTimeAsync(2000);
+    }
+    FakeSocket.last.accept();
+    FakeSocket.last.say(empty(id));
+    expect(live.problem).toBeNull();
+  });
+
   it('is not asked for when a connection was lost, and a failing probe does no harm', async () => {
     const probe = vi.fn(() => Promise.reject(new Error('no network')));
     const live = make({ probe });

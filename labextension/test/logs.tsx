@@ -24,6 +24,7 @@ export class LogServer {
       random: () => 0
     });
     this.store = new LogStore(this.live, 'mnist-4');
+    this.store.setNames([]);
     FakeSocket.last.accept();
   }
 

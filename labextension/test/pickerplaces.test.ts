@@ -108,8 +108,32 @@ describe('a cluster that has not answered', () => {
     expect(find('.jaxtrain-summary').textContent).toBe('wrong: The cluster says no.');
     expect(find('.jaxtrain-findings').textContent).toContain('Ask for more.');
     setup.server.failing = null;
+    setup.server.silent = /health/;
+    button('Look again')?.focus();
+    await click(button('Look again'));
+    expect(find('.jaxtrain-findings').textContent).toContain('Ask for more.');
+    expect(root.textContent).toContain('Looking…');
+    setup.server.silent = null;
     await click(button('Look again'));
     expect(find('.jaxtrain-summary').textContent).toContain('Ready');
+    expect(document.activeElement).toBe(button('Look again')); // and was all the time
+  });
+
+  it('and has no list to offer says so in the place of the list, until it has', async () => {
+    await show(CLUSTER, ({ server }) => {
+      server.failing = 'runtimes';
+    });
+    const again = () => find('.jaxtrain-offers button:not(.jaxtrain-link)');
+    setup.server.failing = null;
+    setup.server.silent = /runtimes/;
+    again().focus();
+    await click(again());
+    expect(find('.jaxtrain-offers').textContent).toContain('The cluster says no.');
+    expect(document.activeElement).toBe(again());
+    setup.server.silent = null;
+    await click(again());
+    expect(find('.jaxtrain-offers').textContent).toContain('jax-gpu');
+    expect(document.activeElement).toBe(find('select')); // what had the focus is gone
   });
 });
 

@@ -42,7 +42,7 @@ describe('what a job has reported', () => {
     expect(told).toHaveBeenCalledTimes(3);
     metrics.put(0, [point(7, { loss: 9 })]);
     expect(metrics.column('loss')?.values).toEqual([9]);
-    metrics.clear();
+    metrics.put(0, []);
     expect(metrics.names).toEqual([]);
     expect(metrics.began).toBeNull();
   });

@@ -138,6 +138,8 @@ describe('the store of one job', () => {
     say(id => ({ id, kind: 'events', from: 0, events: [event('a'), event('b'), event('c')] }));
     expect(texts()).toEqual(['a', 'b', 'c']);
     expect(store.detail?.code).toBe('print(1)\n');
+    say(id => ({ id, kind: 'events', from: 0, events: [] })); // another job of this name
+    expect(texts()).toEqual([]);
     store.dispose();
   });
 });

@@ -80,10 +80,13 @@ describe('the list of jobs', () => {
     expect(unmarked(panel.root)).toEqual([]);
   });
 
-  it.each(['missing', 'refused', 'unreachable', 'other'] as const)('that is %s', async kind => {
-    await panel.lose(greek({ kind, message: 'The server says no.', hint: 'Do this.' }));
-    expect(unmarked(panel.root)).toEqual([]);
-  });
+  it.each(['missing', 'refused', 'unreachable', 'shut', 'other'] as const)(
+    'that is %s',
+    async kind => {
+      await panel.lose(greek({ kind, message: 'The server says no.', hint: 'Do this.' }));
+      expect(unmarked(panel.root)).toEqual([]);
+    }
+  );
 
   it('has a menu for each job, and asks', () => {
     const host = { ...fakeHost(), openLog: vi.fn(), openNotebook: vi.fn() };

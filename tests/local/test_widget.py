@@ -193,3 +193,13 @@ def test_the_panel_asks_and_hears_as_a_page_does(kernel, comms):
                "    if len(pages) == 1: break\n    time.sleep(0.1)\nassert len(pages) == 1\np.close()")
     reply = kernel.run("1")  # the line came with the reply to the cell that ran next
     assert reply.reply["status"] == "ok"
+
+
+def test_views_of_the_panel_that_never_said_goodbye_make_room(kernel, comms):
+    comm = comms.opened(kernel.run("from jupyter_jax_trainer import panel\np = panel()\np"), "Panel")
+    for number in range(40):
+        comms.say(comm, {"page": f"view {number}", "say": {"op": "open", "id": 1, "topic": "jobs"}})
+        comms.until(comm, lambda c, page=f"view {number}": c["page"] == page if "hear" in c else None)
+    kernel.run("import threading, time\nfor _ in range(100):\n"
+               "    pages = [t for t in threading.enumerate() if t.name == 'jaxtrain page']\n"
+               "    if len(pages) == 32: break\n    time.sleep(0.1)\nassert len(pages) == 32, pages\np.close()")

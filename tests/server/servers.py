@@ -71,7 +71,8 @@ class Server:
             "JUPYTER_CONFIG_DIR": str(self._folder / "config"),
         }  # fmt: skip
 
-    def start(self) -> None:
+    def start(self, status: int = 200) -> None:
+        """Start it, and wait until it answers a request for the jobs with this status."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [self.python, "-m", self.program, "--no-browser", "--allow-root",
@@ -84,9 +85,9 @@ class Server:
         deadline = time.monotonic() + 60
         while True:
             assert self.process.poll() is None, self.log.read_text()
-            with contextlib.suppress(OSError, AssertionError):
-                self.get("jobs")
-                return
+            with contextlib.suppress(OSError):
+                if self.ask("GET", "jobs")[0] == status:
+                    return
             assert time.monotonic() < deadline, self.log.read_text()
             time.sleep(0.1)
 

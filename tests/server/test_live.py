@@ -6,12 +6,14 @@ import json
 
 import pytest
 import websocket
-from harness import submit
+from harness import eventually, submit
 from made_jobs import held, make_job
 
 from jupyter_jax_trainer import files
 from jupyter_jax_trainer.server.live import MAX_MESSAGE
+from jupyter_jax_trainer.server.page import MAX_WAITING
 from jupyter_jax_trainer.views.waiting import Waiting
+from server.servers import Server
 
 
 def change(directory, **fields):
@@ -49,11 +51,11 @@ def test_a_real_job_from_its_start_to_its_end(server):
             states += [row["state"] for row in found["rows"]]
         with server.page() as other:  # a second view shows everything, too
             other.say(op="open", id=7, topic="job", key=job.name)
-            detail = other.hear("job", 7)["detail"]
-            assert detail["state"]["state"] == "Succeeded"
             points = other.hear("metrics", 7)
             assert points["from"] == 0 and len(points["points"]) == 5
             assert other.hear("events", 7)["events"]
+            detail = other.hear("job", 7)["detail"]  # the last one: a page can show all of it then
+            assert detail["state"]["state"] == "Succeeded"
 
 
 def test_a_compact_view_and_the_cell_that_waits(server):
@@ -78,6 +80,7 @@ def test_what_a_job_reports_comes_once(server):
     point = {"time": 1.0, "rank": 0, "step": 0, "total": None, "values": {"loss": 1.0}}
     with server.page() as page:
         page.say(op="open", id=3, topic="job", key="one")
+        assert page.hear("metrics", 3)["points"] == page.hear("events", 3)["events"] == []
         page.hear("job")
         seen = 0
         for count in (1, 2500, 3):
@@ -140,6 +143,57 @@ def test_a_message_has_a_bound(server):
             page.hear("error", 2)
         other.say(op="open", id=1, topic="jobs")  # it cost nobody else anything
         assert other.hear("jobs")["rows"]
+
+
+def test_a_page_that_asks_and_does_not_listen_is_cut_off(server):
+    make_job("long", logs={0: ["x" * 4000] * 5000})  # more than what is on its way can hold
+    with server.page() as page, server.page() as other:
+        page.say(op="open", id=1, topic="log", key="long")
+        while not page.hear("log")["complete"]:
+            pass
+        asked = range(2, MAX_WAITING + 10)
+        for number in asked:
+            page.say(op="lines", id=number, view=1, start=0, count=5000)
+        other.say(op="open", id=1, topic="jobs")  # it costs nobody else anything
+        assert other.hear("jobs")["rows"]
+        heard, (opcode, data) = 0, page.socket.recv_data(control_frame=True)
+        while opcode != websocket.ABNF.OPCODE_CLOSE:
+            heard += b'"lines"' in data[:100]
+            opcode, data = page.socket.recv_data(control_frame=True)
+        assert int.from_bytes(data[:2], "big") == 1008 and b"too much at once" in data
+        assert heard < 5, "answers have piled up"
+
+
+@pytest.fixture
+def small(store, tmp_path):
+    server = Server(tmp_path, store, "--JaxTrain.max_pages=2")
+    yield server
+    server.stop()
+
+
+def test_no_more_pages_are_let_in_than_the_server_takes(small):
+    make_job("one")
+    with small.page() as first:
+        with small.page() as second:
+            with pytest.raises(websocket.WebSocketBadStatusException) as refused, small.page():
+                pass
+            assert refused.value.status_code == 503
+            assert "Too many pages are connected" in str(refused.value)
+            for page in (first, second):
+                page.say(op="open", id=1, topic="jobs")
+                assert page.hear("jobs")["rows"]
+            assert small.get("jobs")["jobs"]  # requests have nothing to do with it
+        eventually(lambda: comes_in(small))  # when there is room again
+    assert "Traceback" not in small.log.read_text()
+
+
+def comes_in(server):
+    try:
+        with server.page() as page:
+            page.say(op="open", id=1, topic="jobs")
+            return page.hear("jobs")["rows"]
+    except websocket.WebSocketBadStatusException:
+        return False
 
 
 @pytest.mark.parametrize("headers", [

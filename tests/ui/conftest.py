@@ -116,6 +116,13 @@ def installed(
 
 
 @pytest.fixture
+def settings(lab_server: Lab) -> Iterator[Callable[[str, Any], None]]:
+    """Give what writes a user's settings; they are forgotten in the end, as are those of pages."""
+    yield lab_server.set
+    lab_server.forget_settings()
+
+
+@pytest.fixture
 def jobs_home(ui_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give the store of jobs, empty; jobs that still run at the end are cancelled."""
     from jupyter_jax_trainer import api, jobdir
@@ -180,3 +187,15 @@ def job(tmp_path: Path) -> Iterator[Any]:
     yield job
     job.open_gate()
     job.end()
+
+
+@pytest.fixture
+def silent(lab_server: Lab) -> Iterator[Any]:
+    """Give a cluster of the server's kubeconfig that says nothing."""
+    from server.silent import Silent
+
+    cluster = Silent()
+    cluster.kubeconfig(lab_server.kubeconfig, "team", "far-away")
+    yield cluster
+    cluster.close()
+    lab_server.kubeconfig.unlink()

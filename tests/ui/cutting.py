@@ -1,11 +1,14 @@
-"""A way between the browser and the server that can be cut."""
+"""Between the browser and the server: a way that can be cut, and questions that wait."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import selectors
 import socket
 import threading
+
+from playwright.sync_api import Page, Route
 
 SIZE = 1 << 16
 
@@ -86,3 +89,14 @@ class Proxy:
                 self._selector.unregister(each)
                 del self._peers[each]
                 each.close()
+
+
+def hold_questions(page: Page) -> dict[str, Route]:
+    """Give what the picker asks about a place, each by its name, for the test to answer."""
+    held: dict[str, Route] = {}
+
+    def hold(route: Route) -> None:
+        held["health" if "/health" in route.request.url else "runtimes"] = route
+
+    page.route(re.compile(r"/jaxtrain/api/(health|runtimes)\?"), hold)
+    return held

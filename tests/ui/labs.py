@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import policy
 from server.servers import Server
@@ -74,9 +75,18 @@ class Lab(Server):
             json.dumps({"disabledExtensions": dict.fromkeys(all_of_them, True)})
         )
 
+    def set(self, plugin: str, settings: Any) -> None:
+        """Write a user's settings of one of our plugins, for pages that are loaded from now on."""
+        self._settings.mkdir(parents=True, exist_ok=True)
+        (self._settings / f"{plugin}.jupyterlab-settings").write_text(json.dumps(settings))
+
     def forget_settings(self) -> None:
-        """Forget what tests have set of this extension, for pages that are loaded from now on."""
-        shutil.rmtree(self._config / "lab" / "user-settings" / "jupyter-jax-trainer", ignore_errors=True)
+        """Forget what tests have set of this extension, likewise."""
+        shutil.rmtree(self._settings, ignore_errors=True)
+
+    @property
+    def _settings(self) -> Path:
+        return self._config / "lab" / "user-settings" / "jupyter-jax-trainer"
 
     def page_url(self, path: str, port: int | None = None) -> str:
         """Give the address of a page."""

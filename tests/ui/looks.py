@@ -31,6 +31,12 @@ def watch_shifts(lab: LabPage) -> None:
     lab.evaluate(SHIFTS)
 
 
+def reload_watching_shifts(lab: LabPage) -> None:
+    """Load the page again, and take down what of ours jumps from its very begin."""
+    lab.page.add_init_script(f"({SHIFTS})()")
+    lab.reload()
+
+
 def nothing_jumped(lab: LabPage, part: str) -> None:
     """Fail when something of ours has jumped since; `part` is one that is seen, and jumps then."""
     now = lab.evaluate(

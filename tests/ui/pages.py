@@ -170,6 +170,13 @@ class LabPage:
             arg=status, timeout=60_000,
         )  # fmt: skip
 
+    def restart_kernel(self) -> None:
+        """Restart the kernel of the notebook in front."""
+        self.allow("Could not restore the debugger state")  # JupyterLab's own, when it is too quick
+        self.page.get_by_role("button", name="Restart the kernel", exact=True).click()
+        self.page.get_by_role("button", name="Confirm Kernel Restart").click()
+        self.kernel_is("idle")
+
     def cell(self, number: int) -> Locator:
         return self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell").nth(number)
 

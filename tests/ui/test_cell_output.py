@@ -35,13 +35,6 @@ def bundle(lab: LabPage, number: int) -> dict[str, Any]:
     return next((data for data in found if "application/vnd.jaxtrain.job+json" in data), {})
 
 
-def restart(lab: LabPage) -> None:
-    lab.allow("Could not restore the debugger state")  # JupyterLab's own, when it is too quick
-    lab.page.get_by_role("button", name="Restart the kernel", exact=True).click()
-    lab.page.get_by_role("button", name="Confirm Kernel Restart").click()
-    lab.kernel_is("idle")
-
-
 def test_from_the_start_to_a_cancel(lab, job):
     view = begin_waiting(lab, "whole", job)
     expect(view).to_contain_text("sent gate Gate")
@@ -59,7 +52,7 @@ def test_from_the_start_to_a_cancel(lab, job):
     is_state(view, "Running")
     moves(view)
 
-    restart(lab)
+    lab.restart_kernel()
     moves(view)
 
     button(view, "Open").click()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from harness import eventually, fails
 from playwright.sync_api import expect
-from server.silent import Silent
 
 from jupyter_jax_trainer import api
 from ui.cells import PANEL, begin, begin_waiting, button, glance, is_state, moves
+from ui.cutting import hold_questions
 from ui.looks import DARK, LIGHT, colours, nothing_jumped, watch_shifts
 
 FAILS = """print("step 1")
@@ -119,17 +117,6 @@ def test_nothing_jumps_in_the_output_of_a_cell(lab, job):
     nothing_jumped(lab, ".jaxtrain-glance")
 
 
-def hold_questions(page) -> dict[str, Any]:
-    """Give what the picker asks about a place, each by its name, for the test to answer."""
-    held = {}
-
-    def hold(route) -> None:
-        held["health" if "/health" in route.request.url else "runtimes"] = route
-
-    page.route(re.compile(r"/jaxtrain/api/(health|runtimes)\?"), hold)
-    return held
-
-
 @pytest.mark.parametrize("first", ["health", "runtimes"])
 def test_nothing_jumps_while_the_picker_loads(lab, first):
     """Whichever of its questions is answered first."""
@@ -156,16 +143,6 @@ RUNTIMES = [
     }
     for number in range(6)
 ]  # fmt: skip
-
-
-@pytest.fixture
-def silent(lab_server, tmp_path) -> Iterator[Silent]:
-    """Give a cluster of the server's kubeconfig that says nothing."""
-    cluster = Silent()
-    cluster.kubeconfig(lab_server.kubeconfig, "team", "far-away")
-    yield cluster
-    cluster.close()
-    lab_server.kubeconfig.unlink()
 
 
 @pytest.mark.parametrize("answers", ["good", "none"])

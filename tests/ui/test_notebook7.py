@@ -7,6 +7,7 @@ from harness import submit
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
+from ui.counting import AWAY, NAME, SILENT, Counting, cells
 from ui.labs import Notebook7
 from ui.pages import LOAD, write_notebook
 
@@ -77,6 +78,39 @@ print("all numbers")
     end.touch()
     expect(state).to_have_text("Succeeded", timeout=60_000)
     expect(view.get_by_role("group", name="Last lines")).to_contain_text("all numbers")
+
+
+@pytest.mark.timeout(300)
+def test_a_job_goes_on_while_kernel_page_and_server_come_and_go(notebook7, open_page, tmp_path):
+    end = tmp_path / "end"
+    write_notebook(notebook7.root / f"{NAME}.ipynb", *cells(end))
+
+    def opened():
+        page = open_page(server=notebook7, path=f"notebooks/{NAME}.ipynb")
+        page.allow(*AWAY)
+        page.kernel_is("idle")
+        return page
+
+    page = opened()
+    job = Counting(page, end)
+    job.lives()
+
+    page.restart_kernel()
+    job.sees_more()
+    job.lives()
+
+    page.page.context.close()
+    job.prints_more()
+    job.shown_in(opened())
+    job.lives()
+
+    notebook7.stop()
+    for view in (job.log.node, job.card):
+        expect(view).to_contain_text(SILENT)
+    job.prints_more()
+    notebook7.start()
+    job.sees_more()
+    job.check()
 
 
 def test_the_picker_writes_into_the_cell(notebook7, open_page):

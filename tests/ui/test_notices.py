@@ -10,7 +10,6 @@ import pytest
 from harness import eventually, submit, wait_for
 from playwright.sync_api import expect
 
-from ui.labs import Lab
 from ui.pages import LabPage
 
 CODE = """import os, time
@@ -71,12 +70,6 @@ def jobs(jobs_home: Path, tmp_path: Path) -> Iterator[Callable[[str], None]]:
     for job in jobs:
         wait_for(job, "Running")
     yield lambda name: (tmp_path / name).touch()
-
-
-@pytest.fixture
-def settings(lab_server: Lab) -> Iterator[None]:
-    yield
-    lab_server.forget_settings()
 
 
 def test_what_is_said_of_jobs(open_page, jobs, settings):

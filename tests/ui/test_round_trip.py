@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +12,9 @@ from harness import eventually
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer.spec import parse_cell_line, spec_from_options
+from ui.cutting import hold_questions
 from ui.labs import Lab
+from ui.pages import LabPage
 from ui.walk.conftest import NOWHERE
 
 # A field, what nobody can mean there, what is said of that, and what is right.
@@ -126,3 +130,52 @@ def test_what_is_typed_into_each_field(far, lab):
     expect(strays).to_have_count(0)
     expect(line).to_have_text("%%jaxtrain --cpu 1.5 -o loss,params --timeout 1h30m")
     expect(picker.get_by_role("button", name="Run cell")).to_have_attribute("aria-disabled", "false")
+
+
+def test_who_is_in_the_form_stays_there_while_another_place_is_looked_at(lab, silent):
+    """Whatever is asked and answered meanwhile, and with all that was typed."""
+    held = hold_questions(lab.page)
+    lab.notebook("stay", "%%jaxtrain --backend kubernetes\n1 + 1")
+    lab.cell(0).locator(".cm-content").click()
+    picker = lab.picker
+    place, nodes = picker.get_by_label("Run on"), picker.get_by_label("Nodes")
+    namespace = picker.get_by_label("Namespace")
+    health = picker.locator(".jaxtrain-health")
+    with looks(lab):
+        lab.command("jaxtrain:show-runtimes")
+    namespace.focus()
+    lab.keys("ControlOrMeta+A", *"other")
+    held["runtimes"].fulfill(json={"runtimes": []})
+    expect(picker.get_by_text("There is no training runtime for JAX here.")).to_be_visible()
+    held["health"].fulfill(json={"findings": []})
+    expect(health).to_contain_text("Nothing is known to be wrong")
+    expect(namespace).to_be_focused()
+    expect(namespace).to_have_value("other")
+    with looks(lab):
+        lab.keys(*"-team", "Enter")
+    assert "other-team" in lab.source(0)
+
+    place.focus()
+    with looks(lab):
+        place.select_option(label="this machine")
+    expect(place).to_be_focused()
+    nodes.focus()
+    lab.keys("3")
+    eventually(lambda: lab.source(0).startswith("%%jaxtrain -n 3"))
+    expect(health).to_have_text("Looking at this place…")
+    for question in held.values():
+        question.continue_()
+    expect(picker.get_by_role("radio", name=re.compile("^local-cpu"))).to_be_visible()
+    expect(health.locator(".jaxtrain-summary")).to_be_visible()
+    expect(nodes).to_be_focused()
+    lab.keys("2")
+    expect(nodes).to_have_value("32")
+    eventually(lambda: lab.source(0).startswith("%%jaxtrain -n 32"))
+
+
+@contextlib.contextmanager
+def looks(lab: LabPage) -> Iterator[None]:
+    """Wait until the picker has asked about a place that it has not looked at before."""
+    asked = [lab.page.expect_request(re.compile(rf"/api/{name}\?")) for name in ("health", "runtimes")]
+    with asked[0], asked[1]:
+        yield

@@ -14,6 +14,7 @@ import type { Message, Problem, Request } from './protocol';
 import { backOff, onWake } from './timers';
 
 const SELDOM = 300_000;
+const SHUT: Problem = { kind: 'shut', message: '', hint: null };
 
 /** What of a WebSocket is used. */
 export interface Socket {
@@ -28,7 +29,7 @@ export interface LiveOptions {
   /** Where to connect to; asked at each attempt, since a token may have changed. */
   url: () => string;
   connect?: (url: string) => Socket;
-  /** Finds out why there is no connection: a browser does not say. Null: it cannot tell. */
+  /** Finds out why there is no connection: a browser does not say. Null: requests are answered. */
   probe?: () => Promise<Problem | null>;
   random?: () => number;
 }
@@ -59,6 +60,7 @@ export class Live {
   #number = 0;
   #attempt = 0;
   #answered = false;
+  #shut = 0; // how often there was no connection, though requests were answered
   #timer: ReturnType<typeof setTimeout> | undefined;
   #stops: (() => void)[] = [];
   #disposed = false;
@@ -240,7 +242,8 @@ export class Live {
     if (problem === undefined || this.#answered || this.#opened.size === 0) {
       return;
     }
-    this.#problem = problem;
+    this.#shut = problem ? 0 : this.#shut + 1;
+    this.#problem = this.#shut > 1 ? SHUT : problem; // the first time it may be starting
     if (problem?.kind === 'missing' && this.#status === 'waiting') {
       clearTimeout(this.#timer); // a server has to be restarted for that
       this.#timer = setTimeout(() => this.#connect(), SELDOM);
@@ -258,6 +261,7 @@ export class Live {
     }
     if (!this.#answered) {
       this.#answered = true;
+      this.#shut = 0;
       this.#attempt = 0; // only a server that answers is worth a quick new attempt
       this.#problem = null;
       this.#tell();

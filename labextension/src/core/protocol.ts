@@ -143,7 +143,8 @@ export type Request =
 
 /** What went wrong, in words for the user, and what to do about it. */
 export interface Problem {
-  kind: 'missing' | 'refused' | 'unreachable' | 'other';
+  /** shut: requests are answered, and no WebSocket can be had. */
+  kind: 'missing' | 'refused' | 'unreachable' | 'shut' | 'other';
   message: string;
   hint: string | null;
 }

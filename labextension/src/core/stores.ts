@@ -156,10 +156,6 @@ export class JobStore extends LiveStore {
     if (message.kind === 'error') {
       this.error = message;
     } else if (message.kind === 'job') {
-      if (this.detail && this.detail.row.uid !== message.detail.row.uid) {
-        this.metrics.clear(); // another job of this name
-        this.events = [];
-      }
       this.detail = message.detail;
       this.error = null;
     } else if (message.kind === 'events') {

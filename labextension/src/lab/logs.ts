@@ -80,7 +80,7 @@ function activate(
       store.setNames(logs);
       tab.title.label = words.__('log of %1', plain(row.name));
     } catch {
-      // The view says itself what is wrong, and finds out whose lines there are.
+      store.setNames([]); // the view says itself what is wrong, and finds out whose lines there are
     }
   };
 

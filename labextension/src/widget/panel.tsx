@@ -113,7 +113,7 @@ function LogPart({ parts, job, rank }: { parts: Parts; job: string; rank: number
     void parts.api
       .get<Detail>(`jobs/${encodeURIComponent(job)}`)
       .then(({ logs }) => store.setNames(logs))
-      .catch(() => {}); // the view says itself what is wrong
+      .catch(() => store.setNames([])); // the view says itself what is wrong
     return () => {
       reader.dispose();
       store.dispose();

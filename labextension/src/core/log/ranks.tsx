@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 
 import { plain } from '../format';
+import { Entry } from '../views/entry';
 import type { Words } from '../words';
 import type { Source } from './protocol';
 import { Rank } from './row';
@@ -100,12 +101,11 @@ export function Ranks({ store, words, onChoose }: RanksProps) {
       </button>
       {open && (
         <div class="jaxtrain-log-popup" role="group" aria-label={words.__('Show only')}>
-          <input
-            type="text"
+          <Entry
             placeholder={words.__('Ranks, such as 0-3, 7')}
             aria-label={words.__('Ranks, such as 0-3, 7')}
             value={chosen?.filter(source => typeof source === 'number').join(', ') ?? ''}
-            onChange={event => onChoose(readRanks(event.currentTarget.value, names))}
+            onEnter={text => onChoose(readRanks(text, names))}
           />
           <div class="jaxtrain-log-chips">{chips}</div>
           <button type="button" class="jaxtrain-button" onClick={() => onChoose(null)}>

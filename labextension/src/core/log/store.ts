@@ -31,6 +31,8 @@ export class LogStore extends Teller {
   readonly key: string;
   choice: Choice = ALL;
   loaded = false;
+  /** Whether it is known which logs there are, as far as that can be. */
+  named = false;
   length = 0;
   complete = false;
   ended = false;
@@ -68,7 +70,9 @@ export class LogStore extends Teller {
     return [...this.#names].map(([source, label]) => ({ source, label })).sort(byRank);
   }
 
+  /** Say which logs there are; none where that cannot be had. */
   setNames(names: readonly LogName[]): void {
+    this.named = true;
     names.forEach(({ source, label }) => this.#names.set(source, label));
     this.tell();
   }

@@ -62,9 +62,17 @@ export function LogView({ reader, host }: LogViewProps) {
     enter.current();
   };
 
-  const problem = store.problem ?? (store.error && { kind: 'other' as const, ...store.error });
+  const problem = store.problem ?? (store.error && { ...store.error, kind: 'other' as const });
   if (problem && !store.loaded && store.choice.include === null && store.choice.exclude === null) {
     return <Trouble problem={problem} host={host} retry={retry} />;
+  }
+  if (!store.named) {
+    // What can be done depends on that: nothing is shown that would have to move.
+    return (
+      <p class="jaxtrain-quiet" role="status">
+        {words.__('Looking for lines…')}
+      </p>
+    );
   }
   return (
     <section class="jaxtrain-log" aria-label={words.__('Log of %1', plain(store.key))}>

@@ -34,7 +34,7 @@ export class PlaceView {
   }
 
   /**
-   * Whether the form can stand below, and no answer will move it.
+   * Whether the form can come below, and no answer will move it.
    *
    * What a cluster says has its room before it comes; this machine says at once what it has.
    */

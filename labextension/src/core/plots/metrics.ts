@@ -54,10 +54,13 @@ export class Metrics {
     return columns.get(rank ?? Math.min(...columns.keys())) ?? null;
   }
 
-  /** Add reports, of which the first has the number `from`; those that are known are left out. */
+  /**
+   * Add reports, of which the first has the number `from`; those that are known are left out.
+   * Where the first one of all is another one, or there is none, they are those of another job.
+   */
   put(from: number, points: readonly Point[]): void {
     const [first] = points;
-    if (from === 0 && first && this.#first && !same(first, this.#first)) {
+    if (from === 0 && this.#first && !(first && same(first, this.#first))) {
       this.#forget();
     }
     for (const point of points.slice(Math.max(0, this.#count - from))) {
@@ -65,11 +68,6 @@ export class Metrics {
       this.#add(point);
     }
     this.#count = Math.max(this.#count, from + points.length);
-    this.#tell();
-  }
-
-  clear(): void {
-    this.#forget();
     this.#tell();
   }
 

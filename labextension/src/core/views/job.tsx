@@ -18,7 +18,7 @@ export function Job({ store, host }: { store: JobStore; host: Host }) {
   useWatched(store);
   const retry = () => store.retry();
   const { detail, error } = store;
-  const problem = store.problem ?? (error && { kind: 'other' as const, ...error });
+  const problem = store.problem ?? (error && { ...error, kind: 'other' as const });
   if (problem && (!detail || error)) {
     return <Trouble problem={problem} host={host} retry={retry} />;
   }

@@ -35,7 +35,7 @@ export function Jobs({ store, host }: { store: JobsStore; host: Host }) {
   const { words } = host;
   const { rows, loaded } = store;
   const retry = () => store.retry();
-  const problem = store.problem ?? (store.error && { kind: 'other' as const, ...store.error });
+  const problem = store.problem ?? (store.error && { ...store.error, kind: 'other' as const });
 
   const shown = filterRows(rows, filter, words);
   const running = count(rows).running;

@@ -61,17 +61,21 @@ export function Trouble(props: { problem: Problem; host: Host; retry: () => void
   const title = {
     refused: words.__('You may not see the jobs of this server'),
     unreachable: words.__('The Jupyter server does not answer'),
+    shut: words.__('No connection to the Jupyter server'),
     other: words.__('This cannot be shown')
   }[problem.kind];
   const next = {
     refused: words.__('Log in again, or ask the one who runs this server.'),
     unreachable: words.__('Jobs go on without this page. It tries again by itself.'),
+    shut: words.__(
+      'The server answers, but lets this page open no WebSocket: too many pages may be open, or a proxy lets none through. It tries again by itself.'
+    ),
     other: ''
   }[problem.kind];
   return (
     <div class="jaxtrain-note" role="alert">
       <h3>{title}</h3>
-      {problem.kind !== 'unreachable' && <p>{plain(problem.message)}</p>}
+      {problem.kind !== 'unreachable' && problem.message && <p>{plain(problem.message)}</p>}
       {problem.hint && <p>{plain(problem.hint)}</p>}
       {next && <p>{next}</p>}
       {again}

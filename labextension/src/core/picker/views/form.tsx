@@ -14,15 +14,10 @@ interface Props {
   host: PickerHost;
 }
 
-interface FormProps extends Props {
-  /** Whether all options are shown. */
-  opened: boolean;
-  onOpen: (opened: boolean) => void;
-}
-
 /** The options of the job: the usual ones, and all others on demand. */
-export function Form({ store, host, opened, onOpen }: FormProps) {
+export function Form({ store, host }: Props) {
   const { words } = host;
+  const [opened, setOpened] = useState(false);
   const { line, place } = store;
   const { values } = line;
   const options = store.options.value ?? [];
@@ -51,7 +46,7 @@ export function Form({ store, host, opened, onOpen }: FormProps) {
         type="button"
         class="jaxtrain-link"
         aria-expanded={open}
-        onClick={() => onOpen(!open)}
+        onClick={() => setOpened(!open)}
       >
         {open ? words.__('Less') : words.__('More')}
         {set > 0 && ` · ${words.__('%1 set', set)}`}

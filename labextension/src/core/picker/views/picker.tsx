@@ -1,7 +1,7 @@
-import { useState } from 'preact/hooks';
+import { useRef } from 'preact/hooks';
 
 import { Trouble } from '../../views/states';
-import { useWatched } from '../../views/hooks';
+import { useHeldFocus, useWatched } from '../../views/hooks';
 import type { Host } from '../../host';
 import type { PickerStore } from '../store';
 import { Foot, Form } from './form';
@@ -11,7 +11,9 @@ import { Runtimes } from './runtimes';
 /** Where a cell runs and on what: it reads and writes the `%%jaxtrain` line of the active cell. */
 export function Picker({ store, host }: { store: PickerStore; host: Host }) {
   useWatched(store);
-  const [opened, setOpened] = useState(false); // here, since the form goes while a place is looked at
+  const all = useRef<HTMLElement>(null);
+  const begun = useRef(false); // once the form is there it stays: somebody may be in it
+  useHeldFocus(all, () => all.current?.querySelector<HTMLElement>('select, button'));
   const { words } = host;
   const { problem, place, namespace, view } = store;
   const known = store.places.value && store.options.value;
@@ -27,10 +29,11 @@ export function Picker({ store, host }: { store: PickerStore; host: Host }) {
   } else {
     const key = JSON.stringify([place?.id, namespace]);
     const looked = place?.problem ? null : view;
+    begun.current ||= !looked || looked.settled;
     body = (
       <>
         <PlaceChooser store={store} host={host} />
-        {looked && !looked.settled ? (
+        {!begun.current ? (
           <p class="jaxtrain-quiet" role="status">
             {words.__('Looking at this place…')}
           </p>
@@ -42,7 +45,7 @@ export function Picker({ store, host }: { store: PickerStore; host: Host }) {
                 <Runtimes key={key} store={store} host={host} view={looked} />
               </>
             )}
-            <Form store={store} host={host} opened={opened} onOpen={setOpened} />
+            <Form store={store} host={host} />
             <Foot store={store} host={host} />
           </>
         )}
@@ -50,7 +53,7 @@ export function Picker({ store, host }: { store: PickerStore; host: Host }) {
     );
   }
   return (
-    <section class="jaxtrain-picker" aria-label={words.__('Runtimes')}>
+    <section ref={all} class="jaxtrain-picker" aria-label={words.__('Runtimes')}>
       <header class="jaxtrain-head">
         <h2>{words.__('Runtimes')}</h2>
       </header>

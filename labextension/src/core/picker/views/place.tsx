@@ -1,6 +1,7 @@
 import { useId, useState } from 'preact/hooks';
 
 import { plain } from '../../format';
+import { Entry } from '../../views/entry';
 import type { Words } from '../../words';
 import type { PickerStore, PlaceView } from '../store';
 import type { Finding, Level, Place, Trouble } from '../types';
@@ -80,14 +81,13 @@ function Namespace({ store, host, place }: Props & { place: Place }) {
   return (
     <>
       <label for={id}>{words.__('Namespace')}</label>
-      <input
+      <Entry
         id={id}
-        type="text"
         spellcheck={false}
         autocomplete="off"
         placeholder={place.namespace ?? ''}
         value={store.line.typed('namespace') ?? store.namespace ?? ''}
-        onChange={event => store.chooseNamespace(event.currentTarget.value.trim())}
+        onEnter={text => store.chooseNamespace(text.trim())}
       />
     </>
   );
@@ -134,7 +134,7 @@ export function Health({ store, host, view }: Props & { view: PlaceView }) {
   const id = useId();
   const [open, setOpen] = useState(false);
   const { value, trouble, asking } = view.health;
-  const findings = trouble && !asking ? [asFinding(trouble)] : value;
+  const findings = trouble ? [asFinding(trouble)] : value;
   if (!findings) {
     return (
       <div class="jaxtrain-health">

@@ -125,16 +125,17 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
             <Card key={each.name} {...card} runtime={each} view={view} host={host} />
           ))}
         </div>
-        {!value && asking && (
+        {!value && !trouble && asking && (
           <p class="jaxtrain-quiet" role="status">
             {words.__('Looking for runtimes…')}
           </p>
         )}
-        {trouble && !asking && (
+        {trouble && (
           <Wrong trouble={trouble}>
             <button type="button" class="jaxtrain-button" onClick={() => store.lookAgain()}>
               {words.__('Look again')}
             </button>
+            {asking && <span class="jaxtrain-quiet">{` ${words.__('Looking…')}`}</span>}
           </Wrong>
         )}
         {value && all.length === 0 && (

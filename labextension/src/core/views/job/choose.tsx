@@ -2,6 +2,7 @@ import { plain } from '../../format';
 import { readRanks } from '../../log/ranks';
 import type { Metrics } from '../../plots/metrics';
 import type { Words } from '../../words';
+import { Entry } from '../entry';
 import type { Look } from './look';
 
 const CHIPS = 16; // ranks that have a chip of their own
@@ -41,14 +42,13 @@ export function Choose({ metrics, look, change, words }: ChooseProps) {
               </Chip>
             ))
           ) : (
-            <input
-              type="text"
+            <Entry
               placeholder="0-3, 7"
               aria-label={words.__('Ranks to draw, such as 0-3, 7')}
               value={look.ranks.join(', ')}
-              onChange={event => {
+              onEnter={text => {
                 const known = ranks.map(source => ({ source, label: '' }));
-                setRanks((readRanks(event.currentTarget.value, known) ?? []).map(Number));
+                setRanks((readRanks(text, known) ?? []).map(Number));
               }}
             />
           )}

@@ -126,17 +126,16 @@ function Tools(props: ToolsProps) {
       >
         {words.__('Log')}
       </button>
-      {(metrics.ranks().length > 1 || metrics.names.length > 1) && (
-        <button
-          type="button"
-          class="jaxtrain-small"
-          aria-expanded={choosing}
-          title={words.__('Which ranks and metrics to draw')}
-          onClick={() => setChoosing(!choosing)}
-        >
-          {words.__('Choose')}
-        </button>
-      )}
+      <button
+        type="button"
+        class="jaxtrain-small"
+        aria-expanded={choosing}
+        disabled={metrics.ranks().length < 2 && metrics.names.length < 2}
+        title={words.__('Which ranks and metrics to draw')}
+        onClick={() => setChoosing(!choosing)}
+      >
+        {words.__('Choose')}
+      </button>
       <button
         type="button"
         class="jaxtrain-small"

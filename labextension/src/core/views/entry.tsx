@@ -1,0 +1,28 @@
+import type { ComponentProps } from 'preact';
+import { useState } from 'preact/hooks';
+
+type Own = 'id' | 'placeholder' | 'aria-label' | 'spellcheck' | 'autocomplete';
+
+interface EntryProps extends Pick<ComponentProps<'input'>, Own> {
+  value: string;
+  /** Is given the text once somebody is done with it. */
+  onEnter: (text: string) => void;
+}
+
+/** A field whose text counts once somebody is done with it; what comes before leaves it alone. */
+export function Entry({ value, onEnter, ...others }: EntryProps) {
+  const [typed, setTyped] = useState<string | null>(null);
+  return (
+    <input
+      {...others}
+      type="text"
+      value={typed ?? value}
+      onInput={event => setTyped(event.currentTarget.value)}
+      onChange={event => {
+        setTyped(null);
+        onEnter(event.currentTarget.value);
+      }}
+      onBlur={() => setTyped(null)}
+    />
+  );
+}

@@ -1,0 +1,89 @@
+"""Nothing jumps while views are opened and filled, nor while a page brings them back."""
+
+from __future__ import annotations
+
+import pytest
+from harness import eventually, submit, wait_for
+from playwright.sync_api import expect
+
+from jupyter_jax_trainer import api
+from ui.looks import nothing_jumped, reload_watching_shifts, watch_shifts
+from ui.pages import LabPage
+
+CODE = """import os, time
+from jupyter_jax_trainer import report
+for step in range({steps}):
+    if os.path.exists({end!r}):
+        break
+    report(step=step, total=100_000, loss=1 / (step + 1), accuracy=1 - 1 / (step + 1))
+    print(f"step {{step}}")
+    time.sleep(0.02)
+"""
+RUNNING, ENDED = "goes-on", "has-ended"
+KEYS = (RUNNING, ENDED)
+# Side by side or below each other: what a job's view has in its columns.
+WIDTHS = [1600, 1000]
+
+
+@pytest.fixture
+def jobs(jobs_home, tmp_path):
+    """Have a job that runs, and one that has ended."""
+    end = tmp_path / "end"
+    submit(CODE.format(steps=50, end=""), line=f"{ENDED} -n 2").wait(60)
+    running = submit(CODE.format(steps=100_000, end=str(end)), line=f"{RUNNING} -n 2")
+    wait_for(running, "Running")
+    eventually(lambda: {point["rank"] for point in running.metrics()} == {0, 1})
+    yield
+    end.touch()
+
+
+def goes_on() -> None:
+    """Let what a view shows now and then come twice or more."""
+    before = len(list(api.job(RUNNING).metrics()))
+    eventually(lambda: len(list(api.job(RUNNING).metrics())) > before + 150)
+
+
+def job_is_full(lab: LabPage, key: str) -> None:
+    job = lab.job(key)
+    expect(job.locator(".jaxtrain-plots canvas")).to_have_count(2)
+    expect(job.locator("tr[data-rank]")).to_have_count(2)
+    expect(job.get_by_role("button", name="Choose", exact=True)).to_be_visible()
+    expect(job.locator(".jaxtrain-events li").first).to_be_visible()
+
+
+def log_is_full(lab: LabPage, key: str) -> None:
+    log = lab.log(key)
+    expect(log.rows.last).to_contain_text("step")
+    expect(log.node.get_by_role("button", name="Only rank 1")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_jumps_while_views_are_opened(jobs, open_page, width):
+    lab = open_page(viewport={"width": width, "height": 1000})
+    watch_shifts(lab)
+    lab.command("jaxtrain:show-jobs")
+    expect(lab.jobs.locator(".jaxtrain-row")).to_have_count(2)
+    for key in KEYS:
+        lab.command("jaxtrain:open-job", key=key)
+        job_is_full(lab, key)
+        goes_on()
+        lab.command("jaxtrain:open-log", key=key)
+        log_is_full(lab, key)
+        goes_on()
+    nothing_jumped(lab, f"[id='jaxtrain-log-{ENDED}'] .jaxtrain-log")
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_nothing_jumps_while_a_page_brings_views_back(jobs, open_page, key):
+    lab = open_page(path=f"lab/workspaces/{key}?reset", viewport={"width": 1600, "height": 1000})
+    lab.command("jaxtrain:show-jobs")
+    lab.command("jaxtrain:open-job", key=key)
+    lab.command("jaxtrain:open-log", key=key, split=True)
+    kept = lab.server.page_url(f"lab/api/workspaces/{key}")
+    eventually(lambda: f"jaxtrain-log-{key}" in lab.page.request.get(kept).text())
+    reload_watching_shifts(lab)
+    expect(lab.jobs.locator(".jaxtrain-row")).to_have_count(2)
+    job_is_full(lab, key)
+    log_is_full(lab, key)
+    goes_on()
+    nothing_jumped(lab, f"[id='jaxtrain-job-{key}'] .jaxtrain-job")
