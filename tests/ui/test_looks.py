@@ -96,6 +96,40 @@ def test_a_narrow_side_bar(shown):
         assert not beyond(panel)
 
 
+# Options of which a part stands in another line than the rest.
+TORN = """([line, widths]) => {
+    const nodes = document.createNodeIterator(line, NodeFilter.SHOW_TEXT);
+    const torn = new Set();
+    line.style.flex = 'none';
+    for (let node = nodes.nextNode(); node; node = nodes.nextNode()) {
+        for (const { 0: option, index } of node.textContent.matchAll(/-+[a-z]+/g)) {
+            const range = document.createRange();
+            range.setStart(node, index);
+            range.setEnd(node, index + option.length);
+            for (const width of widths) {
+                line.style.width = `${width}px`;
+                const rows = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
+                if (rows.size > 1) {
+                    torn.add(`${option} at ${width} px`);
+                }
+            }
+        }
+    }
+    return [...torn];
+}"""
+
+
+def test_the_line_in_the_form_breaks_between_words(lab):
+    lab.notebook("line", "1 + 1")
+    lab.command("jaxtrain:show-runtimes")
+    lab.picker.get_by_label("Nodes").fill("4")
+    lab.picker.get_by_label("Bring back").fill("weights")
+    line = lab.picker.get_by_label("The line of the cell")
+    expect(line).to_have_text("%%jaxtrain -n 4 -o weights")
+    torn = lab.evaluate(TORN, [line.element_handle(), list(range(100, 240, 5))])
+    assert not torn, torn
+
+
 def test_a_narrow_log(shown):
     lab, running, _ = shown
     log = lab.log(running).node.locator(".jaxtrain")

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from server.silent import Silent
 
 from jupyter_jax_trainer import api
-from ui.cells import PANEL, begin, begin_waiting, button, glance, is_state, moves
+from ui.cells import PANEL, Job, begin, begin_waiting, button, glance, is_state, moves
 from ui.looks import DARK, LIGHT, colours, nothing_jumped, watch_shifts
 
 FAILS = """print("step 1")
@@ -102,6 +102,21 @@ def test_no_axe_violation(shown):
     expect(panel.locator(".jaxtrain-log-row").last).to_contain_text("first line")
     found += lab.axe(PANEL_VIEW)
     assert not found, "\n".join(found)
+
+
+CUT = """view => [...view.querySelectorAll('.jaxtrain-glance-facts, footer p')]
+    .filter(part => part.scrollWidth > part.clientWidth)
+    .map(part => part.textContent)"""
+
+
+def test_a_narrow_cell_cuts_nothing_off_that_is_to_be_read(lab, tmp_path):
+    job = Job(tmp_path, "training-of-digits")
+    view = begin(lab, job)
+    moves(view)
+    for width in (300, 400, 484, 560):
+        view.locator("xpath=..").evaluate("(node, width) => { node.style.width = `${width}px`; }", width)
+        assert view.evaluate(CUT) == [], f"at {width} px"
+    job.end()
 
 
 def test_nothing_jumps_in_the_output_of_a_cell(lab, job):
