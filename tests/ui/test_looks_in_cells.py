@@ -87,6 +87,24 @@ def test_forced_colours(shown):
         assert chosen != other
 
 
+def test_a_theme_whose_style_sheet_comes_late(shown):
+    """Meanwhile a widget has colours of its own; then it has those of the theme, as all else."""
+    lab = shown
+    held, sheet = [], re.compile(r"/theme-dark-extension/.*\.css")
+    lab.page.route(sheet, lambda route: held.append(route))
+    panel = lab.cell(3).locator(PANEL_VIEW)
+    change = "theme => { window.jupyterapp.commands.execute('apputils:change-theme', { theme }); }"
+    with lab.page.expect_request(sheet):
+        lab.evaluate(change, DARK)
+    lab.evaluate("() => document.body.classList.add('busy')")  # at which widgets look at the page
+    expect(panel).to_have_class(re.compile("jaxtrain-alone"))
+    held.pop().continue_()
+    expect(panel).not_to_have_class(re.compile("jaxtrain-alone"))
+    assert panel.evaluate("panel => getComputedStyle(panel).backgroundColor") == lab.picker.evaluate(
+        "picker => getComputedStyle(picker).backgroundColor"
+    )
+
+
 def test_no_axe_violation(shown):
     lab, found = shown, []
     for theme in (LIGHT, DARK):
