@@ -96,6 +96,13 @@ def test_a_narrow_side_bar(shown):
         assert not beyond(panel)
 
 
+def test_what_to_type_first_is_one_line_in_the_side_bar(lab):
+    lab.command("jaxtrain:show-jobs")
+    lab.side_bar(300)
+    first, cell = (lab.jobs.locator("pre").nth(number).bounding_box() for number in (0, 1))
+    assert first["height"] * 2 < cell["height"] + 12  # padding, and one line of three
+
+
 # Options of which a part stands in another line than the rest.
 TORN = """([line, widths]) => {
     const nodes = document.createNodeIterator(line, NodeFilter.SHOW_TEXT);
@@ -136,10 +143,14 @@ def test_a_narrow_log(shown):
     log.get_by_role("searchbox").fill("step 7")
     expect(log.locator(".jaxtrain-log-count")).to_contain_text(" of ")
     log.get_by_role("button", name="filter").click()
+    log.get_by_role("button", name="Keys").click()
+    does = log.get_by_role("dialog").locator("dd")
     for width in (360, 500, 700, 1000):
         log.evaluate("(node, width) => { node.style.width = `${width}px`; }", width)
         assert log.bounding_box()["width"] == width
         assert not beyond(log), f"at {width} px"
+        begins = does.evaluate_all("all => all.map(one => one.getBoundingClientRect().left)")
+        assert len(begins) > 10 and len(set(begins)) == 1, f"at {width} px"
 
 
 def test_nothing_jumps_while_jobs_go_on(shown):
