@@ -35,7 +35,7 @@ describe('why a job failed', () => {
         message: "KeyError: 'labels' (cell line 2)",
         error: { type: 'KeyError', traceback: TRACEBACK, cell: 'Cell', cell_line: 2 },
         others: [0, 1, 3],
-        hint: 'Give it labels.'
+        hint: 'Give it `labels`.'
       },
       "rank 2 failed first: KeyError: 'labels' (cell line 2)"
     );
@@ -46,6 +46,7 @@ describe('why a job failed', () => {
     expect(said).toContain('ranks 0, 1 and 3 stopped because of it.');
     expect(said.split('(cell line 2)')).toHaveLength(2);
     expect(texts('.jaxtrain-hint')).toEqual(['Give it labels.']);
+    expect(texts('.jaxtrain-hint code')).toEqual(['labels']);
     expect(texts('.jaxtrain-traceback')).toEqual([TRACEBACK]);
     expect(texts('.jaxtrain-traceback b').map(line => line.trim())).toEqual([
       'Cell, line 2, in <module>',

@@ -1,5 +1,5 @@
 import { act } from 'preact/test-utils';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import job from '../src/widget/job';
 import { isDark } from '../src/widget/root';
@@ -114,6 +114,17 @@ describe('the colours of a widget', () => {
     expect(other.firstElementChild?.classList.contains('jaxtrain-alone')).toBe(false);
     doing(() => stop());
     other.remove();
+    theme.remove();
+  });
+
+  it('are those of the page again when its style sheet comes late', async () => {
+    const root = el.firstElementChild as HTMLElement;
+    expect(root.classList.contains('jaxtrain-alone')).toBe(true);
+    const theme = document.head.appendChild(document.createElement('style'));
+    theme.textContent = '.jaxtrain { --jp-ui-font-color1: black; }';
+    document.head.appendChild(document.createElement('link')).dispatchEvent(new Event('load'));
+    await vi.waitFor(() => expect(root.classList.contains('jaxtrain-alone')).toBe(false));
+    expect(root.dataset['dark']).toBeUndefined();
     theme.remove();
   });
 

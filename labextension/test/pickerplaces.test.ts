@@ -44,7 +44,7 @@ describe('the place', () => {
     await show(CLUSTER, ({ server }) => {
       server.findings = [
         { level: 'ok', title: 'Trainer', detail: '2.3.0', hint: null },
-        { level: 'error', title: 'Rights', detail: EVIL, hint: 'Ask for a role.' }
+        { level: 'error', title: 'Rights', detail: EVIL, hint: 'Ask for `a role`.' }
       ];
     });
     const summary = find('.jaxtrain-summary');
@@ -54,6 +54,7 @@ describe('the place', () => {
     expect(root.querySelector('.jaxtrain-health > [hidden]')).toBeNull();
     expect(all('.jaxtrain-findings li')).toHaveLength(2);
     expect(root.textContent).toContain('Ask for a role.');
+    expect(find('.jaxtrain-findings code').textContent).toBe('a role');
     const before = setup.server.asked.length;
     await click(button('Look again'));
     expect(setup.server.asked.length).toBeGreaterThan(before);
@@ -62,9 +63,10 @@ describe('the place', () => {
   it('says why it cannot be used, or that there is no cluster', async () => {
     await show('%%jaxtrain --backend=kubernetes', ({ server }) => {
       const [here] = server.places;
-      server.places = [...(here ? [here] : []), place({ problem: 'No package.', hint: 'Get it.' })];
+      server.places = [...(here ? [here] : []), place({ problem: 'No package.', hint: '`Get` it.' })];
     });
     expect(find('.jaxtrain-place [role=alert]').textContent).toContain('No package.Get it.');
+    expect(find('.jaxtrain-place code').textContent).toBe('Get');
     setup.server.places = setup.server.places.slice(0, 1);
     await click(button('Look again'));
     expect(root.textContent).toContain('once there is a kubeconfig');

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,55 +12,22 @@ from playwright.sync_api import Locator, expect
 
 from jupyter_jax_trainer import api
 from ui.cells import PANEL
-from ui.labs import ROOT
 from ui.pages import LOAD, LabPage
+from ui.shots import DATA, NARROW, THEMES, WIDE, code, data, pictures, save, save_part
 
-MOST = 150_000  # bytes of a picture
-WIDE, NARROW = {"width": 1360, "height": 820}, {"width": 600, "height": 820}
+__all__ = ["pictures"]  # a fixture
+
 CELL, PANEL_NARROW = {"width": 1000, "height": 900}, {"width": 600, "height": 1500}
-THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
-
-DATA = """from sklearn.datasets import load_digits
-images, labels = load_digits(return_X_y=True)
-images = (images / 16).astype("float32")
-images.shape, labels.shape"""
-
-STEP = """import jax, jax.numpy as jnp, time
-from jupyter_jax_trainer import report
-
-@jax.jit
-def train_step(weights, x, y):
-    def loss(w):
-        return -jnp.mean(jax.nn.log_softmax(x @ w)[jnp.arange(len(y)), y])
-    value, slope = jax.value_and_grad(loss)(weights)
-    return weights - 0.2 * slope, value
-
-rank, ranks = jax.process_index(), jax.process_count()
-x, y = images[rank::ranks], labels[rank::ranks]
-weights = jnp.zeros((64, 10))
-for step in range(1, {steps} + 1):
-    weights, loss = train_step(weights, x, y)
-    time.sleep({pause})
-    if step % {every} == 0:
-        accuracy = jnp.mean((x @ weights).argmax(1) == y)
-        report(step=step, total={steps}, loss=float(loss), accuracy=float(accuracy))
-        print(f"step {{step}} loss {{loss:.4f}} accuracy {{accuracy:.3f}}")
-"""
 FAILS = """        if step == 150 and rank == 2:
             batch = {"images": x}
             y = batch["labels"]
 """
 
 
-def code(steps: int, pause: float, every: int) -> str:
-    return STEP.format(steps=steps, pause=pause, every=every)
-
-
 @pytest.fixture
 def scene(open_page) -> Iterator[LabPage]:
     """Make jobs with a past, and a notebook in which one runs."""
-    values: dict[str, object] = {"__name__": "__main__"}
-    exec(DATA, values)
+    values = data()
     submit(code(200, 0, 2), values, "sweep-16 -n 4 -o weights").wait(90)
     wait_failed(submit(code(200, 0.005, 10) + FAILS, values, "sweep-17 -n 4"))
     submit("print(images.mean())", values, "evaluate -n 1").wait(60)
@@ -81,26 +47,6 @@ def scene(open_page) -> Iterator[LabPage]:
     for number in (0, 1, 2):
         lab.run(number)
     yield lab
-
-
-def save(target: Locator, name: str, folder: Path) -> None:
-    """Take a picture, in as few bytes as it needs."""
-    target.page.mouse.move(0, 0)
-    path = folder / f"{name}.png"
-    target.screenshot(path=path, animations="disabled")
-    shrink(path)
-
-
-def shrink(path: Path) -> None:
-    """Make a picture as small as it can be, and look that it is one."""
-    from PIL import Image
-
-    with Image.open(path) as image:
-        # So the colours of dots and bars stay what they are, rare as they are.
-        how = Image.Quantize.MAXCOVERAGE
-        few = image.convert("RGB").quantize(256, method=how, kmeans=2, dither=Image.Dither.NONE)
-    few.save(path, optimize=True)
-    assert 2_000 < path.stat().st_size < MOST, f"{path.name}: {path.stat().st_size} bytes"
 
 
 def in_front(lab: LabPage, name: str) -> Locator:
@@ -161,11 +107,9 @@ def shoot_cells(lab: LabPage, theme: str, folder: Path) -> None:
             page.mouse.move(0, 0)
             code, card = cell.locator(".jp-InputArea").bounding_box(), view.bounding_box()
             assert code and card
-            path = folder / f"cell-{theme}-wide.png"
             bottom = card["y"] + card["height"] + 1
             clip = {**code, "y": code["y"] - 4, "height": bottom - code["y"] + 4}
-            page.screenshot(path=path, animations="disabled", clip=clip)
-            shrink(path)
+            save_part(page, clip, f"cell-{theme}-wide", folder)
     for size, kind in ((WIDE, "wide"), (PANEL_NARROW, "narrow")):
         page.set_viewport_size(size)
         lab.command("docmanager:open", path="overview.ipynb")
@@ -176,11 +120,8 @@ def shoot_cells(lab: LabPage, theme: str, folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_pictures_of_every_view(scene, tmp_path):
-    lab, page = scene, scene.page
-    folder = tmp_path
-    if os.environ.get("JAXTRAIN_PICTURES") == "1":
-        folder = ROOT / "docs" / "images"
+def test_pictures_of_every_view(scene, pictures):
+    lab, page, folder = scene, scene.page, pictures
     lab.command("jaxtrain:show-jobs")
     expect(lab.row("mnist-4")).to_contain_text(re.compile(r"\d %"), timeout=60_000)
     eventually(lambda: len(list(api.job("mnist-4").metrics())) > 60)
@@ -193,6 +134,7 @@ def test_pictures_of_every_view(scene, tmp_path):
             lab.side_bar(300)
             lab.command("docmanager:open", path="digits.ipynb")
             lab.cell(2).click(position={"x": 300, "y": 8})
+            lab.cell(2).evaluate("cell => cell.scrollIntoView({ block: 'start' })")
             if panel == "runtimes":
                 expect(node.get_by_text("in step")).to_be_visible()
             save(page.locator("#main"), f"{panel}-{theme}-wide", folder)

@@ -96,16 +96,61 @@ def test_a_narrow_side_bar(shown):
         assert not beyond(panel)
 
 
+def test_what_to_type_first_is_one_line_in_the_side_bar(lab):
+    lab.command("jaxtrain:show-jobs")
+    lab.side_bar(300)
+    first, cell = (lab.jobs.locator("pre").nth(number).bounding_box() for number in (0, 1))
+    assert first["height"] * 2 < cell["height"] + 12  # padding, and one line of three
+
+
+# Options of which a part stands in another line than the rest.
+TORN = """([line, widths]) => {
+    const nodes = document.createNodeIterator(line, NodeFilter.SHOW_TEXT);
+    const torn = new Set();
+    line.style.flex = 'none';
+    for (let node = nodes.nextNode(); node; node = nodes.nextNode()) {
+        for (const { 0: option, index } of node.textContent.matchAll(/-+[a-z]+/g)) {
+            const range = document.createRange();
+            range.setStart(node, index);
+            range.setEnd(node, index + option.length);
+            for (const width of widths) {
+                line.style.width = `${width}px`;
+                const rows = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
+                if (rows.size > 1) {
+                    torn.add(`${option} at ${width} px`);
+                }
+            }
+        }
+    }
+    return [...torn];
+}"""
+
+
+def test_the_line_in_the_form_breaks_between_words(lab):
+    lab.notebook("line", "1 + 1")
+    lab.command("jaxtrain:show-runtimes")
+    lab.picker.get_by_label("Nodes").fill("4")
+    lab.picker.get_by_label("Bring back").fill("weights")
+    line = lab.picker.get_by_label("The line of the cell")
+    expect(line).to_have_text("%%jaxtrain -n 4 -o weights")
+    torn = lab.evaluate(TORN, [line.element_handle(), list(range(100, 240, 5))])
+    assert not torn, torn
+
+
 def test_a_narrow_log(shown):
     lab, running, _ = shown
     log = lab.log(running).node.locator(".jaxtrain")
     log.get_by_role("searchbox").fill("step 7")
     expect(log.locator(".jaxtrain-log-count")).to_contain_text(" of ")
     log.get_by_role("button", name="filter").click()
+    log.get_by_role("button", name="Keys").click()
+    does = log.get_by_role("dialog").locator("dd")
     for width in (360, 500, 700, 1000):
         log.evaluate("(node, width) => { node.style.width = `${width}px`; }", width)
         assert log.bounding_box()["width"] == width
         assert not beyond(log), f"at {width} px"
+        begins = does.evaluate_all("all => all.map(one => one.getBoundingClientRect().left)")
+        assert len(begins) > 10 and len(set(begins)) == 1, f"at {width} px"
 
 
 def test_nothing_jumps_while_jobs_go_on(shown):

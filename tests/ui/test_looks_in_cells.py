@@ -9,7 +9,7 @@ from harness import eventually, fails
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
-from ui.cells import PANEL, begin, begin_waiting, button, glance, is_state, moves
+from ui.cells import PANEL, Job, begin, begin_waiting, button, glance, is_state, moves
 from ui.cutting import hold_questions
 from ui.looks import DARK, LIGHT, colours, nothing_jumped, watch_shifts
 
@@ -85,6 +85,24 @@ def test_forced_colours(shown):
         assert chosen != other
 
 
+def test_a_theme_whose_style_sheet_comes_late(shown):
+    """Meanwhile a widget has colours of its own; then it has those of the theme, as all else."""
+    lab = shown
+    held, sheet = [], re.compile(r"/theme-dark-extension/.*\.css")
+    lab.page.route(sheet, lambda route: held.append(route))
+    panel = lab.cell(3).locator(PANEL_VIEW)
+    change = "theme => { window.jupyterapp.commands.execute('apputils:change-theme', { theme }); }"
+    with lab.page.expect_request(sheet):
+        lab.evaluate(change, DARK)
+    lab.evaluate("() => document.body.classList.add('busy')")  # at which widgets look at the page
+    expect(panel).to_have_class(re.compile("jaxtrain-alone"))
+    held.pop().continue_()
+    expect(panel).not_to_have_class(re.compile("jaxtrain-alone"))
+    assert panel.evaluate("panel => getComputedStyle(panel).backgroundColor") == lab.picker.evaluate(
+        "picker => getComputedStyle(picker).backgroundColor"
+    )
+
+
 def test_no_axe_violation(shown):
     lab, found = shown, []
     for theme in (LIGHT, DARK):
@@ -100,6 +118,21 @@ def test_no_axe_violation(shown):
     expect(panel.locator(".jaxtrain-log-row").last).to_contain_text("first line")
     found += lab.axe(PANEL_VIEW)
     assert not found, "\n".join(found)
+
+
+CUT = """view => [...view.querySelectorAll('.jaxtrain-glance-facts, footer p')]
+    .filter(part => part.scrollWidth > part.clientWidth)
+    .map(part => part.textContent)"""
+
+
+def test_a_narrow_cell_cuts_nothing_off_that_is_to_be_read(lab, tmp_path):
+    job = Job(tmp_path, "training-of-digits")
+    view = begin(lab, job)
+    moves(view)
+    for width in (300, 400, 484, 560):
+        view.locator("xpath=..").evaluate("(node, width) => { node.style.width = `${width}px`; }", width)
+        assert view.evaluate(CUT) == [], f"at {width} px"
+    job.end()
 
 
 def test_nothing_jumps_in_the_output_of_a_cell(lab, job):

@@ -181,13 +181,11 @@ class Streams:
 
     def _begins_anew(self, source: int | str, attempt: Attempt) -> str | None:
         """Say what begins where it is not the first attempt; None where it is."""
-        number = self._restarts.get(attempt.uid)
-        if number and not attempt.number:
+        if attempt.number:
+            return f"attempt {attempt.number + 1}, pod {attempt.pod}"
+        if number := self._restarts.get(attempt.uid):
             return f"restart {number}, pod {attempt.pod}"
-        if not self._logs[source].length:
-            return None
-        again = f"attempt {attempt.number + 1}" if attempt.number else "it begins anew"
-        return f"{again}, pod {attempt.pod}"
+        return f"it begins anew, pod {attempt.pod}" if self._logs[source].length else None
 
     def _take_other(self, source: str, message: dict[str, Any], _place: int) -> None:
         """Take what a log of no rank can tell: its node speaks in it."""

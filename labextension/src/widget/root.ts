@@ -11,13 +11,13 @@ export function draw(view: ComponentChild, el: HTMLElement, name: string): () =>
   ownKeys(root);
   root.className = `jaxtrain jaxtrain-widget ${name}`;
   const colour = () => {
-    const themed = getComputedStyle(root).getPropertyValue('--jp-ui-font-color1') !== '';
-    const alone = root.classList.contains('jaxtrain-alone');
-    if (themed && !alone) {
-      return;
+    // Without its own colours: a page may get some later, as JupyterLab does between two themes.
+    root.classList.remove('jaxtrain-alone');
+    delete root.dataset['dark'];
+    if (getComputedStyle(root).getPropertyValue('--jp-ui-font-color1') === '') {
+      root.classList.add('jaxtrain-alone');
+      root.dataset['dark'] = String(isDark(el));
     }
-    root.classList.add('jaxtrain-alone');
-    root.dataset['dark'] = String(isDark(el));
   };
   colour();
   const stop = onTheme(colour);

@@ -46,10 +46,16 @@ export function onTheme(changed: () => void): () => void {
   let last = name();
   let timer: ReturnType<typeof setTimeout> | undefined;
   const look = () => {
-    // A theme's style sheet comes a little after its name.
+    // A theme's style sheet comes a little after its name, or much later on a slow way.
     clearTimeout(timer);
     timer = setTimeout(changed, 100);
   };
+  const onLoad = ({ target }: Event) => {
+    if (target instanceof HTMLLinkElement) {
+      look();
+    }
+  };
+  document.addEventListener('load', onLoad, true);
   const observer = new MutationObserver(() => {
     if (name() !== last) {
       last = name();
@@ -64,6 +70,7 @@ export function onTheme(changed: () => void): () => void {
   return () => {
     clearTimeout(timer);
     observer.disconnect();
+    document.removeEventListener('load', onLoad, true);
     queries.forEach(query => query.removeEventListener('change', look));
   };
 }

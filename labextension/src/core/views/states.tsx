@@ -1,6 +1,7 @@
 import type { Host } from '../host';
 import type { Problem } from '../protocol';
 import { plain } from '../format';
+import { Said } from './said';
 
 const INSTALL = 'pip install jupyter-jax-trainer';
 const ENABLE = 'jupyter server extension enable jupyter_jax_trainer.server';
@@ -76,7 +77,11 @@ export function Trouble(props: { problem: Problem; host: Host; retry: () => void
     <div class="jaxtrain-note" role="alert">
       <h3>{title}</h3>
       {problem.kind !== 'unreachable' && problem.message && <p>{plain(problem.message)}</p>}
-      {problem.hint && <p>{plain(problem.hint)}</p>}
+      {problem.hint && (
+        <p>
+          <Said text={problem.hint} />
+        </p>
+      )}
       {next && <p>{next}</p>}
       {again}
     </div>

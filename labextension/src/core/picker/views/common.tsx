@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact';
 
 import { plain } from '../../format';
 import type { Host } from '../../host';
+import { Said } from '../../views/said';
 import type { Words } from '../../words';
 import type { Level, LineError, Trouble } from '../types';
 
@@ -27,8 +28,14 @@ export function Dot({ level, words }: { level: Level; words: Words }) {
 export function Wrong({ trouble, children }: { trouble: Trouble; children?: ComponentChildren }) {
   return (
     <div class="jaxtrain-wrong" role="alert">
-      <p>{plain(trouble.message)}</p>
-      {trouble.hint && <p class="jaxtrain-quiet">{plain(trouble.hint)}</p>}
+      <p>
+        <Said text={trouble.message} />
+      </p>
+      {trouble.hint && (
+        <p class="jaxtrain-quiet">
+          <Said text={trouble.hint} />
+        </p>
+      )}
       {children}
     </div>
   );
@@ -41,7 +48,12 @@ export function Errors({ id, errors }: { id: string; errors: readonly LineError[
       {errors.map(({ message, hint }, index) => (
         <p key={index}>
           {plain(message)}
-          {hint && <span class="jaxtrain-quiet">{` ${plain(hint)}`}</span>}
+          {hint && (
+            <span class="jaxtrain-quiet">
+              {' '}
+              <Said text={hint} />
+            </span>
+          )}
         </p>
       ))}
     </div>

@@ -97,7 +97,9 @@ export function Foot({ store, host }: Props) {
       )}
       <div class="jaxtrain-code">
         <pre tabIndex={0} aria-label={words.__('The line of the cell')}>
-          {text}
+          {text
+            .split(' ')
+            .map((word, index) => [index > 0 && ' ', <span key={index}>{word}</span>])}
         </pre>
         <button type="button" class="jaxtrain-button" onClick={() => host.copy(text)}>
           {words.__('Copy')}

@@ -2,6 +2,7 @@ import { useId, useState } from 'preact/hooks';
 
 import { plain } from '../../format';
 import { Entry } from '../../views/entry';
+import { Said } from '../../views/said';
 import type { Words } from '../../words';
 import type { PickerStore, PlaceView } from '../store';
 import type { Finding, Level, Place, Trouble } from '../types';
@@ -164,7 +165,11 @@ export function Health({ store, host, view }: Props & { view: PlaceView }) {
               <Dot level={level} words={words} />
               <div>
                 <b>{plain(title)}</b> {plain(detail)}
-                {hint && <p class="jaxtrain-quiet">{plain(hint)}</p>}
+                {hint && (
+                  <p class="jaxtrain-quiet">
+                    <Said text={hint} />
+                  </p>
+                )}
               </div>
             </li>
           ))}

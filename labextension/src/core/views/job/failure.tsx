@@ -3,6 +3,7 @@ import type { Host } from '../../host';
 import type { Detail, Failure } from '../../protocol';
 import type { Words } from '../../words';
 import { reasonOf } from '../jobrow';
+import { Said } from '../said';
 import { ranksText } from './texts';
 
 /** What is known of the first cause of a failed job, checked. */
@@ -77,7 +78,11 @@ export function Why({ detail, host }: { detail: Detail; host: Host }) {
   return (
     <div class="jaxtrain-why">
       <p>{reason}</p>
-      {row.hint && <p class="jaxtrain-quiet">{plain(row.hint)}</p>}
+      {row.hint && (
+        <p class="jaxtrain-quiet">
+          <Said text={row.hint} />
+        </p>
+      )}
     </div>
   );
 }
@@ -112,7 +117,11 @@ function FailureBox({ cause, detail, host }: { cause: Cause; detail: Detail; hos
       {reason && !head.includes(reason) && !(head && reason.includes(head)) && (
         <p class="jaxtrain-quiet">{reason}</p>
       )}
-      {hint && <p class="jaxtrain-hint">{hint}</p>}
+      {hint && (
+        <p class="jaxtrain-hint">
+          <Said text={hint} />
+        </p>
+      )}
       {traceback && (
         <pre class="jaxtrain-traceback" tabIndex={0} aria-label={words.__('Traceback')}>
           {marked(traceback)}

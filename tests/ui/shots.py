@@ -1,0 +1,94 @@
+"""What the tests that make the pictures in docs/images have in common."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page
+
+from ui.conftest import failed
+from ui.labs import ROOT
+
+MOST = 150_000  # bytes of a picture
+WIDE, NARROW = {"width": 1360, "height": 820}, {"width": 600, "height": 820}
+THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+
+DATA = """from sklearn.datasets import load_digits
+images, labels = load_digits(return_X_y=True)
+images = (images / 16).astype("float32")
+images.shape, labels.shape"""
+
+STEP = """import jax, jax.numpy as jnp, time
+from jupyter_jax_trainer import report
+
+@jax.jit
+def train_step(weights, x, y):
+    def loss(w):
+        return -jnp.mean(jax.nn.log_softmax(x @ w)[jnp.arange(len(y)), y])
+    value, slope = jax.value_and_grad(loss)(weights)
+    return weights - {rate} * slope, value
+
+rank, ranks = jax.process_index(), jax.process_count()
+x, y = images[rank::ranks], labels[rank::ranks]
+weights = jnp.zeros((64, 10))
+for step in range(1, {steps} + 1):
+    weights, loss = train_step(weights, x, y)
+    time.sleep({pause})
+    if step % {every} == 0:
+        accuracy = jnp.mean((x @ weights).argmax(1) == y)
+        report(step=step, total={steps}, loss=float(loss), accuracy=float(accuracy))
+        print(f"step {{step}} loss {{loss:.4f}} accuracy {{accuracy:.3f}}")
+"""
+
+
+def code(steps: int, pause: float, every: int, rate: float = 0.2) -> str:
+    return STEP.format(steps=steps, pause=pause, every=every, rate=rate)
+
+
+def data() -> dict[str, object]:
+    """Give the variables of a notebook that has the data."""
+    values: dict[str, object] = {"__name__": "__main__"}
+    exec(DATA, values)
+    return values
+
+
+@pytest.fixture
+def pictures(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """Give a folder for pictures; if the test passes, they come into docs/images if asked for."""
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    yield folder
+    if os.environ.get("JAXTRAIN_PICTURES") == "1" and not failed(request):
+        for path in folder.glob("*.png"):
+            shutil.copy(path, ROOT / "docs" / "images")
+
+
+def save(target: Locator, name: str, folder: Path) -> None:
+    """Take a picture, in as few bytes as it needs."""
+    target.page.mouse.move(0, 0)
+    path = folder / f"{name}.png"
+    target.screenshot(path=path, animations="disabled")
+    shrink(path)
+
+
+def save_part(page: Page, clip: dict[str, float], name: str, folder: Path) -> None:
+    """Take a picture of a part of the page; the pointer stays where it is."""
+    path = folder / f"{name}.png"
+    page.screenshot(path=path, animations="disabled", clip=clip)  # type: ignore[arg-type]
+    shrink(path)
+
+
+def shrink(path: Path) -> None:
+    """Make a picture as small as it can be, and look that it is one."""
+    from PIL import Image
+
+    with Image.open(path) as image:
+        # So the colours of dots and bars stay what they are, rare as they are.
+        how = Image.Quantize.MAXCOVERAGE
+        few = image.convert("RGB").quantize(256, method=how, kmeans=2, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
+    assert 2_000 < path.stat().st_size < MOST, f"{path.name}: {path.stat().st_size} bytes"
