@@ -88,10 +88,15 @@ def test_a_container_that_is_started_again(place, namespace):
     job.wait(60)
     lines = printed(job, "rank-0.retry").splitlines()
     (pod,) = namespace.pods(job.name)
-    place = lines.index(f"[jaxtrain: attempt 2, pod {pod['metadata']['name']}]")
-    assert lines[0] == lines[place + 1] == "tried once", "\n".join(map(str, [*lines, *job.events()]))
+    # The node may have cleared away the first one before anybody could read it; then it says so.
+    marks = [f"[jaxtrain: attempt {number}, pod {pod['metadata']['name']}]" for number in (2, 3)]
+    assert lines.count(marks[0]) == lines.count(marks[1]) == 1
+    for mark in marks:
+        assert lines[lines.index(mark) + 1] == "tried once"
+    told = [event["message"] for event in job.events()]
+    assert lines[0] == "tried once" or any("unable to retrieve" in text for text in told), told
     assert job.state == "Succeeded"
-    assert all(line == "tried once" or line.startswith("[jaxtrain: ") for line in lines)
+    assert not any("does not answer" in text for text in told), told
 
 
 def test_an_initializer_that_fails(place, namespace):

@@ -588,6 +588,15 @@ def test_a_running_job_tells_of_a_silent_node():
     assert (verdict.state, verdict.cause) == ("Running", "node-silent")
 
 
+def test_a_sidecar_that_is_not_ready_does_not_make_its_node_a_silent_one():
+    seen = recorded("made-node-silent")
+    for pod in seen.pods:
+        for condition in pod["status"]["conditions"]:
+            if condition["type"] in ("Ready", "ContainersReady"):
+                condition.update(status="False", reason="ContainersNotReady")
+    assert judge(seen, {}, ["Running", "Running"]).cause != "node-silent"
+
+
 def test_no_trainjob_is_no_failure():
     verdict = judge(recorded("running", trainjob=None, jobs=[], pods=[], events=[]), {})
     assert (verdict.state, verdict.cause) == ("Pending", "trainjob-missing")

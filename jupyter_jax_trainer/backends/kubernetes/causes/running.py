@@ -21,12 +21,17 @@ _BEGUN = ("Arrived", "Joined", "Running", "Finished")
 
 
 def _silent_node(seen: Seen) -> Facts | None:
-    """Find pods whose node has gone silent: the node's own report of them is left as it was."""
+    """Find pods whose node has gone silent: the node's own report of them is left as it was.
+
+    A pod whose node says itself that a container is not ready (a sidecar that is started again,
+    say) has another trouble.
+    """
 
     def look(pod: Json) -> Facts | None:
         ready = any_condition(pod, "Ready")
         stale = ready.get("status") in ("False", "Unknown") and runs(pod)
-        if not stale or not all(state.get("ready") for state in containers(pod)[:1]):
+        said = any_condition(pod, "ContainersReady").get("status") == "False"
+        if not stale or said or not all(state.get("ready") for state in containers(pod)[:1]):
             return None
         return {"node": (pod.get("spec") or {}).get("nodeName")}
 
