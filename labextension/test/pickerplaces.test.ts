@@ -63,7 +63,10 @@ describe('the place', () => {
   it('says why it cannot be used, or that there is no cluster', async () => {
     await show('%%jaxtrain --backend=kubernetes', ({ server }) => {
       const [here] = server.places;
-      server.places = [...(here ? [here] : []), place({ problem: 'No package.', hint: '`Get` it.' })];
+      server.places = [
+        ...(here ? [here] : []),
+        place({ problem: 'No package.', hint: '`Get` it.' })
+      ];
     });
     expect(find('.jaxtrain-place [role=alert]').textContent).toContain('No package.Get it.');
     expect(find('.jaxtrain-place code').textContent).toBe('Get');
