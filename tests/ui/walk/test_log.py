@@ -234,6 +234,7 @@ def test_a_traceback(hand: Any, lab: LabPage) -> None:
     expect(fold).to_have_text("▸")
     hand.press(log.node.get_by_role("button", name="first error"))
     expect(fold).to_have_text("▾")
+    expect(log.list).to_contain_text("KeyError: 'labels'")
     rows = log.rows.count()
     if by_keys:
         hand.go(log.list)
@@ -241,4 +242,4 @@ def test_a_traceback(hand: Any, lab: LabPage) -> None:
     else:
         hand.press(fold)
     expect(fold).to_have_text("▸")
-    assert log.rows.count() < rows
+    eventually(lambda: log.rows.count() < rows)
