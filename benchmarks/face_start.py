@@ -68,7 +68,7 @@ def measure(runs: int) -> Iterator[Measured]:
     yield within("all built files, compressed", [sum(map(_compressed, _built()))], 300, "kB")
     with lab() as server, lab(extension=False) as plain, chromium() as browser:
         tab, other = _tab(browser), _tab(browser)
-        ours, theirs = in_turn(max(7, runs), partial(started, tab, server),
+        ours, theirs = in_turn(max(21, runs), partial(started, tab, server),
                                partial(started, other, plain))  # fmt: skip
         assert not _loaded(other)
         loaded = _loaded(tab)
@@ -85,5 +85,5 @@ def measure(runs: int) -> Iterator[Measured]:
 
 
 if __name__ == "__main__":
-    for one in measure(7):
+    for one in measure(21):
         print(one, flush=True)
