@@ -26,7 +26,7 @@ KUEUE = ROOT / "tests/cluster/harness/kueue.py"
 
 
 def measure(runs: int) -> list[Measured]:
-    """Submit them all at once, and wait for all; once, for it takes minutes."""
+    """Submit them one after another, and wait for all; once, for it takes minutes."""
     if not layout.KUBECONFIG.exists():
         raise Missing("Kueue is installed on the cluster of `make cluster` only")
     with place() as there, _kueue(there):

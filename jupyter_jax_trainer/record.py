@@ -130,12 +130,22 @@ class Recorder:
         self._save_now()
         self.event("restart", f"all ranks start again: {self.about_restart()}")
 
+    def begin_anew(self) -> None:
+        """Note that other ranks come: the job was suspended, or gave way to another one."""
+        progress = self.state["progress"]
+        self.state["progress"] = None
+        if progress:
+            self.state["paused_at"] = progress["step"]
+        self._dirty = True
+
     def about_restart(self) -> str | None:
         """Say why all ranks have started again, and then at which step they go on."""
         return about_restart(self.state)
 
     def _note_first_step(self, step: int) -> None:
-        """Note at which step the ranks go on that have started again."""
+        """Note at which step the ranks go on that have started again, or were resumed."""
+        if (reached := self.state.pop("paused_at", None)) is not None:
+            self.event("restart", f"resumed at step {step}; it had reached {reached} before")
         if not self.restarts or self.state["restarts"][-1]["step"] is not None:
             return
         self.state["restarts"][-1]["step"] = step

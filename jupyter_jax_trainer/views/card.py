@@ -237,16 +237,15 @@ def render(
         The course of a series (see `views.glance`).
     """
     state, reason = snapshot["state"], _reason(snapshot)
-    colour = _COLOURS.get(state, _WAITING)
+    colour = _COLOURS.get(state, _WAITING)  # of dots and bars: as text it would be too pale
     said = " · ".join([facts.shape, *_times(facts, snapshot)])
     rows = [
         f'<div><span style="color:{colour}">●</span> <b>{_e(facts.name or "New job")}</b> · '
-        f'<span style="color:{colour}">{_e(state)}</span> '
+        f"{_e(state)} "
         f'<span style="{_MUTED};margin-left:.6em">{_e(said)}</span></div>'
     ]
     if reason:
-        tint = f' style="color:{colour}"' if state == "Failed" else ""
-        rows.append(f"<div{tint}>{_e(reason)}</div>")
+        rows.append(f"<div>{_e(reason)}</div>")
     if words := hint(snapshot):
         rows.append(f'<div style="{_MUTED}">{_code(_e(words))}</div>')
     if note:

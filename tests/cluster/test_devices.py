@@ -110,6 +110,8 @@ def test_a_slice_with_another_number_of_hosts_stops_before_jax(place, namespace,
     assert "rank 1 of 2" in text(run(RANK, place, f"{line}a,b"))
     _, failure = fails(RANK, place, f"{line}a,b,c")
     assert "3 hosts" in failure.message, failure
+    _, failure = fails(RANK, place, f"{line}a,b --env TPU_WORKER_ID=1")  # of each of both ranks
+    assert "TPU_WORKER_ID" in failure.message, failure
 
 
 def test_runtimes_are_shown_and_checked(place, namespace, cluster):

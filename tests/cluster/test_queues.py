@@ -138,6 +138,7 @@ def test_what_a_queue_does_not_take_is_refused_before_anything_starts(queued, pl
 
     found = {f.subject: f for f in doctor.examine("kubernetes", namespace=namespace.name)}
     assert (found["Kueue"].status, found["Kueue"].detail) == (WARN, "v0.16.2")
+    assert "drops what a job adds to its runtime" in (found["Kueue"].advice or "")
     assert found["Queues"].detail == "team"
     where = next(one for one in places.places() if one["current"])
     told = places.queues(places.find(where["id"], namespace.name))
@@ -225,6 +226,8 @@ def test_a_preempted_job_goes_on_from_its_last_checkpoint(queued, place, namespa
     stepped(low)
     for rank in (0, 1):
         assert text(low, rank).count("[jaxtrain: it begins anew, pod low-") == 1
+    told = [event["message"] for event in low.events() if event["kind"] == "restart"]
+    assert told == ["resumed at step 7; it had reached 8 before"]
 
 
 def test_a_queued_job_whose_pod_is_killed_starts_again(queued, namespace):

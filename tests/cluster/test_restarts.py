@@ -15,10 +15,20 @@ import yaml
 from harness import eventually, text
 
 from cluster import people
-from cluster.faults import LONG_S, STEPS, begin, evict, fail, process_of, require_own, stepped
+from cluster.faults import (
+    LONG_S,
+    STEPS,
+    begin,
+    evict,
+    fail,
+    process_of,
+    require_own,
+    stepped,
+    stopped,
+)
 from cluster.jobs import followers, stop_followers, submit
 from cluster.kubernetes_cluster import Namespace
-from cluster.made_runtimes import image
+from cluster.made_runtimes import image, make
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes import backend, launch
 from jupyter_jax_trainer.capture import capture_cell
@@ -120,6 +130,34 @@ def test_a_pod_that_gives_way_to_a_more_urgent_one_and_all_ranks_go_on_when_ther
     resumed(job, f"rank {rank} was removed to make room for a pod with a higher priority")
 
 
+@pytest.mark.timeout(420)
+def test_a_node_that_is_lost_and_comes_back(place, namespace, cluster, shared):
+    """The pods are given up after a time that they say themselves; a node that is back ends them."""
+    require_own(cluster)
+
+    def change(pod):
+        pod["tolerations"] = [
+            {"key": f"node.kubernetes.io/{what}", "operator": "Exists", "effect": "NoExecute",
+             "tolerationSeconds": 5}
+            for what in ("not-ready", "unreachable")
+        ]  # fmt: skip
+
+    runtime = make(namespace, "spot", change)
+    line = f"--runtime {runtime} -n 2 --max-restarts 2 --volume {shared.claim}:{shared.path} -o begun,w"
+    job = submit(STEPS, place, line)
+    eventually(lambda: text(job).count("step 8") == 2, LONG_S)
+    eventually(lambda: sum(line["step"] == 8 for line in job.metrics()) == 2)
+    with stopped("kubelet", cluster):
+        eventually(
+            lambda: all("deletionTimestamp" in pod["metadata"] for pod in namespace.pods(job.name)), 120
+        )
+    job.wait(LONG_S)
+    stepped(job)
+    assert job.restarts == 1
+    (why, _) = [event["message"] for event in job.events() if event["kind"] == "restart"]
+    assert "lost with its node node0" in why
+
+
 def test_checkpoints_are_on_the_volume_that_the_runtime_brings_along(place, namespace, shared):
     """Nothing of it is in the job's line."""
     install = f"runtimes install --namespace {namespace.name} --device cpu --volume {shared.claim}:/data"
@@ -165,6 +203,8 @@ def test_orbax_goes_on_from_its_last_checkpoint_on_a_volume(place, namespace, sh
     job.wait(LONG_S)
     assert job.result("begun") == 3 and list(job.result("w")) == [45.0] * 4
     assert job.restarts == 1
+    (told,) = [event["message"] for event in job.events() if "goes on" in event["message"]]
+    assert told == "restart 1 of 2 goes on at step 4; the attempt before had reached 5"
 
 
 def test_a_worker_that_is_killed_takes_the_others_along_to_the_next_attempt(

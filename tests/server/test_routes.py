@@ -133,6 +133,8 @@ ROUTES = [
     ("GET", "jobs/one/log"), ("POST", "jobs/one/cancel"), ("POST", "jobs/one/detach"), ("GET", "places"),
     ("GET", "health?place=local"), ("GET", "runtimes?place=local"), ("GET", "options"),
     ("GET", "runtimes/jax-cpu/yaml?place=local"), ("POST", "line/read"), ("GET", "live"),
+    ("GET", "jobs/one/events"), ("GET", "jobs/one/yaml"), ("POST", "jobs/one/suspend"),
+    ("POST", "jobs/one/resume"), ("GET", "queues?place=local"), ("POST", "line/write"),
 ]
 
 

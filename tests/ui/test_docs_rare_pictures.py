@@ -17,6 +17,7 @@ from jupyter_jax_trainer import api
 from ui.labs import Lab
 from ui.pages import LOAD, LabPage
 from ui.shots import DATA, NARROW, THEMES, WIDE, code, data, pictures, save, save_part
+from ui.story import begun
 
 __all__ = ["pictures"]  # a fixture
 
@@ -172,6 +173,21 @@ def shoot_log(lab: LabPage, folder: Path) -> None:
     of_main_area(lab, "log-keys", log.node.locator(".jaxtrain"), folder)
 
 
+def shoot_cluster(lab: LabPage, folder: Path) -> None:
+    """A job of a cluster that failed after it had started again, and its log."""
+    with begun() as story:
+        story.told()
+        lab.command("jaxtrain:open-job", key=story.name)
+        view = lab.job(story.name)
+        expect(view.locator("h2")).to_have_text(story.name)
+        lab.evaluate("() => document.activeElement.blur()")
+        of_main_area(lab, "job-cluster", view.locator(".jaxtrain"), folder)
+        lab.command("jaxtrain:open-log", key=story.name)
+        log = lab.log(story.name)
+        expect(log.rows.and_(log.node.locator("[data-kind=note]"))).to_have_count(3)
+        of_main_area(lab, "log-attempts", log.node.locator(".jaxtrain"), folder)
+
+
 def shoot_lost(lab: LabPage, way: Way, folder: Path) -> None:
     """A job that runs, in a page that has lost the server."""
     view = lab.job("running")
@@ -234,5 +250,6 @@ def test_pictures_of_what_is_rare(open_page, pictures, tmp_path):
     shoot_compared(lab, pictures)
     shoot_log(lab, pictures)
     shoot_card(lab, pictures, tmp_path)
+    shoot_cluster(lab, pictures)
     shoot_lost(lab, way, pictures)
-    assert len(list(pictures.glob("*.png"))) == 32
+    assert len(list(pictures.glob("*.png"))) == 40

@@ -23,6 +23,7 @@ from jupyter_jax_trainer.widget import STATIC
 from ui.cells import Job, is_state, moves
 from ui.conftest import SIZE
 from ui.labs import MEASURING, ROOT, Lab
+from ui.looks import DARK, LIGHT
 from ui.pages import LOAD, LabPage
 
 SLOW = 60_000  # milliseconds
@@ -235,6 +236,9 @@ def test_a_cell_in_jupyterlab_without_the_extension(
     expect(lab.cell(1)).to_contain_text(LAST)
     trusted = "() => window.jupyterapp.shell.currentWidget.content.widgets[1].model.trusted"
     assert lab.evaluate(trusted) is False
+    for theme in (DARK, LIGHT):
+        lab.theme(theme)
+        assert not lab.axe(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-RenderedHTML [role=status]")
 
     from nbconvert import HTMLExporter
 

@@ -65,7 +65,8 @@ def test_forced_colours(shown):
     lab, running, failed = shown
     lab.page.emulate_media(forced_colors="active")
     # A colour that is forced upon text must not be what is behind it, too.
-    for view in ("#jaxtrain-panel", f"[id='jaxtrain-log-{running}'] .jaxtrain"):
+    shown = (f"[id='jaxtrain-{kind}-{running}'] .jaxtrain" for kind in ("job", "log"))
+    for view in ("#jaxtrain-panel", *shown):
         background, text = colours(lab, view)
         assert abs(background - text) > 100
     # What only colour says elsewhere is said by a shape, too.

@@ -31,6 +31,10 @@ def goes_on(lab, key):
     expect(progress).to_contain_text(re.compile(r"\d+/2000"))
     before = progress.inner_text()
     expect(progress).not_to_have_text(before)
+    values = lab.job(key).locator(".jaxtrain-legend").first
+    expect(values).to_contain_text(re.compile(r"\d"))
+    before = values.inner_text()
+    expect(values).not_to_have_text(before)
     rows = lab.log(key).rows
     expect(rows.last).to_contain_text(re.compile(r"step \d+ of 2000"))
     before = rows.last.inner_text()

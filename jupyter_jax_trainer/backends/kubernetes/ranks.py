@@ -135,7 +135,7 @@ class Ranks:
     def begin_anew(self) -> None:
         """Forget the ranks: there will be others, after a suspension or a restart."""
         self.kept.begin_anew()
-        self.record.state["progress"] = None
+        self.record.begin_anew()
         self._renew(self.record.restarts)
 
     def start_again(self, attempt: int, most: int) -> None:

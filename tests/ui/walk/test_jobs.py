@@ -67,9 +67,12 @@ def test_a_job(hand: Any, lab: LabPage) -> None:
 
     # The plots.
     metrics = job.get_by_role("group", name="Metrics", exact=True)
+    drawn = "() => document.querySelector('.jaxtrain-plots canvas').toDataURL()"
     for name in ("Log", "Time"):
         button = metrics.get_by_role("button", name=name, exact=True)
+        before = lab.evaluate(drawn)
         hand.press(button)
+        lab.page.wait_for_function(f"before => ({drawn})() !== before", arg=before)
         expect(button).to_have_attribute("aria-pressed", "true")
         hand.press(metrics.get_by_role("button", name="Step" if name == "Time" else name, exact=True))
     plot = job.locator(".jaxtrain-canvas").first

@@ -164,8 +164,15 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
         log.list.hover(position={"x": 300, "y": 25})
         lab.page.mouse.up()
         lab.keys("ControlOrMeta+C")  # the menu of the browser, which no test can click, has it, too
-    eventually(lambda: re.fullmatch(r".*\n.*", hand.clipboard()))
-    assert hand.downloads(tool("Save")).stat().st_size > 0
+    line = r"step \d+ of 100" if by_keys else r"[a-z\d ]*"  # the mouse has begun within a line
+    eventually(lambda: re.fullmatch(f"{line}\n{line}", hand.clipboard()))
+
+    # The log as a file: of all ranks, then of one.
+    assert hand.downloads(tool("Save")).read_text().count("step 7 of 100\n") == 2
+    hand.press(tool("Only rank 1"))
+    expect(log.rows.locator(".jaxtrain-rank", has_text="0")).to_have_count(0)
+    assert hand.downloads(tool("Save")).read_text().count("step 7 of 100\n") == 1
+    hand.press(tool("Only rank 1"))
     hand.check()
     lab.page.goto(link)
     lab.ready()
