@@ -238,7 +238,7 @@ def test_a_cell_in_jupyterlab_without_the_extension(
     assert lab.evaluate(trusted) is False
     for theme in (DARK, LIGHT):
         lab.theme(theme)
-        assert not lab.axe(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-RenderedHTML [role=status]")
+        assert not lab.axe(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-RenderedHTML")
 
     from nbconvert import HTMLExporter
 

@@ -168,15 +168,20 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
     eventually(lambda: re.fullmatch(f"{line}\n{line}", hand.clipboard()))
 
     # The log as a file: of all ranks, then of one.
-    assert hand.downloads(tool("Save")).read_text().count("step 7 of 100\n") == 2
+    assert hand.downloads(tool("Save")).read_bytes()[:2] == b"PK"  # a file for each
     hand.press(tool("Only rank 1"))
     expect(log.rows.locator(".jaxtrain-rank", has_text="0")).to_have_count(0)
     assert hand.downloads(tool("Save")).read_text().count("step 7 of 100\n") == 1
     hand.press(tool("Only rank 1"))
-    hand.check()
-    lab.page.goto(link)
-    lab.ready()
-    expect(lab.log("trained").list.locator("[data-current]")).to_contain_text("long xxx")
+
+    # The link, as somebody else follows it.
+    context = lab.page.context.browser.new_context()
+    other = LabPage(context, lab.server)
+    other.page.goto(f"{link}&token={lab.server.token}")
+    other.ready()
+    expect(other.log("trained").list.locator("[data-current]")).to_contain_text("long xxx")
+    other.check()
+    context.close()
 
 
 def test_a_log_that_goes_on(hand: Any, lab: LabPage) -> None:

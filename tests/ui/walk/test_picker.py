@@ -30,7 +30,9 @@ def test_runtimes(hand: Any, lab: LabPage) -> None:
     # A cluster that does not answer says so, and can be asked again.
     places = picker.get_by_label("Run on")
     hand.choose(places, places.locator("option").nth(1).inner_text())
-    expect(picker.get_by_role("alert").first).to_contain_text("Is it up", timeout=30_000)
+    expect(picker.get_by_role("alert").first).to_contain_text(
+        "pip install 'jupyter-jax-trainer[kubernetes]'", timeout=30_000
+    )
     press("Look again")
     hand.choose(places, "this machine")
 
