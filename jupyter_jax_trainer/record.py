@@ -121,22 +121,23 @@ class Recorder:
         reason
             Why, in plain words.
         """
-        progress = self.state["progress"]
-        self.state["progress"] = None
         self.state.setdefault("restarts", []).append({
             "time": time.time(), "most": most, "reason": reason,
-            "reached": progress["step"] if progress else None, "step": None,
+            "reached": self._forget_progress(), "step": None,
         })  # fmt: skip
         self._save_now()
         self.event("restart", f"all ranks start again: {self.about_restart()}")
 
     def begin_anew(self) -> None:
         """Note that other ranks come: the job was suspended, or gave way to another one."""
-        progress = self.state["progress"]
-        self.state["progress"] = None
-        if progress:
-            self.state["paused_at"] = progress["step"]
+        if (reached := self._forget_progress()) is not None:
+            self.state["paused_at"] = reached
         self._dirty = True
+
+    def _forget_progress(self) -> int | None:
+        """Forget how far the ranks were; give the step that they had reached."""
+        progress, self.state["progress"] = self.state["progress"], None
+        return progress["step"] if progress else None
 
     def about_restart(self) -> str | None:
         """Say why all ranks have started again, and then at which step they go on."""

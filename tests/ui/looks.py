@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from playwright.sync_api import Locator
 
 from ui.pages import LabPage
 
 LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
+
+RUNS = """import os, time
+from jupyter_jax_trainer import report
+for step in range({steps}):
+    if os.path.exists({end!r}):
+        break
+    report(step=step, total=100_000, loss=1 / (step + 1), accuracy=1 - 1 / (step + 1))
+    print(f"step {{step}} of \\x1b[31mmany\\x1b[0m")
+    time.sleep(0.02)
+"""
 
 SHIFTS = """() => {
     window.__shifts = [];
@@ -23,6 +35,11 @@ SHIFTS = """() => {
         }
     }).observe({ type: 'layout-shift' });
 }"""
+
+
+def runs(end: Path | str, steps: int = 100_000) -> str:
+    """Give a cell that trains until a file is there, or for so many steps."""
+    return RUNS.format(end=str(end), steps=steps)
 
 
 def watch_shifts(lab: LabPage) -> None:

@@ -9,18 +9,9 @@ from harness import eventually, submit, wait_for
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
-from ui.looks import DARK, LIGHT
+from ui.looks import DARK, LIGHT, runs
 from ui.pages import LabPage
 
-RUNS = """import os, time
-from jupyter_jax_trainer import report
-for step in range(100_000):
-    if os.path.exists({end!r}):
-        break
-    report(step=step, total=100_000, loss=1 / (step + 1), accuracy=1 - 1 / (step + 1))
-    print(f"step {{step}} of \\x1b[31mmany\\x1b[0m")
-    time.sleep(0.02)
-"""
 JOBS, PICKER = "#jaxtrain-panel", "#jaxtrain-runtimes"
 # What is ours in JupyterLab's menus and dialogs; lines between the items of a menu are not.
 MENU, ASKED = ".lm-Menu-item[data-type=command]", ".jp-Dialog-body"
@@ -49,7 +40,7 @@ def running(jobs_home, tmp_path):
     """Give the name of a job that runs; another one has printed nothing."""
     end = tmp_path / "end"
     submit("x = 1", line="prints-nothing -n 1").wait(60)
-    job = wait_for(submit(RUNS.format(end=str(end)), line="goes-on -n 2"), "Running")
+    job = wait_for(submit(runs(end), line="goes-on -n 2"), "Running")
     eventually(lambda: {point["rank"] for point in job.metrics()} == {0, 1})
     yield job.name
     end.touch()

@@ -9,17 +9,8 @@ from harness import eventually, fails, submit, wait_for
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
-from ui.looks import DARK, LIGHT, beyond, colours, nothing_jumped, watch_shifts
+from ui.looks import DARK, LIGHT, beyond, colours, nothing_jumped, runs, watch_shifts
 
-RUNS = """import os, time
-from jupyter_jax_trainer import report
-for step in range(100_000):
-    if os.path.exists({end!r}):
-        break
-    report(step=step, total=100_000, loss=1 / (step + 1), accuracy=1 - 1 / (step + 1))
-    print(f"step {{step}}")
-    time.sleep(0.02)
-"""
 FAILS = """import jax
 print("step 1")
 if jax.process_index() == 1:
@@ -33,7 +24,7 @@ def shown(open_page, tmp_path):
     lab = open_page(viewport={"width": 1600, "height": 1000})
     fails(FAILS)
     end = tmp_path / "end"
-    running = wait_for(submit(RUNS.format(end=str(end)), line="-n 2"), "Running")
+    running = wait_for(submit(runs(end), line="-n 2"), "Running")
     failed = next(job for job in api.jobs() if job.state == "Failed")
     lab.notebook("looks", "1 + 1")
     lab.command("jaxtrain:show-jobs")

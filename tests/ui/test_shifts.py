@@ -7,18 +7,9 @@ from harness import eventually, submit, wait_for
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
-from ui.looks import nothing_jumped, reload_watching_shifts, watch_shifts
+from ui.looks import nothing_jumped, reload_watching_shifts, runs, watch_shifts
 from ui.pages import LabPage
 
-CODE = """import os, time
-from jupyter_jax_trainer import report
-for step in range({steps}):
-    if os.path.exists({end!r}):
-        break
-    report(step=step, total=100_000, loss=1 / (step + 1), accuracy=1 - 1 / (step + 1))
-    print(f"step {{step}}")
-    time.sleep(0.02)
-"""
 RUNNING, ENDED = "goes-on", "has-ended"
 KEYS = (RUNNING, ENDED)
 # Side by side or below each other: what a job's view has in its columns.
@@ -29,8 +20,8 @@ WIDTHS = [1600, 1000]
 def jobs(jobs_home, tmp_path):
     """Have a job that runs, and one that has ended."""
     end = tmp_path / "end"
-    submit(CODE.format(steps=50, end=""), line=f"{ENDED} -n 2").wait(60)
-    running = submit(CODE.format(steps=100_000, end=str(end)), line=f"{RUNNING} -n 2")
+    submit(runs("", steps=50), line=f"{ENDED} -n 2").wait(60)
+    running = submit(runs(end), line=f"{RUNNING} -n 2")
     wait_for(running, "Running")
     eventually(lambda: {point["rank"] for point in running.metrics()} == {0, 1})
     yield

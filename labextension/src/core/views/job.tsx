@@ -11,14 +11,14 @@ import { MetricsPart } from './job/metrics';
 import { Ranks } from './job/ranks';
 import { ResultsPart, SentPart } from './job/things';
 import { Timeline } from './job/timeline';
-import { Stale, Trouble } from './states';
+import { problemOf, Stale, Trouble } from './states';
 
 /** One job: how it came here, its ranks and metrics, why it failed, what it sent, and its code. */
 export function Job({ store, host }: { store: JobStore; host: Host }) {
   useWatched(store);
   const retry = () => store.retry();
   const { detail, error } = store;
-  const problem = store.problem ?? (error && { ...error, kind: 'other' as const });
+  const problem = problemOf(store);
   if (problem && (!detail || error)) {
     return <Trouble problem={problem} host={host} retry={retry} />;
   }

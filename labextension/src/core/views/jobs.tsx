@@ -8,7 +8,7 @@ import type { JobsStore } from '../stores';
 import { FilterBar } from './filterbar';
 import { useHeldFocus, useWatched } from './hooks';
 import { JobList } from './joblist';
-import { NoJobs, Stale, Trouble } from './states';
+import { NoJobs, problemOf, Stale, Trouble } from './states';
 
 const FILTER = 'jobs-filter';
 
@@ -35,7 +35,7 @@ export function Jobs({ store, host }: { store: JobsStore; host: Host }) {
   const { words } = host;
   const { rows, loaded } = store;
   const retry = () => store.retry();
-  const problem = store.problem ?? (store.error && { ...store.error, kind: 'other' as const });
+  const problem = problemOf(store);
 
   const shown = filterRows(rows, filter, words);
   const running = count(rows).running;

@@ -35,6 +35,16 @@ export function NoJobs({ host }: { host: Host }) {
   );
 }
 
+interface Fails {
+  problem: Problem | null;
+  error: { message: string; hint: string | null } | null;
+}
+
+/** Give what is wrong: with the connection, else what the server said. */
+export function problemOf({ problem, error }: Fails): Problem | null {
+  return problem ?? (error && { message: error.message, hint: error.hint, kind: 'other' });
+}
+
 /** Why there is no list, and what to do about it. */
 export function Trouble(props: { problem: Problem; host: Host; retry: () => void }) {
   const { problem, host, retry } = props;

@@ -46,10 +46,7 @@ export function Choose({ metrics, look, change, words }: ChooseProps) {
               placeholder="0-3, 7"
               aria-label={words.__('Ranks to draw, such as 0-3, 7')}
               value={look.ranks.join(', ')}
-              onEnter={text => {
-                const known = ranks.map(source => ({ source, label: '' }));
-                setRanks((readRanks(text, known) ?? []).map(Number));
-              }}
+              onEnter={text => setRanks((readRanks(text, ranks) ?? []).map(Number))}
             />
           )}
           {look.ranks.length >= MOST_RANKS && (
