@@ -45,6 +45,7 @@ class LiveHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
     def open(self, *args: Any, **kwargs: Any) -> None:
         """Begin."""
         super().open(*args, **kwargs)
+        self.set_nodelay(True)  # else the second of two short messages waits for 40 ms
         loop = asyncio.get_running_loop()
 
         def send(messages: list[Message]) -> None:

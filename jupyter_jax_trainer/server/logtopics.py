@@ -17,8 +17,8 @@ from jupyter_jax_trainer.server.patterns import Pattern
 from jupyter_jax_trainer.server.search import Search
 
 Message = dict[str, Any]
-_BUDGET = 0.1  # seconds of work at a look
-_FIRST = 0.02  # … at the first one, so that there is something to see soon
+_BUDGET = 0.05  # seconds of work at a look; whoever asks for lines waits for its end
+_FIRST = 0.01  # … at the first one, so that there is something to see soon
 _BUSY, _QUIET = 0.02, 0.1  # seconds between looks, while there is work left and when there is none
 _REST, _SELDOM = 8, 0.25  # so many times what a look took, up to so many seconds, until the next
 _NEAR = 200  # hits that are told of, next to the line that is looked at
@@ -52,15 +52,17 @@ class LogTopic:
             raw=bool(message.get("raw")), sources=None if names else ranks,
         )  # fmt: skip
         self._last: Message | None = None
+        self._logs: list[int | str] = []
 
     def look(self) -> Iterator[Message]:
-        """Say how many lines there are, if that has changed."""
+        """Say which logs the job has and how many lines there are, if that has changed."""
         book, state = self.view.book, self._job.snapshot()
         ended = state["state"] in ENDED  # before the files are looked at: then they are whole
         budget, began = _FIRST if self._last is None else _BUDGET, time.monotonic()
         if book.refresh(budget) and ended and not book.ended:
             book.finish()
-        complete = self.view.advance(budget) and (book.ended or not ended)
+        left = max(0.0, began + budget - time.monotonic())
+        complete = self.view.advance(left) and (book.ended or not ended)
         message = {
             "kind": "log", "length": self.view.length, "complete": complete, "ended": ended,
             "began": state["history"][0]["time"] if state["history"] else self._job.created,
@@ -72,6 +74,10 @@ class LogTopic:
         self.every = rest if complete else _BUSY
         if message != self._last:
             self._last = message
+            logs = [*range(self._job.spec.nodes), *self._directory.containers()]
+            if logs != self._logs:  # before any line of them
+                self._logs = logs
+                yield {"kind": "logs", "name": self._job.name, "logs": logs}
             yield message
 
 

@@ -11,7 +11,8 @@ import { runtimes } from '../src/lab/picker';
 import { status } from '../src/lab/status';
 import { FakeSocket } from './fakesocket';
 import { FakeLab, opened } from './lab';
-import { all, changed, detail, ended, row } from './make';
+import { emptyLog } from './logs';
+import { all, changed, ended, row } from './make';
 
 const TRACKER = {
   activeCell: null,
@@ -195,15 +196,13 @@ describe('the log viewer', () => {
   const node = () => lab.widget('jaxtrain-log-mnist-4').node;
 
   it('opens the log of the last job, named by it', async () => {
-    lab.answers['jobs/mnist-4'] = detail({ row: row({ name: 'mnist' }) });
     await start(true);
     const open = lab.commands.execute('jaxtrain:open-last-log');
     FakeSocket.last.say(all(opened('jobs'), [row(), row({ key: 'old', created: 1 })]));
     await open;
     expect(lab.active).toEqual(['jaxtrain-log-mnist-4']);
-    await vi.waitFor(() =>
-      expect(lab.widget('jaxtrain-log-mnist-4').title.label).toBe('log of mnist')
-    );
+    emptyLog(opened('log')).forEach(message => FakeSocket.last.say(message));
+    expect(lab.widget('jaxtrain-log-mnist-4').title.label).toBe('log of mnist');
   });
 
   it('says so where there is no job yet', async () => {
@@ -236,9 +235,7 @@ describe('the log viewer', () => {
     await Promise.resolve();
     await lab.commands.execute('jaxtrain:open-log', { key: 'mnist-4' });
     const log = opened('log');
-    FakeSocket.last.say({
-      ...{ id: log, kind: 'log', length: 0, complete: true, ended: true, began: 0, open: {} }
-    });
+    emptyLog(log).forEach(message => FakeSocket.last.say(message));
     await vi.waitFor(() => expect(node().textContent).toContain('since start'));
     lab.set({ times: 'off' });
     await vi.waitFor(() => expect(node().textContent).toContain('no times'));

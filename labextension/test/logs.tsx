@@ -6,6 +6,15 @@ import { LogStore } from '../src/core/log/store';
 import { FakeSocket } from './fakesocket';
 import { NOW } from './make';
 
+/** What the server says first of a log without lines. */
+export function emptyLog(id: unknown): object[] {
+  const state = { length: 0, complete: true, ended: true, began: 0, open: {} };
+  return [
+    { id, kind: 'logs', name: 'mnist', logs: [0] },
+    { id, kind: 'log', ...state }
+  ];
+}
+
 /** A server with one log, as far as the pages ask. */
 export class LogServer {
   readonly live: Live;
@@ -24,8 +33,8 @@ export class LogServer {
       random: () => 0
     });
     this.store = new LogStore(this.live, 'mnist-4');
-    this.store.setNames([]);
     FakeSocket.last.accept();
+    this.say({ id: this.viewId, kind: 'logs', name: 'mnist', logs: [] });
   }
 
   /** All that was said so far, and not to be taken back. */

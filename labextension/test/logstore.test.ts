@@ -31,8 +31,14 @@ describe('a view', () => {
     await server.settle();
     expect(server.store).toMatchObject({ loaded: true, length: 3, complete: true });
     expect(server.store.open).toEqual([{ source: 1, text: 'step 4' }]);
-    expect(server.store.names.map(({ source }) => source)).toEqual([0, 1]);
+    expect(server.store.sources).toEqual([0, 1]);
     expect(text(2)).toBe('line 2');
+  });
+
+  it('knows which logs there are, and what the job is called, before any line', () => {
+    expect(server.store).toMatchObject({ listed: true, name: 'mnist', loaded: false });
+    server.say({ id: server.viewId, kind: 'logs', name: 'other', logs: ['init', 10, 2] });
+    expect(server.store).toMatchObject({ name: 'other', sources: [2, 10, 'init'] });
   });
 
   it('asks for pages around what is shown, and not twice', async () => {

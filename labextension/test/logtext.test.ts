@@ -186,7 +186,7 @@ describe('times', () => {
 });
 
 describe('ranks', () => {
-  const names = [0, 1, 2, 3].map(source => ({ source, label: '' }));
+  const sources = [0, 1, 2, 3, 'init'];
 
   it('are chosen one by one, and none is all', () => {
     expect(toggled(null, 2)).toEqual([2]);
@@ -197,8 +197,8 @@ describe('ranks', () => {
   });
 
   it('can be typed', () => {
-    expect(readRanks('2-9, 0', names)).toEqual([0, 2, 3]);
-    expect(readRanks('all', names)).toBeNull();
-    expect(readRanks('', names)).toBeNull();
+    expect(readRanks('2-9, 0', sources)).toEqual([0, 2, 3]);
+    expect(readRanks('all', sources)).toBeNull();
+    expect(readRanks('', sources)).toBeNull();
   });
 });

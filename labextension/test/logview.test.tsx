@@ -38,6 +38,20 @@ describe('the lines', () => {
     expect(root.textContent).toContain('Nothing was printed.');
   });
 
+  it('are shown as soon as those that are seen are there', async () => {
+    await act(async () => {
+      server.texts = many(450);
+      server.state();
+      await vi.advanceTimersByTimeAsync(1);
+      const asked = server.sentOf('lines').map(({ id, start }) => ({ id, start }));
+      expect(asked.map(({ start }) => start)).toEqual([400, 200]);
+      const lines = Array.from({ length: 50 }, (_, n) => server.line(400 + n));
+      server.say({ ...asked[0], kind: 'lines', lines }); // and the other answer does not come
+      await vi.advanceTimersByTimeAsync(1);
+    });
+    expect(texts().at(-1)).toBe('line 449');
+  });
+
   it('have a time and a rank, and stay text', async () => {
     await print([`step 1 ${EVIL}`, '\x1b[32mgreen\x1b[0m']);
     expect(texts()).toEqual([`step 1 ${EVIL}`, 'green']);

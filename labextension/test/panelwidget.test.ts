@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Row } from '../src/core/protocol';
 import panel from '../src/widget/panel';
 import { FakeModel } from './fakemodel';
+import { emptyLog } from './logs';
 import { all, detail, ended, row } from './make';
 import { FakeServer } from './pickerfakes';
 
@@ -22,14 +23,11 @@ class FakeKernel extends FakeModel {
     if (say?.op === 'open') {
       const told =
         say.topic === 'jobs'
-          ? all(say.id, this.rows)
+          ? [all(say.id, this.rows)]
           : say.topic === 'job'
-            ? { id: say.id, kind: 'job', detail: detail() }
-            : {
-                ...{ id: say.id, kind: 'log', length: 0, complete: true, ended: true },
-                ...{ began: 0, open: {} }
-              };
-      queueMicrotask(() => this.say({ page, hear: [told] }));
+            ? [{ id: say.id, kind: 'job', detail: detail() }]
+            : emptyLog(say.id);
+      queueMicrotask(() => this.say({ page, hear: told }));
     } else if (ask !== undefined) {
       this.asked.push(`${String(method)} ${String(path)}`);
       void this.#answer(page, ask, String(path), body);

@@ -77,6 +77,17 @@ def test_lines_are_paged_by_position(page, directory):
     assert lines(page, LINES, 5) == []
 
 
+def test_a_page_knows_which_logs_there_are_before_their_lines(page, directory):
+    grow(directory, 10)
+    page.say(op="open", id=1, topic="log", key="one")
+    told = [json.loads(page.socket.recv()) for _ in range(2)]
+    assert told[0] == {"id": 1, "kind": "logs", "name": "one", "logs": [0, 1, 2, 3]}
+    assert told[1]["kind"] == "log"
+    (directory.logs / "init.log").write_text("a\n")
+    grow(directory, 20, 10)
+    assert page.hear("logs", 1)["logs"] == [0, 1, 2, 3, "init"]
+
+
 def test_what_comes_later_has_the_next_positions_in_every_view(page, server, directory):
     merged = grow(directory, 1000)
     log(page)

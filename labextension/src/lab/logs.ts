@@ -14,7 +14,6 @@ import { plain } from '../core/format';
 import type { LogHost } from '../core/log/host';
 import { USUAL, type Usual } from '../core/log/looks';
 import type { Source } from '../core/log/protocol';
-import type { Detail } from '../core/protocol';
 import { loadedJobs } from '../core/stores';
 import { IConnection } from './connection';
 import { toFront } from './front';
@@ -64,24 +63,18 @@ function activate(
 
   const dressed = (tab: LogTab): LogTab => {
     const { content } = tab;
-    const { key } = content.store;
+    const { store } = content;
+    const { key } = store;
+    const name = () => {
+      tab.title.label = words.__('log of %1', plain(store.name));
+    };
+    name();
+    store.watch(name);
     tab.id = PREFIX + key;
-    tab.title.label = words.__('log of %1', plain(key));
     tab.title.icon = trainIcon;
     tab.title.caption = words.__('Log of training job %1', plain(key));
     content.node.setAttribute('aria-label', tab.title.caption);
-    void name(tab);
     return tab;
-  };
-  const name = async (tab: LogTab): Promise<void> => {
-    const { store } = tab.content;
-    try {
-      const { row, logs } = await api.get<Detail>(`jobs/${encodeURIComponent(store.key)}`);
-      store.setNames(logs);
-      tab.title.label = words.__('log of %1', plain(row.name));
-    } catch {
-      store.setNames([]); // the view says itself what is wrong, and finds out whose lines there are
-    }
   };
 
   /** Put a log beside what is there, the next ones to the first: not ever narrower columns. */
@@ -98,8 +91,9 @@ function activate(
       if (typeof key !== 'string') {
         return;
       }
+      const loading = import('./logwidget'); // when the first log is opened
       await memory.ready;
-      const { LogWidget } = await import('./logwidget'); // when the first log is opened
+      const { LogWidget } = await loading;
       let tab = tabs.find(each => each.id === PREFIX + key);
       if (!tab) {
         tab = dressed(

@@ -9,7 +9,6 @@ import { LogStore } from '../core/log/store';
 import { LogView } from '../core/log/view';
 import { PickerStore } from '../core/picker/store';
 import { Picker } from '../core/picker/views/picker';
-import type { Detail } from '../core/protocol';
 import { JobsStore, JobStore } from '../core/stores';
 import { useWatched } from '../core/views/hooks';
 import { Job } from '../core/views/job';
@@ -110,15 +109,11 @@ function LogPart({ parts, job, rank }: { parts: Parts; job: string; rank: number
     if (rank !== null) {
       reader.show({ sources: [rank] });
     }
-    void parts.api
-      .get<Detail>(`jobs/${encodeURIComponent(job)}`)
-      .then(({ logs }) => store.setNames(logs))
-      .catch(() => store.setNames([])); // the view says itself what is wrong
     return () => {
       reader.dispose();
       store.dispose();
     };
-  }, [parts, job, rank, reader]);
+  }, [rank, reader]);
   return <LogView reader={reader} host={parts.panel} />;
 }
 

@@ -21,6 +21,14 @@ export interface Choice {
 /** A line as the server sends it: position, source, time, text, bytes. */
 export type RawLine = [number, Source | null, number | null, string, number];
 
+/** Which logs a job has. */
+interface Logs {
+  id: number;
+  kind: 'logs';
+  name: string;
+  logs: Source[];
+}
+
 export interface LogState {
   id: number;
   kind: 'log';
@@ -83,7 +91,7 @@ export type LogRequest =
   | ({ op: 'search'; view: number; from: number } & Pattern);
 
 export type LogMessage =
-  LogState | Hits | { id: number; kind: 'error'; message: string; hint: string | null };
+  Logs | LogState | Hits | { id: number; kind: 'error'; message: string; hint: string | null };
 
 /** What is asked, and answered once. */
 export type Question =

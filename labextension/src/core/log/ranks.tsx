@@ -5,7 +5,7 @@ import { Entry } from '../views/entry';
 import type { Words } from '../words';
 import type { Source } from './protocol';
 import { Rank } from './row';
-import type { LogName, LogStore } from './store';
+import type { LogStore } from './store';
 
 const CHIPS = 8; // logs that have a chip of their own in the toolbar
 
@@ -22,8 +22,8 @@ export function toggled(chosen: readonly Source[] | null, source: Source): Sourc
 }
 
 /** Read `0-3, 7` as ranks, those that there are; null when it is something else. */
-export function readRanks(text: string, names: readonly LogName[]): Source[] | null {
-  const known = names.map(({ source }) => source).filter(source => typeof source === 'number');
+export function readRanks(text: string, sources: readonly Source[]): Source[] | null {
+  const known = sources.filter(source => typeof source === 'number');
   const wanted = new Set<number>();
   for (const part of text.split(/[\s,]+/).filter(Boolean)) {
     const found = /^(\d+)(?:-(\d+))?$/.exec(part);
@@ -44,12 +44,12 @@ interface RanksProps {
 
 /** Whose lines to show: a chip for each, or for many a button with a list. */
 export function Ranks({ store, words, onChoose }: RanksProps) {
-  const { names, choice } = store;
+  const { sources, choice } = store;
   const [open, setOpen] = useState(false);
-  if (names.length < 2) {
+  if (sources.length < 2) {
     return null;
   }
-  const chips = names.map(({ source, label }) => (
+  const chips = sources.map(source => (
     <button
       key={source}
       type="button"
@@ -58,14 +58,14 @@ export function Ranks({ store, words, onChoose }: RanksProps) {
       aria-label={
         typeof source === 'number'
           ? words.__('Only rank %1', source)
-          : words.__('Only %1', plain(label))
+          : words.__('Only %1', plain(source))
       }
       onClick={() => onChoose(toggled(choice.sources, source))}
     >
       <Rank source={source} words={words} />
     </button>
   ));
-  if (names.length <= CHIPS) {
+  if (sources.length <= CHIPS) {
     return (
       <div class="jaxtrain-log-chips" role="group" aria-label={words.__('Show only')}>
         {chips}
@@ -96,8 +96,8 @@ export function Ranks({ store, words, onChoose }: RanksProps) {
         onClick={() => setOpen(!open)}
       >
         {chosen
-          ? words.__('%1 of %2 logs ▾', chosen.length, names.length)
-          : words.__('all %1 logs ▾', names.length)}
+          ? words.__('%1 of %2 logs ▾', chosen.length, sources.length)
+          : words.__('all %1 logs ▾', sources.length)}
       </button>
       {open && (
         <div class="jaxtrain-log-popup" role="group" aria-label={words.__('Show only')}>
@@ -105,7 +105,7 @@ export function Ranks({ store, words, onChoose }: RanksProps) {
             placeholder={words.__('Ranks, such as 0-3, 7')}
             aria-label={words.__('Ranks, such as 0-3, 7')}
             value={chosen?.filter(source => typeof source === 'number').join(', ') ?? ''}
-            onEnter={text => onChoose(readRanks(text, names))}
+            onEnter={text => onChoose(readRanks(text, sources))}
           />
           <div class="jaxtrain-log-chips">{chips}</div>
           <button type="button" class="jaxtrain-button" onClick={() => onChoose(null)}>

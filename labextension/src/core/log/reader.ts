@@ -162,8 +162,7 @@ export class Reader extends Rows {
 
   async next(back: boolean): Promise<void> {
     const { search } = this.store;
-    const from = this.store.line(this.at)?.position;
-    const hit = await search?.next(back, from);
+    const hit = await search?.next(back, this.store.line(this.at)?.position);
     if (hit && search === this.store.search) {
       this.goTo(hit.index);
     }
@@ -216,6 +215,7 @@ export class Reader extends Rows {
   }
 
   #look(first: number, last: number): void {
+    const none = this.#here === 0;
     this.#here = Math.max(this.#here, last);
     this.hold(() => {
       this.folds.look(first, last, index => this.store.line(index));
@@ -226,14 +226,15 @@ export class Reader extends Rows {
     if (this.#goal !== null) {
       this.scroll.show(this.folds.rowOf(this.#goal));
     }
+    if (none) {
+      this.#update(); // nobody waits for the first lines longer than they take
+    }
   }
 
   #restart(): void {
     this.folds.clear();
-    this.at = 0;
-    this.#goal = null;
-    this.#left = null;
-    this.length = this.#here = 0;
+    this.#goal = this.#left = null;
+    this.length = this.#here = this.at = 0;
     this.scroll.rows = 0;
     this.scroll.to(0);
   }

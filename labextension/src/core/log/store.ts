@@ -7,11 +7,6 @@ import { Teller } from '../teller';
 
 const AT_ONCE = 4; // pages that are asked for at a time
 
-export interface LogName {
-  source: Source;
-  label: string;
-}
-
 const ALL: Choice = { sources: null, include: null, exclude: null, raw: false };
 
 /** One view of a job's log: how long it is, the lines around what is shown, and a search. */
@@ -24,15 +19,17 @@ export class LogStore extends Teller {
   #wanted: [number, number] = [0, 0];
   #reach = 0; // how many lines the server has found of this view since it was opened (again)
   #stop = new AbortController();
-  #names = new Map<Source, string>();
+  #sources = new Set<Source>();
   #taken = new Set<(first: number, last: number) => void>();
   #restarted = new Set<() => void>();
 
   readonly key: string;
+  /** What the job is called; its key until that is known. */
+  name: string;
   choice: Choice = ALL;
   loaded = false;
   /** Whether it is known which logs there are, as far as that can be. */
-  named = false;
+  listed = false;
   length = 0;
   complete = false;
   ended = false;
@@ -46,7 +43,7 @@ export class LogStore extends Teller {
   constructor(live: Live, key: string) {
     super();
     this.#live = live;
-    this.key = key;
+    this.key = this.name = key;
     this.#unwatch = live.watch(() => this.tell());
     this.#openView();
   }
@@ -65,16 +62,9 @@ export class LogStore extends Teller {
     return this.#live.problem;
   }
 
-  /** The logs that there are. */
-  get names(): LogName[] {
-    return [...this.#names].map(([source, label]) => ({ source, label })).sort(byRank);
-  }
-
-  /** Say which logs there are; none where that cannot be had. */
-  setNames(names: readonly LogName[]): void {
-    this.named = true;
-    names.forEach(({ source, label }) => this.#names.set(source, label));
-    this.tell();
+  /** The logs that there are, those of ranks first. */
+  get sources(): Source[] {
+    return [...this.#sources].sort(byRank);
   }
 
   retry(): void {
@@ -200,6 +190,12 @@ export class LogStore extends Teller {
   #take(message: LogMessage): void {
     if (message.kind === 'error') {
       this.error = message;
+      this.listed = true;
+    } else if (message.kind === 'logs') {
+      this.name = message.name;
+      this.#sources = new Set(message.logs);
+      this.listed = true;
+      return; // how many lines there are comes at once, and both are drawn together
     } else if (message.kind === 'log') {
       this.#takeState(message);
     }
@@ -235,8 +231,8 @@ export class LogStore extends Teller {
   }
 
   #know(source: Source | null): void {
-    if (source !== null && !this.#names.has(source)) {
-      this.#names.set(source, String(source));
+    if (source !== null) {
+      this.#sources.add(source);
     }
   }
 
@@ -289,7 +285,7 @@ export class LogStore extends Teller {
   }
 }
 
-function byRank({ source: a }: LogName, { source: b }: LogName): number {
+function byRank(a: Source, b: Source): number {
   if (typeof a === 'number' && typeof b === 'number') {
     return a - b;
   }

@@ -2,7 +2,7 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 
 import { clock, plain } from '../format';
 import { useWatched } from '../views/hooks';
-import { Stale, Trouble } from '../views/states';
+import { problemOf, Stale, Trouble } from '../views/states';
 import type { Words } from '../words';
 import type { LogHost } from './host';
 import { close } from './keys';
@@ -62,11 +62,11 @@ export function LogView({ reader, host }: LogViewProps) {
     enter.current();
   };
 
-  const problem = store.problem ?? (store.error && { ...store.error, kind: 'other' as const });
+  const problem = problemOf(store);
   if (problem && !store.loaded && store.choice.include === null && store.choice.exclude === null) {
     return <Trouble problem={problem} host={host} retry={retry} />;
   }
-  if (!store.named) {
+  if (!store.listed) {
     // What can be done depends on that: nothing is shown that would have to move.
     return (
       <p class="jaxtrain-quiet" role="status">
