@@ -207,12 +207,16 @@ import os, sys
 from pathlib import Path
 sys.path[:0] = [os.environ["TESTS"], os.environ["TESTS"] + "/local"]
 from cluster.jobs import run, stop_followers
+from jupyter_jax_trainer.server import places
 home = Path(os.environ["JAXTRAIN_HOME"])
 try:
     job = run("print('hello')\\nanswer = 42", "--backend kubernetes", "-o answer")
     assert job.result("answer") == 42
     plan = job.manifest["plan"]
     print("SAW", plan["namespace"], plan["context"], plan["server"])
+    _, there = places.places()
+    names = [runtime["name"] for runtime in places.runtimes(places.find(there["id"]))]
+    print("PAGE SEES", there["id"], there["namespace"], there["problem"], "jax-cpu" in names)
 finally:
     stop_followers(home)
 """
@@ -245,6 +249,7 @@ def test_in_a_pod_its_service_account_is_used(cluster, namespace, user, home, tm
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert f"SAW {namespace.name} None https://{host}:{port}" in done.stdout
+    assert f"PAGE SEES pod {namespace.name} None True" in done.stdout  # what the picker shows
     assert not people.seen_in(token, home, done.stdout, done.stderr)
 
 
