@@ -116,8 +116,8 @@ cluster:  ## start a real Kubernetes with Kubeflow Trainer here (first time: 8 t
 kueue:  ## build Kueue for the tests of queues (first time: 4 to 8 minutes), after `make cluster`
 	@"$(PYTHON)" tests/cluster/harness/kueue.py build
 
-# CI tries one of them; all take 20 GB, and half an hour or more.
-images: $(TEST)  ## build the worker images for all devices and Pythons, and try each, after `make cluster`
+# CI tries one for each kind of device; all take 20 GB, and half an hour or more.
+images: $(TEST)  ## build the worker images for all devices, with Python 3.11 and 3.13, and try each, after `make cluster`
 	JAXTRAIN_IMAGES=1 $(PY) -m pytest -rs tests/cluster/test_images.py
 
 cluster-down:  ## stop it, and remove all that it made but the cache

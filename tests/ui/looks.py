@@ -9,6 +9,7 @@ from playwright.sync_api import Locator
 from ui.pages import LabPage
 
 LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
+HIGH_CONTRAST = "JupyterLab Dark High Contrast"
 
 RUNS = """import os, time
 from jupyter_jax_trainer import report

@@ -112,10 +112,11 @@ class LabPage:
         expect(field).to_be_hidden()
 
     def theme(self, name: str) -> None:
-        """Switch the theme, `JupyterLab Light` or `JupyterLab Dark`."""
+        """Switch the theme, to `JupyterLab Light` for one."""
         self.command("apputils:change-theme", theme=name)
-        light = str("Dark" not in name).lower()
-        self.page.wait_for_selector(f"body[data-jp-theme-light='{light}']", state="attached")
+        self.page.wait_for_selector(f"body[data-jp-theme-name='{name}']", state="attached")
+        # JupyterLab can't bear another theme while it shows its splash for this one.
+        self.page.wait_for_selector("#jupyterlab-splash", state="detached")
 
     def side_bar(self, width: int) -> None:
         """Make the left side bar so wide, past the least width that Lab gives it."""

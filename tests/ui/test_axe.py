@@ -1,4 +1,4 @@
-"""Nothing is against the rules of accessibility, in whatever view or state, in both themes."""
+"""Nothing is against the rules of accessibility, in whatever view or state, in every theme."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from harness import eventually, submit, wait_for
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
-from ui.looks import DARK, LIGHT, runs
+from ui.looks import DARK, HIGH_CONTRAST, LIGHT, runs
 from ui.pages import LabPage
 
 JOBS, PICKER = "#jaxtrain-panel", "#jaxtrain-runtimes"
 # What is ours in JupyterLab's menus and dialogs; lines between the items of a menu are not.
 MENU, ASKED = ".lm-Menu-item[data-type=command]", ".jp-Dialog-body"
+STANDING, CARD = ".jaxtrain-standing-button", ".jp-LauncherCard[title*='training' i]"
 
 
 def is_fine(lab: LabPage, *views: str) -> None:
@@ -79,6 +80,24 @@ def test_what_is_opened_within_views(running, open_page):
         expect(lab.page.locator(ASKED)).to_be_visible()
         is_fine(lab, ASKED)
         lab.page.get_by_role("button", name="Keep").click()
+
+
+def test_with_high_contrast(running, open_page):
+    lab = open_page(viewport={"width": 1600, "height": 1000})
+    lab.theme(HIGH_CONTRAST)
+    lab.command("jaxtrain:show-jobs")
+    lab.command("jaxtrain:open-job", key=running)
+    lab.command("jaxtrain:open-log", key=running, split=True)
+    expect(lab.log(running).rows.last).to_contain_text("step")
+    found = [each for view in (JOBS, job_of(running), log_of(running)) for each in lab.axe(view)]
+    lab.command("jaxtrain:show-runtimes")
+    lab.picker.get_by_role("button", name="More").wait_for()
+    assert not found + lab.axe(PICKER)
+
+
+def test_what_stands_among_things_of_jupyterlab(running, lab):
+    lab.command("launcher:create")
+    is_fine(lab, STANDING, CARD)
 
 
 def test_where_there_is_nothing(running, open_page):

@@ -52,6 +52,21 @@ def test_themes_are_followed_at_once(shown):
         before = lab.evaluate(plot)
 
 
+def test_plots_that_no_longer_grow_follow_the_theme(lab):
+    job = submit(runs("", steps=30), line="has-ended -n 1")
+    job.wait(60)
+    lab.theme(LIGHT)
+    lab.command("jaxtrain:open-job", key=job.name)
+    expect(lab.job(job.name).locator(".jaxtrain-plots canvas").first).to_be_visible()
+    plot = "() => document.querySelector('.jaxtrain-plots canvas').toDataURL()"
+    lab.page.wait_for_timeout(500)  # by then it is drawn as it will stay
+    light = lab.evaluate(plot)
+    lab.theme(DARK)
+    lab.page.wait_for_function(f"light => ({plot})() !== light", arg=light)
+    lab.theme(LIGHT)
+    lab.page.wait_for_function(f"light => ({plot})() === light", arg=light)
+
+
 def test_forced_colours(shown):
     lab, running, failed = shown
     lab.page.emulate_media(forced_colors="active")

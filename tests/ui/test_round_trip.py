@@ -19,6 +19,7 @@ from ui.walk.conftest import NOWHERE
 
 # A field, what nobody can mean there, what is said of that, and what is right.
 FIELDS = [
+    ("Devices per node", "none", "takes a whole number from 1 to 1024", "2"),
     ("Namespace", "Team A", "is not a valid name on Kubernetes", "team-a"),
     ("Bring back", "loss[0]", "Give the value a name in the cell", "loss, params"),
     ("Cores per node", "many", "takes a number of cores, as in 4", "1.5"),
@@ -27,7 +28,7 @@ FIELDS = [
     ("Queue", "fast lane", "is not a valid name on Kubernetes", "fast-lane"),
 ]
 MEANT = spec_from_options(
-    backend="kubernetes", namespace="team-a", out=["loss", "params"], cpu="1.5", memory="16Gi",
+    backend="kubernetes", devices_per_node=2, namespace="team-a", out=["loss", "params"], cpu="1.5", memory="16Gi",
     timeout="1h30m", queue="fast-lane",
 )  # fmt: skip
 
@@ -128,7 +129,7 @@ def test_what_is_typed_into_each_field(far, lab):
     for label in ("Memory per node", "Queue"):
         picker.get_by_label(label).fill("")
     expect(strays).to_have_count(0)
-    expect(line).to_have_text("%%jaxtrain --cpu 1.5 -o loss,params --timeout 1h30m")
+    expect(line).to_have_text("%%jaxtrain --devices-per-node 2 --cpu 1.5 -o loss,params --timeout 1h30m")
     expect(picker.get_by_role("button", name="Run cell")).to_have_attribute("aria-disabled", "false")
 
 

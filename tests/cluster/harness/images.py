@@ -1,7 +1,7 @@
 """The project's images that the test cluster itself has no use for: other devices, another Python.
 
-`python images.py build` makes the one that CI tests; `up KIND PYTHON` and `down KIND PYTHON` put one into the
-cluster and take it out. Those for GPUs and TPUs take gigabytes.
+`python images.py build KIND PYTHON` makes one, `up` puts it into the cluster, and `down` takes it out. Those for GPUs and
+TPUs take gigabytes.
 """
 
 from __future__ import annotations
