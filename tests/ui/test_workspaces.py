@@ -83,3 +83,21 @@ def test_a_workspace_keeps_how_jobs_are_looked_at(open_page):
     lab.reload()
     expect(lab.log(NAME).status).to_contain_text("line 38 of 89")
     eventually(lambda: look(lab) == chosen)
+
+
+def test_one_comes_back_to_a_line_near_the_end_and_by_a_link_to_its_line(open_page):
+    """In a window that has room for more lines than there are after them."""
+    submit("for n in range(300):\n    print('number', n)", line=f"{NAME} -n 1").wait(60)
+    lab = open_page(path="lab/workspaces/end?reset", viewport={"width": 1600, "height": 1300})
+    lab.command("jaxtrain:open-log", key=NAME)
+    log = lab.log(NAME)
+    log.list.focus()
+    lab.keys("ArrowUp", "ArrowUp")
+    expect(log.status).to_contain_text("line 298 of 300")
+    kept = lab.server.page_url("lab/api/workspaces/end")
+    eventually(lambda: r'\"at\":297' in lab.page.request.get(kept).text())
+    lab.reload()
+    expect(log.status).to_contain_text("line 298 of 300")
+    lab.open(f"lab/workspaces/end?jaxtrain-log={NAME}&line=295")
+    expect(log.status).to_contain_text("line 295 of 300")
+    expect(log.list.locator("[data-current]")).to_contain_text("number 294")

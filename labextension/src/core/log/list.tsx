@@ -39,6 +39,8 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
     if (!element || typeof ResizeObserver === 'undefined') {
       return;
     }
+    // Before it is scrolled: what the browser makes of a place too far down would count as a wish.
+    reader.resize(element.clientHeight);
     let width = 0;
     const observer = new ResizeObserver(() => {
       if (width !== element.clientWidth) {
