@@ -50,8 +50,8 @@ def test_all_containers_have_a_log(place, namespace, store, tmp_path, monkeypatc
     job = submit("print('ran')\nimport time\ntime.sleep(10)", place, f"-n 2 --runtime {runtime}")
     for _ in range(4):  # the followers that come after go on
         launch.start_follower(job.manifest["plan"])
+        eventually(lambda: followers(store))
         time.sleep(2)
-        assert followers(store)
         stop_followers(store)
         eventually(lambda: not launch.has_follower(job.manifest["plan"]["cluster"]))
     job.wait(120)

@@ -41,6 +41,7 @@ def test_a_follower_that_is_killed_again_and_again_loses_and_doubles_nothing(pla
     kills = 0
     while job.active and kills < KILLS:
         launch.start_follower(job.manifest["plan"])
+        eventually(lambda: followers(store) or not job.active)
         time.sleep(rng.uniform(0.1, 1.5))
         for pid in followers(store):
             os.kill(pid, signal.SIGKILL)

@@ -298,9 +298,9 @@ def test_what_the_cluster_lacks_is_said_in_the_cell(kernel, desk, options, reaso
     cell.until(lambda m: re.search(reason, str(m["content"])) is not None, PATIENCE)
     assert hint in cell.card["text/plain"] and hint in cell.card["text/html"]
     name = cell.card["text/plain"].partition(":")[0]
-    kernel.interrupt()
-    time.sleep(0.05)
-    kernel.interrupt()
+    for _ in range(3):  # Python takes two for one when it is busy as they come
+        kernel.interrupt()
+        time.sleep(0.05)
     cell.finish(20)
     assert desk.state(name) == "Cancelled"
 

@@ -9,6 +9,7 @@ import time
 
 import pexpect
 import pytest
+from harness import eventually
 
 WAITS = (
     "import time\nfrom pathlib import Path\nfrom jupyter_jax_trainer import report\n"
@@ -144,7 +145,8 @@ def test_ctrl_c_in_logs_follow_is_quiet(home, waiting, tmp_path):
     follow.expect(pexpect.EOF)
     assert "Traceback" not in follow.before
     follow.close()
-    assert follow.exitstatus == 130 and state(home, "bg") == "Running"
+    assert follow.exitstatus == 130
+    eventually(lambda: state(home, "bg") == "Running")
 
 
 def test_head_is_enough(home, tmp_path):

@@ -161,8 +161,9 @@ def test_detached_cells_show_the_view_too(kernel, comms):
     cell = kernel.run("%%jaxtrain alone --detach\nimport time\ntime.sleep(60)")
     assert cell.card[JOB]["key"] == "alone" and WIDGET in cell.card
     assert "%jaxtrain attach alone" in cell.text
-    kernel.run("%jaxtrain cancel alone")
-    comms.until(comms.opened(cell, "JobWidget"),
+    comm = comms.opened(cell, "JobWidget")
+    comms.say(comm, {"op": "act", "action": "cancel"})
+    comms.until(comm,
                 lambda state: state.get("glance", {}).get("row", {}).get("state") == "Cancelled")
 
 

@@ -60,9 +60,10 @@ def picture(page: Any, request: pytest.FixtureRequest, number: int = 0) -> None:
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     try:
-        from playwright.sync_api import sync_playwright
+        from playwright.sync_api import expect, sync_playwright
     except ImportError:
         policy.skip_or_fail("browser", "playwright is not installed")
+    expect.set_options(timeout=20_000)  # ms; the usual 5 s are short on a machine with other work
     chromium = os.environ.get("JAXTRAIN_CHROMIUM") or shutil.which("chromium")
     if not chromium:
         policy.skip_or_fail("browser", "there is no chromium; JAXTRAIN_CHROMIUM may name one")

@@ -239,6 +239,7 @@ def test_a_log_that_goes_on(hand: Any, lab: LabPage) -> None:
         hand.press(log.node.get_by_role("button", name="Go", exact=True))
     current = log.list.locator("[data-current]")
     expect(current.locator(".jaxtrain-log-time")).to_have_text("+00:00:10")
+    expect(log.status).to_contain_text(re.compile(r"line \d+ of"))
     number = re.search(r"line (\d+) of", log.status.inner_text())
     assert number and int(number[1]) > 1
     job.cancel()
