@@ -205,6 +205,18 @@ describe('the log viewer', () => {
     expect(lab.widget('jaxtrain-log-mnist-4').title.label).toBe('log of mnist');
   });
 
+  it('looks again when it is opened again after its job was deleted', async () => {
+    await start(true);
+    await lab.commands.execute('jaxtrain:open-log', { key: 'mnist-4' });
+    const first = opened('log');
+    const gone = { kind: 'error', message: 'There is no such job (any more).', hint: null };
+    FakeSocket.last.say({ id: first, ...gone });
+    await lab.commands.execute('jaxtrain:open-log', { key: 'mnist-4' });
+    expect(opened('log')).not.toBe(first);
+    emptyLog(opened('log')).forEach(message => FakeSocket.last.say(message));
+    await vi.waitFor(() => expect(node().textContent).toContain('Nothing was printed.'));
+  });
+
   it('says so where there is no job yet', async () => {
     const info = vi.spyOn(Notification, 'info').mockReturnValue('');
     await start(true);

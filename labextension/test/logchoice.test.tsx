@@ -189,6 +189,16 @@ describe('what is shown', () => {
     expect(save).toHaveBeenCalledWith('mnist-4', 1);
   });
 
+  it('keeps the time also when somebody chooses on before the lines are here', async () => {
+    await print(many(100));
+    await press('Home');
+    await press('ArrowDown');
+    await click('Only rank 1');
+    await click('Only rank 0');
+    await print(many(50));
+    expect(server.sentOf('find').at(-1)).toMatchObject({ what: 'time', time: NOW - 89 });
+  });
+
   it('has a list of ranks where they are many', async () => {
     server.source = index => index;
     await print(many(20));

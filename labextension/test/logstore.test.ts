@@ -121,6 +121,16 @@ describe('a view', () => {
     expect(text(0)).toBe('x');
   });
 
+  it('is of all ranks where those that were chosen once are not there', () => {
+    server.store.choose({ sources: [5] });
+    const refused = { kind: 'error', message: 'The job has no such logs: [5].', hint: null };
+    server.say({ id: server.viewId, ...refused });
+    expect(server.sentOf('open').at(-1)).toMatchObject({ topic: 'log', sources: null });
+    expect(server.store.error).toBeNull();
+    server.say({ id: server.viewId, ...refused, message: 'There is no such job.' });
+    expect(server.store.error?.message).toBe('There is no such job.');
+  });
+
   it('says what the server said', async () => {
     server.say({
       id: server.viewId,
@@ -169,6 +179,18 @@ describe('a search', () => {
     await next;
     expect(server.store.search?.at).toEqual({ position: 9, index: 9, number: 3 });
     expect([...(server.store.search?.near ?? [])]).toEqual([3, 7, 9]);
+  });
+
+  it('that has found nothing takes nobody to what is printed later', async () => {
+    server.print(many(20));
+    const arrived = vi.fn();
+    server.store.find(WORD, 19, { back: true, then: arrived });
+    hits({ count: 0 });
+    hits({ count: 1, near: [30] });
+    await server.settle();
+    expect(server.sentOf('hit')).toEqual([]);
+    expect(server.store.search?.count).toBe(1);
+    expect(arrived).not.toHaveBeenCalled();
   });
 
   it('is opened again after its view, and ends with it', () => {

@@ -106,6 +106,8 @@ function activate(
           ...(split === true && beside())
         });
         void tabs.add(tab);
+      } else if (tab.content.store.error) {
+        tab.content.reader.show({}); // its job was deleted, and there may be another one by now
       }
       toFront(app.shell, tab);
       if (typeof rank === 'number') {

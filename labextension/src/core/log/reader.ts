@@ -170,7 +170,7 @@ export class Reader extends Rows {
 
   /** Show other lines, as near as can be to the time that one looks at. */
   show(change: Partial<Choice>): void {
-    const time = this.following ? null : (this.store.line(this.at)?.time ?? null);
+    const time = this.following ? null : (this.#back ?? this.store.line(this.at)?.time ?? null);
     this.store.choose(change);
     this.#back = time;
   }

@@ -109,6 +109,8 @@ export class Search extends Teller {
       this.near = new Set(message.near);
       if (this.#arrival && message.count > 0) {
         void this.#arrive(this.#arrival, message.near);
+      } else if (message.complete && message.count === 0) {
+        this.#arrival = null; // what is printed later must not take anybody away from where he is
       } else if (finished && this.at) {
         void this.#hit(this.at.position + 1, true); // hits before it were found: its number grew
       }

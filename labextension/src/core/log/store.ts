@@ -188,7 +188,12 @@ export class LogStore extends Teller {
   }
 
   #take(message: LogMessage): void {
+    const { sources, include, exclude } = this.choice;
     if (message.kind === 'error') {
+      if (!this.loaded && sources !== null && include === null && exclude === null) {
+        this.choose({ sources: null }); // as kept of an earlier job of this name, which had them
+        return;
+      }
       this.error = message;
       this.listed = true;
     } else if (message.kind === 'logs') {
