@@ -24,6 +24,18 @@ KNOWN = [
 LOAD = "%load_ext jupyter_jax_trainer"
 
 
+# From now on take down what is commanded.
+RAN = """() => {
+    const { commands } = window.jupyterapp;
+    if (!window.__ran) {
+        commands.commandExecuted.connect((_, { id, args }) => {
+            window.__ran.push(commands.label(id, args));
+        });
+    }
+    window.__ran = [];
+}"""
+
+
 class LabPage:
     """A tab of the browser with JupyterLab in it.
 
@@ -98,14 +110,18 @@ class LabPage:
         field = self.page.locator("#modal-command-palette input")
         found = self.page.locator(".lm-CommandPalette-item.lm-mod-active")
         # JupyterLab gives the focus back to the notebook when a cell has run, and so may close it;
-        # keys would then go to the notebook.
+        # keys would then go to the notebook, and a palette that is gone is no sign that it was used.
         for _ in range(4):
             if not field.is_visible():
                 self.page.keyboard.press("ControlOrMeta+Shift+C")
             with contextlib.suppress(AssertionError, PlaywrightError):
                 field.fill(label, timeout=3000)
                 expect(found).to_contain_text(label, timeout=3000)
+                self.evaluate(RAN)
                 field.press("Enter", timeout=3000)
+                self.page.wait_for_function(
+                    "label => window.__ran.some(each => each.includes(label))", arg=label, timeout=3000
+                )
                 break
         else:
             raise AssertionError(f"the palette does not give {label!r}")
