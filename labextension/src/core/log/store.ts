@@ -188,8 +188,8 @@ export class LogStore extends Teller {
   }
 
   #take(message: LogMessage): void {
-    const { sources, include, exclude } = this.choice;
     if (message.kind === 'error') {
+      const { sources, include, exclude } = this.choice;
       if (!this.loaded && sources !== null && include === null && exclude === null) {
         this.choose({ sources: null }); // as kept of an earlier job of this name, which had them
         return;
