@@ -129,9 +129,10 @@ class LabPage:
 
     def theme(self, name: str) -> None:
         """Switch the theme, to `JupyterLab Light` for one."""
+        # JupyterLab can't bear another theme while its splash stands: of its start, or of this one.
+        self.page.wait_for_selector("#jupyterlab-splash", state="detached")
         self.command("apputils:change-theme", theme=name)
         self.page.wait_for_selector(f"body[data-jp-theme-name='{name}']", state="attached")
-        # JupyterLab can't bear another theme while it shows its splash for this one.
         self.page.wait_for_selector("#jupyterlab-splash", state="detached")
 
     def side_bar(self, width: int) -> None:
