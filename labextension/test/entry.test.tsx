@@ -39,3 +39,19 @@ it('shows what is so again when somebody leaves a field as it was', () => {
   show('team-c');
   expect(field().value).toBe('team-c');
 });
+
+it('takes back with Escape what was typed, so that leaving it changes nothing', () => {
+  show('team-a');
+  onEnter.mockClear();
+  field().value = 'team-';
+  tell('input');
+  void act(() => {
+    field().dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }));
+    // as a browser does when a field is left: only what is another text by now is a change
+    if (field().value !== 'team-a') {
+      tell('change');
+    }
+  });
+  expect(onEnter).not.toHaveBeenCalled();
+  expect(field().value).toBe('team-a');
+});

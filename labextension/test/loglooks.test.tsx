@@ -57,6 +57,26 @@ describe('how one looks at a log', () => {
     again.dispose();
   });
 
+  it('is at the end again for a later job of that name', async () => {
+    const kept = memory();
+    await print(many(300));
+    const stop = keepLook(reader, kept, () => USUAL);
+    await doing(() => reader.goTo(7));
+    stop();
+    for (const [later, at, following] of [
+      [0, 7, false],
+      [50, 299, true]
+    ] as const) {
+      server.began += later;
+      server.store.choose({});
+      const again = new Reader(server.store, english);
+      recallLook(again, kept, USUAL);
+      await print(many(300));
+      expect([again.at, again.following]).toEqual([at, following]);
+      again.dispose();
+    }
+  });
+
   it('is as usual where nothing was kept, or something that makes no sense', async () => {
     await print(many(3));
     for (const text of [

@@ -60,6 +60,17 @@ describe('the place', () => {
     expect(setup.server.asked.length).toBeGreaterThan(before);
   });
 
+  it('keeps open what was opened until another place is looked at', async () => {
+    await show(CLUSTER, ({ server }) => {
+      server.findings = [{ level: 'ok', title: 'Trainer', detail: '2.3.0', hint: null }];
+    });
+    await click(find('.jaxtrain-summary'));
+    setup.server.silent = /line.write/;
+    await enter(field('Namespace'), 'team-b', 'change');
+    expect(field('Namespace').value).toBe('team-b');
+    expect(root.querySelector('.jaxtrain-health > [hidden]')).toBeNull();
+  });
+
   it('says why it cannot be used, or that there is no cluster', async () => {
     await show('%%jaxtrain --backend=kubernetes', ({ server }) => {
       const [here] = server.places;

@@ -31,12 +31,6 @@ export class LogWidget extends ViewWidget {
     );
     this.store = store;
     this.reader = reader;
-    this.node.tabIndex = -1;
-    reader.watch(() => {
-      if (document.activeElement === this.node) {
-        this.#lines?.focus();
-      }
-    });
   }
 
   /** Follow the settings where this log was not set otherwise. */
@@ -44,11 +38,7 @@ export class LogWidget extends ViewWidget {
     changeUsual(this.reader, before, now);
   }
 
-  get #lines(): HTMLElement | null {
-    return this.node.querySelector<HTMLElement>('.jaxtrain-log-list');
-  }
-
-  protected override onActivateRequest(): void {
-    (this.#lines ?? this.node).focus();
+  protected override get first(): HTMLElement | null {
+    return this.node.querySelector('.jaxtrain-log-list');
   }
 }

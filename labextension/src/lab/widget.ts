@@ -40,9 +40,34 @@ export class ViewWidget extends Widget {
     super.onBeforeDetach(message);
   }
 
+  /** What has the focus when the whole gets it; it is handed on to it once that is drawn. */
+  protected get first(): HTMLElement | null {
+    return this.node.querySelector('input, select, [tabindex="0"], button');
+  }
+
   protected override onActivateRequest(): void {
-    const first = this.node.querySelector<HTMLElement>('input, [tabindex="0"], button');
-    (first ?? this.node).focus();
+    if (this.first) {
+      this.first.focus();
+    } else {
+      this.#holdFocus();
+    }
+  }
+
+  /** Have the focus until there is something that can have it. */
+  #holdFocus(): void {
+    const { node } = this;
+    node.tabIndex = -1;
+    node.focus();
+    const drawn = new MutationObserver(() => {
+      if (document.activeElement === node) {
+        this.first?.focus();
+      }
+      if (document.activeElement !== node) {
+        drawn.disconnect();
+        node.removeAttribute('tabindex');
+      }
+    });
+    drawn.observe(node, { childList: true, subtree: true });
   }
 
   #draw(): void {

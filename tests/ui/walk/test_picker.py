@@ -23,6 +23,7 @@ def test_runtimes(hand: Any, lab: LabPage) -> None:
     lab.has_run(0)
     hand.command("Show Training Runtimes")
     picker = lab.picker
+    expect(picker.locator(":focus")).to_have_count(1)
 
     def press(name: str) -> None:
         hand.press(picker.get_by_role("button", name=re.compile(name)))

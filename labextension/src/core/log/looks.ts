@@ -22,6 +22,8 @@ interface Look extends Usual, Choice {
   pattern: Pattern | null;
   /** The number of the line that one looks at; null: it follows. */
   at: number | null;
+  /** When the job of that line began: there may be another one of its name by now. */
+  began: number;
 }
 
 type Keeper = Pick<Host, 'remember' | 'recall'>;
@@ -33,7 +35,8 @@ function isPattern(value: unknown): value is Pattern {
 /** Look at a log as it was looked at last. */
 export function recallLook(reader: Reader, host: Keeper, usual: Usual): void {
   const look = keptFor<Look>(host, NAME, reader.store.key);
-  const { sources, include, exclude, pattern, at } = look;
+  const { sources, include, exclude, pattern, at, began } = look;
+  const { store } = reader;
   reader.times = TIMES.find(each => each === look.times) ?? usual.times;
   reader.wrap = look.wrap ?? usual.wrap;
   const choice: Choice = {
@@ -42,15 +45,23 @@ export function recallLook(reader: Reader, host: Keeper, usual: Usual): void {
     exclude: isPattern(exclude) ? exclude : null,
     raw: look.raw ?? usual.raw
   };
-  if (JSON.stringify(choice) !== JSON.stringify(reader.store.choice)) {
-    reader.store.choose(choice);
+  if (JSON.stringify(choice) !== JSON.stringify(store.choice)) {
+    store.choose(choice);
   }
   if (isPattern(pattern)) {
     reader.pattern = pattern;
-    reader.store.find(pattern);
+    store.find(pattern);
   }
   if (typeof at === 'number') {
     reader.goTo(at);
+    const stop = store.watch(() => {
+      if (store.loaded) {
+        stop();
+        if (store.began !== began && reader.at === at) {
+          reader.follow();
+        }
+      }
+    });
   }
 }
 
@@ -78,7 +89,8 @@ export function keepLook(reader: Reader, host: Keeper, usual: () => Usual): () =
 /** Give what is not as usual, so that other usual values count for this log, too. */
 function lookOf(reader: Reader, usual: Usual): Partial<Look> {
   const { times, wrap, pattern, at, following } = reader;
-  const { sources, include, exclude, raw } = reader.store.choice;
+  const { began, choice } = reader.store;
+  const { sources, include, exclude, raw } = choice;
   return {
     ...(times !== usual.times && { times }),
     ...(wrap !== usual.wrap && { wrap }),
@@ -87,7 +99,7 @@ function lookOf(reader: Reader, usual: Usual): Partial<Look> {
     ...(include && { include }),
     ...(exclude && { exclude }),
     ...((pattern.pattern || pattern.regex || pattern.case) && { pattern }),
-    ...(!following && { at })
+    ...(!following && { at, began })
   };
 }
 

@@ -10,8 +10,13 @@ import type { Cells, Finding, Kueue, Option, Place, Runtime } from './types';
 
 const FRESH = 60_000; // milliseconds for which what is known of a place is not asked again
 
+function keyOf(place: Place, namespace: string | null): string {
+  return JSON.stringify([place.id, namespace]);
+}
+
 /** What is known of a namespace of a place. */
 export class PlaceView {
+  readonly key: string;
   readonly health: Asked<Finding[]>;
   readonly runtimes: Asked<Runtime[]>;
   readonly queues: Asked<Kueue>;
@@ -24,6 +29,7 @@ export class PlaceView {
   constructor(api: Api, place: Place, namespace: string | null, changed: () => void) {
     this.#api = api;
     this.#changed = changed;
+    this.key = keyOf(place, namespace);
     const other = namespace !== null && namespace !== place.namespace;
     const within = other ? `&namespace=${encodeURIComponent(namespace)}` : '';
     this.#query = `?place=${encodeURIComponent(place.id)}${within}`;
@@ -134,7 +140,7 @@ export class PickerStore extends Teller {
       return null;
     }
     const namespace = namespaceOf(this.line.line.values, place);
-    const key = JSON.stringify([place.id, namespace]);
+    const key = keyOf(place, namespace);
     let view = this.#views.get(key);
     if (!view) {
       view = new PlaceView(this.#api, place, namespace, () => this.tell());

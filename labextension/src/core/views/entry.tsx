@@ -9,7 +9,10 @@ interface EntryProps extends Pick<ComponentProps<'input'>, Own> {
   onEnter: (text: string) => void;
 }
 
-/** A field whose text counts once somebody is done with it; what comes before leaves it alone. */
+/**
+ * A field whose text counts once somebody is done with it; what comes before leaves it alone.
+ * Escape takes back what was typed.
+ */
 export function Entry({ value, onEnter, ...others }: EntryProps) {
   const [typed, setTyped] = useState<string | null>(null);
   return (
@@ -21,6 +24,12 @@ export function Entry({ value, onEnter, ...others }: EntryProps) {
       onChange={event => {
         setTyped(null);
         onEnter(event.currentTarget.value);
+      }}
+      onKeyDown={event => {
+        if (event.key === 'Escape') {
+          event.currentTarget.value = value; // at once, or leaving the field would be a change
+          setTyped(null);
+        }
       }}
       onBlur={() => setTyped(null)}
     />

@@ -15,7 +15,7 @@ export function Picker({ store, host }: { store: PickerStore; host: Host }) {
   const begun = useRef(false); // once the form is there it stays: somebody may be in it
   useHeldFocus(all, () => all.current?.querySelector<HTMLElement>('select, button'));
   const { words } = host;
-  const { problem, place, namespace, view } = store;
+  const { problem, place, view } = store;
   const known = store.places.value && store.options.value;
   let body;
   if (problem && !known) {
@@ -27,7 +27,6 @@ export function Picker({ store, host }: { store: PickerStore; host: Host }) {
       </p>
     );
   } else {
-    const key = JSON.stringify([place?.id, namespace]);
     const looked = place?.problem ? null : view;
     begun.current ||= !looked || looked.settled;
     body = (
@@ -41,8 +40,8 @@ export function Picker({ store, host }: { store: PickerStore; host: Host }) {
           <>
             {looked && (
               <>
-                <Health key={`${key} health`} store={store} host={host} view={looked} />
-                <Runtimes key={key} store={store} host={host} view={looked} />
+                <Health key={`${looked.key} health`} store={store} host={host} view={looked} />
+                <Runtimes key={looked.key} store={store} host={host} view={looked} />
               </>
             )}
             <Form store={store} host={host} />
