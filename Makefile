@@ -8,7 +8,8 @@ PIP := $(PY) -m pip install --disable-pip-version-check --quiet
 QUICKSTART := $(VENV)/quickstart.stamp
 TEST := $(VENV)/test.stamp
 TESTS ?= tests
-LATE := tests/cluster tests/local tests/server tests/ui
+EARLY := tests/unit tests/local tests/server
+LATE := tests/cluster tests/ui
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -93,9 +94,9 @@ test-all: test-early test-late  ## everything: slow tests, every notebook, the q
 coverage:  ## the same, and which lines of the package were run
 	$(MAKE) test-all COVERAGE=1
 
-# In two parts, so that CI can begin while the cluster is still being built.
+# In two parts, so that CI can begin while the cluster is still being built; the first needs no browser, either.
 test-early: lint test-face
-	$(PY) -m pytest -rs $(if $(COVERAGE),--cov --cov-report=) tests/unit
+	$(PY) -m pytest -rs $(if $(COVERAGE),--cov --cov-report=) $(EARLY)
 
 # A quick start with a job store of its own, so that CI leaves nothing in the user's.
 test-late: labextension
@@ -116,9 +117,8 @@ cluster:  ## start a real Kubernetes with Kubeflow Trainer here (first time: 8 t
 kueue:  ## build Kueue for the tests of queues (first time: 4 to 8 minutes), after `make cluster`
 	@"$(PYTHON)" tests/cluster/harness/kueue.py build
 
-# CI tries one for each kind of device; all take 20 GB, and half an hour or more.
-images: $(TEST)  ## build the worker images for all devices, with Python 3.11 and 3.13, and try each, after `make cluster`
-	JAXTRAIN_IMAGES=1 $(PY) -m pytest -rs tests/cluster/test_images.py
+images: $(TEST)  ## build the worker images for all devices (15 GB), and try each, after `make cluster`
+	$(PY) -m pytest -rs tests/cluster/test_images.py
 
 cluster-down:  ## stop it, and remove all that it made but the cache
 	@"$(PYTHON)" tests/cluster/harness/down.py

@@ -1,12 +1,10 @@
 """The worker images run a bundle, those for GPUs and TPUs on CPUs and with the runtime of these.
 
-The image of the cluster itself runs all other tests. CI builds and tries one for each other kind of device, and one with
-another Python; `make images` the other ones, too.
+The image of the cluster itself runs all other tests.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,8 +19,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(3000)]
 
 IMAGES = Path(__file__).parent / "harness" / "images.py"
 KINDS = {"cpu": [], "cuda": ["jax_plugins.xla_cuda13"], "tpu": ["libtpu"]}  # and what each has beside JAX
-USUAL = [("cpu", "3.13"), ("cuda", "3.11"), ("tpu", "3.11")]
-OTHERS = [("cuda", "3.13"), ("tpu", "3.13")]
+ALL = [("cpu", "3.13"), ("cuda", "3.11"), ("cuda", "3.13"), ("tpu", "3.11"), ("tpu", "3.13")]
 CELL = """
 import jax, optax, orbax.checkpoint, sys
 import jax.numpy as jnp
@@ -39,9 +36,7 @@ def images(*words: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize(
-    ("kind", "python"), USUAL + (OTHERS if os.environ.get("JAXTRAIN_IMAGES") else [])
-)
+@pytest.mark.parametrize(("kind", "python"), ALL)
 def test_an_image_runs_a_bundle(kind, python, cluster, namespace, place):
     require_own(cluster)
     name = images("up", kind, python)

@@ -98,6 +98,36 @@ def test_how_often_it_begins_anew(namespace, policy, code, attempts):
     assert jobset["status"].get("restarts", 0) == attempts - 1
 
 
+@pytest.mark.parametrize(("policy", "code"), [("OnFailure", 1), ("ExitCode", 137)])
+def test_it_goes_on_from_its_checkpoint_and_ends_well(namespace, shared, policy, code):
+    """One rank dies at step 3; both begin anew, and go on from the step that they had saved."""
+    cell = f"""
+import os, pathlib, time
+import jax
+rank = int(os.environ["PROCESS_ID"])
+address = f"{{os.environ['COORDINATOR_ADDRESS']}}:{{os.environ['COORDINATOR_PORT']}}"
+jax.distributed.initialize(address, int(os.environ["NUM_PROCESSES"]), rank)
+saved = pathlib.Path("/data") / f"step-{{rank}}"
+first = int(saved.read_text()) if saved.exists() else 0
+print(f"from {{first}} of {{jax.process_count()}} ranks", flush=True)
+for step in range(first, 6):
+    saved.write_text(str(step))
+    if (first, step, rank) == (0, 3, 1):
+        os._exit({code})
+    while first == 0 and step == 3:
+        time.sleep(0.1)
+print("ends")
+"""
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": shared.claim}}
+    job = jaxjob("again", namespace, cell, restartPolicy=policy, policy={"backoffLimit": 1},
+                 container={"volumeMounts": [{"name": "data", "mountPath": "/data"}]}, pod={"volumes": [claim], "terminationGracePeriodSeconds": 1})  # fmt: skip
+    apply(namespace, job)
+    namespace.until_condition("again", "Complete", PATIENCE)
+    for rank in (0, 1):
+        assert log(namespace, "again", rank).split("\n")[-3:-1] == ["from 3 of 2 ranks", "ends"]
+    assert namespace.get("jobset", "again")["status"]["restarts"] == 1
+
+
 def test_what_is_printed_can_be_applied(namespace, tmp_path):
     from jupyter_jax_trainer.cli import main
 

@@ -7,6 +7,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 
@@ -181,6 +182,16 @@ def test_jobs_that_each_fit_half_run_one_after_the_other(queued, namespace):
     tell(namespace, second)
     succeeds(second)
     (*_, ended), (began, *_) = times(first), times(second)
+    assert ended < began
+
+
+def test_two_that_are_sent_at_once_and_each_fit_half_both_end(queued):
+    cell = "import time\nprint(time.time(), flush=True)\ntime.sleep(2)\nprint(time.time())"
+    with ThreadPoolExecutor(2) as both:
+        jobs = list(both.map(lambda name: submit(cell, queued, f"{name} {HALF}"), ("left", "right")))
+    for job in jobs:
+        succeeds(job)
+    (_, ended), (began, _) = sorted(times(job) for job in jobs)
     assert ended < began
 
 

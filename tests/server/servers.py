@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import websocket
+from prometheus_client.parser import text_string_to_metric_families
 
 TOKEN = "a-token-of-the-tests"
 BASE = "/hub/user/jo/"  # as JupyterHub has it
@@ -62,8 +63,12 @@ class Server:
         self.start()
 
     @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.port}{BASE}"
+
+    @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}{BASE}jaxtrain/api/"
+        return f"{self.base}jaxtrain/api/"
 
     def environment(self) -> dict[str, str]:
         return {
@@ -98,11 +103,12 @@ class Server:
     # -- as a page asks -----------------------------------------------------------------------
 
     def ask(
-        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None,
+        url: str | None = None,
     ) -> tuple[int, bytes]:
         """Make a request; give status and body."""
         request = urllib.request.Request(
-            self.url + path, method=method,
+            (url or self.url) + path, method=method,
             data=None if body is None else json.dumps(body).encode(),
             headers={"Authorization": f"token {self.token}"} if headers is None else dict(headers),
         )  # fmt: skip
@@ -117,6 +123,16 @@ class Server:
         status, body = self.ask("GET", path)
         assert status == 200, (status, body)
         return json.loads(body)
+
+    def numbers(self) -> dict[tuple[str, ...], float]:
+        """Ask as Prometheus does; give the samples of ours, by name and the values of labels."""
+        status, body = self.ask("GET", "metrics", url=self.base)
+        assert status == 200, (status, body)
+        return {
+            (sample.name, *sorted(sample.labels.values())): sample.value
+            for family in text_string_to_metric_families(body.decode()) for sample in family.samples
+            if sample.name.startswith("jaxtrain_")
+        }  # fmt: skip
 
     @contextlib.contextmanager
     def page(self, **headers: str) -> Iterator[Page]:

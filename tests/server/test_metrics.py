@@ -7,39 +7,21 @@ import os
 import signal
 import threading
 import time
-import urllib.error
-import urllib.request
 
-import pytest
 from harness import eventually
 from made_jobs import make_job
-from prometheus_client.parser import text_string_to_metric_families
 
 from jupyter_jax_trainer import files, ownlog
 from jupyter_jax_trainer.backends.kubernetes import launch
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.backends.kubernetes.counts import Counts
 from jupyter_jax_trainer.server.metrics import Numbers
-from server.servers import TOKEN
 from server.silent import Silent
-
-
-def scraped(server, token=TOKEN):
-    """Ask as Prometheus does; give the samples of ours, by name and labels."""
-    url = server.url.replace("jaxtrain/api/", "metrics")
-    headers = {"Authorization": f"token {token}"} if token else {}
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
-        text = answer.read().decode()
-    return {
-        (sample.name, *sorted(sample.labels.values())): sample.value
-        for family in text_string_to_metric_families(text) for sample in family.samples
-        if sample.name.startswith("jaxtrain_")
-    }  # fmt: skip
 
 
 def tells(server, wanted):
     """Wait until these numbers are told: a server that is slow to find them gives those of last time."""
-    eventually(lambda: {name: scraped(server).get(name) for name in wanted} == wanted)
+    eventually(lambda: {name: server.numbers().get(name) for name in wanted} == wanted)
 
 
 def test_jobs_by_state_and_pages(server):
@@ -50,17 +32,15 @@ def test_jobs_by_state_and_pages(server):
         ("jaxtrain_jobs", "Succeeded", "local"): 2, ("jaxtrain_jobs", "Failed", "local"): 1,
         ("jaxtrain_jobs", "Running", "kubernetes"): 0,
     })  # fmt: skip
-    before = scraped(server)["jaxtrain_pages",]
+    before = server.numbers()["jaxtrain_pages",]
     with server.page(), server.page():
-        eventually(lambda: scraped(server)["jaxtrain_pages",] == before + 2)
-    eventually(lambda: scraped(server)["jaxtrain_pages",] == before)
+        eventually(lambda: server.numbers()["jaxtrain_pages",] == before + 2)
+    eventually(lambda: server.numbers()["jaxtrain_pages",] == before)
 
 
 def test_only_who_may_use_the_server_is_told(server):
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        scraped(server, token=None)
-    refused.value.close()
-    assert refused.value.code == 403
+    status, _ = server.ask("GET", "metrics", headers={}, url=server.base)
+    assert status == 403
 
 
 def follower(name, **numbers):
@@ -105,8 +85,8 @@ def test_a_real_follower_whose_cluster_is_gone(server, store, tmp_path, monkeypa
     pid = int(lock.read_text())
     try:
         silent = ("jaxtrain_follower_cluster_silent", cluster, "team")
-        eventually(lambda: scraped(server).get(silent) == 1, 40)
-        found = scraped(server)
+        eventually(lambda: server.numbers().get(silent) == 1, 40)
+        found = server.numbers()
         assert found["jaxtrain_followers",] == 1
         assert found["jaxtrain_follower_jobs", cluster, "team"] == 0
         started = found["jaxtrain_follower_start_time_seconds", cluster, "team"]
@@ -114,7 +94,7 @@ def test_a_real_follower_whose_cluster_is_gone(server, store, tmp_path, monkeypa
         assert "INFO follows team of " in (lock.parent / "follower.log").read_text()
     finally:
         os.kill(pid, signal.SIGKILL)
-    eventually(lambda: scraped(server)["jaxtrain_followers",] == 0)
+    eventually(lambda: server.numbers()["jaxtrain_followers",] == 0)
 
 
 def test_a_damaged_file_costs_nothing_else(server, store):

@@ -8,7 +8,7 @@ import pytest
 from cluster import made_runtimes
 from cluster.conftest import cluster, namespace
 from cluster.jobs import PATIENCE, stop_followers
-from harness import submit
+from harness import eventually, submit
 from playwright.sync_api import expect
 
 from ui.labs import Lab
@@ -40,6 +40,12 @@ def desk(cluster, namespace, ui_home, tmp_path):
     yield server
     server.stop()
     stop_followers(ui_home)
+
+
+def counted(server: Lab, name: str, *labels: str) -> float:
+    """Give a number that Prometheus is told; its other labels name the cluster."""
+    numbers = server.numbers().items()
+    return sum(value for (each, *its), value in numbers if each == name and {*labels} <= {*its})
 
 
 @pytest.mark.parametrize("kind", HANDS.values(), ids=HANDS)
@@ -114,6 +120,9 @@ def test_the_whole_path_on_a_cluster(open_page, desk, namespace, monkeypatch, tm
     before = log.rows.last.inner_text()
     expect(log.rows.last).not_to_have_text(before)
     assert len(pods) == 2
+    eventually(lambda: counted(desk, "jaxtrain_follower_log_bytes_total") > 0, PATIENCE)
+    assert counted(desk, "jaxtrain_followers") == counted(desk, "jaxtrain_follower_jobs") == 1
+    assert counted(desk, "jaxtrain_jobs", "Running", "kubernetes") == 1
     expect(log.node.locator(".jaxtrain-rank").filter(has_text="1").first).to_be_visible()
 
     job.get_by_role("button", name="Cancel", exact=True).click()

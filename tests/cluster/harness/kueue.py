@@ -71,7 +71,7 @@ def everything() -> Built:
 
 
 def _go(*arguments: str | Path) -> str:
-    return run("go", *arguments, cwd=GO, env={**os.environ, "CGO_ENABLED": "0"})
+    return run("nice", "go", *arguments, cwd=GO, env={**os.environ, "CGO_ENABLED": "0"})
 
 
 def _manifest(target: Path) -> None:
