@@ -25,6 +25,7 @@ TIMEOUT_VARIABLE = "JAXTRAIN_RENDEZVOUS_TIMEOUT"
 DEFAULT_TIMEOUT = 300.0
 ALONE_TIMEOUT = 1_800.0  # other pods may wait for a node, and pull an image
 _SHORT, _LONG = 0.005, 0.1  # seconds between looks for the coordinator
+_CONNECT = 2.0  # seconds until a name is asked for again: it may have another address by then
 _MARGIN = 30
 _ANSWER = 1_000  # milliseconds that the store has to say what it knows
 _FOREVER = 86_400  # seconds: a rank that ends late must not fail a good job
@@ -97,7 +98,7 @@ def join(
     usual = DEFAULT_TIMEOUT if channel.supervised else ALONE_TIMEOUT
     timeout = float(os.environ.get(TIMEOUT_VARIABLE) or usual)
     since = time.monotonic()
-    address = _address(rank, timeout, channel)
+    address, reached = _address(rank, timeout, channel)
     late = threading.Timer(
         since + timeout - time.monotonic(),
         lambda: give_up(RendezvousTimeout(
@@ -107,11 +108,11 @@ def join(
     late.daemon = True
     if any(name.lower() in _PROXIES for name in os.environ):
         # gRPC would look for the coordinator there, and wait in vain.
-        os.environ.setdefault("no_grpc_proxy", address.rsplit(":", 1)[0])
+        os.environ.setdefault("no_grpc_proxy", reached.rsplit(":", 1)[0])
     if not channel.supervised:
         late.start()
     jax.distributed.initialize(
-        coordinator_address=address,
+        coordinator_address=reached,
         num_processes=nodes,
         process_id=rank,
         cluster_detection_method="deactivate",
@@ -123,11 +124,12 @@ def join(
     _accept_second_initialize(rank)
 
 
-def _address(rank: int, timeout: float, channel: Channel) -> str:
-    """Agree on the coordinator's address.
+def _address(rank: int, timeout: float, channel: Channel) -> tuple[str, str]:
+    """Agree on the coordinator's address; give also the one at which this rank reaches it.
 
     Rank 0 chooses the port at the last moment, and the others connect when it answers: jax's own
-    retries back off for up to a second.
+    retries back off for up to a second. What is reached has no name: that of a pod which is new may
+    still mean the one before it, and gRPC asks for a name every 30 seconds only.
     """
     given = os.environ.get("JAX_COORDINATOR_ADDRESS")
     if given is None:
@@ -137,26 +139,34 @@ def _address(rank: int, timeout: float, channel: Channel) -> str:
         else:
             given = str(channel.receive()["address"])
         os.environ["JAX_COORDINATOR_ADDRESS"] = given
+    host, port = given.rsplit(":", 1)
+    reached = given if host.startswith("127.") else f"127.0.0.1:{port}"  # rank 0 is there itself
     if rank > 0:
-        host, port = given.rsplit(":", 1)
         deadline = time.monotonic() + timeout
         pause = _SHORT
         while True:
             try:
-                socket.create_connection((host, int(port)), timeout=5).close()
+                with socket.create_connection((host, int(port)), timeout=_CONNECT) as connection:
+                    reached = _text(connection.getpeername())
                 break
             except OSError as error:  # no address yet, nobody there yet, or a network that fails
                 problem = error.strerror or str(error)
             if time.monotonic() > deadline:
                 if channel.supervised:
-                    break
+                    return given, given
                 raise RendezvousTimeout(
                     f"Rank {rank} waited {timeout:g} s for rank 0 at {given}, which did not "
                     f"answer ({problem}).", _ADVICE)
             time.sleep(pause)
             if not channel.supervised:
                 pause = min(2 * pause, _LONG)
-    return given
+    return given, reached
+
+
+def _text(address: tuple[Any, ...]) -> str:
+    """Give the address of a socket as gRPC takes it."""
+    host, port = address[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _port() -> int:

@@ -20,7 +20,7 @@ from typing import Any
 
 import podruns
 import pytest
-from podruns import PodRun, bundle, run, start
+from podruns import PodRun, bundle, port_of, run, start
 
 from jupyter_jax_trainer.worker.archive import Archive, write_archive
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
@@ -229,6 +229,25 @@ def test_another_rank_says_for_whom_it_waits(ranks):
     error = rank.get("error")
     assert error["type"] == "RendezvousTimeout"
     assert "waited 1 s for rank 0 at job-node-0-0.job.invalid:29500" in error["message"]
+
+
+NAMES = """
+import socket
+real = socket.getaddrinfo
+def getaddrinfo(host, *rest, **more):
+    return real("127.0.0.1" if host == "job-node-0-0.job.invalid" else host, *rest, **more)
+socket.getaddrinfo = getaddrinfo
+"""
+
+
+def test_ranks_find_each_other_while_grpc_knows_no_name(ranks, tmp_path):
+    """It asks for a name every 30 seconds; that of a new pod may still mean the one before it."""
+    (tmp_path / "sitecustomize.py").write_text(NAMES)
+    both = ranks("import jax\nprint(jax.process_count(), 'ranks')", nodes=2, PYTHONPATH=str(tmp_path),
+                 JAXTRAIN_RENDEZVOUS_TIMEOUT="20",
+                 JAX_COORDINATOR_ADDRESS=f"job-node-0-0.job.invalid:{port_of(tmp_path)}")
+    assert [rank.end() for rank in both] == [0, 0]
+    assert all("2 ranks" in rank.text for rank in both)
 
 
 # ---- results
