@@ -101,12 +101,14 @@ class Cell:
         return "\n".join(self.shown)
 
     def updates(self) -> dict[str, list[tuple[float, dict[str, Any]]]]:
-        """Every state of each display: display id → (time, data)."""
+        """Every state of each display: display id → (when the kernel sent it, data)."""
         found: dict[str, list[tuple[float, dict[str, Any]]]] = {}
-        for at, message in self.messages:
+        for _, message in self.messages:
             name = message["content"].get("transient", {}).get("display_id")
             if name:
-                found.setdefault(name, []).append((at, message["content"]["data"]))
+                found.setdefault(name, []).append(
+                    (message["header"]["date"].timestamp(), message["content"]["data"])
+                )
         return found
 
     def cards(self) -> list[tuple[float, dict[str, Any]]]:

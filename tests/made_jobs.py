@@ -23,7 +23,10 @@ def make_job(
     **more: Any,
 ) -> jobdir.JobDir:
     """Make the directory of a job; `more` are fields of its state."""
-    directory = jobdir.JobDir(files.private_directory(jobdir.jobs_directory() / name))
+    # Hidden until it is whole, as those of real jobs are: somebody may look all the time.
+    final = jobdir.JobDir(jobdir.jobs_directory() / name)
+    hidden = files.private_directory(jobdir.jobs_directory() / f".made-{name}")
+    directory = final if final.path.exists() else jobdir.JobDir(hidden)
     files.private_directory(directory.logs)
     created = time.time() - 134 if created is None else created
     spec = spec or JobSpec(nodes=2, out=("loss",))
@@ -72,7 +75,9 @@ def make_job(
         directory.log(rank).write_bytes(data)
         index.append(json.dumps([rank, len(data), created + 2 + rank]) + "\n")
     directory.log_index.write_text("".join(index))
-    return directory
+    if directory is not final:
+        hidden.rename(final.path)
+    return final
 
 
 @contextlib.contextmanager

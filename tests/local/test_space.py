@@ -62,7 +62,7 @@ with open({path!r}, "wb", buffering=0) as file:
 )
 def test_a_disk_that_fills_up_is_said(small_disk, then, kind, said):
     cell = FILL.format(path=str(small_disk / "filler")) + then
-    job = submit(cell, line="-n 1 --timeout 5s")
+    job = submit(cell, line=f"-n 1 --timeout {5 if kind == 'timeout' else 60}s")
     failure = wait_failed(job)
     assert failure.kind == kind
     assert said in failure.message
