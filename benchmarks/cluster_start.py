@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 from common import Measured, ratio_of, run_job, spread
-from kube import Place, Sdk, place, sdk_python
+from kube import Place, Sdk, objects_of, place, sdk_python
 
 NODES = 2
 CELL = "import time; print('began', time.time())\n"
@@ -28,11 +27,10 @@ HERE = Path(__file__).resolve().parent
 
 def measure(runs: int) -> list[Measured]:
     """Compare all in turn: warm clients in each round, cold ones in every second."""
-    with place() as there, closing(Sdk(there)) as sdk, tempfile.TemporaryDirectory() as name:
-        path = Path(name, "objects.yaml")
+    with place() as there, closing(Sdk(there)) as sdk:
         ways: dict[str, Callable[[], float]] = {
             "ours": lambda: _ours(there),
-            "kubectl": lambda: _kubectl(there, path),
+            "kubectl": lambda: _kubectl(there),
             "the SDK": lambda: _sdk(there, sdk),
         }
         cold: dict[str, Callable[[], float]] = {
@@ -95,30 +93,15 @@ def _ours_cold(there: Place) -> float:
     return taken
 
 
-def _kubectl(there: Place, path: Path) -> float:
+def _kubectl(there: Place) -> float:
     """Measure `kubectl create` of what ours would create; the follower looks on as with ours."""
-    name = write_objects(path, _line(there))
+    name, text = objects_of(CELL, _line(there))
     there.start_follower()
     began = time.time()
-    subprocess.run([*there.kubectl, "create", "-f", str(path)], check=True, capture_output=True)
+    there.create(text)
     taken = there.began(name, NODES) - began
     there.delete(name)
     return taken
-
-
-def write_objects(path: Path, line: str) -> str:
-    """Write the objects of a job with a new name, as the dry run prints them; give that name."""
-    from jupyter_jax_trainer import api
-    from jupyter_jax_trainer.capture import capture_cell
-    from jupyter_jax_trainer.spec import parse_cell_line
-
-    spec = parse_cell_line(line)
-    backend, plan = api.prepare(spec)
-    text = api.dry_run(spec, backend, plan, capture_cell(CELL, {}))
-    path.write_text(text)
-    import yaml
-
-    return str(next(iter(yaml.safe_load_all(text)))["metadata"]["name"])
 
 
 def _sdk(there: Place, sdk: Sdk) -> float:

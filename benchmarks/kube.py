@@ -109,6 +109,16 @@ class Place:
         with contextlib.closing(response):
             return str(response.read().decode(errors="replace"))
 
+    def create(self, text: str) -> None:
+        """Create objects as people do who have them in a file."""
+        subprocess.run([*self.kubectl, "create", "-f", "-"], input=text, text=True, check=True,
+                       capture_output=True)
+
+    def kill(self, pod: str) -> None:
+        """Take a pod away at once, as a node that is lost does."""
+        grace = {"gracePeriodSeconds": 0}
+        self.client.request("DELETE", self.client.core("pods", pod), body=grace)
+
     def delete(self, job: str) -> None:
         """Delete a TrainJob and wait until its pods are gone, so that runs don't overlap."""
         with contextlib.suppress(ApiError):
@@ -182,6 +192,21 @@ def place() -> Iterator[Place]:
             backend._clients.clear()
             subprocess.run([*cluster.kubectl, "delete", "namespace", name, "--wait=false"],
                            check=False, capture_output=True)
+
+
+def objects_of(cell: str, line: str) -> tuple[str, str]:
+    """Give the name of a new job, and its objects as the dry run prints them."""
+    import yaml
+
+    from jupyter_jax_trainer import api
+    from jupyter_jax_trainer.capture import capture_cell
+    from jupyter_jax_trainer.spec import parse_cell_line
+
+    spec = parse_cell_line(line)
+    backend, plan = api.prepare(spec)
+    text = api.dry_run(spec, backend, plan, capture_cell(cell, {}))
+    found = [each for each in yaml.safe_load_all(text) if each["kind"] == "TrainJob"]
+    return str(found[0]["metadata"]["name"]), text
 
 
 # ---- the SDK

@@ -18,7 +18,9 @@ from needs import Missing
 GROUPS = {
     "local": ("loading", "start", "step", "capture", "logs", "follow_logs", "log_pages"),
     "face": ("face_start", "face_log", "face_live", "face_jobs", "face_others"),
-    "cluster": ("cluster_start", "cluster_status", "cluster_log", "cluster_list"),
+    "cluster": (
+        "cluster_start", "cluster_restart", "cluster_status", "cluster_log", "cluster_list",
+    ),
     "queues": ("queue_fifty",),
 }
 ALL = [name for names in GROUPS.values() for name in names]

@@ -1,6 +1,8 @@
 """Interrupt a cell that submits, waits or attaches: real kernels, real jobs."""
 
+import contextlib
 import json
+import queue
 import re
 import time
 from pathlib import Path
@@ -173,11 +175,12 @@ def test_interrupts_at_random_moments_leave_nothing_unknown(kernel, tmp_path):
         kernel.interrupt()
         time.sleep(0.1)
         kernel.interrupt()
-        cell.finish(10)
-        assert cell.reply["status"] == "error"
+        with contextlib.suppress(queue.Empty):  # ipykernel drops a reply at whose sending it is interrupted
+            cell.finish(20)
+        assert cell.reply is None or cell.reply["status"] == "error"
         if (kernel.home / "jobs" / name).exists():
             assert name in cell.text
-            if cell.reply["ename"] == "JobDetached":  # the cell had not begun at the first one
+            if cell.reply is None or cell.reply["ename"] == "JobDetached":  # it had not begun at the first one
                 kernel.run(f"%jaxtrain cancel {name}")
             assert state(kernel, name) == "Cancelled", name
         assert all_gone(kernel), name
