@@ -61,7 +61,7 @@ def _show(context: Context, values: dict[str, Any], name: str) -> None:
         lines = [runtime.name, runtime.description, runtime.problem or ""]
         context.print("\n".join(line for line in lines if line))
         return
-    from jupyter_jax_trainer.backends.kubernetes import checkup
+    from jupyter_jax_trainer.backends.kubernetes import checkup, gangs
     from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
     from jupyter_jax_trainer.backends.kubernetes.client import is_configured
     from jupyter_jax_trainer.backends.kubernetes.runtimes import get_runtime as get_of_cluster
@@ -76,7 +76,8 @@ def _show(context: Context, values: dict[str, Any], name: str) -> None:
     client = get_client(*context.place(values).values())
     with said_plainly(client):
         item = get_of_cluster(client, name)
-    context.print(f"{item['kind']} {name}\n\n{report(checkup.examine(item), context.width)}\n")
+        findings = [*checkup.examine(item), *gangs.examine(client, item)]
+    context.print(f"{item['kind']} {name}\n\n{report(findings, context.width)}\n")
     context.print(shown_yaml(item))
 
 

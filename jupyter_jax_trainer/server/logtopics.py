@@ -109,7 +109,7 @@ class SearchTopic:
         self.every = _QUIET if complete else _BUSY
         message = {
             "kind": "hits", "count": self.search.count, "complete": complete,
-            "near": self.search.near(self._from, _NEAR),
+            "near": self.search.near(self._from, _NEAR), "before": self.search.before(self._from),
         }  # fmt: skip
         if message != self._last:
             self._last = message

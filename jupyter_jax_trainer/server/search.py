@@ -15,8 +15,8 @@ from jupyter_jax_trainer.server.runs import Runs
 class Search:
     """The lines of a view that match. All methods can be called from any thread.
 
-    It begins near a position and goes on to the end, then from the begin to there: so the hits that
-    a person sees next are found first. It goes on as the log grows.
+    It begins a little before a position and goes on to the end, then from the begin to there: so
+    the hits that a person sees next are found first. It goes on as the log grows.
 
     Parameters
     ----------
@@ -33,7 +33,8 @@ class Search:
         self._pattern = pattern
         self._lock = threading.Lock()
         book = view.book
-        self._start = book.span(min(max(0, start), book.length)).first
+        here = book.span(min(max(0, start), book.length)).first
+        self._start = book.span(max(0, here - 1)).first
         self._goal = book.length  # up to which it searches before it turns to the begin
         self._ahead, self._ahead_at = Runs(), self._start
         self._behind, self._behind_at = Runs(), 0
@@ -75,6 +76,13 @@ class Search:
     def previous(self, position: int) -> int | None:
         """Give the last hit before a position, else the last of all; None without any."""
         return self._at(self._below(position) - 1)
+
+    def before(self, position: int) -> int | None:
+        """Give the last hit up to a position, as soon as no nearer one can be found."""
+        found = self.previous(position + 1)
+        if found is None or found > position or self._ahead_at <= position:
+            return None
+        return found if found >= self._start else None
 
     def number(self, position: int) -> int:
         """Tell the number of a hit among those that are known; the first one is 1."""

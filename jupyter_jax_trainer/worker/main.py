@@ -256,7 +256,9 @@ class Worker:
         """
         record = exceptions.describe(error, self._cell_file, self._labels, self._outside)
         lost = record["secondary"]  # perhaps: another rank may have been the first to fail
-        status = exceptions.TRY_AGAIN if lost else 1
+        late = isinstance(error, rendezvous.RendezvousTimeout)
+        again = lost or (late and self.pod is not None and self.pod.may_run_again())
+        status = exceptions.TRY_AGAIN if again else 1
         if isinstance(error, SystemExit):
             if isinstance(error.code, int):
                 status = error.code & 0xFF or 1
@@ -268,7 +270,7 @@ class Worker:
             output.flush()
             self.channel.send("error", time=time.time(), **record)
             summary = f"{record['type']}: {record['message']}".splitlines()[0][:500]
-            late = isinstance(error, rendezvous.RendezvousTimeout)  # nobody is there to hear it
+            # When ranks are late nobody is there to hear it.
             first = not late and rendezvous.announce_error(self.rank, summary, status)
             if lost and not first and rendezvous.first_status() not in (None, status):
                 status = 1  # it is lost because of an error, not of a broken node

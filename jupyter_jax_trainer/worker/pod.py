@@ -110,19 +110,19 @@ class Pod:
 
         The first end that the cluster sees decides whether all ranks start again.
         """
-        if _may_run_again():
+        if self.may_run_again():
             time.sleep(_CAUSE)
+
+    @staticmethod
+    def may_run_again() -> bool:
+        """Tell whether the job may be started again as a whole (``--max-restarts``)."""
+        restarts = os.environ.get(RESTARTS_VARIABLE, "")
+        return restarts.isdigit() and int(restarts) > 0
 
     def after_join(self, uses_preemption: Callable[[], bool]) -> None:
         """Take SIGTERM back from jax, which takes it for itself when it joins the others."""
         if self._termination is not None:
             self._termination.take_back(uses_preemption)
-
-
-def _may_run_again() -> bool:
-    """Tell whether the job may be started again as a whole (``--max-restarts``)."""
-    restarts = os.environ.get(RESTARTS_VARIABLE, "")
-    return restarts.isdigit() and int(restarts) > 0
 
 
 # ---- the cell runs once
@@ -144,7 +144,7 @@ class _Marker:
     def from_environment(cls, rank: int) -> _Marker:
         """Find the places; there are none for a job that may be started again."""
         uid = os.environ.get(UID_VARIABLE, "")
-        if not uid.isalnum() or _may_run_again():
+        if not uid.isalnum() or Pod.may_run_again():
             return cls([])
         folders = [os.environ.get(SCRATCH_VARIABLE), _SHARED_MEMORY]
         return cls([Path(folder, f".jaxtrain-{uid}-{rank}") for folder in folders if folder])

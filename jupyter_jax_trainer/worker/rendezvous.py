@@ -5,6 +5,7 @@ Everything that touches private parts of jax is in this module.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -12,7 +13,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jupyter_jax_trainer.worker.channel import Channel
@@ -106,22 +107,38 @@ def join(
             _ADVICE)),
     )
     late.daemon = True
-    if any(name.lower() in _PROXIES for name in os.environ):
-        # gRPC would look for the coordinator there, and wait in vain.
-        os.environ.setdefault("no_grpc_proxy", reached.rsplit(":", 1)[0])
     if not channel.supervised:
         late.start()
-    jax.distributed.initialize(
-        coordinator_address=reached,
-        num_processes=nodes,
-        process_id=rank,
-        cluster_detection_method="deactivate",
-        coordinator_bind_address=address if address.startswith("127.") else None,
-        initialization_timeout=int(timeout) + _MARGIN,
-        shutdown_timeout_seconds=_FOREVER,
-    )
+    with _without_proxy(reached):
+        jax.distributed.initialize(
+            coordinator_address=reached,
+            num_processes=nodes,
+            process_id=rank,
+            cluster_detection_method="deactivate",
+            coordinator_bind_address=address if address.startswith("127.") else None,
+            initialization_timeout=int(timeout) + _MARGIN,
+            shutdown_timeout_seconds=_FOREVER,
+        )
     late.cancel()
     _accept_second_initialize(rank)
+
+
+@contextlib.contextmanager
+def _without_proxy(address: str) -> Iterator[None]:
+    """Have gRPC go to an address itself; it would look for it behind a proxy, and wait in vain."""
+    if not any(name.lower() in _PROXIES for name in os.environ):
+        yield
+        return
+    name, host = "no_grpc_proxy", address.rsplit(":", 1)[0].strip("[]")
+    before = os.environ.get(name)
+    others = os.environ.get("no_proxy") if before is None else before
+    os.environ[name] = ",".join(filter(None, [others, host]))
+    try:
+        yield
+    finally:
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before
 
 
 def _address(rank: int, timeout: float, channel: Channel) -> tuple[str, str]:
@@ -140,13 +157,14 @@ def _address(rank: int, timeout: float, channel: Channel) -> tuple[str, str]:
             given = str(channel.receive()["address"])
         os.environ["JAX_COORDINATOR_ADDRESS"] = given
     host, port = given.rsplit(":", 1)
-    reached = given if host.startswith("127.") else f"127.0.0.1:{port}"  # rank 0 is there itself
+    reached = given if host.startswith("127.") else _own(port)
     if rank > 0:
+        name = host.strip("[]")
         deadline = time.monotonic() + timeout
         pause = _SHORT
         while True:
             try:
-                with socket.create_connection((host, int(port)), timeout=_CONNECT) as connection:
+                with socket.create_connection((name, int(port)), timeout=_CONNECT) as connection:
                     reached = _text(connection.getpeername())
                 break
             except OSError as error:  # no address yet, nobody there yet, or a network that fails
@@ -161,6 +179,12 @@ def _address(rank: int, timeout: float, channel: Channel) -> tuple[str, str]:
             if not channel.supervised:
                 pause = min(2 * pause, _LONG)
     return given, reached
+
+
+def _own(port: str) -> str:
+    """Give the address at which rank 0 reaches the service that it starts."""
+    bound = os.environ.get("JAX_COORDINATOR_BIND_ADDRESS", "").rsplit(":", 1)[0]
+    return f"127.0.0.1:{port}" if bound in ("", "0.0.0.0", "[::]") else f"{bound}:{port}"
 
 
 def _text(address: tuple[Any, ...]) -> str:

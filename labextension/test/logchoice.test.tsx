@@ -40,7 +40,7 @@ describe('searching', () => {
     expect(document.activeElement).toBe(find('input'));
     await enter('LINE 7');
     expect(server.sentOf('search').at(-1)).toMatchObject({ pattern: 'LINE 7', from: 999 });
-    await reply('search', { kind: 'hits', count: 111, complete: true, near: [7, 70] });
+    await reply('search', { kind: 'hits', count: 111, complete: true, near: [7, 70], before: null });
     expect(server.sentOf('hit').at(-1)).toMatchObject({ from: 1000, back: true });
     await reply('hit', { kind: 'hit', position: 7, index: 7, number: 1, count: 111 });
     expect(find('.jaxtrain-log-count').textContent).toBe('1 of 111');
@@ -58,7 +58,7 @@ describe('searching', () => {
     await press('/');
     await click('Regular expression');
     await enter('.*.*.*.*.*=');
-    await reply('search', { kind: 'hits', count: 1, complete: true, near: [0] });
+    await reply('search', { kind: 'hits', count: 1, complete: true, near: [0], before: null });
     expect(root.querySelector('mark')).toBeNull();
     const texts = server.sentOf('marks').at(-1)?.['texts'] as string[];
     expect(texts).toContain('loss=1');
@@ -71,7 +71,7 @@ describe('searching', () => {
   it('takes the switches, and says when there is nothing or the pattern is wrong', async () => {
     await print(['a']);
     await enter('(');
-    await reply('search', { kind: 'hits', count: 0, complete: true, near: [] });
+    await reply('search', { kind: 'hits', count: 0, complete: true, near: [], before: null });
     expect(find('.jaxtrain-log-count').textContent).toBe('no match');
     await click('Regular expression');
     expect(server.sentOf('search').at(-1)).toMatchObject({ regex: true });

@@ -150,7 +150,15 @@ describe('a search', () => {
   const WORD = { pattern: 'line', regex: false, case: false };
   const searchId = () => server.sentOf('search').at(-1)?.['id'];
   const hits = (change: object) =>
-    server.say({ id: searchId(), kind: 'hits', count: 3, complete: true, near: [], ...change });
+    server.say({
+      id: searchId(),
+      kind: 'hits',
+      count: 3,
+      complete: true,
+      near: [],
+      before: null,
+      ...change
+    });
   const hit = (position: number, number: number, count = 3) =>
     server.say({
       id: server.sentOf('hit').at(-1)?.['id'],
@@ -179,6 +187,19 @@ describe('a search', () => {
     await next;
     expect(server.store.search?.at).toEqual({ position: 9, index: 9, number: 3 });
     expect([...(server.store.search?.near ?? [])]).toEqual([3, 7, 9]);
+  });
+
+  it('goes to the last hit from the end as soon as that is known, not when all are counted', async () => {
+    server.print(many(20));
+    const arrived = vi.fn();
+    server.store.find(WORD, 19, { back: true, then: arrived });
+    hits({ complete: false, near: [3] });
+    expect(server.sentOf('hit')).toEqual([]); // nearer ones can come
+    hits({ complete: false, near: [3, 18], before: 18 });
+    expect(server.sentOf('hit').at(-1)).toMatchObject({ from: 19, back: true });
+    hit(18, 2);
+    await server.settle();
+    expect(arrived).toHaveBeenCalledWith({ position: 18, index: 18, number: 2 });
   });
 
   it('that has found nothing takes nobody to what is printed later', async () => {

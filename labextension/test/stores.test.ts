@@ -45,8 +45,10 @@ describe('the store of all jobs', () => {
     FakeSocket.last.accept();
     expect(FakeSocket.all).toHaveLength(2);
     expect(FakeSocket.last.sent).toHaveLength(1);
-    say(id => all(id, [ended({ key: 'a' })]));
-    expect(ends).toEqual(['a']);
+    const later = ended({ key: 'new', created: NOW });
+    const older = ended({ key: 'attached', created: NOW - 9e6 });
+    say(id => all(id, [ended({ key: 'a' }), later, older]));
+    expect(ends).toEqual(['a', 'new']); // also what both began and ended meanwhile
   });
 
   it('can be waited for', async () => {

@@ -186,9 +186,11 @@ def test_jobs_that_each_fit_half_run_one_after_the_other(queued, namespace):
 
 
 def test_two_that_are_sent_at_once_and_each_fit_half_both_end(queued):
+    """There is room for one pod of each: with these, none of the two could ever go on."""
     cell = "import time\nprint(time.time(), flush=True)\ntime.sleep(2)\nprint(time.time())"
     with ThreadPoolExecutor(2) as both:
-        jobs = list(both.map(lambda name: submit(cell, queued, f"{name} {HALF}"), ("left", "right")))
+        names = ("left", "right")
+        jobs = list(both.map(lambda name: submit(cell, queued, f"{name} -n 2 --cpu 150m"), names))
     for job in jobs:
         succeeds(job)
     (_, ended), (began, _) = sorted(times(job) for job in jobs)

@@ -204,6 +204,22 @@ def test_a_search_begins_where_the_page_is(tmp_path, monkeypatch):
     assert len(seen) > 5
 
 
+def test_who_looks_at_the_end_learns_of_the_last_hit_before_all_are_counted(tmp_path, monkeypatch):
+    small_blocks(monkeypatch, (20, 100))
+    job = Job(tmp_path / "job")
+    job.write(*[b"line %d" % n for n in range(2000)], *[b"end"] * 3)
+    view = LogView(job.book, raw=True)
+    search = Search(view, Pattern("line"), 2002)
+    assert search.before(2002) is None
+    while search.before(2002) is None:
+        search.advance(0)
+    assert search.before(2002) == 1999 and not search.complete
+    early = Search(view, Pattern("line 0"), 2002)
+    while not early.advance(0):
+        assert early.before(2002) is None  # a nearer one could come
+    assert early.before(2002) is None  # it is not where the search began
+
+
 def test_a_search_in_a_log_that_grows_faster_still_turns_to_the_begin(tmp_path, monkeypatch):
     small_blocks(monkeypatch, (20, 100))
     job = Job(tmp_path / "job")

@@ -250,6 +250,20 @@ def test_ranks_find_each_other_while_grpc_knows_no_name(ranks, tmp_path):
     assert all("2 ranks" in rank.text for rank in both)
 
 
+def test_a_proxy_is_not_asked_for_the_coordinator_and_the_cell_has_its_own(ranks):
+    proxies = {"http_proxy": "http://127.0.0.1:1", "no_grpc_proxy": "example.org"}
+    both = ranks("import os\nprint('no proxy for', os.environ['no_grpc_proxy'])", nodes=2,
+                 JAXTRAIN_RENDEZVOUS_TIMEOUT="20", **proxies)
+    assert [rank.end() for rank in both] == [0, 0]
+    assert all("no proxy for example.org\n" in rank.text for rank in both)
+
+
+def test_ranks_that_were_waited_for_in_vain_are_worth_another_attempt(ranks):
+    (rank,) = ranks("1", nodes=2, only=(0,), JAXTRAIN_RENDEZVOUS_TIMEOUT="1", JAXTRAIN_MAX_RESTARTS="1")
+    assert rank.end() == TRY_AGAIN
+    assert rank.get("error")["type"] == "RendezvousTimeout"
+
+
 # ---- results
 
 

@@ -88,6 +88,7 @@ export class JobsStore extends LiveStore {
       return;
     }
     const before = this.#rows;
+    const again = message.all && this.loaded; // it was away for a while
     this.#rows = message.all ? new Map<string, Row>() : new Map(before);
     for (const row of message.rows) {
       const old = before.get(row.key);
@@ -100,13 +101,15 @@ export class JobsStore extends LiveStore {
     this.loaded = true;
     this.error = null;
     this.tell();
-    this.#tellEnded(before, message.rows);
+    this.#tellEnded(before, message.rows, again);
   }
 
-  #tellEnded(before: Map<string, Row>, rows: Row[]): void {
+  #tellEnded(before: Map<string, Row>, rows: Row[], again: boolean): void {
+    const newest = Math.max(0, ...[...before.values()].map(({ created }) => created));
     for (const row of rows) {
       const old = before.get(row.key);
-      if (old?.active && !row.active && old.uid === row.uid) {
+      const whole = again && old?.uid !== row.uid && row.created > newest; // from its start on
+      if (!row.active && (whole || (old?.active && old.uid === row.uid))) {
         this.#ended.forEach(listener => listener(row));
       }
     }

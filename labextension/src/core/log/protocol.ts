@@ -45,6 +45,8 @@ export interface Hits {
   count: number;
   complete: boolean;
   near: number[];
+  /** The last hit up to where the search began, once no nearer one can be found. */
+  before: number | null;
 }
 
 export interface Hit {

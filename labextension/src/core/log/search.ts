@@ -2,7 +2,7 @@ import type { Live, Opened } from '../live';
 import { isWithdrawn } from './asking';
 import { Expression } from './expression';
 import { wordMarker, type Marker, type Span } from './marks';
-import type { Hit, LogMessage, Pattern } from './protocol';
+import type { Hit, Hits, LogMessage, Pattern } from './protocol';
 import { Teller } from '../teller';
 
 /** A hit that one looks at. */
@@ -108,7 +108,7 @@ export class Search extends Teller {
       this.complete = message.complete;
       this.near = new Set(message.near);
       if (this.#arrival && message.count > 0) {
-        void this.#arrive(this.#arrival, message.near);
+        void this.#arrive(this.#arrival, message);
       } else if (message.complete && message.count === 0) {
         this.#arrival = null; // what is printed later must not take anybody away from where he is
       } else if (finished && this.at) {
@@ -120,8 +120,8 @@ export class Search extends Teller {
     this.tell();
   }
 
-  async #arrive({ back, then }: Arrival, near: number[]): Promise<void> {
-    const first = back ? undefined : near.find(position => position >= this.#from);
+  async #arrive({ back, then }: Arrival, { near, before }: Hits): Promise<void> {
+    const first = back ? (before ?? undefined) : near.find(position => position >= this.#from);
     if (first === undefined && !this.complete) {
       return; // there may be one that was not found yet
     }

@@ -8,7 +8,7 @@ import type { Reader } from './reader';
 import type { Search } from './search';
 import { firstError } from './seek';
 
-const PAUSE = 200; // milliseconds after the last letter
+const PAUSE = 100; // milliseconds after the last letter
 
 /** Say how many matches there are, and which one is looked at. */
 export function counted(search: Search | null, words: Words): string {
