@@ -40,7 +40,13 @@ describe('searching', () => {
     expect(document.activeElement).toBe(find('input'));
     await enter('LINE 7');
     expect(server.sentOf('search').at(-1)).toMatchObject({ pattern: 'LINE 7', from: 999 });
-    await reply('search', { kind: 'hits', count: 111, complete: true, near: [7, 70], before: null });
+    await reply('search', {
+      kind: 'hits',
+      count: 111,
+      complete: true,
+      near: [7, 70],
+      before: null
+    });
     expect(server.sentOf('hit').at(-1)).toMatchObject({ from: 1000, back: true });
     await reply('hit', { kind: 'hit', position: 7, index: 7, number: 1, count: 111 });
     expect(find('.jaxtrain-log-count').textContent).toBe('1 of 111');

@@ -64,6 +64,39 @@ def test_nothing_jumps_while_views_are_opened(jobs, open_page, width):
     nothing_jumped(lab, f"[id='jaxtrain-log-{ENDED}'] .jaxtrain-log")
 
 
+GOES = """
+import os, time
+from jupyter_jax_trainer import report
+def wait(what):
+    while not os.path.exists(f"{folder}/{{what}}"): time.sleep(0.05)
+wait("report")
+for step in range(20): report(step + 1, 20, loss=1 / (step + 1))
+print("step", flush=True)
+wait("end")
+kept = [1.0]
+"""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_jumps_while_a_job_goes_from_its_begin_to_its_end(jobs, open_page, tmp_path, width):
+    running = wait_for(submit(GOES.format(folder=tmp_path), line="goes -n 2 -o kept"), "Running")
+    lab = open_page(viewport={"width": width, "height": 1200})
+    lab.command("jaxtrain:show-jobs")
+    lab.command("jaxtrain:open-job", key=running.name)
+    job, state = lab.job(running.name), lab.row(running.name).locator(".jaxtrain-state")
+    expect(job.get_by_role("group", name="Results")).to_contain_text("when the job ends")
+    expect(state).to_have_text("Running")
+    watch_shifts(lab)
+    (tmp_path / "report").touch()
+    expect(job.locator(".jaxtrain-plots canvas")).to_have_count(1)
+    expect(lab.row(running.name).get_by_role("progressbar")).to_be_visible()
+    (tmp_path / "end").touch()
+    expect(state).to_have_text("Succeeded")
+    expect(job.get_by_role("group", name="Results")).to_contain_text("1 came back")
+    expect(job.locator(".jaxtrain-progress")).to_contain_text("20/20")
+    nothing_jumped(lab, f"[id='jaxtrain-job-{running.name}'] .jaxtrain-job", words=False)
+
+
 @pytest.mark.parametrize("key", KEYS)
 def test_nothing_jumps_while_a_page_brings_views_back(jobs, open_page, key):
     lab = open_page(path=f"lab/workspaces/{key}?reset", viewport={"width": 1600, "height": 1000})

@@ -20,15 +20,17 @@ export function Events({ events, host }: { events: readonly JobEvent[]; host: Ho
       place.current.scrollTop = place.current.scrollHeight;
     }
   }, [events.length]);
-  if (events.length === 0) {
-    return null;
-  }
   const start = Math.max(0, events.length - limit);
   return (
-    <Section name="events" title={words.__('Events')} host={host} note={String(events.length)}>
+    <Section
+      name="events"
+      title={words.__('Events')}
+      host={host}
+      note={events.length > 0 ? String(events.length) : ''}
+    >
       <div
         ref={place}
-        class="jaxtrain-scroll"
+        class="jaxtrain-scroll jaxtrain-happened"
         tabIndex={0}
         role="group"
         aria-label={words.__('Events')}
@@ -47,6 +49,9 @@ export function Events({ events, host }: { events: readonly JobEvent[]; host: Ho
           >
             {words._n('%1 earlier event', '%1 earlier events', start)}
           </button>
+        )}
+        {events.length === 0 && (
+          <p class="jaxtrain-quiet">{words.__('Nothing has happened yet.')}</p>
         )}
         <ol class="jaxtrain-events">
           {events.slice(start).map(({ time, rank, kind, message }, index) => (

@@ -62,7 +62,7 @@ export function Head({ detail, host }: { detail: Detail; host: Host }) {
         ))}
         <Times detail={detail} words={words} />
       </p>
-      {row.active && <Progress detail={detail} words={words} />}
+      <Progress detail={detail} words={words} />
     </header>
   );
 }
@@ -74,7 +74,7 @@ function Times({ detail: { row, state }, words }: { detail: Detail; words: Words
   return row.created > 0 ? <span class="jaxtrain-took">{text}</span> : null;
 }
 
-/** The bar and the last values, in a place that is there before they are. */
+/** The bar and the last values, in a place that is there before they are, and stays. */
 function Progress({ detail: { row, state }, words }: { detail: Detail; words: Words }) {
   return (
     <div class="jaxtrain-progress">

@@ -197,7 +197,7 @@ function Plots({ store, others, look, change, host }: PlotsProps) {
   const onZoom = (part: Range | null) => change({ range: part });
   if (names.length === 0) {
     return (
-      <p class="jaxtrain-quiet">
+      <p class="jaxtrain-quiet jaxtrain-no-plot">
         {words.__('Nothing reported yet: report(step=…, loss=…) in the code draws a plot here.')}
       </p>
     );

@@ -35,12 +35,12 @@ export function SentPart({ sent, host }: { sent: Sent; host: Host }) {
   );
 }
 
-/** What came back, and why something did not. */
+/** What came back, and why something did not; before, what is to come. */
 export function ResultsPart({ detail, host }: { detail: Detail; host: Host }) {
   const { words } = host;
   const results = detail.state?.results ?? [];
   if (results.length === 0) {
-    return null;
+    return <Expected detail={detail} host={host} />;
   }
   const lost = results.filter(({ error }) => error !== undefined).length;
   const note =
@@ -66,6 +66,36 @@ export function ResultsPart({ detail, host }: { detail: Detail; host: Host }) {
                     {plain(error)}
                   </td>
                 )}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Section>
+  );
+}
+
+/** What a job is to bring back, in the place that it will have. */
+function Expected({ detail, host }: { detail: Detail; host: Host }) {
+  const { words } = host;
+  const { out } = detail.spec;
+  const named = Array.isArray(out) ? out.map(String) : [];
+  const names = detail.returns ? [words.__('returned value')] : named.map(plain);
+  if (names.length === 0) {
+    return null;
+  }
+  const when = detail.row.active ? words.__('when the job ends') : words.__('did not come back');
+  return (
+    <Section name="results" title={words.__('Results')} host={host} note={when}>
+      <div class="jaxtrain-scroll">
+        <table class="jaxtrain-ranks">
+          <Head words={words} />
+          <tbody>
+            {names.map(name => (
+              <tr key={name}>
+                <th scope="row">{name}</th>
+                <td>…</td>
+                <td />
               </tr>
             ))}
           </tbody>
