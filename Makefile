@@ -8,7 +8,6 @@ PIP := $(PY) -m pip install --disable-pip-version-check --quiet
 QUICKSTART := $(VENV)/quickstart.stamp
 TEST := $(VENV)/test.stamp
 TESTS ?= tests
-EARLY := tests/unit tests/local tests/server
 LATE := tests/cluster tests/ui
 
 .DEFAULT_GOAL := help
@@ -96,7 +95,8 @@ coverage:  ## the same, and which lines of the package were run
 
 # In two parts, so that CI can begin while the cluster is still being built; the first needs no browser, either.
 test-early: lint test-face
-	$(PY) -m pytest -rs $(if $(COVERAGE),--cov --cov-report=) $(EARLY)
+	$(PY) -m pytest -rs $(if $(COVERAGE),--cov --cov-report=) tests/unit
+	$(PY) -m pytest -rs $(if $(COVERAGE),--cov --cov-append --cov-report=) tests/local tests/server
 
 # A quick start with a job store of its own, so that CI leaves nothing in the user's.
 test-late: labextension
