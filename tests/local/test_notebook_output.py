@@ -202,10 +202,12 @@ def test_progress_bars_are_one_line(kernel, no_widgets, tmp_path):
         "sys.stderr.write('\\rend of it')\n"  # like tqdm, without a newline
     )
     for number in (500, 1500):
-        cell.until_text(f"{number + 1:5}/2000 |")  # in the card while it moves
+        cell.until_text(f"{number + 1:5}/2000 |")
         (tmp_path / f"seen-{number}").touch()
     cell.finish()
     assert cell.shown[1].splitlines() == [" 2000/2000 |" + "#" * 80 + "|", "end of it"]
+    live = [m[1] for _, d in cell.cards() if (m := re.search(r"<pre[^>]*> *(\d+)/2000 ", d["text/html"]))]
+    assert "1501" in live and "501" in live, live  # in the card while it moves
     assert "<pre" not in cell.card["text/html"]
 
 

@@ -102,7 +102,7 @@ def test_a_job_that_prints_as_fast_as_it_can(open_page):
         began = time.monotonic()
         lab.evaluate("() => 1")
         waits.append(time.monotonic() - began)
-    assert max(waits) < 5, f"the page did not answer for {max(waits):.1f} s"
+    assert max(waits) < 1, f"the page did not answer for {max(waits):.1f} s"
     took = float(list(job.logs())[-1].text.split()[-1])
     assert 600_000 / took > 100_000  # lines a second: it was fast indeed
     expect(log.status).to_contain_text("of 600,001")
