@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
 import yaml
 from common import Measured, in_turn, ratio_of, run_job, spread
-from kube import Place, objects_of, place, until
+from kube import Place, began_in, objects_of, place, until
 
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError
 
@@ -74,6 +73,6 @@ def _began(there: Place, name: str, gone: set[str]) -> dict[str, float]:
     found = {}
     for pod in (each["metadata"]["name"] for each in there.pods(name)):
         with suppress(ApiError):  # its container is not there yet
-            if pod not in gone and (match := re.search(r"began (\d+\.\d+)", there.log(pod))):
-                found[pod] = float(match[1])
+            if pod not in gone and (began := began_in(there.log(pod))):
+                found[pod] = began
     return found if len(found) == NODES else {}

@@ -127,13 +127,10 @@ class Place:
 
     def began(self, job: str, nodes: int) -> float:
         """Wait for a job; give when the last of its ranks has printed ``began TIME``."""
-        found = []
-        for pod in self.ended(job, nodes):
-            text = self.log(pod["metadata"]["name"])
-            match = re.search(r"began (\d+\.\d+)", text)
-            assert match is not None, text
-            found.append(float(match[1]))
-        return max(found)
+        found = [began_in(self.log(pod["metadata"]["name"])) for pod in self.ended(job, nodes)]
+        times = [each for each in found if each is not None]
+        assert len(times) == len(found), f"a rank of {job} has not begun"
+        return max(times)
 
     def follower(self) -> int | None:
         """Give the process id of the follower, if there is one."""
@@ -163,6 +160,12 @@ class Place:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             until(lambda: self.follower() is None)
+
+
+def began_in(text: str) -> float | None:
+    """Give when a rank has begun, which its log says as ``began TIME``."""
+    match = re.search(r"began (\d+\.\d+)", text)
+    return float(match[1]) if match else None
 
 
 def until(check: Callable[[], Any], pause: float = 0.01) -> Any:

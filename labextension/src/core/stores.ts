@@ -105,10 +105,11 @@ export class JobsStore extends LiveStore {
   }
 
   #tellEnded(before: Map<string, Row>, rows: Row[], again: boolean): void {
-    const newest = Math.max(0, ...[...before.values()].map(({ created }) => created));
+    const known = [...(again ? before.values() : [])].map(({ created }) => created);
+    const newest = again ? Math.max(0, ...known) : Infinity;
     for (const row of rows) {
       const old = before.get(row.key);
-      const whole = again && old?.uid !== row.uid && row.created > newest; // from its start on
+      const whole = old?.uid !== row.uid && row.created > newest; // from its start on
       if (!row.active && (whole || (old?.active && old.uid === row.uid))) {
         this.#ended.forEach(listener => listener(row));
       }

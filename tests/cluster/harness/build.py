@@ -43,9 +43,10 @@ class Built:
         return [str(self.kube), "kubectl"]
 
 
-def _go(*arguments: str | Path) -> str:
-    # Static, so that they run in images that hold nothing else; CI has tests to run meanwhile.
-    return run("nice", "go", *arguments, cwd=GO, env={**os.environ, "CGO_ENABLED": "0"})
+def go(*arguments: str | Path, module: Path = GO) -> str:
+    """Run Go in a module of ours, and give what it prints; CI has tests to run meanwhile."""
+    # Static, so that they run in images that hold nothing else.
+    return run("nice", "go", *arguments, cwd=module, env={**os.environ, "CGO_ENABLED": "0"})
 
 
 def require_go() -> None:
@@ -73,7 +74,7 @@ def binaries() -> Path:
     flags = f"-s -w -X {version}.gitVersion={layout.KUBERNETES}"
     flags += f" -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
     try:
-        _go("build", "-trimpath", "-ldflags", flags, "-o", f"{part}/", "./...", JOBSET_MODULE,
+        go("build", "-trimpath", "-ldflags", flags, "-o", f"{part}/", "./...", JOBSET_MODULE,
             f"{TRAINER_MODULE}/cmd/trainer-controller-manager")  # fmt: skip
         part.replace(target)
     finally:
@@ -82,8 +83,8 @@ def binaries() -> Path:
 
 
 def _module(path: str) -> Path:
-    _go("mod", "download", path)
-    return Path(_go("list", "-m", "-f", "{{.Dir}}", path).strip())
+    go("mod", "download", path)
+    return Path(go("list", "-m", "-f", "{{.Dir}}", path).strip())
 
 
 def manifests(kube: Path) -> Path:

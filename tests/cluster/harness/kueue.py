@@ -70,8 +70,7 @@ def everything() -> Built:
     return built
 
 
-def _go(*arguments: str | Path) -> str:
-    return run("nice", "go", *arguments, cwd=GO, env={**os.environ, "CGO_ENABLED": "0"})
+_go = partial(build.go, module=GO)
 
 
 def _manifest(target: Path) -> None:

@@ -1,11 +1,12 @@
 import { plain } from '../../format';
 import type { Host } from '../../host';
-import type { Detail } from '../../protocol';
+import type { Detail, JobState } from '../../protocol';
 import type { Words } from '../../words';
 import { Section } from './section';
 import { bytes } from './texts';
 
 type Sent = Detail['sent'];
+type Results = NonNullable<JobState['results']>;
 
 /** What went to the ranks with the code. */
 export function SentPart({ sent, host }: { sent: Sent; host: Host }) {
@@ -39,21 +40,25 @@ export function SentPart({ sent, host }: { sent: Sent; host: Host }) {
 export function ResultsPart({ detail, host }: { detail: Detail; host: Host }) {
   const { words } = host;
   const results = detail.state?.results ?? [];
-  if (results.length === 0) {
-    return <Expected detail={detail} host={host} />;
+  const rows = results.length > 0 ? results : expected(detail);
+  if (rows.length === 0) {
+    return null;
   }
   const lost = results.filter(({ error }) => error !== undefined).length;
+  const missing = detail.row.active ? words.__('when the job ends') : words.__('did not come back');
   const note =
-    lost > 0
-      ? words.__('%1 of %2 came back', results.length - lost, results.length)
-      : words._n('%1 came back', '%1 came back', results.length);
+    results.length === 0
+      ? missing
+      : lost > 0
+        ? words.__('%1 of %2 came back', results.length - lost, results.length)
+        : words._n('%1 came back', '%1 came back', results.length);
   return (
     <Section name="results" title={words.__('Results')} host={host} note={note}>
       <div class="jaxtrain-scroll">
         <table class="jaxtrain-ranks">
           <Head words={words} />
           <tbody>
-            {results.map(({ name, type, size, error }) => (
+            {rows.map(({ name, type, size, error }) => (
               <tr key={name} data-failed={error !== undefined}>
                 <th scope="row">{detail.returns ? words.__('returned value') : plain(name)}</th>
                 {error === undefined ? (
@@ -75,34 +80,10 @@ export function ResultsPart({ detail, host }: { detail: Detail; host: Host }) {
   );
 }
 
-/** What a job is to bring back, in the place that it will have. */
-function Expected({ detail, host }: { detail: Detail; host: Host }) {
-  const { words } = host;
-  const { out } = detail.spec;
-  const named = Array.isArray(out) ? out.map(String) : [];
-  const names = detail.returns ? [words.__('returned value')] : named.map(plain);
-  if (names.length === 0) {
-    return null;
-  }
-  const when = detail.row.active ? words.__('when the job ends') : words.__('did not come back');
-  return (
-    <Section name="results" title={words.__('Results')} host={host} note={when}>
-      <div class="jaxtrain-scroll">
-        <table class="jaxtrain-ranks">
-          <Head words={words} />
-          <tbody>
-            {names.map(name => (
-              <tr key={name}>
-                <th scope="row">{name}</th>
-                <td>…</td>
-                <td />
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-    </Section>
-  );
+/** What a job is to bring back: the rows that its results will have. */
+function expected({ spec: { out }, returns }: Detail): Results {
+  const names = returns ? [''] : Array.isArray(out) ? out.map(String) : [];
+  return names.map(name => ({ name, type: '…' }));
 }
 
 function Head({ words }: { words: Words }) {
