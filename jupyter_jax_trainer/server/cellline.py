@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from jupyter_jax_trainer import amounts
+from jupyter_jax_trainer import amounts, topology
 from jupyter_jax_trainer.checks import did_you_mean, shown
 from jupyter_jax_trainer.errors import JaxTrainError, UsageError
 from jupyter_jax_trainer.options import BY_FIELD, OPTIONS
@@ -20,7 +20,6 @@ from jupyter_jax_trainer.spec import JobSpec, parse_cell_line, refuse_for_local,
 from jupyter_jax_trainer.text import size
 
 _DEFAULTS = JobSpec().to_json()
-_DEVICES = {"gpu": "GPU", "tpu": "TPU"}
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -52,11 +51,12 @@ def read(source: str) -> dict[str, Any]:
         ``found``: whether there is one; ``line``: what follows ``%%jaxtrain``; ``values``: the
         options that were given, as `JobSpec.to_json` has them; ``errors``: all that is wrong, each
         with ``option``, ``value`` (what was given), ``message`` and ``hint``; ``ask``: what the
-        job asks for in all.
+        job asks for: ``nodes``, ``device``, ``each`` (devices of a node), and as words ``rest``,
+        the amounts of all nodes together; None where anything is wrong.
     """
     place = locate(source)
     if place is None:
-        return {"found": False, "line": "", "values": {}, "errors": [], "ask": ""}
+        return {"found": False, "line": "", "values": {}, "errors": [], "ask": None}
     line = source[slice(*place)]
     spec, errors = _read(line.lstrip(" \t"))
     if line and not line.startswith(" "):
@@ -67,7 +67,7 @@ def read(source: str) -> dict[str, Any]:
         "line": line.strip(),
         "values": _given(spec),
         "errors": errors,
-        "ask": "" if errors else _ask(spec),
+        "ask": None if errors else _ask(spec),
     }
 
 
@@ -160,26 +160,23 @@ def _told(error: JaxTrainError, option: str | None = None, value: Any = None) ->
     return {"option": option, "value": value, "message": error.message, "hint": error.hint}
 
 
-def _ask(spec: JobSpec) -> str:
+def _ask(spec: JobSpec) -> dict[str, Any]:
     """Say what a job asks for in all, as far as its line says it."""
-    each, words = spec.devices_per_node, []
-    if each is None and (spec.backend == "kubernetes" or _is_elsewhere(spec)):
-        each = 1  # this machine shares its GPUs out among the nodes
-    if spec.device in _DEVICES and each:
-        words.append(f"{spec.nodes * each} {_DEVICES[spec.device]}")
-    elif spec.device is None and spec.devices_per_node:
-        words.append(f"{spec.nodes * spec.devices_per_node} devices")
+    device, each = spec.device, spec.devices_per_node
+    if spec.topology or spec.accelerator:
+        from jupyter_jax_trainer.backends.kubernetes import devices
+
+        device = devices.kind(spec)
+    if spec.topology:
+        _, each = topology.fit(spec.topology, spec.nodes, each)
+    rest = []
     if spec.cpu:
-        words.append(f"{_total(spec.nodes, spec.cpu).normalize():f} CPU")
+        rest.append(f"{_total(spec.nodes, spec.cpu).normalize():f} CPU")
     if spec.memory:
         total = _total(spec.nodes, spec.memory)
         # In units of the kind in which it is given: 16Gi are 16 GiB, 16G are 16 GB.
-        words.append(_binary(total) if spec.memory.endswith("i") else size(float(total)))
-    return " · ".join(words) or (f"{spec.nodes} nodes" if spec.nodes > 1 else "1 node")
-
-
-def _is_elsewhere(spec: JobSpec) -> bool:
-    return spec.runtime is not None and not spec.runtime.startswith("local-")
+        rest.append(_binary(total) if spec.memory.endswith("i") else size(float(total)))
+    return {"nodes": spec.nodes, "device": device, "each": each, "rest": rest}
 
 
 def _total(nodes: int, text: str) -> Decimal:

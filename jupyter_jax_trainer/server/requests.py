@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobNotFound, UsageError
+from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.rows import actions
 from jupyter_jax_trainer.server import cellline, places
@@ -102,7 +103,7 @@ def _job(asked: Asked) -> dict[str, Any]:
 
 
 def _delete(asked: Asked) -> dict[str, Any]:
-    find(asked.names["key"]).delete()
+    _allowed_job(asked).delete()
     return {}
 
 
@@ -115,12 +116,23 @@ def _events(asked: Asked) -> dict[str, Any]:
 
 
 def _job_yaml(asked: Asked) -> dict[str, Any]:
-    return {"yaml": places.trainjob_yaml(find(asked.names["key"]))}
+    return {"yaml": places.trainjob_yaml(_allowed_job(asked))}
 
 
 def _act(asked: Asked) -> dict[str, Any]:
+    if asked.names["action"] in _DONE:
+        _allowed_job(asked)
     act(asked.names["key"], asked.names["action"])
     return {}
+
+
+def _allowed_job(asked: Asked) -> Job:
+    """Give the job for what asks its cluster; refuse clusters that pages may not ask."""
+    job = find(asked.names["key"])
+    if job.manifest["backend"] != "local":
+        plan = job.manifest["plan"]
+        asked.allowed.check(plan["context"], plan["namespace"])
+    return job
 
 
 def act(key: str, action: str) -> None:

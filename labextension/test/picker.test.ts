@@ -28,7 +28,7 @@ describe('the form', () => {
     await show(CLUSTER);
     expect(field('Nodes').value).toBe('2');
     expect(find('.jaxtrain-foot pre').textContent).toBe('%%jaxtrain --nodes=2 --runtime=jax-cpu');
-    expect(find('.jaxtrain-ask').textContent).toContain('asks --nodes=2');
+    expect(find('.jaxtrain-ask').textContent).toBe('In all: 9 CPU');
     expect(find('.jaxtrain-standing').textContent).toBe('cell 7 · in step');
     expect(root.textContent).toContain('jax-cpu takes 1–32 nodes');
   });

@@ -227,7 +227,10 @@ function read(source: string) {
       errors.push({ option: null, value: word, message: `What is ${word}?`, hint: null });
     }
   }
-  return { found: found !== null, line, values, errors, ask: found ? `asks ${line}` : '' };
+  const nodes = Number(values.nodes ?? 1);
+  const device = (values.device as string | undefined) ?? null;
+  const ask = { nodes, device, each: null, rest: ['9 CPU'] };
+  return { found: found !== null, line, values, errors, ask: found ? ask : null };
 }
 
 function write(source: string, changes: Values) {

@@ -39,7 +39,7 @@ describe('a cell with a line', () => {
     line.shown = true;
     await wait(0);
     expect(line.state).toBe('step');
-    expect(line.line).toMatchObject({ line: '--nodes=4 --odd=x', ask: 'asks --nodes=4 --odd=x' });
+    expect(line.line).toMatchObject({ line: '--nodes=4 --odd=x', ask: { nodes: 4 } });
     expect(line.values['nodes']).toBe(4);
     expect(setup.cells.cell?.writes).toBe(0);
   });
@@ -205,7 +205,7 @@ describe('a draft', () => {
     expect(line.state).toBe(state);
     line.change({ nodes: '2' }, '2');
     await wait();
-    expect(line.line).toMatchObject({ line: '--nodes=2', ask: 'asks --nodes=2' });
+    expect(line.line).toMatchObject({ line: '--nodes=2', ask: { nodes: 2 } });
     expect(line.values['nodes']).toBe(2);
     line.change({ nodes: null }, '');
     await wait();

@@ -170,6 +170,7 @@ describe('the runtimes', () => {
     expect(source()).toContain('--runtime=jax-gpu');
     expect(checked()?.textContent).toContain('jax-gpu');
     expect(checked()?.textContent).toContain('2 nodes');
+    expect(find('.jaxtrain-ask').textContent).toBe('In all: 2 GPU · 9 CPU');
   });
 
   it('have one Tab stop, which arrows move; Space chooses', async () => {

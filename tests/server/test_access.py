@@ -194,3 +194,29 @@ def test_no_cluster_is_asked_about_what_is_not_allowed(strict, cluster, what):
             "hint": f"Who runs the server can allow it by c.JaxTrain.allowed_{kind}s.",
         }
     assert not cluster.asked
+
+
+@pytest.mark.parametrize(("context", "namespace", "named", "kind"), [
+    ("live", "team-a", "live", "context"), ("dev-1", "kube-system", "kube-system", "namespace"),
+])  # fmt: skip
+def test_jobs_on_clusters_that_are_not_allowed_are_seen_and_not_touched(
+    strict, cluster, context, namespace, named, kind
+):
+    directory = make_job(context, "Running", log="hello\n")
+    plan = {**directory.read_manifest()["plan"], "context": context, "namespace": namespace,
+            "cluster": "another"}  # fmt: skip
+    manifest = {**directory.read_manifest(), "backend": "kubernetes", "plan": plan}
+    files.write_json(directory.manifest, manifest)
+    with held(directory):
+        assert strict.get(f"jobs/{context}")["row"]["name"] == context
+        for method, path in (
+            ("GET", f"jobs/{context}/yaml"), ("POST", f"jobs/{context}/cancel"), ("POST", f"jobs/{context}/suspend"),
+            ("POST", f"jobs/{context}/resume"), ("DELETE", f"jobs/{context}"),
+        ):  # fmt: skip
+            status, said = strict.ask(method, path, None if method == "GET" else {})
+            message = json.loads(said)["message"]
+            assert (status, message) == (
+                400, f"Pages of this server may not ask about the {kind} '{named}'."
+            ), path  # fmt: skip
+        assert strict.ask("POST", f"jobs/{context}/detach", {})[0] == 200  # no cluster is asked
+    assert directory.path.is_dir() and not directory.cancel.exists() and not cluster.asked

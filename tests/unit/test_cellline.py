@@ -77,7 +77,7 @@ def test_a_tab_is_no_blank_for_ipython():
 
 def test_a_cell_without_the_line():
     found = read("x = 1")
-    assert found == {"found": False, "line": "", "values": {}, "errors": [], "ask": ""}
+    assert found == {"found": False, "line": "", "values": {}, "errors": [], "ask": None}
     assert write("\nx = 1", {"nodes": 2})["source"] == "%%jaxtrain -n 2\n\nx = 1"
     assert write("", {"nodes": 2})["source"] == "%%jaxtrain -n 2\n"
     for nothing in ({}, {"nodes": None, "out": [], "env": {}}):
@@ -122,22 +122,26 @@ def test_words_that_may_belong_to_another_option_are_no_name():
     assert errors("--out a, B c").keys() == {"out"}
 
 
-@pytest.mark.parametrize(("line", "ask"), [
-    ("", "1 node"),
-    ("-n 4", "4 nodes"),
-    ("-n 4 -d gpu --devices-per-node 8 --cpu 32 --memory 256Gi", "32 GPU · 128 CPU · 1 TiB"),
-    ("-n 3 -d tpu --backend kubernetes", "3 TPU"),
-    ("-n 3 -d gpu -r team-gpus", "3 GPU"),
-    ("-n 3 -d gpu -r local-gpu", "3 nodes"),  # this machine shares out what it has
-    ("-n 4 --devices-per-node 8", "32 devices"),
-    ("-n 4 -d cpu --devices-per-node 8", "4 nodes"),  # virtual ones
-    ("-n 3 --cpu 500m --memory 10G", "1.5 CPU · 30 GB"),
-    ("-n 100 --cpu 10", "1000 CPU"),
-    ("-n 3 --memory 512Mi", "1.5 GiB"),
-    ("-n x --cpu 10", ""),
+@pytest.mark.parametrize(("line", "nodes", "device", "each", "rest"), [
+    ("", 1, None, None, []),
+    ("-n 4", 4, None, None, []),
+    ("-n 4 -d gpu --devices-per-node 8 --cpu 32 --memory 256Gi", 4, "gpu", 8, ["128 CPU", "1 TiB"]),
+    ("-n 4 --devices-per-node 8", 4, None, 8, []),
+    ("-d tpu --topology 4x4", 4, "tpu", 4, []),
+    ("--topology 2x4", 1, "tpu", 8, []),
+    ("--topology 4x4x4 --accelerator v5p", 16, "tpu", 4, []),
+    ("-n 3 --accelerator h100", 3, "gpu", None, []),
+    ("-n 3 --cpu 500m --memory 10G", 3, None, None, ["1.5 CPU", "30 GB"]),
+    ("-n 100 --cpu 10", 100, None, None, ["1000 CPU"]),
+    ("-n 3 --memory 512Mi", 3, None, None, ["1.5 GiB"]),
 ])  # fmt: skip
-def test_what_a_job_asks_for_in_all(line, ask):
-    assert read(f"%%jaxtrain {line}")["ask"] == ask
+def test_what_a_job_asks_for(line, nodes, device, each, rest):
+    asked = {"nodes": nodes, "device": device, "each": each, "rest": rest}
+    assert read(f"%%jaxtrain {line}")["ask"] == asked
+
+
+def test_of_a_line_with_an_error_it_is_not_known_what_it_asks_for():
+    assert read("%%jaxtrain -n x --cpu 10")["ask"] is None
 
 
 def test_a_form_knows_all_options():

@@ -133,6 +133,12 @@ export class PickerStore extends Teller {
     return namespaceOf(this.line.values, this.place);
   }
 
+  /** The runtime that the line names, once the place has told of it. */
+  get runtime(): Runtime | undefined {
+    const { runtime } = this.line.values;
+    return this.view?.runtimes.value?.find(({ name }) => name === runtime);
+  }
+
   /** What is known of the place. */
   get view(): PlaceView | null {
     const { place } = this;

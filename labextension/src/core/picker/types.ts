@@ -77,13 +77,24 @@ export interface LineError {
 /** Options by their names, as JSON. */
 export type Values = Record<string, unknown>;
 
+/** What a line asks for; null where that is for the runtime, or for this machine, to say. */
+export interface Amounts {
+  nodes: number;
+  device: string | null;
+  /** Devices of each node. */
+  each: number | null;
+  /** Amounts of all nodes together, in words. */
+  rest: string[];
+}
+
 /** What the server reads in a cell. */
 export interface Line {
   found: boolean;
   line: string;
   values: Values;
   errors: LineError[];
-  ask: string;
+  /** Null where something is wrong with the line. */
+  ask: Amounts | null;
 }
 
 export interface Trouble {

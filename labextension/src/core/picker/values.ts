@@ -1,6 +1,6 @@
 import type { Line, Values } from './types';
 
-export const NO_LINE: Line = { found: false, line: '', values: {}, errors: [], ask: '' };
+export const NO_LINE: Line = { found: false, line: '', values: {}, errors: [], ask: null };
 
 export function json(value: unknown): string {
   return JSON.stringify(value ?? null);

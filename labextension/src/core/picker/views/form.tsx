@@ -4,6 +4,7 @@ import { ApiError } from '../../api';
 import { plain } from '../../format';
 import { fieldsOf } from '../fields';
 import type { PickerStore } from '../store';
+import { totalOf } from '../total';
 import type { Trouble } from '../types';
 import { Wrong, type PickerHost } from './common';
 import { Field } from './field';
@@ -62,10 +63,9 @@ function Range({ store, host: { words } }: Props) {
   if (typeof runtime !== 'string') {
     return null;
   }
-  const known = store.view?.runtimes.value;
-  const chosen = known?.find(({ name }) => name === runtime);
+  const chosen = store.runtime;
   const nodes = chosen ? nodesOf(chosen, words) : '…';
-  const unknown = known && !chosen; // what that means is said where the runtimes are
+  const unknown = store.view?.runtimes.value && !chosen; // what that means is said where the runtimes are
   return (
     <p class="jaxtrain-quiet">
       {unknown ? '\u00a0' : words.__('%1 takes %2', plain(runtime), nodes)}
@@ -80,6 +80,7 @@ const ELSEWHERE = ['runtime', 'backend', 'context', 'namespace'];
 export function Foot({ store, host }: Props) {
   const { words } = host;
   const { line, ask } = store.line.line;
+  const elsewhere = store.place?.backend === 'kubernetes';
   const options = store.options.value ?? [];
   const others = store.line.errors.filter(
     ({ option }) =>
@@ -92,7 +93,7 @@ export function Foot({ store, host }: Props) {
       {ask && (
         <p class="jaxtrain-ask" title={words.__('What the job asks for in all')}>
           <span class="jaxtrain-unseen">{words.__('In all:')} </span>
-          <b>{plain(ask)}</b>
+          <b>{totalOf(ask, store.runtime, elsewhere, words)}</b>
         </p>
       )}
       <div class="jaxtrain-code">
