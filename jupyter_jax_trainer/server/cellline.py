@@ -162,7 +162,8 @@ def _told(error: JaxTrainError, option: str | None = None, value: Any = None) ->
 
 def _ask(spec: JobSpec) -> dict[str, Any]:
     """Say what a job asks for in all, as far as its line says it."""
-    device, each = spec.device, spec.devices_per_node
+    device: str | None = spec.device
+    each = spec.devices_per_node
     if spec.topology or spec.accelerator:
         from jupyter_jax_trainer.backends.kubernetes import devices
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,23 @@ def test_pods_with_gpus_are_where_the_accelerator_is(place, namespace, cluster, 
     chosen = plan(place, "-n 3 --devices-per-node 2")
     assert chosen["device"] == "cpu"
     assert chosen["note"].endswith("on CPU: 3 × 2 GPUs would be needed, and the cluster has 4")
+
+
+def test_the_taint_of_devices_is_tolerated_on_a_runtime_that_knows_nothing_of_it(
+    place, namespace, cluster, pretend
+):
+    team = {"key": "team", "operator": "Exists", "effect": "NoSchedule"}
+    pretend("nvidia.com/gpu", 2)
+    for runtime, own in (("jax-distributed", []), ("tolerant", [team])):
+        if own:
+            change = partial(dict.update, tolerations=[team])
+            make(namespace, "tolerant", change, like="jax-distributed")
+        line = f"{SMALL} -d gpu -n 2 --runtime {runtime} --image {image(cluster)}"
+        job = submit(RANK, place, line)
+        assert job.wait(PATIENCE).state == "Succeeded", job.reason
+        for pod in namespace.pods(job.name):
+            usual = [t for t in pod["spec"]["tolerations"] if "node.kubernetes.io" not in t["key"]]
+            assert usual == [*own, {**team, "key": "nvidia.com/gpu"}]
 
 
 # ---- TPUs

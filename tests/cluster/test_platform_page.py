@@ -35,10 +35,11 @@ def test_the_platform_guide(cluster, namespace, home, tmp_path):
         for kind in ("clusterrole", "clusterrolebinding"):
             cluster("delete", kind, WIDE, "--ignore-not-found")
         admin("jaxtrain runtimes install")
-    up, installed, asdora, runtimes, with_volume, gpu = said
+    up, installed, bound, asdora, runtimes, with_volume, gpu, restarts = said
     assert up.count("condition met") >= 1
     assert f"ClusterTrainingRuntime jax-cpu: configured, {registry}/jupyter-jax-trainer-cpu:" in installed
-    assert "role.rbac.authorization.k8s.io/jupyter-jax-trainer-user" in installed
+    assert "role.rbac.authorization.k8s.io/jupyter-jax-trainer-user" in bound
+    assert "rolebinding.rbac.authorization.k8s.io/jupyter-jax-trainer-restarts created" in restarts
     assert "a job of jax-cpu would be taken" in asdora, asdora
     assert "jobs can't run" not in asdora.lower() and "jupyter-jax-trainer-restarts" not in asdora
     assert f"ClusterTrainingRuntime jax-tpu: configured, {registry}/" in runtimes

@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 from harness import eventually, text, wait_for
 
+from cluster import people
 from cluster.faults import LONG_S, STEPS, begun, require_own, says, stepped
 from cluster.jobs import submit
 from cluster.kubernetes_cluster import Cluster, Namespace
+from cluster.pages import Terminal, blocks
 from jupyter_jax_trainer.backends.kubernetes import backend
 from jupyter_jax_trainer.commands import Context, doctor, run_command
 from jupyter_jax_trainer.commands.findings import WARN
@@ -270,8 +272,6 @@ def test_a_queue_of_jobs_ends_in_order(queued, namespace):
 
 
 def test_without_rights_for_kueue_a_job_waits_with_fewer_words(queued, namespace, tmp_path):
-    from cluster import people
-
     people.create(namespace, people.objects(namespace.name, "least", *people.minimal()))
     token = people.token(namespace, "least")
     config = people.kubeconfig(tmp_path / "least", people.about(namespace.cluster), {"token": token})
@@ -290,3 +290,69 @@ def test_without_rights_for_kueue_a_job_waits_with_fewer_words(queued, namespace
     finally:
         backend._clients.clear()
         people.forget(namespace)
+
+
+WIDE = ("clusterrole,clusterrolebinding", "clusterqueue,resourceflavor", "workloadpriorityclass")
+
+
+@pytest.fixture
+def guided(installed, cluster, namespace, place, home, tmp_path, monkeypatch) -> Iterator[Terminal]:
+    """Follow docs/queues.md as the one who runs the cluster, and be a user with the rights of the guides."""
+    namespace("create", "serviceaccount", "dora")
+    user = {"token": people.token(namespace, "dora")}
+    config = people.kubeconfig(tmp_path / "dora", people.about(cluster), user, namespace.name)
+    here = {r"\bNAMESPACE\b": namespace.name,
+            r"\bNAME\b": f"system:serviceaccount:{namespace.name}:dora"}  # fmt: skip
+    admin, dora = Terminal(cluster.kubeconfig, home, here), Terminal(config, home, here)
+    try:
+        for _, text in blocks("platform.md"):
+            if "rolebinding" in text:
+                admin(text)
+        for _, text in blocks("queues.md"):
+            if not text.startswith("jaxtrain"):
+                admin(text)
+        monkeypatch.setenv("KUBECONFIG", str(config))
+        backend._clients.clear()
+        yield dora
+    finally:
+        namespace("delete", "trainjobs", "--all")
+        namespace("delete", "localqueue", "--all")
+        names = ("jupyter-jax-trainer-queues", "jupyter-jax-trainer-runtimes"), ("jaxtrain",), ("urgent",)
+        for kinds, made in zip(WIDE, names, strict=True):
+            cluster("delete", kinds, *made, "--ignore-not-found", "--wait=false")
+
+
+def test_who_has_the_rights_of_the_guides_has_all_that_queues_offer(guided, namespace, place):
+    (asked,) = (text for _, text in blocks("queues.md") if text.startswith("jaxtrain"))
+    told = guided(asked)
+    assert "v0.16.2" in told and "team" in told and "may not" not in told, told
+    line = f"{place} --queue team"
+    for wrong in ("--queue other", "--queue team --priority nope"):
+        with pytest.raises(UsageError, match=r"There is no (queue other|WorkloadPriorityClass nope)"):
+            submit("1", place, wrong)
+
+    # It starts again when a pod of it is killed; what waits meanwhile says for what.
+    first = submit(UNTIL_TOLD, line, f"first {HALF} --max-restarts 1")
+    runs(first)
+    large = submit("1", line, "large --cpu 1900m")
+    says(large, "waits in the queue team (place 1 of 1", "more than the queue has free", within=LONG_S)
+    large.cancel()
+    pod = namespace.pods("first")[0]["metadata"]["name"]
+    namespace("delete", "pod", pod, "--force", "--grace-period=0", "--wait=false")
+    runs(first, 2)
+    assert first.restarts == 1
+
+    # It gives way to what is urgent, and can be suspended and resumed.
+    first.suspend()
+    wait_for(first, "Suspended")
+    eventually(lambda: not namespace.pods("first"), LONG_S)
+    first.resume()
+    runs(first, 3)
+    urgent = submit("1", line, "urgent -n 2 --cpu 950m --priority urgent")
+    says(first, "it gave way to a job of higher priority", within=LONG_S)
+    urgent.cancel()
+    runs(first, 4)
+    tell(namespace, first)
+    succeeds(first)
+    lacking = [event["message"] for event in first.events() if "may not" in event["message"]]
+    assert not lacking

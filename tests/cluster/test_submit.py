@@ -186,7 +186,7 @@ def test_a_read_only_root_without_any_volume_is_enough(place, namespace, monkeyp
     runtime = made_runtimes.make(namespace, "bare", bare)
     # As in a queue of a Kueue that drops patches: there is no scratch space either.
     nothing = dict.fromkeys(("scratch", "mesh", "restricted"), False)
-    monkeypatch.setattr(runtimes, "patches", lambda item, restricted: nothing)
+    monkeypatch.setattr(runtimes, "patches", lambda item, **_: nothing)
     job = run(FACTS, place, f"-n 2 -o back --runtime {runtime}", variables())
     assert int(job.result("back").sum()) == 9900
     assert "runtimePatches" not in namespace.get("trainjob", job.name)["spec"]

@@ -101,9 +101,34 @@ def test_runtimes_differ_in_their_devices_only():
 def test_a_failing_cell_is_not_run_again_and_nothing_has_to_be_patched_in(device):
     item = runtime_of(device)
     assert runtimes.runs_once(item)
-    assert not any(runtimes.patches(item, restricted=True).values())
+    assert not any(runtimes.patches(item, restricted=True, device=device).values())
     assert {finding.status for finding in checkup.examine(item)} <= {OK, WARN}
     assert {f.subject for f in checkup.examine(item) if f.status == WARN} <= {"Python"}
+
+
+@pytest.mark.parametrize("own", [
+    [], [{"key": "team", "operator": "Exists"}],
+    [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoExecute"}],
+])  # fmt: skip
+def test_a_runtime_that_does_not_tolerate_the_taint_of_its_devices_is_told_and_mended(own):
+    item = runtime_of("gpu")
+    node_of(item)["template"]["spec"]["tolerations"] = own
+    assert runtimes.patches(item, restricted=True, device="gpu")["tolerations"]
+    added = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+    assert runtimes.tolerations(item, "gpu") == [*own, added]
+    (told,) = (found for found in checkup.examine(item) if found.subject == "Taints")
+    assert told.status == WARN and "jobs patch it in" in told.detail
+
+
+@pytest.mark.parametrize("own", [
+    {"operator": "Exists"}, {"key": "nvidia.com/gpu", "operator": "Exists"},
+    {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"},
+])  # fmt: skip
+def test_a_runtime_that_tolerates_it_is_left_alone(own):
+    item = runtime_of("gpu")
+    node_of(item)["template"]["spec"]["tolerations"] = [own]
+    assert not runtimes.patches(item, restricted=True, device="gpu")["tolerations"]
+    assert "tolerations" not in runtimes.patches(item, restricted=True)  # a job on the CPU needs none
 
 
 def test_every_runtime_is_in_a_kustomization_and_all_are_in_one():

@@ -80,7 +80,9 @@ class KubernetesBackend:
             nodes = devices.list_nodes(self._client) if device in devices.RESOURCES else None
             secret_keys = {name: self._secret_keys(name) for name in spec.env_from_secret}
             around = self._namespace_labels()
-            patches = runtimes.patches(runtime, restricted=around.get(_ENFORCED) == "restricted")
+            lacking = patches = runtimes.patches(
+                runtime, restricted=around.get(_ENFORCED) == "restricted", device=device
+            )
             if spec.queue:
                 patches = self._patches_in_queue(spec, patches, runtime, around)
             if spec.max_restarts:
@@ -107,6 +109,13 @@ class KubernetesBackend:
         self._notes = [
             note for note in (runtimes.deprecation(runtime), *placed.notes, taken.note) if note
         ]
+        tainted = patches.get("tolerations", False)
+        if lacking.get("tolerations") and not tainted:
+            self._notes.append(
+                f"The runtime {runtime['metadata']['name']} does not tolerate the taint "
+                f"{devices.RESOURCES[device]}, and in a queue of this Kueue that can't be added: "
+                "nodes that have it will not take the job"
+            )
         return {
             "runtime": runtime["metadata"]["name"],
             "runtime_kind": runtime["kind"],
@@ -127,6 +136,7 @@ class KubernetesBackend:
             "cluster": self._client.identity,
             "kubeconfig": kubeconfig.paths(),
             "patches": patches,
+            "tolerations": runtimes.tolerations(runtime, device) if tainted else [],
             "shared": runtimes.shared_folder(runtime),
             "pip": taken.pip,
             "secret_keys": secret_keys,

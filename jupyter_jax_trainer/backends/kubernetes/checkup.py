@@ -16,6 +16,8 @@ _LACKS = {
              'Label the pods sidecar.istio.io/inject: "false"'),
     "restricted": ("PodSecurity", "meets restricted", "does not meet restricted",
                    "Take the securityContext of ours"),
+    "tolerations": ("Taints", "that of its devices is tolerated",
+                    "that of its devices is not tolerated", "Take the toleration of ours"),
 }  # fmt: skip
 
 
@@ -40,7 +42,8 @@ def examine(item: Mapping[str, Any]) -> Iterator[Finding]:
             WARN, "Policy", "no mlPolicy.jax, only the label",
             "Without it ranks don't find each other, and jobs have one node: add mlPolicy.jax: {}.",
         )  # fmt: skip
-    yield Finding(OK, "Device", runtimes.device_of(item))
+    device = runtimes.device_of(item)
+    yield Finding(OK, "Device", device)
     yield _python(labels.get(f"{PREFIX}/python"))
     if runtimes.runs_once(item):
         yield Finding(OK, "Restarts", "a cell that fails is not run again")
@@ -49,7 +52,7 @@ def examine(item: Mapping[str, Any]) -> Iterator[Finding]:
             WARN, "Restarts", "a cell that fails is run again, until a follower stops it",
             "Set restartPolicy: Never, backoffLimit: 0 and no failurePolicy.maxRestarts.",
         )  # fmt: skip
-    for name, lacking in runtimes.patches(item, restricted=True).items():
+    for name, lacking in runtimes.patches(item, restricted=True, device=device).items():
         subject, fine, wrong, advice = _LACKS[name]
         if lacking:
             yield Finding(

@@ -1,7 +1,7 @@
 """Which nodes a job's devices are on: from ``--accelerator`` and ``--topology`` to node labels.
 
-What is the same for all devices of a kind (the tolerations of their taints) is in the runtime, so
-that a job needs patches only where a type or a topology is asked for.
+What is the same for all devices of a kind (the tolerations of their taints) is in our runtimes, so
+that a job needs patches only where a type or a topology is asked for, or on another runtime.
 """
 
 from __future__ import annotations

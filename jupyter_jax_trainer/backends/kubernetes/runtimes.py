@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, cluster_path
+from jupyter_jax_trainer.backends.kubernetes.devices import RESOURCES
 from jupyter_jax_trainer.backends.kubernetes.restarts import is_own
 from jupyter_jax_trainer.backends.kubernetes.trainjob import PREFIX
 from jupyter_jax_trainer.errors import BackendError, UsageError
@@ -175,29 +176,51 @@ def container(item: Mapping[str, Any]) -> dict[str, Any]:
     return next((dict(c) for c in found if c.get("name") == "node"), {})
 
 
-def patches(item: Mapping[str, Any], *, restricted: bool) -> dict[str, bool]:
+def tolerations(item: Mapping[str, Any], device: str) -> list[dict[str, Any]]:
+    """Give the tolerations of a runtime, and with them that of the taint of ``gpu`` or ``tpu``.
+
+    Nodes with such devices are kept free by it for those who use them. A patch replaces them all.
+    """
+    own = list(_pod(item)[1].get("tolerations") or [])
+    return [*own, {"key": RESOURCES[device], "operator": "Exists", "effect": "NoSchedule"}]
+
+
+def _tolerates(own: list[dict[str, Any]], key: str) -> bool:
+    return any(
+        one.get("key") in (key, None, "") and one.get("effect") in ("NoSchedule", None, "")
+        for one in own
+    )
+
+
+def patches(item: Mapping[str, Any], *, restricted: bool, device: str = "cpu") -> dict[str, bool]:
     """Say what a runtime lacks that a job needs.
 
     Parameters
     ----------
     restricted
         The namespace is known to take only pods of the strictest kind.
+    device
+        The kind of device that the job is to have.
 
     Returns
     -------
     dict
-        ``scratch``, ``mesh``, ``restricted``: what has to be patched in.
+        ``scratch``, ``mesh``, ``restricted`` and, for GPUs and TPUs, ``tolerations``: what has to
+        be patched in.
     """
     metadata, pod = _pod(item)
     empty = {v.get("name") for v in pod.get("volumes") or [] if "emptyDir" in v}
     mounts = {m.get("name") for m in container(item).get("volumeMounts") or []}
     labels = metadata.get("labels") or {}
     secure = container(item).get("securityContext") or {}
-    return {
+    found = {
         "scratch": not empty & mounts,
         "mesh": labels.get(_MESH) != "false",
         "restricted": restricted and secure.get("allowPrivilegeEscalation") is not False,
     }
+    if taint := RESOURCES.get(device):
+        found["tolerations"] = not _tolerates(pod.get("tolerations") or [], taint)
+    return found
 
 
 def shared_folder(item: Mapping[str, Any]) -> str | None:

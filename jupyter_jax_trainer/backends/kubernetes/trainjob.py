@@ -248,6 +248,8 @@ def _patch(
         pod["serviceAccountName"] = spec.service_account
     if selector := plan.get("selector"):
         pod["nodeSelector"] = selector
+    if tolerations := plan.get("tolerations"):
+        pod["tolerations"] = tolerations
     if plan["patches"]["restricted"]:
         pod["securityContext"] = {
             "runAsNonRoot": True, "runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000,
