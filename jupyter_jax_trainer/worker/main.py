@@ -172,10 +172,11 @@ class Worker:
 
     def _prepare_in_pod(self, archive: Archive) -> None:
         assert self.pod is not None
-        from jupyter_jax_trainer.worker import packages, tpu
+        from jupyter_jax_trainer.worker import devices, packages, tpu
 
         tpu.check(self.rank, self.nodes)
         packages.add(archive, self.pod.scratch)
+        devices.check(os.environ.get("JAXTRAIN_DEVICE"))
         if self.rank == 0:
             from jupyter_jax_trainer.worker.trainerstatus import TrainerStatus
 

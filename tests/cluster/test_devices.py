@@ -100,6 +100,21 @@ def test_the_taint_of_devices_is_tolerated_on_a_runtime_that_knows_nothing_of_it
             assert usual == [*own, {**team, "key": "nvidia.com/gpu"}]
 
 
+def test_a_job_that_asked_for_gpus_does_not_go_on_with_the_cpu(place, namespace, cluster, pretend):
+    """Neither with an image that has no plugin, as here, nor on a node whose driver is missing."""
+    pretend("nvidia.com/gpu", 2)
+    line = f"-d gpu -n 2 --cpu 50m --memory 400Mi --image {image(cluster)}"
+    _, failure = fails(RANK, place, f"{line} --runtime jax-distributed")
+    assert "asked for GPUs, and JAX has no plugin for them in this image" in failure.message, failure
+    assert "--device cpu" in failure.hint
+
+    def chooses(pod: dict[str, Any]) -> None:
+        pod["containers"][0]["env"] = [{"name": "JAX_PLATFORMS", "value": "cpu"}]
+
+    make(namespace, "chooses", chooses, like="jax-distributed")
+    assert "rank 1 of 2" in text(run(RANK, place, f"{line} --runtime chooses"))
+
+
 # ---- TPUs
 
 

@@ -20,14 +20,29 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(3000)]
 IMAGES = Path(__file__).parent / "harness" / "images.py"
 KINDS = {"cpu": [], "cuda": ["jax_plugins.xla_cuda13"], "tpu": ["libtpu"]}  # and what each has beside JAX
 ALL = [("cpu", "3.13"), ("cuda", "3.11"), ("cuda", "3.13"), ("tpu", "3.11"), ("tpu", "3.13")]
+OUT = "python,there,ranks,total,drivers,lacking"
 CELL = """
-import jax, optax, orbax.checkpoint, sys
+import jax, optax, orbax.checkpoint, os, sys
 import jax.numpy as jnp
 from importlib.util import find_spec
+from jupyter_jax_trainer.worker import devices
 python = f"{sys.version_info[0]}.{sys.version_info[1]}"
 there = [name for name in wanted if find_spec(name)]
 ranks, total = jax.process_count(), float(jnp.arange(scale).sum())
+drivers = os.environ["LD_LIBRARY_PATH"]
+del os.environ["JAX_PLATFORMS"]
+def said(device):
+    try:
+        devices.check(device)
+    except RuntimeError as error:
+        return str(error)
+lacking = [said(device) for device in ("gpu", "tpu")]
 """
+PLUGIN = "The job asked for GPUs, and JAX has no plugin for them in this image."
+DRIVER = "The job asked for GPUs, and its pod has no driver for them: libcuda.so.1"
+LIBTPU = "The job asked for TPUs, and the image has no libtpu."
+# What a job that asks for them is told on these images, where there are no such devices.
+LACKING = {"cpu": (PLUGIN, LIBTPU), "cuda": (DRIVER, LIBTPU), "tpu": (PLUGIN, None)}
 
 
 def images(*words: str) -> str:
@@ -43,9 +58,13 @@ def test_an_image_runs_a_bundle(kind, python, cluster, namespace, place):
     install = ["install", "--namespace", namespace.name, "--device", "cpu", "--python", python]
     run_command(["runtimes", *install], Context(print=lambda text: None))
     runtime = "jax-cpu" if python == "3.11" else f"jax-cpu-py{python}"
-    options = f"-n 2 -r {runtime} --image {name} --env JAX_PLATFORMS=cpu -o python,there,ranks,total"
+    options = f"-n 2 -r {runtime} --image {name} --env JAX_PLATFORMS=cpu -o {OUT}"
     try:
         job = submit(CELL, place, options, {"scale": 10, "wanted": KINDS[kind]}).wait(3 * PATIENCE)
-        assert job.result() == {"python": python, "there": KINDS[kind], "ranks": 2, "total": 45.0}
+        found = job.result()
+        gpu, tpu = found.pop("lacking")
+        assert gpu.startswith(LACKING[kind][0]) and tpu == LACKING[kind][1]
+        assert found == {"python": python, "there": KINDS[kind], "ranks": 2, "total": 45.0,
+                         "drivers": "/usr/local/nvidia/lib64"}  # where GKE has them
     finally:
         images("down", kind, python)

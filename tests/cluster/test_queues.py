@@ -296,14 +296,14 @@ WIDE = ("clusterrole,clusterrolebinding", "clusterqueue,resourceflavor", "worklo
 
 
 @pytest.fixture
-def guided(installed, cluster, namespace, place, home, tmp_path, monkeypatch) -> Iterator[Terminal]:
+def guided(installed, cluster, namespace, place, store, tmp_path, monkeypatch) -> Iterator[Terminal]:
     """Follow docs/queues.md as the one who runs the cluster, and be a user with the rights of the guides."""
     namespace("create", "serviceaccount", "dora")
     user = {"token": people.token(namespace, "dora")}
     config = people.kubeconfig(tmp_path / "dora", people.about(cluster), user, namespace.name)
     here = {r"\bNAMESPACE\b": namespace.name,
             r"\bNAME\b": f"system:serviceaccount:{namespace.name}:dora"}  # fmt: skip
-    admin, dora = Terminal(cluster.kubeconfig, home, here), Terminal(config, home, here)
+    admin, dora = Terminal(cluster.kubeconfig, store, here), Terminal(config, store, here)
     try:
         for _, text in blocks("platform.md"):
             if "rolebinding" in text:
@@ -335,7 +335,7 @@ def test_who_has_the_rights_of_the_guides_has_all_that_queues_offer(guided, name
     first = submit(UNTIL_TOLD, line, f"first {HALF} --max-restarts 1")
     runs(first)
     large = submit("1", line, "large --cpu 1900m")
-    says(large, "waits in the queue team (place 1 of 1", "more than the queue has free", within=LONG_S)
+    says(large, "waits in the queue team: it takes 100m CPUs more than the queue has free", within=LONG_S)
     large.cancel()
     pod = namespace.pods("first")[0]["metadata"]["name"]
     namespace("delete", "pod", pod, "--force", "--grace-period=0", "--wait=false")

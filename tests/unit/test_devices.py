@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import types
+from pathlib import Path
 
 import podruns
 import pytest
@@ -367,3 +368,30 @@ def test_labels_are_patched_in_only_where_there_are_any():
     made = patch(selector={SHAPE: "4x4"})
     (job,) = made["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
     assert job["template"]["spec"]["template"] == {"spec": {"nodeSelector": {SHAPE: "4x4"}}}
+
+
+def test_a_worker_does_not_go_on_with_the_cpu_in_silence(tmp_path):
+    def said(**more):
+        folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        done = podruns.run(folder, "print('runs')", **{"JAX_PLATFORMS": None, **more})
+        assert done.has("joined") == ("runs" in done.text.splitlines())
+        return done.text
+
+    assert "JAX has no plugin for them in this image" in said(JAXTRAIN_DEVICE="gpu")
+    assert "the image has no libtpu" in said(JAXTRAIN_DEVICE="tpu")
+    assert "runs" in said(JAXTRAIN_DEVICE="gpu", JAX_PLATFORMS="")
+    assert "runs" in said(JAXTRAIN_DEVICE="cpu")
+    # A plugin, and no driver.
+    plugin = tmp_path / "plugins" / "jax_plugins" / "xla_cuda13"
+    plugin.mkdir(parents=True)
+    (plugin / "__init__.py").touch()
+    told = said(JAXTRAIN_DEVICE="gpu", PYTHONPATH=str(plugin.parents[1]))
+    assert "its pod has no driver for them: libcuda.so.1" in told
+    # With both, JAX is asked (and, with these, takes the CPU).
+    driver = tmp_path / "driver"
+    driver.mkdir()
+    source = next(Path("/lib").glob("*/libm.so.6"))
+    (driver / "libcuda.so.1").symlink_to(source)
+    found = said(JAXTRAIN_DEVICE="gpu", PYTHONPATH=str(plugin.parents[1]), LD_LIBRARY_PATH=str(driver))
+    assert "runs" in found

@@ -87,7 +87,8 @@ class KubernetesBackend:
                 patches = self._patches_in_queue(spec, patches, runtime, around)
             if spec.max_restarts:
                 restarts.check_rights(self._client)
-        own = runtimes.container(runtime).get("resources") or {}
+        container = runtimes.container(runtime)
+        own = container.get("resources") or {}
         placed = devices.place(spec, device, own, runtimes.node_labels(runtime), nodes)
         labels = runtime["metadata"].get("labels") or {}
         max_name = trainjob.max_name(runtimes.replicated_jobs(runtime), spec.nodes)
@@ -128,7 +129,7 @@ class KubernetesBackend:
             "resources": own,
             "python": python,
             "jax": None if spec.image else labels.get(f"{trainjob.PREFIX}/jax"),
-            "image": spec.image or runtimes.container(runtime).get("image"),
+            "image": spec.image or container.get("image"),
             "trainer": version,
             "server": self._client.server,
             "context": self._client.context,

@@ -157,6 +157,8 @@ def _environment(
     if plan["device"] == "cpu":
         own["JAX_PLATFORMS"] = "cpu"
         own["JAX_NUM_CPU_DEVICES"] = str(plan["devices_per_node"])
+    else:
+        own["JAXTRAIN_DEVICE"] = plan["device"]
     if plan["patches"]["scratch"]:
         own["JAXTRAIN_SCRATCH"] = own["TMPDIR"] = _SCRATCH
     if spec.max_restarts:
