@@ -38,12 +38,12 @@ def other() -> Path:
 def with_wheel(wheel: Path, extras: str, *pinned: str) -> Path:
     """Return the running minor's Python with a wheel and what it asks for, some of it pinned.
 
-    The wheel itself is installed anew each time.
+    The wheel itself is installed anew each time, into an environment for these extras.
     """
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         asks = re.findall(r"^Requires-Dist: (.*)", archive.read(name).decode(), re.MULTILINE)
-    venv = VENVS / "with-wheel"
+    venv = VENVS / f"with-wheel-{extras.replace(',', '-')}"
     wanted = [f"{wheel}[{extras}]", *pinned]
     python = _made(Path(sys.executable), venv, wanted, stamp="\n".join([extras, *pinned, *asks]))
     _run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", wheel)

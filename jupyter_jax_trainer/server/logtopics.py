@@ -151,7 +151,7 @@ def line(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
         raise UsageError(f"There is no line {position} in this log.")
     return [{
         "kind": "line", "position": position, "source": found.source, "time": found.time,
-        "text": found.text.decode(errors="replace"),
+        "text": found.text.decode(errors="replace"), "bytes": found.size,
     }]  # fmt: skip
 
 

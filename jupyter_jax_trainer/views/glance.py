@@ -88,12 +88,9 @@ class _Spark:
     def read(self) -> dict[str, Any] | None:
         for report in self._reports.read():
             values = report["values"]
-            if self._name is None and values:
-                # A loss says most; else whatever is reported first.
-                self._name = next((name for name in values if "loss" in name.lower()), None) or (
-                    next(iter(values))
-                )
-                self._rank = report["rank"]
+            if values and (name := self._better(values)):
+                self._name, self._rank = name, report["rank"]
+                self._points, self._last, self._every, self._count = [], None, 1, 0
             value = values.get(self._name)
             if report["rank"] == self._rank and isinstance(value, int | float):
                 self._add(report["step"], value)
@@ -101,6 +98,13 @@ class _Spark:
             return None
         points = self._points if self._points[-1] is self._last else [*self._points, self._last]
         return {"name": self._name, "points": [list(point) for point in points]}
+
+    def _better(self, values: dict[str, Any]) -> str | None:
+        """Give a series that says more than the present one: a loss, else what comes first."""
+        if self._name is not None and "loss" in self._name.lower():
+            return None
+        loss = next((name for name in values if "loss" in name.lower()), None)
+        return loss or (next(iter(values)) if self._name is None else None)
 
     def _add(self, step: int, value: float) -> None:
         if not math.isfinite(value):

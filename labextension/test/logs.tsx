@@ -21,6 +21,8 @@ export class LogServer {
   readonly store: LogStore;
   #heard = 0;
   texts: string[] = [];
+  /** How long each line is said to be; null: as long as its text. */
+  bytes: number | null = null;
   source: (index: number) => number | null = index => index % 2;
   began = NOW - 100;
   ended = false;
@@ -70,7 +72,7 @@ export class LogServer {
 
   line(index: number): RawLine {
     const text = this.texts[index] ?? '';
-    return [index, this.source(index), NOW - 90 + index, text, text.length];
+    return [index, this.source(index), NOW - 90 + index, text, this.bytes ?? text.length];
   }
 
   /** Answer questions about lines until there are no more. */
@@ -86,8 +88,8 @@ export class LogServer {
         );
         this.say({ id, kind: 'lines', start: from, lines });
       } else if (op === 'line') {
-        const [at, source, time, text] = this.line(Number(position));
-        this.say({ id, kind: 'line', position: at, source, time, text });
+        const [at, source, time, text, bytes] = this.line(Number(position));
+        this.say({ id, kind: 'line', position: at, source, time, text, bytes });
       }
     }
   }

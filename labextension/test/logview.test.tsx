@@ -223,6 +223,14 @@ describe('keys', () => {
     expect(current()).toBe('line 999');
   });
 
+  it('say of a line that is cut how long it is', async () => {
+    server.bytes = 3 << 19;
+    await print(['a']);
+    await press('Enter');
+    const detail = find('.jaxtrain-log-detail').textContent;
+    expect(detail).toContain('This is the first MiB of 1.5 MiB');
+  });
+
   it('change the times, open a line in full and close it, and show themselves', async () => {
     await print(['a', 'b']);
     await press('t');
@@ -233,6 +241,7 @@ describe('keys', () => {
     await press('Enter');
     expect(server.sentOf('line').at(-1)).toMatchObject({ position: 0 });
     expect(find('.jaxtrain-log-detail pre').textContent).toBe('a');
+    expect(find('.jaxtrain-log-detail').textContent).not.toContain('MiB');
     await press('w');
     expect(find('.jaxtrain-log-detail pre').dataset['wrap']).toBeUndefined();
     await press('Escape');

@@ -184,6 +184,15 @@ def test_a_long_line_is_cut_in_the_list_and_whole_when_asked_for(page, directory
     assert page.hear("line", 2)["text"] == text
 
 
+def test_of_a_line_that_is_longer_than_that_it_is_told_how_long_it_is(page, directory):
+    directory.log(0).write_text("x" * 1_500_000 + "\n")
+    directory.log_index.write_text(json.dumps([0, 1_500_001, 1.0]) + "\n")
+    assert log(page)["length"] == 1
+    page.say(op="line", id=2, view=1, position=0)
+    found = page.hear("line", 2)
+    assert (len(found["text"]), found["bytes"]) == (1 << 20, 1_500_000)
+
+
 def test_other_containers(page, directory):
     (directory.logs / "rank-0.proxy.log").write_text("a\nb\n")
     with directory.log_index.open("a") as index:

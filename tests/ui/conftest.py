@@ -92,18 +92,35 @@ def lab_server(ui_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture(scope="package")
-def wheel_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the Python of an environment with the wheel; pip asks only for what the wheel asks."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel."""
     need_built()
     folder = tmp_path_factory.mktemp("wheel")
     build = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
     subprocess.run([sys.executable, *build], check=True, cwd=folder)
-    (wheel,) = folder.glob("*.whl")
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+def with_wheel(wheel: Path, extras: str) -> Path:
+    """Give the Python of an environment with the wheel; pip asks only for what the wheel asks."""
     pinned = (f"jupyterlab=={PROMISED}", f"notebook=={NOTEBOOK}")
     try:
-        return other_python.with_wheel(wheel, "jax,notebook", *pinned)
+        return other_python.with_wheel(wheel, extras, *pinned)
     except other_python.Unavailable as reason:
         policy.skip_or_fail("wheel", str(reason))
+
+
+@pytest.fixture(scope="package")
+def wheel_python(wheel: Path) -> Path:
+    """Give the Python of somebody who has no cluster."""
+    return with_wheel(wheel, "jax,notebook")
+
+
+@pytest.fixture(scope="package")
+def wheel_python_for_clusters(wheel: Path) -> Path:
+    """Give the Python of somebody who has one."""
+    return with_wheel(wheel, "jax,notebook,kubernetes")
 
 
 @pytest.fixture(scope="package")

@@ -105,9 +105,11 @@ class Installed(Lab):
 
     enabling = ()
 
-    def __init__(self, folder: Path, home: Path, python: Path) -> None:
+    def __init__(
+        self, folder: Path, home: Path, python: Path, kubeconfig: Path | None = None
+    ) -> None:
         self.python = str(python)
-        super().__init__(folder, home)
+        super().__init__(folder, home, kubeconfig)
 
     def extend(self, folder: Path) -> None:
         """Leave that to the wheel."""

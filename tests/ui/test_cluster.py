@@ -11,7 +11,7 @@ from cluster.jobs import PATIENCE, stop_followers
 from harness import eventually, submit
 from playwright.sync_api import expect
 
-from ui.labs import Lab
+from ui.labs import Installed, Lab
 from ui.pages import LOAD
 from ui.walk.hands import HANDS
 
@@ -30,13 +30,29 @@ WAIT = PATIENCE * 1000
 
 
 @pytest.fixture
-def desk(cluster, namespace, ui_home, tmp_path):
-    """Give a JupyterLab whose kubeconfig names the namespace of this test."""
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(cluster("config", "view", "--raw", "--flatten"))
-    cluster("--kubeconfig", str(kubeconfig), "config", "set-context", "--current",
+def kubeconfig(cluster, namespace, tmp_path, monkeypatch):
+    """Give a kubeconfig that names the namespace of this test."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(cluster("config", "view", "--raw", "--flatten"))
+    cluster("--kubeconfig", str(path), "config", "set-context", "--current",
             f"--namespace={namespace.name}")  # fmt: skip
+    monkeypatch.setenv("KUBECONFIG", str(path))  # the fixtures clean up with it
+    return path
+
+
+@pytest.fixture
+def desk(kubeconfig, ui_home, tmp_path):
+    """Give a JupyterLab for it."""
     server = Lab(tmp_path, ui_home, kubeconfig)
+    yield server
+    server.stop()
+    stop_followers(ui_home)
+
+
+@pytest.fixture
+def installed_desk(kubeconfig, wheel_python_for_clusters, ui_home, tmp_path):
+    """Give one as a stranger has it, who has installed the wheel."""
+    server = Installed(tmp_path, ui_home, wheel_python_for_clusters, kubeconfig)
     yield server
     server.stop()
     stop_followers(ui_home)
@@ -49,12 +65,11 @@ def counted(server: Lab, name: str, *labels: str) -> float:
 
 
 @pytest.mark.parametrize("kind", HANDS.values(), ids=HANDS)
-def test_by_either_hand(kind, open_page, desk, namespace, monkeypatch, tmp_path):
+def test_by_either_hand(kind, open_page, installed_desk, namespace):
     """What only a cluster has: many runtimes, their YAML and a job's, suspend and resume."""
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     for name in ("small-models", "large-models"):
         made_runtimes.make(namespace, name)
-    lab = open_page(desk)
+    lab = open_page(installed_desk)
     hand, picker = kind(lab), lab.picker
     hand.command("Show Training Runtimes")
     places = picker.get_by_label("Run on")
@@ -65,6 +80,9 @@ def test_by_either_hand(kind, open_page, desk, namespace, monkeypatch, tmp_path)
     expect(search).to_be_visible(timeout=WAIT)
     hand.write(search, "large mod")
     expect(runtimes).to_have_count(2)  # with "Automatic"
+    # What the runtime brings is counted.
+    hand.check_box(runtimes.nth(1))
+    expect(picker.locator(".jaxtrain-ask")).to_contain_text("1 node")
     hand.press(picker.get_by_role("button", name=re.compile("^Details of large-models")))
     hand.press(picker.get_by_role("button", name="YAML", exact=True))
     expect(picker.locator(".jaxtrain-yaml")).to_contain_text("kind: TrainingRuntime", timeout=WAIT)
@@ -85,8 +103,7 @@ def test_by_either_hand(kind, open_page, desk, namespace, monkeypatch, tmp_path)
     job.cancel()
 
 
-def test_the_whole_path_on_a_cluster(open_page, desk, namespace, monkeypatch, tmp_path):
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))  # the fixtures clean up with it
+def test_the_whole_path_on_a_cluster(open_page, desk, namespace):
     lab = open_page(desk)
     page, picker = lab.page, lab.picker
     lab.notebook("cluster", LOAD, CODE)

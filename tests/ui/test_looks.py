@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import re
+from pathlib import Path
 
 import pytest
 from harness import eventually, fails, submit, wait_for
@@ -16,6 +18,20 @@ print("step 1")
 if jax.process_index() == 1:
     {}["labels"]
 """
+
+# How dark and how light the first lines of a picture are, in which its title is.
+GREYS = """async text => {
+    const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+    const picture = await createImageBitmap(new Blob([bytes], { type: 'image/png' }));
+    const canvas = document.createElement('canvas');
+    canvas.width = picture.width;
+    const context = canvas.getContext('2d');
+    context.drawImage(picture, 0, 0);
+    const { data } = context.getImageData(0, 0, picture.width, 28);
+    const greens = [...data].filter((_, index) => index % 4 === 1);
+    return [greens, greens].map((all, most) =>
+        all.reduce((one, other) => Math[most ? 'max' : 'min'](one, other)));
+}"""
 
 
 @pytest.fixture
@@ -88,6 +104,14 @@ def test_forced_colours(shown):
     expect(mark).to_be_visible()
     plain = "part => [getComputedStyle(part).backgroundColor, getComputedStyle(part).color]"
     assert mark.evaluate(plain) != mark.locator("xpath=..").evaluate(plain)
+    # What is saved is drawn on what is behind it here.
+    lab.page.wait_for_timeout(500)  # by then the plot is drawn as it will stay
+    with lab.page.expect_download() as waiting:
+        save = lab.job(running).get_by_role("button", name=re.compile("^Save .* as PNG"))
+        save.first.click()
+    picture = base64.b64encode(Path(waiting.value.path()).read_bytes()).decode()
+    darkest, lightest = lab.evaluate(GREYS, picture)
+    assert lightest - darkest > 150
 
 
 def test_a_narrow_side_bar(shown):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from harness import submit
+from harness import eventually, submit
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
@@ -18,6 +18,11 @@ def notebook7(ui_home, tmp_path_factory):
     server = Notebook7(tmp_path_factory.mktemp("notebook7"), ui_home)
     yield server
     server.stop()
+
+
+def copied(page) -> str:
+    page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    return page.evaluate("() => navigator.clipboard.readText()")
 
 
 def test_list_job_and_log(notebook7, open_page):
@@ -42,6 +47,17 @@ def test_list_job_and_log(notebook7, open_page):
     log.last_is("number 99")
     expect(log.list).to_be_in_viewport()
     assert log.lines() == [f"number {n}" for n in range(100)]
+
+    # A link to a line, as somebody else follows it.
+    line = log.rows.nth(3)
+    text = line.locator(".jaxtrain-log-text").inner_text()
+    line.click()
+    page.keys("Enter")
+    log.node.get_by_role("button", name="Copy link").click()
+    link = eventually(lambda: "jaxtrain-log=" in (read := copied(page)) and read)
+    assert "notebooks/seven.ipynb?" in link
+    other = open_page(server=notebook7, path=link.partition("/hub/user/jo/")[2])
+    expect(other.log(job.name).list.locator("[data-current] .jaxtrain-log-text")).to_have_text(text)
 
 
 def test_the_output_of_a_cell(notebook7, open_page, tmp_path):

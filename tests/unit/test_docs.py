@@ -50,3 +50,8 @@ def test_the_examples_of_the_help_are_right():
             parse_cell_line(line.removeprefix("%%jaxtrain"))
         else:
             assert line.split()[1] in COMMANDS
+
+
+def test_front_ends_that_nobody_has_tried_are_called_untested():
+    page = " ".join((DOCS / "jupyterlab.md").read_text().split())
+    assert "**VS Code and Colab are untested**" in page

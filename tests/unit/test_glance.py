@@ -99,6 +99,19 @@ def test_the_series_that_says_most_thinned_out():
     json.dumps(found, allow_nan=False)
 
 
+def test_a_loss_that_is_reported_late_takes_the_place_of_what_came_first():
+    job = make_job("one")
+    glances = Glances(Job(job))
+    with job.metrics.open("w") as file:
+        for step in range(6):
+            values = {"lr": 0.1} if step < 3 else {"lr": 0.1, "loss": 9.0 - step}
+            file.write(json.dumps({"time": 1.0, "rank": 0, "step": step, "values": values}) + "\n")
+            if step == 2:
+                file.flush()
+                assert glances.look()["spark"] == {"name": "lr", "points": [[0, 0.1], [1, 0.1], [2, 0.1]]}
+    assert glances.look()["spark"] == {"name": "loss", "points": [[3, 6.0], [4, 5.0], [5, 4.0]]}
+
+
 def test_nothing_of_it_can_do_harm():
     evil = "\x1b]0;x\x07\u202e\x9b"
     job = make_job("one", "Failed", reason=f"ValueError: no{evil}",

@@ -173,6 +173,8 @@ function escaped(onClose: () => void): (event: KeyboardEvent) => void {
   };
 }
 
+const WHOLE = 1 << 20; // bytes of a line that the server gives at most
+
 /** One line in full. */
 export function LineDetail({ reader, host, onClose }: PaneProps) {
   const { words } = host;
@@ -229,6 +231,14 @@ export function LineDetail({ reader, host, onClose }: PaneProps) {
       <pre data-wrap={wrap || undefined} tabIndex={0}>
         <Text text={detail.text} marker={marker} />
       </pre>
+      {detail.bytes > WHOLE && (
+        <p class="jaxtrain-quiet">
+          {words.__(
+            'This is the first MiB of %1: the downloaded log has all of the line.',
+            words.__('%1 MiB', (detail.bytes / WHOLE).toFixed(1))
+          )}
+        </p>
+      )}
     </section>
   );
 }

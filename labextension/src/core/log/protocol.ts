@@ -78,6 +78,8 @@ export interface FullLine {
   source: Source | null;
   time: number | null;
   text: string;
+  /** How long it is; the text has at most the first MiB of it. */
+  bytes: number;
 }
 
 export interface Found {

@@ -25,13 +25,16 @@ export function coloursAt(element: HTMLElement): Colours {
     probe.style.color = value;
     return getComputedStyle(probe).color || otherwise;
   };
+  // Forced colours are others for what is behind than for text.
+  probe.style.backgroundColor = 'var(--jp-layout-color1, Canvas)';
+  const background = getComputedStyle(probe).backgroundColor || '#ffffff';
   const colours = {
     series: Array.from({ length: SERIES }, (_, index) =>
       read(`var(--jaxtrain-series-${index + 1})`, '#1565c0')
     ),
     text: read('var(--jaxtrain-quiet)', '#616161'),
     grid: read('var(--jaxtrain-line)', '#dddddd'),
-    background: read('var(--jp-layout-color1, Canvas)', '#ffffff')
+    background
   };
   probe.remove();
   return colours;
