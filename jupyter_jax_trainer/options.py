@@ -180,7 +180,8 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="volume", metavar="PVC:/PATH", group=_KUBERNETES, check=checks.volume, repeat=True,
-        kubernetes="a volume to mount", help="Mount a PersistentVolumeClaim. Repeatable.",
+        kubernetes="a volume to mount",
+        help="Mount a PersistentVolumeClaim. Repeatable; checkpoint_dir() is on the first one.",
     ),
     Option(
         name="store", metavar="URL", group=_KUBERNETES, check=checks.store,
