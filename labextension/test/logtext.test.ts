@@ -180,7 +180,14 @@ describe('times', () => {
     expect(readTime('1:00:05', began)).toBe(began + 3 * 3600 + 5);
     expect(readTime('+90', began)).toBe(began + 90);
     expect(readTime('+1:30', began)).toBe(began + 90);
-    expect(readTime('soon', began)).toBeNull();
+    const day = (month: number, date: number, hour: number) =>
+      new Date(2026, month - 1, date, hour).getTime() / 1000;
+    expect(readTime('2026-11-23 14:00', began)).toBe(day(11, 23, 14));
+    expect(readTime('2026-11-23T14:00:00', began)).toBe(day(11, 23, 14));
+    expect(readTime('2026-3-1', began)).toBe(day(3, 1, 0));
+    for (const none of ['soon', '2026-02-30', '2026-13-01 1:00', '2026-11-23 +5', '2026-11-23 x']) {
+      expect(readTime(none, began)).toBeNull();
+    }
     expect(readTime('25:00', began)).toBeNull();
   });
 });

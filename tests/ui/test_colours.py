@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from harness import submit
+from made_jobs import make_job
 from playwright.sync_api import expect
 
+from jupyter_jax_trainer.spec import JobSpec
 from ui.looks import DARK, LIGHT
 
 NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
@@ -35,8 +37,8 @@ READABLE = {"plain": "", **NAMED, **BEHIND, **PAIRS, **STYLES}
 CODES = {**READABLE, **{name: code for name, (code, *_) in EXACT.items()}}
 MAIN = {"red": 0, "green": 1, "blue": 2}
 
-# What is seen of each line: colours as pixels, in whatever notation the browser gives them.
-SEEN = """list => {
+# What is seen of parts of a list: colours as pixels, in whatever notation the browser gives them.
+SEEN = """(list, what) => {
     const canvas = document.createElement('canvas');
     canvas.width = canvas.height = 1;
     const context = canvas.getContext('2d', { willReadFrequently: true });
@@ -46,7 +48,7 @@ SEEN = """list => {
         context.fillRect(0, 0, 1, 1);
         return [...context.getImageData(0, 0, 1, 1).data.slice(0, 3)];
     };
-    return Object.fromEntries([...list.querySelectorAll('.jaxtrain-log-text')].map(text => {
+    return Object.fromEntries([...list.querySelectorAll(what)].map(text => {
         const around = [];
         for (let part = text.querySelector('span') ?? text; part; part = part.parentElement) {
             around.unshift(getComputedStyle(part));
@@ -85,7 +87,7 @@ def test_colours_and_styles(open_page):
     expect(log.rows).to_have_count(len(CODES))
     for theme, dark in ((DARK, True), (LIGHT, False)):
         lab.theme(theme)
-        seen = lab.evaluate(SEEN, log.list.element_handle())
+        seen = log.list.evaluate(SEEN, ".jaxtrain-log-text")
         assert list(seen) == list(CODES)
         plain = seen["plain"]
         assert max(plain["behind"]) < 60 if dark else min(plain["behind"]) > 240
@@ -112,3 +114,17 @@ def test_colours_and_styles(open_page):
         assert seen["strikethrough"]["line"] == "line-through"
         assert seen["reversed"]["behind"] != plain["behind"]
         assert seen["reversed red"]["behind"] == seen["on red"]["behind"]
+
+
+def test_the_names_of_ranks(open_page):
+    lab = open_page()
+    make_job("ranks", spec=JobSpec(nodes=9), logs={rank: ["one line"] for rank in range(9)})
+    lab.command("jaxtrain:open-log", key="ranks")
+    log = lab.log("ranks")
+    expect(log.rows).to_have_count(9)
+    for theme in (DARK, LIGHT):
+        lab.theme(theme)
+        seen = log.list.evaluate(SEEN, ".jaxtrain-rank")
+        poor = {name: number for name, one in seen.items() if (number := round(contrast(one), 2)) < 4.5}
+        assert len(seen) == 9 and not poor, f"{theme}: {poor}"
+        assert len({tuple(one["front"]) for one in seen.values()}) == 7

@@ -23,7 +23,7 @@ export async function toPlace(reader: Reader, text: string): Promise<void> {
   if (time === null) {
     reader.say(
       words.__(
-        'Type the number of a line, a time such as 14:30, or +90 for seconds since the start.'
+        'Type the number of a line, a time such as 14:30 or 2026-11-23 14:30, or +90 for seconds since the start.'
       )
     );
     return;

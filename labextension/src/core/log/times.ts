@@ -36,13 +36,19 @@ export function dayOf(time: number | null): string {
   return time === null ? '' : WHOLE.format(time * 1000);
 }
 
+const DAY = /^(\d{4})-(\d{1,2})-(\d{1,2})(?:[T\s]+(?=\d)|$)/;
+
 /**
  * Read a time that somebody typed, `14:30` or `14:30:05` of the day on which the job began or the
- * next one, or `+90`, `+1:30` (minutes and seconds), `+1:02:03` since then; null when it is none.
+ * next one, `2026-11-23 14:30` or a day alone, or `+90`, `+1:30` (minutes and seconds), `+1:02:03`
+ * since the job began; null when it is none.
  */
 export function readTime(text: string, began: number): number | null {
-  const found = /^(\+?)(\d+)(?::([0-5]?\d))?(?::([0-5]?\d))?$/.exec(text.trim());
-  if (!found) {
+  const typed = text.trim();
+  const day = DAY.exec(typed);
+  const rest = day ? typed.slice(day[0].length) || '0:00' : typed;
+  const found = /^(\+?)(\d+)(?::([0-5]?\d))?(?::([0-5]?\d))?$/.exec(rest);
+  if (!found || (day && found[1])) {
     return null;
   }
   const numbers = found.slice(2).filter(Boolean).map(Number);
@@ -52,6 +58,12 @@ export function readTime(text: string, began: number): number | null {
   const [hours = 0, minutes = 0, seconds = 0] = numbers;
   if (numbers.length < 2 || hours > 23) {
     return null;
+  }
+  if (day) {
+    const [year = 0, month = 0, date = 0] = day.slice(1).map(Number);
+    const named = new Date(year, month - 1, date, hours, minutes, seconds);
+    const exists = named.getMonth() === month - 1 && named.getDate() === date;
+    return exists ? named.getTime() / 1000 : null;
   }
   const date = new Date(began * 1000);
   date.setHours(hours, minutes, seconds, 0);
