@@ -41,11 +41,14 @@ def check(device: str | None) -> None:
         )
     if device != "gpu":
         return
-    if not _has_plugin():
+    plugins = _plugins()
+    if not plugins:
         raise WorkerError(
             "The job asked for GPUs, and JAX has no plugin for them in this image.",
             _HINT.format("GPUs"),
         )
+    if not all("cuda" in name for name in plugins):
+        return  # for other GPUs, whose drivers have other names
     try:
         ctypes.CDLL(_DRIVER)
     except OSError as error:
@@ -56,9 +59,10 @@ def check(device: str | None) -> None:
         ) from None
 
 
-def _has_plugin() -> bool:
-    """Tell whether there is any plugin, in one of the two ways in which JAX looks for them."""
-    if entry_points(group="jax_plugins"):
-        return True
-    found = find_spec("jax_plugins")
-    return found is not None and any(pkgutil.iter_modules(found.submodule_search_locations))
+def _plugins() -> set[str]:
+    """Give the names of JAX's plugins, which it looks for in two ways."""
+    found = {entry.name for entry in entry_points(group="jax_plugins")}
+    if package := find_spec("jax_plugins"):
+        folders = package.submodule_search_locations
+        found |= {module.name for module in pkgutil.iter_modules(folders)}
+    return found

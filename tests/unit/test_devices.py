@@ -388,6 +388,9 @@ def test_a_worker_does_not_go_on_with_the_cpu_in_silence(tmp_path):
     (plugin / "__init__.py").touch()
     told = said(JAXTRAIN_DEVICE="gpu", PYTHONPATH=str(plugin.parents[1]))
     assert "its pod has no driver for them: libcuda.so.1" in told
+    plugin.rename(plugin.with_name("xla_rocm7"))
+    assert "runs" in said(JAXTRAIN_DEVICE="gpu", PYTHONPATH=str(plugin.parents[1]))
+    plugin.with_name("xla_rocm7").rename(plugin)
     # With both, JAX is asked (and, with these, takes the CPU).
     driver = tmp_path / "driver"
     driver.mkdir()
