@@ -88,11 +88,12 @@ class _Spark:
     def read(self) -> dict[str, Any] | None:
         for report in self._reports.read():
             values = report["values"]
-            if values and (name := self._better(values)):
+            if name := self._better(values):
                 self._name, self._rank = name, report["rank"]
                 self._points, self._last, self._every, self._count = [], None, 1, 0
             value = values.get(self._name)
-            if report["rank"] == self._rank and isinstance(value, int | float):
+            # JSON has no word for what is not finite, and a line no place.
+            if report["rank"] == self._rank and _is_finite(value):
                 self._add(report["step"], value)
         if self._name is None or self._last is None:
             return None
@@ -103,18 +104,21 @@ class _Spark:
         """Give a series that says more than the present one: a loss, else what comes first."""
         if self._name is not None and "loss" in self._name.lower():
             return None
-        loss = next((name for name in values if "loss" in name.lower()), None)
-        return loss or (next(iter(values)) if self._name is None else None)
+        finite = [name for name, value in values.items() if _is_finite(value)]
+        loss = next((name for name in finite if "loss" in name.lower()), None)
+        return loss or (next(iter(finite), None) if self._name is None else None)
 
     def _add(self, step: int, value: float) -> None:
-        if not math.isfinite(value):
-            return  # JSON has no word for it, and a line no place
         self._last = [step, value]
         if self._count % self._every == 0:
             self._points.append(self._last)
         self._count += 1
         if len(self._points) >= _POINTS:
             self._points, self._every = self._points[::2], 2 * self._every
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def tail(directory: JobDir) -> list[list[Any]]:

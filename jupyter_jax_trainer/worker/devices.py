@@ -1,7 +1,8 @@
 """Whether JAX will find the kind of device that a job asked for.
 
 Left to itself it goes on with the CPU where a driver or a plugin is missing, and a job trains there
-for days while the devices of its nodes are idle. Whoever sets ``JAX_PLATFORMS`` has chosen.
+for days while the devices of its nodes are idle. Whoever sets ``JAX_PLATFORMS`` has chosen. JAX
+itself is not asked: what a cell sets before the first use would come too late then.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from importlib.util import find_spec
 from jupyter_jax_trainer.worker.exceptions import WorkerError
 
 _DRIVER = "libcuda.so.1"  # what JAX's plugin loads
+_CHOSEN = {"JAX_PLATFORMS", "PJRT_NAMES_AND_LIBRARY_PATHS"}  # the second brings plugins as well
 _HINT = (
     "Choose a --runtime or an --image for {}, or --device cpu; --env JAX_PLATFORMS= lets JAX look."
 )
@@ -31,20 +33,20 @@ def check(device: str | None) -> None:
     Raises
     ------
     WorkerError
-        There is no such device in this pod, or its Python has no plugin for it.
+        The pod has no driver for such a device, or its Python no plugin.
     """
-    if "JAX_PLATFORMS" in os.environ:
+    if os.environ.keys() & _CHOSEN:
         return
-    if device == "tpu" and find_spec("libtpu") is None and "TPU_LIBRARY_PATH" not in os.environ:
+    if device == "tpu" and not _has_libtpu():
         raise WorkerError(
-            "The job asked for TPUs, and the image has no libtpu.", _HINT.format("TPUs")
+            "The job is to run on TPUs, and its image has no libtpu.", _HINT.format("TPUs")
         )
     if device != "gpu":
         return
     plugins = _plugins()
     if not plugins:
         raise WorkerError(
-            "The job asked for GPUs, and JAX has no plugin for them in this image.",
+            "The job is to run on GPUs, and JAX has no plugin for them in its image.",
             _HINT.format("GPUs"),
         )
     if not all("cuda" in name for name in plugins):
@@ -53,16 +55,21 @@ def check(device: str | None) -> None:
         ctypes.CDLL(_DRIVER)
     except OSError as error:
         raise WorkerError(
-            f"The job asked for GPUs, and its pod has no driver for them: {error}.",
-            "NVIDIA's container toolkit puts the node's into each pod with a GPU. Where that is in "
-            "an unusual place, --env LD_LIBRARY_PATH=… names it.",
+            f"The job is to run on GPUs, and its pod has no driver for them: {error}.",
+            "The node's is put into each pod with a GPU. Where it is in an unusual place, such as "
+            "/usr/local/nvidia/lib64 on GKE, the image's LD_LIBRARY_PATH has to name it.",
         ) from None
 
 
+def _has_libtpu() -> bool:
+    """Tell whether JAX finds Google's library, as it looks for it."""
+    return os.path.isfile(os.environ.get("TPU_LIBRARY_PATH", "")) or find_spec("libtpu") is not None
+
+
 def _plugins() -> set[str]:
-    """Give the names of JAX's plugins, which it looks for in two ways."""
+    """Give the names of the plugins that are installed, in either way in which JAX finds them."""
     found = {entry.name for entry in entry_points(group="jax_plugins")}
     if package := find_spec("jax_plugins"):
-        folders = package.submodule_search_locations
+        folders = package.submodule_search_locations or []
         found |= {module.name for module in pkgutil.iter_modules(folders)}
     return found

@@ -5,9 +5,13 @@ import type { Amounts, Runtime } from '../src/core/picker/types';
 import { english } from '../src/core/words';
 import { runtime } from './pickerfakes';
 
-function total(change: Partial<Amounts>, own?: Partial<Runtime>, elsewhere = true): string {
+function total(change: Partial<Amounts>, ...runtimes: Partial<Runtime>[]): string {
   const ask = { nodes: 4, device: null, each: null, rest: [], ...change };
-  return totalOf(ask, own && runtime(own), elsewhere, english);
+  return totalOf(ask, runtimes.map(runtime), english);
+}
+
+function here(change: Partial<Amounts>): string {
+  return totalOf({ nodes: 4, device: null, each: null, rest: [], ...change }, null, english);
 }
 
 describe('what a job asks for in all', () => {
@@ -33,10 +37,19 @@ describe('what a job asks for in all', () => {
     expect(total({ device: 'gpu' }, { device: 'cpu', devices: 8 })).toBe('4 GPU');
   });
 
+  it('knows what a runtime brings that nobody has named, where all bring the same', () => {
+    const cpu = { device: 'cpu', devices: 8 };
+    const large = { device: 'gpu', devices: 8 };
+    expect(total({ device: 'gpu' }, cpu, large, large)).toBe('32 GPU');
+    expect(total({ device: 'gpu' }, cpu, large, { device: 'gpu', devices: 4 })).toBe('4 GPU');
+    expect(total({}, cpu, large)).toBe('4 nodes');
+    expect(total({}, large)).toBe('32 GPU');
+  });
+
   it('leaves it to this machine to share out what it has', () => {
-    expect(total({ device: 'gpu' }, { device: 'gpu', devices: 1 }, false)).toBe('4 nodes');
-    expect(total({ nodes: 1 }, { device: 'gpu', devices: 1 }, false)).toBe('1 node');
-    expect(total({ each: 2 }, { device: 'cpu', devices: 1 }, false)).toBe('8 devices');
+    expect(here({ device: 'gpu' })).toBe('4 nodes');
+    expect(here({ nodes: 1 })).toBe('1 node');
+    expect(here({ each: 2 })).toBe('8 devices');
   });
 
   it('is the nodes where there is nothing else to count', () => {

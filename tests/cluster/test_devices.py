@@ -105,7 +105,7 @@ def test_a_job_that_asked_for_gpus_does_not_go_on_with_the_cpu(place, namespace,
     pretend("nvidia.com/gpu", 2)
     line = f"-d gpu -n 2 --cpu 50m --memory 400Mi --image {image(cluster)}"
     _, failure = fails(RANK, place, f"{line} --runtime jax-distributed")
-    assert "asked for GPUs, and JAX has no plugin for them in this image" in failure.message, failure
+    assert "is to run on GPUs, and JAX has no plugin for them in its image" in failure.message, failure
     assert "--device cpu" in failure.hint
 
     def chooses(pod: dict[str, Any]) -> None:

@@ -38,9 +38,9 @@ def said(device):
         return str(error)
 lacking = [said(device) for device in ("gpu", "tpu")]
 """
-PLUGIN = "The job asked for GPUs, and JAX has no plugin for them in this image."
-DRIVER = "The job asked for GPUs, and its pod has no driver for them: libcuda.so.1"
-LIBTPU = "The job asked for TPUs, and the image has no libtpu."
+PLUGIN = "The job is to run on GPUs, and JAX has no plugin for them in its image."
+DRIVER = "The job is to run on GPUs, and its pod has no driver for them: libcuda.so.1"
+LIBTPU = "The job is to run on TPUs, and its image has no libtpu."
 # What a job that asks for them is told on these images, where there are no such devices.
 LACKING = {"cpu": (PLUGIN, LIBTPU), "cuda": (DRIVER, LIBTPU), "tpu": (PLUGIN, None)}
 

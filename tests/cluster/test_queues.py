@@ -292,7 +292,10 @@ def test_without_rights_for_kueue_a_job_waits_with_fewer_words(queued, namespace
         people.forget(namespace)
 
 
-WIDE = ("clusterrole,clusterrolebinding", "clusterqueue,resourceflavor", "workloadpriorityclass")
+WIDE = {  # what the guides make for the whole cluster
+    "clusterrole,clusterrolebinding": ("jupyter-jax-trainer-queues", "jupyter-jax-trainer-runtimes"),
+    "clusterqueue,resourceflavor": ("jaxtrain",), "workloadpriorityclass": ("urgent",),
+}
 
 
 @pytest.fixture
@@ -315,11 +318,10 @@ def guided(installed, cluster, namespace, place, store, tmp_path, monkeypatch) -
         backend._clients.clear()
         yield dora
     finally:
-        namespace("delete", "trainjobs", "--all")
-        namespace("delete", "localqueue", "--all")
-        names = ("jupyter-jax-trainer-queues", "jupyter-jax-trainer-runtimes"), ("jaxtrain",), ("urgent",)
-        for kinds, made in zip(WIDE, names, strict=True):
-            cluster("delete", kinds, *made, "--ignore-not-found", "--wait=false")
+        for kind in ("trainjobs", "localqueues"):
+            cluster("--namespace", namespace.name, "delete", kind, "--all", check=False)
+        for kinds, names in WIDE.items():
+            cluster("delete", kinds, *names, "--ignore-not-found", "--wait=false", check=False)
 
 
 def test_who_has_the_rights_of_the_guides_has_all_that_queues_offer(guided, namespace, place):
@@ -348,7 +350,7 @@ def test_who_has_the_rights_of_the_guides_has_all_that_queues_offer(guided, name
     eventually(lambda: not namespace.pods("first"), LONG_S)
     first.resume()
     runs(first, 3)
-    urgent = submit("1", line, "urgent -n 2 --cpu 950m --priority urgent")
+    urgent = submit(UNTIL_TOLD, line, "urgent -n 2 --cpu 950m --priority urgent")
     says(first, "it gave way to a job of higher priority", within=LONG_S)
     urgent.cancel()
     runs(first, 4)

@@ -78,11 +78,12 @@ def test_by_either_hand(kind, open_page, installed_desk, namespace):
     runtimes = picker.get_by_role("radiogroup", name="Runtime").get_by_role("radio")
     search = picker.get_by_role("searchbox")
     expect(search).to_be_visible(timeout=WAIT)
+    # The devices of the runtime count.
+    hand.write(search, "jax-gpu")
+    hand.check_box(runtimes.nth(1))
+    expect(picker.locator(".jaxtrain-ask")).to_contain_text("1 GPU")
     hand.write(search, "large mod")
     expect(runtimes).to_have_count(2)  # with "Automatic"
-    # What the runtime brings is counted.
-    hand.check_box(runtimes.nth(1))
-    expect(picker.locator(".jaxtrain-ask")).to_contain_text("1 node")
     hand.press(picker.get_by_role("button", name=re.compile("^Details of large-models")))
     hand.press(picker.get_by_role("button", name="YAML", exact=True))
     expect(picker.locator(".jaxtrain-yaml")).to_contain_text("kind: TrainingRuntime", timeout=WAIT)

@@ -105,13 +105,16 @@ def test_forced_colours(shown):
     plain = "part => [getComputedStyle(part).backgroundColor, getComputedStyle(part).color]"
     assert mark.evaluate(plain) != mark.locator("xpath=..").evaluate(plain)
     # What is saved is drawn on what is behind it here.
-    lab.page.wait_for_timeout(500)  # by then the plot is drawn as it will stay
-    with lab.page.expect_download() as waiting:
-        save = lab.job(running).get_by_role("button", name=re.compile("^Save .* as PNG"))
-        save.first.click()
-    picture = base64.b64encode(Path(waiting.value.path()).read_bytes()).decode()
-    darkest, lightest = lab.evaluate(GREYS, picture)
-    assert lightest - darkest > 150
+    save = lab.job(running).get_by_role("button", name=re.compile("^Save .* as PNG")).first
+
+    def contrast() -> int:
+        with lab.page.expect_download() as waiting:
+            save.click()
+        picture = base64.b64encode(Path(waiting.value.path()).read_bytes()).decode()
+        darkest, lightest = lab.evaluate(GREYS, picture)
+        return lightest - darkest
+
+    eventually(lambda: contrast() > 150)  # colours are read a moment after they have changed
 
 
 def test_a_narrow_side_bar(shown):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import _ctypes
+import ctypes
 import math
+import os
 import re
+import subprocess
+import sys
 import types
-from pathlib import Path
 
 import podruns
 import pytest
@@ -370,6 +374,15 @@ def test_labels_are_patched_in_only_where_there_are_any():
     assert job["template"]["spec"]["template"] == {"spec": {"nodeSelector": {SHAPE: "4x4"}}}
 
 
+def has_driver() -> bool:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(has_driver(), reason="this machine has NVIDIA's driver")
 def test_a_worker_does_not_go_on_with_the_cpu_in_silence(tmp_path):
     def said(**more):
         folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
@@ -378,10 +391,16 @@ def test_a_worker_does_not_go_on_with_the_cpu_in_silence(tmp_path):
         assert done.has("joined") == ("runs" in done.text.splitlines())
         return done.text
 
-    assert "JAX has no plugin for them in this image" in said(JAXTRAIN_DEVICE="gpu")
-    assert "the image has no libtpu" in said(JAXTRAIN_DEVICE="tpu")
+    assert "JAX has no plugin for them in its image" in said(JAXTRAIN_DEVICE="gpu")
+    assert "its image has no libtpu" in said(JAXTRAIN_DEVICE="tpu")
     assert "runs" in said(JAXTRAIN_DEVICE="gpu", JAX_PLATFORMS="")
     assert "runs" in said(JAXTRAIN_DEVICE="cpu")
+    (tmp_path / "libtpu.so").touch()
+    assert "its image has no libtpu" in said(JAXTRAIN_DEVICE="tpu", TPU_LIBRARY_PATH="/nowhere.so")
+    check = "from jupyter_jax_trainer.worker import devices; devices.check('tpu')"
+    environment = {**os.environ, "TPU_LIBRARY_PATH": str(tmp_path / "libtpu.so")}
+    environment.pop("JAX_PLATFORMS", None)
+    subprocess.run([sys.executable, "-c", check], env=environment, check=True)
     # A plugin, and no driver.
     plugin = tmp_path / "plugins" / "jax_plugins" / "xla_cuda13"
     plugin.mkdir(parents=True)
@@ -394,7 +413,6 @@ def test_a_worker_does_not_go_on_with_the_cpu_in_silence(tmp_path):
     # With both, JAX is asked (and, with these, takes the CPU).
     driver = tmp_path / "driver"
     driver.mkdir()
-    source = next(Path("/lib").glob("*/libm.so.6"))
-    (driver / "libcuda.so.1").symlink_to(source)
+    (driver / "libcuda.so.1").symlink_to(_ctypes.__file__)  # some library
     found = said(JAXTRAIN_DEVICE="gpu", PYTHONPATH=str(plugin.parents[1]), LD_LIBRARY_PATH=str(driver))
     assert "runs" in found

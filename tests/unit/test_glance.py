@@ -105,6 +105,8 @@ def test_a_loss_that_is_reported_late_takes_the_place_of_what_came_first():
     with job.metrics.open("w") as file:
         for step in range(6):
             values = {"lr": 0.1} if step < 3 else {"lr": 0.1, "loss": 9.0 - step}
+            if step == 2:
+                values["loss"] = math.nan
             file.write(json.dumps({"time": 1.0, "rank": 0, "step": step, "values": values}) + "\n")
             if step == 2:
                 file.flush()

@@ -80,11 +80,11 @@ class KubernetesBackend:
             nodes = devices.list_nodes(self._client) if device in devices.RESOURCES else None
             secret_keys = {name: self._secret_keys(name) for name in spec.env_from_secret}
             around = self._namespace_labels()
-            lacking = patches = runtimes.patches(
+            lacking = patched = runtimes.patches(
                 runtime, restricted=around.get(_ENFORCED) == "restricted", device=device
             )
             if spec.queue:
-                patches = self._patches_in_queue(spec, patches, runtime, around)
+                patched = self._patches_in_queue(spec, lacking, runtime, around)
             if spec.max_restarts:
                 restarts.check_rights(self._client)
         container = runtimes.container(runtime)
@@ -110,12 +110,12 @@ class KubernetesBackend:
         self._notes = [
             note for note in (runtimes.deprecation(runtime), *placed.notes, taken.note) if note
         ]
-        tainted = patches.get("tolerations", False)
-        if lacking.get("tolerations") and not tainted:
+        tolerated = patched.get("tolerations", False)
+        if lacking.get("tolerations") and not tolerated:
             self._notes.append(
                 f"The runtime {runtime['metadata']['name']} does not tolerate the taint "
                 f"{devices.RESOURCES[device]}, and in a queue of this Kueue that can't be added: "
-                "nodes that have it will not take the job"
+                "nodes that have it will not take the job, unless the cluster adds it"
             )
         return {
             "runtime": runtime["metadata"]["name"],
@@ -136,8 +136,8 @@ class KubernetesBackend:
             "namespace": self._client.namespace,
             "cluster": self._client.identity,
             "kubeconfig": kubeconfig.paths(),
-            "patches": patches,
-            "tolerations": runtimes.tolerations(runtime, device) if tainted else [],
+            "patches": patched,
+            "tolerations": runtimes.tolerations(runtime, device) if tolerated else [],
             "shared": runtimes.shared_folder(runtime),
             "pip": taken.pip,
             "secret_keys": secret_keys,

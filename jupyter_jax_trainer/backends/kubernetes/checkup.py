@@ -57,7 +57,7 @@ def examine(item: Mapping[str, Any]) -> Iterator[Finding]:
         if lacking:
             yield Finding(
                 WARN, subject, f"{wrong}: jobs patch it in",
-                f"{advice}; with --queue jobs can't be patched.",
+                f"{advice}; with --queue and Kueue up to 0.16 jobs can't be patched.",
             )  # fmt: skip
         else:
             yield Finding(OK, subject, fine)

@@ -235,7 +235,7 @@ export function LineDetail({ reader, host, onClose }: PaneProps) {
         <p class="jaxtrain-quiet">
           {words.__(
             'This is the first MiB of %1: the downloaded log has all of the line.',
-            words.__('%1 MiB', (detail.bytes / WHOLE).toFixed(1))
+            words.__('%1 MiB', (Math.ceil((10 * detail.bytes) / WHOLE) / 10).toFixed(1))
           )}
         </p>
       )}

@@ -48,7 +48,7 @@ export function readTime(text: string, began: number): number | null {
   const day = DAY.exec(typed);
   const rest = day ? typed.slice(day[0].length) || '0:00' : typed;
   const found = /^(\+?)(\d+)(?::([0-5]?\d))?(?::([0-5]?\d))?$/.exec(rest);
-  if (!found || (day && found[1])) {
+  if (!found) {
     return null;
   }
   const numbers = found.slice(2).filter(Boolean).map(Number);

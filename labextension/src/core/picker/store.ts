@@ -139,6 +139,13 @@ export class PickerStore extends Teller {
     return this.view?.runtimes.value?.find(({ name }) => name === runtime);
   }
 
+  /** The runtimes that the job may get: the one that the line names, else all of the place. */
+  get candidates(): Runtime[] {
+    const named = typeof this.line.values['runtime'] === 'string';
+    const found = named ? this.runtime : this.view?.runtimes.value;
+    return found ? [found].flat() : [];
+  }
+
   /** What is known of the place. */
   get view(): PlaceView | null {
     const { place } = this;

@@ -9,20 +9,21 @@ const NAMES: Record<string, string> = { gpu: 'GPU', tpu: 'TPU' };
 /**
  * Say what a job asks for in all.
  *
- * What its line leaves open, a cluster takes from the runtime. This machine shares its devices out
- * among the nodes, so nothing is counted there that nobody asked for.
+ * What its line leaves open, a cluster takes from the runtime; `runtimes` are those that the job may
+ * get. This machine has none to ask (null): it shares its devices out among the nodes, so nothing is
+ * counted there that nobody asked for.
  */
 export function totalOf(
   { nodes, device, each, rest }: Amounts,
-  runtime: Runtime | undefined,
-  elsewhere: boolean,
+  runtimes: Runtime[] | null,
   words: Words
 ): string {
-  const own = elsewhere ? runtime : undefined;
-  const kind = device ?? own?.device ?? '';
+  const [only, ...others] = runtimes ?? [];
+  const kind = device ?? (others.length === 0 ? only?.device : null) ?? '';
   const name = NAMES[kind];
-  const usual = own && own.device === kind ? own.devices : null;
-  const count = each ?? (elsewhere && name ? (usual ?? 1) : null);
+  const usual = new Set(runtimes?.filter(one => one.device === kind).map(one => one.devices ?? 1));
+  const [first = 1] = usual.size === 1 ? usual : [];
+  const count = each ?? (runtimes && name ? first : null);
   const devices = count === null ? 0 : nodes * count;
   const named =
     name !== undefined

@@ -80,7 +80,7 @@ const ELSEWHERE = ['runtime', 'backend', 'context', 'namespace'];
 export function Foot({ store, host }: Props) {
   const { words } = host;
   const { line, ask } = store.line.line;
-  const elsewhere = store.place?.backend === 'kubernetes';
+  const runtimes = store.place?.backend === 'kubernetes' ? store.candidates : null;
   const options = store.options.value ?? [];
   const others = store.line.errors.filter(
     ({ option }) =>
@@ -93,7 +93,7 @@ export function Foot({ store, host }: Props) {
       {ask && (
         <p class="jaxtrain-ask" title={words.__('What the job asks for in all')}>
           <span class="jaxtrain-unseen">{words.__('In all:')} </span>
-          <b>{totalOf(ask, store.runtime, elsewhere, words)}</b>
+          <b>{totalOf(ask, runtimes, words)}</b>
         </p>
       )}
       <div class="jaxtrain-code">
