@@ -9,7 +9,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobNotFound, UsageError
+from jupyter_jax_trainer.errors import (
+    BackendError,
+    JaxTrainError,
+    JobDirError,
+    JobNotFound,
+    UsageError,
+)
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.rows import actions
@@ -129,9 +135,13 @@ def _act(asked: Asked) -> dict[str, Any]:
 def _allowed_job(asked: Asked) -> Job:
     """Give the job for what asks its cluster; refuse clusters that pages may not ask."""
     job = find(asked.names["key"])
-    if job.manifest["backend"] != "local":
-        plan = job.manifest["plan"]
-        asked.allowed.check(plan["context"], plan["namespace"])
+    try:
+        manifest = job.manifest
+    except JobDirError:
+        return job  # nobody knows of a cluster to ask; it can be deleted
+    if manifest["backend"] != "local":
+        plan = manifest["plan"]
+        asked.allowed.check(plan.get("context"), plan.get("namespace"))
     return job
 
 

@@ -34,8 +34,11 @@ def test_jobs_are_listed_newest_first(server):
 def test_a_damaged_job_is_a_row_like_others(server):
     make_job("good")
     make_job("bad").state.write_text("{")
+    worse = make_job("worse")
+    worse.manifest.write_text("{")
     states = {row["key"]: row["state"] for row in server.get("jobs")["jobs"]}
-    assert states == {"good": "Succeeded", "bad": "damaged"}
+    assert states == {"good": "Succeeded", "bad": "damaged", "worse": "damaged"}
+    assert server.ask("DELETE", "jobs/worse")[0] == 200 and not worse.path.exists()
 
 
 def test_where_a_job_was_launched(server):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
+import other_python
 import pytest
 from cluster import made_runtimes
 from cluster.conftest import cluster, namespace
@@ -58,17 +60,23 @@ def installed_desk(kubeconfig, wheel_python_for_clusters, ui_home, tmp_path):
     stop_followers(ui_home)
 
 
+def eight_gpus(pod: dict[str, Any]) -> None:
+    pod["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "8"}}
+
+
 def counted(server: Lab, name: str, *labels: str) -> float:
     """Give a number that Prometheus is told; its other labels name the cluster."""
     numbers = server.numbers().items()
     return sum(value for (each, *its), value in numbers if each == name and {*labels} <= {*its})
 
 
+@pytest.mark.timeout(other_python.INSTALL_S)
 @pytest.mark.parametrize("kind", HANDS.values(), ids=HANDS)
 def test_by_either_hand(kind, open_page, installed_desk, namespace):
     """What only a cluster has: many runtimes, their YAML and a job's, suspend and resume."""
     for name in ("small-models", "large-models"):
         made_runtimes.make(namespace, name)
+    made_runtimes.make(namespace, "eight-gpus", eight_gpus, like="jax-distributed")
     lab = open_page(installed_desk)
     hand, picker = kind(lab), lab.picker
     hand.command("Show Training Runtimes")
@@ -79,9 +87,10 @@ def test_by_either_hand(kind, open_page, installed_desk, namespace):
     search = picker.get_by_role("searchbox")
     expect(search).to_be_visible(timeout=WAIT)
     # The devices of the runtime count.
-    hand.write(search, "jax-gpu")
+    hand.write(search, "eight-gpus")
     hand.check_box(runtimes.nth(1))
-    expect(picker.locator(".jaxtrain-ask")).to_contain_text("1 GPU")
+    hand.write(picker.get_by_label("Nodes"), "4")
+    expect(picker.locator(".jaxtrain-ask")).to_contain_text("32 GPU")
     hand.write(search, "large mod")
     expect(runtimes).to_have_count(2)  # with "Automatic"
     hand.press(picker.get_by_role("button", name=re.compile("^Details of large-models")))

@@ -374,6 +374,22 @@ def test_labels_are_patched_in_only_where_there_are_any():
     assert job["template"]["spec"]["template"] == {"spec": {"nodeSelector": {SHAPE: "4x4"}}}
 
 
+@pytest.mark.parametrize(("device", "limits", "labels", "each"), [
+    ("gpu", {"nvidia.com/gpu": "8"}, {}, 8), ("gpu", {"nvidia.com/gpu": 4}, {}, 4), ("gpu", {}, {}, None),
+    ("tpu", {"google.com/tpu": "1"}, {SHAPE: "4x4"}, 4), ("tpu", {"google.com/tpu": "4"}, {}, 4),
+    ("tpu", {}, {SHAPE: "odd"}, None), ("cpu", {"cpu": "8"}, {}, None),
+])  # fmt: skip
+def test_a_runtime_says_how_many_devices_its_nodes_have(device, limits, labels, each):
+    assert devices.brought(device, {"limits": limits}, labels) == each
+    node = {"name": "node", "resources": {"limits": limits}}
+    pod = {"containers": [node], "nodeSelector": labels}
+    job = {"name": "node", "template": {"spec": {"template": {"spec": pod}}}}
+    item = {"kind": "TrainingRuntime", "metadata": {"name": "a", "labels": {
+        "jupyter-jax-trainer/device": device}}, "spec": {"template": {"spec": {"replicatedJobs": [job]}}}}
+    found = runtimes.describe(item)
+    assert (found.device, found.devices) == (device, each)
+
+
 def has_driver() -> bool:
     try:
         ctypes.CDLL("libcuda.so.1")

@@ -6,6 +6,7 @@ that a job needs patches only where a type or a topology is asked for, or on ano
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -107,6 +108,23 @@ def kind(spec: JobSpec) -> str | None:
     return "tpu" if is_tpu else "gpu"
 
 
+def brought(device: str, resources: Mapping[str, Any], own: Mapping[str, str]) -> int | None:
+    """Give the devices that each node of a runtime has by itself; None where it does not say.
+
+    Parameters
+    ----------
+    device
+        Its kind of device.
+    resources, own
+        What its container asks for, and the labels of nodes that its pods ask for.
+    """
+    if device == "tpu" and TOPOLOGY in own:
+        with contextlib.suppress(UsageError, ValueError):  # a shape that there is not, or no shape
+            return topology.fit(own[TOPOLOGY], None, None)[1]
+    amount = quantity(str((resources.get("limits") or {}).get(RESOURCES.get(device))))
+    return int(amount) if amount else None
+
+
 def gpus(nodes: Iterable[Node]) -> int:
     """Count the GPUs of the cluster."""
     return sum(node.amount(RESOURCES["gpu"]) for node in nodes)
@@ -144,8 +162,7 @@ def place(
     resource = RESOURCES.get(device)
     if resource is None:
         return Placement(spec.devices_per_node or 1, {})
-    usual = (resources.get("limits") or {}).get(resource) or 1
-    per_node = spec.devices_per_node or int(usual)
+    per_node = spec.devices_per_node or brought(device, resources, own) or 1
     selector: dict[str, str] = {}
     notes: list[str] = []
     if spec.accelerator:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, cluster_path
-from jupyter_jax_trainer.backends.kubernetes.devices import RESOURCES
+from jupyter_jax_trainer.backends.kubernetes.devices import RESOURCES, brought
 from jupyter_jax_trainer.backends.kubernetes.restarts import is_own
 from jupyter_jax_trainer.backends.kubernetes.trainjob import PREFIX
 from jupyter_jax_trainer.errors import BackendError, UsageError
@@ -273,15 +273,17 @@ def describe(item: Mapping[str, Any]) -> Runtime:
     labels = metadata.get("labels") or {}
     image = container(item).get("image")
     deprecated = is_deprecated(item)
+    device = device_of(item)
     return Runtime(
         name=str(metadata["name"]),
         backend="kubernetes",
-        device=device_of(item),
+        device=device,
         nodes=(1, MAX_NODES),
         description=("deprecated; " if deprecated else "")
         + f"{item['kind']}, image {image or 'no image'}",
         python=labels.get(f"{PREFIX}/python"),
         jax=labels.get(f"{PREFIX}/jax"),
+        devices=brought(device, container(item).get("resources") or {}, node_labels(item)),
         image=image,
         deprecated=deprecated,
     )
