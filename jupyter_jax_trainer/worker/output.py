@@ -24,23 +24,36 @@ _counted: list[_CountedFile] = []
 
 
 class _CountedFile(io.FileIO):
-    """The raw end of a stream that counts the lines which go through it.
+    """The raw end of a stream that counts what goes through it into the log.
 
     Attributes
     ----------
-    lines
-        How many.
+    lines, size
+        How many lines, and how many bytes.
     """
 
     lines = 0
+    size = 0
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number, "w", closefd=False)
+        self._log = self._place()
+
     # Every print asks whether all layers are open; of a subclass it asks slowly, unless this is so.
     closed = False
 
     def write(self, data: Any) -> int:
         with pipe:
             written = super().write(data)
-            self.lines += bytes(memoryview(data)[: written or 0]).count(b"\n")
+            if written and self._place() == self._log:
+                self.lines += bytes(memoryview(data)[:written]).count(b"\n")
+                self.size += written
         return written
+
+    def _place(self) -> tuple[int, int]:
+        """Tell which file it is; a cell may lead its output elsewhere for a while."""
+        found = os.fstat(self.fileno())
+        return found.st_dev, found.st_ino
 
 
 class _CountedBuffer(io.BufferedWriter):
@@ -49,9 +62,9 @@ class _CountedBuffer(io.BufferedWriter):
     closed = False
 
 
-def lines() -> int:
-    """Count the lines that were written so far; what Python still holds is not among them."""
-    return sum(file.lines for file in _counted)
+def written() -> tuple[int, int]:
+    """Count the lines and bytes that were written so far, without what Python still holds."""
+    return sum(file.lines for file in _counted), sum(file.size for file in _counted)
 
 
 def _renew_pipe() -> None:
@@ -77,11 +90,14 @@ def set_up(*, counted: bool = False) -> None:
     Parameters
     ----------
     counted
-        Count the lines that are written, for :func:`lines`.
+        Count what is written, for :func:`written`.
     """
-    kind = _CountedFile if counted else io.FileIO
-    raw = [kind(number, "w", closefd=False) for number in (1, 2)]
-    _counted.extend(file for file in raw if isinstance(file, _CountedFile))
+    raw: list[io.FileIO]
+    if counted:
+        _counted.extend(_CountedFile(number) for number in (1, 2))
+        raw = [*_counted]
+    else:
+        raw = [io.FileIO(number, "w", closefd=False) for number in (1, 2)]
     buffered = _CountedBuffer if counted else io.BufferedWriter
     sys.stdout = io.TextIOWrapper(
         buffered(raw[0], 1 << 16),

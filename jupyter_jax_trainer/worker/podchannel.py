@@ -18,7 +18,7 @@ from jupyter_jax_trainer.worker import frames, output
 from jupyter_jax_trainer.worker.channel import Channel
 
 _MAX_MESSAGE = 8 << 20  # bytes of JSON
-_COUNT_INTERVAL = 1.0  # seconds between messages that say how many lines there were
+_COUNT_INTERVAL = 1.0  # seconds between messages that say how much was printed
 
 
 class PodChannel(Channel):
@@ -42,7 +42,7 @@ class PodChannel(Channel):
         self._rank = rank
         self._incarnation = secrets.token_hex(4)
         self._number = 0
-        self._counted = 0
+        self._counted = (0, 0)
         # A copy: the cell may lead its own output elsewhere for a while.
         self._fd = os.dup(1)
         self._waiting: deque[bytes] = deque()
@@ -76,12 +76,13 @@ class PodChannel(Channel):
             print(f"jaxtrain: a message ({kind}) of {size / 1e6:.0f} MB is too large and left out")
 
     def send_count(self) -> None:
-        """Say how many lines were printed up to here, if that has changed."""
+        """Say how much was printed up to here, if that has changed."""
         with output.pipe:
-            count = output.lines()
-            if count != self._counted:
-                self._counted = count
-                self._write(frames.dumps({"kind": "lines", "count": count}))
+            counted = output.written()
+            if counted != self._counted:
+                self._counted = counted
+                count, size = counted
+                self._write(frames.dumps({"kind": "lines", "count": count, "bytes": size}))
 
     def _write(self, text: bytes) -> None:
         """Write a message as a whole, even if a signal's handler has another one meanwhile."""

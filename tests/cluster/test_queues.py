@@ -339,7 +339,7 @@ def test_who_has_the_rights_of_the_guides_has_all_that_queues_offer(guided, name
     large = submit("1", line, "large --cpu 1900m")
     says(large, "waits in the queue team: it takes 100m CPUs more than the queue has free", within=LONG_S)
     large.cancel()
-    pod = namespace.pods("first")[0]["metadata"]["name"]
+    pod = namespace.pods(first.name)[0]["metadata"]["name"]
     namespace("delete", "pod", pod, "--force", "--grace-period=0", "--wait=false")
     runs(first, 2)
     assert first.restarts == 1
@@ -347,7 +347,7 @@ def test_who_has_the_rights_of_the_guides_has_all_that_queues_offer(guided, name
     # It gives way to what is urgent, and can be suspended and resumed.
     first.suspend()
     wait_for(first, "Suspended")
-    eventually(lambda: not namespace.pods("first"), LONG_S)
+    eventually(lambda: not namespace.pods(first.name), LONG_S)
     first.resume()
     runs(first, 3)
     urgent = submit(UNTIL_TOLD, line, "urgent -n 2 --cpu 950m --priority urgent")

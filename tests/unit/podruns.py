@@ -39,6 +39,7 @@ class PodRun:
     raw: bytes = b""
     text: str = ""
     lines: int = 0
+    size: int = 0
     messages: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -62,8 +63,9 @@ class PodRun:
                 text, newline, message = self._decoder.decode(line)
                 self.text += text.decode(errors="replace") + "\n" * newline
                 self.lines += newline
+                self.size += len(text) + newline
                 if message is not None:
-                    self.messages.append({**message, "at": self.lines})
+                    self.messages.append({**message, "at": self.lines, "at_byte": self.size})
         return self
 
     def end(self) -> int:

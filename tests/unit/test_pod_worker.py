@@ -90,10 +90,24 @@ for t in threads: t.join()
 print("last")
 """)
     counts = [m for m in done.messages if m["kind"] == "lines"]
-    assert all(m["count"] == m["at"] for m in counts)
+    assert all((m["count"], m["bytes"]) == (m["at"], m["at_byte"]) for m in counts)
     assert counts[-1]["count"] == 80_001 and len(counts) >= 2
     assert [m["kind"] for m in done.messages][-2:] == ["lines", "finished"]
     assert len([m for m in done.messages if m["kind"] == "reports"]) <= 4
+
+
+def test_what_a_cell_leads_elsewhere_is_not_counted(tmp_path):
+    done = run(tmp_path, f"""
+import os, sys
+log, other = os.dup(1), os.open({str(tmp_path / "other")!r}, os.O_WRONLY | os.O_CREAT)
+print("one", flush=True)
+os.dup2(other, 1)
+print("two" * 1000, flush=True)
+os.dup2(log, 1)
+print("three")
+""")
+    assert (tmp_path / "other").stat().st_size == 3001 and done.text == "one\nthree\n"
+    assert (done.get("lines")["count"], done.get("lines")["bytes"]) == (2, 10)
 
 
 def test_what_is_too_large_for_a_message_is_told(tmp_path):

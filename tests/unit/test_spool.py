@@ -284,8 +284,9 @@ def test_offsets_and_short_times(follower):
 # -- what is missing -----------------------------------------------------------------------------
 
 
-def counted(number: int, count: int) -> bytes:
-    return encode(KEY, RANK, WHO, number, {"kind": "lines", "count": count})[0][:-1]
+def counted(number: int, count: int, size: int | None = None) -> bytes:
+    message = {"kind": "lines", "count": count} | ({} if size is None else {"bytes": size})
+    return encode(KEY, RANK, WHO, number, message)[0][:-1]
 
 
 def test_lost_lines_are_marked(follower):
@@ -311,6 +312,27 @@ def test_a_loss_is_marked_where_the_last_line_never_ends(follower):
     lines = log_of(counted(1, 0), b"x", b"80%" + counted(2, 9), finished)
     follower.read_all(Node(lines))
     assert follower.text.endswith(b"80%\n[jaxtrain: the cluster has lost 8 lines here (log rotation)]\n")
+
+
+def test_a_lost_part_of_a_line_is_marked(follower):
+    """A node that rotates its file cuts the line that is being written, and may lose one half."""
+    hello = encode(KEY, RANK, WHO, 1, {"kind": "hello"})[0][:-1]
+    cut = b"x" * (2 * linebuffer.MAX_LINE)  # by us: that is said in its place, and no loss
+    lines = log_of(b"shell", hello, b"a", b"50%" + counted(2, 1, 5), b"", cut,
+                   counted(3, 3, 7 + len(cut)), b"of a line", counted(4, 4, 27 + len(cut)),
+                   b"b", counted(5, 7, 30 + len(cut)), b"c", b"native", counted(6, 8, 43 + len(cut)))
+    kinds = []
+    take = follower.take
+    follower.spool._on_message = lambda m, p: (kinds.append((m.get("lines"), m.get("bytes"))), take(m, p))
+    follower.read_all(Node(lines))
+    before, _, after = follower.text.partition(b" bytes more, cut)\n")
+    assert before.startswith(b"shell\na\n50%\nxxx")
+    assert after == (
+        b"of a line\n[jaxtrain: the cluster has lost a part of a line (10 bytes) here (log rotation)]\n"
+        b"b\n[jaxtrain: the cluster has lost 2 lines here (log rotation)]\n"
+        b"c\nnative\n[jaxtrain: the cluster has lost a part of a line (4 bytes) here (log rotation)]\n"
+    )
+    assert [k for k in kinds if None not in k] == [(0, 10), (2, 2), (0, 4)]
 
 
 def test_a_log_whose_begin_is_gone(follower):
@@ -356,6 +378,8 @@ def logs(draw):
             message["data"] = random.Random(number).randbytes(4500).hex()
         elif kind == "lines":
             message = {"kind": "lines", "count": draw(st.integers(0, 20))}
+            if draw(st.booleans()):
+                message["bytes"] = draw(st.integers(0, 200))
         before = draw(texts) if draw(st.booleans()) else b""
         for frame in encode(KEY, RANK, WHO, number, message):
             lines.append(stamp(now) + b" " + before + frame)

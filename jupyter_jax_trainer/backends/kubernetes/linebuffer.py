@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from jupyter_jax_trainer.worker.frames import MARK, MAX_FRAME
 
 MAX_LINE = 1 << 20  # bytes; of longer lines the rest is left out
+_NOTE = re.compile(rb"\xe2\x80\xa6 \((\d+) bytes more, cut\)$")
+_STAMP = 64  # bytes that a timestamp has at most, which is in a line here and later is not
 
 
 class LineBuffer:
@@ -53,6 +57,14 @@ class LineBuffer:
             self._beyond += len(data) - room
             self._tail += data[room:]
             del self._tail[:-MAX_FRAME]
+
+
+def left_out(text: bytes) -> int:
+    """Give how many more bytes some text had before its lines were cut."""
+    if len(text) <= MAX_LINE - _STAMP:
+        return 0
+    long = (line for line in text.split(b"\n") if len(line) > MAX_LINE - _STAMP)
+    return sum(int(note[1]) - len(note[0]) for line in long if (note := _NOTE.search(line)))
 
 
 def _cut(line: bytes) -> bytes:

@@ -11,6 +11,7 @@ from typing import Any
 from jupyter_jax_trainer.backends.kubernetes import fetch, launch
 from jupyter_jax_trainer.backends.kubernetes.diagnosis import Seen, rank_ends
 from jupyter_jax_trainer.backends.kubernetes.kept import Kept
+from jupyter_jax_trainer.backends.kubernetes.textreader import lost
 from jupyter_jax_trainer.failure import diagnose, summary
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.record import Recorder
@@ -163,5 +164,6 @@ class Ranks:
 
 def _gap(kind: str, message: dict[str, Any]) -> str:
     if kind == "gap":
-        return f"the cluster has lost {message.get('lines')} lines of the log (rotation)"
+        missing = lost(message["lines"], message["bytes"])
+        return f"the cluster has lost {missing} of the log (rotation)"
     return f"the cluster has lost messages {message.get('from')} to {message.get('to')}"

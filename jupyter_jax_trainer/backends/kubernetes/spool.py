@@ -56,6 +56,7 @@ class ContainerLog:
     """
 
     def __init__(self, directory: JobDir, source: int | str, key: bytes | None) -> None:
+        self._file = -1
         self.source = source
         self.rank = source if isinstance(source, int) else -1
         self.key = key if isinstance(source, int) else None
@@ -104,8 +105,14 @@ class ContainerLog:
             self._index.write([self.source, before + len(text), seen])
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
+        """Close the file; who still writes gets an error, and never into another's file."""
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
+
+    def __del__(self) -> None:
+        # Not left to the end of the process: a follower writes the logs of many jobs.
+        self.close()
 
     def _indexed(self) -> int:
         """Give how much of the log is indexed; end a line of the index that was cut off."""

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from jupyter_jax_trainer.backends.kubernetes.linebuffer import left_out
 from jupyter_jax_trainer.backends.kubernetes.stamps import without_stamps
 from jupyter_jax_trainer.worker.frames import LAST_WORDS, MARK, Decoder
 
@@ -13,10 +14,16 @@ Messages = list[tuple[dict[str, Any], int]]  # each with its place in the text
 _FIRST_PART = re.compile(re.escape(MARK) + rb"\S+ \d+ 1/")
 
 
-def lost_marker(lines: int) -> bytes:
-    """Give the line that stands where lines are missing."""
-    words = f"{lines} line" if lines == 1 else f"{lines} lines"
-    return f"[jaxtrain: the cluster has lost {words} here (log rotation)]\n".encode()
+def lost(lines: int, size: int) -> str:
+    """Say what is missing: a number of lines, or a part of one."""
+    if not lines:
+        return f"a part of a line ({size} {'byte' if size == 1 else 'bytes'})"
+    return f"{lines} line" if lines == 1 else f"{lines} lines"
+
+
+def lost_marker(lines: int, size: int) -> bytes:
+    """Give the line that stands where something is missing."""
+    return f"[jaxtrain: the cluster has lost {lost(lines, size)} here (log rotation)]\n".encode()
 
 
 class TextReader:
@@ -37,11 +44,14 @@ class TextReader:
         self._open: list[bytes] = []  # lines of the message that is not complete
         self._incarnation = ""
         self._number = 0  # of its last message
-        self._count = 0  # lines that it had printed, by its last word
-        self._counted_at = 0  # ours then
-        self._framed_at = 0  # ours at the last message
-        self._newlines = 0  # in the text so far
-        self._lost = 0  # lines to be marked as missing when the line that is being printed ends
+        # Lines and bytes that it had printed, by its last word; ours then; ours at the last
+        # message; and in the text so far. Of the bytes -1 is: it has not said.
+        self._count, self._size = 0, -1
+        self._counted_at, self._sized_at = 0, 0
+        self._framed_at, self._framed_size = 0, 0
+        self._newlines, self._bytes = 0, 0
+        # Lines and bytes to be marked as missing when the line that is being printed ends.
+        self._lost, self._lost_bytes = 0, 0
         if state:
             head, _, lines = state.partition(b"\0")
             given = json.loads(head)
@@ -80,14 +90,14 @@ class TextReader:
         """
         messages: Messages = []
         at = lines.find(MARK)
-        if at < 0 and not self._lost:
+        if at < 0 and not self._lost_bytes:
             return self._plain(lines, 0, messages), messages
         texts: list[bytes] = []
         size = done = 0
 
         def keep(text: bytes) -> None:
             nonlocal size, mid
-            if self._lost and (end := text.find(b"\n") + 1):
+            if self._lost_bytes and (end := text.find(b"\n") + 1):
                 text = text[:end] + self._marker() + text[end:]
             if text:
                 texts.append(text)
@@ -105,10 +115,10 @@ class TextReader:
                 text, newline, message = self._decode(stamped)
                 keep(self._counted(text + lines[end : end + 1] if newline else text))
                 if message is not None:
-                    self._lost += max(0, self._check(message, size, messages))
-                    if self._lost and not mid:
+                    self._check(message, size, messages)
+                    if self._lost_bytes and not mid:
                         keep(self._marker())
-                    elif self._lost and message["kind"] in LAST_WORDS:
+                    elif self._lost_bytes and message["kind"] in LAST_WORDS:
                         keep(b"\n" + self._marker())
                     messages.append((message, size))
             done = end + 1
@@ -118,8 +128,9 @@ class TextReader:
         return b"".join(texts), messages
 
     def _marker(self) -> bytes:
-        lost, self._lost = self._lost, 0
-        return lost_marker(lost)
+        marker = lost_marker(self._lost, self._lost_bytes)
+        self._lost = self._lost_bytes = 0
+        return marker
 
     def _plain(self, lines: bytes, at: int, messages: Messages) -> bytes:
         text, strays = without_stamps(lines)
@@ -130,6 +141,7 @@ class TextReader:
 
     def _counted(self, text: bytes) -> bytes:
         self._newlines += text.count(b"\n")
+        self._bytes += len(text) + left_out(text)
         return text
 
     def _decode(self, line: bytes) -> tuple[bytes, bool, dict[str, Any] | None]:
@@ -142,12 +154,12 @@ class TextReader:
             self._open.append(line[len(text) :])
         return text, newline, message
 
-    def _check(self, message: dict[str, Any], at: int, messages: Messages) -> int:
-        """Look for what is missing before a message; give the number of lines."""
+    def _check(self, message: dict[str, Any], at: int, messages: Messages) -> None:
+        """Look for what is missing before a message."""
         incarnation, number = message["frame"]
         if incarnation != self._incarnation:
-            self._incarnation, self._number, self._count = incarnation, 0, 0
-            self._counted_at = self._framed_at
+            self._incarnation, self._number, self._count, self._size = incarnation, 0, 0, 0
+            self._counted_at, self._sized_at = self._framed_at, self._framed_size
         if number > self._number + 1:
             # Its own number is the last of the lost ones: who has written it down up to there
             # still needs the message itself.
@@ -155,14 +167,26 @@ class TextReader:
             lost = {"kind": "frames_lost", "from": self._number + 1, "to": number - 1}
             messages.append(({**lost, "frame": frame}, at))
         self._number = number
-        self._framed_at = self._newlines
+        self._framed_at, self._framed_size = self._newlines, self._bytes
         if number == 1:
-            self._counted_at = self._newlines
-        count = message.get("count")
-        if message["kind"] != "lines" or type(count) is not int:
-            return 0
-        missing = count - self._count - (self._newlines - self._counted_at)
+            self._counted_at, self._sized_at = self._newlines, self._bytes
+        if message["kind"] == "lines":
+            self._compare(message, at, messages)
+
+    def _compare(self, message: dict[str, Any], at: int, messages: Messages) -> None:
+        """Compare what was printed with what has come."""
+        count, size = message.get("count"), message.get("bytes")
+        if type(count) is not int:
+            return
+        lines = max(0, count - self._count - (self._newlines - self._counted_at))
         self._count, self._counted_at = count, self._newlines
+        missing = lines  # a line is one byte at least
+        if type(size) is int:
+            if self._size >= 0:
+                missing = max(missing, size - self._size - (self._bytes - self._sized_at))
+            self._size, self._sized_at = size, self._bytes
         if missing > 0:
-            messages.append(({"kind": "gap", "lines": missing, "frame": message["frame"]}, at))
-        return missing
+            self._lost += lines
+            self._lost_bytes += missing
+            gap = {"kind": "gap", "lines": lines, "bytes": missing, "frame": message["frame"]}
+            messages.append((gap, at))

@@ -139,6 +139,10 @@ class Wal:
             os.close(self._file)
             self._file = None
 
+    def __del__(self) -> None:
+        # A stream that goes on after its job has ended is left, and never comes to its end.
+        self.close()
+
 
 def streams_in(directory: Path) -> list[str]:
     """Give the names of the streams that have segments in a directory."""
