@@ -75,6 +75,44 @@ def test_lists_and_other_extensions_are_answered_all_the_time(waiting, cluster):
             assert [one.file_size for one in pack.infolist()] == [SIZE] * 3
 
 
+LINES = 3_000_000
+
+
+def test_others_are_answered_while_a_large_log_is_filtered_and_searched(server):
+    directory = make_job("large")
+    piece, ends = 10_000, [0, 0]
+    with directory.log(0).open("wb") as one, directory.log(1).open("wb") as two, \
+         directory.log_index.open("wb") as index:
+        for begin in range(0, LINES, piece):
+            rank = begin // piece % 2
+            file = (one, two)[rank]
+            file.write(b"".join(b"step %d loss 0.5\n" % n for n in range(begin, begin + piece)))
+            ends[rank] = file.tell()
+            index.write(b"[%d, %d, %d]\n" % (rank, ends[rank], 1000 + begin))
+    status = server.url.removesuffix("jaxtrain/api/") + f"api/status?token={TOKEN}"
+
+    def look() -> float:
+        with server.page() as page:
+            began = time.monotonic()
+            page.say(op="open", id=1, topic="log", key="large", include={"pattern": "7"})
+            while not page.hear("log", 1)["complete"]:
+                pass
+            page.say(op="search", id=2, view=1, pattern="1.*9 loss", regex=True)
+            while not page.hear("hits", 2)["complete"]:
+                pass
+            return time.monotonic() - began
+
+    times = []
+    with ThreadPoolExecutor(1) as pages:
+        looks = pages.submit(look)
+        while not looks.done():
+            began = time.monotonic()
+            urllib.request.urlopen(status, timeout=30).close()
+            server.get("jobs/large")
+            times.append(time.monotonic() - began)
+    assert max(times) < looks.result() / 4, f"{max(times)} of {looks.result()} s"
+
+
 SIZE = 48 << 20
 
 

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
 from ui.looks import nothing_jumped, reload_watching_shifts, runs, watch_shifts
-from ui.pages import LabPage
+from ui.pages import LOAD, LabPage
 
 RUNNING, ENDED = "goes-on", "has-ended"
 KEYS = (RUNNING, ENDED)
@@ -95,6 +95,28 @@ def test_nothing_jumps_while_a_job_goes_from_its_begin_to_its_end(jobs, open_pag
     expect(job.get_by_role("group", name="Results")).to_contain_text("1 came back")
     expect(job.locator(".jaxtrain-progress")).to_contain_text("20/20")
     nothing_jumped(lab, f"[id='jaxtrain-job-{running.name}'] .jaxtrain-job", words=False)
+
+
+@pytest.mark.parametrize("kept", [" -o kept", ""])
+def test_the_cells_below_stay_where_they_are_when_a_job_ends(open_page, tmp_path, kept):
+    lab = open_page(viewport={"width": 1400, "height": 1000})
+    cell = f"%%jaxtrain -n 2{kept}\n{GOES.format(folder=tmp_path)}"
+    lab.notebook("below", LOAD, cell, "print('the next')")
+    lab.run(0)
+    lab.run(1)
+    card = lab.cell(1).locator(".jaxtrain-glance")
+    (tmp_path / "report").touch()
+    expect(card.locator(".jaxtrain-spark")).to_be_visible(timeout=60_000)
+    expect(card).to_contain_text("20/20")
+    expect(lab.cell(1)).to_contain_text("step")
+    top = "element => element.getBoundingClientRect().top"
+    watch_shifts(lab)
+    before = lab.cell(2).evaluate(top)
+    (tmp_path / "end").touch()
+    expect(card.locator(".jaxtrain-state")).to_have_text("Succeeded")
+    lab.has_run(1)
+    assert lab.cell(2).evaluate(top) == before
+    nothing_jumped(lab, ".jaxtrain-glance", words=False)
 
 
 @pytest.mark.parametrize("key", KEYS)

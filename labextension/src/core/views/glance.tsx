@@ -40,13 +40,17 @@ export function GlanceView({ glance, printed = false, said = '', host }: GlanceP
   const { row } = glance;
   const name = plain(row.name);
   const state = stateWord(row.state, words);
+  // What had its place while the job ran keeps it: the cells below stay where they are.
+  const held = useRef(false);
+  const shown = showsTail(glance, printed, held.current);
+  held.current ||= row.active && shown;
   return (
     <section
       class="jaxtrain-glance"
       role="group"
       aria-label={words.__('Training job %1', name)}
       data-group={group(row.state)}
-      data-active={row.active}
+      data-held={row.active || held.current}
     >
       <header>
         <div class="jaxtrain-glance-name">
@@ -64,9 +68,9 @@ export function GlanceView({ glance, printed = false, said = '', host }: GlanceP
         <Why row={row} />
         <Progress glance={glance} words={words} />
       </div>
-      <Footer glance={glance} said={said} words={words} />
+      <Footer glance={glance} said={said} held={held.current} words={words} />
       {/* The last, so that nothing moves when it comes and goes. */}
-      {showsTail(glance, printed) && <Tail glance={glance} words={words} />}
+      {shown && <Tail glance={glance} words={words} />}
       <span class="jaxtrain-unseen" role="status">
         {`${name}: ${state}`}
       </span>
@@ -75,9 +79,9 @@ export function GlanceView({ glance, printed = false, said = '', host }: GlanceP
 }
 
 /** Tell whether there is a place for the last lines: from the first one on, or when it runs. */
-function showsTail({ row, tail }: Glance, printed: boolean): boolean {
+function showsTail({ row, tail }: Glance, printed: boolean, held: boolean): boolean {
   const some = tail.length > 0;
-  return row.active ? some || row.state === 'Running' : some && !printed;
+  return held || (row.active ? some || row.state === 'Running' : some && !printed);
 }
 
 function CopyName({ name, host }: { name: string; host: GlanceHost }) {
@@ -216,7 +220,9 @@ function Tail({ glance: { row, tail }, words }: { glance: Glance; words: Words }
         </div>
       ))}
       {tail.length === 0 && (
-        <div class="jaxtrain-quiet">{words.__('Nothing was printed so far.')}</div>
+        <div class="jaxtrain-quiet">
+          {row.active ? words.__('Nothing was printed so far.') : words.__('Nothing was printed.')}
+        </div>
       )}
     </div>
   );
@@ -225,11 +231,13 @@ function Tail({ glance: { row, tail }, words }: { glance: Glance; words: Words }
 interface FooterProps {
   glance: Glance;
   said: string;
+  /** Whether the line is there in any case, since something stands below it. */
+  held: boolean;
   words: Words;
 }
 
-/** What was sent, and a line about the wait and the page that is always there while it may change. */
-function Footer({ glance: { row, sent, results, note }, said, words }: FooterProps) {
+/** What was sent, and a line about the wait and the page, in whose place are the results then. */
+function Footer({ glance: { row, sent, results, note }, said, held, words }: FooterProps) {
   const attach = `%jaxtrain attach ${row.name}`;
   let first: ComponentChildren = null;
   if (note) {
@@ -242,7 +250,9 @@ function Footer({ glance: { row, sent, results, note }, said, words }: FooterPro
   return (
     <footer class="jaxtrain-quiet">
       {sent && <p title={plain(sent)}>{words.__('sent %1', plain(sent))}</p>}
-      {(first !== null || row.active) && <p role={note ? 'status' : undefined}>{first}</p>}
+      {(first !== null || row.active || (held && !results)) && (
+        <p role={note ? 'status' : undefined}>{first ?? '\u00a0'}</p>
+      )}
       {results && <p title={plain(results)}>{words.__('brought back %1', plain(results))}</p>}
     </footer>
   );
