@@ -98,6 +98,18 @@ describe('the store of all jobs', () => {
     expect(seen).toEqual(['a', 'b']);
   });
 
+  it('tells of a job that began and ended between two changes, but not of an old one', () => {
+    const seen: string[] = [];
+    store.onEnded(({ key }) => seen.push(key));
+    const now = Date.now() / 1000;
+    const soon = (key: string) => ended({ key, created: now, ended: now + 0.2 });
+    say(id => all(id, [soon('before the page')]));
+    say(id => changed(id, [{ ...soon('a'), created: now + 1 }]));
+    say(id => changed(id, [ended({ key: 'attached', created: now + 2, ended: now - 3600 })]));
+    say(id => changed(id, [{ ...soon('a'), created: now + 1, reason: 'more' }]));
+    expect(seen).toEqual(['a']);
+  });
+
   it('does not take a new job of the same name for the old one', () => {
     const seen: Row[] = [];
     store.onEnded(each => seen.push(each));

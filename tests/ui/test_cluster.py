@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 
 from ui.labs import Installed, Lab
 from ui.pages import LOAD
-from ui.walk.hands import HANDS
+from ui.walk.hands import HANDS, Keyboard
 
 __all__ = ["cluster", "namespace"]  # fixtures
 
@@ -60,6 +60,9 @@ def installed_desk(kubeconfig, wheel_python_for_clusters, ui_home, tmp_path):
     stop_followers(ui_home)
 
 
+ASKED = {"Cores per node": "500m", "Memory per node": "1Gi", "Time limit": "2h", "Namespace": "team-b"}
+
+
 def eight_gpus(pod: dict[str, Any]) -> None:
     pod["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "8"}}
 
@@ -76,6 +79,7 @@ def test_by_either_hand(kind, open_page, installed_desk, namespace):
     """What only a cluster has: many runtimes, their YAML and a job's, suspend and resume."""
     for name in ("small-models", "large-models"):
         made_runtimes.make(namespace, name)
+    namespace("label", "trainingruntime", "large-models", "trainer.kubeflow.org/support=deprecated")
     made_runtimes.make(namespace, "eight-gpus", eight_gpus, like="jax-distributed")
     lab = open_page(installed_desk)
     hand, picker = kind(lab), lab.picker
@@ -91,8 +95,22 @@ def test_by_either_hand(kind, open_page, installed_desk, namespace):
     hand.check_box(runtimes.nth(1))
     hand.write(picker.get_by_label("Nodes"), "4")
     expect(picker.locator(".jaxtrain-ask")).to_contain_text("32 GPU")
+    # What only jobs on clusters have.
+    hand.write(search, "")
+    hand.press(picker.get_by_role("button", name=re.compile("^More")))
+    for label, value in ASKED.items():
+        hand.write(picker.get_by_label(label, exact=True), value)
+    if isinstance(hand, Keyboard):
+        lab.keys("Enter")  # until then the namespace may be half a name
+    for option in (f"--namespace {ASKED['Namespace']}", "--cpu 500m", "--memory 1Gi", "--timeout 2h"):
+        expect(picker.locator(".jaxtrain-foot pre")).to_contain_text(option)
+    hand.write(picker.get_by_label("Namespace", exact=True), namespace.name)
+    if isinstance(hand, Keyboard):
+        lab.keys("Enter")
+
     hand.write(search, "large mod")
     expect(runtimes).to_have_count(2)  # with "Automatic"
+    expect(picker.locator(".jaxtrain-card", has_text="large-models")).to_contain_text("deprecated")
     hand.press(picker.get_by_role("button", name=re.compile("^Details of large-models")))
     hand.press(picker.get_by_role("button", name="YAML", exact=True))
     expect(picker.locator(".jaxtrain-yaml")).to_contain_text("kind: TrainingRuntime", timeout=WAIT)

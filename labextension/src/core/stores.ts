@@ -53,6 +53,9 @@ abstract class LiveStore extends Teller {
   protected abstract take(message: Message): void;
 }
 
+/** Seconds after its end in which a job that comes into the list is still news. */
+const RECENT = 60;
+
 /** All jobs, newest first. A row that did not change stays the same object. */
 export class JobsStore extends LiveStore {
   #rows = new Map<string, Row>();
@@ -88,7 +91,7 @@ export class JobsStore extends LiveStore {
       return;
     }
     const before = this.#rows;
-    const again = message.all && this.loaded; // it was away for a while
+    const first = !this.loaded;
     this.#rows = message.all ? new Map<string, Row>() : new Map(before);
     for (const row of message.rows) {
       const old = before.get(row.key);
@@ -101,16 +104,22 @@ export class JobsStore extends LiveStore {
     this.loaded = true;
     this.error = null;
     this.tell();
-    this.#tellEnded(before, message.rows, again);
+    if (!first) {
+      this.#tellEnded(before, message.rows, message.all);
+    }
   }
 
-  #tellEnded(before: Map<string, Row>, rows: Row[], again: boolean): void {
-    const known = [...(again ? before.values() : [])].map(({ created }) => created);
-    const newest = again ? Math.max(0, ...known) : Infinity;
-    for (const row of rows) {
-      const old = before.get(row.key);
-      const whole = old?.uid !== row.uid && row.created > newest; // from its start on
-      if (!row.active && (whole || (old?.active && old.uid === row.uid))) {
+  /** Tell what has ended; `away` says that the page may have missed more than a moment. */
+  #tellEnded(before: Map<string, Row>, rows: Row[], away: boolean): void {
+    const ended = rows.filter(row => !row.active);
+    const others = ended.filter(row => before.get(row.key)?.uid !== row.uid);
+    const known = others.length > 0 ? [...before.values()] : [];
+    const newest = Math.max(0, ...known.map(({ created }) => created));
+    for (const row of ended) {
+      // What is new here may be old: somebody attaches to the job of another machine.
+      const recent = away || (row.ended ?? 0) > Date.now() / 1000 - RECENT;
+      const whole = others.includes(row) && row.created > newest && recent;
+      if (whole || (before.get(row.key)?.active && !others.includes(row))) {
         this.#ended.forEach(listener => listener(row));
       }
     }

@@ -51,6 +51,10 @@ def test_the_output_of_a_cell(hand: Any, lab: LabPage) -> None:
         lab.keys("x", "b")  # the notebook would cut the cell, and insert one
         expect(button("Copy name")).to_be_focused()
         assert lab.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell").count() == 2
+    hand.press(lab.page.locator(".jp-StatusBar-Item").get_by_role("button", name="training job"))
+    expect(lab.row(name).locator(".jaxtrain-state")).to_have_text("Running")
+    if isinstance(hand, Keyboard):
+        lab.cell(1).focus()
     hand.press(button("Detach"))
     expect(lab.cell(1)).to_contain_text(f"Detached: job '{name}' goes on.")
     expect(state).to_have_text("Running")
@@ -64,6 +68,16 @@ def test_the_output_of_a_cell(hand: Any, lab: LabPage) -> None:
     hand.dialog("Cancel Job")
     expect(state).to_have_text("Cancelled", timeout=30_000)
     hand.press(button("Open"))
+    expect(lab.job(name).locator("h2")).to_have_text(name)
+
+
+def test_what_jupyterlab_says_of_an_end(hand: Any, lab: LabPage) -> None:
+    name = f"said-{hand.name}"
+    lab.notebook(name, LOAD, f"%%jaxtrain {name} -n 1\n{{}}['labels']")
+    run_both(hand, lab)
+    toast = lab.page.locator(".Toastify__toast").filter(has_text=f"{name} failed after")
+    expect(toast).to_contain_text("KeyError", timeout=60_000)
+    hand.press(toast.get_by_role("button", name="Open", exact=True))
     expect(lab.job(name).locator("h2")).to_have_text(name)
 
 

@@ -13,7 +13,7 @@ from ui.walk.hands import Keyboard
 
 
 def test_runtimes(hand: Any, lab: LabPage) -> None:
-    lab.notebook(f"form-{hand.name}", LOAD, "loss = 1")
+    lab.notebook(f"form-{hand.name}", LOAD, "loss = 1", "%%jaxtrain mine -e A=b -n 2\nloss = 2")
     lab.cell(0).locator(".cm-content").focus()
     if isinstance(hand, Keyboard):
         lab.keys("Shift+Enter")
@@ -75,3 +75,14 @@ def test_runtimes(hand: Any, lab: LabPage) -> None:
     press("^Run cell|▶ Run cell")
     state = lab.cell(1).locator(".jaxtrain-glance .jaxtrain-state")
     expect(state).to_have_text("Succeeded", timeout=60_000)
+
+    # A line that is there: the form shows it, and what it does not know of stays.
+    if isinstance(hand, Keyboard):
+        hand.go(lab.cell(1).locator(".jaxtrain-glance").get_by_role("button", name="Open"))
+        lab.keys("Escape", "ArrowDown")
+        hand.command("Show Training Runtimes")  # Tab would come by the other cell, and take that
+    else:
+        lab.cell(2).locator(".cm-content").click()
+    expect(picker.get_by_label("Nodes")).to_have_value("2")
+    hand.write(picker.get_by_label("Nodes"), "5")
+    eventually(lambda: lab.source(2) == "%%jaxtrain mine -e A=b -n 5\nloss = 2")

@@ -41,16 +41,17 @@ export function GlanceView({ glance, printed = false, said = '', host }: GlanceP
   const name = plain(row.name);
   const state = stateWord(row.state, words);
   // What had its place while the job ran keeps it: the cells below stay where they are.
-  const held = useRef(false);
-  const shown = showsTail(glance, printed, held.current);
-  held.current ||= row.active && shown;
+  const held = useRef({ all: false, tail: false });
+  held.current.all ||= row.active;
+  const tail = showsTail(glance, printed, held.current.tail);
+  held.current.tail ||= row.active && tail;
   return (
     <section
       class="jaxtrain-glance"
       role="group"
       aria-label={words.__('Training job %1', name)}
       data-group={group(row.state)}
-      data-held={row.active || held.current}
+      data-held={held.current.all}
     >
       <header>
         <div class="jaxtrain-glance-name">
@@ -68,9 +69,9 @@ export function GlanceView({ glance, printed = false, said = '', host }: GlanceP
         <Why row={row} />
         <Progress glance={glance} words={words} />
       </div>
-      <Footer glance={glance} said={said} held={held.current} words={words} />
+      <Footer glance={glance} said={said} held={held.current.all} words={words} />
       {/* The last, so that nothing moves when it comes and goes. */}
-      {shown && <Tail glance={glance} words={words} />}
+      {tail && <Tail glance={glance} words={words} />}
       <span class="jaxtrain-unseen" role="status">
         {`${name}: ${state}`}
       </span>
@@ -78,10 +79,9 @@ export function GlanceView({ glance, printed = false, said = '', host }: GlanceP
   );
 }
 
-/** Tell whether there is a place for the last lines: from the first one on, or when it runs. */
+/** Tell whether there is a place for the last lines: from the first one on. */
 function showsTail({ row, tail }: Glance, printed: boolean, held: boolean): boolean {
-  const some = tail.length > 0;
-  return held || (row.active ? some || row.state === 'Running' : some && !printed);
+  return held || (tail.length > 0 && (row.active || !printed));
 }
 
 function CopyName({ name, host }: { name: string; host: GlanceHost }) {
@@ -206,7 +206,7 @@ function Progress({ glance: { row, spark }, words }: { glance: Glance; words: Wo
   );
 }
 
-/** The last lines. While the job is active there is room for all that may come. */
+/** The last lines, with room for all that may come. */
 function Tail({ glance: { row, tail }, words }: { glance: Glance; words: Words }) {
   return (
     <div class="jaxtrain-glance-tail" role="group" aria-label={words.__('Last lines')}>
@@ -219,11 +219,6 @@ function Tail({ glance: { row, tail }, words }: { glance: Glance; words: Words }
           </span>
         </div>
       ))}
-      {tail.length === 0 && (
-        <div class="jaxtrain-quiet">
-          {row.active ? words.__('Nothing was printed so far.') : words.__('Nothing was printed.')}
-        </div>
-      )}
     </div>
   );
 }
