@@ -183,7 +183,7 @@ def test_without_python_the_command_says_so(tmp_path):
 
 @pytest.mark.parametrize(("line", "shared", "root"), [
     ("", None, None), ("", "/data", "/data/jaxtrain/me"),
-    ("--volume claim:/mine", "/data", "/mine/jaxtrain"), ("--store /store/", "/data", "/store/jaxtrain"),
+    ("--volume claim:/mine", "/data", "/mine/jaxtrain"), ("--store /store/", "/data", "/store/jaxtrain/me"),
     ("--store s3://bucket", "/data", "/data/jaxtrain/me"), ("--queue team", "/data", "/data/jaxtrain/me"),
 ])  # fmt: skip
 def test_checkpoints_are_on_what_the_job_names_else_on_what_the_runtime_has(tmp_path, line, shared, root):

@@ -188,10 +188,9 @@ def _checkpoints(spec: JobSpec, plan: Mapping[str, Any]) -> str | None:
     """Give a folder that all pods see and that outlives them; None where there is none."""
     if spec.volume:
         return spec.volume[0].partition(":")[2].rstrip("/") + "/jaxtrain"
-    if spec.store and "://" not in spec.store:
-        return spec.store.rstrip("/") + "/jaxtrain"
-    if own := plan.get("shared"):  # the runtime's, which other namespaces may see as well
-        return f"{own}/jaxtrain/{plan['namespace']}"
+    shared = spec.store.rstrip("/") if spec.store and "://" not in spec.store else None
+    if shared := shared or plan.get("shared"):  # which other namespaces may see as well
+        return f"{shared}/jaxtrain/{plan['namespace']}"
     return None
 
 
