@@ -46,8 +46,8 @@ for step in range(begun + 1, 13):
             new.replace(path)
         multihost_utils.sync_global_devices(f"saved {step}")
     print("step", step, flush=True)
-    if step == 8 and not begun:
-        time.sleep(600)
+    if step == 8:
+        time.sleep(3 if begun else 600)
 w = float(w[0])
 """
 

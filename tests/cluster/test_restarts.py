@@ -89,6 +89,8 @@ def test_a_pod_that_is_evicted_and_all_ranks_go_on_from_their_checkpoint(place, 
     pod = namespace.pods(job.name)[1]
     evict(namespace, pod["metadata"]["name"])
     node = pod["spec"]["nodeName"]
+    words = "restart 1 of 2 goes on at step 7; the attempt before had reached 8"
+    eventually(lambda: (job.state, job.reason) == ("Running", words), LONG_S)  # as the cell shows it
     resumed(job.wait(LONG_S), f"rank 1 was evicted: somebody empties its node {node}")
 
 
