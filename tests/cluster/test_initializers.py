@@ -35,35 +35,34 @@ found = [Path("/workspace", kind, "from").read_text() for kind in ("dataset", "m
 
 
 def install(namespace, cluster, shared, code, again=0):
-    """Install the example of the docs, with the images and the claim that there are here."""
-    runtime = yaml.safe_load(EXAMPLE.read_text())
-    job_set = runtime["spec"]["template"]["spec"]
-    job_set["failurePolicy"]["maxRestarts"] = again
-    for job in job_set["replicatedJobs"]:
-        pod = made_runtimes.pod_of(job)
-        (container,) = pod["containers"]
-        kind, _, initializer = container["name"].partition("-")
-        container["image"] = made_runtimes.image(cluster)
-        if initializer:
-            container["command"] = ["python3", "-c", code.format(kind=kind)]
-        pod["volumes"][0]["persistentVolumeClaim"]["claimName"] = shared.claim
-    namespace("create", "-f", "-", stdin=runtime)
-    return runtime["metadata"]["name"]
+    """Install the examples of the docs, with the images and the claim that there are here."""
+    for runtime in yaml.safe_load_all(EXAMPLE.read_text()):
+        job_set = runtime["spec"]["template"]["spec"]
+        job_set["failurePolicy"]["maxRestarts"] = again
+        for job in job_set["replicatedJobs"]:
+            pod = made_runtimes.pod_of(job)
+            (container,) = pod["containers"]
+            kind, _, initializer = container["name"].partition("-")
+            container["image"] = made_runtimes.image(cluster)
+            if initializer:  # no command: one that has its own may need no URI, and Trainer's do
+                container["args"] = ["python3", "-c", code.format(kind=kind)]
+            pod["volumes"][0]["persistentVolumeClaim"]["claimName"] = shared.claim
+        namespace("create", "-f", "-", stdin=runtime)
 
 
 @pytest.fixture
-def example(namespace, cluster, shared):
-    return install(namespace, cluster, shared, FETCH)
+def examples(namespace, cluster, shared):
+    install(namespace, cluster, shared, FETCH)
 
 
 def by_name(job):
     return {step.name: step for step in job.initializers}
 
 
-def test_data_and_model_are_fetched_first_and_shown_like_ranks(place, example, shared):
+def test_data_and_model_are_fetched_first_and_shown_like_ranks(place, examples, shared):
     uris = "--dataset hf://people/digits --model s3://bucket/net"
     job = submit(CELL, place, f"-n 2 -o found {uris}")  # the runtime is found by what it has
-    assert job.manifest["plan"]["runtime"] == example
+    assert job.manifest["plan"]["runtime"] == "jax-with-both"
     eventually(lambda: (step := by_name(job).get("dataset-initializer")) and step.state == "Running")
     eventually(lambda: job.reason == "waits for its dataset initializer")
     assert all(rank.state == "Waiting" for rank in job.ranks)
@@ -84,10 +83,25 @@ def test_data_and_model_are_fetched_first_and_shown_like_ranks(place, example, s
     assert "BEFORE" in shown and "dataset-initializer" in shown
 
 
-def test_a_runtime_without_initializers_is_refused(place, example):
+def test_a_data_set_alone_is_fetched_and_a_plain_job_gets_the_plain_runtime(place, examples, shared):
+    (shared.path / "go").touch()
+    cell = "from pathlib import Path\nfound = Path('/workspace/dataset/from').read_text()"
+    job = run(cell, place, "-n 1 -o found --dataset hf://people/digits")
+    assert job.result("found") == "hf://people/digits"
+    assert job.manifest["plan"]["runtime"] == "jax-with-dataset"
+    assert set(by_name(job)) == {"dataset-initializer"}
+    plain = run("print('ran')", place)
+    assert plain.manifest["plan"]["runtime"] == "jax-cpu" and not plain.initializers
+    assert text(plain, 0) == "ran"
+
+
+def test_a_runtime_with_other_initializers_is_refused(place, examples):
     with pytest.raises(UsageError, match="--model needs a runtime with a model-initializer") as raised:
         run("x = 1", place, "--runtime jax-cpu --model hf://people/net")
-    assert raised.value.hint == f"Choose another --runtime: {example}."
+    assert raised.value.hint == "Choose another --runtime: jax-with-model."
+    with pytest.raises(UsageError, match="fails without --dataset") as raised:
+        run("x = 1", place, "--runtime jax-with-both --model hf://people/net")
+    assert raised.value.hint.endswith("another --runtime: jax-with-model.")
 
 
 def test_an_initializer_that_fails_is_not_run_again_unseen(place, namespace, cluster, shared):

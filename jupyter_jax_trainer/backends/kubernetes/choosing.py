@@ -37,20 +37,13 @@ def runtime(client: Client, spec: JobSpec) -> tuple[dict[str, Any], str]:
         initializers.check(named, spec, lambda: runtimes.list_runtimes(client))
         return named, ""
     known = runtimes.list_runtimes(client)
+    offered = [item for item in known if not runtimes.is_converted(item)]
     said = ""
     if wanted is None:
-        wanted = "cpu"
-        has_gpu = any(runtimes.device_of(item) == "gpu" for item in known)
-        if has_gpu and (nodes := devices.list_nodes(client)) and (there := devices.gpus(nodes)):
-            enough = devices.enough_gpus(nodes, spec)
-            wanted = "gpu" if enough else "cpu"
-            said = ", on GPU (--device cpu for the CPU)" if enough else (
-                f", on CPU: {spec.nodes} × {spec.devices_per_node or 1} GPUs would be needed, and "
-                f"the cluster has {there}"
-            )  # fmt: skip
-    fitting = [item for item in known if runtimes.device_of(item) == wanted]
+        wanted, said = _device(client, spec, offered)
+    fitting = [item for item in offered if runtimes.device_of(item) == wanted]
     if fitting:
-        chosen = min(fitting, key=lambda item: (not initializers.has(item, spec), _rank(item)))
+        chosen = min(fitting, key=lambda item: (initializers.rank(item, spec), _rank(item)))
         initializers.check(chosen, spec, lambda: known)
         return chosen, said
     names = ", ".join(item["metadata"]["name"] for item in known)
@@ -58,6 +51,23 @@ def runtime(client: Client, spec: JobSpec) -> tuple[dict[str, Any], str]:
         f"Namespace {client.namespace} has no JAX runtime for {wanted}"
         + (f"; there are {names}." if names else "."),
         f"Name one with --runtime, or have ours installed: {runtimes.INSTALL} --device {wanted}",
+    )
+
+
+def _device(client: Client, spec: JobSpec, offered: list[dict[str, Any]]) -> tuple[str, str]:
+    """Choose a device where nobody asked for one, GPUs if there are enough; and say why."""
+    if not any(runtimes.device_of(item) == "gpu" for item in offered):
+        return "cpu", ""
+    if not (nodes := devices.list_nodes(client)) or not (there := devices.gpus(nodes)):
+        return "cpu", ""
+    suiting = {runtimes.device_of(item) for item in offered if initializers.suits(item, spec)}
+    if "cpu" in suiting and "gpu" not in suiting:
+        return "cpu", ", on CPU: no runtime for GPUs has just the initializers for this job"
+    if devices.enough_gpus(nodes, spec):
+        return "gpu", ", on GPU (--device cpu for the CPU)"
+    return "cpu", (
+        f", on CPU: {spec.nodes} × {spec.devices_per_node or 1} GPUs would be needed, and "
+        f"the cluster has {there}"
     )
 
 

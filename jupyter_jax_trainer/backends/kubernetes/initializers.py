@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes.runtimes import replicated_jobs
+from jupyter_jax_trainer.backends.kubernetes.runtimes import (
+    initializers,
+    is_converted,
+    replicated_jobs,
+)
 from jupyter_jax_trainer.backends.kubernetes.seen import (
     Json,
     Seen,
@@ -18,17 +22,25 @@ from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.spec import JobSpec
 
 NAMES = {"dataset": "dataset-initializer", "model": "model-initializer"}
+_URI = "STORAGE_URI"
 
 
-def has(runtime: Mapping[str, Any], spec: JobSpec) -> bool:
-    """Tell whether a runtime has all the initializers that a job needs."""
-    return _lacking(runtime, spec) is None
+def suits(runtime: Mapping[str, Any], spec: JobSpec) -> bool:
+    """Tell whether a runtime has the initializers that a job asks for, and none that would fail."""
+    return _lacking(runtime, spec) is None and not _failing(runtime, spec)
+
+
+def rank(runtime: Mapping[str, Any], spec: JobSpec) -> tuple[bool, bool, bool]:
+    """Order runtimes: first those that have exactly what the job asks for, last what lacks it."""
+    jobs = replicated_jobs(runtime)
+    more = any(name in jobs and not getattr(spec, option) for option, name in NAMES.items())
+    return _lacking(runtime, spec) is not None, bool(_failing(runtime, spec)), more
 
 
 def check(
     runtime: Mapping[str, Any], spec: JobSpec, known: Callable[[], list[dict[str, Any]]]
 ) -> None:
-    """Refuse what the runtime has no initializer for.
+    """Refuse what the runtime has no initializer for, and initializers that would fail.
 
     Parameters
     ----------
@@ -40,17 +52,27 @@ def check(
     Raises
     ------
     UsageError
-        The runtime lacks one.
+        The runtime lacks one, or has one that the job doesn't ask for.
     """
-    option = _lacking(runtime, spec)
-    if option is None:
+    name = runtime["metadata"]["name"]
+    option, failing = _lacking(runtime, spec), _failing(runtime, spec)
+    if option is None and not failing:
         return
-    others = [item["metadata"]["name"] for item in known() if has(item, spec)]
+    others = ", ".join(
+        item["metadata"]["name"] for item in known() if suits(item, spec) and not is_converted(item)
+    )
+    if option is not None:
+        raise UsageError(
+            f"--{option} needs a runtime with a {NAMES[option]}, and {name} has none.",
+            f"Choose another --runtime: {others}." if others else
+            "docs/platform.md has an example of one; the platform engineer can install it.",
+        )  # fmt: skip
+    options = " and ".join(f"--{one}" for one in failing)
     raise UsageError(
-        f"--{option} needs a runtime with a {NAMES[option]}, and {runtime['metadata']['name']} has "
-        "none.",
-        f"Choose another --runtime: {', '.join(others)}." if others else
-        "docs/platform.md has an example of one; the platform engineer can install it.",
+        f"The runtime {name} starts its {' and '.join(NAMES[one] for one in failing)} for every "
+        f"job, and that fails without {options}.",
+        f"Give {options}, too, or choose another --runtime"
+        + (f": {others}." if others else "; docs/platform.md says which can be installed."),
     )
 
 
@@ -75,6 +97,26 @@ def _lacking(runtime: Mapping[str, Any], spec: JobSpec) -> str | None:
     jobs = replicated_jobs(runtime)
     asked = (option for option in NAMES if getattr(spec, option))
     return next((option for option in asked if NAMES[option] not in jobs), None)
+
+
+def _failing(runtime: Mapping[str, Any], spec: JobSpec) -> list[str]:
+    """Give the options that a job would have to have for the runtime's initializers to end well.
+
+    Trainer starts all of them, asked for or not, and says from where to fetch only to those that
+    are asked for. Its images fail without that. A container with a STORAGE_URI of the runtime's,
+    or with a command of its own, may do without; so may one that isn't labelled as Trainer's.
+    """
+    return [
+        option
+        for option, name in NAMES.items()
+        if not getattr(spec, option) and any(map(_needs_uri, initializers(runtime, name)))
+    ]
+
+
+def _needs_uri(container: Mapping[str, Any]) -> bool:
+    names = {one.get("name") for one in container.get("env") or []}
+    # What a ConfigMap or a Secret has is not looked up: it gets the benefit of the doubt.
+    return not (_URI in names or container.get("envFrom") or container.get("command"))
 
 
 def _step(name: str, pod: Json, pods_before: int) -> Json:

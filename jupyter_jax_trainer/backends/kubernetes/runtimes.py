@@ -10,7 +10,7 @@ from typing import Any
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, cluster_path
 from jupyter_jax_trainer.backends.kubernetes.devices import RESOURCES, brought
 from jupyter_jax_trainer.backends.kubernetes.restarts import is_own
-from jupyter_jax_trainer.backends.kubernetes.trainjob import PREFIX
+from jupyter_jax_trainer.backends.kubernetes.trainjob import CONVERTED, PREFIX
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.options import MAX_NODES
 from jupyter_jax_trainer.runtime import Runtime
@@ -22,6 +22,7 @@ INSTALL = "jaxtrain runtimes install"
 _API = "/apis/trainer.kubeflow.org/v1alpha1"
 _FRAMEWORK = "trainer.kubeflow.org/framework"
 _SUPPORT = "trainer.kubeflow.org/support"
+_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 _MESH = "sidecar.istio.io/inject"
 SHARED = f"{PREFIX}/shared-folder"
 # Volumes that go with the pod, or can't be written.
@@ -170,6 +171,18 @@ def replicated_jobs(item: Mapping[str, Any]) -> list[str]:
     return [str(job.get("name")) for job in jobs] or ["node"]
 
 
+def initializers(item: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Give the containers that Trainer takes for its initializer: it goes by label and name."""
+    found: list[dict[str, Any]] = []
+    for job in _job_set(item).get("replicatedJobs") or []:
+        template = job.get("template") or {}
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        pod = ((template.get("spec") or {}).get("template") or {}).get("spec") or {}
+        if labels.get(_STEP) == name:
+            found += [dict(c) for c in pod.get("containers") or [] if c.get("name") == name]
+    return found
+
+
 def container(item: Mapping[str, Any]) -> dict[str, Any]:
     """Give the container in which the training runs, as the runtime has it."""
     found = _pod(item)[1].get("containers") or []
@@ -251,6 +264,11 @@ def runs_once(item: Mapping[str, Any]) -> bool:
             return False
     policy = _job_set(item).get("failurePolicy") or {}
     return not policy.get("maxRestarts")
+
+
+def is_converted(item: Mapping[str, Any]) -> bool:
+    """Tell whether a runtime was made from somebody's JAXJob, and is for others by name only."""
+    return CONVERTED in (item["metadata"].get("labels") or {})
 
 
 def is_deprecated(item: Mapping[str, Any]) -> bool:

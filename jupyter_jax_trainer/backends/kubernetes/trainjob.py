@@ -16,6 +16,7 @@ UID = f"{PREFIX}/uid"
 ABOUT = f"{PREFIX}/job"  # what another machine needs to know to show the job
 FAILED = f"{PREFIX}/failed"
 JOB_LABEL = f"{PREFIX}/job"
+CONVERTED = f"{PREFIX}/converted"  # a label of runtimes that `jaxtrain convert` makes
 RENDEZVOUS = 1800  # seconds: nodes may have to be started for the last pod
 _MANAGER = f"{PREFIX}/submit"
 _SCRATCH = "/jaxtrain-scratch"
