@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _RETRY = 60.0  # seconds for which a submission goes on when the API is away for a moment
 _DRY_RUN = {"dryRun": "All", "fieldManager": trainjob.PREFIX}
+_ONCE_MORE = "# Apply it once more if Trainer does not know the runtime yet."
 _LARGE_RESULT = 4 << 20
 _ENFORCED = "pod-security.kubernetes.io/enforce"
 _clients: dict[tuple[str | None, str | None], tuple[Any, Client]] = {}
@@ -223,7 +224,7 @@ class KubernetesBackend:
         head = "\n".join([
             f"# Nothing was started. Sent with the job, {size(capture.total)} in all:", *lines,
             "# `kubectl apply --server-side -f -` starts it; `kubectl delete -f -` takes it away.",
-            "",
+            *([] if own is None else [_ONCE_MORE]), "",
         ])
         return head + trainjob.to_yaml(documents)
 
