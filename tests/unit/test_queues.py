@@ -309,14 +309,15 @@ def test_a_job_in_a_queue_is_stopped_by_its_workload():
 # -- who is before whom ---------------------------------------------------------------------------
 
 
-def waiting(mine: dict[str, Any], others: list[dict[str, Any]]) -> str:
+def waiting(mine: dict[str, Any], others: list[dict[str, Any]], *, looked_at: bool = True) -> str:
     job = {"metadata": {"name": "me", "uid": "uid-me", "labels": {queues.QUEUE: "fast"}},
            "spec": {"suspend": True}}  # fmt: skip
     store = Store()
     for item in (mine, *others):
-        item["status"]["conditions"].append(
-            {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "full"}
-        )
+        if looked_at:
+            item["status"]["conditions"].append(
+                {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "full"}
+            )
         store.put("workloads", ADDED, item)
     found = store.workloads(job)
     assert "podSets" not in found[0]["spec"]
@@ -338,6 +339,12 @@ def test_the_place_in_the_queue_goes_by_priority_then_age():
     ]  # fmt: skip
     words = "waits in the queue fast (place 3 of 5 jobs of this namespace): full"
     assert waiting(workload("me"), others) == words
+
+
+def test_who_waits_behind_others_in_strict_order_is_told_its_place():
+    """Kueue looks at the first one only, and says nothing of the others."""
+    words = "waits in the queue fast (place 2 of 2 jobs of this namespace)"
+    assert waiting(workload("me"), [workload("before", created="0")], looked_at=False) == words
 
 
 def test_workloads_come_and_go():
