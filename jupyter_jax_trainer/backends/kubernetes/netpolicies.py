@@ -24,6 +24,7 @@ _OTHERS = (
     "jobset.sigs.k8s.io/", "batch.kubernetes.io/", "trainer.kubeflow.org/", "kueue.x-k8s.io/",
     "job-name", "controller-uid", "sidecar.istio.io/inject",
 )  # fmt: skip
+# Of these, what each pod of a job has, whatever the value.
 _ALWAYS = (
     "jobset.sigs.k8s.io/jobset-name", "batch.kubernetes.io/job-name",
     "batch.kubernetes.io/controller-uid", "job-name", "controller-uid",
