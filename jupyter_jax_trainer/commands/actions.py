@@ -352,7 +352,7 @@ def convert(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Turn JAXJobs into TrainJobs."""
     from jupyter_jax_trainer.commands.converting import convert_file
 
-    convert_file(words[0], values.get("runtime"), context)
+    convert_file(words[0], values.get("runtime"), context, ended=values.get("all", False))
 
 
 def run(context: Context, values: dict[str, Any], words: list[str]) -> None:

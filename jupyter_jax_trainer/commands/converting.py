@@ -11,8 +11,10 @@ from jupyter_jax_trainer.commands.actions import Context
 from jupyter_jax_trainer.errors import UsageError
 
 
-def convert_file(name: str, runtime: str | None, context: Context) -> None:
+def convert_file(name: str, runtime: str | None, context: Context, *, ended: bool = False) -> None:
     """Print what the JAXJobs of a file become, and say beside it what changes.
+
+    Those that have ended are left out, unless they are wanted, too.
 
     Raises
     ------
@@ -27,8 +29,9 @@ def convert_file(name: str, runtime: str | None, context: Context) -> None:
         raise UsageError(
             f"There is no JAXJob in {name}.", "`kubectl get jaxjobs -o yaml` gives those there are."
         )
-    found = [convert(job, runtime) for job in jobs]
-    context.print(to_yaml([document for one in found for document in one.documents]).rstrip("\n"))
+    found = [convert(job, runtime, ended=ended) for job in jobs]
+    if documents := [document for one in found for document in one.documents]:
+        context.print(to_yaml(documents).rstrip("\n"))
     for job, one in zip(jobs, found, strict=True):
         print(f"JAXJob {job['metadata']['name']}\n{one.report()}", file=sys.stderr)
 

@@ -270,10 +270,11 @@ _COMMANDS = (
         handler=actions.doctor, options=_PLACE,
     ),
     Command(
-        name="convert", usage="convert FILE [--runtime NAME]",
+        name="convert", usage="convert FILE [--runtime NAME] [--all]",
         summary="turn a JAXJob of the training operator into a TrainJob",
         help="Turn the JAXJobs (kubeflow.org/v1) in a YAML file into TrainJobs, each with a "
-        "TrainingRuntime of its own for its pods and restarts; - reads what is piped in. The YAML "
+        "TrainingRuntime of its own for its pods and restarts; - reads what is piped in. Those "
+        "that have ended, by their status, are left out. The YAML "
         "is printed, for `kubectl apply --server-side -f -`; what changes, and what has no "
         "counterpart, is said beside it.",
         handler=actions.convert, words=(1, 1),
@@ -282,6 +283,7 @@ _COMMANDS = (
                 name="runtime", short="r", metavar="NAME", check=checks.subdomain(),
                 help="Build on this ClusterTrainingRuntime instead of one of the job's own.",
             ),
+            Option(name="all", help="Those that have ended, too: they would run again."),
         ),
     ),
     Command(

@@ -206,6 +206,12 @@ def test_broken_network_policy(namespace, looked):
     api = "networking.k8s.io/v1"
     create(namespace, "NetworkPolicy", api, {"podSelector": {}, "policyTypes": ["Ingress"]})
     assert wrong(looked(), "Network policy", WARN, "broken cuts pods", "ingress: [{from:")
+    web = {"podSelector": {"matchLabels": {"app": "web"}}}
+    namespace("create", "-f", "-", stdin={  # it opens nothing to jobs
+        "apiVersion": api, "kind": "NetworkPolicy", "metadata": {"name": "db"},
+        "spec": {"podSelector": {"matchLabels": {"app": "db"}}, "ingress": [{"from": [web]}]},
+    })  # fmt: skip
+    assert wrong(looked(), "Network policy", WARN, "broken cuts pods")
     namespace("create", "-f", "-", stdin={
         "apiVersion": api, "kind": "NetworkPolicy", "metadata": {"name": "mend"},
         "spec": {"podSelector": {}, "ingress": [{"from": [{"podSelector": {}}]}]},

@@ -136,7 +136,9 @@ def test_what_is_printed_can_be_applied(namespace, tmp_path):
     out = tmp_path / "out.yaml"
     with out.open("w") as stream, contextlib.redirect_stdout(stream):
         assert main(["convert", str(file)]) == 0
-    namespace("apply", "--server-side", "-f", str(out))
+    own = "--namespace", namespace.name, "apply", "--server-side", "-f", str(out)
+    # Trainer's webhook may learn of the runtime a moment later: then it is to be applied once more.
+    eventually(lambda: namespace.cluster(*own, check=False).count("serverside-applied") == 2)
     namespace.until_condition("file", "Complete", PATIENCE)
     assert "hello" in log(namespace, "file")
 

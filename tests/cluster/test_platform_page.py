@@ -18,11 +18,12 @@ def test_the_platform_guide(cluster, namespace, home, tmp_path):
     namespace("create", "serviceaccount", "dora")
     user = {"token": people.token(namespace, "dora")}
     hers = people.kubeconfig(tmp_path / "hers", people.about(cluster), user, namespace.name)
+    name = f"system:serviceaccount:{namespace.name}:dora"
     registry = "localhost"  # the node has its images under this name, too, as if they had come from there
     here = {
         r"\bCLAIM\b": "claim",
         r"\bREGISTRY\b": registry, r"\bNAMESPACE\b": namespace.name,
-        r"\bNAME\b": f"system:serviceaccount:{namespace.name}:dora",
+        r"\bNAME\b": name,
     }
     admin, dora = (Terminal(kubeconfig, home, here) for kubeconfig in (cluster.kubeconfig, hers))
     said = []
@@ -32,16 +33,18 @@ def test_the_platform_guide(cluster, namespace, home, tmp_path):
         for _, text in blocks("platform.md"):
             said.append((dora if text.startswith("jaxtrain doctor") else admin)(text))
     finally:
-        for kind in ("clusterrole", "clusterrolebinding"):
-            cluster("delete", kind, WIDE, "--ignore-not-found")
+        cluster("delete", "clusterrole", WIDE, "--ignore-not-found")
+        cluster("delete", "clusterrolebinding", f"{WIDE}-{name}", "--ignore-not-found")
         admin("jaxtrain runtimes install")
-    up, installed, bound, asdora, runtimes, with_volume, gpu, restarts = said
+    up, installed, bound, asdora, runtimes, with_volume, gpu, restarts, cleaned = said
+    assert not cleaned  # nothing here is as old
     assert up.count("condition met") >= 1
     assert f"ClusterTrainingRuntime jax-cpu: configured, {registry}/jupyter-jax-trainer-cpu:" in installed
     assert "role.rbac.authorization.k8s.io/jupyter-jax-trainer-user" in bound
-    assert "rolebinding.rbac.authorization.k8s.io/jupyter-jax-trainer-restarts created" in restarts
+    assert f"rolebinding.rbac.authorization.k8s.io/jupyter-jax-trainer-restarts-{name} created" in restarts
     assert "a job of jax-cpu would be taken" in asdora, asdora
-    assert "jobs can't run" not in asdora.lower() and "jupyter-jax-trainer-restarts" not in asdora
+    assert "jobs can't run" not in asdora.lower()
+    assert "jobs can't start again by themselves (--max-restarts)" in asdora  # she gets these rights later
     assert f"ClusterTrainingRuntime jax-tpu: configured, {registry}/" in runtimes
     assert "TrainingRuntime jax-gpu: created, " in runtimes
     assert f"TrainingRuntime jax-cpu: created, {registry}/" in with_volume

@@ -32,6 +32,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 KUEUE = Path(__file__).parent / "harness" / "kueue.py"
 API = "kueue.x-k8s.io/v1beta2"
 HALF = "-n 2 --cpu 100m"  # of a queue's quota this is more than half: two such jobs never fit
+WHOLE = "-n 2 --cpu 150m"
 QUOTA = "300m"
 MEMORY = "64Gi"  # as the runtime asks for some
 UNTIL_TOLD = (
@@ -58,12 +59,14 @@ def installed(cluster: Cluster) -> Iterator[None]:
 
 
 @pytest.fixture
-def queued(installed: None, cluster: Cluster, namespace: Namespace, place: str) -> Iterator[str]:
-    """Give the options for a job in a queue of the test's own."""
+def queued(
+    request: pytest.FixtureRequest, installed: None, cluster: Cluster, namespace: Namespace, place: str
+) -> Iterator[str]:
+    """Give the options for a job in a queue of the test's own; its strategy may be the parameter."""
     made = [
         {"kind": "ResourceFlavor", "metadata": {"name": namespace.name}},
         {"kind": "ClusterQueue", "metadata": {"name": namespace.name}, "spec": {
-            "namespaceSelector": {}, "preemption": {"withinClusterQueue": "LowerPriority"},
+            "namespaceSelector": {}, "queueingStrategy": getattr(request, "param", "BestEffortFIFO"), "preemption": {"withinClusterQueue": "LowerPriority"},
             "resourceGroups": [{"coveredResources": ["cpu", "memory"], "flavors": [
                 {"name": namespace.name, "resources": [
                     {"name": "cpu", "nominalQuota": QUOTA},
@@ -256,19 +259,27 @@ def test_a_queued_job_whose_pod_is_killed_starts_again(queued, namespace):
     succeeds(job)
 
 
+@pytest.mark.parametrize("queued", ["StrictFIFO"], indirect=True)
 def test_a_queue_of_jobs_ends_in_order(queued, namespace):
+    """Also a small job stays behind a large one, though there is room for it at once."""
     cell = "import time\nprint('ran')\nprint(time.time())"
+    holds = submit(UNTIL_TOLD, queued, f"holds {HALF}")
+    runs(holds)
     jobs = []
-    for number, size in enumerate([HALF, HALF, HALF, "-n 2 --cpu 0.1"]):
+    for number, size in enumerate([WHOLE, "--cpu 0.1", WHOLE, HALF, "-n 2 --cpu 0.1"]):
         jobs.append(submit(cell, queued, f"job-{number} {size}"))
         came = eventually(lambda number=number: arrived(namespace, f"job-{number}"), LONG_S)
         # Kueue knows the second only; those of one second it lets in as it likes.
         eventually(lambda came=came: time.time() >= came + 1)
-    for job in jobs:
+    says(jobs[1], "waits in the queue team (place 2 of 5 jobs of this namespace)", within=LONG_S)
+    assert not namespace.pods("job-1")
+    tell(namespace, holds)
+    for job in (holds, *jobs):
         succeeds(job)
-    began = [times(job)[0] for job in jobs]
+    began = [times(job)[0] for job in (holds, *jobs)]
     assert began == sorted(began)
-    assert all(text(job).count("ran") == 2 for job in jobs), "no rank ran twice, none was lost"
+    ran = [text(job).count("ran") for job in jobs]
+    assert ran == [job.spec.nodes for job in jobs], "no rank ran twice, none was lost"
 
 
 def test_without_rights_for_kueue_a_job_waits_with_fewer_words(queued, namespace, tmp_path):
@@ -292,8 +303,9 @@ def test_without_rights_for_kueue_a_job_waits_with_fewer_words(queued, namespace
         people.forget(namespace)
 
 
+ROLES = ("jupyter-jax-trainer-queues", "jupyter-jax-trainer-runtimes")
 WIDE = {  # what the guides make for the whole cluster
-    "clusterrole,clusterrolebinding": ("jupyter-jax-trainer-queues", "jupyter-jax-trainer-runtimes"),
+    "clusterrole": ROLES, "clusterrolebinding": tuple(f"{role}-NAME" for role in ROLES),
     "clusterqueue,resourceflavor": ("jaxtrain",), "workloadpriorityclass": ("urgent",),
 }
 
@@ -304,8 +316,8 @@ def guided(installed, cluster, namespace, place, store, tmp_path, monkeypatch) -
     namespace("create", "serviceaccount", "dora")
     user = {"token": people.token(namespace, "dora")}
     config = people.kubeconfig(tmp_path / "dora", people.about(cluster), user, namespace.name)
-    here = {r"\bNAMESPACE\b": namespace.name,
-            r"\bNAME\b": f"system:serviceaccount:{namespace.name}:dora"}  # fmt: skip
+    name = f"system:serviceaccount:{namespace.name}:dora"
+    here = {r"\bNAMESPACE\b": namespace.name, r"\bNAME\b": name}
     admin, dora = Terminal(cluster.kubeconfig, store, here), Terminal(config, store, here)
     try:
         for _, text in blocks("platform.md"):
@@ -321,7 +333,8 @@ def guided(installed, cluster, namespace, place, store, tmp_path, monkeypatch) -
         for kind in ("trainjobs", "localqueues"):
             cluster("--namespace", namespace.name, "delete", kind, "--all", check=False)
         for kinds, names in WIDE.items():
-            cluster("delete", kinds, *names, "--ignore-not-found", "--wait=false", check=False)
+            own = (one.replace("NAME", name) for one in names)
+            cluster("delete", kinds, *own, "--ignore-not-found", "--wait=false", check=False)
 
 
 def test_who_has_the_rights_of_the_guides_has_all_that_queues_offer(guided, namespace, place):

@@ -301,6 +301,7 @@ def test_a_dry_run_shows_the_runtime_and_makes_nothing(place, namespace):
     spec = parse_cell_line(f"{place} shown --max-restarts 4")
     found, plan = api.prepare(spec)
     told = api.dry_run(spec, found, plan, capture_cell("1", {}))
+    assert "once more if Trainer does not know the runtime yet" in told
     runtime, job, *_ = yaml.safe_load_all(told)
     assert (runtime["kind"], job["kind"]) == ("TrainingRuntime", "TrainJob")
     assert job["spec"]["runtimeRef"]["name"] == runtime["metadata"]["name"]

@@ -18,7 +18,7 @@ from apiscene import JOB_SETS, RUNTIMES, VERSION, Scene, runtime
 from made_jobs import make_job
 
 from jupyter_jax_trainer import files, ownlog, retention
-from jupyter_jax_trainer.backends.kubernetes import backend, launch
+from jupyter_jax_trainer.backends.kubernetes import backend, launch, rights
 from jupyter_jax_trainer.backends.kubernetes import doctor as of_cluster
 from jupyter_jax_trainer.commands import doctor
 from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
@@ -245,6 +245,17 @@ def test_who_starts_pods_together_is_looked_for_where_a_runtime_wants_it(policy,
     for answer in ({"resources": []}, 403):  # it is there, and: nobody may look
         scene.answers[api] = answer
         assert not [one for one in doctor.examine("kubernetes") if one.subject == "Runtime gang"]
+
+
+def test_what_is_lost_without_the_rights_for_restarts_is_no_fault(scene, monkeypatch):
+    lacking = rights.RESTARTS[:2]
+    with monkeypatch.context() as patch:
+        patch.setattr(rights, "_allowed", lambda client, right: right not in lacking)
+        check("kubernetes", "Rights for restarts", OK, "missing: create trainingruntimes, patch",
+              "jobs can't start again by themselves (--max-restarts)", "jupyter-jax-trainer-restarts")  # fmt: skip
+        told = {one.subject: one for one in doctor.examine("kubernetes")}
+        assert told["Rights"].status == OK and not told["Rights"].advice
+    assert not [one for one in doctor.examine("kubernetes") if one.subject == "Rights for restarts"]
 
 
 def test_broken_image_without_jax(scene):

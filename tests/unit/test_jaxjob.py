@@ -294,6 +294,57 @@ def test_the_command_reads_files_lists_and_pipes(tmp_path, capsys, monkeypatch):
     assert [one["kind"] for one in yaml.safe_load_all(capsys.readouterr().out)] == ["TrainJob"] * 2
 
 
+def seen(name: str, **conditions: str) -> dict[str, Any]:
+    """Give a JAXJob as a cluster shows it."""
+    found = [{"type": one, "status": status} for one, status in conditions.items()]
+    return {**job(metadata={"name": name, "labels": {}}), "status": {"conditions": found}}
+
+
+@pytest.mark.parametrize("end", ["Succeeded", "Failed"])
+def test_what_has_ended_is_not_run_again(end):
+    ended = seen("old", Created="True", Running="False", **{end: "True"})
+    found = convert(ended)
+    assert not found.documents
+    assert f"it has {end.lower()}" in found.report() and "--all" in found.report()
+    assert [one["kind"] for one in convert(ended, ended=True).documents] == ["TrainingRuntime", "TrainJob"]
+    # Kept from before it was started again.
+    assert convert(seen("old", Created="True", **{end: "False"})).documents
+
+
+@pytest.mark.parametrize("state", ["Created", "Running", "Restarting"])
+def test_both_would_run_and_that_is_said(state):
+    found = convert(seen("old", **{state: "True"}))
+    assert len(found.documents) == 2
+    assert "Before it is applied:\n  - The JAXJob old is in its cluster" in found.report()
+    assert "delete or suspend it, or both run" in found.report()
+
+
+def test_what_does_not_run_by_itself_has_no_such_line():
+    suspended = seen("old", Created="True", Running="False", Suspended="True")
+    assert not convert(suspended).before and not convert(job()).before
+    suspended["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "gpus"
+    assert "old is in its cluster: delete it, or both run" in convert(suspended).report()  # Kueue resumes it
+    for broken in ({}, None, "odd", {"conditions": None}, {"conditions": ["odd"]}):
+        assert convert({**job(), "status": broken}).documents
+
+
+def test_the_command_leaves_out_what_has_ended(tmp_path, capsys):
+    file = tmp_path / "jobs.yaml"
+    items = [seen("done", Created="True", Succeeded="True"), seen("runs", Created="True", Running="True")]
+    file.write_text(yaml.safe_dump({"kind": "List", "items": items}))
+
+    def names(*more: str) -> tuple[list[str], str]:
+        assert main(["convert", str(file), *more]) == 0
+        out, err = capsys.readouterr()
+        return [one["metadata"]["name"] for one in yaml.safe_load_all(out) if one["kind"] == "TrainJob"], err
+
+    made, said = names()
+    assert made == ["runs"] and "JAXJob done\nLeft out:\n  - The whole job" in said
+    assert names("--all")[0] == ["done", "runs"]
+    file.write_text(yaml.safe_dump(items[0]))
+    assert names()[0] == []
+
+
 @pytest.mark.parametrize(("text", "said"), [
     (None, "can't be read"), ("a: [", "not YAML"), ("kind: Pod", "There is no JAXJob"), ("", "There is no JAXJob"),
 ])

@@ -15,7 +15,7 @@ from jupyter_jax_trainer.amounts import quantity
 from jupyter_jax_trainer.backends.kubernetes import backend, doctor, queues, quota
 from jupyter_jax_trainer.backends.kubernetes.answers import ApiError
 from jupyter_jax_trainer.backends.kubernetes.diagnosis import Seen, judge
-from jupyter_jax_trainer.backends.kubernetes.rights import QUEUE_RIGHTS, find
+from jupyter_jax_trainer.backends.kubernetes.rights import QUEUE_RIGHTS, find, missing
 from jupyter_jax_trainer.backends.kubernetes.store import Store
 from jupyter_jax_trainer.backends.kubernetes.watch import ADDED, GONE
 from jupyter_jax_trainer.commands.findings import OK, WARN
@@ -138,14 +138,48 @@ def test_a_newer_kueue_takes_all_patches():
     assert allowed("v0.17.0", "--volume c:/data --service-account me", True, **NEEDS) == NEEDS
 
 
-def test_the_role_for_queues_has_what_is_listed_and_nothing_else():
+def test_the_roles_for_queues_have_what_is_listed_and_nothing_else():
     text = (REPOSITORY / "runtimes/queue-rights.yaml").read_text()
     role, cluster_role = yaml.safe_load_all(text)
     assert (role["kind"], cluster_role["kind"]) == ("Role", "ClusterRole")
-    granted = {(group, resource, verb) for rule in role["rules"] for group in rule["apiGroups"]
-               for resource in rule["resources"] for verb in rule["verbs"]}  # fmt: skip
-    assert granted == {(right.group, right.resource, right.verb) for right in QUEUE_RIGHTS}
+
+    def granted(document: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+        return sorted(
+            (group, resource, verb, name) for rule in document["rules"] for group in rule["apiGroups"]
+            for resource in rule["resources"] for verb in rule["verbs"]
+            for name in rule.get("resourceNames", [""])
+        )  # fmt: skip
+
+    def listed(everywhere: bool) -> list[tuple[str, str, str, str]]:
+        return sorted((right.group, right.resource, right.verb, right.name) for right in QUEUE_RIGHTS
+                      if (right.namespace is not None) == everywhere)  # fmt: skip
+
+    assert (granted(role), granted(cluster_role)) == (listed(False), listed(True))
     assert "in its queue" in find("watch", "workloads").lack
+
+
+def test_the_page_on_queues_says_the_same_of_each_right():
+    page = (REPOSITORY / "docs/queues.md").read_text()
+    for right in QUEUE_RIGHTS:
+        rows = [row for row in page.splitlines() if row.startswith("|") and right.without in row]
+        assert len(rows) == 1 and right.verb in rows[0].split("|")[1], right
+
+
+def test_rights_are_asked_for_where_they_are_needed():
+    asked = []
+
+    class Asked(Api):
+        def request(self, method: str, path: str, **given: Any) -> dict[str, Any]:
+            if path == REVIEW:
+                asked.append(given["body"]["spec"]["resourceAttributes"])
+            return super().request(method, path, **given)
+
+    assert not missing(Asked(), QUEUE_RIGHTS)
+    (deployment,) = (one for one in asked if one["resource"] == "deployments")
+    assert (deployment["namespace"], deployment["name"]) == ("kueue-system", "kueue-controller-manager")
+    wide = {one["resource"] for one in asked if not one["namespace"]}
+    assert wide == {"workloadpriorityclasses", "clusterqueues"}
+    assert {one["namespace"] for one in asked} == {"", "team-a", "kueue-system"}
 
 
 # -- what is told of them -------------------------------------------------------------------------
@@ -162,9 +196,25 @@ def test_doctor_names_version_trap_and_queues():
     denied = Api({REVIEW: {"status": {"allowed": False}}, LOCAL: None})
     found = {finding.subject: finding for finding in doctor._queues(denied)}
     assert "watch workloads" in found["Rights for queues"].detail and "Queues" not in found
+    for words in ("what is free can't be offered to choose from (get clusterqueues)",
+                  "taken for 0.16 (get deployments kueue-controller-manager of kueue-system)",
+                  "runtimes/queue-rights.yaml has all"):  # fmt: skip
+        assert words in found["Rights for queues"].advice
     nobody = Api()
     del nobody.objects["/apis/kueue.x-k8s.io"]
     assert not list(doctor._queues(nobody))
+
+
+@pytest.mark.parametrize(("allowed", "why"), [
+    (False, "the right to get deployments kueue-controller-manager of kueue-system is missing"),
+    (True, "no Deployment kueue-controller-manager of kueue-system has it"),
+])
+def test_who_may_not_read_the_version_is_not_told_to_install_another(allowed, why):
+    api = Api({REVIEW: {"status": {"allowed": allowed}}, DEPLOYMENT: None})
+    (found,) = (one for one in doctor._queues(api) if one.subject == "Kueue")
+    assert (found.status, found.detail) == (WARN, "of unknown version")
+    assert f"Its version can't be read ({why}), so it is taken for 0.16" in found.advice
+    assert "install" not in found.advice
 
 
 def test_a_page_is_told_of_queues_quota_and_priorities():
@@ -259,14 +309,15 @@ def test_a_job_in_a_queue_is_stopped_by_its_workload():
 # -- who is before whom ---------------------------------------------------------------------------
 
 
-def waiting(mine: dict[str, Any], others: list[dict[str, Any]]) -> str:
+def waiting(mine: dict[str, Any], others: list[dict[str, Any]], *, looked_at: bool = True) -> str:
     job = {"metadata": {"name": "me", "uid": "uid-me", "labels": {queues.QUEUE: "fast"}},
            "spec": {"suspend": True}}  # fmt: skip
     store = Store()
     for item in (mine, *others):
-        item["status"]["conditions"].append(
-            {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "full"}
-        )
+        if looked_at:
+            item["status"]["conditions"].append(
+                {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "full"}
+            )
         store.put("workloads", ADDED, item)
     found = store.workloads(job)
     assert "podSets" not in found[0]["spec"]
@@ -288,6 +339,12 @@ def test_the_place_in_the_queue_goes_by_priority_then_age():
     ]  # fmt: skip
     words = "waits in the queue fast (place 3 of 5 jobs of this namespace): full"
     assert waiting(workload("me"), others) == words
+
+
+def test_who_waits_behind_others_in_strict_order_is_told_its_place():
+    """Kueue looks at the first one only, and says nothing of the others."""
+    words = "waits in the queue fast (place 2 of 2 jobs of this namespace)"
+    assert waiting(workload("me"), [workload("before", created="0")], looked_at=False) == words
 
 
 def test_workloads_come_and_go():

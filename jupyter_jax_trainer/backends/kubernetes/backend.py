@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _RETRY = 60.0  # seconds for which a submission goes on when the API is away for a moment
 _DRY_RUN = {"dryRun": "All", "fieldManager": trainjob.PREFIX}
+_ONCE_MORE = "# Apply it once more if Trainer does not know the runtime yet."
 _LARGE_RESULT = 4 << 20
 _ENFORCED = "pod-security.kubernetes.io/enforce"
 _clients: dict[tuple[str | None, str | None], tuple[Any, Client]] = {}
@@ -64,6 +65,7 @@ class KubernetesBackend:
         self._client = get_client(spec.context, spec.namespace)
         self.wheels: Mapping[str, bytes] = {}
         self._notes: list[str] = []
+        self._mounts = True  # whether a volume can be patched into a job's runtime
 
     def plan(self, spec: JobSpec) -> dict[str, Any]:
         """Check a spec against the cluster and say what the job will get."""
@@ -84,7 +86,9 @@ class KubernetesBackend:
                 runtime, restricted=around.get(_ENFORCED) == "restricted", device=device
             )
             if spec.queue:
-                patched = self._patches_in_queue(spec, lacking, runtime, around)
+                kueue = queues.check(self._client, spec)
+                self._mounts = kueue.keeps_patches
+                patched = _patches_in_queue(kueue, spec, lacking, runtime, around)
             if spec.max_restarts:
                 restarts.check_rights(self._client)
         container = runtimes.container(runtime)
@@ -99,7 +103,9 @@ class KubernetesBackend:
                 "The names of the pods are made from it, and may have 63 characters.",
             )
         python = None if spec.image else labels.get(f"{trainjob.PREFIX}/python")
-        taken = wheels.gather(spec.package, python or runtimes.PYTHON, payload.room(spec))
+        taken = wheels.gather(
+            spec.package, python or runtimes.PYTHON, payload.room(spec, self._mounts)
+        )
         if taken.pip and not spec.image and f"{trainjob.PREFIX}/device" in labels:
             raise UsageError(
                 f"--package {' '.join(taken.pip)} can't be sent along: {taken.problem}.",
@@ -137,6 +143,7 @@ class KubernetesBackend:
             "cluster": self._client.identity,
             "kubeconfig": kubeconfig.paths(),
             "patches": patched,
+            "mounts": self._mounts,
             "tolerations": runtimes.tolerations(runtime, device) if tolerated else [],
             "shared": runtimes.shared_folder(runtime),
             "pip": taken.pip,
@@ -148,7 +155,7 @@ class KubernetesBackend:
 
     def check_size(self, total: int, spec: JobSpec) -> None:
         """Refuse what won't fit through."""
-        payload.check_size(total, spec)
+        payload.check_size(total, spec, self._mounts)
 
     def check_capture(self, capture: Capture, spec: JobSpec, plan: dict[str, Any]) -> None:
         """Refuse objects that the runtime's Python can't read; note what may be too large."""
@@ -217,7 +224,7 @@ class KubernetesBackend:
         head = "\n".join([
             f"# Nothing was started. Sent with the job, {size(capture.total)} in all:", *lines,
             "# `kubectl apply --server-side -f -` starts it; `kubectl delete -f -` takes it away.",
-            "",
+            *([] if own is None else [_ONCE_MORE]), "",
         ])
         return head + trainjob.to_yaml(documents)
 
@@ -270,15 +277,15 @@ class KubernetesBackend:
             return {}
         return dict(found["metadata"].get("labels") or {})
 
-    def _patches_in_queue(
-        self, spec: JobSpec, patches: dict[str, bool], runtime: Mapping[str, Any],
-        around: Mapping[str, str],
-    ) -> dict[str, bool]:  # fmt: skip
-        """Check the queue, and refuse what this cluster's Kueue would drop."""
-        kueue = queues.check(self._client, spec)
-        meshed = around.get("istio-injection") == "enabled" or "istio.io/rev" in around
-        name = str(runtime["metadata"]["name"])
-        return queues.allowed_patches(kueue, spec, patches, name, meshed)
+
+def _patches_in_queue(
+    kueue: queues.Kueue, spec: JobSpec, patches: dict[str, bool], runtime: Mapping[str, Any],
+    around: Mapping[str, str],
+) -> dict[str, bool]:  # fmt: skip
+    """Refuse what this cluster's Kueue would drop."""
+    meshed = around.get("istio-injection") == "enabled" or "istio.io/rev" in around
+    name = str(runtime["metadata"]["name"])
+    return queues.allowed_patches(kueue, spec, patches, name, meshed)
 
 
 def _has_ended_here(found: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from jupyter_jax_trainer.backends.kubernetes import queues, readiness, rights, runtimes
 from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
@@ -12,6 +12,7 @@ from jupyter_jax_trainer.backends.kubernetes.client import (
     has_kubeconfig,
     in_cluster,
 )
+from jupyter_jax_trainer.backends.kubernetes.rights import Right
 from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.runtime import installed
@@ -116,41 +117,56 @@ def _queues(client: Client) -> Iterator[Finding]:
     except JaxTrainError as error:
         yield Finding(WARN, "Kueue", error.message, error.hint)
         return
-    version = kueue.version or "of unknown version"
-    if kueue.keeps_patches:
-        yield Finding(OK, "Kueue", version)
-    else:
-        advice = (
-            f"{kueue.words} drops what a job adds to its runtime: with --queue, --volume, "
-            "--service-account, --accelerator and --topology are refused. Put them into a runtime, "
-            "or install Kueue 0.17."
-        )
-        yield Finding(WARN, "Kueue", version, advice)
+    yield _version(kueue, missing)
     names = ", ".join(item["metadata"]["name"] for item in found)
     if names or not any(right.resource == "localqueues" for right in missing):
         yield Finding(OK, "Queues", names or f"none in namespace {client.namespace}")
     if missing:
-        words = ", ".join(right.words for right in missing)
-        lost = "; ".join(dict.fromkeys(right.without for right in missing))
-        advice = f"Without them: {lost}. The Role in runtimes/queue-rights.yaml has all."
-        yield Finding(WARN, "Rights for queues", f"missing: {words}", advice)
+        yield _missing(WARN, "Rights for queues", missing, "runtimes/queue-rights.yaml has all.")
+
+
+def _version(kueue: queues.Kueue, missing: Sequence[Right]) -> Finding:
+    """Say what Kueue's version means for jobs."""
+    version = kueue.version or "of unknown version"
+    if kueue.keeps_patches:
+        return Finding(OK, "Kueue", version)
+    lost = (
+        "drops what a job adds to its runtime: with --queue, --volume, --service-account, "
+        "--accelerator and --topology are refused. Put them into a runtime"
+    )
+    if kueue.version:
+        return Finding(WARN, "Kueue", version, f"{kueue.words} {lost}, or install Kueue 0.17.")
+    words = rights.VERSION
+    why = f"no Deployment {words.name} of {words.namespace} has it"
+    if words in missing:
+        why = f"the right to {words.words} is missing"
+    advice = f"Its version can't be read ({why}), so it is taken for 0.16, which {lost}."
+    return Finding(WARN, "Kueue", version, advice)
 
 
 def _rights(client: Client, bad: str) -> Iterator[Finding]:
     try:
         with said_plainly(client):
             missing = rights.missing(client)
+            optional = rights.missing(client, rights.RESTARTS)
     except JaxTrainError as error:
         yield Finding(WARN, "Rights", error.message, error.hint)
         return
     if not missing:
         yield Finding(OK, "Rights", f"all that are needed in namespace {client.namespace}")
-        return
+    else:
+        status = bad if any(right.needed for right in missing) else WARN
+        yield _missing(status, "Rights", missing, "The Role in runtimes/rights.yaml has all.")
+    if optional:
+        role = "The Role jupyter-jax-trainer-restarts in runtimes/rights.yaml has them."
+        yield _missing(OK, "Rights for restarts", optional, role)
+
+
+def _missing(status: str, subject: str, missing: Sequence[Right], role: str) -> Finding:
+    """Say which rights are missing, what is lost without each, and where they are granted."""
     lost: dict[str, list[str]] = {}
     for right in missing:
         lost.setdefault(right.without, []).append(right.words)
     words = ", ".join(right.words for right in missing)
     what = "; ".join(f"{without} ({', '.join(wanted)})" for without, wanted in lost.items())
-    advice = f"Without them: {what}. The Role in runtimes/rights.yaml has all."
-    needed = any(right.needed for right in missing)
-    yield Finding(bad if needed else WARN, "Rights", f"missing: {words}", advice)
+    return Finding(status, subject, f"missing: {words}", f"Without them: {what}. {role}")

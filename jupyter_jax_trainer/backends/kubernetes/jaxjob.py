@@ -23,6 +23,9 @@ _CONTAINER, _OLD_CONTAINER = "node", "jax"
 _PORT, _OLD_PORT = 29500, 6666
 _RANK = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 _RESTARTS = 6  # where a JAXJob says no number, it begins anew without end
+# Conditions of a JAXJob. One that is suspended still has Created.
+_ENDED = {"Succeeded", "Failed"}
+_ACTIVE = {"Created", "Running", "Restarting"}
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # Of a container, what the TrainJob itself says; and of a pod, what it may change in a runtime.
 _TRAINER = ("image", "command", "args", "env")
@@ -40,7 +43,9 @@ class Conversion:
     Attributes
     ----------
     documents
-        A TrainingRuntime where one is needed, and the TrainJob.
+        A TrainingRuntime where one is needed, and the TrainJob; none of a job that has ended.
+    before
+        What to do before they are applied.
     changed
         What is done in another way now, a sentence each.
     lost
@@ -48,19 +53,23 @@ class Conversion:
     """
 
     documents: list[dict[str, Any]] = field(default_factory=list)
+    before: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
 
     def report(self) -> str:
         """Give all that somebody should know before applying it."""
         parts = []
-        for title, lines in (("Done in another way:", self.changed), ("Left out:", self.lost)):
+        for title, lines in (
+            ("Before it is applied:", self.before), ("Done in another way:", self.changed),
+            ("Left out:", self.lost),
+        ):  # fmt: skip
             if lines:
                 parts.append("\n".join([title, *(f"  - {line}" for line in lines)]))
         return "\n".join(parts) or "Everything has a counterpart."
 
 
-def convert(job: Any, runtime: str | None = None) -> Conversion:
+def convert(job: Any, runtime: str | None = None, *, ended: bool = False) -> Conversion:
     """Turn a JAXJob into a TrainJob.
 
     Parameters
@@ -69,6 +78,8 @@ def convert(job: Any, runtime: str | None = None) -> Conversion:
         The JAXJob as parsed YAML.
     runtime
         A ClusterTrainingRuntime to build on; without it, the job gets a TrainingRuntime of its own.
+    ended
+        Convert a job that has ended, too: it would be run again.
 
     Raises
     ------
@@ -77,6 +88,8 @@ def convert(job: Any, runtime: str | None = None) -> Conversion:
     """
     _check(job)
     found = Conversion()
+    if not _look_at_status(job, ended, found):
+        return found
     spec, metadata = copy.deepcopy(job["spec"]), job["metadata"]
     name, worker = metadata["name"], spec["jaxReplicaSpecs"]["Worker"]
     nodes = worker.get("replicas", 1)
@@ -161,6 +174,29 @@ def _check_name(name: str, nodes: int) -> None:
             f"The name {name} is too long: the pods' names would have more than 63 characters.",
             f"Give the JAXJob a name of at most {longest} characters.",
         )
+
+
+def _look_at_status(job: Mapping[str, Any], ended: bool, found: Conversion) -> bool:
+    """Tell whether a job is to be converted; of one that its cluster still has, say what to do."""
+    status = job.get("status")
+    conditions = (status.get("conditions") if isinstance(status, Mapping) else None) or []
+    true = {
+        str(one.get("type")) for one in conditions
+        if isinstance(one, Mapping) and one.get("status") == "True"
+    }  # fmt: skip
+    if end := true & _ENDED:
+        if not ended:
+            found.lost.append(
+                f"The whole job: it has {min(end).lower()}, and would be run again, perhaps over "
+                "what it has written. With --all it is converted, too."
+            )
+        return ended
+    queued = QUEUE in (job["metadata"].get("labels") or {})  # Kueue resumes what is suspended
+    if true & _ACTIVE and (queued or "Suspended" not in true):
+        how = "delete it" if queued else "delete or suspend it"
+        name = job["metadata"]["name"]
+        found.before.append(f"The JAXJob {name} is in its cluster: {how}, or both run.")
+    return True
 
 
 def _take_container(pod: dict[str, Any], found: Conversion) -> dict[str, Any]:

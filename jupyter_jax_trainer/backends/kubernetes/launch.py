@@ -40,7 +40,8 @@ def manifests(
     """Make the payload and all objects of a job: the TrainJob, then its Secrets."""
     secret = trainjob.own_name(manifest)
     packed = payload.pack(
-        bundle, secret, manifest["uid"], manifest["digest"], spec, manifest.get("frame_key")
+        bundle, secret, manifest["uid"], manifest["digest"], spec, manifest.get("frame_key"),
+        mounts=plan.get("mounts", spec.queue is None),
     )
     job = trainjob.build(manifest, spec, plan, packed, secret)
     labels = {trainjob.JOB_LABEL: manifest["name"]}

@@ -121,28 +121,38 @@ def secret_name(name: str, number: int) -> str:
     return name if number == 0 else f"{name}-{number}"
 
 
-def room(spec: JobSpec) -> int | None:
+def room(spec: JobSpec, mounts: bool) -> int | None:
     """Give how many bytes of wheels may travel; None where a store takes any number."""
-    if spec.store is not None:
-        return None
-    return (_IN_ENVIRONMENT if spec.queue else _IN_VOLUME) - _WORKER
+    return None if spec.store is not None else _bound(mounts) - _WORKER
 
 
-def check_size(total: int, spec: JobSpec) -> None:
-    """Refuse what will not fit through; `total` is the size of the cell's variables in bytes.
+def _bound(mounts: bool) -> int:
+    return _IN_VOLUME if mounts else _IN_ENVIRONMENT
+
+
+def check_size(total: int, spec: JobSpec, mounts: bool) -> None:
+    """Refuse what will not fit through.
+
+    Parameters
+    ----------
+    total
+        The size of the cell's variables in bytes.
+    mounts
+        A volume can be patched into the runtime: no queue of an old Kueue drops it.
 
     Raises
     ------
     CaptureError
         With the sizes and the way out.
     """
-    if spec.store is None and total > (_IN_ENVIRONMENT if spec.queue else _IN_VOLUME):
-        raise _too_large(total, spec)
+    if spec.store is None and total > _bound(mounts):
+        raise _too_large(total, mounts)
 
 
 def pack(
-    bundle: Path, secret: str, uid: str, digest: str, spec: JobSpec, key: str | None = None
-) -> Payload:
+    bundle: Path, secret: str, uid: str, digest: str, spec: JobSpec, key: str | None = None,
+    *, mounts: bool = True,
+) -> Payload:  # fmt: skip
     """Decide how a bundle travels, and pack it.
 
     Parameters
@@ -159,6 +169,8 @@ def pack(
         What was asked for.
     key
         The job's key, if it has one already.
+    mounts
+        As in `check_size`.
 
     Raises
     ------
@@ -181,14 +193,14 @@ def pack(
             data[chunk] = _base64(text[start : start + _CHUNK].encode())
             env.append(_from_secret(f"JAXTRAIN_BUNDLE_{number:03}", secret, chunk))
         return Payload(key, env, [data])
-    if length <= _IN_VOLUME and spec.queue is None:
+    if length <= _IN_VOLUME and mounts:
         env.append({"name": "JAXTRAIN_BUNDLE_FILES", "value": FOLDER})
         parts = [
             {f"part-{number:03}": _base64(part)} for number, part in enumerate(_parts(bundle))
         ]
         return Payload(key, env, [data, *parts], mounted=True)
     if spec.store is None:
-        raise _too_large(length, spec)
+        raise _too_large(length, mounts)
     url = url_of(spec.store, uid)
     env.append({"name": "JAXTRAIN_BUNDLE_URL", "value": url})
     return Payload(key, env, [data], upload=url)
@@ -278,12 +290,13 @@ def _file_system(url: str) -> Any:
     return fsspec.core.url_to_fs(url)[0]
 
 
-def _too_large(length: int, spec: JobSpec) -> CaptureError:
-    bound = size(_IN_ENVIRONMENT if spec.queue else _IN_VOLUME)
-    with_queue = " with --queue (Kueue drops volumes from TrainJobs)" if spec.queue else ""
+def _too_large(length: int, mounts: bool) -> CaptureError:
+    queued = "" if mounts else " with --queue (up to 0.16 Kueue drops volumes from TrainJobs)"
+    whose = "--volume PVC:/path" if mounts else "the runtime's"
     return CaptureError(
-        f"The job takes {size(length)}, and a Kubernetes Secret carries {bound}{with_queue}.",
-        "Load the data inside the cell, from a volume (--volume PVC:/path) for instance; or give "
+        f"The job takes {size(length)}, and a Kubernetes Secret carries "
+        f"{size(_bound(mounts))}{queued}.",
+        f"Load the data inside the cell, from a volume ({whose}) for instance; or give "
         "a --store, a path or URL that this machine and the pods both see.",
     )
 

@@ -16,6 +16,9 @@ class Right:
 
     Attributes
     ----------
+    namespace, name
+        Where it is needed, if not in the namespace of the jobs ("" is the whole cluster), and for
+        which object, if not for all.
     without
         What is lost without it.
     needed
@@ -30,11 +33,14 @@ class Right:
     without: str
     needed: bool = False
     shown: bool = False
+    namespace: str | None = None
+    name: str = ""
 
     @property
     def words(self) -> str:
         """The right as the API's messages name it."""
-        return f"{self.verb} {self.resource}"
+        of = f" {self.name} of {self.namespace}" if self.name else ""
+        return f"{self.verb} {self.resource}{of}"
 
     @property
     def lack(self) -> str:
@@ -62,9 +68,9 @@ RIGHTS = (
     Right(_TRAINER, "trainingruntimes", "get", "runtimes of the namespace can't be used"),
     Right(_TRAINER, "trainingruntimes", "list", "runtimes of the namespace are not found"),
     Right(_TRAINER, "clustertrainingruntimes", "get",
-          "runtimes of the cluster can't be chosen by name"),
+          "runtimes of the cluster can't be chosen by name", namespace=""),
     Right(_TRAINER, "clustertrainingruntimes", "list",
-          "runtimes of the cluster are found by their names (--runtime) only"),
+          "runtimes of the cluster are found by their names (--runtime) only", namespace=""),
     Right("", "pods", "get", "logs of containers that were started again may be mixed up"),
     Right("", "pods", "list", _NO_RANKS, shown=True),
     Right("", "pods", "watch", "ranks are seen every two seconds only", shown=True),
@@ -83,11 +89,15 @@ _ONCE = "jobs can't start again by themselves (--max-restarts)"
 RESTARTS = tuple(
     Right(_TRAINER, "trainingruntimes", verb, _ONCE) for verb in ("create", "patch", "delete")
 )
-_CLUSTER_WIDE = "clustertrainingruntimes"
 
 _KUEUE = "kueue.x-k8s.io"
 _NO_ORDER = "why a job waits in its queue, and for how many others, can't be told"
-_NO_CHECK = "a queue that does not exist is told only after the submission"
+_NO_CHECK = "a queue that doesn't exist is told only after the submission"
+_NO_CLASS = "a class that doesn't exist is told only after the submission"
+VERSION = Right(
+    "apps", "deployments", "get", "the version can't be told, so that it is taken for 0.16",
+    namespace="kueue-system", name="kueue-controller-manager",
+)  # fmt: skip
 # Together they are runtimes/queue-rights.yaml: for jobs in queues, which do without, too.
 QUEUE_RIGHTS = (
     Right(_KUEUE, "localqueues", "get", _NO_CHECK),
@@ -95,6 +105,11 @@ QUEUE_RIGHTS = (
     Right(_KUEUE, "workloads", "list", _NO_ORDER),
     Right(_KUEUE, "workloads", "watch", _NO_ORDER),
     Right(_KUEUE, "workloads", "patch", "jobs in a queue can't be suspended or resumed"),
+    Right(_KUEUE, "workloadpriorityclasses", "get", _NO_CLASS, namespace=""),
+    Right(_KUEUE, "workloadpriorityclasses", "list", _NO_CLASS, namespace=""),
+    Right(_KUEUE, "clusterqueues", "get", "what is free can't be offered to choose from",
+          namespace=""),
+    VERSION,
 )
 
 
@@ -107,7 +122,7 @@ def find(verb: str, resource: str) -> Right:
 
 
 def missing(client: Client, wanted: Sequence[Right] = RIGHTS) -> list[Right]:
-    """Ask the cluster which rights this user lacks in the client's namespace.
+    """Ask the cluster which rights this user lacks for jobs in the client's namespace.
 
     Raises
     ------
@@ -120,8 +135,9 @@ def missing(client: Client, wanted: Sequence[Right] = RIGHTS) -> list[Right]:
 def _allowed(client: Client, right: Right) -> bool:
     resource, _, sub = right.resource.partition("/")
     asked = {
-        "namespace": "" if resource == _CLUSTER_WIDE else client.namespace,
+        "namespace": client.namespace if right.namespace is None else right.namespace,
         "verb": right.verb, "group": right.group, "resource": resource, "subresource": sub,
+        "name": right.name,
     }  # fmt: skip
     answer = client.request(
         "POST",

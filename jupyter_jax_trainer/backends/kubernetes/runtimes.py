@@ -165,6 +165,11 @@ def node_labels(item: Mapping[str, Any]) -> dict[str, str]:
     return dict(_pod(item)[1].get("nodeSelector") or {})
 
 
+def pod_labels(item: Mapping[str, Any]) -> dict[str, str]:
+    """Give the labels that a runtime itself puts on the pods in which the training runs."""
+    return dict(_pod(item)[0].get("labels") or {})
+
+
 def replicated_jobs(item: Mapping[str, Any]) -> list[str]:
     """Give the names of the replicated jobs of a runtime, of which pods are named."""
     jobs = _job_set(item).get("replicatedJobs") or []

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jupyter_jax_trainer.amounts import quantity
-from jupyter_jax_trainer.backends.kubernetes import runtimes
+from jupyter_jax_trainer.backends.kubernetes import netpolicies, runtimes
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client
 from jupyter_jax_trainer.commands.findings import OK, WARN, Finding
 
@@ -45,7 +45,8 @@ def examine(client: Client, found: Items) -> Iterator[Finding]:
     policies = read("networkpolicies", path).get("items") or []
     findings = [
         *_mesh(labels, found), *_security(labels, found), *_full(quotas),
-        *_amounts_wanted(quotas, ranges, found), *_out_of_range(ranges, found), *_cut(policies),
+        *_amounts_wanted(quotas, ranges, found), *_out_of_range(ranges, found),
+        *netpolicies.examine(policies, found, client.namespace, labels),
     ]  # fmt: skip
     yield from findings
     if not findings:
@@ -161,40 +162,3 @@ def _limits(ranges: Items, kind: str) -> list[Mapping[str, Any]]:
         one for item in ranges for one in (item.get("spec") or {}).get("limits") or []
         if one.get("type") == kind
     ]  # fmt: skip
-
-
-def _cut(policies: Items) -> Iterator[Finding]:
-    """Find policies that keep the ranks of a job from each other.
-
-    Only those that select all pods: which labels a job's pods will have is the runtime's business.
-    Policies add up, so one that lets the namespace in is enough.
-    """
-    everybody = [policy for policy in policies if _selects_all(policy["spec"].get("podSelector"))]
-    for kind, rules, peers in (("Ingress", "ingress", "from"), ("Egress", "egress", "to")):
-        cutting = [policy for policy in everybody if kind in _types(policy["spec"])]
-        open_ = any(
-            _lets_through(rule, peers) for policy in policies
-            for rule in policy["spec"].get(rules) or []
-        )  # fmt: skip
-        if cutting and not open_:
-            yield Finding(
-                WARN, "Network policy", f"{_names(cutting)} cuts pods of the namespace off each "
-                f"other ({rules})",
-                "Jobs of more than one node need it: add a NetworkPolicy with "
-                f"{rules}: [{{{peers}: [{{podSelector: {{}}}}]}}]"
-                + (", and one that allows DNS." if kind == "Egress" else "."),
-            )  # fmt: skip
-
-
-def _types(spec: Mapping[str, Any]) -> list[str]:
-    return list(spec.get("policyTypes") or ["Ingress"])
-
-
-def _selects_all(selector: Any) -> bool:
-    return not (selector or {}).get("matchLabels") and not (selector or {}).get("matchExpressions")
-
-
-def _lets_through(rule: Mapping[str, Any], peers: str) -> bool:
-    """Tell whether a rule may let the ranks of a job through; in doubt it does."""
-    named = rule.get(peers)
-    return not named or any("podSelector" in peer for peer in named)

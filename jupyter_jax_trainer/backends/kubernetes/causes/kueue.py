@@ -79,7 +79,7 @@ def _kueue(*reasons: str, says: str = "") -> Callable[[Seen], Facts | None]:
         message = message_of(found)
         if says not in message:
             return None
-        queue = queue_of(seen) if reasons or says else _with_place(seen)
+        queue = queue_of(seen) if reasons or says else with_place(seen)
         return {"queue": queue, "what": _plainly(message)}
 
     return find
@@ -95,10 +95,10 @@ def _gave_way(seen: Seen) -> Facts | None:
         return None
     cohort = "due to prioritization" not in message_of(evicted)
     to = "jobs whose queue has a right to its quota" if cohort else "a job of higher priority"
-    return {"queue": _with_place(seen), "to": to}
+    return {"queue": with_place(seen), "to": to}
 
 
-def _with_place(seen: Seen) -> str:
+def with_place(seen: Seen) -> str:
     """Name the queue, and the job's place in its namespace: by priority, then by age."""
     workload = workload_of(seen)
     waiting = [item for item in seen.others if _waits(item)]

@@ -8,6 +8,7 @@ from jupyter_jax_trainer.backends.kubernetes.causes.kueue import (
     is_active,
     queue_of,
     spec_of,
+    with_place,
     workload_of,
 )
 from jupyter_jax_trainer.backends.kubernetes.seen import (
@@ -31,10 +32,9 @@ def _age(seen: Seen) -> float:
 
 
 def _waits_in_queue(seen: Seen) -> Facts | None:
-    queue = queue_of(seen)
-    if not queue or not spec_of(seen).get("suspend") or not is_active(workload_of(seen)):
+    if not queue_of(seen) or not spec_of(seen).get("suspend") or not is_active(workload_of(seen)):
         return None
-    return {"queue": queue}
+    return {"queue": with_place(seen)}
 
 
 def _suspended(seen: Seen) -> Facts | None:

@@ -1,0 +1,124 @@
+"""NetworkPolicies that cut the ranks of a job off each other, and those that don't."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from apiscene import runtime
+
+from jupyter_jax_trainer.backends.kubernetes.netpolicies import examine
+
+SPACE = {"kubernetes.io/metadata.name": "team-a", "tier": "lab"}
+DENY_IN: dict[str, Any] = {"podSelector": {}, "policyTypes": ["Ingress"]}
+DENY_OUT: dict[str, Any] = {"podSelector": {}, "policyTypes": ["Egress"]}
+JOBS = "jobset.sigs.k8s.io/jobset-name"
+
+
+def made(labels: dict[str, str], name: str = "jax-cpu") -> dict[str, Any]:
+    """Give a runtime whose pods have labels of their own."""
+    found = runtime(name)
+    job = found["spec"]["template"]["spec"]["replicatedJobs"][0]
+    job["template"]["spec"]["template"]["metadata"] = {"labels": labels}
+    return found
+
+
+def cut(*specs: dict[str, Any], found: Any = None, labels: dict[str, str] = SPACE) -> list[str]:
+    """Give what is said of these policies; they are called a, b and so on."""
+    policies = [{"metadata": {"name": "abcd"[n]}, "spec": spec} for n, spec in enumerate(specs)]
+    items = [made({"app": "train"})] if found is None else found
+    return [one.detail for one in examine(policies, items, "team-a", labels)]
+
+
+def lets_in(peer: Any, ports: Any = None, to: Any = None) -> dict[str, Any]:
+    rule = {} if peer is None else {"from": [peer]}
+    return {"podSelector": to or {}, "ingress": [{**rule, **({"ports": ports} if ports else {})}]}
+
+
+def test_nothing_is_cut_where_nobody_denies():
+    assert not cut()
+    assert not cut(lets_in({"podSelector": {}}))
+    assert cut(DENY_IN) == ["a cuts pods of a job off each other (ingress)"]
+    assert cut(DENY_OUT) == ["a cuts pods of a job off each other (egress)"]
+    assert cut(DENY_IN, found=[]) == ["a cuts pods of a job off each other (ingress)"]
+
+
+def test_what_is_open_to_other_pods_is_not_open_to_a_job():
+    web, db = ({"matchLabels": {"app": name}} for name in ("web", "db"))
+    assert cut(DENY_IN, lets_in({"podSelector": web}, to=db))
+    assert cut(DENY_IN, lets_in({"podSelector": {}}, to=db)), "it is db that is opened"
+    assert cut(DENY_IN, lets_in({"podSelector": web})), "it is web that is let in"
+    dns = {"podSelector": {}, "policyTypes": ["Egress"], "egress": [
+        {"to": [{"namespaceSelector": {}, "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}],
+         "ports": [{"protocol": "UDP", "port": 53}]}]}  # fmt: skip
+    assert cut(DENY_OUT, dns) == ["a, b cuts pods of a job off each other (egress)"]
+    anywhere = {**dns, "egress": [{"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}]}
+    assert cut(DENY_OUT, anywhere), "to everybody, but only for DNS"
+    assert not cut(DENY_OUT, dns, {"podSelector": {}, "policyTypes": ["Egress"],
+                                   "egress": [{"to": [{"podSelector": {}}]}]})  # fmt: skip
+
+
+@pytest.mark.parametrize(("peer", "open_"), [
+    (None, True), ({"podSelector": {}}, True),
+    ({"podSelector": {"matchLabels": {"app": "train"}}}, True),
+    ({"podSelector": {"matchLabels": {JOBS: "mine"}}}, True),  # it may be the job's name
+    ({"podSelector": {"matchExpressions": [{"key": JOBS, "operator": "Exists"}]}}, True),
+    ({"podSelector": {"matchExpressions": [{"key": JOBS, "operator": "DoesNotExist"}]}}, False),
+    ({"podSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["a", "train"]}]}}, True),
+    ({"podSelector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["train"]}]}}, False),
+    ({"podSelector": {"matchExpressions": [{"key": "app", "operator": "Of another time"}]}}, True),
+    ({"ipBlock": {"cidr": "10.0.0.0/8"}}, True),
+    ({"namespaceSelector": {}}, True),
+    ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}}, True),
+    ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "team-b"}}}, False),
+    ({"namespaceSelector": {"matchLabels": {"tier": "lab"}}, "podSelector": {}}, True),
+    ({"namespaceSelector": {"matchLabels": {"tier": "web"}}, "podSelector": {}}, False),
+])  # fmt: skip
+def test_whom_a_rule_means(peer, open_):
+    assert bool(cut(DENY_IN, lets_in(peer))) != open_
+
+
+def test_labels_of_a_namespace_that_may_not_be_read_may_be_any():
+    def told(**selector: str) -> list[str]:
+        return cut(DENY_IN, lets_in({"namespaceSelector": {"matchLabels": selector}}), labels={})
+
+    assert not told(tier="web")
+    assert told(**{"kubernetes.io/metadata.name": "team-b"})
+
+
+@pytest.mark.parametrize(("ports", "open_"), [
+    ([{"port": 29500}], True), ([{"protocol": "TCP"}], True), ([{"port": "rendezvous"}], True),
+    ([{"port": 20000, "endPort": 30000}], True), ([{"port": 80}, {"port": 29500}], True),
+    ([{"port": 80}], False), ([{"port": 29500, "protocol": "UDP"}], False),
+    ([{"port": 20000, "endPort": 29499}], False),
+])
+def test_which_ports_a_rule_means(ports, open_):
+    assert bool(cut(DENY_IN, lets_in({"podSelector": {}}, ports))) != open_
+
+
+@pytest.mark.parametrize(("selector", "cuts"), [
+    ({"matchLabels": {"app": "train"}}, True), ({"matchLabels": {"app": "db"}}, False),
+    ({"matchLabels": {"app": "train", "tier": "x"}}, False),
+    ({"matchLabels": {"jobset.sigs.k8s.io/replicatedjob-name": "node"}}, True),
+    ({"matchExpressions": [{"key": JOBS, "operator": "Exists"}]}, True),
+    # One rank is enough, and a policy that is about a single job is not about all.
+    ({"matchLabels": {"batch.kubernetes.io/job-completion-index": "1"}}, True),
+    ({"matchLabels": {JOBS: "that-one"}}, False),
+    ({"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}, False),
+    ({"matchExpressions": [{"key": "kueue.x-k8s.io/podset", "operator": "Exists"}]}, False),
+])  # fmt: skip
+def test_whom_a_policy_isolates(selector, cuts):
+    assert bool(cut({"podSelector": selector})) == cuts  # Ingress, where it says nothing
+
+
+def test_egress_is_meant_where_there_are_rules_for_it():
+    assert cut({"podSelector": {}, "egress": [{"ports": [{"port": 53}]}], "ingress": [{}]}) == [
+        "a cuts pods of a job off each other (egress)"
+    ]
+
+
+def test_runtimes_whose_pods_are_cut_are_named():
+    found = [made({"app": "train"}), made({"app": "other"}, "mine"), made({}, "bare")]
+    told = cut({"podSelector": {"matchLabels": {"app": "train"}}}, found=found)
+    assert told == ["a cuts pods of a job of jax-cpu off each other (ingress)"]
+    assert len(cut(DENY_IN, found=found)) == 1 and "of a job off" in cut(DENY_IN, found=found)[0]
