@@ -28,7 +28,7 @@ import made_jobs  # noqa: E402
 
 __all__ = ["Lab", "Tab", "chromium", "find", "lab", "made_jobs", "within"]
 BUILT = ROOT / "jupyter_jax_trainer/labextension"
-_TOKEN = "a-token-of-the-benchmarks"
+TOKEN = "a-token-of-the-benchmarks"
 _ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update",
@@ -91,7 +91,7 @@ class Lab:
 
     @property
     def page(self) -> str:
-        return f"{self.url}lab?token={_TOKEN}&reset"
+        return f"{self.url}lab?token={TOKEN}&reset"
 
     def cpu(self) -> float:
         """Give the seconds of CPU that the server's process has taken."""
@@ -132,13 +132,13 @@ def lab(*, extension: bool = True) -> Iterator[Lab]:
             process = subprocess.Popen(
                 [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root",
                  "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0",
-                 f"--IdentityProvider.token={_TOKEN}", f"--ServerApp.root_dir={root}",
+                 f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}",
                  f"--ServerApp.jpserver_extensions={{'jupyter_jax_trainer.server': {extension}}}"],
                 env=environment, stdout=log, stderr=log, cwd=folder,
             )  # fmt: skip
         try:
             url = f"http://127.0.0.1:{port}/"
-            _wait(f"{url}api/status?token={_TOKEN}", process, folder / "lab.log")
+            _wait(f"{url}api/status?token={TOKEN}", process, folder / "lab.log")
             yield Lab(url, process.pid, home, root)
         finally:
             process.terminate()

@@ -95,13 +95,10 @@ def run_bare(program: str, count: int) -> float:
         return began
 
 
-def in_turn(
-    runs: int, first: Callable[[], float], second: Callable[[], float]
-) -> tuple[list[float], list[float]]:
-    """Run two measurements in turn, so that both see the same weather; one of each to warm up."""
-    first(), second()
-    pairs = [(first(), second()) for _ in range(runs)]
-    return [a for a, _ in pairs], [b for _, b in pairs]
+def in_turn(runs: int, *ways: Callable[[], float]) -> list[list[float]]:
+    """Run measurements in turn, so that all see the same weather; one of each to warm up."""
+    rounds = [[way() for way in ways] for _ in range(runs + 1)]
+    return [list(values) for values in zip(*rounds[1:], strict=True)]
 
 
 def ratio_of(ours: list[float], theirs: list[float]) -> float:
