@@ -21,7 +21,7 @@ from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes import backend, manifests
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands import Context, run_command
-from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.errors import BackendError
 from jupyter_jax_trainer.spec import parse_cell_line
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -66,13 +66,14 @@ def test_pods_with_gpus_are_where_the_accelerator_is(place, namespace, cluster, 
         assert asked(pod)["requests"] == {"cpu": "50m", "memory": "400Mi", "nvidia.com/gpu": "2"}
         assert pod["spec"]["nodeSelector"] == {"nvidia.com/gpu.product": H100}
 
-    # No node can ever do this, and nothing is created for it.
-    with pytest.raises(UsageError, match="has 8 of nvidia.com/gpu: the largest of the 1 that fit has 4"):
-        submit("1", place, "-d gpu --devices-per-node 8 --accelerator h100")
-    assert len(namespace.get("trainjobs")["items"]) == 1
-    # Nodes of that type may come.
-    named = plan(place, "-d gpu --accelerator b200")
-    assert named["selector"] == {"nvidia.com/gpu.product": "nvidia-b200"}
+    # Larger nodes of that type may come, and others.
+    large = parse_cell_line(f"{place} -d gpu --devices-per-node 8 --accelerator h100")
+    chosen, made = api.prepare(large)
+    assert made["selector"] == {"nvidia.com/gpu.product": H100}
+    (note,) = chosen._notes
+    assert "has 8 of nvidia.com/gpu now (the largest of the 1 that fit has 4)" in note
+    named = plan(place, "-d gpu --accelerator NVIDIA-B200")
+    assert named["selector"] == {"nvidia.com/gpu.product": "NVIDIA-B200"}
 
     # Nobody says which device.
     chosen = plan(place, "-n 2 --devices-per-node 2")

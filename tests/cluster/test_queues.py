@@ -19,7 +19,7 @@ from cluster.faults import LONG_S, STEPS, begun, require_own, says, stepped
 from cluster.jobs import submit
 from cluster.kubernetes_cluster import Cluster, Namespace
 from cluster.pages import Terminal, blocks
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import backend, quota
 from jupyter_jax_trainer.commands import Context, doctor, run_command
 from jupyter_jax_trainer.commands.findings import WARN
 from jupyter_jax_trainer.errors import CaptureError, UsageError
@@ -146,6 +146,9 @@ def test_what_a_queue_does_not_take_is_refused_before_anything_starts(queued, pl
     assert (found["Kueue"].status, found["Kueue"].detail) == (WARN, "v0.16.2")
     assert "drops what a job adds to its runtime" in (found["Kueue"].advice or "")
     assert found["Queues"].detail == "team"
+    # So nobody gets GPUs unasked here.
+    client = backend.get_client(namespace=namespace.name)
+    assert quota.covered(client, "team") == {"cpu", "memory"}
     where = next(one for one in places.places() if one["current"])
     told = places.queues(places.find(where["id"], namespace.name))
     assert told["version"] == "v0.16.2" and not told["keeps_patches"]

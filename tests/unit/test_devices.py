@@ -112,6 +112,7 @@ def place(line: str, nodes: list[Node] | None, own: dict[str, str] | None = None
 
 
 H100 = node("a", {FOUND_GPU: "NVIDIA-H100-80GB-HBM3"}, gpu=8)
+SXM = node("c", {FOUND_GPU: "NVIDIA-A100-SXM4-80GB"}, gpu=8)
 A100 = node("b", {GKE_GPU: "nvidia-tesla-a100"}, gpu=4)
 
 
@@ -127,7 +128,7 @@ def test_nodes_that_take_no_pods_have_nothing_to_offer():
 
     found = devices.list_nodes(Nodes())
     assert [each.name for each in found] == ["well"]
-    assert not devices.enough_gpus(found, JobSpec(nodes=2, devices_per_node=8))
+    assert not devices.enough(found, "nvidia.com/gpu", 2, 8)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,9 @@ def test_nodes_that_take_no_pods_have_nothing_to_offer():
         ("a100", [A100, H100], (GKE_GPU, "nvidia-tesla-a100")),
         ("nvidia-tesla-a100", [A100], (GKE_GPU, "nvidia-tesla-a100")),
         ("b200", [A100], (GKE_GPU, "nvidia-b200")),  # may be added
-        ("b200", [H100], (FOUND_GPU, "nvidia-b200")),
+        ("NVIDIA-B200", [H100], (FOUND_GPU, "NVIDIA-B200")),  # as NVIDIA would label it
+        ("a100-80gb", [SXM, H100], (FOUND_GPU, "NVIDIA-A100-SXM4-80GB")),
+        ("h100", [SXM, H100], (FOUND_GPU, "NVIDIA-H100-80GB-HBM3")),
         ("h200", None, (GKE_GPU, "nvidia-h200-141gb")),
         ("nvidia-new", None, (GKE_GPU, "nvidia-new")),
         ("example.com/gpu=big", [H100], ("example.com/gpu", "big")),
@@ -190,7 +193,7 @@ def test_shapes_have_the_sides_of_their_type(line):
         ("-d gpu -n 3 --devices-per-node 4", [H100], "3 nodes with 4 .* room for 2 in the cluster"),
         ("-d gpu --devices-per-node 16", [H100, A100], "the largest of the 2 that fit has 8"),
         ("-d gpu", [], "no node with nvidia.com/gpu now"),
-        ("-d gpu --accelerator b200", [H100], f"labelled {FOUND_GPU}=nvidia-b200 now .there are .*H100"),
+        ("-d gpu --accelerator b200", [H100], f"labelled {FOUND_GPU}=b200 now .there are .*H100"),
         ("-d gpu --accelerator a100", [node("e", A100.labels)], "that has nvidia.com/gpu now"),
         ("-d gpu --devices-per-node 99", None, None),
         ("-d cpu", [H100], None),
@@ -211,9 +214,26 @@ def test_what_has_to_wait_is_said(line, nodes, said):
     [("-d gpu --accelerator a100 --devices-per-node 8", [A100, H100]),
      ("--topology 2x4", [node("t", {SHAPE: "2x4"}, tpu=4)])],
 )  # fmt: skip
-def test_what_no_node_can_ever_do_is_refused(line, nodes):
-    with pytest.raises(UsageError, match=r"has 8 of .*: the largest of the 1 that fit has 4"):
-        place(line, nodes)
+def test_what_no_node_can_do_now_waits_for_larger_ones(line, nodes):
+    """One label is that of machines of several sizes: larger ones may come."""
+    (note,) = place(line, nodes).notes
+    assert re.search(r"^No node labelled .* has 8 of .* now \(the largest of the 1 that fit has 4\)", note)
+
+
+@pytest.mark.parametrize(("name", "device"), [
+    ("nvidia.com/gpu", "gpu"), ("nvidia.com/gpu.shared", "gpu"), ("nvidia.com/mig-1g.10gb", "gpu"),
+    ("amd.com/gpu", "gpu"), ("google.com/tpu", "tpu"),
+])  # fmt: skip
+def test_what_the_runtime_calls_its_devices_is_asked_for(name, device):
+    own = {"limits": {name: "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}
+    item = a_runtime("r", "", resources=own)
+    assert runtimes.device_of(item) == device
+    assert devices.resource(device, own) == name and devices.brought(device, own, {}) == 2
+    spec = parse_cell_line("--devices-per-node 4")
+    asked = trainjob._resources(spec, {"resources": own, "device": device, "devices_per_node": 4})
+    assert asked["limits"] == {name: "4", "memory": "1Gi"}
+    nodes = [Node("n", {}, {name: "8"})]
+    assert devices.place(parse_cell_line(f"-d {device} -n 2"), device, own, {}, nodes).notes == ()
 
 
 def test_amounts_and_labels_of_the_runtime_count():
@@ -269,8 +289,11 @@ class Cluster:
         raise ApiError(404, "NotFound", "no")
 
 
-def a_runtime(name: str, device: str, *, once: bool = True, **labels: str) -> dict:
-    job = {"backoffLimit": 0 if once else 6, "template": {"spec": {"restartPolicy": "Never"}}}
+def a_runtime(
+    name: str, device: str, *, once: bool = True, resources: dict | None = None, **labels: str
+) -> dict:
+    pod = {"restartPolicy": "Never", "containers": [{"name": "node", "resources": resources or {}}]}
+    job = {"backoffLimit": 0 if once else 6, "template": {"spec": pod}}
     return {
         "metadata": {"name": name, "labels": {"jupyter-jax-trainer/device": device, **labels}},
         "spec": {"mlPolicy": {"jax": {}},
@@ -280,6 +303,7 @@ def a_runtime(name: str, device: str, *, once: bool = True, **labels: str) -> di
 
 FOUR = {"metadata": {"name": "n"}, "status": {"allocatable": {"nvidia.com/gpu": "4"}}}
 CPU, GPU = a_runtime("c", "cpu"), a_runtime("g", "gpu")
+EIGHT = a_runtime("g8", "gpu", resources={"limits": {"nvidia.com/gpu": "8"}})
 
 
 @pytest.mark.parametrize(
@@ -287,6 +311,7 @@ CPU, GPU = a_runtime("c", "cpu"), a_runtime("g", "gpu")
     [
         (Cluster(CPU, GPU, nodes=[FOUR]), "-n 4", "g", "on GPU"),
         (Cluster(CPU, GPU, nodes=[FOUR]), "-n 2 --devices-per-node 3", "c", "2 × 3 GPUs would be needed"),
+        (Cluster(CPU, EIGHT, nodes=[FOUR]), "", "c", "1 × 8 GPUs would be needed"),
         (Cluster(CPU, GPU, nodes=[FOUR]), "-d cpu", "c", ""),
         (Cluster(CPU, GPU, nodes=[]), "", "c", ""),
         (Cluster(CPU, GPU), "", "c", ""),  # who may not look at nodes gets no GPUs unasked
@@ -298,6 +323,16 @@ CPU, GPU = a_runtime("c", "cpu"), a_runtime("g", "gpu")
 def test_the_runtime_fits_the_device(cluster, line, name, said):
     found, words = choosing.runtime(cluster, parse_cell_line(line))
     assert found["metadata"]["name"] == name and said in words and bool(said) == bool(words)
+
+
+@pytest.mark.parametrize(("covered", "name", "said"), [
+    ({"cpu", "memory"}, "c", "the queue team has no GPUs"), ({"nvidia.com/gpu"}, "g", "on GPU"),
+    (None, "g", "on GPU"),  # it may not be read
+])  # fmt: skip
+def test_a_queue_without_gpus_gets_no_job_for_them_unasked(monkeypatch, covered, name, said):
+    monkeypatch.setattr(choosing.quota, "covered", lambda client, queue: covered)
+    found, words = choosing.runtime(Cluster(CPU, GPU, nodes=[FOUR]), parse_cell_line("--queue team"))
+    assert found["metadata"]["name"] == name and said in words
 
 
 def test_the_best_of_several_runtimes_is_taken():

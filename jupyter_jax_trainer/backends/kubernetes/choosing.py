@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes import devices, initializers, runtimes
+from jupyter_jax_trainer.backends.kubernetes import devices, initializers, quota, runtimes
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.backends.kubernetes.trainjob import PREFIX
 from jupyter_jax_trainer.errors import UsageError
@@ -56,18 +56,26 @@ def runtime(client: Client, spec: JobSpec) -> tuple[dict[str, Any], str]:
 
 def _device(client: Client, spec: JobSpec, offered: list[dict[str, Any]]) -> tuple[str, str]:
     """Choose a device where nobody asked for one, GPUs if there are enough; and say why."""
-    if not any(runtimes.device_of(item) == "gpu" for item in offered):
+    with_gpus = [item for item in offered if runtimes.device_of(item) == "gpu"]
+    if not with_gpus or not (nodes := devices.list_nodes(client)):
         return "cpu", ""
-    if not (nodes := devices.list_nodes(client)) or not (there := devices.gpus(nodes)):
+    best = min(with_gpus, key=lambda item: (initializers.rank(item, spec), _rank(item)))
+    own = runtimes.container(best).get("resources") or {}
+    asked = devices.resource("gpu", own) or ""
+    brought = devices.brought("gpu", own, runtimes.node_labels(best))
+    each = spec.devices_per_node or brought or 1
+    if not (there := devices.total(nodes, asked)):
         return "cpu", ""
     suiting = {runtimes.device_of(item) for item in offered if initializers.suits(item, spec)}
     if "cpu" in suiting and "gpu" not in suiting:
         return "cpu", ", on CPU: no runtime for GPUs has just the initializers for this job"
-    if devices.enough_gpus(nodes, spec):
+    covered = quota.covered(client, spec.queue) if spec.queue else None
+    if covered is not None and asked not in covered:
+        return "cpu", f", on CPU: the queue {spec.queue} has no GPUs"
+    if devices.enough(nodes, asked, spec.nodes, each):
         return "gpu", ", on GPU (--device cpu for the CPU)"
     return "cpu", (
-        f", on CPU: {spec.nodes} × {spec.devices_per_node or 1} GPUs would be needed, and "
-        f"the cluster has {there}"
+        f", on CPU: {spec.nodes} × {each} GPUs would be needed, and the cluster has {there}"
     )
 
 

@@ -7,6 +7,7 @@ that a job needs patches only where a type or a topology is asked for, or on ano
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -108,6 +109,31 @@ def kind(spec: JobSpec) -> str | None:
     return "tpu" if is_tpu else "gpu"
 
 
+def kind_of(resource: str) -> str | None:
+    """Give the kind of device that a resource is; None for cores, memory and others."""
+    if resource == RESOURCES["tpu"]:
+        return "tpu"
+    # Shares and slices of NVIDIA's, and other makers' GPUs.
+    return "gpu" if "gpu" in resource or resource.startswith("nvidia.com/mig-") else None
+
+
+def resource(device: str, resources: Mapping[str, Any]) -> str | None:
+    """Give the name under which a job asks for its devices; None where there is none to ask for.
+
+    Parameters
+    ----------
+    device
+        Their kind.
+    resources
+        What the runtime's container asks for: what that names comes before the usual name.
+    """
+    usual = RESOURCES.get(device)
+    own = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    if usual is None or usual in own:
+        return usual
+    return next((name for name in sorted(own) if kind_of(name) == device), usual)
+
+
 def brought(device: str, resources: Mapping[str, Any], own: Mapping[str, str]) -> int | None:
     """Give the devices that each node of a runtime has by itself; None where it does not say.
 
@@ -121,19 +147,18 @@ def brought(device: str, resources: Mapping[str, Any], own: Mapping[str, str]) -
     if device == "tpu" and TOPOLOGY in own:
         with contextlib.suppress(UsageError, ValueError):  # a shape that there is not, or no shape
             return topology.fit(own[TOPOLOGY], None, None)[1]
-    amount = quantity(str((resources.get("limits") or {}).get(RESOURCES.get(device))))
+    amount = quantity(str((resources.get("limits") or {}).get(resource(device, resources))))
     return int(amount) if amount else None
 
 
-def gpus(nodes: Iterable[Node]) -> int:
-    """Count the GPUs of the cluster."""
-    return sum(node.amount(RESOURCES["gpu"]) for node in nodes)
+def total(nodes: Iterable[Node], asked: str) -> int:
+    """Count the devices of the cluster, by the name of their resource."""
+    return sum(node.amount(asked) for node in nodes)
 
 
-def enough_gpus(nodes: Iterable[Node], spec: JobSpec) -> bool:
-    """Tell whether a job's pods fit onto the cluster's GPUs, when nobody else uses them."""
-    each = spec.devices_per_node or 1
-    return sum(node.amount(RESOURCES["gpu"]) // each for node in nodes) >= spec.nodes
+def enough(nodes: Iterable[Node], asked: str, count: int, each: int) -> bool:
+    """Tell whether so many pods fit onto the cluster's devices, when nobody else uses them."""
+    return sum(node.amount(asked) // each for node in nodes) >= count
 
 
 def place(
@@ -157,10 +182,10 @@ def place(
     Raises
     ------
     UsageError
-        The words contradict each other, or no node can ever do.
+        The words contradict each other.
     """
-    resource = RESOURCES.get(device)
-    if resource is None:
+    asked = resource(device, resources)
+    if asked is None:
         return Placement(spec.devices_per_node or 1, {})
     per_node = spec.devices_per_node or brought(device, resources, own) or 1
     selector: dict[str, str] = {}
@@ -186,7 +211,7 @@ def place(
                 "Shapes of v5e and v6e are written AxB, those of v4, v5p and tpu7x AxBxC.",
             )
     if nodes is not None:
-        notes += _check(spec.nodes, per_node, resource, {**own, **selector}, nodes)
+        notes += _check(spec.nodes, per_node, asked, {**own, **selector}, nodes)
     return Placement(per_node, selector, tuple(notes))
 
 
@@ -204,7 +229,7 @@ def _label(word: str, device: str, nodes: Sequence[Node] | None) -> tuple[str, s
     for fits in (
         lambda text: text.lower() == lower,
         lambda text: text == google,
-        lambda text: lower in text.lower().replace("_", "-").split("-"),
+        lambda text: _parts(lower) <= _parts(text),
     ):
         if found := [(label, text) for label, text in carried if fits(text)]:
             break
@@ -216,14 +241,23 @@ def _label(word: str, device: str, nodes: Sequence[Node] | None) -> tuple[str, s
         )
     if found:
         return found[0]
-    # Nodes of that type may come: with the label that the others have.
-    return (carried[0][0] if carried else _LABELS[device][0]), google
+    # Nodes of that type may come: with the label that the others have, and its kind of values.
+    label = carried[0][0] if carried else _LABELS[device][0]
+    return label, google if label == _LABELS[device][0] else word
+
+
+def _parts(text: str) -> set[str]:
+    """Take a type's name apart: ``NVIDIA-A100-SXM4-80GB`` is meant by ``a100-80gb``, too."""
+    return set(re.split("[-_ ]", text.lower()))
 
 
 def _check(
     wanted: int, per_node: int, resource: str, selector: Mapping[str, str], nodes: Sequence[Node]
 ) -> list[str]:
-    """Refuse what no node that is there can ever take; note what has to wait for others."""
+    """Say what has to wait for other nodes. That they may come nobody knows better than the user.
+
+    One label is often that of machines of several sizes, so it is no proof against them.
+    """
     words = " and ".join(f"{name}={value}" for name, value in selector.items())
     fitting = [node for node in nodes if node.has(selector)]
     amounts = [amount for node in fitting if (amount := node.amount(resource))]
@@ -235,12 +269,8 @@ def _check(
         return [f"There is no node {which} now{there}: the job waits until one comes"]
     if max(amounts) < per_node:
         most = f"the largest of the {len(amounts)} that fit has {max(amounts)}"
-        if selector:
-            raise UsageError(
-                f"No node labelled {words} has {per_node} of {resource}: {most}.",
-                f"Ask for {max(amounts)} or fewer with --devices-per-node, and more --nodes.",
-            )
-        return [f"No node has {per_node} of {resource} now ({most}): the job waits until one comes"]
+        which = f"No node labelled {words}" if words else "No node"
+        return [f"{which} has {per_node} of {resource} now ({most}): the job waits until one comes"]
     room = sum(amount // per_node for amount in amounts)
     if room < wanted:
         return [

@@ -53,6 +53,21 @@ def describe(client: Client) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
+def covered(client: Client, queue: str) -> set[str] | None:
+    """Give the resources that a queue's jobs can have at all; None where nobody tells."""
+    kueue = find(client)
+    if kueue is None:
+        return None
+    try:
+        found = client.request("GET", kueue.of_namespace(client, "localqueues", queue))
+    except ApiError as error:
+        if error.status in (403, 404):
+            return None
+        raise
+    rows = _free(client, kueue, str((found.get("spec") or {}).get("clusterQueue")))
+    return None if rows is None else {row["resource"] for row in rows}
+
+
 def _queue(item: Mapping[str, Any], free: list[dict[str, str]] | None) -> dict[str, Any]:
     status = item.get("status") or {}
     broken = [

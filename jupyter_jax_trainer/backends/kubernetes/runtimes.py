@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, cluster_path
-from jupyter_jax_trainer.backends.kubernetes.devices import RESOURCES, brought
+from jupyter_jax_trainer.backends.kubernetes.devices import RESOURCES, brought, kind_of
 from jupyter_jax_trainer.backends.kubernetes.restarts import is_own
 from jupyter_jax_trainer.backends.kubernetes.trainjob import CONVERTED, PREFIX
 from jupyter_jax_trainer.errors import BackendError, UsageError
@@ -155,9 +155,8 @@ def device_of(item: Mapping[str, Any]) -> str:
         return str(label)
     resources = container(item).get("resources") or {}
     asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    if any("gpu" in name for name in asked):
-        return "gpu"
-    return "tpu" if "google.com/tpu" in asked else "cpu"
+    kinds = {kind_of(name) for name in asked}
+    return next((kind for kind in ("gpu", "tpu") if kind in kinds), "cpu")
 
 
 def node_labels(item: Mapping[str, Any]) -> dict[str, str]:

@@ -204,7 +204,7 @@ def _resources(spec: JobSpec, plan: Mapping[str, Any]) -> dict[str, Any]:
     if spec.memory:
         # What a process may use has to be there for it, or it is killed when others need it.
         asked["requests"]["memory"] = asked["limits"]["memory"] = spec.memory
-    if resource := devices.RESOURCES.get(plan["device"]):
+    if resource := devices.resource(plan["device"], own):
         amount = str(plan["devices_per_node"])
         asked["requests"][resource] = asked["limits"][resource] = amount
     if not any(asked.values()):
