@@ -19,6 +19,7 @@ from jupyter_jax_trainer.server.search import Search
 Message = dict[str, Any]
 _BUDGET = 0.05  # seconds of work at a look; whoever asks for lines waits for its end
 _FIRST = 0.01  # … at the first one, so that there is something to see soon
+_TO_HIT, _BREATH = 0.1, 0.005  # … and of a rest, as long as there is no hit: somebody waits for it
 _BUSY, _QUIET = 0.02, 0.1  # seconds between looks, while there is work left and when there is none
 _REST, _SELDOM = 8, 0.25  # so many times what a look took, up to so many seconds, until the next
 _NEAR = 200  # hits that are told of, next to the line that is looked at
@@ -105,8 +106,10 @@ class SearchTopic:
 
     def look(self) -> Iterator[Message]:
         """Search on; say what was found."""
-        complete = self.search.advance(_FIRST if self._last is None else _BUDGET)
-        self.every = _QUIET if complete else _BUSY
+        waited_for = self._last is not None and self.search.count == 0
+        budget = _FIRST if self._last is None else _TO_HIT if waited_for else _BUDGET
+        complete = self.search.advance(budget)
+        self.every = _QUIET if complete else _BUSY if self.search.count else _BREATH
         message = {
             "kind": "hits", "count": self.search.count, "complete": complete,
             "near": self.search.near(self._from, _NEAR), "before": self.search.before(self._from),

@@ -23,7 +23,7 @@ from jupyter_jax_trainer.server.topics import GlanceTopic, JobsTopic, JobTopic, 
 MAX_TOPICS = 64  # that one page may have open
 MAX_WAITING = 256  # messages of a page that are not worked off yet
 _IDLE = 5.0  # seconds that the thread sleeps when nothing is open
-_SHORTEST = 0.02
+_SHORTEST = 0.005
 
 
 class PageGoneError(Exception):

@@ -53,13 +53,17 @@ class Search:
         return searched and self.view.complete
 
     def advance(self, seconds: float = math.inf) -> bool:
-        """Search for some time; give `complete`. It does a little even in no time."""
-        until = time.monotonic() + seconds
+        """Search for some time; give `complete`. It does a little even in no time.
+
+        The first hit ends it sooner: somebody waits for that.
+        """
+        until, before = time.monotonic() + seconds, self.count
         while not self.complete:
             self.view.advance(max(0.0, until - time.monotonic()) / 2)
             with self._lock:
                 moved = self._step()
-            if time.monotonic() >= until or not moved:
+            first = self.count > 0 == before and until < math.inf
+            if time.monotonic() >= until or first or not moved:
                 break
         return self.complete
 

@@ -220,6 +220,15 @@ def test_who_looks_at_the_end_learns_of_the_last_hit_before_all_are_counted(tmp_
     assert early.before(2002) is None  # it is not where the search began
 
 
+def test_the_first_hit_is_told_before_the_rest_is_searched(tmp_path, monkeypatch):
+    small_blocks(monkeypatch, (20, 100))
+    job = Job(tmp_path / "job")
+    job.write(*[b"line %d" % n for n in range(2000)], *[b"end"] * 3)
+    search = Search(LogView(job.book, raw=True), Pattern("line 2"))
+    assert not search.advance(600) and search.count > 0
+    assert search.advance(600) and search.count == 111
+
+
 def test_a_search_in_a_log_that_grows_faster_still_turns_to_the_begin(tmp_path, monkeypatch):
     small_blocks(monkeypatch, (20, 100))
     job = Job(tmp_path / "job")
