@@ -165,6 +165,10 @@ def test_a_word_that_fits_several_types_is_refused():
     # Both labels on one node mean the same.
     both = node("d", {FOUND_GPU: "NVIDIA-H100-80GB-HBM3", GKE_GPU: "nvidia-h100-80gb"}, gpu=8)
     assert place("--accelerator h100", [both]).selector == {GKE_GPU: "nvidia-h100-80gb"}
+    # But one of them does not hide that there are two types by the other.
+    l40 = node("e", {FOUND_GPU: "NVIDIA-L40-48GB", GKE_GPU: "nvidia-l40"}, gpu=1)
+    with pytest.raises(UsageError, match="any of NVIDIA-L40-24GB, NVIDIA-L40-48GB"):
+        place("--accelerator l40", [l40, node("f", {FOUND_GPU: "NVIDIA-L40-24GB"}, gpu=1)])
 
 
 @pytest.mark.parametrize(

@@ -258,6 +258,21 @@ def test_a_page_is_told_of_queues_quota_and_priorities():
     assert quota.describe(nobody) is None
 
 
+def test_what_a_queue_has_is_told_by_the_cluster_or_by_the_queue_itself():
+    def queue(*names: str) -> dict[str, Any]:
+        used = [{"name": "small", "resources": [{"name": name, "total": "0"} for name in names]}]
+        return named("fast", spec={"clusterQueue": "all"}, status={"flavorsReservation": used})
+
+    group = {"flavors": [{"name": "small", "resources": [{"name": "cpu", "nominalQuota": "2"}]}]}
+    behind, fast = f"{BASE}/clusterqueues/all", f"{LOCAL}/fast"
+    whole = Api({behind: named("all", spec={"resourceGroups": [group]}), fast: queue("memory")})
+    assert quota.covered(whole, "fast") == {"cpu"}
+    # Of ClusterQueues a user often has no right; Kueue writes into the namespace's what there is.
+    assert quota.covered(Api({behind: None, fast: queue("cpu", "memory")}), "fast") == {"cpu", "memory"}
+    assert quota.covered(Api({behind: None, fast: queue()}), "fast") is None  # not written yet
+    assert quota.covered(Api({fast: None}), "fast") is None
+
+
 def test_the_server_tells_a_page(monkeypatch):
     monkeypatch.setattr(backend, "get_client", lambda context, namespace: Api())
     asking._answers.clear()

@@ -120,6 +120,22 @@ def test_a_runtime_that_does_not_tolerate_the_taint_of_its_devices_is_told_and_m
     assert told.status == WARN and "jobs patch it in" in told.detail
 
 
+@pytest.mark.parametrize(("name", "taint"), [
+    ("amd.com/gpu", "amd.com/gpu"), ("nvidia.com/mig-1g.10gb", "nvidia.com/gpu"),
+    ("nvidia.com/gpu.shared", "nvidia.com/gpu"),
+])  # fmt: skip
+def test_the_taint_is_that_of_the_devices_that_the_runtime_names(name, taint):
+    item = runtime_of("gpu")
+    pod = node_of(item)["template"]["spec"]
+    pod["containers"][0]["resources"] = {"limits": {name: "1"}}
+    pod["tolerations"] = []
+    assert runtimes.taint(item, "gpu") == taint
+    assert [one["key"] for one in runtimes.tolerations(item, "gpu")] == [taint]
+    assert runtimes.patches(item, restricted=True, device="gpu")["tolerations"]
+    pod["tolerations"] = runtimes.tolerations(item, "gpu")
+    assert not runtimes.patches(item, restricted=True, device="gpu")["tolerations"]
+
+
 @pytest.mark.parametrize("own", [
     {"operator": "Exists"}, {"key": "nvidia.com/gpu", "operator": "Exists"},
     {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"},

@@ -120,8 +120,8 @@ class KubernetesBackend:
         if lacking.get("tolerations") and not tolerated:
             self._notes.append(
                 f"The runtime {runtime['metadata']['name']} does not tolerate the taint "
-                f"{devices.RESOURCES[device]}, and in a queue of this Kueue that can't be added: "
-                "nodes that have it will not take the job, unless the cluster adds it"
+                f"{runtimes.taint(runtime, device)}, and in a queue of this Kueue that can't be "
+                "added: nodes that have it will not take the job, unless the cluster adds it"
             )
         return {
             "runtime": runtime["metadata"]["name"],

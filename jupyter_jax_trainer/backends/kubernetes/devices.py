@@ -134,6 +134,19 @@ def resource(device: str, resources: Mapping[str, Any]) -> str | None:
     return next((name for name in sorted(own) if kind_of(name) == device), usual)
 
 
+def taint(device: str, resources: Mapping[str, Any]) -> str | None:
+    """Give the taint by which nodes are kept free for such devices; None for the CPU.
+
+    Parameters
+    ----------
+    device, resources
+        As of `resource`.
+    """
+    name = resource(device, resources)
+    # Nodes with shares and slices of NVIDIA's have the taint of those with whole GPUs.
+    return RESOURCES["gpu"] if name and name.startswith("nvidia.com/") else name
+
+
 def brought(device: str, resources: Mapping[str, Any], own: Mapping[str, str]) -> int | None:
     """Give the devices that each node of a runtime has by itself; None where it does not say.
 
@@ -233,12 +246,13 @@ def _label(word: str, device: str, nodes: Sequence[Node] | None) -> tuple[str, s
     ):
         if found := [(label, text) for label, text in carried if fits(text)]:
             break
-    values = {text for _, text in found}
     # A node of Google's with NVIDIA's feature discovery has both labels: they mean the same.
-    if len(values) > 1 and len({label for label, _ in found}) == 1:
-        raise UsageError(
-            f"--accelerator {word} could be any of {', '.join(sorted(values))}.", "Name one."
-        )
+    for label in _LABELS[device]:
+        values = [text for name, text in found if name == label]
+        if len(values) > 1:
+            raise UsageError(
+                f"--accelerator {word} could be any of {', '.join(values)}.", "Name one."
+            )
     if found:
         return found[0]
     # Nodes of that type may come: with the label that the others have, and its kind of values.

@@ -65,7 +65,12 @@ def covered(client: Client, queue: str) -> set[str] | None:
             return None
         raise
     rows = _free(client, kueue, str((found.get("spec") or {}).get("clusterQueue")))
-    return None if rows is None else {row["resource"] for row in rows}
+    if rows is not None:
+        return {row["resource"] for row in rows}
+    # Of the ClusterQueue users often have no right; Kueue writes what it has here, used or not.
+    flavors = (found.get("status") or {}).get("flavorsReservation") or []
+    names = {str(one.get("name")) for flavor in flavors for one in flavor.get("resources") or []}
+    return names or None
 
 
 def _queue(item: Mapping[str, Any], free: list[dict[str, str]] | None) -> dict[str, Any]:

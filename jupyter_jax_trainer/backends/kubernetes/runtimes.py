@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from jupyter_jax_trainer.backends.kubernetes import devices
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, cluster_path
-from jupyter_jax_trainer.backends.kubernetes.devices import RESOURCES, brought, kind_of
 from jupyter_jax_trainer.backends.kubernetes.restarts import is_own
 from jupyter_jax_trainer.backends.kubernetes.trainjob import CONVERTED, PREFIX
 from jupyter_jax_trainer.errors import BackendError, UsageError
@@ -155,7 +155,7 @@ def device_of(item: Mapping[str, Any]) -> str:
         return str(label)
     resources = container(item).get("resources") or {}
     asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    kinds = {kind_of(name) for name in asked}
+    kinds = {devices.kind_of(name) for name in asked}
     return next((kind for kind in ("gpu", "tpu") if kind in kinds), "cpu")
 
 
@@ -194,12 +194,17 @@ def container(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tolerations(item: Mapping[str, Any], device: str) -> list[dict[str, Any]]:
-    """Give the tolerations of a runtime, and with them that of the taint of ``gpu`` or ``tpu``.
+    """Give the tolerations of a runtime, and with them that of the taint of its GPUs or TPUs.
 
     Nodes with such devices are kept free by it for those who use them. A patch replaces them all.
     """
     own = list(_pod(item)[1].get("tolerations") or [])
-    return [*own, {"key": RESOURCES[device], "operator": "Exists", "effect": "NoSchedule"}]
+    return [*own, {"key": taint(item, device), "operator": "Exists", "effect": "NoSchedule"}]
+
+
+def taint(item: Mapping[str, Any], device: str) -> str | None:
+    """Give the taint of the nodes with a runtime's devices; None for the CPU."""
+    return devices.taint(device, container(item).get("resources") or {})
 
 
 def _tolerates(own: list[dict[str, Any]], key: str) -> bool:
@@ -235,8 +240,8 @@ def patches(item: Mapping[str, Any], *, restricted: bool, device: str = "cpu") -
         "mesh": labels.get(_MESH) != "false",
         "restricted": restricted and secure.get("allowPrivilegeEscalation") is not False,
     }
-    if taint := RESOURCES.get(device):
-        found["tolerations"] = not _tolerates(pod.get("tolerations") or [], taint)
+    if key := taint(item, device):
+        found["tolerations"] = not _tolerates(pod.get("tolerations") or [], key)
     return found
 
 
@@ -305,7 +310,7 @@ def describe(item: Mapping[str, Any]) -> Runtime:
         + f"{item['kind']}, image {image or 'no image'}",
         python=labels.get(f"{PREFIX}/python"),
         jax=labels.get(f"{PREFIX}/jax"),
-        devices=brought(device, container(item).get("resources") or {}, node_labels(item)),
+        devices=devices.brought(device, container(item).get("resources") or {}, node_labels(item)),
         image=image,
         deprecated=deprecated,
     )
