@@ -81,7 +81,8 @@ class Page:
                 if now >= self._due[number]:
                     if not self._tell(number, topic.look):
                         return
-                    self._due[number] = time.monotonic() + topic.every
+                    if number in self._topics:  # an error has closed it
+                        self._due[number] = time.monotonic() + topic.every
 
     def _pause(self) -> float:
         """Give the seconds until something has to be looked at."""

@@ -44,8 +44,9 @@ class _CountedFile(io.FileIO):
 
     def write(self, data: Any) -> int:
         with pipe:
+            in_log = self._place() == self._log
             written = super().write(data)
-            if written and self._place() == self._log:
+            if written and in_log and self._place() == self._log:
                 self.lines += bytes(memoryview(data)[:written]).count(b"\n")
                 self.size += written
         return written

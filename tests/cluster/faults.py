@@ -47,7 +47,7 @@ for step in range(begun + 1, 13):
         multihost_utils.sync_global_devices(f"saved {step}")
     print("step", step, flush=True)
     if step == 8:
-        time.sleep(3 if begun else 600)
+        time.sleep(5 if begun else 600)
 w = float(w[0])
 """
 

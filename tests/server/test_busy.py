@@ -110,7 +110,7 @@ def test_others_are_answered_while_a_large_log_is_filtered_and_searched(server):
             urllib.request.urlopen(status, timeout=30).close()
             server.get("jobs/large")
             times.append(time.monotonic() - began)
-    assert max(times) < looks.result() / 4, f"{max(times)} of {looks.result()} s"
+    assert max(times) < looks.result() / 2, f"{max(times)} of {looks.result()} s"
 
 
 SIZE = 48 << 20

@@ -108,7 +108,8 @@ def test_the_cells_below_stay_where_they_are_when_a_job_ends(open_page, tmp_path
     (tmp_path / "report").touch()
     expect(card.locator(".jaxtrain-spark")).to_be_visible(timeout=60_000)
     expect(card).to_contain_text("20/20")
-    expect(lab.cell(1)).to_contain_text("step")
+    expect(card.get_by_role("group", name="Last lines").get_by_text("step")).to_have_count(2)
+    expect(lab.cell(1).locator(".jp-OutputArea-output").last).to_contain_text("step")
     top = "element => element.getBoundingClientRect().top"
     watch_shifts(lab)
     before = lab.cell(2).evaluate(top)

@@ -197,7 +197,6 @@ def test_shapes_have_the_sides_of_their_type(line):
         ("-d gpu -n 3 --devices-per-node 4", [H100], "3 nodes with 4 .* room for 2 in the cluster"),
         ("-d gpu --devices-per-node 16", [H100, A100], "the largest of the 2 that fit has 8"),
         ("-d gpu", [], "no node with nvidia.com/gpu now"),
-        ("-d gpu --accelerator b200", [H100], f"labelled {FOUND_GPU}=b200 now .there are .*H100"),
         ("-d gpu --accelerator a100", [node("e", A100.labels)], "that has nvidia.com/gpu now"),
         ("-d gpu --devices-per-node 99", None, None),
         ("-d cpu", [H100], None),
@@ -213,6 +212,12 @@ def test_what_has_to_wait_is_said(line, nodes, said):
         assert re.search(said, notes[0]), notes
 
 
+def test_who_names_no_value_of_nvidias_label_learns_how_they_are_written():
+    hint, waits = place("-d gpu --accelerator b200", [H100]).notes
+    assert "it has to be all that NVIDIA writes there, such as NVIDIA-B200" in hint
+    assert re.search(f"labelled {FOUND_GPU}=b200 now .there are .*H100", waits)
+
+
 @pytest.mark.parametrize(
     ("line", "nodes"),
     [("-d gpu --accelerator a100 --devices-per-node 8", [A100, H100]),
@@ -222,6 +227,12 @@ def test_what_no_node_can_do_now_waits_for_larger_ones(line, nodes):
     """One label is that of machines of several sizes: larger ones may come."""
     (note,) = place(line, nodes).notes
     assert re.search(r"^No node labelled .* has 8 of .* now \(the largest of the 1 that fit has 4\)", note)
+
+
+def test_amounts_of_memory_and_cores_are_no_devices():
+    own = {"limits": {"volcano.sh/vgpu-cores": "50", "volcano.sh/vgpu-number": "2", "nvidia.com/gpumem": "3000"}}
+    assert devices.resource("gpu", own) == "volcano.sh/vgpu-number"
+    assert devices.brought("gpu", own, {}) == 2
 
 
 @pytest.mark.parametrize(("name", "device"), [

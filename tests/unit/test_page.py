@@ -107,3 +107,23 @@ def test_a_job_that_was_deleted_is_not_shown_any_more(topic, again, store):
         files.write_json(make_job("fit", "Failed").manifest, {**manifest, "uid": "of another one"})
     with pytest.raises(JobNotFound, match="no job 'fit'"):
         list(topic.look())
+
+
+def test_a_topic_that_has_failed_is_not_looked_at_again_and_again(monkeypatch):
+    class Gone:
+        every = 0.0
+
+        def look(self):
+            raise JobNotFound("one")
+
+    monkeypatch.setattr(Page, "_opened", lambda self, message: Gone())
+    sent = queue.Queue()
+    page = Page(Table(None), sent.put)
+    try:
+        page.ask({"op": "open", "id": 1})
+        assert sent.get(timeout=20)[0]["kind"] == "error"
+        page.ask({"op": "lines", "id": 2, "view": 99})
+        sent.get(timeout=20)  # by then the look is over
+        assert page._due == {}
+    finally:
+        page.close()

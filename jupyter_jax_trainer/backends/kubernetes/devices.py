@@ -35,6 +35,7 @@ _GPUS = {
     "h100-mega": "nvidia-h100-mega-80gb", "h200": "nvidia-h200-141gb", "b200": "nvidia-b200",
     "gb200": "nvidia-gb200",
 }  # fmt: skip
+_SHARES = re.compile(r"mem|core|percent|monitor")  # of a GPU: amounts, and no devices
 _SIDES = {"tpu-v4-podslice": 3, "tpu-v5p-slice": 3, "tpu7x": 3,
           "tpu-v5-lite-podslice": 2, "tpu-v6e-slice": 2}  # fmt: skip
 
@@ -113,6 +114,8 @@ def kind_of(resource: str) -> str | None:
     """Give the kind of device that a resource is; None for cores, memory and others."""
     if resource == RESOURCES["tpu"]:
         return "tpu"
+    if _SHARES.search(resource):
+        return None
     # Shares and slices of NVIDIA's, and other makers' GPUs.
     return "gpu" if "gpu" in resource or resource.startswith("nvidia.com/mig-") else None
 
@@ -210,6 +213,11 @@ def place(
             notes.append(
                 f"You may not list nodes, so {name}={value} is taken for --accelerator "
                 f"{spec.accelerator}; LABEL=VALUE names another label"
+            )
+        if nodes and name == _GPU_FOUND and not any(node.has(selector) for node in nodes):
+            notes.append(
+                f"{value} is {name} of no node; it has to be all that NVIDIA writes there, such as "
+                "NVIDIA-B200, to find one that comes later"
             )
     if shape := spec.topology or (own.get(TOPOLOGY) if device == "tpu" else None):
         given = spec.nodes if spec.topology is None or "nodes" in spec.explicit else None

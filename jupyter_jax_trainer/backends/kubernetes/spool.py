@@ -57,10 +57,10 @@ class ContainerLog:
 
     def __init__(self, directory: JobDir, source: int | str, key: bytes | None) -> None:
         self._file = -1
+        self.lock = threading.RLock()
         self.source = source
         self.rank = source if isinstance(source, int) else -1
         self.key = key if isinstance(source, int) else None
-        self.lock = threading.RLock()
         self.wal = wal_directory(directory) / directory.log(source).stem
         self.unfinished: Spool | None = None  # whose last piece may be half written
         self._index_path = directory.log_index
@@ -106,9 +106,10 @@ class ContainerLog:
 
     def close(self) -> None:
         """Close the file; who still writes gets an error, and never into another's file."""
-        file, self._file = self._file, -1
-        if file >= 0:
-            os.close(file)
+        with self.lock:  # not within a write
+            file, self._file = self._file, -1
+            if file >= 0:
+                os.close(file)
 
     def __del__(self) -> None:
         # Not left to the end of the process: a follower writes the logs of many jobs.
@@ -144,8 +145,8 @@ class Spool:
         The stream's name: pod uid, container and restart count.
     on_message
         Called with each message and its place in the log, in order, when the text before
-        it is written. Besides the worker's messages: ``gap`` (`lines`), ``frames_lost`` (`from`,
-        `to`) and ``node_says`` (`text`).
+        it is written. Besides the worker's messages: ``gap`` (`lines`, `bytes`), ``frames_lost``
+        (`from`, `to`) and ``node_says`` (`text`).
     applied
         The highest number of each incarnation's messages that have been applied: those of the
         last piece that are not among them are given once more after a kill.

@@ -102,8 +102,8 @@ def with_place(seen: Seen) -> str:
     """Name the queue, and the job's place in its namespace: by priority, then by age."""
     workload = workload_of(seen)
     waiting = [item for item in seen.others if _waits(item)]
-    if workload is None or not waiting:
-        return queue_of(seen)
+    if workload is None or not waiting or condition(workload, "QuotaReserved"):
+        return queue_of(seen)  # it is alone, or has had its turn and waits for something else
     before = sum(_turn(item) < _turn(workload) for item in waiting)
     return f"{queue_of(seen)} (place {before + 1} of {len(waiting) + 1} jobs of this namespace)"
 
