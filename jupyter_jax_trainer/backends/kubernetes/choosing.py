@@ -43,7 +43,7 @@ def runtime(client: Client, spec: JobSpec) -> tuple[dict[str, Any], str]:
         wanted, said = _device(client, spec, offered)
     fitting = [item for item in offered if runtimes.device_of(item) == wanted]
     if fitting:
-        chosen = min(fitting, key=lambda item: (initializers.rank(item, spec), _rank(item)))
+        chosen = _best(fitting, spec)
         initializers.check(chosen, spec, lambda: known)
         return chosen, said
     names = ", ".join(item["metadata"]["name"] for item in known)
@@ -59,7 +59,7 @@ def _device(client: Client, spec: JobSpec, offered: list[dict[str, Any]]) -> tup
     with_gpus = [item for item in offered if runtimes.device_of(item) == "gpu"]
     if not with_gpus or not (nodes := devices.list_nodes(client)):
         return "cpu", ""
-    best = min(with_gpus, key=lambda item: (initializers.rank(item, spec), _rank(item)))
+    best = _best(with_gpus, spec)
     own = runtimes.container(best).get("resources") or {}
     asked = devices.resource("gpu", own) or ""
     brought = devices.brought("gpu", own, runtimes.node_labels(best))
@@ -77,6 +77,11 @@ def _device(client: Client, spec: JobSpec, offered: list[dict[str, Any]]) -> tup
     return "cpu", (
         f", on CPU: {spec.nodes} × {each} GPUs would be needed, and the cluster has {there}"
     )
+
+
+def _best(items: list[dict[str, Any]], spec: JobSpec) -> dict[str, Any]:
+    """Choose among runtimes for one device."""
+    return min(items, key=lambda item: (initializers.rank(item, spec), _rank(item)))
 
 
 def _rank(item: Mapping[str, Any]) -> tuple[bool, bool, bool]:

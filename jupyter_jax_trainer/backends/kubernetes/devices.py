@@ -120,6 +120,11 @@ def kind_of(resource: str) -> str | None:
     return "gpu" if "gpu" in resource or resource.startswith("nvidia.com/mig-") else None
 
 
+def asked_for(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Give all that a container asks for, as a request or as a limit."""
+    return {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+
+
 def resource(device: str, resources: Mapping[str, Any]) -> str | None:
     """Give the name under which a job asks for its devices; None where there is none to ask for.
 
@@ -131,7 +136,7 @@ def resource(device: str, resources: Mapping[str, Any]) -> str | None:
         What the runtime's container asks for: what that names comes before the usual name.
     """
     usual = RESOURCES.get(device)
-    own = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    own = asked_for(resources)
     if usual is None or usual in own:
         return usual
     return next((name for name in sorted(own) if kind_of(name) == device), usual)

@@ -16,7 +16,7 @@ from typing import Any
 from jupyter_jax_trainer import checks
 from jupyter_jax_trainer.backends.kubernetes.queues import QUEUE
 from jupyter_jax_trainer.backends.kubernetes.restarts import FINAL
-from jupyter_jax_trainer.backends.kubernetes.trainjob import API, CONVERTED, PREFIX, max_name
+from jupyter_jax_trainer.backends.kubernetes.trainjob import API, CONVERTED, PREFIX, STEP, max_name
 from jupyter_jax_trainer.errors import UsageError
 
 _CONTAINER, _OLD_CONTAINER = "node", "jax"
@@ -356,7 +356,7 @@ def _runtime(
     template = {**template, "spec": pod}
     labels = {"trainer.kubeflow.org/framework": "jax", CONVERTED: "jaxjob"}
     body = {**restarts["job"], "template": template}
-    ancestor = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+    ancestor = {"labels": {STEP: "trainer"}}
     replicated = {"name": _CONTAINER, "template": {"metadata": ancestor, "spec": body}}
     kept = {what: metadata[what] for what in ("name", "namespace") if metadata.get(what)}
     return {

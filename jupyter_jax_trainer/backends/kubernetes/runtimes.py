@@ -10,7 +10,7 @@ from typing import Any
 from jupyter_jax_trainer.backends.kubernetes import devices
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, cluster_path
 from jupyter_jax_trainer.backends.kubernetes.restarts import is_own
-from jupyter_jax_trainer.backends.kubernetes.trainjob import CONVERTED, PREFIX
+from jupyter_jax_trainer.backends.kubernetes.trainjob import CONVERTED, PREFIX, STEP
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.options import MAX_NODES
 from jupyter_jax_trainer.runtime import Runtime
@@ -22,7 +22,6 @@ INSTALL = "jaxtrain runtimes install"
 _API = "/apis/trainer.kubeflow.org/v1alpha1"
 _FRAMEWORK = "trainer.kubeflow.org/framework"
 _SUPPORT = "trainer.kubeflow.org/support"
-_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 _MESH = "sidecar.istio.io/inject"
 SHARED = f"{PREFIX}/shared-folder"
 # Volumes that go with the pod, or can't be written.
@@ -153,8 +152,7 @@ def device_of(item: Mapping[str, Any]) -> str:
     label = (item["metadata"].get("labels") or {}).get(f"{PREFIX}/device")
     if label in ("cpu", "gpu", "tpu"):
         return str(label)
-    resources = container(item).get("resources") or {}
-    asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    asked = devices.asked_for(container(item).get("resources") or {})
     kinds = {devices.kind_of(name) for name in asked}
     return next((kind for kind in ("gpu", "tpu") if kind in kinds), "cpu")
 
@@ -182,7 +180,7 @@ def initializers(item: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
         template = job.get("template") or {}
         labels = (template.get("metadata") or {}).get("labels") or {}
         pod = ((template.get("spec") or {}).get("template") or {}).get("spec") or {}
-        if labels.get(_STEP) == name:
+        if labels.get(STEP) == name:
             found += [dict(c) for c in pod.get("containers") or [] if c.get("name") == name]
     return found
 

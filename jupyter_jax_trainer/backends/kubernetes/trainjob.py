@@ -16,6 +16,7 @@ UID = f"{PREFIX}/uid"
 ABOUT = f"{PREFIX}/job"  # what another machine needs to know to show the job
 FAILED = f"{PREFIX}/failed"
 JOB_LABEL = f"{PREFIX}/job"
+STEP = "trainer.kubeflow.org/trainjob-ancestor-step"  # by it Trainer finds a runtime's parts
 CONVERTED = f"{PREFIX}/converted"  # a label of runtimes that `jaxtrain convert` makes
 RENDEZVOUS = 1800  # seconds: nodes may have to be started for the last pod
 _MANAGER = f"{PREFIX}/submit"
