@@ -5,6 +5,7 @@ The image of the cluster itself runs all other tests.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cluster.faults import require_own
+from cluster.harness import layout
 from cluster.jobs import PATIENCE, submit
 from jupyter_jax_trainer.commands import Context, run_command
 
@@ -51,6 +53,22 @@ def images(*words: str) -> str:
     return done.stdout.strip()
 
 
+def room() -> int:
+    """Give the bytes that the cluster's images take."""
+    words = ["du", "--summarize", "--block-size=1", layout.STATE / "lib" / "containerd"]
+    return int(subprocess.run(words, capture_output=True, text=True).stdout.split()[0])
+
+
+def test_an_image_that_is_taken_out_gives_its_room_back(cluster):
+    require_own(cluster)
+    before = room()
+    images("up", "cpu", "3.13")
+    there = room()
+    images("down", "cpu", "3.13")
+    assert there - before > 1e9
+    assert there - room() > 0.9 * (there - before)
+
+
 @pytest.mark.parametrize(("kind", "python"), ALL)
 def test_an_image_runs_a_bundle(kind, python, cluster, namespace, place):
     require_own(cluster)
@@ -68,3 +86,16 @@ def test_an_image_runs_a_bundle(kind, python, cluster, namespace, place):
                          "drivers": "/usr/local/nvidia/lib64"}  # where GKE has them
     finally:
         images("down", kind, python)
+
+
+def test_the_cache_keeps_the_images_that_were_used_last(tmp_path):
+    for age, name in enumerate(["last", "wanted", "older", "oldest"]):
+        path = tmp_path / f"worker-cuda-{name}.tar"
+        path.touch()
+        os.utime(path, (1e9 - age, 1e9 - age))
+    wanted = tmp_path / "worker-cuda-wanted.tar"
+    new = tmp_path / "worker-cuda-new.tar"
+    for made in (wanted, new):
+        layout.forget_but(2, made, tmp_path.iterdir())
+        made.touch()
+    assert set(tmp_path.iterdir()) == {wanted, new}

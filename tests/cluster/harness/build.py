@@ -22,6 +22,7 @@ RUNTIMES = layout.REPOSITORY / "runtimes"
 PAUSE_NAME = "jupyter-jax-trainer-pause:1"
 COREDNS_NAME = "jupyter-jax-trainer-coredns:1"
 GO_RELEASE = (1, 26)
+KEPT = 2  # images of a kind: one for each Python that is tried. One for GPUs takes 5 GB
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,7 @@ def worker(kind: str, name: str, debian: str = layout.DEBIAN) -> Path:
     context = IMAGES / kind
     key = digest(base_key, CONTAINERFILE, *sorted(p for p in context.iterdir() if p.is_file()))
     target = folder / f"worker-{kind}-{key}.tar"
+    layout.forget_but(KEPT, target, folder.glob(f"worker-{kind}-*.tar"))
     if not target.exists():
         archives.of_containerfile(target, name, CONTAINERFILE, context, base_name, base)
     return target

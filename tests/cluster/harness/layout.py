@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,15 @@ def run(*command: str | Path, text: str | None = None, **options: Any) -> str:
         words = " ".join(str(word) for word in command)
         raise ClusterError(f"`{words[:300]}` ended with {done.returncode}:\n{said}")
     return done.stdout
+
+
+def forget_but(kept: int, wanted: Path, archives: Iterable[Path]) -> None:
+    """Remove archives, but for the ``kept`` last used ones; ``wanted``, made or not, is one."""
+    with contextlib.suppress(FileNotFoundError):
+        os.utime(wanted)
+    others = sorted(set(archives) - {wanted}, key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in others[kept - 1 :]:
+        path.unlink(missing_ok=True)
 
 
 def write(path: Path, text: str, mode: int = 0o644) -> None:

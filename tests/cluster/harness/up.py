@@ -24,6 +24,7 @@ from layout import KUBECONFIG, STATE, ClusterError, Stopwatch, run, say
 
 READY_S = 120.0
 IMPORTED = STATE / "imported.json"
+IMAGES = ("ctr", "--namespace", "k8s.io", "images")
 NAMESPACES = ("kube-system", "jobset-system", "kubeflow-system")
 
 
@@ -54,15 +55,26 @@ def import_images(*archives: Path) -> None:
     for archive in archives:
         if archive.name not in there:
             inside = layout.INSIDE_CACHE / archive.relative_to(layout.CACHE)
-            space.inside("ctr", "--namespace", "k8s.io", "images", "import", inside)
+            space.inside(*IMAGES, "import", inside)
             there.append(archive.name)
             layout.write_json(IMPORTED, there)
+
+
+def image_names() -> dict[str, str]:
+    """Give the digests of all images in the cluster, by name."""
+    lines = space.inside(*IMAGES, "ls").splitlines()[1:]
+    return {words[0]: words[2] for words in map(str.split, lines)}
 
 
 def forget_image(archive: Path, name: str) -> None:
     """Take an image out of the cluster, for the room that it takes."""
     layout.write_json(IMPORTED, [each for each in imported() if each != archive.name])
-    space.inside("ctr", "--namespace", "k8s.io", "images", "rm", f"docker.io/library/{name}")
+    digests = image_names()
+    gone = {digest for each, digest in digests.items() if each.endswith(f"/{name}")}
+    # Under each of its names, its id among them: what has a name keeps its room.
+    names = [each for each, digest in digests.items() if digest in gone]
+    if names:
+        space.inside(*IMAGES, "rm", "--sync", *names)
 
 
 def try_job() -> None:
