@@ -340,14 +340,34 @@ def test_the_runtime_fits_the_device(cluster, line, name, said):
     assert found["metadata"]["name"] == name and said in words and bool(said) == bool(words)
 
 
-@pytest.mark.parametrize(("covered", "name", "said"), [
-    ({"cpu", "memory"}, "c", "the queue team has no GPUs"), ({"nvidia.com/gpu"}, "g", "on GPU"),
+@pytest.mark.parametrize(("most", "name", "said"), [
+    ({"cpu": 8}, "c", "the queue team has no GPUs"),
+    ({"nvidia.com/gpu": 0}, "c", "the queue team has no GPUs"),
+    ({"nvidia.com/gpu": 2}, "c", "3 × 1 GPUs would be needed, and the queue team has 2"),
+    ({"nvidia.com/gpu": 3}, "g", "on GPU"), ({"nvidia.com/gpu": None}, "g", "on GPU"),
     (None, "g", "on GPU"),  # it may not be read
 ])  # fmt: skip
-def test_a_queue_without_gpus_gets_no_job_for_them_unasked(monkeypatch, covered, name, said):
-    monkeypatch.setattr(choosing.quota, "covered", lambda client, queue: covered)
-    found, words = choosing.runtime(Cluster(CPU, GPU, nodes=[FOUR]), parse_cell_line("--queue team"))
+def test_a_queue_without_gpus_gets_no_job_for_them_unasked(monkeypatch, most, name, said):
+    monkeypatch.setattr(choosing.quota, "most", lambda client, queue: most)
+    line = parse_cell_line("-n 3 --queue team")
+    found, words = choosing.runtime(Cluster(CPU, GPU, nodes=[FOUR]), line)
     assert found["metadata"]["name"] == name and said in words
+
+
+def test_a_runtime_for_gpus_that_fits_is_taken_unasked_though_it_is_not_the_first():
+    older = a_runtime("older", "gpu", once=False)
+    found, words = choosing.runtime(Cluster(CPU, EIGHT, older, nodes=[FOUR]), parse_cell_line(""))
+    assert found["metadata"]["name"] == "older" and "on GPU" in words
+
+
+def test_gpus_on_nodes_that_the_runtime_does_not_go_to_are_none_for_it():
+    narrow = a_runtime("narrow", "gpu")
+    job = narrow["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]
+    job["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "big"}
+    in_pool = {**FOUR, "metadata": {"name": "m", "labels": {"pool": "big"}}}
+    for nodes, name in ([FOUR], "c"), ([FOUR, in_pool], "narrow"):
+        found, _ = choosing.runtime(Cluster(CPU, narrow, nodes=nodes), parse_cell_line(""))
+        assert found["metadata"]["name"] == name
 
 
 def test_the_best_of_several_runtimes_is_taken():

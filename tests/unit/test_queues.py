@@ -263,14 +263,23 @@ def test_what_a_queue_has_is_told_by_the_cluster_or_by_the_queue_itself():
         used = [{"name": "small", "resources": [{"name": name, "total": "0"} for name in names]}]
         return named("fast", spec={"clusterQueue": "all"}, status={"flavorsReservation": used})
 
-    group = {"flavors": [{"name": "small", "resources": [{"name": "cpu", "nominalQuota": "2"}]}]}
+    def whole(**spec: Any) -> Api:
+        return Api({behind: named("all", spec=spec), fast: queue("memory")})
+
+    def group(flavor: str, **resource: str) -> dict[str, Any]:
+        return {"flavors": [{"name": flavor, "resources": [{"name": "cpu", **resource}]}]}
+
     behind, fast = f"{BASE}/clusterqueues/all", f"{LOCAL}/fast"
-    whole = Api({behind: named("all", spec={"resourceGroups": [group]}), fast: queue("memory")})
-    assert quota.covered(whole, "fast") == {"cpu"}
+    # A pod has one flavor, so their quotas are not added up.
+    two = [group("small", nominalQuota="2"), group("large", nominalQuota="5", borrowingLimit="3")]
+    assert quota.most(whole(resourceGroups=two), "fast") == {"cpu": 5}
+    assert quota.most(whole(resourceGroups=two[1:], cohortName="both"), "fast") == {"cpu": 8}
+    assert quota.most(whole(resourceGroups=two, cohort="both"), "fast") == {"cpu": None}
     # Of ClusterQueues a user often has no right; Kueue writes into the namespace's what there is.
-    assert quota.covered(Api({behind: None, fast: queue("cpu", "memory")}), "fast") == {"cpu", "memory"}
-    assert quota.covered(Api({behind: None, fast: queue()}), "fast") is None  # not written yet
-    assert quota.covered(Api({fast: None}), "fast") is None
+    hidden = Api({behind: None, fast: queue("cpu", "memory")})
+    assert quota.most(hidden, "fast") == {"cpu": None, "memory": None}
+    assert quota.most(Api({behind: None, fast: queue()}), "fast") is None  # not written yet
+    assert quota.most(Api({fast: None}), "fast") is None
 
 
 def test_the_server_tells_a_page(monkeypatch):

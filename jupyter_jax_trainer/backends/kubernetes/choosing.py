@@ -40,10 +40,13 @@ def runtime(client: Client, spec: JobSpec) -> tuple[dict[str, Any], str]:
     offered = [item for item in known if not runtimes.is_converted(item)]
     said = ""
     if wanted is None:
-        wanted, said = _device(client, spec, offered)
+        found, said = _unasked(client, spec, offered)
+        if found:
+            return found, said
+        wanted = "cpu"
     fitting = [item for item in offered if runtimes.device_of(item) == wanted]
     if fitting:
-        chosen = _best(fitting, spec)
+        chosen = min(fitting, key=lambda item: _order(item, spec))
         initializers.check(chosen, spec, lambda: known)
         return chosen, said
     names = ", ".join(item["metadata"]["name"] for item in known)
@@ -54,40 +57,64 @@ def runtime(client: Client, spec: JobSpec) -> tuple[dict[str, Any], str]:
     )
 
 
-def _device(client: Client, spec: JobSpec, offered: list[dict[str, Any]]) -> tuple[str, str]:
-    """Choose a device where nobody asked for one, GPUs if there are enough; and say why."""
+def _unasked(
+    client: Client, spec: JobSpec, offered: list[dict[str, Any]]
+) -> tuple[dict[str, Any] | None, str]:
+    """Choose a runtime for GPUs where nobody asked for a device; None where one for CPUs is meant.
+
+    Returns
+    -------
+    tuple
+        The runtime, and why that device.
+    """
     with_gpus = [item for item in offered if runtimes.device_of(item) == "gpu"]
     if not with_gpus or not (nodes := devices.list_nodes(client)):
-        return "cpu", ""
-    best = _best(with_gpus, spec)
-    own = runtimes.container(best).get("resources") or {}
+        return None, ""
+    most = quota.most(client, spec.queue) if spec.queue else None
+    reasons = []
+    for item in sorted(with_gpus, key=lambda item: _order(item, spec)):
+        why_not = _lacks(item, spec, nodes, most)
+        if why_not is None:
+            return item, ", on GPU (--device cpu for the CPU)"
+        reasons.append(why_not)
+    return None, next((f", on CPU: {reason}" for reason in reasons if reason), "")
+
+
+def _lacks(
+    item: dict[str, Any],
+    spec: JobSpec,
+    nodes: list[devices.Node],
+    most: Mapping[str, int | None] | None,
+) -> str | None:
+    """Say why a runtime for GPUs won't do unasked; None where it will, empty if there are none."""
+    own = runtimes.container(item).get("resources") or {}
+    labels = runtimes.node_labels(item)
     asked = devices.resource("gpu", own) or ""
-    brought = devices.brought("gpu", own, runtimes.node_labels(best))
-    each = spec.devices_per_node or brought or 1
-    if not (there := devices.total(nodes, asked)):
-        return "cpu", ""
-    suiting = {runtimes.device_of(item) for item in offered if initializers.suits(item, spec)}
-    if "cpu" in suiting and "gpu" not in suiting:
-        return "cpu", ", on CPU: no runtime for GPUs has just the initializers for this job"
-    covered = quota.covered(client, spec.queue) if spec.queue else None
-    if covered is not None and asked not in covered:
-        return "cpu", f", on CPU: the queue {spec.queue} has no GPUs"
-    if devices.enough(nodes, asked, spec.nodes, each):
-        return "gpu", ", on GPU (--device cpu for the CPU)"
-    return "cpu", (
-        f", on CPU: {spec.nodes} × {each} GPUs would be needed, and the cluster has {there}"
-    )
+    each = spec.devices_per_node or devices.brought("gpu", own, labels) or 1
+    fitting = [node for node in nodes if node.has(labels)]
+    if not (there := devices.total(fitting, asked)):
+        return ""
+    if not initializers.suits(item, spec):
+        return "no runtime for GPUs has just the initializers for this job"
+    wanted = f"{spec.nodes} × {each} GPUs would be needed, and"
+    if most is not None:
+        quota_of = most.get(asked, 0)
+        if quota_of == 0:
+            return f"the queue {spec.queue} has no GPUs"
+        if quota_of is not None and quota_of < spec.nodes * each:
+            return f"{wanted} the queue {spec.queue} has {quota_of}"
+    if not devices.enough(fitting, asked, spec.nodes, each):
+        return f"{wanted} the cluster has {there}"
+    return None
 
 
-def _best(items: list[dict[str, Any]], spec: JobSpec) -> dict[str, Any]:
-    """Choose among runtimes for one device."""
-    return min(items, key=lambda item: (initializers.rank(item, spec), _rank(item)))
-
-
-def _rank(item: Mapping[str, Any]) -> tuple[bool, bool, bool]:
-    """Order runtimes: the deprecated last, ours first, since they run a cell once."""
+def _order(item: Mapping[str, Any], spec: JobSpec) -> tuple[bool, ...]:
+    """Order runtimes for a device: the deprecated last, ours first, since they run a cell once."""
     python = (item["metadata"].get("labels") or {}).get(f"{PREFIX}/python", runtimes.PYTHON)
-    return runtimes.is_deprecated(item), not runtimes.runs_once(item), python != runtimes.PYTHON
+    return (
+        *initializers.rank(item, spec), runtimes.is_deprecated(item),
+        not runtimes.runs_once(item), python != runtimes.PYTHON,
+    )  # fmt: skip
 
 
 def _says_device(item: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -53,8 +53,14 @@ def describe(client: Client) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def covered(client: Client, queue: str) -> set[str] | None:
-    """Give the resources that a queue's jobs can have at all; None where nobody tells."""
+def most(client: Client, queue: str) -> dict[str, int | None] | None:
+    """Give how much of each resource a queue's jobs can have at most; None where nobody tells.
+
+    Returns
+    -------
+    dict
+        By resource, in its whole units; None for what has no bound that may be read.
+    """
     kueue = find(client)
     if kueue is None:
         return None
@@ -64,13 +70,28 @@ def covered(client: Client, queue: str) -> set[str] | None:
         if error.status in (403, 404):
             return None
         raise
-    rows = _free(client, kueue, str((found.get("spec") or {}).get("clusterQueue")))
-    if rows is not None:
-        return {row["resource"] for row in rows}
+    behind = _cluster_queue(client, kueue, str((found.get("spec") or {}).get("clusterQueue")))
+    if behind is not None:
+        return _bounds(behind.get("spec") or {})
     # Of the ClusterQueue users often have no right; Kueue writes what it has here, used or not.
     flavors = (found.get("status") or {}).get("flavorsReservation") or []
     names = {str(one.get("name")) for flavor in flavors for one in flavor.get("resources") or []}
-    return names or None
+    return dict.fromkeys(names) or None
+
+
+def _bounds(spec: Mapping[str, Any]) -> dict[str, int | None]:
+    """Give the most of each resource that one flavor has, with what it may borrow."""
+    shares = bool(spec.get("cohortName") or spec.get("cohort"))  # as Kueue 0.15 and older call it
+    bounds: dict[str, int | None] = {}
+    for _, resource in _quotas(spec):
+        name, borrowed = str(resource.get("name")), resource.get("borrowingLimit")
+        if (shares and borrowed is None) or bounds.get(name, 0) is None:
+            bounds[name] = None
+            continue
+        amounts = [resource.get("nominalQuota"), borrowed if shares else None]
+        total = sum(int(quantity(str(amount)) or 0) for amount in amounts if amount is not None)
+        bounds[name] = max(bounds.get(name) or 0, total)
+    return bounds
 
 
 def _queue(item: Mapping[str, Any], free: list[dict[str, str]] | None) -> dict[str, Any]:
@@ -87,30 +108,43 @@ def _queue(item: Mapping[str, Any], free: list[dict[str, str]] | None) -> dict[s
     }  # fmt: skip
 
 
-def _free(client: Client, kueue: Kueue, name: str) -> list[dict[str, str]] | None:
-    """Give what is left of a ClusterQueue's own quota; None where it can't be read."""
+def _cluster_queue(client: Client, kueue: Kueue, name: str) -> dict[str, Any] | None:
+    """Read a ClusterQueue; None where that is not allowed, or there is none."""
     try:
-        found = client.request("GET", cluster_path(kueue.base, "clusterqueues", name))
+        return client.request("GET", cluster_path(kueue.base, "clusterqueues", name))
     except ApiError as error:
         if error.status in (403, 404):
             return None
         raise
+
+
+def _quotas(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Give the quotas of a ClusterQueue, each with its flavor."""
+    for group in spec.get("resourceGroups") or []:
+        for flavor in group.get("flavors") or []:
+            for resource in flavor.get("resources") or []:
+                yield str(flavor.get("name")), resource
+
+
+def _free(client: Client, kueue: Kueue, name: str) -> list[dict[str, str]] | None:
+    """Give what is left of a ClusterQueue's own quota; None where it can't be read."""
+    found = _cluster_queue(client, kueue, name)
+    if found is None:
+        return None
     flavors = (found.get("status") or {}).get("flavorsReservation")
     taken = {
         (flavor.get("name"), resource.get("name")): quantity(str(resource.get("total") or "0"))
         for flavor in flavors or [] for resource in flavor.get("resources") or []
     }  # fmt: skip
     rows = []
-    for group in (found.get("spec") or {}).get("resourceGroups") or []:
-        for flavor in group.get("flavors") or []:
-            for resource in flavor.get("resources") or []:
-                key = flavor.get("name"), resource.get("name")
-                total = str(resource.get("nominalQuota") or "0")
-                left = (quantity(total) or Decimal()) - (taken.get(key) or Decimal())
-                rows.append({
-                    "flavor": str(key[0]), "resource": str(key[1]), "total": total,
-                    "free": _written(max(left, Decimal()), total),
-                })  # fmt: skip
+    for flavor, resource in _quotas(found.get("spec") or {}):
+        total = str(resource.get("nominalQuota") or "0")
+        used = taken.get((flavor, resource.get("name"))) or Decimal()
+        left = (quantity(total) or Decimal()) - used
+        rows.append({
+            "flavor": flavor, "resource": str(resource.get("name")), "total": total,
+            "free": _written(max(left, Decimal()), total),
+        })  # fmt: skip
     return rows
 
 
