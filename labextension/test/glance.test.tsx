@@ -25,7 +25,10 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-function show(shown: Glance, more: { printed?: boolean; said?: string; open?: boolean } = {}) {
+function show(
+  shown: Glance,
+  more: { printed?: boolean; saved?: boolean; said?: string; open?: boolean } = {}
+) {
   const { open = true, ...props } = more;
   const { words, act: does, copy } = host;
   void act(() => {
@@ -137,6 +140,14 @@ describe('the last lines', () => {
     show(glance({ ...ended() }, { tail }), { printed: true });
     expect(find('.jaxtrain-glance-tail')).not.toBeNull();
     expect(find('[data-held=true]')).not.toBeNull();
+  });
+
+  it('have no place to keep where only the notebook says that the job runs', () => {
+    show(glance({}, { tail }), { printed: true, saved: true });
+    expect(find('.jaxtrain-glance-tail')).not.toBeNull();
+    show(glance({ ...ended() }, { tail }), { printed: true });
+    expect(find('.jaxtrain-glance-tail')).toBeNull();
+    expect(find('[data-held=true]')).toBeNull();
   });
 
   it('are left out of a job that has ended where the cell has printed them', () => {

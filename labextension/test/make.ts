@@ -71,8 +71,8 @@ export function all(id: number, rows: Row[]): Message {
   return { id, kind: 'jobs', all: true, rows };
 }
 
-export function changed(id: number, rows: Row[], gone: string[] = []): Message {
-  return { id, kind: 'jobs', all: false, rows, gone };
+export function changed(id: number, rows: Row[], gone: string[] = [], now = NOW): Message {
+  return { id, kind: 'jobs', all: false, rows, gone, now };
 }
 
 export function fakeHost() {

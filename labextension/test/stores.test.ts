@@ -101,11 +101,12 @@ describe('the store of all jobs', () => {
   it('tells of a job that began and ended between two changes, but not of an old one', () => {
     const seen: string[] = [];
     store.onEnded(({ key }) => seen.push(key));
-    const now = Date.now() / 1000;
+    const now = NOW + 86400; // of the server: the page's clock may be another
     const soon = (key: string) => ended({ key, created: now, ended: now + 0.2 });
     say(id => all(id, [soon('before the page')]));
-    say(id => changed(id, [{ ...soon('a'), created: now + 1 }]));
-    say(id => changed(id, [ended({ key: 'attached', created: now + 2, ended: now - 3600 })]));
+    say(id => changed(id, [{ ...soon('a'), created: now + 1 }], [], now + 2));
+    const attached = ended({ key: 'attached', created: now + 2, ended: now - 3600 });
+    say(id => changed(id, [attached], [], now + 3));
     say(id => changed(id, [{ ...soon('a'), created: now + 1, reason: 'more' }]));
     expect(seen).toEqual(['a']);
   });

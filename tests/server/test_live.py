@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 import websocket
@@ -29,6 +30,7 @@ def test_the_list_of_jobs_lives(server):
         make_job("second")
         found = page.hear("jobs")
         assert not found["all"] and [row["key"] for row in found["rows"]] == ["second"]
+        assert abs(found["now"] - time.time()) < 10
         change(first, state="Succeeded", history=[{"state": "Succeeded", "time": 5.0}])
         assert page.hear("jobs")["rows"][0]["state"] == "Succeeded"
         first.remove()

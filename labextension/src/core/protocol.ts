@@ -130,7 +130,7 @@ export interface Glance {
 
 export type Message =
   | { id: number; kind: 'jobs'; all: true; rows: Row[] }
-  | { id: number; kind: 'jobs'; all: false; rows: Row[]; gone: string[] }
+  | { id: number; kind: 'jobs'; all: false; rows: Row[]; gone: string[]; now: number }
   | { id: number; kind: 'job'; detail: Detail }
   | { id: number; kind: 'metrics'; from: number; points: Point[] }
   | { id: number; kind: 'events'; from: number; events: JobEvent[] }

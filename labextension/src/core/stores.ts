@@ -105,19 +105,19 @@ export class JobsStore extends LiveStore {
     this.error = null;
     this.tell();
     if (!first) {
-      this.#tellEnded(before, message.rows, message.all);
+      this.#tellEnded(before, message.rows, message.all ? null : message.now);
     }
   }
 
-  /** Tell what has ended; `away` says that the page may have missed more than a moment. */
-  #tellEnded(before: Map<string, Row>, rows: Row[], away: boolean): void {
+  /** Tell what has ended; without a time the page may have missed more than a moment. */
+  #tellEnded(before: Map<string, Row>, rows: Row[], now: number | null): void {
     const ended = rows.filter(row => !row.active);
     const others = ended.filter(row => before.get(row.key)?.uid !== row.uid);
     const known = others.length > 0 ? [...before.values()] : [];
     const newest = Math.max(0, ...known.map(({ created }) => created));
     for (const row of ended) {
       // What is new here may be old: somebody attaches to the job of another machine.
-      const recent = away || (row.ended ?? 0) > Date.now() / 1000 - RECENT;
+      const recent = now === null || (row.ended ?? 0) > now - RECENT;
       const whole = others.includes(row) && row.created > newest && recent;
       if (whole || (before.get(row.key)?.active && !others.includes(row))) {
         this.#ended.forEach(listener => listener(row));

@@ -29,22 +29,26 @@ interface GlanceProps {
   glance: Glance;
   /** Whether the lines of the job stand in the cell's output already. */
   printed?: boolean;
+  /** Whether this is what the notebook says, until the server has answered. */
+  saved?: boolean;
   /** What is to be known about what is shown, such as that it may be out of date. */
   said?: string;
   host: GlanceHost;
 }
 
 /** A job in the output of a cell: its state, how far it is, its last lines, what can be done. */
-export function GlanceView({ glance, printed = false, said = '', host }: GlanceProps) {
+export function GlanceView(props: GlanceProps) {
+  const { glance, printed = false, saved = false, said = '', host } = props;
   const { words } = host;
   const { row } = glance;
   const name = plain(row.name);
   const state = stateWord(row.state, words);
   // What had its place while the job ran keeps it: the cells below stay where they are.
   const held = useRef({ all: false, tail: false });
-  held.current.all ||= row.active;
+  const lives = row.active && !saved;
+  held.current.all ||= lives;
   const tail = showsTail(glance, printed, held.current.tail);
-  held.current.tail ||= row.active && tail;
+  held.current.tail ||= lives && tail;
   return (
     <section
       class="jaxtrain-glance"

@@ -16,6 +16,7 @@ export function Output({ output, host }: { output: JobOutput; host: () => Glance
     <GlanceView
       glance={glance}
       printed={saved.printed}
+      saved={from === 'first'}
       said={saidOf(from, glance.row.active, words)}
       host={host()}
     />
