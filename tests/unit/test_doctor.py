@@ -18,7 +18,7 @@ from apiscene import JOB_SETS, RUNTIMES, VERSION, Scene, runtime
 from made_jobs import make_job
 
 from jupyter_jax_trainer import files, ownlog, retention
-from jupyter_jax_trainer.backends.kubernetes import backend, launch, rights
+from jupyter_jax_trainer.backends.kubernetes import backend, launch, rights, trainjob
 from jupyter_jax_trainer.backends.kubernetes import doctor as of_cluster
 from jupyter_jax_trainer.commands import doctor
 from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
@@ -227,6 +227,13 @@ def test_broken_no_jobset(scene):
 def test_broken_no_runtime(scene):
     scene.answers[RUNTIMES] = {"items": []}
     check("kubernetes", "JAX runtimes", FAIL, "none", "Install ours")
+
+
+def test_runtimes_of_converted_jaxjobs_alone_are_not_enough(scene):
+    converted = runtime("old-job")
+    converted["metadata"]["labels"][trainjob.CONVERTED] = "true"
+    scene.answers[RUNTIMES] = {"items": [converted]}
+    check("kubernetes", "JAX runtimes", WARN, "only of converted JAXJobs: old-job", "Install ours")
 
 
 def test_broken_runtime_reruns_cells(scene):
