@@ -49,17 +49,19 @@ class LiveHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         loop = asyncio.get_running_loop()
 
         def send(messages: list[Message]) -> None:
+            # Here, in the page's thread: to write down many lines would hold up the server's loop.
+            texts = [json.dumps(message) for message in messages]
             try:
-                asyncio.run_coroutine_threadsafe(self._write(messages), loop).result()
+                asyncio.run_coroutine_threadsafe(self._write(texts), loop).result()
             except (WebSocketClosedError, RuntimeError, asyncio.CancelledError):
                 raise PageGoneError from None
 
         self._page = Page(self.settings["jaxtrain_table"], send)
         self.settings["jaxtrain_pages"].add(self._page)
 
-    async def _write(self, messages: list[Message]) -> None:
-        for message in messages:
-            await self.write_message(json.dumps(message))
+    async def _write(self, texts: list[str]) -> None:
+        for text in texts:
+            await self.write_message(text)
 
     def on_message(self, message: str | bytes) -> None:
         """Take what the page says."""

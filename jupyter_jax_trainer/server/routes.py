@@ -24,8 +24,10 @@ from jupyter_jax_trainer.server.details import find
 from jupyter_jax_trainer.server.requests import KEY, Asked, refusal, route, status_of
 
 _PIECE = 1 << 20
-# What takes long has threads of its own, so that many silent clusters keep nothing else waiting.
+# What takes long has threads of its own, so that many silent clusters keep nothing else waiting;
+# so has what somebody waits for, such as to cancel a job: many pages may ask about such clusters.
 _SLOW = ThreadPoolExecutor(32, "jaxtrain slow")
+_DEEDS = ThreadPoolExecutor(16, "jaxtrain deeds")
 
 
 class Handler(APIHandler):
@@ -65,8 +67,10 @@ class Rest(Handler):
         asked = Asked(
             settings["jaxtrain_table"], names, query, self._body(), settings["jaxtrain_allowed"]
         )
-        answer = await self.work(one.answer, asked, threads=_SLOW if one.waits else None)
-        self.finish(json.dumps(answer))
+        waiting = _SLOW if one.right == "read" else _DEEDS
+        threads = waiting if one.waits else None
+        # As text already: to write a large answer down would hold up the server's loop.
+        self.finish(await self.work(lambda: json.dumps(one.answer(asked)), threads=threads))
 
     def _body(self) -> Any:
         try:
@@ -89,7 +93,7 @@ class Log(Handler):
         job = await self.work(find, key)
         with tempfile.TemporaryFile() as packed:
             if source is None:
-                await self.work(_pack, job, packed, threads=_SLOW)
+                await self.work(_pack, job, packed, threads=_DEEDS)
                 packed.seek(0)
                 await self._send(packed, f"{key}-logs.zip", "application/zip")
                 return

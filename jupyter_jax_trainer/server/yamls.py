@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,11 +11,13 @@ from jupyter_jax_trainer.backends.kubernetes import trainjob
 
 # Annotations with a copy of the object, or of the job's options: with all environment variables.
 _COPIES = ("kubectl.kubernetes.io/last-applied-configuration", trainjob.ABOUT)
-# Anything may be in an environment variable, a token above all; these have no use for one.
-_HARMLESS = (
-    "JAX", "XLA_", "NCCL_", "CUDA_", "NVIDIA_", "TPU_", "LIBTPU_", "PYTHON", "OMP_", "TF_CPP_",
-    "HOME", "PATH", "LD_LIBRARY_PATH", "TMPDIR", "LANG", "LC_", "TZ",
-)  # fmt: skip
+# Anything may be in an environment variable, a token above all; these have no use for one, unless
+# they say so: NVIDIA_API_KEY is one.
+_HARMLESS = re.compile(
+    "(JAX|XLA|NCCL|CUDA|NVIDIA|TPU|LIBTPU|OMP|TF_CPP|LC)_.*"
+    "|PYTHON[A-Z]*|HOME|PATH|LD_LIBRARY_PATH|TMPDIR|LANG|TZ"
+)
+_SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CRED|AUTH|PRIVATE", re.IGNORECASE)
 _HIDDEN = "…"
 _NOTE = f"# Values of environment variables may be secret, and are shown as {_HIDDEN} here.\n"
 
@@ -30,7 +33,9 @@ def shown_yaml(item: Mapping[str, Any]) -> str:
             annotations[name] = _HIDDEN
     hidden = False
     for variable in _variables(shown):
-        if "value" in variable and not str(variable.get("name")).startswith(_HARMLESS):
+        name = str(variable.get("name"))
+        harmless = _HARMLESS.fullmatch(name) and not _SECRET.search(name)
+        if "value" in variable and not harmless:
             variable["value"], hidden = _HIDDEN, True
     return (_NOTE if hidden else "") + trainjob.to_yaml([shown])
 

@@ -369,6 +369,21 @@ def test_nothing_secret_is_in_a_yaml():
     assert shown_yaml({"kind": "A"}) == "kind: A\n"
 
 
+@pytest.mark.parametrize("name", [
+    "NVIDIA_API_KEY", "LANGCHAIN_API_KEY", "LANGFUSE_SECRET", "JAX_TOKEN", "HOME_PASSWORD", "PATHS",
+    "PYTHON_GITLAB", "TZX", "NCCL_auth", "nccl_debug", "",
+])  # fmt: skip
+def test_what_only_begins_like_a_harmless_variable_is_hidden(name):
+    text = shown_yaml({"env": [{"name": name, "value": "hunter2"}]})
+    assert "hunter2" not in text and text.startswith("# Values of environment variables")
+
+
+def test_harmless_variables_are_shown():
+    names = ["JAX_PLATFORMS", "XLA_FLAGS", "NVIDIA_VISIBLE_DEVICES", "PYTHONPATH", "LANG", "LC_ALL"]
+    text = shown_yaml({"env": [{"name": name, "value": "shown"} for name in names]})
+    assert text.count("shown") == len(names)
+
+
 def job(**manifest: Any) -> Any:
     return SimpleNamespace(name="fit", manifest={
         "backend": "kubernetes", "name": "fit", "uid": "mine",
