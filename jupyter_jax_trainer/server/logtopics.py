@@ -161,14 +161,19 @@ def line(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
 def found(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
     """Give the first line with an error, or the one at a time."""
     what, moment = message.get("what"), message.get("time")
+    whole = view.book.refresh(_FIRST)
     if what == "error":
+        until = time.monotonic() + _ERROR_BUDGET
         position = first_error(view, _ERROR_BUDGET)
+        complete = position is not None or (whole and time.monotonic() < until)
     elif what == "time" and isinstance(moment, int | float):
+        view.advance(_TO_HIT)
         position = view.book.position_at(moment)
+        complete = whole if position is None else view.scanned > position
     else:
         raise UsageError(f"{what!r} can't be looked for.")
-    index = None if position is None else view.index(position)
-    return [{"kind": "found", "position": position, "index": index}]
+    index = None if position is None or not complete else view.index(position)
+    return [{"kind": "found", "position": position, "index": index, "complete": complete}]
 
 
 def _shown(line: Line) -> list[Any]:

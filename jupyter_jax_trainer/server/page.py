@@ -93,22 +93,31 @@ class Page:
     def _tell(
         self, number: Any, task: Callable[..., Iterable[Message]], *args: Any
     ) -> bool:
-        """Send what a task gives, or its error; False when the page is gone."""
+        """Send what a task gives, each as it comes, or its error; False when the page is gone."""
         try:
-            found = [{"id": number, **message} for message in task(*args)]
-        except JaxTrainError as error:
-            found = [_error(number, error.message, error.hint)]
-            self._close_topic(number)
-        except Exception:
-            traceback.print_exc()
-            found = [_error(number, "Something went wrong; the server's log has it.", None)]
-            self._close_topic(number)
-        try:
-            if found:
-                self._send(found)
+            error = self._send_all(number, task, *args)
+            if error:
+                self._close_topic(number)
+                self._send([error])
         except PageGoneError:
             return False
         return True
+
+    def _send_all(
+        self, number: Any, task: Callable[..., Iterable[Message]], *args: Any
+    ) -> Message | None:
+        """Send what a task gives; give what to say when it can't go on."""
+        try:
+            for message in task(*args):
+                self._send([{"id": number, **message}])
+        except PageGoneError:
+            raise
+        except JaxTrainError as error:
+            return _error(number, error.message, error.hint)
+        except Exception:
+            traceback.print_exc()
+            return _error(number, "Something went wrong; the server's log has it.", None)
+        return None
 
     def _close_topic(self, number: Any) -> None:
         if type(number) is int:  # a page can send anything, and a list can't be looked up

@@ -127,7 +127,7 @@ describe('tracebacks', () => {
 
   it('open for the line that one goes to', async () => {
     await press('e');
-    await reply('find', { kind: 'found', position: 1, index: 1 });
+    await reply('find', { kind: 'found', position: 1, index: 1, complete: true });
     expect(texts()).toEqual(LINES);
     expect(current()).toBe(LINES[1]);
   });

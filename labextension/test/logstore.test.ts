@@ -35,6 +35,17 @@ describe('a view', () => {
     expect(text(2)).toBe('line 2');
   });
 
+  it('asks for a time again until the server has looked at all lines', async () => {
+    const answer = (more: object) =>
+      server.say({ id: server.sentOf('find').at(-1)?.['id'], kind: 'found', ...more });
+    const found = server.store.atTime(1000);
+    answer({ position: null, index: null, complete: false });
+    await vi.advanceTimersByTimeAsync(150);
+    expect(server.sentOf('find')).toHaveLength(2);
+    answer({ position: 7, index: 5, complete: true });
+    expect(await found).toBe(5);
+  });
+
   it('knows which logs there are, and what the job is called, before any line', () => {
     expect(server.store).toMatchObject({ listed: true, name: 'mnist', loaded: false });
     server.say({ id: server.viewId, kind: 'logs', name: 'other', logs: ['init', 10, 2] });

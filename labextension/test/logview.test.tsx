@@ -257,10 +257,13 @@ describe('keys', () => {
     await print(many(1000));
     await press('e');
     expect(server.sentOf('find').at(-1)).toMatchObject({ what: 'error' });
-    await reply('find', { kind: 'found', position: 500, index: 500 });
+    await reply('find', { kind: 'found', position: 500, index: 500, complete: true });
     expect(current()).toBe('line 500');
     await press('e');
-    await reply('find', { kind: 'found', position: null, index: null });
+    await reply('find', { kind: 'found', position: null, index: null, complete: true });
     expect(root.textContent).toContain('No line looks like an error.');
+    await press('e');
+    await reply('find', { kind: 'found', position: null, index: null, complete: false });
+    expect(root.textContent).toContain('None was found so far');
   });
 });

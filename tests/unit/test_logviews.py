@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.logs import is_noise
-from jupyter_jax_trainer.server import logmarks
+from jupyter_jax_trainer.server import logmarks, logtopics
 from jupyter_jax_trainer.server.firsterror import first_error
 from jupyter_jax_trainer.server.logbook import LogBook
 from jupyter_jax_trainer.server.logspan import GONE
@@ -289,6 +289,26 @@ def test_the_first_error_of_a_view_is_a_line_that_it_has(tmp_path):
     assert first_error(LogView(job.book, sources=[1])) == 4
     assert first_error(LogView(job.book, include=Pattern("Value"))) == 2
     assert first_error(LogView(job.book), seconds=-1) is None
+
+
+def test_a_time_is_told_when_the_lines_up_to_it_are_known(tmp_path, monkeypatch):
+    small_blocks(monkeypatch, (40, 40))
+    monkeypatch.setattr(logtopics, "_FIRST", 0.0)
+    monkeypatch.setattr(logtopics, "_TO_HIT", 0.0)
+    job = Job(tmp_path / "job", ranks=1)
+    job.write(*(b"line %d" % n for n in range(200)))
+    ends = [json.loads(line)[1] for line in job.directory.log_index.read_text().splitlines()]
+    index = "".join(json.dumps([0, end, 1000.0 + n]) + "\n" for n, end in enumerate(ends))
+    job.directory.log_index.write_text(index)
+    for exclude, number in (None, 150), (Pattern("3"), sum("3" not in str(n) for n in range(150))):
+        view = LogView(LogBook(job.directory, [0]), exclude=exclude)
+        answers = []
+        while not answers or not answers[-1]["complete"]:
+            answers += logtopics.found(view, {"what": "time", "time": 1150.0})
+        assert len(answers) > 2 and all(answer["index"] is None for answer in answers[:-1])
+        assert (answers[-1]["position"], answers[-1]["index"]) == (150, number)
+    (late,) = logtopics.found(view, {"what": "time", "time": 1e12})
+    assert late == {"kind": "found", "position": None, "index": None, "complete": True}
 
 
 @pytest.mark.parametrize("pattern", ["(", "a)(?:b", r"(a)\1", "(?=a)", "(?<!a)b", "a\\", "[", "a**", "((a{1000}){1000}){1000}", "x{1,1001}"])

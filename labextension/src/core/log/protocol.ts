@@ -87,6 +87,8 @@ export interface Found {
   kind: 'found';
   position: number | null;
   index: number | null;
+  /** Whether that is sure: else not all lines were looked at. */
+  complete: boolean;
 }
 
 /** What is opened, and answers until it is closed. */

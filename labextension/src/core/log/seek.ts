@@ -5,8 +5,15 @@ import { readTime } from './times';
 
 export async function firstError(reader: Reader): Promise<void> {
   reader.say(reader.words.__('Looking for the first error…'));
-  const index = await reader.store.firstError();
-  arrive(reader, index, reader.words.__('No line looks like an error.'));
+  const found = await reader.store.firstError();
+  const sure = found?.complete ?? true;
+  arrive(
+    reader,
+    found?.index ?? null,
+    sure
+      ? reader.words.__('No line looks like an error.')
+      : reader.words.__('None was found so far, and the log goes on: try again, or search it.')
+  );
 }
 
 /** Go to a line by its number among those that are shown, or to a time. */
@@ -28,6 +35,7 @@ export async function toPlace(reader: Reader, text: string): Promise<void> {
     );
     return;
   }
+  reader.say(words.__('Looking for that time…'));
   const index = await store.atTime(time);
   arrive(reader, index, words.__('Nothing was printed at that time or later.'));
 }

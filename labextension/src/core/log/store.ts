@@ -1,10 +1,21 @@
 import type { Live, Opened } from '../live';
 import { isWithdrawn } from './asking';
 import { PAGE, Pages, type LogLine } from './pages';
-import type { Choice, FullLine, LogMessage, LogState, Pattern, RawLine, Source } from './protocol';
+import type {
+  Choice,
+  Found,
+  FullLine,
+  LogMessage,
+  LogState,
+  Pattern,
+  RawLine,
+  Source
+} from './protocol';
 import { Search, type Arrival } from './search';
+import { byRank } from './sources';
 import { Teller } from '../teller';
 
+const AGAIN = 100; // milliseconds until what was not to be told yet is asked again
 const AT_ONCE = 4; // pages that are asked for at a time
 
 const ALL: Choice = { sources: null, include: null, exclude: null, raw: false };
@@ -121,22 +132,19 @@ export class LogStore extends Teller {
     this.tell();
   }
 
-  /** Give the number of the first line with an error; null where there is none. */
-  async firstError(): Promise<number | null> {
-    const request = { op: 'find', view: this.#opened.id, what: 'error' } as const;
-    return await this.#or(
-      this.#live.ask(request, this.#stop.signal).then(({ index }) => index),
-      null
-    );
+  /** Give the first line with an error, as far as it was found. */
+  firstError(): Promise<Found | null> {
+    return this.#place({ what: 'error' });
   }
 
   /** Give the number of the first line that was seen at a time or later. */
   async atTime(time: number): Promise<number | null> {
-    const request = { op: 'find', view: this.#opened.id, what: 'time', time } as const;
-    return await this.#or(
-      this.#live.ask(request, this.#stop.signal).then(({ index }) => index),
-      null
-    );
+    let found = await this.#place({ what: 'time', time });
+    while (found && !found.complete) {
+      await new Promise(resolve => setTimeout(resolve, AGAIN)); // the log is still being read
+      found = await this.#place({ what: 'time', time });
+    }
+    return found?.index ?? null;
   }
 
   /** Give a line in full; fails with the server's words. */
@@ -153,13 +161,14 @@ export class LogStore extends Teller {
     this.#opened.close();
   }
 
-  /** Give what comes, or something else when it cannot be had; the words are kept. */
-  async #or<T>(answer: Promise<T>, other: T): Promise<T> {
+  /** Ask where something is; null when that cannot be told, and the words are kept. */
+  async #place(what: { what: 'error' } | { what: 'time'; time: number }): Promise<Found | null> {
+    const request = { op: 'find' as const, view: this.#opened.id, ...what };
     try {
-      return await answer;
+      return await this.#live.ask(request, this.#stop.signal);
     } catch (error) {
       this.#refused(error);
-      return other;
+      return null;
     }
   }
 
@@ -288,11 +297,4 @@ export class LogStore extends Teller {
       this.#next();
     }
   }
-}
-
-function byRank(a: Source, b: Source): number {
-  if (typeof a === 'number' && typeof b === 'number') {
-    return a - b;
-  }
-  return typeof a === typeof b ? (String(a) < String(b) ? -1 : 1) : typeof a === 'number' ? -1 : 1;
 }
