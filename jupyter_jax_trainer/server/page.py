@@ -24,6 +24,9 @@ MAX_TOPICS = 64  # that one page may have open
 MAX_WAITING = 256  # messages of a page that are not worked off yet
 _IDLE = 5.0  # seconds that the thread sleeps when nothing is open
 _SHORTEST = 0.005
+# Seconds without a message after which one is sent that says nothing: a page that hears nothing at
+# all for long knows that its connection is dead, though nobody has closed it.
+QUIET = 15.0
 
 
 class PageGoneError(Exception):
@@ -48,6 +51,7 @@ class Page:
         self._topics: dict[int, Topic] = {}
         self._due: dict[int, float] = {}
         self._closed = False
+        self._quiet_until = time.monotonic() + QUIET
         self._thread = threading.Thread(target=self._run, name="jaxtrain page", daemon=True)
         self._thread.start()
 
@@ -77,6 +81,8 @@ class Page:
                 if not self._asked.empty():
                     continue  # somebody waits for an answer, and a look may take long
             now = time.monotonic()
+            if now >= self._quiet_until and not self._tell(None, lambda: [{"kind": "alive"}]):
+                return
             for number, topic in list(self._topics.items()):
                 if now >= self._due[number]:
                     if not self._tell(number, topic.look):
@@ -98,7 +104,7 @@ class Page:
             error = self._send_all(number, task, *args)
             if error:
                 self._close_topic(number)
-                self._send([error])
+                self._say(error)
         except PageGoneError:
             return False
         return True
@@ -109,7 +115,7 @@ class Page:
         """Send what a task gives; give what to say when it can't go on."""
         try:
             for message in task(*args):
-                self._send([{"id": number, **message}])
+                self._say({"id": number, **message})
         except PageGoneError:
             raise
         except JaxTrainError as error:
@@ -118,6 +124,10 @@ class Page:
             traceback.print_exc()
             return _error(number, "Something went wrong; the server's log has it.", None)
         return None
+
+    def _say(self, message: Message) -> None:
+        self._send([message])
+        self._quiet_until = time.monotonic() + QUIET
 
     def _close_topic(self, number: Any) -> None:
         if type(number) is int:  # a page can send anything, and a list can't be looked up

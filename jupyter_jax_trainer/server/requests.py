@@ -27,6 +27,7 @@ from jupyter_jax_trainer.server.table import Table
 from jupyter_jax_trainer.views.waiting import let_go
 
 KEY = r"(?P<key>[A-Za-z0-9][A-Za-z0-9._-]{0,252})"
+_MOST = 20_000  # reports or events in an answer
 _MAX_SOURCE = 4 << 20  # characters of a cell
 
 
@@ -114,11 +115,21 @@ def _delete(asked: Asked) -> dict[str, Any]:
 
 
 def _metrics(asked: Asked) -> dict[str, Any]:
-    return {"points": find(asked.names["key"]).metrics()}
+    return _part("points", asked, find(asked.names["key"]).metrics())
 
 
 def _events(asked: Asked) -> dict[str, Any]:
-    return {"events": find(asked.names["key"]).events()}
+    return _part("events", asked, find(asked.names["key"]).events())
+
+
+def _part(name: str, asked: Asked, whole: list[dict[str, Any]]) -> dict[str, Any]:
+    """Give so many of them, from one on: a job may have millions."""
+    given = asked.query.get("from", "0")
+    if not re.fullmatch("[0-9]{1,12}", given):
+        raise UsageError(f"from={given!r} is no number.", "Give the number of the first one.")
+    start = int(given)
+    end = start + _MOST
+    return {name: whole[start:end], "next": end if end < len(whole) else None}
 
 
 def _job_yaml(asked: Asked) -> dict[str, Any]:

@@ -76,11 +76,13 @@ def test_lists_and_other_extensions_are_answered_all_the_time(waiting, cluster):
             assert [one.file_size for one in pack.infolist()] == [SIZE] * 3
 
 
-LINES = 3_000_000
+LINES, REPORTS = 3_000_000, 300_000
 
 
 def test_others_are_answered_while_a_large_log_is_filtered_and_searched(server):
     directory = make_job("large")
+    report = '{"time": 1.0, "rank": 0, "step": 1, "total": null, "values": {"loss": 0.5}}\n'
+    directory.metrics.write_text(report * REPORTS)
     piece, ends = 10_000, [0, 0]
     with directory.log(0).open("wb") as one, directory.log(1).open("wb") as two, \
          directory.log_index.open("wb") as index:
@@ -101,6 +103,7 @@ def test_others_are_answered_while_a_large_log_is_filtered_and_searched(server):
             page.say(op="search", id=2, view=1, pattern="1.*9 loss", regex=True)
             while not page.hear("hits", 2)["complete"]:
                 pass
+            assert len(server.get("jobs/large/metrics")["points"]) == 20_000
             return time.monotonic() - began
 
     times = []

@@ -73,7 +73,20 @@ def test_reports_and_events(server):
     directory.events.write_text(json.dumps(
         {"time": 1.0, "kind": "state", "rank": None, "message": "it runs"}) + "\n")
     assert server.get("jobs/one/metrics")["points"][0]["values"] == {"loss": 0.5}
+    assert server.get("jobs/one/metrics")["next"] is None
     assert server.get("jobs/one/events")["events"][0]["message"] == "it runs"
+
+
+def test_many_reports_come_in_parts(server):
+    directory = make_job("one")
+    line = '{{"time": 1.0, "rank": 0, "step": {}, "total": null, "values": {{}}}}\n'
+    directory.metrics.write_text("".join(map(line.format, range(30_000))))
+    first = server.get("jobs/one/metrics")
+    rest = server.get(f"jobs/one/metrics?from={first['next']}")
+    steps = [point["step"] for part in (first, rest) for point in part["points"]]
+    assert (len(first["points"]), rest["next"]) == (20_000, None) and steps == [*range(30_000)]
+    status, said = server.ask("GET", "jobs/one/metrics?from=-1")
+    assert status == 400 and "is no number" in json.loads(said)["message"]
 
 
 def test_logs_as_files(server):

@@ -123,7 +123,9 @@ def test_a_restart_of_the_server(counting):
 
 
 @pytest.mark.slow
-def test_a_minute_without_network(counting, lab_server):
+@pytest.mark.parametrize("told", [True, False], ids=["told", "silent"])
+def test_a_minute_without_network(counting, lab_server, told):
+    """With and without the browser's knowing: what forgets connections need not be this machine."""
     proxy = Proxy(lab_server.port)
     try:
         job = counting(port=proxy.port)
@@ -131,9 +133,11 @@ def test_a_minute_without_network(counting, lab_server):
         job.lab.allow("net::ERR_INTERNET_DISCONNECTED", "WebSocket connection to")
         context = job.lab.page.context
         proxy.cut()
-        context.set_offline(True)
+        context.set_offline(told)
         began = time.monotonic()
         job.prints_more()
+        for view in () if told else (job.lab.jobs, job.lab.job(NAME), job.log.node, job.card):
+            expect(view).to_contain_text(SILENT, timeout=70_000)
         eventually(lambda: time.monotonic() - began > 60, 90)
         context.set_offline(False)
         proxy.mend()

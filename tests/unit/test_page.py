@@ -9,6 +9,7 @@ from made_jobs import make_job
 
 from jupyter_jax_trainer import files
 from jupyter_jax_trainer.errors import JobNotFound
+from jupyter_jax_trainer.server import page as page_module
 from jupyter_jax_trainer.server.logtopics import LogTopic, SearchTopic
 from jupyter_jax_trainer.server.logviews import LogView
 from jupyter_jax_trainer.server.page import Page
@@ -46,6 +47,22 @@ def test_questions_that_wait_are_answered_before_the_next_look(monkeypatch):
     finally:
         page.close()
     assert kinds == ["look", "error", "error", "error", "look"]
+
+
+def test_a_page_that_has_been_quiet_says_that_it_is_there(monkeypatch, home):
+    monkeypatch.setattr(page_module, "QUIET", 0.2)
+    monkeypatch.setattr(page_module, "_IDLE", 0.05)
+    sent = queue.Queue()
+    page = Page(Table(None), lambda messages: [sent.put(one) for one in messages])
+    try:
+        began = time.monotonic()
+        assert [sent.get(timeout=20) for _ in range(3)] == [{"id": None, "kind": "alive"}] * 3
+        assert time.monotonic() - began > 0.5
+        page.ask({"op": "open", "id": 1, "topic": "jobs"})
+        while (kind := sent.get(timeout=20)["kind"]) != "jobs":
+            assert kind == "alive"
+    finally:
+        page.close()
 
 
 def test_a_page_that_goes_with_much_unanswered_takes_its_thread_along(monkeypatch):

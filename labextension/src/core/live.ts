@@ -11,7 +11,7 @@
 import { Refusal, withdrawn } from './log/asking';
 import type { Answer, LogMessage, LogRequest, Question } from './log/protocol';
 import type { Message, Problem, Request } from './protocol';
-import { backOff, onWake } from './timers';
+import { backOff, onSilence, onWake } from './timers';
 
 const SELDOM = 300_000;
 const SHUT: Problem = { kind: 'shut', message: '', hint: null };
@@ -32,6 +32,8 @@ export interface LiveOptions {
   /** Finds out why there is no connection: a browser does not say. Null: requests are answered. */
   probe?: () => Promise<Problem | null>;
   random?: () => number;
+  /** After how many silent milliseconds a connection is dead: that of a kernel may be silent. */
+  silence?: number;
 }
 
 export type Status = 'connecting' | 'open' | 'waiting';
@@ -64,6 +66,7 @@ export class Live {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #stops: (() => void)[] = [];
   #disposed = false;
+  #heard = 0; // when something came last
 
   constructor(options: LiveOptions) {
     this.#options = options;
@@ -180,6 +183,9 @@ export class Live {
       window.addEventListener('online', again);
       this.#stops.push(() => window.removeEventListener('online', again));
     }
+    // A proxy that forgot a connection does not say so, and then neither side hears of it.
+    const silent = () => (this.#status === 'waiting' ? 0 : Date.now() - this.#heard);
+    this.#stops.push(onSilence(silent, this.#options.silence ?? Infinity, again));
     this.#stops.push(onWake(again));
     this.#attempt = 0;
     this.#connect();
@@ -204,6 +210,7 @@ export class Live {
   }
 
   #connect(): void {
+    this.#heard = Date.now();
     this.#set('connecting');
     let socket: Socket;
     try {
@@ -252,6 +259,7 @@ export class Live {
   }
 
   #receive(data: unknown): void {
+    this.#heard = Date.now();
     let message: Message;
     try {
       message = JSON.parse(String(data)) as Message;

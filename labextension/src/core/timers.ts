@@ -1,8 +1,9 @@
-/** How long to wait before the next attempt to connect, and how to see that the machine slept. */
+/** When to connect again: after how long, when the machine has slept, when nothing comes any more. */
 
 const FIRST = 500;
 const MOST = 30_000;
 const LOOK = 15_000;
+const LISTEN = 5_000;
 // A page in the background gets its timers once a minute: only a longer gap was a sleep.
 const SLEPT = 150_000;
 
@@ -23,5 +24,15 @@ export function onWake(woke: () => void): () => void {
       woke();
     }
   }, LOOK);
+  return () => clearInterval(timer);
+}
+
+/** Call `dead` whenever it was silent for longer than `most` milliseconds; give what stops it. */
+export function onSilence(silent: () => number, most: number, dead: () => void): () => void {
+  const timer = setInterval(() => {
+    if (silent() > most) {
+      dead();
+    }
+  }, LISTEN);
   return () => clearInterval(timer);
 }

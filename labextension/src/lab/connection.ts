@@ -20,6 +20,7 @@ import { DOMAIN, RECONNECT } from './names';
 import { restWhileHidden } from './rest';
 
 const PATH = 'jaxtrain/api';
+const SILENCE = 40_000; // the server says something every 20 seconds
 
 /** The way to the server extension; every plugin uses the same one, so there is one WebSocket. */
 export interface IConnection {
@@ -73,7 +74,8 @@ export function connect(
   const live = new Live({
     url: () => liveUrl(settings),
     connect: url => new settings.WebSocket(url) as Socket,
-    probe: () => api.probe()
+    probe: () => api.probe(),
+    silence: SILENCE
   });
   let jobs: JobsStore | null = null;
   const open = () => {
