@@ -169,6 +169,8 @@ def test_the_whole_path_on_a_cluster(open_page, desk, namespace):
     assert counted(desk, "jaxtrain_followers") == counted(desk, "jaxtrain_follower_jobs") == 1
     assert counted(desk, "jaxtrain_jobs", "Running", "kubernetes") == 1
     expect(log.node.locator(".jaxtrain-rank").filter(has_text="1").first).to_be_visible()
+    log.node.get_by_role("searchbox").fill("step 7")
+    expect(log.rows.locator("mark").nth(1)).to_have_text("step 7", timeout=WAIT)  # of both ranks
 
     job.get_by_role("button", name="Cancel", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel Job").click()
