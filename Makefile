@@ -12,7 +12,7 @@ LATE := tests/cluster tests/ui
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env labextension quickstart lab lint test test-face test-ui test-all coverage test-early test-late bench cluster kueue images cluster-down clean
+.PHONY: help env labextension quickstart lab lint test test-face test-ui pictures test-all coverage test-early test-late bench cluster kueue images cluster-down clean
 
 help:  ## list what there is
 	@echo "make TARGET, where TARGET is one of"
@@ -80,9 +80,11 @@ test-face: labextension  ## lint and test the TypeScript
 	$(WITH_TOOLS) npm run -s lint
 	$(WITH_TOOLS) npm test -s
 
-# JAXTRAIN_PICTURES=1 makes the pictures in docs/images anew.
 test-ui: labextension  ## test in a real browser (needs Chromium), with a real JupyterLab and real jobs
 	$(PY) -m pytest -rs tests/ui
+
+pictures: labextension  ## make the pictures in docs/images anew, from real jobs; look at what changed
+	JAXTRAIN_PICTURES=1 $(PY) -m pytest -rs tests/ui/test_docs_pictures.py tests/ui/test_docs_rare_pictures.py
 
 test: lint  ## what to run before a commit (minutes): ruff, mypy, and the tests that are not slow
 	$(PY) -m pytest -rs -m 'not slow' $(TESTS)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page
+from views import PICTURED, views
 
 from ui.conftest import failed
-from ui.labs import ROOT
 
 MOST = 150_000  # bytes of a picture
 WIDE, NARROW = {"width": 1360, "height": 820}, {"width": 600, "height": 820}
@@ -64,7 +64,8 @@ def pictures(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     yield folder
     if os.environ.get("JAXTRAIN_PICTURES") == "1" and not failed(request):
         for path in folder.glob("*.png"):
-            shutil.copy(path, ROOT / "docs" / "images")
+            shutil.copy(path, PICTURED.parent)
+        PICTURED.write_text(f"{views()}\n")
 
 
 def save(target: Locator, name: str, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The pictures in docs/images, from real jobs: they are made anew by JAXTRAIN_PICTURES=1."""
+"""The pictures in docs/images, from real jobs: `make pictures` makes them anew."""
 
 from __future__ import annotations
 

@@ -421,6 +421,7 @@ def test_cuts_and_kills_anywhere(tmp_path_factory, lines, data):
     size = len(whole.read(None))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spool, "SEGMENT", data.draw(st.sampled_from([300, 3000, 512 << 10])))
+        patch.setattr(spool, "PARTED", 1000)  # no log has two megabytes of one nanosecond
         for _ in range(data.draw(st.integers(0, 6))):
             # A connection that breaks after some bytes, and a process that dies at some write.
             dies = data.draw(st.integers(0, 9))

@@ -36,6 +36,9 @@ from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.worker.frames import LAST_WORDS
 
 OnMessage = Callable[[dict[str, Any], int], None]
+# So many segments full of lines that have the same time, to the nanosecond, are parted in the end.
+# Equal ones among them are then no longer told from each other when they come again.
+PARTED = 4
 _TAIL = 64 << 10  # bytes of the index that are looked at first
 
 
@@ -303,7 +306,7 @@ class Spool:
                 self._log.unfinished = self
         elif size >= SEGMENT + self._reader.open_size:
             first = stamp_of(data[:40])
-            if size >= 4 * SEGMENT or (first is not None and first > (self.last or 0)):
+            if size >= PARTED * SEGMENT or (first is not None and first > (self.last or 0)):
                 self._rotate()
 
     def _rotate(self) -> None:
