@@ -73,9 +73,14 @@ class Shared:
         The claim in the test's namespace.
     path
         The folder, here and in pods that mount the claim there.
+
+    Parameters
+    ----------
+    claim
+        The name of the claim; None makes one.
     """
 
-    def __init__(self, namespace: Namespace, tmp_path: Path) -> None:
+    def __init__(self, namespace: Namespace, tmp_path: Path, claim: str | None = None) -> None:
         self._name = f"jaxtrain-shared-{uuid.uuid4().hex[:8]}"
         self._cluster = namespace.cluster
         state = namespace.cluster.kubeconfig.resolve().parent  # the node has it as /mnt/state
@@ -84,9 +89,9 @@ class Shared:
         self._folder.chmod(0o777)  # pods run as another user
         self.path = tmp_path / "shared"
         self.path.symlink_to(self._folder)
-        self.claim = "shared"
+        self.claim = claim or "shared"
         spec = {
-            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"],
+            "capacity": {"storage": "5Gi"}, "accessModes": ["ReadWriteMany", "ReadWriteOnce"],
             "persistentVolumeReclaimPolicy": "Retain", "storageClassName": "",
         }
         self._cluster("create", "-f", "-", stdin={
@@ -94,6 +99,8 @@ class Shared:
             "spec": {**spec, "hostPath": {"path": f"/mnt/state/{self._name}"},
                      "claimRef": {"namespace": namespace.name, "name": self.claim}},
         })  # fmt: skip
+        if claim is not None:
+            return
         namespace("create", "-f", "-", stdin={
             "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": self.claim},
             "spec": {"accessModes": ["ReadWriteMany"], "storageClassName": "",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import kernels
 import pytest
 from conftest import end_processes_of
+from policy import skip_or_fail
 
 from cluster.jobs import stop_followers
+from cluster.made_runtimes import Shared, reachable
 from cluster.pages import Terminal, blocks
 
 pytestmark = [
@@ -30,20 +32,27 @@ def test_the_page_about_kind(cluster, namespace, tmp_path, monkeypatch):
         "clusterrolebinding dora": f"clusterrolebinding {namespace.name}-dora",
     })  # fmt: skip
     said: list[str] = []
+    if not reachable(cluster):
+        skip_or_fail("cluster", "this machine and the nodes have no folder in common")
+    volume = Shared(namespace, tmp_path, "training-data")  # kind's storage class would make it
     try:
         with kernels.running(home, tmp_path) as kernel:
             for language, text in blocks("kind.md"):
                 said.append(shell(text) if language == "sh" else kernel.run(text).text)
     finally:
+        volume.remove()
         stop_followers(home)
         end_processes_of(home)
         for made in ("clusterrolebinding", f"{namespace.name}-dora"), (
             "clusterrole", "jupyter-jax-trainer-runtimes"
         ):  # fmt: skip
             cluster("delete", *made, "--ignore-not-found")
-    _, installed, _, ran, told, listed, asdora = said
+    _, installed, _, ran, told, listed, claimed, _, _, found, asdora, hers = said
     assert "jax-cpu" in installed and "would be taken" in installed
     assert "I am process 0 of 2" in ran
     assert "the sum over both pods is 3" in told
     assert "trainjob.trainer.kubeflow.org/first" in listed and "first-node-0-1" in listed
+    assert "TrainingRuntime jax-cpu: created" in claimed
+    assert "of the first job there are ['0.txt', '1.txt']" in found
     assert "would be taken" in asdora
+    assert "I am dora's" in hers

@@ -355,9 +355,19 @@ def test_a_queue_without_gpus_gets_no_job_for_them_unasked(monkeypatch, most, na
 
 
 def test_a_runtime_for_gpus_that_fits_is_taken_unasked_though_it_is_not_the_first():
-    older = a_runtime("older", "gpu", once=False)
-    found, words = choosing.runtime(Cluster(CPU, EIGHT, older, nodes=[FOUR]), parse_cell_line(""))
-    assert found["metadata"]["name"] == "older" and "on GPU" in words
+    found, words = choosing.runtime(Cluster(CPU, EIGHT, GPU, nodes=[FOUR]), parse_cell_line(""))
+    assert found["metadata"]["name"] == "g" and "on GPU" in words
+
+
+@pytest.mark.parametrize("label", [
+    {"jupyter-jax-trainer/python": "3.99"}, {"trainer.kubeflow.org/support": "deprecated"},
+])  # fmt: skip
+def test_a_worse_runtime_for_gpus_is_not_taken_unasked_because_the_best_does_not_fit(label):
+    worse = a_runtime("worse", "gpu", **label)
+    found, words = choosing.runtime(Cluster(CPU, EIGHT, worse, nodes=[FOUR]), parse_cell_line(""))
+    assert found["metadata"]["name"] == "c" and "1 × 8 GPUs would be needed" in words
+    found, _ = choosing.runtime(Cluster(CPU, worse, nodes=[FOUR]), parse_cell_line(""))
+    assert found["metadata"]["name"] == "worse"
 
 
 def test_gpus_on_nodes_that_the_runtime_does_not_go_to_are_none_for_it():

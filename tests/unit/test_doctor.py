@@ -229,11 +229,11 @@ def test_broken_no_runtime(scene):
     check("kubernetes", "JAX runtimes", FAIL, "none", "Install ours")
 
 
-def test_runtimes_of_converted_jaxjobs_alone_are_not_enough(scene):
+def test_broken_converted_runtimes_only(scene):
     converted = runtime("old-job")
     converted["metadata"]["labels"][trainjob.CONVERTED] = "true"
     scene.answers[RUNTIMES] = {"items": [converted]}
-    check("kubernetes", "JAX runtimes", WARN, "only of converted JAXJobs: old-job", "Install ours")
+    check("kubernetes", "JAX runtimes", FAIL, "only of converted JAXJobs: old-job", "Install ours")
 
 
 def test_broken_runtime_reruns_cells(scene):

@@ -72,7 +72,9 @@ def _unasked(
         return None, ""
     most = quota.most(client, spec.queue) if spec.queue else None
     reasons = []
-    for item in sorted(with_gpus, key=lambda item: _order(item, spec)):
+    best = min(_order(item, spec) for item in with_gpus)
+    # Not one for another Python, say: then the CPU is better.
+    for item in (item for item in with_gpus if _order(item, spec) == best):
         why_not = _lacks(item, spec, nodes, most)
         if why_not is None:
             return item, ", on GPU (--device cpu for the CPU)"

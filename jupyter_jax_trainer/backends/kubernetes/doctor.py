@@ -96,7 +96,7 @@ def _trainer(client: Client, bad: str) -> Iterator[Finding]:
         yield Finding(bad, "JAX runtimes", "none", advice)
     elif all(map(runtimes.is_converted, found)):
         advice = f"Only jobs that name one (--runtime) get it. Install ours: {runtimes.INSTALL}"
-        yield Finding(WARN, "JAX runtimes", f"only of converted JAXJobs: {names}", advice)
+        yield Finding(bad, "JAX runtimes", f"only of converted JAXJobs: {names}", advice)
     elif not any(runtimes.runs_once(item) for item in found):
         advice = (
             "They run a cell that fails again, until a follower stops them; ours don't: "

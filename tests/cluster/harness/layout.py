@@ -103,9 +103,13 @@ def forget_but(kept: int, wanted: Path, archives: Iterable[Path]) -> None:
     """Remove archives, but for the ``kept`` last used ones; ``wanted``, made or not, is one."""
     with contextlib.suppress(FileNotFoundError):
         os.utime(wanted)
-    others = sorted(set(archives) - {wanted}, key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in others[kept - 1 :]:
-        path.unlink(missing_ok=True)
+    ages = {}
+    for path in set(archives) - {wanted}:
+        with contextlib.suppress(FileNotFoundError):  # another checkout does the same
+            ages[path] = time.time() - path.stat().st_mtime
+    for path in sorted(ages, key=lambda path: ages[path])[kept - 1 :]:
+        if ages[path] > 3600:  # else somebody may be about to import it
+            path.unlink(missing_ok=True)
 
 
 def write(path: Path, text: str, mode: int = 0o644) -> None:
