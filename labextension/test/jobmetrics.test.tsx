@@ -2,7 +2,7 @@ import type uPlot from 'uplot';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { Point } from '../src/core/protocol';
-import { readLook } from '../src/core/views/job/look';
+import { keepLook, readLook } from '../src/core/views/job/look';
 import { moved } from '../src/core/views/job/plot';
 import { FakePlot } from './fakeplot';
 import { FakeSocket } from './fakesocket';
@@ -48,6 +48,15 @@ const POINTS = [
 async function report(points = POINTS, nth = 0): Promise<void> {
   say({ kind: 'metrics', from: 0, points }, nth);
   await settle(300);
+}
+
+/** Let the host keep what it is told to. */
+function remembers() {
+  const memory = new Map<string, string>();
+  Object.assign(host, {
+    remember: (name: string, text: string) => memory.set(name, text),
+    recall: (name: string) => memory.get(name) ?? null
+  });
 }
 
 describe('the metrics of a job', () => {
@@ -193,11 +202,7 @@ describe('the metrics of a job', () => {
   });
 
   it('are looked at as the last time', async () => {
-    const memory = new Map<string, string>();
-    Object.assign(host, {
-      remember: (name: string, text: string) => memory.set(name, text),
-      recall: (name: string) => memory.get(name) ?? null
-    });
+    remembers();
     show();
     await report([...POINTS, point(0, { loss: 9 }, 1)]);
     await settle(1000);
@@ -207,11 +212,13 @@ describe('the metrics of a job', () => {
     doing(() => button('rank 1').click());
     doing(() => button('acc').click());
     const taste = { axis: 'time', log: true, range: null };
-    expect(readLook(host, 'mnist-4')).toEqual({ ...taste, ranks: [1], hidden: ['acc'] });
-    expect(readLook(host, 'other')).toEqual({ ...taste, ranks: [], hidden: [] });
+    const none = { ranks: [], hidden: [], others: [] };
+    expect(readLook(host, 'mnist-4')).toEqual({ ...taste, ...none, ranks: [1], hidden: ['acc'] });
+    expect(readLook(host, 'other')).toEqual({ ...taste, ...none });
   });
 
   it('are drawn over those of other jobs', async () => {
+    remembers();
     show();
     await report();
     doing(() => button('Compare').click());
@@ -227,9 +234,23 @@ describe('the metrics of a job', () => {
       [undefined, 7, undefined, 6]
     ]);
     expect(texts('.jaxtrain-legend')[0]).toBe('mnist-4 1sweep-16 6');
+    expect(readLook(host, 'mnist-4').others).toEqual(['sweep-16']);
     doing(() => button('Leave out sweep-16').click());
     expect(FakeSocket.last.sent.at(-1)).toMatchObject({ op: 'close' });
     expect(FakePlot.live[0]?.data).toHaveLength(2);
+    expect(readLook(host, 'mnist-4').others).toEqual([]);
+  });
+
+  it('are drawn over those of the jobs that were chosen before', async () => {
+    remembers();
+    keepLook(host, 'mnist-4', { ...readLook(host, 'mnist-4'), others: ['old'] }, { others: [] });
+    show();
+    await report();
+    expect(FakeSocket.last.sent).toContainEqual(
+      expect.objectContaining({ op: 'open', topic: 'job', key: 'old' })
+    );
+    doing(() => button('Leave out old').click());
+    expect(readLook(host, 'mnist-4').others).toEqual([]);
   });
 
   it('can be taken away as CSV', async () => {

@@ -259,13 +259,17 @@ describe('what is shown', () => {
     expect(reader.store.choice[name === 'include' ? 'exclude' : 'include']).toBeNull();
   });
 
-  it('keeps its switches when the filters are closed and opened', async () => {
+  it('keeps its filters while they are closed, until a link to a line takes them away', async () => {
     await print(['a']);
     await doing(() => reader.show({ exclude: { pattern: 'A', regex: false, case: true } }));
     await click('filter');
     expect(input('[aria-label="without: upper and lower case differ"]').checked).toBe(true);
     expect(input('[aria-label="without: regular expression"]').checked).toBe(false);
     expect(input('[aria-label="with: upper and lower case differ"]').checked).toBe(false);
+    const field = input('.jaxtrain-log-field:nth-of-type(2) [type=search]');
+    expect(field.value).toBe('A');
+    await doing(() => reader.goToPosition(0));
+    expect(field.value).toBe('');
   });
 
   it('can begin at a position of the whole log', async () => {

@@ -38,6 +38,7 @@ def look(lab: LabPage) -> dict[str, object]:
         "states of jobs": lab.jobs.locator(on).evaluate_all(pressed),
         "plots": job.locator(".jaxtrain-plots canvas").count(),
         "tools of plots": job.locator(on).evaluate_all(pressed),
+        "compared": job.get_by_role("group", name="Compared with").all_inner_texts(),
         "tools of the log": log.locator(on).evaluate_all(pressed),
         "search": log.get_by_role("searchbox", name="Search in the log").input_value(),
         "matches": re.findall(r"\d+", log.locator(".jaxtrain-log-count").inner_text())[-1:],
@@ -49,6 +50,7 @@ def look(lab: LabPage) -> dict[str, object]:
 
 
 def test_a_workspace_keeps_how_jobs_are_looked_at(open_page):
+    submit(CODE, line="beside -n 1").wait(60)
     submit(CODE, line=f"{NAME} -n 2").wait(60)
     lab = open_page(path="lab/workspaces/a?reset")
     open_all(lab)
@@ -58,6 +60,9 @@ def test_a_workspace_keeps_how_jobs_are_looked_at(open_page):
     lab.jobs.get_by_role("button", name="Succeeded").click()
     for name in ("Log", "Choose", "rank 1", "accuracy"):
         job.get_by_role("button", name=name, exact=True).last.click()
+    job.get_by_role("button", name="Compare", exact=True).click()
+    job.get_by_role("checkbox", name="beside").check()
+    job.get_by_role("button", name="Compare", exact=True).click()
     tools = log.node.get_by_role("group", name="Log", exact=True)
     tools.get_by_role("button", name="Only rank 1").click()
     tools.get_by_title("Which times to show (t)").click()

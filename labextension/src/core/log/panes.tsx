@@ -1,4 +1,4 @@
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 
 import type { Words } from '../words';
 import { textOf } from './ansi';
@@ -41,6 +41,12 @@ function PatternField({ label, value, words, onChange }: FieldProps) {
   const text = useRef<HTMLInputElement>(null);
   const regex = useRef<HTMLInputElement>(null);
   const cases = useRef<HTMLInputElement>(null);
+  const shown = value?.pattern ?? '';
+  useLayoutEffect(() => {
+    if (text.current) {
+      text.current.value = shown; // a link to a line takes filters away
+    }
+  }, [shown]);
   const change = () => {
     const next: Pattern = {
       pattern: text.current?.value ?? '',
@@ -48,7 +54,7 @@ function PatternField({ label, value, words, onChange }: FieldProps) {
       case: cases.current?.checked ?? false
     };
     const switched = next.regex !== value?.regex || next.case !== value.case;
-    if (next.pattern !== (value?.pattern ?? '') || (next.pattern && switched)) {
+    if (next.pattern !== shown || (next.pattern && switched)) {
       onChange(next.pattern ? next : null);
     }
   };
@@ -60,7 +66,7 @@ function PatternField({ label, value, words, onChange }: FieldProps) {
           ref={text}
           type="search"
           maxLength={1000}
-          defaultValue={value?.pattern ?? ''}
+          defaultValue={shown}
           onChange={change}
           onSearch={change} // the cross of the field
         />

@@ -6,10 +6,9 @@ import { group, stateWord } from '../../states';
 import type { JobStore } from '../../stores';
 import { Age } from '../jobrow';
 import { useWatched } from '../hooks';
+import { MOST_COMPARED } from './look';
 
 const SHOWN = 30;
-/** How many other jobs may be drawn over one. */
-export const MOST_COMPARED = 7;
 
 interface CompareProps {
   store: JobStore;

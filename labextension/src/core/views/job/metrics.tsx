@@ -6,8 +6,8 @@ import type { Range } from '../../plots/lines';
 import { number } from '../../plots/number';
 import type { JobStore } from '../../stores';
 import { Choose } from './choose';
-import { Compare, MOST_COMPARED } from './compare';
-import { keepLook, readLook, type Look } from './look';
+import { Compare } from './compare';
+import { keepLook, type Look, MOST_COMPARED, readLook } from './look';
 import { Plot } from './plot';
 import { Section } from './section';
 import { useThrottled } from './throttled';
@@ -25,18 +25,22 @@ export function MetricsPart({ store, host }: { store: JobStore; host: Host }) {
   };
   const [choosing, setChoosing] = useState(false);
   const [picking, setPicking] = useState(false);
-  const [others, setOthers] = useState<readonly JobStore[]>([]);
+  const [others, setOthers] = useState<readonly JobStore[]>(() =>
+    look.others.map(key => store.beside(key))
+  );
   const opened = useRef(others);
   opened.current = others;
   useEffect(() => () => opened.current.forEach(other => other.dispose()), []);
   const toggle = (key: string) => {
     const found = others.find(other => other.key === key);
     found?.dispose();
-    if (found) {
-      setOthers(others.filter(other => other !== found));
-    } else if (others.length < MOST_COMPARED) {
-      setOthers([...others, store.beside(key)]);
-    }
+    const next = found
+      ? others.filter(other => other !== found)
+      : others.length < MOST_COMPARED
+        ? [...others, store.beside(key)]
+        : others;
+    setOthers(next);
+    change({ others: next.map(other => other.key) });
   };
   const tools = (
     <Tools
