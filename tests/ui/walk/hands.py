@@ -64,7 +64,8 @@ class Hand:
     def check(self) -> None:
         """Fail when the page has seen the other hand."""
         seen = self.lab.evaluate("() => window.__foreign")
-        allowed = r"keydown (.|Control|Meta)"  # words are typed, and the browser's menu has Copy
+        # Words are typed, the browser's menu has Copy, and Shift is held for a click.
+        allowed = r"keydown (.|Control|Meta|Shift)"
         assert not [each for each in seen if not re.fullmatch(allowed, each)], seen
 
     def dialog(self, answer: str) -> None:

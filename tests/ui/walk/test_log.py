@@ -166,6 +166,15 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
         lab.keys("ControlOrMeta+C")  # the menu of the browser, which no test can click, has it, too
     line = r"step \d+ of 100" if by_keys else r"[a-z\d ]*"  # the mouse has begun within a line
     eventually(lambda: re.fullmatch(f"{line}\n{line}", hand.clipboard()))
+    if not by_keys:  # more than are seen at once
+        log.list.click(position={"x": 200, "y": 5})
+        lab.page.mouse.wheel(0, 1800)
+        first = log.rows.first
+        eventually(lambda: int(first.get_attribute("data-index") or 0) > 50)
+        log.list.click(position={"x": 200, "y": 65}, modifiers=["Shift"])
+        lab.keys("ControlOrMeta+C")
+        eventually(lambda: len(hand.clipboard().splitlines()) > 80)
+        assert "step 7 of 100" in hand.clipboard()
 
     # The log as a file: of all ranks, then of one.
     assert hand.downloads(tool("Save")).read_bytes()[:2] == b"PK"  # a file for each

@@ -1,4 +1,4 @@
-/** Lines that are chosen by the keyboard: those from where Shift was pressed to the current one. */
+/** Lines that are chosen with Shift: those from where it was pressed to the current one. */
 
 import { textOf } from './ansi';
 import type { Reader } from './reader';

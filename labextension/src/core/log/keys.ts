@@ -78,7 +78,7 @@ export function keyWords(words: Words): [string, string][] {
     ['Enter', words.__('the line in full')],
     ['w', words.__('wrap the line in full')],
     ['l', words.__('copy a link to the line')],
-    ['Shift+↓ Shift+↑', words.__('choose lines')],
+    ['Shift+↓ Shift+↑', words.__('choose lines, as Shift with a click does')],
     ['Ctrl+C', words.__('copy the chosen lines as plain text')],
     ['Esc', words.__('close; in a field: back to the lines')],
     ['?', words.__('these keys')]

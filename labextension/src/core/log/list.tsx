@@ -20,6 +20,12 @@ interface ListProps {
   enter: { current: () => void };
 }
 
+function indexAt(node: Node | null): number | null {
+  const element = node instanceof Element ? node : node?.parentElement;
+  const row = element?.closest<HTMLElement>('[data-index]');
+  return row ? Number(row.dataset['index']) : null;
+}
+
 /** The lines: only those that are seen are in the document, in a layer that stays in sight. */
 export function LogList({ reader, words, ways, enter }: ListProps) {
   const list = useRef<HTMLDivElement>(null);
@@ -31,7 +37,11 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
   const marker = store.search?.marker ?? null;
   enter.current = () => list.current?.focus();
   const [anchor, setAnchor] = useState<number | null>(null);
-  useEffect(() => setAnchor(null), [store.choice]); // the numbers mean other lines then
+  const began = useRef<number | null>(null); // the line at which the mouse was pressed
+  useEffect(() => {
+    setAnchor(null); // the numbers mean other lines then
+    began.current = null;
+  }, [store.choice]);
   const chosen: [number, number] = [Math.min(anchor ?? at, at), Math.max(anchor ?? at, at)];
 
   useLayoutEffect(() => {
@@ -103,24 +113,35 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
     event.preventDefault();
     event.stopPropagation();
   };
-  const copyChosen = () => {
-    const text = chosenText(reader, ...chosen);
+  const textOfLines = (first: number, last: number): string | null => {
+    const text = chosenText(reader, Math.min(first, last), Math.max(first, last));
     if (text === null) {
       reader.say(words.__('These are too many lines to copy: Save gives all of them as a file.'));
-    } else {
+    }
+    return text;
+  };
+  const copyChosen = () => {
+    const text = textOfLines(...chosen);
+    if (text !== null) {
       ways.copy(text);
     }
   };
-  const indexOf = (event: Event): number | null => {
-    const row = (event.target as HTMLElement).closest<HTMLElement>('[data-index]');
-    return row ? Number(row.dataset['index']) : null;
+  const indexOf = (event: Event): number | null => indexAt(event.target as Node);
+  const onMouseDown = (event: MouseEvent) => {
+    if (!event.shiftKey) {
+      began.current = indexOf(event);
+    } else if (indexOf(event) !== null) {
+      event.preventDefault(); // lines are chosen, rather than letters of those that are seen
+      window.getSelection()?.removeAllRanges();
+      list.current?.focus();
+    }
   };
   const onClick = (event: MouseEvent) => {
     const index = indexOf(event);
     if (index === null || window.getSelection()?.isCollapsed === false) {
       return; // a click that ends a selection is no choice
     }
-    if (folds.at(index)) {
+    if (folds.at(index) && !event.shiftKey) {
       reader.toggle(index);
       return;
     }
@@ -134,7 +155,13 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
     if (!selection || selection.rangeCount === 0) {
       return;
     }
-    const text = copied(selection.getRangeAt(0).cloneContents());
+    const [from, to] = [began.current, indexAt(selection.focusNode)];
+    const isHere = list.current?.querySelector(`[data-index="${from ?? ''}"]`);
+    // Where the begin of a selection has been scrolled away, its rows are not in the document.
+    const text =
+      isHere || from === null || to === null
+        ? copied(selection.getRangeAt(0).cloneContents())
+        : textOfLines(from, to);
     if (text !== null) {
       event.clipboardData?.setData('text/plain', text);
       event.preventDefault();
@@ -204,10 +231,11 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
       onScroll={onScroll}
       onWheel={onWheel}
       onTouchMove={() => reader.letGo()}
-      onPointerDown={() => {
-        setAnchor(null);
+      onPointerDown={event => {
+        setAnchor(event.shiftKey ? (anchor ?? began.current ?? at) : null);
         reader.letGo();
       }}
+      onMouseDown={onMouseDown}
       onKeyDown={onKeyDown}
       onClick={onClick}
       onDblClick={event => {
