@@ -185,7 +185,7 @@ export class Live {
     }
     // A proxy that forgot a connection does not say so, and then neither side hears of it.
     const silent = () => (this.#status === 'waiting' ? 0 : Date.now() - this.#heard);
-    this.#stops.push(onSilence(silent, this.#options.silence ?? Infinity, again));
+    this.#stops.push(onSilence(silent, this.#options.silence, again));
     this.#stops.push(onWake(again));
     this.#attempt = 0;
     this.#connect();

@@ -27,8 +27,19 @@ export function onWake(woke: () => void): () => void {
   return () => clearInterval(timer);
 }
 
-/** Call `dead` whenever it was silent for longer than `most` milliseconds; give what stops it. */
-export function onSilence(silent: () => number, most: number, dead: () => void): () => void {
+/**
+ * Call `dead` whenever it was silent for longer than `most` milliseconds; give what stops it.
+ *
+ * Without `most` silence is no sign of anything.
+ */
+export function onSilence(
+  silent: () => number,
+  most: number | undefined,
+  dead: () => void
+): () => void {
+  if (most === undefined) {
+    return () => {};
+  }
   const timer = setInterval(() => {
     if (silent() > most) {
       dead();
