@@ -36,6 +36,7 @@ from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import BackendError
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.spec import parse_cell_line
+from jupyter_jax_trainer.views import bundle
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -90,7 +91,8 @@ def test_a_pod_that_is_evicted_and_all_ranks_go_on_from_their_checkpoint(place, 
     evict(namespace, pod["metadata"]["name"])
     node = pod["spec"]["nodeName"]
     words = "restart 1 of 2 goes on at step 7; the attempt before had reached 8"
-    eventually(lambda: (job.state, job.reason) == ("Running", words), LONG_S)  # as the cell shows it
+    eventually(lambda: (job.state, job.reason) == ("Running", words), LONG_S)
+    assert words in bundle.whole(job)["text/html"]  # the cell's output
     resumed(job.wait(LONG_S), f"rank 1 was evicted: somebody empties its node {node}")
 
 
