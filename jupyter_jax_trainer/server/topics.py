@@ -17,10 +17,11 @@ from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.server.details import detail, find
 from jupyter_jax_trainer.server.table import Table, stamp
-from jupyter_jax_trainer.views.glance import INTERVAL, Glance, Glances
+from jupyter_jax_trainer.views.glance import INTERVAL, Glance, Glances, tail
 
 Message = dict[str, Any]
 _POINTS = 2000  # reports in one message
+_LINES = 10  # the last ones of the log, beside what is known of a job
 _CHECK = 1.0  # seconds after which a job is looked at, though its files are as before
 
 
@@ -92,7 +93,7 @@ class _Opened:
 
 
 class JobTopic:
-    """One job: its detail, its reports and its events."""
+    """One job: its detail, its reports, its events and its last lines."""
 
     every = 0.1
 
@@ -108,6 +109,8 @@ class JobTopic:
         }
         self._counts = dict.fromkeys(self._readers, 0)
         self._last: dict[str, Any] | None = None
+        self._tail: list[list[Any]] | None = None
+        self._tail_at = 0.0
 
     def look(self) -> Iterator[Message]:
         """Give what has been added, then the detail if it has changed.
@@ -123,6 +126,12 @@ class JobTopic:
                 self._counts[kind] += len(part)
                 first = False
         now_stamp, now = stamp(self._opened.directory), time.monotonic()
+        if now >= self._tail_at:
+            self._tail_at = now + INTERVAL
+            lines = tail(self._opened.directory, _LINES)
+            if lines != self._tail:
+                self._tail = lines
+                yield {"kind": "tail", "lines": lines}
         if now_stamp != self._stamp or now >= self._check_at:
             self._stamp, self._check_at = now_stamp, now + _CHECK
             found = detail(self._opened.job, self._root)

@@ -93,9 +93,18 @@ describe('a job in short', () => {
 
   it('says why it waits and what to do, with code as code', () => {
     show(glance({ state: 'Pending', reason: 'no node is free', hint: 'See `kubectl get nodes`.' }));
-    expect(text('.jaxtrain-glance-why')).toBe('no node is freeSee kubectl get nodes.');
+    expect(text('.jaxtrain-glance-middle')).toBe('no node is free');
+    expect(text('.jaxtrain-place .jaxtrain-glance-why')).toBe('See kubectl get nodes.');
     expect(text('.jaxtrain-glance-why code')).toBe('kubectl get nodes');
-    expect(find('.jaxtrain-glance-tail')).toBeNull();
+  });
+
+  it('says why it failed beside how far it came', () => {
+    show(glance({ progress: progress(1240) }));
+    const failed = { state: 'Failed', reason: 'rank 1 failed', hint: 'See its log.' } as const;
+    show(glance({ ...ended(failed), progress: progress(1240) }));
+    expect(text('.jaxtrain-glance-middle')).toContain('1240/2000');
+    expect(text('.jaxtrain-place .jaxtrain-glance-why')).toBe('rank 1 failedSee its log.');
+    expect(text('[data-bad=true]')).toBe('rank 1 failed');
   });
 
   it('tells a state once, and nothing else, to those who listen', () => {
@@ -122,7 +131,7 @@ describe('the last lines', () => {
 
   it('have the rank, its colour and their own, and are text', () => {
     show(glance({}, { tail }));
-    const rows = [...root.querySelectorAll('.jaxtrain-glance-tail > div')];
+    const rows = [...root.querySelectorAll('.jaxtrain-tail > div:not([aria-hidden])')];
     expect(rows[0]?.textContent).toContain('step 1 ');
     expect(rows[0]?.textContent).not.toContain('AAAA');
     expect(rows[0]?.querySelector('.jaxtrain-rank')?.getAttribute('data-colour')).toBe('0');
@@ -134,27 +143,27 @@ describe('the last lines', () => {
 
   it('have their place while the job runs, and keep it when it ends', () => {
     show(glance());
-    expect(find('.jaxtrain-glance-tail')).toBeNull();
+    expect(text('.jaxtrain-tail')).toBe('Nothing has been printed yet.');
     show(glance({}, { tail }), { printed: true });
-    expect(find('.jaxtrain-glance-tail')).not.toBeNull();
+    expect(text('.jaxtrain-tail')).toContain('step 1');
     show(glance({ ...ended() }, { tail }), { printed: true });
-    expect(find('.jaxtrain-glance-tail')).not.toBeNull();
+    expect(find('.jaxtrain-tail')).not.toBeNull();
     expect(find('[data-held=true]')).not.toBeNull();
   });
 
   it('have no place to keep where only the notebook says that the job runs', () => {
     show(glance({}, { tail }), { printed: true, saved: true });
-    expect(find('.jaxtrain-glance-tail')).not.toBeNull();
+    expect(find('.jaxtrain-tail')).not.toBeNull();
     show(glance({ ...ended() }, { tail }), { printed: true });
-    expect(find('.jaxtrain-glance-tail')).toBeNull();
+    expect(find('.jaxtrain-tail')).toBeNull();
     expect(find('[data-held=true]')).toBeNull();
   });
 
   it('are left out of a job that has ended where the cell has printed them', () => {
     show(glance({ ...ended() }, { tail }), { printed: true });
-    expect(find('.jaxtrain-glance-tail')).toBeNull();
+    expect(find('.jaxtrain-tail')).toBeNull();
     show(glance({ ...ended() }, { tail }));
-    expect(find('.jaxtrain-glance-tail')).not.toBeNull();
+    expect(find('.jaxtrain-tail')).not.toBeNull();
   });
 });
 

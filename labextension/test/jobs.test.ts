@@ -46,6 +46,16 @@ describe('a row', () => {
     expect(root.querySelector('[role=progressbar]')).toBeNull();
   });
 
+  it('says what was reported last in the line of the reason, which is always there', () => {
+    const metrics = { loss: 0.03125, '<b>': 2 };
+    show(
+      ended({ progress: { step: 9, total: 10, fraction: 1, metrics, time: NOW } }),
+      row({ key: 'r' })
+    );
+    const lines = rowsShown().map(each => each.querySelector('.jaxtrain-reason')?.textContent);
+    expect(lines).toEqual(['loss 0.03125 · <b> 2', '']);
+  });
+
   it('is there for a job whose files cannot be read, too', () => {
     const reason = 'it is damaged: manifest.json';
     show(ended({ uid: null, state: 'damaged', reason, created: 0, ended: null, nodes: 0 }));
@@ -104,7 +114,7 @@ describe('the filter', () => {
 
   it('works by states, of which only those are offered that are there', () => {
     const chips = [...root.querySelectorAll('.jaxtrain-chip')].map(each => each.textContent);
-    expect(chips).toEqual(['Waiting 1', 'Running 1', 'Failed 1']);
+    expect(chips).toEqual(['Waiting 1', 'Running 1', 'Failed 1', 'Succeeded 0', 'Cancelled 0']);
     click('.jaxtrain-chip[data-group=failed]');
     expect(keys()).toEqual(['sweep']);
     expect(find('.jaxtrain-chip[data-group=failed]').getAttribute('aria-pressed')).toBe('true');

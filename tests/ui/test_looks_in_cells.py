@@ -68,7 +68,7 @@ def test_forced_colours(shown):
     card = glance(lab.cell(1))
     border = "part => getComputedStyle(part).borderTopStyle"
     assert card.evaluate(border) == "solid"
-    assert card.locator(".jaxtrain-glance-tail").evaluate(border) == "solid"
+    assert card.locator(".jaxtrain-tail").evaluate(border) == "solid"
     spark = card.locator(".jaxtrain-spark path")
     stroke, text = spark.evaluate("path => [getComputedStyle(path).stroke, getComputedStyle(path).color]")
     assert stroke == text

@@ -14,6 +14,7 @@ RUNNING, ENDED = "goes-on", "has-ended"
 KEYS = (RUNNING, ENDED)
 # Side by side or below each other: what a job's view has in its columns.
 WIDTHS = [1600, 1000]
+ENDS = {"Succeeded": "", "Failed": "raise ValueError('it ends badly')"}
 
 
 @pytest.fixture
@@ -73,13 +74,18 @@ wait("report")
 for step in range(20): report(step + 1, 20, loss=1 / (step + 1))
 print("step", flush=True)
 wait("end")
+{last}
 kept = [1.0]
 """
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_jumps_while_a_job_goes_from_its_begin_to_its_end(jobs, open_page, tmp_path, width):
-    running = wait_for(submit(GOES.format(folder=tmp_path), line="goes -n 2 -o kept"), "Running")
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("width", [*WIDTHS, 700])
+def test_nothing_jumps_while_a_job_goes_from_its_begin_to_its_end(
+    jobs, open_page, tmp_path, width, end
+):
+    code = GOES.format(folder=tmp_path, last=ENDS[end])
+    running = wait_for(submit(code, line="goes -n 2 -o kept"), "Running")
     lab = open_page(viewport={"width": width, "height": 1200})
     lab.command("jaxtrain:show-jobs")
     lab.command("jaxtrain:open-job", key=running.name)
@@ -90,17 +96,23 @@ def test_nothing_jumps_while_a_job_goes_from_its_begin_to_its_end(jobs, open_pag
     (tmp_path / "report").touch()
     expect(job.locator(".jaxtrain-plots canvas")).to_have_count(1)
     expect(lab.row(running.name).get_by_role("progressbar")).to_be_visible()
+    expect(job.get_by_role("group", name="Last lines").get_by_text("step")).to_have_count(2)
     (tmp_path / "end").touch()
-    expect(state).to_have_text("Succeeded")
-    expect(job.get_by_role("group", name="Results")).to_contain_text("1 came back")
+    expect(state).to_have_text(end)
+    if end == "Succeeded":
+        expect(job.get_by_role("group", name="Results")).to_contain_text("1 came back")
+    else:
+        expect(job.get_by_role("group", name="Failure")).to_contain_text("it ends badly")
     expect(job.locator(".jaxtrain-progress")).to_contain_text("20/20")
     nothing_jumped(lab, f"[id='jaxtrain-job-{running.name}'] .jaxtrain-job", words=False)
 
 
-@pytest.mark.parametrize("kept", [" -o kept", ""])
-def test_the_cells_below_stay_where_they_are_when_a_job_ends(open_page, tmp_path, kept):
+@pytest.mark.parametrize(("kept", "end"), [(" -o kept", "Succeeded"), ("", "Succeeded"), ("", "Failed")])
+def test_the_cells_below_stay_where_they_are_when_a_job_ends(open_page, tmp_path, kept, end):
     lab = open_page(viewport={"width": 1400, "height": 1000})
-    cell = f"%%jaxtrain -n 2{kept}\n{GOES.format(folder=tmp_path)}"
+    # Detached, for the traceback of a cell that waits is JupyterLab's to show, below the job.
+    detach = " --detach" if end == "Failed" else ""
+    cell = f"%%jaxtrain -n 2{kept}{detach}\n{GOES.format(folder=tmp_path, last=ENDS[end])}"
     lab.notebook("below", LOAD, cell, "print('the next')")
     lab.run(0)
     lab.run(1)
@@ -109,12 +121,13 @@ def test_the_cells_below_stay_where_they_are_when_a_job_ends(open_page, tmp_path
     expect(card.locator(".jaxtrain-spark")).to_be_visible(timeout=60_000)
     expect(card).to_contain_text("20/20")
     expect(card.get_by_role("group", name="Last lines").get_by_text("step")).to_have_count(2)
-    expect(lab.cell(1).locator(".jp-OutputArea-output").last).to_contain_text("step")
+    if not detach:
+        expect(lab.cell(1).locator(".jp-OutputArea-output").last).to_contain_text("step")
     top = "element => element.getBoundingClientRect().top"
     watch_shifts(lab)
     before = lab.cell(2).evaluate(top)
     (tmp_path / "end").touch()
-    expect(card.locator(".jaxtrain-state")).to_have_text("Succeeded")
+    expect(card.locator(".jaxtrain-state")).to_have_text(end)
     lab.has_run(1)
     assert lab.cell(2).evaluate(top) == before
     nothing_jumped(lab, ".jaxtrain-glance", words=False)

@@ -112,6 +112,9 @@ export interface JobEvent {
   message: string;
 }
 
+/** One of the last lines of all ranks, oldest first: source, time, text. */
+export type TailLine = [source: number | string, time: number | null, text: string];
+
 /** All that the compact view of a job shows. */
 export interface Glance {
   row: Row;
@@ -120,8 +123,7 @@ export interface Glance {
   results: string;
   /** Points of the metric that was reported last: step and value; no number travels as a word. */
   spark: { name: string; points: [number, number | string][] } | null;
-  /** The last lines of all ranks, oldest first: source, time, text. */
-  tail: [number | string, number | null, string][];
+  tail: TailLine[];
   /** Whether a cell waits for the job. */
   waited: boolean;
   /** What is said about that wait. */
@@ -134,6 +136,7 @@ export type Message =
   | { id: number; kind: 'job'; detail: Detail }
   | { id: number; kind: 'metrics'; from: number; points: Point[] }
   | { id: number; kind: 'events'; from: number; events: JobEvent[] }
+  | { id: number; kind: 'tail'; lines: TailLine[] }
   | { id: number; kind: 'glance'; glance: Glance }
   | { id: number; kind: 'error'; message: string; hint: string | null };
 

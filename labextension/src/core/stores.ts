@@ -2,7 +2,16 @@
 
 import type { Live, Opened } from './live';
 import { Metrics } from './plots/metrics';
-import type { Detail, Glance, JobEvent, Message, Problem, Request, Row } from './protocol';
+import type {
+  Detail,
+  Glance,
+  JobEvent,
+  Message,
+  Problem,
+  Request,
+  Row,
+  TailLine
+} from './protocol';
 import { Teller } from './teller';
 
 /** What a topic shows, as long as the store is not disposed of. */
@@ -148,6 +157,8 @@ export class JobStore extends LiveStore {
   readonly metrics = new Metrics();
   detail: Detail | null = null;
   events: readonly JobEvent[] = [];
+  /** The last lines of its log. */
+  tail: readonly TailLine[] = [];
   error: { message: string; hint: string | null } | null = null;
 
   constructor(live: Live, key: string) {
@@ -173,6 +184,8 @@ export class JobStore extends LiveStore {
       this.error = null;
     } else if (message.kind === 'events') {
       this.events = [...this.events.slice(0, message.from), ...message.events];
+    } else if (message.kind === 'tail') {
+      this.tail = message.lines;
     } else if (message.kind === 'metrics') {
       this.metrics.put(message.from, message.points);
       return; // plots watch the metrics; nothing else has changed

@@ -15,7 +15,6 @@ interface FilterBarProps {
 /** Which jobs to show: by words, and by groups of states, each with its number. */
 export function FilterBar({ rows, filter, words, onChange, onLeave }: FilterBarProps) {
   const counts = count(rows);
-  const shown = GROUPS.filter(name => counts[name] > 0 || filter.groups.has(name));
   const toggle = (name: Group) => {
     const groups = new Set(filter.groups);
     if (!groups.delete(name)) {
@@ -43,12 +42,14 @@ export function FilterBar({ rows, filter, words, onChange, onLeave }: FilterBarP
         onKeyDown={onKeyDown}
       />
       <div class="jaxtrain-chips" role="group" aria-label={words.__('Show only')}>
-        {shown.map(name => (
+        {/* All of them at any time: one that comes with the first job of its state would push the list. */}
+        {GROUPS.map(name => (
           <button
             key={name}
             type="button"
             class="jaxtrain-chip"
             data-group={name}
+            data-none={counts[name] === 0}
             aria-pressed={filter.groups.has(name)}
             onClick={() => toggle(name)}
           >

@@ -3,8 +3,6 @@ import { useCallback, useRef } from 'preact/hooks';
 
 import { duration, plain } from '../format';
 import { actionWord, keyOf } from '../host';
-import { Rank, Text } from '../log/row';
-import { timeOf } from '../log/times';
 import { Pace } from '../pace';
 import type { Action, Glance, Row } from '../protocol';
 import { group, stateWord } from '../states';
@@ -15,6 +13,9 @@ import { Bar, reasonOf } from './jobrow';
 import { Numbers } from './numbers';
 import { Said } from './said';
 import { Sparkline } from './spark';
+import { Tail } from './tail';
+
+const LINES = 5; // that the server sends
 
 /** What the compact view needs of the page that it is in. */
 export interface GlanceHost {
@@ -44,18 +45,21 @@ export function GlanceView(props: GlanceProps) {
   const name = plain(row.name);
   const state = stateWord(row.state, words);
   // What had its place while the job ran keeps it: the cells below stay where they are.
-  const held = useRef({ all: false, tail: false });
-  const lives = row.active && !saved;
-  held.current.all ||= lives;
-  const tail = showsTail(glance, printed, held.current.tail);
-  held.current.tail ||= lives && tail;
+  const held = useRef(false);
+  held.current ||= row.active && !saved;
+  const tail = held.current || (glance.tail.length > 0 && (row.active || !printed));
+  // A reason stands where the progress will, and below it once that is there.
+  const told = row.progress !== null || (glance.spark !== null && !row.active);
+  const failed = row.state === 'Failed';
+  const reason = reasonOf(row);
+  const hint = reason && row.hint ? plain(row.hint) : '';
   return (
     <section
       class="jaxtrain-glance"
       role="group"
       aria-label={words.__('Training job %1', name)}
       data-group={group(row.state)}
-      data-held={held.current.all}
+      data-held={held.current}
     >
       <header>
         <div class="jaxtrain-glance-name">
@@ -70,22 +74,25 @@ export function GlanceView(props: GlanceProps) {
         <Buttons glance={glance} host={host} />
       </header>
       <div class="jaxtrain-glance-middle">
-        <Why row={row} />
-        <Progress glance={glance} words={words} />
+        {told ? (
+          <Progress glance={glance} words={words} />
+        ) : (
+          <Why failed={failed} reason={reason} hint="" />
+        )}
       </div>
-      <Footer glance={glance} said={said} held={held.current.all} words={words} />
-      {/* The last, so that nothing moves when it comes and goes. */}
-      {tail && <Tail glance={glance} words={words} />}
+      <Footer glance={glance} said={said} held={held.current} words={words} />
+      {/* The last, in a place of one height: nothing else moves when something comes or goes. */}
+      <div class="jaxtrain-place" data-held={held.current}>
+        <Why failed={failed} reason={told ? reason : ''} hint={hint} />
+        {tail && (
+          <Tail row={row} lines={glance.tail} room={held.current ? LINES : 0} words={words} />
+        )}
+      </div>
       <span class="jaxtrain-unseen" role="status">
         {`${name}: ${state}`}
       </span>
     </section>
   );
-}
-
-/** Tell whether there is a place for the last lines: from the first one on. */
-function showsTail({ row, tail }: Glance, printed: boolean, held: boolean): boolean {
-  return held || (tail.length > 0 && (row.active || !printed));
 }
 
 function CopyName({ name, host }: { name: string; host: GlanceHost }) {
@@ -169,17 +176,24 @@ function Buttons({ glance: { row, waited }, host }: { glance: Glance; host: Glan
   );
 }
 
+interface WhyProps {
+  failed: boolean;
+  reason: string;
+  hint: string;
+}
+
 /** Why a job is as it is, where that has to be explained, and what to do about it. */
-function Why({ row }: { row: Row }) {
-  const reason = reasonOf(row);
-  return reason ? (
-    <div class="jaxtrain-glance-why" data-bad={row.state === 'Failed' || undefined}>
-      <p dir="auto">
-        <Said text={reason} />
-      </p>
-      {row.hint && (
-        <p class="jaxtrain-quiet" dir="auto">
-          <Said text={row.hint} />
+function Why({ failed, reason, hint }: WhyProps) {
+  return reason || hint ? (
+    <div class="jaxtrain-glance-why">
+      {reason && (
+        <p dir="auto" data-bad={failed} title={reason}>
+          <Said text={reason} />
+        </p>
+      )}
+      {hint && (
+        <p class="jaxtrain-quiet" dir="auto" title={hint}>
+          <Said text={hint} />
         </p>
       )}
     </div>
@@ -188,9 +202,6 @@ function Why({ row }: { row: Row }) {
 
 function Progress({ glance: { row, spark }, words }: { glance: Glance; words: Words }) {
   const { progress } = row;
-  if (!progress && (row.active || !spark)) {
-    return null; // the numbers come soon, and would push the line
-  }
   const metrics = { ...progress?.metrics };
   if (spark) {
     Reflect.deleteProperty(metrics, spark.name); // it stands by its line
@@ -206,23 +217,6 @@ function Progress({ glance: { row, spark }, words }: { glance: Glance; words: Wo
           <Bar row={row} words={words} />
         </span>
       )}
-    </div>
-  );
-}
-
-/** The last lines, with room for all that may come. */
-function Tail({ glance: { row, tail }, words }: { glance: Glance; words: Words }) {
-  return (
-    <div class="jaxtrain-glance-tail" role="group" aria-label={words.__('Last lines')}>
-      {tail.map(([source, time, text], index) => (
-        <div key={index}>
-          <span class="jaxtrain-glance-time">{timeOf(time, 'clock', row.created)}</span>
-          <Rank source={source} words={words} />
-          <span class="jaxtrain-glance-text" dir="auto">
-            <Text text={text} marker={null} />
-          </span>
-        </div>
-      ))}
     </div>
   );
 }

@@ -4,10 +4,11 @@ import type { JobStore } from '../stores';
 import { useWatched } from './hooks';
 import { CodePart, YamlPart } from './job/code';
 import { Events } from './job/events';
-import { causeOf, Why } from './job/failure';
+import { causeOf } from './job/failure';
 import { Head } from './job/head';
 import { Initializers } from './job/initializers';
 import { MetricsPart } from './job/metrics';
+import { Now } from './job/now';
 import { Ranks } from './job/ranks';
 import { ResultsPart, SentPart } from './job/things';
 import { Timeline } from './job/timeline';
@@ -30,13 +31,14 @@ export function Job({ store, host }: { store: JobStore; host: Host }) {
     );
   }
   const { row, state } = detail;
-  const cause = state?.failure ? causeOf(state.failure) : null;
+  const cause =
+    state?.failure && state.failure.kind !== 'cancelled' ? causeOf(state.failure) : null;
   return (
     <article class="jaxtrain-job" data-group={group(row.state)}>
       {!store.current && <Stale host={host} retry={retry} />}
       <Head detail={detail} host={host} />
       {state && <Timeline row={row} state={state} words={host.words} />}
-      <Why detail={detail} host={host} />
+      <Now row={row} cause={cause} tail={store.tail} host={host} />
       <div class="jaxtrain-columns">
         <div>
           <Initializers steps={state?.initializers ?? []} host={host} />

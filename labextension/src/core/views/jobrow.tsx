@@ -6,6 +6,7 @@ import type { Row } from '../protocol';
 import { group, stateWord } from '../states';
 import type { Words } from '../words';
 import { useTimed } from './hooks';
+import { valuesOf } from './numbers';
 
 /** How old something is, kept up to date. */
 export function Age({ since, words }: { since: number; words: Words }) {
@@ -88,7 +89,13 @@ export class JobRow extends Component<JobRowProps> {
             ))}
           </div>
           <Bar row={row} words={words} />
-          {reason && <div class="jaxtrain-reason">{reason}</div>}
+          {/* One line in any case, so that no row below moves when there is more to say. */}
+          <div class="jaxtrain-reason">
+            {reason ||
+              valuesOf(row.progress)
+                .map(each => each.join(' '))
+                .join(' · ')}
+          </div>
         </div>
         <div role="gridcell" class="jaxtrain-row-more">
           <button

@@ -11,6 +11,16 @@ interface NumbersProps {
   words: Words;
 }
 
+/** Give the names of the metrics that were reported last, and what they are. */
+export function valuesOf(progress: Progress | null): [name: string, value: string][] {
+  return Object.entries<unknown>(progress?.metrics ?? {})
+    .slice(0, VALUES)
+    .map(([name, value]) => [
+      plain(name),
+      typeof value === 'number' ? number(value) : plain(String(value))
+    ]);
+}
+
 /** How far a job is, and what it reported last. */
 export function Numbers({ row, progress, words }: NumbersProps) {
   const done = fraction(row);
@@ -22,16 +32,15 @@ export function Numbers({ row, progress, words }: NumbersProps) {
     : '';
   // What stands behind a number must not move when that gets a digit more.
   const room = { minWidth: `${total ? 2 * total.length + 1 : 10}ch` };
-  const values = Object.entries<unknown>(progress?.metrics ?? {}).slice(0, VALUES);
   return (
     <>
       {done !== null && (
         <span style={{ minWidth: '5ch' }}>{words.__('%1 %', Math.floor(done * 100))}</span>
       )}
       {step && <span style={room}>{step}</span>}
-      {values.map(([name, value]) => (
+      {valuesOf(progress).map(([name, value]) => (
         <span key={name}>
-          {plain(name)} <b>{typeof value === 'number' ? number(value) : plain(String(value))}</b>
+          {name} <b>{value}</b>
         </span>
       ))}
     </>

@@ -1,8 +1,9 @@
+import type { ComponentChildren } from 'preact';
+
 import { plain } from '../../format';
 import type { Host } from '../../host';
-import type { Detail, Failure } from '../../protocol';
+import type { Failure, Row } from '../../protocol';
 import type { Words } from '../../words';
-import { reasonOf } from '../jobrow';
 import { Said } from '../said';
 import { ranksText } from './texts';
 
@@ -64,32 +65,17 @@ function kindWord(kind: string, words: Words): string {
   return (known as Partial<Record<string, string>>)[kind] ?? plain(kind);
 }
 
-/** Why a job waits, ended or failed, and what to do about it. */
-export function Why({ detail, host }: { detail: Detail; host: Host }) {
-  const { row, state } = detail;
-  const failure = state?.failure;
-  if (failure && failure.kind !== 'cancelled') {
-    return <FailureBox cause={causeOf(failure)} detail={detail} host={host} />;
-  }
-  const reason = reasonOf(row);
-  if (!reason) {
-    return null;
-  }
-  return (
-    <div class="jaxtrain-why">
-      <p>{reason}</p>
-      {row.hint && (
-        <p class="jaxtrain-quiet">
-          <Said text={row.hint} />
-        </p>
-      )}
-    </div>
-  );
+interface FailureProps {
+  row: Row;
+  cause: Cause;
+  host: Host;
+  /** What stands at the head of it. */
+  children?: ComponentChildren;
 }
 
-function FailureBox({ cause, detail, host }: { cause: Cause; detail: Detail; host: Host }) {
+/** Why a job failed, and what to do about it. */
+export function FailureBox({ row, cause, host, children }: FailureProps) {
   const { words } = host;
-  const { row } = detail;
   const { rank, kind, message, traceback, others, log, container } = cause;
   const reason = row.reason ? plain(row.reason) : '';
   const hint = cause.hint ?? (row.hint ? plain(row.hint) : null);
@@ -105,6 +91,7 @@ function FailureBox({ cause, detail, host }: { cause: Cause; detail: Detail; hos
   const stopped = ranksText(others, words);
   return (
     <div class="jaxtrain-why jaxtrain-failure" role="group" aria-label={words.__('Failure')}>
+      {children}
       <p>
         <b>{who}</b>
         <span class="jaxtrain-kind">{kindWord(kind, words)}</span>

@@ -16,7 +16,7 @@ export function Head({ detail, host }: { detail: Detail; host: Host }) {
   const { row } = detail;
   const notebook = row.notebook;
   const actions = useRef<HTMLSpanElement>(null);
-  useHeldFocus(actions, () => actions.current?.querySelector<HTMLElement>('button:last-child'));
+  useHeldFocus(actions, () => actions.current?.querySelector<HTMLElement>('button'));
   return (
     <header data-group={group(row.state)}>
       <div class="jaxtrain-line">
@@ -26,16 +26,6 @@ export function Head({ detail, host }: { detail: Detail; host: Host }) {
         </h2>
         <span class="jaxtrain-state">{stateWord(row.state, words)}</span>
         <span ref={actions} class="jaxtrain-actions">
-          {row.actions.map(action => (
-            <button
-              key={keyOf(action)}
-              type="button"
-              class="jaxtrain-button"
-              onClick={() => host.act(row, action)}
-            >
-              {actionWord(action, words)}
-            </button>
-          ))}
           {host.openLog && (
             <button type="button" class="jaxtrain-button" onClick={() => host.openLog?.(row.key)}>
               {words.__('Log')}
@@ -54,6 +44,17 @@ export function Head({ detail, host }: { detail: Detail; host: Host }) {
           <button type="button" class="jaxtrain-button" onClick={() => host.copy(row.name)}>
             {words.__('Copy name')}
           </button>
+          {/* The last: what can be done changes with the state, and the others keep their places. */}
+          {row.actions.map(action => (
+            <button
+              key={keyOf(action)}
+              type="button"
+              class="jaxtrain-button"
+              onClick={() => host.act(row, action)}
+            >
+              {actionWord(action, words)}
+            </button>
+          ))}
         </span>
       </div>
       <p class="jaxtrain-facts">
