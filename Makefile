@@ -84,7 +84,7 @@ test-ui: labextension  ## test in a real browser (needs Chromium), with a real J
 	$(PY) -m pytest -rs tests/ui
 
 pictures: labextension  ## make the pictures in docs/images anew, from real jobs; look at what changed
-	JAXTRAIN_PICTURES=1 $(PY) -m pytest -rs tests/ui/test_docs_pictures.py tests/ui/test_docs_rare_pictures.py
+	JAXTRAIN_PICTURES=1 $(PY) -m pytest -rs tests/ui/test_docs_*pictures.py
 
 test: lint  ## what to run before a commit (minutes): ruff, mypy, and the tests that are not slow
 	$(PY) -m pytest -rs -m 'not slow' $(TESTS)

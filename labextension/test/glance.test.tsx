@@ -98,6 +98,13 @@ describe('a job in short', () => {
     expect(text('.jaxtrain-glance-why code')).toBe('kubectl get nodes');
   });
 
+  it('says how to see more of a job that reports nothing', () => {
+    show(glance());
+    expect(text('.jaxtrain-glance-middle')).toContain('once it calls report()');
+    show(glance({ progress: progress(10) }));
+    expect(root.textContent).not.toContain('once it calls');
+  });
+
   it('says why it failed beside how far it came', () => {
     show(glance({ progress: progress(1240) }));
     const failed = { state: 'Failed', reason: 'rank 1 failed', hint: 'See its log.' } as const;

@@ -120,7 +120,7 @@ describe('a job', () => {
 
   it('offers what the server allows', () => {
     show({ row: ended({ actions: ['delete'], notebook: 'a/b.ipynb', cell: 'c1' }) });
-    expect(texts('.jaxtrain-actions button')).toEqual(['Delete', 'Log', 'Notebook', 'Copy name']);
+    expect(texts('.jaxtrain-actions button')).toEqual(['Log', 'Notebook', 'Copy name', 'Delete']);
     doing(() => button('Delete').click());
     expect(host.act.mock.lastCall?.[1]).toBe('delete');
     doing(() => button('Notebook').click());

@@ -99,7 +99,7 @@ describe('the plugins', () => {
       expect(named.length).toBeGreaterThan(0);
       named.forEach(command => expect(lab.commands.hasCommand(command), command).toBe(true));
     }
-    expect(lab.items.length).toBe(5);
+    expect(lab.items.length).toBe(6);
     for (const { command } of [...lab.items, ...lab.cards]) {
       expect(lab.commands.label(command)).not.toBe('');
       expect(lab.commands.caption(command)).not.toBe('');

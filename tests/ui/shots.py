@@ -83,6 +83,14 @@ def save_part(page: Page, clip: dict[str, float], name: str, folder: Path) -> No
     shrink(path)
 
 
+def save_page(page: Page, name: str, folder: Path) -> None:
+    """Take a picture of the whole page."""
+    page.mouse.move(0, 0)
+    size = page.viewport_size
+    assert size
+    save_part(page, {"x": 0, "y": 0, **size}, name, folder)
+
+
 def shrink(path: Path) -> None:
     """Make a picture as small as it can be, and look that it is one."""
     from PIL import Image

@@ -158,9 +158,14 @@ class Story:
 
     def told(self) -> Story:
         """Tell all of it."""
-        for part in (self.waits, self.runs, self.loses_a_node, self.goes_on, self.fails):
-            part()
+        self.waits()
+        self.goes()
         return self
+
+    def goes(self) -> None:
+        """Tell all that comes after the wait."""
+        for part in (self.runs, self.loses_a_node, self.goes_on, self.fails):
+            part()
 
     def close(self) -> None:
         """Let no job be left that somebody would have to follow."""

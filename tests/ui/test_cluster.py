@@ -14,6 +14,7 @@ from harness import eventually, submit
 from playwright.sync_api import expect
 
 from ui.labs import Installed, Lab
+from ui.looks import nothing_jumped, watch_shifts
 from ui.pages import LOAD
 from ui.walk.hands import HANDS, Keyboard
 
@@ -27,6 +28,14 @@ for step in range(100_000):
     report(step=step, loss=1 / (step + 1))
     print(f"step {step}")
     time.sleep(0.05)
+"""
+FAILS = """import time
+from jupyter_jax_trainer import report
+for step in range(40):
+    report(step=step, total=40, loss=1 / (step + 1))
+    print(f"step {step}")
+    time.sleep(0.1)
+raise ValueError("it ends badly")
 """
 WAIT = PATIENCE * 1000
 
@@ -129,6 +138,32 @@ def test_by_either_hand(kind, open_page, installed_desk, namespace):
     expect(state).to_have_text("Running", timeout=WAIT)
     hand.check()
     job.cancel()
+
+
+@pytest.fixture
+def no_node(cluster):
+    """Have no node that takes pods; give what lets them in again."""
+    nodes = cluster("get", "nodes", "-o", "name").split()
+    cluster("cordon", *nodes)
+    yield lambda: cluster("uncordon", *nodes)
+    cluster("uncordon", *nodes)
+
+
+@pytest.mark.parametrize("width", [1600, 700])
+def test_nothing_jumps_while_a_job_waits_runs_and_fails(open_page, desk, namespace, no_node, width):
+    job = submit(FAILS, line="--backend kubernetes -n 2 -r jax-cpu")
+    lab = open_page(desk, viewport={"width": width, "height": 1200})
+    lab.command("jaxtrain:show-jobs")
+    lab.command("jaxtrain:open-job", key=job.name)
+    view, state = lab.job(job.name), lab.row(job.name).locator(".jaxtrain-state")
+    expect(state).to_have_text("Pending", timeout=WAIT)
+    watch_shifts(lab)
+    expect(view.locator(".jaxtrain-why")).to_contain_text("closed for new pods", timeout=WAIT)
+    no_node()
+    expect(state).to_have_text("Running", timeout=WAIT)
+    expect(view.get_by_role("group", name="Last lines")).to_contain_text("step 1", timeout=WAIT)
+    expect(view.get_by_role("group", name="Failure")).to_contain_text("it ends badly", timeout=WAIT)
+    nothing_jumped(lab, f"[id='jaxtrain-job-{job.name}'] .jaxtrain-job", words=False)
 
 
 def test_the_whole_path_on_a_cluster(open_page, desk, namespace):

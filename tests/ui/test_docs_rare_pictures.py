@@ -10,13 +10,13 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from harness import eventually, submit
+from harness import eventually, submit, wait_failed
 from playwright.sync_api import Locator, WebSocketRoute, expect
 
 from jupyter_jax_trainer import api
 from ui.labs import Lab
 from ui.pages import LOAD, LabPage
-from ui.shots import DATA, NARROW, THEMES, WIDE, code, data, pictures, save, save_part
+from ui.shots import DATA, NARROW, THEMES, WIDE, code, data, pictures, save, save_page, save_part
 from ui.story import begun
 
 __all__ = ["pictures"]  # a fixture
@@ -167,6 +167,7 @@ def shoot_log(lab: LabPage, folder: Path) -> None:
     line = log.node.get_by_role("region", name="The line in full")
     expect(line).to_contain_text('"block": 7')
     of_main_area(lab, "log-line", log.node.locator(".jaxtrain"), folder)
+    log.list.focus()  # wherever it went as the themes changed
     lab.keys("Escape", "?")
     expect(line).to_have_count(0)
     expect(log.node.get_by_role("dialog")).to_be_visible()
@@ -174,11 +175,17 @@ def shoot_log(lab: LabPage, folder: Path) -> None:
 
 
 def shoot_cluster(lab: LabPage, folder: Path) -> None:
-    """A job of a cluster that failed after it had started again, and its log."""
+    """A job of a cluster while it waits, when it has failed after another start, and its log."""
     with begun() as story:
-        story.told()
-        lab.command("jaxtrain:open-job", key=story.name)
         view = lab.job(story.name)
+        story.waits()
+        lab.command("jaxtrain:open-job", key=story.name)
+        expect(view.locator(".jaxtrain-why")).to_be_visible()
+        lab.evaluate("() => document.activeElement.blur()")
+        of_main_area(lab, "job-waiting", view.locator(".jaxtrain"), folder)
+        lab.command("application:close")
+        story.goes()
+        lab.command("jaxtrain:open-job", key=story.name)
         expect(view.locator("h2")).to_have_text(story.name)
         lab.evaluate("() => document.activeElement.blur()")
         of_main_area(lab, "job-cluster", view.locator(".jaxtrain"), folder)
@@ -186,6 +193,24 @@ def shoot_cluster(lab: LabPage, folder: Path) -> None:
         log = lab.log(story.name)
         expect(log.rows.and_(log.node.locator("[data-kind=note]"))).to_have_count(3)
         of_main_area(lab, "log-attempts", log.node.locator(".jaxtrain"), folder)
+
+
+def shoot_notice(lab: LabPage, folder: Path) -> None:
+    """What is said when a job has failed, and the list then."""
+    lab.command("jaxtrain:show-jobs")
+    lab.command("docmanager:open", path="saved.ipynb")
+    wait_failed(submit("{}['labels']", line="sweep-18 -n 2"))
+    toast = lab.page.locator(".Toastify__toast").filter(has_text="sweep-18 failed")
+    expect(toast).to_be_visible()
+    sizes = {kind: {**size, "height": 520} for kind, size in SIZES.items()}
+
+    def fit(kind: str) -> None:
+        lab.page.set_viewport_size(sizes[kind])
+        lab.side_bar(BARS[kind])
+
+    in_all(lab, fit, lambda how: save_page(lab.page, f"notice-{how}", folder))
+    toast.get_by_role("button", name="Open", exact=True).click()
+    expect(toast).to_have_count(0)
 
 
 def shoot_lost(lab: LabPage, way: Way, folder: Path) -> None:
@@ -250,6 +275,8 @@ def test_pictures_of_what_is_rare(open_page, pictures, tmp_path):
     shoot_compared(lab, pictures)
     shoot_log(lab, pictures)
     shoot_card(lab, pictures, tmp_path)
+    shoot_notice(lab, pictures)
+    lab.evaluate("() => window.jupyterapp.shell.collapseLeft()")
     shoot_cluster(lab, pictures)
     shoot_lost(lab, way, pictures)
-    assert len(list(pictures.glob("*.png"))) == 40
+    assert len(list(pictures.glob("*.png"))) == 48

@@ -16,10 +16,11 @@ import type { Source } from '../core/log/protocol';
 import { JobsStore } from '../core/stores';
 import type { Words } from '../core/words';
 import { Memory } from './memory';
-import { DOMAIN, RECONNECT } from './names';
+import { DOMAIN, RECONNECT, SETTINGS } from './names';
 import { restWhileHidden } from './rest';
 
 const PATH = 'jaxtrain/api';
+const EDITOR = 'settingeditor:open'; // JupyterLab's own
 const SILENCE = 40_000; // the server says something every 20 seconds
 
 /** The way to the server extension; every plugin uses the same one, so there is one WebSocket. */
@@ -108,7 +109,15 @@ function activate(
     caption: words.__('Connect again to the server that knows the training jobs'),
     execute: () => made.live.reconnect()
   });
-  palette?.addItem({ command: RECONNECT, category: words.__('JAX Training') });
+  app.commands.addCommand(SETTINGS, {
+    label: words.__('Settings of JAX Training'),
+    caption: words.__('Show the settings of logs, notices and lines of cells'),
+    isVisible: () => app.commands.hasCommand(EDITOR),
+    execute: () => app.commands.execute(EDITOR, { query: 'JAX Training' })
+  });
+  const category = words.__('JAX Training');
+  palette?.addItem({ command: SETTINGS, category });
+  palette?.addItem({ command: RECONNECT, category });
   return made;
 }
 

@@ -5,6 +5,7 @@ export const OPEN_LOG = 'jaxtrain:open-log';
 export const OPEN_LAST_LOG = 'jaxtrain:open-last-log';
 export const SHOW_RUNTIMES = 'jaxtrain:show-runtimes';
 export const INSERT_LINE = 'jaxtrain:insert-line';
+export const SETTINGS = 'jaxtrain:settings';
 export const RECONNECT = 'jaxtrain:reconnect';
 
 /** The domain of translations. */

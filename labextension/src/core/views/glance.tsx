@@ -79,6 +79,11 @@ export function GlanceView(props: GlanceProps) {
         ) : (
           <Why failed={failed} reason={reason} hint="" />
         )}
+        {!told && !reason && row.state === 'Running' && (
+          <p class="jaxtrain-quiet">
+            <Said text={words.__('How far it is can be seen here once it calls `report()`.')} />
+          </p>
+        )}
       </div>
       <Footer glance={glance} said={said} held={held.current} words={words} />
       {/* The last, in a place of one height: nothing else moves when something comes or goes. */}

@@ -2,7 +2,7 @@ import { useCallback, useRef } from 'preact/hooks';
 
 import { plain } from '../../format';
 import { actionWord, keyOf, type Host } from '../../host';
-import type { Detail } from '../../protocol';
+import type { Action, Detail } from '../../protocol';
 import { group, stateWord } from '../../states';
 import type { Words } from '../../words';
 import { useHeldFocus, useTimed } from '../hooks';
@@ -44,8 +44,8 @@ export function Head({ detail, host }: { detail: Detail; host: Host }) {
           <button type="button" class="jaxtrain-button" onClick={() => host.copy(row.name)}>
             {words.__('Copy name')}
           </button>
-          {/* The last: what can be done changes with the state, and the others keep their places. */}
-          {row.actions.map(action => (
+          {/* The last, what lasts before what does not: the others keep their places in any state. */}
+          {[...row.actions].sort(lastingFirst).map(action => (
             <button
               key={keyOf(action)}
               type="button"
@@ -67,6 +67,8 @@ export function Head({ detail, host }: { detail: Detail; host: Host }) {
     </header>
   );
 }
+
+const lastingFirst = (a: Action, b: Action) => Number(b === 'delete') - Number(a === 'delete');
 
 function Times({ detail: { row, state }, words }: { detail: Detail; words: Words }) {
   const text = useTimed(
