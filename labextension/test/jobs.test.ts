@@ -24,8 +24,8 @@ describe('a row', () => {
     const progress = { step: 1240, total: 2000, fraction: 0.629, metrics: {}, time: NOW };
     show(row({ progress }));
     const [element] = rowsShown();
-    expect(element?.getAttribute('aria-label')).toBe('mnist-4, Running, 62 %, 4 nodes');
-    expect(element?.textContent).toContain('Running62 %4 nodes');
+    expect(element?.getAttribute('aria-label')).toBe('mnist-4, Running, 4 nodes, 62 %');
+    expect(element?.textContent).toContain('Running4 nodes62 %');
     expect(find('.jaxtrain-age').textContent).toBe('2 m');
     expect(find('[role=progressbar]').getAttribute('aria-valuenow')).toBe('62');
     expect(find('[role=progressbar] > div').style.width).toBe('62%');

@@ -163,7 +163,7 @@ def test_nothing_jumps_while_a_job_waits_runs_and_fails(open_page, desk, namespa
     expect(state).to_have_text("Running", timeout=WAIT)
     expect(view.get_by_role("group", name="Last lines")).to_contain_text("step 1", timeout=WAIT)
     expect(view.get_by_role("group", name="Failure")).to_contain_text("it ends badly", timeout=WAIT)
-    nothing_jumped(lab, f"[id='jaxtrain-job-{job.name}'] .jaxtrain-job", words=False)
+    nothing_jumped(lab, f"[id='jaxtrain-job-{job.name}'] .jaxtrain-job")
 
 
 def test_the_whole_path_on_a_cluster(open_page, desk, namespace):

@@ -70,6 +70,7 @@ def in_all(lab: LabPage, fit: Callable[[str], None], take: Callable[[str], None]
     """Take a picture in both themes, wide and narrow; `fit` makes it so."""
     for theme, title in THEMES.items():
         lab.theme(title)
+        lab.page.wait_for_timeout(300)  # plots take the colours of a theme a little later
         for kind in SIZES:
             fit(kind)
             lab.evaluate(
@@ -185,7 +186,9 @@ def shoot_cluster(lab: LabPage, folder: Path) -> None:
         of_main_area(lab, "job-waiting", view.locator(".jaxtrain"), folder)
         lab.command("application:close")
         story.goes()
-        lab.command("jaxtrain:open-job", key=story.name)
+        toast = lab.page.locator(".Toastify__toast").filter(has_text=f"{story.name} failed")
+        toast.get_by_role("button", name="Open", exact=True).click()
+        expect(toast).to_have_count(0)
         expect(view.locator("h2")).to_have_text(story.name)
         lab.evaluate("() => document.activeElement.blur()")
         of_main_area(lab, "job-cluster", view.locator(".jaxtrain"), folder)

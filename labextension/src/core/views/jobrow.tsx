@@ -65,7 +65,7 @@ export class JobRow extends Component<JobRowProps> {
     const reason = reasonOf(row);
     const nodes = row.nodes > 0 ? words._n('%1 node', '%1 nodes', row.nodes) : '';
     const done = row.active ? progress(row, words) : '';
-    const facts = [done, nodes].filter(Boolean);
+    const facts = [nodes, done].filter(Boolean);
     return (
       <div
         class="jaxtrain-row"

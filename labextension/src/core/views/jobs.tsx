@@ -66,10 +66,10 @@ export function Jobs({ store, host }: { store: JobsStore; host: Host }) {
       <header class="jaxtrain-head">
         <h2>{words.__('Jobs')}</h2>
         <span>
-          {running > 0 && words.__('%1 running · ', running)}
           {shown.length < rows.length
             ? words.__('%1 of %2', shown.length, rows.length)
             : rows.length > 0 && words._n('%1 job', '%1 jobs', rows.length)}
+          {running > 0 && words.__(' · %1 running', running)}
         </span>
       </header>
       {stale && <Stale host={host} retry={retry} />}

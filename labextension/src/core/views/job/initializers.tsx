@@ -14,7 +14,7 @@ export function Initializers({ steps, host }: { steps: readonly Initializer[]; h
   return (
     <Section name="initializers" title={words.__('Before the ranks')} host={host}>
       <div class="jaxtrain-scroll">
-        <table class="jaxtrain-ranks">
+        <table class="jaxtrain-ranks jaxtrain-steps">
           <thead>
             <tr>
               <th scope="col">{words.__('Initializer')}</th>
