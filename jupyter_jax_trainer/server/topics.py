@@ -128,10 +128,10 @@ class JobTopic:
         now_stamp, now = stamp(self._opened.directory), time.monotonic()
         if now >= self._tail_at:
             self._tail_at = now + INTERVAL
-            lines = tail(self._opened.directory, _LINES)
-            if lines != self._tail:
-                self._tail = lines
-                yield {"kind": "tail", "lines": lines}
+            latest = tail(self._opened.directory, _LINES)
+            if latest != self._tail:
+                self._tail = latest
+                yield {"kind": "tail", "lines": latest}
         if now_stamp != self._stamp or now >= self._check_at:
             self._stamp, self._check_at = now_stamp, now + _CHECK
             found = detail(self._opened.job, self._root)

@@ -77,6 +77,21 @@ def test_a_compact_view_and_the_cell_that_waits(server):
         assert not page.hear("glance")["glance"]["waited"]
 
 
+def test_the_last_lines_of_a_job(server):
+    directory = make_job("one", "Running", logs={0: [f"line {n}" for n in range(30)]})
+    with held(directory), server.page() as page:
+        page.say(op="open", id=3, topic="job", key="one")
+        kinds = [json.loads(page.socket.recv())["kind"] for _ in range(4)]
+        assert kinds == ["metrics", "events", "tail", "job"]  # all of it is there when it is shown
+        page.say(op="open", id=4, topic="job", key="one")
+        lines = page.hear("tail", 4)["lines"]
+        assert [text for _, _, text in lines] == [f"line {n}" for n in range(20, 30)]
+        with directory.log(0).open("a") as file, directory.log_index.open("a") as index:
+            file.write("another line\u202e\n")
+            index.write(json.dumps([0, file.tell(), 9.0]) + "\n")
+        assert page.hear("tail", 4)["lines"][-1] == [0, 9.0, "another line"]
+
+
 def test_what_a_job_reports_comes_once(server):
     directory = make_job("one")
     point = {"time": 1.0, "rank": 0, "step": 0, "total": None, "values": {"loss": 1.0}}
