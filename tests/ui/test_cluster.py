@@ -11,7 +11,7 @@ from cluster import made_runtimes
 from cluster.conftest import cluster, namespace
 from cluster.jobs import PATIENCE, stop_followers
 from harness import eventually, submit
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from ui.labs import Installed, Lab
 from ui.looks import nothing_jumped, watch_shifts
@@ -76,6 +76,14 @@ def eight_gpus(pod: dict[str, Any]) -> None:
     pod["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "8"}}
 
 
+def done(hand: Any, picker: Locator) -> None:
+    """Be done with a namespace: until then it may be half a name."""
+    if isinstance(hand, Keyboard):
+        hand.lab.keys("Enter")
+    else:
+        picker.locator(".jaxtrain-ask").click()  # elsewhere
+
+
 def counted(server: Lab, name: str, *labels: str) -> float:
     """Give a number that Prometheus is told; its other labels name the cluster."""
     numbers = server.numbers().items()
@@ -109,13 +117,11 @@ def test_by_either_hand(kind, open_page, installed_desk, namespace):
     hand.press(picker.get_by_role("button", name=re.compile("^More")))
     for label, value in ASKED.items():
         hand.write(picker.get_by_label(label, exact=True), value)
-    if isinstance(hand, Keyboard):
-        lab.keys("Enter")  # until then the namespace may be half a name
+    done(hand, picker)
     for option in (f"--namespace {ASKED['Namespace']}", "--cpu 500m", "--memory 1Gi", "--timeout 2h"):
         expect(picker.locator(".jaxtrain-foot pre")).to_contain_text(option)
     hand.write(picker.get_by_label("Namespace", exact=True), namespace.name)
-    if isinstance(hand, Keyboard):
-        lab.keys("Enter")
+    done(hand, picker)
 
     hand.write(search, "large mod")
     expect(runtimes).to_have_count(2)  # with "Automatic"

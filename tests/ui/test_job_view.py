@@ -264,7 +264,7 @@ def _looks_at_the_job(lab: LabPage, end: Path) -> None:
     expect(code).to_contain_text("To run it again, run this file again")
     # There is no notebook to go to.
     actions = view.locator(".jaxtrain-actions").get_by_role("button")
-    expect(actions).to_have_text(["Cancel", "Delete", "Log", "Copy name"])
+    expect(actions).to_have_text(["Log", "Copy name", "Delete", "Cancel"])
     row.click(button="right")
     items = lab.page.locator(".lm-Menu-item:not([data-type=separator]) .lm-Menu-itemLabel")
     expect(items).to_have_text(["Open", "Open Log", "Copy Name", "Cancel…", "Delete…"])

@@ -23,7 +23,8 @@ export function Tail({ row, lines, room, words }: TailProps) {
         <div key={index} aria-hidden="true" />
       ))}
       {lines.map(([source, time, text], index) => (
-        <div key={free + index}>
+        // Made anew with another text: else the browser says that its parts jump.
+        <div key={`${free + index} ${source} ${time} ${text}`}>
           <span class="jaxtrain-tail-time">{timeOf(time, 'clock', row.created)}</span>
           <Rank source={source} words={words} />
           <span class="jaxtrain-tail-text" dir="auto">
