@@ -52,7 +52,8 @@ def look(lab: LabPage) -> dict[str, object]:
 def test_a_workspace_keeps_how_jobs_are_looked_at(open_page):
     submit(CODE, line="beside -n 1").wait(60)
     submit(CODE, line=f"{NAME} -n 2").wait(60)
-    lab = open_page(path="lab/workspaces/a?reset")
+    # High enough for both plots: what is not in view is not drawn.
+    lab = open_page(path="lab/workspaces/a?reset", viewport={"width": 1400, "height": 1300})
     open_all(lab)
     log, job = lab.log(NAME), lab.job(NAME)
     expect(job.locator(".jaxtrain-plots canvas")).to_have_count(2)
