@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from ui.pages import LabPage
 
-CLOCK, SINCE = re.compile(r"\d\d:\d\d:\d\d"), re.compile(r"\+00:0\d:\d\d")
+CLOCK, SINCE = re.compile(r"(?<![+\d])\d\d:\d\d:\d\d"), re.compile(r"\+00:0\d:\d\d")
 
 
 def test_settings(hand: Any, lab: LabPage) -> None:
