@@ -109,7 +109,7 @@ class JobTopic:
         }
         self._counts = dict.fromkeys(self._readers, 0)
         self._last: dict[str, Any] | None = None
-        self._tail: list[list[Any]] | None = None
+        self._printed: int | None = None  # bytes of the log's index: with it lines change
         self._tail_at = 0.0
 
     def look(self) -> Iterator[Message]:
@@ -128,16 +128,23 @@ class JobTopic:
         now_stamp, now = stamp(self._opened.directory), time.monotonic()
         if now >= self._tail_at:
             self._tail_at = now + INTERVAL
-            latest = tail(self._opened.directory, _LINES)
-            if latest != self._tail:
-                self._tail = latest
-                yield {"kind": "tail", "lines": latest}
+            printed = _size(self._opened.directory.log_index)
+            if printed != self._printed:
+                self._printed = printed
+                yield {"kind": "tail", "lines": tail(self._opened.directory, _LINES)}
         if now_stamp != self._stamp or now >= self._check_at:
             self._stamp, self._check_at = now_stamp, now + _CHECK
             found = detail(self._opened.job, self._root)
             if found != self._last:
                 self._last = found
                 yield {"kind": "job", "detail": found}
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 class GlanceTopic:

@@ -24,7 +24,7 @@ from jupyter_jax_trainer.views.waiting import is_waited_for
 
 Glance = dict[str, Any]
 INTERVAL = 0.25  # seconds between looks: four changes a second are enough for a pair of eyes
-LINES = 5  # the last ones, in a compact view
+_LINES = 5
 _LINE = 4096  # bytes of a line that are read, and characters that are shown
 _INDEX = 16 << 10  # bytes at the end of the index in which the last lines are looked up
 _POINTS = 120
@@ -121,7 +121,7 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def tail(directory: JobDir, most: int = LINES) -> list[list[Any]]:
+def tail(directory: JobDir, most: int = _LINES) -> list[list[Any]]:
     """Give the last lines of all logs in their merged order: ``[source, time, text]``."""
     rows = _last_rows(directory.log_index)
     begins: list[int] = []

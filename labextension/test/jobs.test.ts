@@ -112,7 +112,7 @@ describe('the filter', () => {
     expect(keys()).toHaveLength(3);
   });
 
-  it('works by states, of which only those are offered that are there', () => {
+  it('works by states, of which all are offered at any time', () => {
     const chips = [...root.querySelectorAll('.jaxtrain-chip')].map(each => each.textContent);
     expect(chips).toEqual(['Waiting 1', 'Running 1', 'Failed 1', 'Succeeded 0', 'Cancelled 0']);
     click('.jaxtrain-chip[data-group=failed]');

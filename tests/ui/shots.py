@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from playwright.sync_api import Locator, Page
 from views import PICTURED, views
 
 from ui.conftest import failed
+from ui.pages import LabPage
 
 MOST = 150_000  # bytes of a picture
 WIDE, NARROW = {"width": 1360, "height": 820}, {"width": 600, "height": 820}
@@ -89,6 +90,19 @@ def save_page(page: Page, name: str, folder: Path) -> None:
     size = page.viewport_size
     assert size
     save_part(page, {"x": 0, "y": 0, **size}, name, folder)
+
+
+def in_all(lab: LabPage, fit: Callable[[str], None], take: Callable[[str], None]) -> None:
+    """Take a picture in both themes, wide and narrow; `fit` makes it so."""
+    for theme, title in THEMES.items():
+        lab.theme(title)
+        lab.page.wait_for_timeout(300)  # plots take the colours of a theme a little later
+        for kind in ("wide", "narrow"):
+            fit(kind)
+            lab.evaluate(
+                "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+            )
+            take(f"{theme}-{kind}")
 
 
 def shrink(path: Path) -> None:

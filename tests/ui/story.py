@@ -156,11 +156,10 @@ class Story:
         self._ranks.kept.remove()
         remove_wal(self.directory)
 
-    def told(self) -> Story:
+    def told(self) -> None:
         """Tell all of it."""
         self.waits()
         self.goes()
-        return self
 
     def goes(self) -> None:
         """Tell all that comes after the wait."""

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, expect
 
 from jupyter_jax_trainer import api
 from ui.pages import LOAD, write_notebook
-from ui.shots import DATA, THEMES, code, data, pictures, save_page
+from ui.shots import DATA, THEMES, code, data, in_all, pictures, save_page
 from ui.test_elsewhere import Show, in_marimo, page
 from ui.test_notebook7 import notebook7
 
@@ -35,13 +35,13 @@ def test_pictures_in_notebook_7(open_page, notebook7, pictures):
     seven.command("jaxtrain:open-job", key="mnist-7")
     view = seven.job("mnist-7")
     expect(view.get_by_role("group", name="Last lines")).to_contain_text("accuracy")
-    for theme, name in THEMES.items():
-        seven.theme(name)
-        for kind, size in SIZES.items():
-            seven.page.set_viewport_size(size)
-            card.scroll_into_view_if_needed()
-            expect(view).to_be_in_viewport()
-            save_page(seven.page, f"notebook7-{theme}-{kind}", pictures)
+
+    def fit(kind: str) -> None:
+        seven.page.set_viewport_size(SIZES[kind])
+        card.scroll_into_view_if_needed()
+        expect(view).to_be_in_viewport()
+
+    in_all(seven, fit, lambda how: save_page(seven.page, f"notebook7-{how}", pictures))
     api.job("mnist-7").cancel()
 
 

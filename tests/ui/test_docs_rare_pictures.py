@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -16,7 +16,19 @@ from playwright.sync_api import Locator, WebSocketRoute, expect
 from jupyter_jax_trainer import api
 from ui.labs import Lab
 from ui.pages import LOAD, LabPage
-from ui.shots import DATA, NARROW, THEMES, WIDE, code, data, pictures, save, save_page, save_part
+from ui.shots import (
+    DATA,
+    NARROW,
+    THEMES,
+    WIDE,
+    code,
+    data,
+    in_all,
+    pictures,
+    save,
+    save_page,
+    save_part,
+)
 from ui.story import begun
 
 __all__ = ["pictures"]  # a fixture
@@ -64,19 +76,6 @@ class Way:
         self._is_cut = True
         for route in self._open:
             route.close()
-
-
-def in_all(lab: LabPage, fit: Callable[[str], None], take: Callable[[str], None]) -> None:
-    """Take a picture in both themes, wide and narrow; `fit` makes it so."""
-    for theme, title in THEMES.items():
-        lab.theme(title)
-        lab.page.wait_for_timeout(300)  # plots take the colours of a theme a little later
-        for kind in SIZES:
-            fit(kind)
-            lab.evaluate(
-                "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-            )
-            take(f"{theme}-{kind}")
 
 
 def of_side_bar(

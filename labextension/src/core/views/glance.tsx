@@ -7,7 +7,7 @@ import { Pace } from '../pace';
 import type { Action, Glance, Row } from '../protocol';
 import { group, stateWord } from '../states';
 import type { Words } from '../words';
-import { useHeldFocus, useTimed } from './hooks';
+import { useEver, useHeldFocus, useTimed } from './hooks';
 import { timesText } from './job/texts';
 import { Bar, reasonOf } from './jobrow';
 import { Numbers } from './numbers';
@@ -45,9 +45,8 @@ export function GlanceView(props: GlanceProps) {
   const name = plain(row.name);
   const state = stateWord(row.state, words);
   // What had its place while the job ran keeps it: the cells below stay where they are.
-  const held = useRef(false);
-  held.current ||= row.active && !saved;
-  const tail = held.current || (glance.tail.length > 0 && (row.active || !printed));
+  const held = useEver(row.active && !saved);
+  const tail = held || (glance.tail.length > 0 && (row.active || !printed));
   // A reason stands where the progress will, and below it once that is there.
   const told = row.progress !== null || (glance.spark !== null && !row.active);
   const failed = row.state === 'Failed';
@@ -59,7 +58,7 @@ export function GlanceView(props: GlanceProps) {
       role="group"
       aria-label={words.__('Training job %1', name)}
       data-group={group(row.state)}
-      data-held={held.current}
+      data-held={held}
     >
       <header>
         <div class="jaxtrain-glance-name">
@@ -85,13 +84,11 @@ export function GlanceView(props: GlanceProps) {
           </p>
         )}
       </div>
-      <Footer glance={glance} said={said} held={held.current} words={words} />
+      <Footer glance={glance} said={said} held={held} words={words} />
       {/* The last, in a place of one height: nothing else moves when something comes or goes. */}
-      <div class="jaxtrain-place" data-held={held.current}>
+      <div class="jaxtrain-place" data-held={held}>
         <Why failed={failed} reason={told ? reason : ''} hint={hint} />
-        {tail && (
-          <Tail row={row} lines={glance.tail} room={held.current ? LINES : 0} words={words} />
-        )}
+        {tail && <Tail row={row} lines={glance.tail} room={held ? LINES : 0} words={words} />}
       </div>
       <span class="jaxtrain-unseen" role="status">
         {`${name}: ${state}`}

@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useReducer, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks';
 
 import type { Watched } from '../teller';
 
@@ -43,6 +43,13 @@ export function useHeldFocus(
       next()?.focus();
     }
   });
+}
+
+/** Tell whether something is so, or has been since the view is there. */
+export function useEver(now: boolean): boolean {
+  const ever = useRef(false);
+  ever.current ||= now;
+  return ever.current;
 }
 
 /** Give a text that depends on the time (in seconds); render again only when it is another one. */

@@ -1,8 +1,9 @@
-import { useRef, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 
 import { plain } from '../../format';
 import type { Host } from '../../host';
 import type { Row, TailLine } from '../../protocol';
+import { useEver } from '../hooks';
 import { reasonOf } from '../jobrow';
 import { Said } from '../said';
 import { Tail } from '../tail';
@@ -26,9 +27,7 @@ interface NowProps {
  */
 export function Now({ row, cause, tail, host }: NowProps) {
   const { words } = host;
-  const seen = useRef(false);
-  seen.current ||= row.active;
-  const held = seen.current;
+  const held = useEver(row.active);
   const [whole, setWhole] = useState(false);
   const reason = reasonOf(row);
   if (cause) {

@@ -19,7 +19,7 @@ export function SentPart({ sent, host }: { sent: Sent; host: Host }) {
   return (
     <Section name="sent" title={words.__('Sent')} host={host} note={note} open={sent.length <= 20}>
       <div class="jaxtrain-scroll">
-        <table class="jaxtrain-ranks jaxtrain-things">
+        <table class="jaxtrain-ranks">
           <Head words={words} />
           <tbody>
             {sent.map(({ name, kind, type, size }) => (
@@ -55,7 +55,7 @@ export function ResultsPart({ detail, host }: { detail: Detail; host: Host }) {
   return (
     <Section name="results" title={words.__('Results')} host={host} note={note}>
       <div class="jaxtrain-scroll">
-        <table class="jaxtrain-ranks jaxtrain-things">
+        <table class="jaxtrain-ranks">
           <Head words={words} />
           <tbody>
             {rows.map(({ name, type, size, error }) => (
