@@ -79,8 +79,10 @@ describe('a job', () => {
     show({}, { ranks: [rank(0, { pid: 42, host: 'ws-1', restarts: 0 })] });
     expect(texts('thead th')).toEqual(['Rank', 'State', 'Process', 'Host', 'Restarts', 'Exit']);
     expect(texts('tbody td')).toEqual(['Running', '42', 'ws-1', '0', '']);
-    show({}, { ranks: [rank(0, { pod: 'x-0-0', host: 'gpu-03', exit: -9 })] });
-    expect(texts('thead th')[2]).toBe('Pod');
+    const there = { row: row({ backend: 'kubernetes' }) };
+    show(there, { ranks: [rank(0, { state: 'Waiting' })] });
+    expect(texts('thead th').slice(2, 4)).toEqual(['Pod', 'Node']);
+    show(there, { ranks: [rank(0, { pod: 'x-0-0', host: 'gpu-03', exit: -9 })] });
     expect(texts('tbody td')).toEqual(['Running', 'x-0-0', 'gpu-03', '', 'SIGKILL']);
   });
 

@@ -42,12 +42,7 @@ export function Job({ store, host }: { store: JobStore; host: Host }) {
       <div class="jaxtrain-columns">
         <div>
           <Initializers steps={state?.initializers ?? []} host={host} />
-          <Ranks
-            jobKey={row.key}
-            ranks={state?.ranks ?? []}
-            failed={cause?.rank ?? null}
-            host={host}
-          />
+          <Ranks row={row} ranks={state?.ranks ?? []} failed={cause?.rank ?? null} host={host} />
           <MetricsPart store={store} host={host} />
         </div>
         <div>

@@ -28,7 +28,9 @@ export function Initializers({ steps, host }: { steps: readonly Initializer[]; h
           <tbody>
             {steps.map(({ name, state, pod, host: node, restarts, exit }) => (
               <tr key={name} data-failed={state === 'Failed'}>
-                <th scope="row">{plain(name)}</th>
+                <th scope="row" title={plain(name)}>
+                  {plain(name)}
+                </th>
                 <td>{rankStateWord(state, words)}</td>
                 <td class="jaxtrain-end" title={plain(pod ?? '')}>
                   <bdi>{plain(pod ?? '')}</bdi>

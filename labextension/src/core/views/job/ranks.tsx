@@ -3,7 +3,7 @@ import { useRef, useState } from 'preact/hooks';
 
 import { plain } from '../../format';
 import type { Host } from '../../host';
-import type { Rank } from '../../protocol';
+import type { Rank, Row } from '../../protocol';
 import { rankStateWord } from '../../states';
 import type { Words } from '../../words';
 import { Section } from './section';
@@ -12,7 +12,7 @@ import { exitText } from './texts';
 const JUMP = 10;
 
 interface RanksProps {
-  jobKey: string;
+  row: Row;
   ranks: readonly Rank[];
   /** The rank that failed first. */
   failed: number | null;
@@ -29,26 +29,26 @@ function counts(ranks: readonly Rank[], words: Words): string {
 }
 
 /** The ranks of a job; Enter or a click opens what one has printed, where the host can. */
-export function Ranks({ jobKey, ranks, failed, host }: RanksProps) {
+export function Ranks({ row, ranks, failed, host }: RanksProps) {
   const { words } = host;
   const table = useRef<HTMLTableElement>(null);
   const [current, setCurrent] = useState(0);
   if (ranks.length === 0) {
     return null;
   }
-  const pods = ranks.some(rank => rank.pod);
+  const pods = row.backend === 'kubernetes';
   const opens = host.openLog !== undefined;
   const here = Math.min(current, ranks.length - 1);
 
   const rankOf = (event: Event): number | null => {
-    const row = (event.target as HTMLElement).closest<HTMLElement>('tr[data-rank]');
-    return row ? Number(row.dataset['rank']) : null;
+    const line = (event.target as HTMLElement).closest<HTMLElement>('tr[data-rank]');
+    return line ? Number(line.dataset['rank']) : null;
   };
   const open = (event: Event) => {
     const rank = rankOf(event);
     if (rank !== null) {
       setCurrent(ranks.findIndex(each => each.rank === rank));
-      host.openLog?.(jobKey, rank);
+      host.openLog?.(row.key, rank);
     }
   };
   const onKeyDown = (event: KeyboardEvent) => {
@@ -88,7 +88,7 @@ export function Ranks({ jobKey, ranks, failed, host }: RanksProps) {
             type="button"
             class="jaxtrain-small"
             title={words.__('Save what all ranks have printed, a file for each, as a zip file')}
-            onClick={() => host.save?.(jobKey, null)}
+            onClick={() => host.save?.(row.key, null)}
           >
             {words.__('Save logs')}
           </button>
