@@ -32,6 +32,35 @@ def find(key: str) -> Job:
     raise JobNotFound(f"There is no job {key!r} (any more).")
 
 
+class OpenedJob:
+    """A job that a page has opened, as long as it is there.
+
+    Its name may be used again once it has been deleted.
+    """
+
+    def __init__(self, key: str) -> None:
+        self.job = find(key)
+        self.directory = JobDir(self.job.directory)
+        self._uid = self._uid_now()
+
+    def check(self) -> None:
+        """Look whether it is there.
+
+        Raises
+        ------
+        JobNotFound
+            It was deleted.
+        """
+        if not self.directory.path.is_dir() or self._uid_now() != self._uid:
+            raise JobNotFound(f"There is no job {self.job.name!r} (any more).")
+
+    def _uid_now(self) -> str | None:
+        try:
+            return Job(self.directory).uid
+        except (JobDirError, KeyError):
+            return None
+
+
 def detail(job: Job, root: Path | None) -> dict[str, Any]:
     """Describe a job in full.
 

@@ -9,7 +9,7 @@ from typing import Any
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import ENDED, JobDir
-from jupyter_jax_trainer.server.details import find
+from jupyter_jax_trainer.server.details import OpenedJob
 from jupyter_jax_trainer.server.firsterror import first_error
 from jupyter_jax_trainer.server.logbook import PAGE, Line, books
 from jupyter_jax_trainer.server.logviews import LogView
@@ -43,8 +43,8 @@ class LogTopic:
     every = _QUIET
 
     def __init__(self, message: Mapping[str, Any]) -> None:
-        self._job = find(str(message.get("key")))
-        self._directory = JobDir(self._job.directory)
+        self._opened = OpenedJob(str(message.get("key")))
+        self._job, self._directory = self._opened.job, self._opened.directory
         ranks, names = _sources(message.get("sources"), self._job, self._directory)
         every_rank = range(self._job.spec.nodes)
         book = books.get(self._directory, names or every_rank)
@@ -57,6 +57,7 @@ class LogTopic:
 
     def look(self) -> Iterator[Message]:
         """Say which logs the job has and how many lines there are, if that has changed."""
+        self._opened.check()
         book, state = self.view.book, self._job.snapshot()
         ended = state["state"] in ENDED  # before the files are looked at: then they are whole
         budget, began = _FIRST if self._last is None else _BUDGET, time.monotonic()

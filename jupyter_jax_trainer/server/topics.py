@@ -11,11 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
-from jupyter_jax_trainer.errors import JobDirError, JobNotFound
 from jupyter_jax_trainer.files import LineReader
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.server.details import detail, find
+from jupyter_jax_trainer.server.details import OpenedJob, detail
 from jupyter_jax_trainer.server.table import Table, stamp
 from jupyter_jax_trainer.views.glance import INTERVAL, Glance, Glances, tail
 
@@ -63,42 +60,13 @@ class JobsTopic:
             yield {"kind": "jobs", "all": False, "rows": rows, "gone": gone, "now": now}
 
 
-class _Opened:
-    """A job that a page has opened, as long as it is there.
-
-    Its name may be used again once it has been deleted.
-    """
-
-    def __init__(self, key: str) -> None:
-        self.job = find(key)
-        self.directory = JobDir(self.job.directory)
-        self._uid = self._uid_now()
-
-    def check(self) -> None:
-        """Look whether it is there.
-
-        Raises
-        ------
-        JobNotFound
-            It was deleted.
-        """
-        if not self.directory.path.is_dir() or self._uid_now() != self._uid:
-            raise JobNotFound(f"There is no job {self.job.name!r} (any more).")
-
-    def _uid_now(self) -> str | None:
-        try:
-            return Job(self.directory).uid
-        except (JobDirError, KeyError):
-            return None
-
-
 class JobTopic:
     """One job: its detail, its reports, its events and its last lines."""
 
     every = 0.1
 
     def __init__(self, key: str, root: Path | None) -> None:
-        self._opened = _Opened(key)
+        self._opened = OpenedJob(key)
         self._root = root
         directory = self._opened.directory
         self._stamp: object = None
@@ -153,7 +121,7 @@ class GlanceTopic:
     every = INTERVAL
 
     def __init__(self, key: str, root: Path | None) -> None:
-        self._opened = _Opened(key)
+        self._opened = OpenedJob(key)
         self._glances = Glances(self._opened.job, root)
         self._last: Glance | None = None
 

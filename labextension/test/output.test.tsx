@@ -44,7 +44,8 @@ function say(message: object, nth = 0): void {
 }
 
 const tell = (shown: Glance, nth = 0) => say({ kind: 'glance', glance: shown }, nth);
-const refuse = () => say({ kind: 'error', message: 'There is no such job.', hint: null });
+const refuse = (nth = 0) =>
+  say({ kind: 'error', message: 'There is no such job.', hint: null }, nth);
 
 function output(data: unknown, looking = true): JobOutput {
   const made = new JobOutput(glances);
@@ -129,6 +130,20 @@ describe('an output', () => {
     expect(output({ ...first, last }).shown?.from).toBe('notebook');
     expect(output(first).shown).toBeNull();
     expect(output(data({ uid: 'second' })).shown?.from).toBe('server');
+  });
+
+  it('shows a later job of the name although an output of the first one is still there', () => {
+    const old = draw(output(data({ uid: 'first' })));
+    tell(glance({ uid: 'first' }));
+    refuse(); // it was deleted, and the server says no more
+    const anew = output(data({ uid: 'second' }));
+    tell(glance({ uid: 'second' }), 1);
+    expect(anew.shown).toMatchObject({ from: 'server', glance: { row: { uid: 'second' } } });
+    expect(old.shown).toMatchObject({ from: 'gone', glance: { row: { uid: 'first' } } });
+    refuse(1);
+    old.set(readSaved(data({ uid: 'third' })));
+    tell(glance({ uid: 'third' }), 2);
+    expect(old.shown).toMatchObject({ from: 'server', glance: { row: { uid: 'third' } } });
   });
 
   it('is not made anew when the notebook says more of the same job, but of another one', () => {

@@ -40,6 +40,14 @@ abstract class LiveStore extends Teller {
     this.#opened ??= this.live.open(this.#request, message => this.take(message));
   }
 
+  /** Open it anew: what the server does not know any more may be there again. */
+  again(): void {
+    const before = this.#opened;
+    this.#opened = null;
+    this.wake();
+    before?.close(); // by now it is not the last one, whose end would be that of the connection
+  }
+
   /** Whether what is shown is what is so. */
   get current(): boolean {
     return this.live.status === 'open';
