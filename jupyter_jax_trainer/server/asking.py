@@ -19,7 +19,7 @@ FRESH = 15.0  # seconds for which an answer is given again
 class _Answer:
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.until = 0.0
+        self.began = self.until = 0.0
         self.value: Any = None
         self.error: JaxTrainError | None = None
 
@@ -74,19 +74,21 @@ def without_credentials(text: str) -> str:
     return re.sub(r"(?<=://)[^/\s@]*@", "", text)
 
 
-def kept(key: Hashable, make: Callable[[], T]) -> T:
+def kept(key: Hashable, make: Callable[[], T], fresh: bool = False) -> T:
     """Give what was made for this key some seconds ago, or make it; an error is kept as well.
 
-    Of several threads that ask at the same time one makes it, and the others wait for it.
+    What is asked for as `fresh` is made anew. Of several threads that ask at the same time one
+    makes it, and the others wait for it.
     """
+    now = time.monotonic()
     with _answers_lock:
-        now = time.monotonic()
         for old in [k for k, answer in _answers.items() if 0 < answer.until < now]:
             del _answers[old]
         answer = _answers.setdefault(key, _Answer())
     with answer.lock:
-        if answer.until < time.monotonic():
+        if answer.until < time.monotonic() or (fresh and answer.began < now):
             answer.value = answer.error = None
+            answer.began = time.monotonic()
             try:
                 answer.value = make()
             except JaxTrainError as error:

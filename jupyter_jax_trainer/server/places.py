@@ -93,7 +93,7 @@ def find(name: str, namespace: str | None = None, allowed: Allowed = _ALL) -> Pl
     return place
 
 
-def health(place: Place) -> list[dict[str, Any]]:
+def health(place: Place, fresh: bool = False) -> list[dict[str, Any]]:
     """Give what ``doctor`` says of a place, in the order in which it looks.
 
     Returns
@@ -102,12 +102,13 @@ def health(place: Place) -> list[dict[str, Any]]:
         ``level`` (``ok``, ``warning`` or ``error``), ``title``, ``detail`` and ``hint``. Of this
         machine all that is not well, and a few figures.
     """
-    return kept(
-        ("health", place, kubeconfig.stamp()), lambda: [_as_json(f) for f in _examined(place)]
-    )
+    def find_all() -> list[dict[str, Any]]:
+        return [_as_json(finding) for finding in _examined(place)]
+
+    return kept(("health", place, kubeconfig.stamp()), find_all, fresh)
 
 
-def runtimes(place: Place) -> list[dict[str, Any]]:
+def runtimes(place: Place, fresh: bool = False) -> list[dict[str, Any]]:
     """List what jobs can run on in a place.
 
     Raises
@@ -123,10 +124,10 @@ def runtimes(place: Place) -> list[dict[str, Any]]:
         found = [asdict(runtime) for runtime in in_time(listed)]
         return [{**runtime, "nodes": list(runtime["nodes"])} for runtime in found]
 
-    return kept(("runtimes", place, kubeconfig.stamp()), find_all)
+    return kept(("runtimes", place, kubeconfig.stamp()), find_all, fresh)
 
 
-def queues(place: Place) -> dict[str, Any] | None:
+def queues(place: Place, fresh: bool = False) -> dict[str, Any] | None:
     """Give the queues of a place and what is free in them, for people to choose from.
 
     Returns
@@ -149,7 +150,7 @@ def queues(place: Place) -> dict[str, Any] | None:
         with backend.said_plainly(client):
             return [quota.describe(client)]
 
-    return kept(("queues", place, kubeconfig.stamp()), lambda: list(in_time(find_all)))[0]
+    return kept(("queues", place, kubeconfig.stamp()), lambda: list(in_time(find_all)), fresh)[0]
 
 
 def runtime_yaml(place: Place, name: str) -> str:

@@ -192,16 +192,20 @@ def _place(asked: Asked) -> Any:
     return places.find(asked.query["place"], asked.query.get("namespace"), asked.allowed)
 
 
+def _fresh(asked: Asked) -> bool:
+    return asked.query.get("fresh") == "1"
+
+
 def _health(asked: Asked) -> dict[str, Any]:
-    return {"findings": places.health(_place(asked))}
+    return {"findings": places.health(_place(asked), _fresh(asked))}
 
 
 def _runtimes(asked: Asked) -> dict[str, Any]:
-    return {"runtimes": places.runtimes(_place(asked))}
+    return {"runtimes": places.runtimes(_place(asked), _fresh(asked))}
 
 
 def _queues(asked: Asked) -> dict[str, Any]:
-    return {"kueue": places.queues(_place(asked))}
+    return {"kueue": places.queues(_place(asked), _fresh(asked))}
 
 
 def _runtime_yaml(asked: Asked) -> dict[str, Any]:

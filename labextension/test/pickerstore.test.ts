@@ -186,7 +186,9 @@ describe('the store', () => {
     await wait();
     expect(store.view?.runtimes.trouble?.hint).toBe('Ask for more.');
     expect(store.view?.runtimes.value).toHaveLength(2);
-    expect(setup.server.count('health?place=local')).toBe(2);
+    expect(setup.server.count('health?place=local')).toBe(1);
+    // The server keeps its answers for some seconds, and something may have been mended since.
+    expect(setup.server.count('health?place=local&fresh=1')).toBe(1);
   });
 
   it('does not ask for a place that cannot be used', async () => {

@@ -419,9 +419,11 @@ def test_an_answer_is_kept_for_a_while_an_error_as_well(monkeypatch):
         with pytest.raises(UsageError, match="No"):
             asking.kept("b", make)
     assert len(made) == 2
+    # Somebody has mended it meanwhile, and looks again.
+    assert [asking.kept("b", make, fresh=True), asking.kept("b", make)] == [3, 3]
     monkeypatch.setattr(asking, "FRESH", -1.0)
     asking._answers.clear()
-    assert [asking.kept("a", make), asking.kept("a", make)] == [3, 4]
+    assert [asking.kept("a", make), asking.kept("a", make)] == [4, 5]
     asking.kept("c", make)
     assert list(asking._answers) == ["c"]  # what is too old goes
 

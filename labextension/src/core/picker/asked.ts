@@ -3,7 +3,7 @@ import type { Trouble } from './types';
 
 /** Give words for what went wrong with a request. */
 export function troubleOf(error: unknown): Trouble {
-  return error instanceof ApiError ? error : new ApiError('This went wrong.', String(error));
+  return error instanceof ApiError ? error : new ApiError(String(error), null);
 }
 
 /** Something that is asked of the server: what it said last, or why it could not. */

@@ -51,15 +51,20 @@ export class PlaceView {
   /** Ask what is there, unless that is known. */
   look(): void {
     if (Date.now() - this.runtimes.since > FRESH) {
-      this.lookAgain();
+      this.#ask(this.#query);
     }
   }
 
+  /** Ask what is there now, whatever the server has heard a moment ago. */
   lookAgain(): void {
-    void this.health.ask(`health${this.#query}`);
-    void this.runtimes.ask(`runtimes${this.#query}`);
+    this.#ask(`${this.#query}&fresh=1`);
+  }
+
+  #ask(query: string): void {
+    void this.health.ask(`health${query}`);
+    void this.runtimes.ask(`runtimes${query}`);
     if (this.cluster) {
-      void this.queues.ask(`queues${this.#query}`);
+      void this.queues.ask(`queues${query}`);
     }
   }
 
