@@ -158,6 +158,17 @@ describe('the job list and what is said of jobs', () => {
     expect(lab.placed.filter(({ area }) => area === 'main')).toHaveLength(1);
   });
 
+  it('looks again for a job that was deleted when it is opened again', async () => {
+    await start(true);
+    await lab.commands.execute('jaxtrain:open-job', { key: 'mnist-4' });
+    const first = opened('job');
+    await lab.commands.execute('jaxtrain:open-job', { key: 'mnist-4' });
+    expect(opened('job')).toBe(first);
+    FakeSocket.last.say({ id: first, kind: 'error', message: 'It is gone.', hint: null });
+    await lab.commands.execute('jaxtrain:open-job', { key: 'mnist-4' });
+    expect(opened('job')).not.toBe(first);
+  });
+
   it('says once when a job has ended, unless the setting says no', async () => {
     lab.settings = { notify: 'all' };
     const success = say();
@@ -173,6 +184,20 @@ describe('the job list and what is said of jobs', () => {
     FakeSocket.last.say(changed(id, [ended({ key: 'c' })]));
     await vi.waitFor(() => expect(success).toHaveBeenCalledTimes(2));
     expect(success.mock.calls.map(([message]) => message.split(' ')[0])).toEqual(['mnist-4', 'c']);
+  });
+
+  it('says what has ended while no page was open', async () => {
+    const success = say().mockClear();
+    const rows = [row(), row({ key: 'b' })];
+    await start(true);
+    FakeSocket.last.say(all(opened('jobs'), [...rows, ended({ key: 'old' })]));
+    made?.live.dispose();
+    lab.dispose();
+    lab = new FakeLab(); // a reload
+    await start(true);
+    FakeSocket.last.say(all(opened('jobs'), [ended(), row({ key: 'b' }), ended({ key: 'old' })]));
+    await vi.waitFor(() => expect(success).toHaveBeenCalledTimes(1));
+    expect(success.mock.calls[0]?.[0]).toContain('mnist-4');
   });
 
   it('is in the status bar while jobs are active, and leads to the list', async () => {

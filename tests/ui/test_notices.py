@@ -10,6 +10,7 @@ import pytest
 from harness import eventually, submit, wait_for
 from playwright.sync_api import expect
 
+from jupyter_jax_trainer import api
 from ui.pages import LabPage
 
 CODE = """import os, time
@@ -116,3 +117,23 @@ def test_what_is_said_of_jobs(open_page, jobs, settings):
     toast = lab.page.locator(".Toastify__toast").filter(has_text="four failed")
     toast.get_by_role("button", name="Open", exact=True).click()
     expect(lab.job("four").locator("header .jaxtrain-state")).to_have_text("Failed")
+
+
+def test_what_has_ended_while_no_page_was_open_is_said_once(open_page, jobs):
+    lab = open_page()
+    lab.command("jaxtrain:show-jobs")
+    expect(lab.row("one")).to_be_visible()
+    lab.page.goto("about:blank")
+    for name in ("one", "two", "three", "four"):
+        jobs(name)
+    for name in ("one", "two", "three", "four"):
+        eventually(lambda name=name: api.job(name).state in ("Succeeded", "Failed"))
+    lab.open()
+    toasts = lab.page.locator(".Toastify__toast")
+    for name in ("one succeeded", "two failed", "three succeeded", "four failed"):
+        expect(toasts.filter(has_text=name)).to_have_count(1)
+    lab.open()
+    lab.command("jaxtrain:show-jobs")
+    expect(lab.row("one")).to_be_visible()
+    lab.page.wait_for_timeout(1000)
+    expect(toasts).to_have_count(0)

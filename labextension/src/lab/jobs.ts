@@ -14,6 +14,7 @@ import { plain } from '../core/format';
 import { JobStore } from '../core/stores';
 import { Job } from '../core/views/job';
 import { Jobs } from '../core/views/jobs';
+import { tellAway } from './away';
 import { IConnection } from './connection';
 import { toFocus, toFront } from './front';
 import { LabHost } from './host';
@@ -51,6 +52,7 @@ function activate(
     }
   });
   const tabs = new WidgetTracker<JobTab>({ namespace: 'jaxtrain-jobs' });
+  const opened = new Map<string, JobStore>();
 
   const panel = new ViewWidget(() => h(Jobs, { store, host }), undefined, memory.ready);
   panel.id = PANEL;
@@ -74,14 +76,20 @@ function activate(
         ...(split && { mode: 'split-right' })
       });
       void tabs.add(tab);
+    } else if (opened.get(key)?.error) {
+      opened.get(key)?.again(); // its job was deleted, and there may be another one by now
     }
     toFront(app.shell, tab);
   };
   const jobTab = (key: string): JobTab => {
     const job = new JobStore(live, key);
+    opened.set(key, job);
     const content = new ViewWidget(
       () => h(Job, { store: job, host }),
-      () => job.dispose(),
+      () => {
+        opened.delete(key);
+        job.dispose();
+      },
       memory.ready
     );
     const tab = new MainAreaWidget({ content });
@@ -123,10 +131,13 @@ function activate(
   }
 
   let notify: Notify = 'all';
-  store.onEnded(row => void tellEnd(row, host, notify));
-  onSettings(registry, ID, values => {
+  const known = onSettings(registry, ID, values => {
     notify = values['notify'] as Notify;
   });
+  store.onEnded(row => void tellEnd(row, host, notify));
+  // Before that JupyterLab shows nothing.
+  const ready = Promise.all([known, app.started, app.restored]);
+  tellAway(store, settings.baseUrl, row => void ready.then(() => tellEnd(row, host, notify)));
 }
 
 export const jobs: JupyterFrontEndPlugin<void> = {

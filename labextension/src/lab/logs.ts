@@ -157,7 +157,7 @@ function activate(
       name: tab => tab.id
     });
   }
-  onSettings(registry, ID, values => {
+  void onSettings(registry, ID, values => {
     const before = usual;
     usual = { ...USUAL, ...values };
     tabs.forEach(({ content }) => content.changeUsual(before, usual));

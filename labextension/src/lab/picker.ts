@@ -89,7 +89,7 @@ function activate(
   const store = new PickerStore(api, cells);
 
   void memory.ready.then(() => rememberDraft(store, host));
-  onSettings(registry, ID, ({ line }) => {
+  void onSettings(registry, ID, ({ line }) => {
     store.line.draft.setUsual(typeof line === 'string' ? line : '');
   });
 

@@ -1,17 +1,17 @@
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 
-/** Call `apply` with a plugin's settings, now and whenever they change. */
-export function onSettings(
+/** Call `apply` with a plugin's settings, now and whenever they change; wait for the first time. */
+export async function onSettings(
   registry: ISettingRegistry | null,
   plugin: string,
   apply: (values: Partial<Record<string, unknown>>) => void
-): void {
-  registry
-    ?.load(plugin)
-    .then(settings => {
-      const update = () => apply(settings.composite);
-      settings.changed.connect(update);
-      update();
-    })
-    .catch((error: unknown) => console.error('jaxtrain:', error));
+): Promise<void> {
+  try {
+    const settings = await registry?.load(plugin);
+    const update = () => settings && apply(settings.composite);
+    settings?.changed.connect(update);
+    update();
+  } catch (error) {
+    console.error('jaxtrain:', error);
+  }
 }
