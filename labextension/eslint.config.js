@@ -31,7 +31,6 @@ export default defineConfig([
           message: 'What a job says stays text.'
         }
       ],
-      'max-lines': ['error', 300],
       eqeqeq: 'error'
     }
   },
