@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import glob
 import inspect
 import os
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer import files, jobdir, retention
+from jupyter_jax_trainer import files, jobdir, machine, retention, timeouts
 from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobDirError, UsageError
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import JobDir
@@ -108,9 +109,12 @@ def prepare(spec: JobSpec) -> tuple[Backend, dict[str, Any]]:
     Raises
     ------
     UsageError
-        The backend can't do what is asked for, or the name is taken.
+        The backend can't do what is asked for, or the name is taken; an option lacks another.
     """
     retention.Bounds.of_environment()
+    timeouts.check(dict(spec.env))
+    if spec.show_secrets and not spec.dry_run:
+        raise UsageError("--show-secrets is for --dry-run: nothing is shown without it.")
     backend = _choose(spec)
     plan = backend.plan(spec)
     if spec.name is not None:
@@ -181,7 +185,7 @@ def submit(
             directory.bundle, name, capture, out, travels=backend.bundle_travels, argv=argv,
             wheels=backend.wheels,
         )
-        directory.cell.write_text(cell if cell is not None else capture.code)
+        files.write_private(directory.cell, (cell if cell is not None else capture.code).encode())
         manifest = _manifest(name, spec, backend, plan, capture, origin or {}, returns)
         manifest["digest"] = digest
         files.write_json(directory.manifest, manifest)
@@ -214,7 +218,7 @@ def _manifest(
         "name": name,
         "uid": uuid.uuid4().hex,
         "backend": backend.name,
-        "host": platform.node(),
+        **machine.this().fields(),
         "created": time.time(),
         "spec": spec.to_json(),
         "plan": plan,
@@ -224,7 +228,16 @@ def _manifest(
         "digest": "",
         "python": ".".join(map(str, sys.version_info[:3])),
         "package": jupyter_jax_trainer.__version__,
+        "maker": _maker(),
     }
+
+
+def _maker() -> str:
+    """Say who submits a job, for those who see it on a cluster."""
+    try:
+        return f"{getpass.getuser()}@{platform.node()}"
+    except (OSError, KeyError):  # a uid without a name, in a container for instance
+        return f"{os.getuid()}@{platform.node()}"
 
 
 def _publish(

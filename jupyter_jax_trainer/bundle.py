@@ -122,7 +122,7 @@ def _worker_code(*, byte_code: bool) -> dict[str, bytes]:
 
     members: dict[str, bytes] = {}
     for package, wanted in (
-        (jupyter_jax_trainer, ("__init__.py", "errors.py", "worker/*.py")),
+        (jupyter_jax_trainer, ("__init__.py", "errors.py", "masking.py", "worker/*.py")),
         (cloudpickle, ("*.py",)),
     ):
         root = Path(_file(package)).parent

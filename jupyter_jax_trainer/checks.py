@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import UsageError
 
 Check = Callable[[str, Any], Any]
@@ -167,7 +168,8 @@ def environment(option: str, value: Any) -> tuple[str, str]:
         name, equals, setting = text_of(option, value).partition("=")
         if not equals:
             raise UsageError(
-                f"{option} takes NAME=VALUE, and {shown(value)} has no '='.",
+                f"{option} takes NAME=VALUE, and "
+                f"{shown(value) if name.isidentifier() else masking.HIDDEN} has no '='.",
                 f"For an empty value: {option} {name}=" if name.isidentifier() else None,
             )
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
@@ -286,6 +288,6 @@ def _label_fault(text: str, *, first: str, starts: str) -> str | None:
 
 
 def shown(value: Any) -> str:
-    """Give a value as a message shows it: its repr, cut short."""
-    text = repr(value)
+    """Give a value as a message shows it: its repr, without what may be secret, cut short."""
+    text = masking.text(repr(value))
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -76,7 +76,9 @@ def _fail(error: JaxTrainError, code: int) -> int:
 def _ask(question: str) -> bool | None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
+    from jupyter_jax_trainer.text import plain
+
     try:
-        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+        return input(f"{plain(question)} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False

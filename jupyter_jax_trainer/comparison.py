@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
-from jupyter_jax_trainer import jobdir
+from jupyter_jax_trainer import jobdir, masking
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.spec import JobSpec
@@ -76,11 +77,28 @@ def key(metric: str) -> str:
 
 
 def differences(*jobs: Job | str) -> dict[str, list[str]]:
-    """Give the options in which jobs differ, each with its values in the order of the jobs."""
-    given = [_options(_job(job).spec) for job in jobs]
-    names = dict.fromkeys(name for one in given for name in one)
-    found = {name: [one.get(name, "") for one in given] for name in names}
-    return {name: values for name, values in found.items() if len(set(values)) > 1}
+    """Give the options in which jobs differ, each with its values in the order of the jobs.
+
+    What may be secret is masked, with a number where it differs: ``TOKEN=… (1)``.
+    """
+    specs = [_job(job).spec for job in jobs]
+    given, shown = map(_options, specs), (_options(masking.spec(spec)) for spec in specs)
+    pairs = list(zip(given, shown, strict=True))
+    names = dict.fromkeys(name for one, _ in pairs for name in one)
+    found = {name: [(one.get(name, ""), mask.get(name, "")) for one, mask in pairs]
+             for name in names}  # fmt: skip
+    return {name: _told_apart(pairs) for name, pairs in found.items() if len(set(pairs)) > 1}
+
+
+def _told_apart(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Give what may be shown of values, numbered where different ones look alike."""
+    alike: dict[str, list[str]] = {}
+    for value, shown in dict.fromkeys(pairs):
+        alike.setdefault(shown, []).append(value)
+    return [
+        f"{shown} ({alike[shown].index(value) + 1})" if len(alike[shown]) > 1 else shown
+        for value, shown in pairs
+    ]
 
 
 def _job(job: Job | str) -> Job:
@@ -91,7 +109,7 @@ def _job(job: Job | str) -> Job:
 def _row(job: Job, known: dict[str, list[tuple[int, float]]], metric: str | None) -> dict[str, Any]:
     row: dict[str, Any] = {
         "job": job.name, "state": job.state, "nodes": job.spec.nodes, "steps": job.steps,
-        "took": job.elapsed, "options": _options(job.spec),
+        "took": job.elapsed, "options": _options(masking.spec(job.spec)),
     }  # fmt: skip
     chosen = {name: series for name, series in known.items() if metric in (None, name)}
     for name, series in chosen.items():

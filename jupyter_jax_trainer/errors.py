@@ -9,6 +9,7 @@
     ├── JobNotFound       there is no job of that name
     ├── JobDirError       a job directory is damaged or of a format that this version cannot read
     ├── ResultError       a result is missing, damaged or not there yet
+    │   └── ResultsWithheld   the job is somebody else's, and not trusted
     ├── JobFailed         the job ended, and not well; ``failure`` says how
     └── JobDetached       the wait was interrupted; the job goes on
 """
@@ -41,9 +42,15 @@ class JaxTrainError(Exception):
     """
 
     def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = self._shown(message)
+        self.hint = hint and self._shown(hint)
+        super().__init__(self.message)
+
+    def _shown(self, text: str) -> str:
+        """Take out what may be secret: an error in a cell is saved with the notebook."""
+        from jupyter_jax_trainer import masking
+
+        return masking.text(text)
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
@@ -80,6 +87,14 @@ class ResultError(JaxTrainError):
     """A result is missing, damaged or not there yet."""
 
 
+class ResultsWithheld(ResultError):  # noqa: N818
+    """The job is somebody else's, and to load its results may run code: nobody has agreed."""
+
+
+class ResultWarning(UserWarning):
+    """A result came, but not just as it was: a class of it is not imported here."""
+
+
 class JobFailed(JaxTrainError):  # noqa: N818
     """The job ended, and not well.
 
@@ -95,6 +110,9 @@ class JobFailed(JaxTrainError):  # noqa: N818
         self.name = name
         self.failure = failure
         super().__init__(format_failure(_shortened(failure), job=name))
+
+    def _shown(self, text: str) -> str:
+        return text  # the cell's own words, as they stand in its log
 
     def _render_traceback_(self) -> list[str]:
         from jupyter_jax_trainer.failure import coloured
@@ -132,12 +150,12 @@ def about_the_store() -> Iterator[None]:
     BackendError
         In place of an `OSError` of a file there, or above it. Others stay as they are.
     """
-    from jupyter_jax_trainer import jobdir
+    from jupyter_jax_trainer import jobstore
 
     try:
         yield
     except OSError as error:
-        home, name = jobdir.home(), error.filename
+        home, name = jobstore.home(), error.filename
         path = Path(name) if isinstance(name, str) else None
         if path is None or not (path.is_relative_to(home) or home.is_relative_to(path)):
             raise

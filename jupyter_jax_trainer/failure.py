@@ -41,6 +41,8 @@ class RankEnd:
         True when the system says that it ended a process of this job for lack of memory.
     cause, hint
         What the cluster says of its end, to stand after ``rank 1``, and what to do about it.
+    told
+        What it told the other ranks of its error: known from them where its own log is gone.
     """
 
     rank: int
@@ -53,6 +55,7 @@ class RankEnd:
     out_of_memory: bool = False
     cause: str | None = None
     hint: str | None = None
+    told: str | None = None
 
 
 @dataclass(kw_only=True)
@@ -109,7 +112,9 @@ def diagnose(ends: Sequence[RankEnd]) -> Failure:
 
     A rank that says only that it lost a peer is never the cause while there is another candidate.
     """
-    failed = [end for end in ends if not end.finished and (not end.stopped or end.cause)]
+    failed = [
+        end for end in ends if not end.finished and (not end.stopped or end.cause or end.told)
+    ]
     failed = failed or [end for end in ends if not end.finished] or list(ends)
     first = min(failed, key=_suspicion)
     failure = _explain(first)
@@ -128,6 +133,8 @@ def _suspicion(end: RankEnd) -> tuple[int, int]:
         return 0, end.order
     if end.error is not None:
         return 3, end.order
+    if end.told:
+        return 1, end.order
     levels = {None: 2, -signal.SIGABRT: 2, -signal.SIGSEGV: 1}
     return levels.get(end.exit, 0), end.order
 
@@ -143,6 +150,9 @@ def _explain(end: RankEnd) -> Failure:
 
     if end.cause:
         return failure("memory" if end.out_of_memory else "cluster", end.cause, end.hint)
+    if end.told:
+        hint = "The other ranks were told this; its own log could not be read."
+        return failure("error", f"failed first: {end.told}", hint)
     if end.out_of_memory:
         return failure(
             "memory",

@@ -6,32 +6,62 @@ The shapes say what readers rely on (docs/job-directory.md has all of it).
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
 import json
 import os
+import stat
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, BinaryIO
 
 from jupyter_jax_trainer.errors import JobDirError
+from jupyter_jax_trainer.worker.durable import put_in_place
 
 FORMAT = 1
+_BLOCK = 1 << 18  # bytes that are read at a time
+_EVERY = 5_000  # lines between those whose place is remembered
 
 
-def private_directory(path: Path) -> Path:
-    """Make a directory (and its parents) that only this user can read."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return path
+def open_regular(path: Path, buffering: int = -1) -> BinaryIO:
+    """Open a file to read it, if it is one: no link, which could lead out of the store, no pipe.
 
-
-def try_lock(file: int, kind: int = fcntl.LOCK_EX) -> bool:
-    """Take a lock on an open file, an exclusive one by default, without waiting."""
+    Raises
+    ------
+    OSError
+        It can't be opened; for something else than a file a `FileNotFoundError`.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
+        file = os.open(path, flags)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket
+            raise _no_file(path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise _no_file(path)
+    return open(file, "rb", buffering=buffering)
+
+
+def _no_file(path: Path) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, "not a regular file", str(path))
+
+
+def is_regular(path: Path) -> bool:
+    """Tell whether there is a file, and no link to one."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
         return False
-    return True
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only this user can read."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o600), "wb") as file:
+        file.write(data)
 
 
 def disk_use(path: Path) -> int:
@@ -93,7 +123,8 @@ def read_json(path: Path, shape: dict[str, Any]) -> dict[str, Any]:
         It is missing, damaged, or of another format.
     """
     try:
-        value = json.loads(path.read_bytes())
+        with open_regular(path) as file:
+            value = json.loads(file.read())
         if not isinstance(value, dict):
             raise ValueError("not a JSON object")
     except FileNotFoundError:
@@ -116,14 +147,21 @@ def read_json(path: Path, shape: dict[str, Any]) -> dict[str, Any]:
 _DAMAGED = "Its other files can still be read by hand; to be rid of it delete {}."
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Replace a JSON file atomically: readers see the old one or the new one."""
+def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = False) -> None:
+    """Replace a JSON file atomically: readers see the old one or the new one.
+
+    A durable one is on the disk when this returns, which takes milliseconds: for what is written
+    once and can't be had again.
+    """
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(file, "w") as stream:
             json.dump(value, stream)
-        part.replace(path)
+        if durable:
+            put_in_place(part, path)
+        else:
+            part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
@@ -155,6 +193,84 @@ class LineWriter:
             os.close(self._file)
 
 
+def _whole_lines(file: BinaryIO, start: int) -> Iterator[tuple[int, bytes]]:
+    """Give the whole lines of a file from an offset on, some at a time, and where they begin.
+
+    What is added meanwhile comes the next time.
+    """
+    file.seek(start)
+    left, rest = os.fstat(file.fileno()).st_size - start, b""
+    while left > 0 and (block := file.read(min(_BLOCK, left))):
+        left -= len(block)
+        rest += block
+        if end := rest.rfind(b"\n") + 1:
+            yield start, rest[:end]
+            start, rest = start + end, rest[end:]
+
+
+def _value(line: bytes, shape: Any) -> Any:
+    """Read a line; give None for one that is damaged."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value if _misfit(value, shape, "the line") is None else None
+
+
+class LinePages:
+    """Reads the JSON lines of a file that grows, a page at a time, wherever it begins.
+
+    It remembers where some of the lines begin, so that a page costs its own length and not that of
+    all before it. It may be used by several threads.
+
+    Parameters
+    ----------
+    path
+        The file; it may not exist yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._shape = _LINES.get(path.name, dict)
+        self._lock = threading.Lock()
+        self._file = 0  # its inode
+        self._marks = [0]  # the offsets of lines 0, _EVERY, 2 * _EVERY, …
+
+    def page(self, start: int, most: int) -> tuple[list[Any], bool]:
+        """Give at most so many lines from one on, and whether there are more.
+
+        Lines are counted as `LineReader` gives them, without damaged ones.
+        """
+        with self._lock:
+            try:
+                with open_regular(self._path, buffering=0) as file:
+                    return self._page(file, start, most)
+            except FileNotFoundError:
+                return [], False
+
+    def _page(self, file: BinaryIO, start: int, most: int) -> tuple[list[Any], bool]:
+        status = os.fstat(file.fileno())
+        if status.st_ino != self._file or status.st_size < self._marks[-1]:
+            self._file, self._marks = status.st_ino, [0]
+        mark = min(start // _EVERY, len(self._marks) - 1)
+        count = mark * _EVERY
+        found: list[Any] = []
+        for begin, lines in _whole_lines(file, self._marks[mark]):
+            offset = begin
+            for line in lines.splitlines(keepends=True):
+                value = _value(line, self._shape)
+                if value is not None:
+                    if count == len(self._marks) * _EVERY:
+                        self._marks.append(offset)
+                    if count >= start + most:
+                        return found, True
+                    if count >= start:
+                        found.append(value)
+                    count += 1
+                offset += len(line)
+        return found, False
+
+
 class LineReader:
     """Reads the JSON lines of a file that grows, each once.
 
@@ -172,15 +288,13 @@ class LineReader:
     def read(self) -> Iterator[Any]:
         """Give the lines that have come since the last call; a damaged line is left out."""
         try:
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                data = file.read()
+            file = open_regular(self._path, buffering=0)
         except FileNotFoundError:
             return
-        end = data.rfind(b"\n") + 1
-        self._offset += end
-        for line in data[:end].splitlines():
-            with contextlib.suppress(ValueError):
-                value = json.loads(line)
-                if _misfit(value, self._shape, "the line") is None:
-                    yield value
+        with file:
+            for _, lines in _whole_lines(file, self._offset):
+                self._offset += len(lines)
+                for line in lines.splitlines():
+                    value = _value(line, self._shape)
+                    if value is not None:
+                        yield value

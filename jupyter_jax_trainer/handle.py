@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer import checks, jobdir
+from jupyter_jax_trainer import checks, jobdir, machine, timeouts
 from jupyter_jax_trainer.errors import BackendError, JobDirError, JobFailed, UsageError
 from jupyter_jax_trainer.failure import Failure
 from jupyter_jax_trainer.files import LineReader
@@ -28,8 +28,6 @@ from jupyter_jax_trainer.snapshot import (
 from jupyter_jax_trainer.spec import JobSpec
 
 _POLL = 0.05  # seconds between looks at the directory
-_CANCEL_WAIT = 10.0  # seconds in which a cancelled job has to be gone
-_CLUSTER_WAIT = 45.0  # the same where its pods have 30 s to end
 
 
 class Job:
@@ -146,10 +144,8 @@ class Job:
 
     def _is_elsewhere(self) -> bool:
         """Tell whether another machine runs it; locks don't reach that far."""
-        import platform
-
         try:
-            return bool(self.manifest["host"] != platform.node())
+            return machine.runs_elsewhere(self.manifest, self._dir.lock)
         except JobDirError:
             return False
 
@@ -298,6 +294,34 @@ class Job:
     # -- what it gives back ------------------------------------------------------------------
 
     @property
+    def trusted(self) -> bool:
+        """Whether its results are loaded and its HTML is shown: it is one's own, or trusted."""
+        from jupyter_jax_trainer import trust
+
+        return trust.of(self).complete
+
+    def trust(self) -> Job:
+        """Trust whoever made this job: results and HTML of it may run code in this kernel.
+
+        One's own jobs need it not. It holds for this one TrainJob, in all notebooks of this job
+        store, until the job is deleted.
+
+        Returns
+        -------
+        Job
+            This job.
+
+        Raises
+        ------
+        UsageError
+            The administrator forbids it.
+        """
+        from jupyter_jax_trainer import trust
+
+        trust.grant(self)
+        return self
+
+    @property
     def results_info(self) -> list[dict[str, Any]]:
         """Names, types and sizes of the variables that were brought back, or why not."""
         return list(self._state()["results"] or [])
@@ -317,9 +341,14 @@ class Job:
             The job failed, so there is no result.
         ResultError
             No such variable, or it could not be brought back.
+        ResultsWithheld
+            The job is somebody else's, and not trusted (see `trust`).
         """
+        from jupyter_jax_trainer import trust
         from jupyter_jax_trainer.results import load_results
 
+        if self.active:  # not only after hours
+            trust.require(self)
         self.wait()
         return load_results(self, name)
 
@@ -377,8 +406,9 @@ class Job:
         if self.on_kubernetes:
             from jupyter_jax_trainer.backends.kubernetes import control
 
-            control.cancel(self.manifest)
-        deadline = time.monotonic() + (_CLUSTER_WAIT if self.on_kubernetes else _CANCEL_WAIT)
+            control.cancel(self.manifest, self._dir)
+        timeout = timeouts.CLUSTER_CANCEL if self.on_kubernetes else timeouts.CANCEL
+        deadline = time.monotonic() + timeout.seconds
         while self.active:
             if time.monotonic() > deadline:
                 where = " from the machine that runs it" if self._is_elsewhere() else ""
@@ -421,7 +451,7 @@ class Job:
             raise UsageError(f"Job {self.name} has ended already: {self.state}.")
         from jupyter_jax_trainer.backends.kubernetes import control
 
-        control.set_suspended(self.manifest, suspended)
+        control.set_suspended(self.manifest, self._dir, suspended)
 
     def delete(self) -> None:
         """Delete the job's directory with its logs, results and checkpoints; it is cancelled first.
@@ -434,11 +464,11 @@ class Job:
         except JobDirError:
             if self._dir.is_live():
                 raise
-        deadline = time.monotonic() + _CANCEL_WAIT
+        deadline = time.monotonic() + timeouts.CANCEL.seconds
         while self._dir.is_live() and time.monotonic() < deadline:
             time.sleep(0.01)  # the keeper holds the lock a moment longer
         if self.on_kubernetes:
             from jupyter_jax_trainer.backends.kubernetes import control
 
-            control.delete(self.manifest)
+            control.delete(self.manifest, self._dir)
         self._dir.remove()

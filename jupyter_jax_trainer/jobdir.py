@@ -13,15 +13,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jupyter_jax_trainer import machine
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound
 from jupyter_jax_trainer.files import (
     MANIFEST,
     STATE,
-    private_directory,
+    is_regular,
     read_json,
-    try_lock,
     write_json,
 )
+from jupyter_jax_trainer.jobstore import check, home, private_directory
+from jupyter_jax_trainer.locks import try_lock
 
 ENDED = ("Succeeded", "Failed", "Cancelled")
 RETURNED = "__jaxtrain_result__"  # the variable that holds the value of a function
@@ -29,16 +31,7 @@ _RANK = re.compile(r"rank-\d+")
 _NEW = ".new-"
 _DELETED = ".deleted-"
 _FRESH = 60.0  # seconds in which a new directory may not be locked yet
-
-
-def home() -> Path:
-    """Give the root of all jobs: ``$JAXTRAIN_HOME``, else the user's data directory."""
-    given = os.environ.get("JAXTRAIN_HOME")
-    if given:
-        return Path(given).expanduser().absolute()
-    from platformdirs import user_data_path
-
-    return user_data_path("jaxtrain", appauthor=False)
+_FOREIGN = 86400.0  # seconds for which one of another machine is left alone
 
 
 class JobDir:
@@ -55,6 +48,7 @@ class JobDir:
         self.manifest = self.path / "manifest.json"
         self.cell = self.path / "cell.py"
         self.bundle = self.path / "bundle.pyz"
+        self.trainjob = self.path / "trainjob.json"
         self.state = self.path / "state.json"
         self.events = self.path / "events.jsonl"
         self.metrics = self.path / "metrics.jsonl"
@@ -67,6 +61,7 @@ class JobDir:
         self.detach = self.path / "detach"
         self.waiting = self.path / "waiting"
         self.keep = self.path / "keep"
+        self.trust = self.path / "trust.json"
         self.lock = self.path / "lock"
         self.reserve = self.path / ".reserve"  # space for the last state when the disk is full
 
@@ -77,7 +72,7 @@ class JobDir:
 
     def containers(self) -> list[str]:
         """List the containers besides the ranks' own that have a log."""
-        names = (path.stem for path in self.logs.glob("*.log"))
+        names = (path.stem for path in self.logs.glob("*.log") if is_regular(path))
         return sorted(name for name in names if not _RANK.fullmatch(name))
 
     def read_manifest(self) -> dict[str, Any]:
@@ -96,6 +91,18 @@ class JobDir:
             return None
         return read_json(self.state, STATE)
 
+    def read_trainjob_uid(self) -> str | None:
+        """Read the uid of the job's TrainJob; None while it is not known.
+
+        Raises
+        ------
+        JobDirError
+            The note is damaged.
+        """
+        if not self.trainjob.exists():
+            return None
+        return str(read_json(self.trainjob, {"uid": str})["uid"])
+
     def is_live(self) -> bool:
         """Tell whether somebody runs or submits this job, by the lock that dies with him.
 
@@ -112,12 +119,22 @@ class JobDir:
             os.close(file)
 
     def take_lock(self) -> int | None:
-        """Take the lock for this process; give the open file, or None when another holds it."""
+        """Take the lock for this process; give the open file.
+
+        None when another holds it, or has removed the directory meanwhile.
+        """
         file = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        if try_lock(file):
-            return file
+        opened = os.fstat(file)
+        with contextlib.suppress(FileNotFoundError):
+            if try_lock(file) and os.path.samestat(opened, self.lock.stat()):
+                return file
         os.close(file)
         return None
+
+    def beat(self) -> None:
+        """Give a sign of life, for machines that don't see the lock."""
+        with contextlib.suppress(OSError):
+            os.utime(self.lock)
 
     def remove_cut_off(self) -> bool:
         """Delete the directory if its submission was cut off; say whether it was.
@@ -126,13 +143,14 @@ class JobDir:
         """
         if self.state.exists() or not self.lock.exists():
             return False
+        with contextlib.suppress(JobDirError):
+            if machine.runs_elsewhere(self.read_manifest(), self.lock):
+                return False
         lock = self.take_lock()
         if lock is None:
             return False
         try:
-            # Another one may have removed it and used the name before this lock was taken.
-            still = self.lock.exists() and os.path.samestat(os.fstat(lock), self.lock.stat())
-            if still and not self.state.exists():
+            if not self.state.exists():
                 self.remove()
                 return True
             return False
@@ -157,8 +175,14 @@ class JobDir:
 
 
 def jobs_directory() -> Path:
-    """Give the directory of all jobs."""
-    return home() / "jobs"
+    """Give the directory of all jobs, which nobody else can have written to.
+
+    Raises
+    ------
+    BackendError
+        Somebody can.
+    """
+    return check(home() / "jobs")
 
 
 def find(name: str) -> JobDir:
@@ -170,7 +194,7 @@ def find(name: str) -> JobDir:
         With the nearest name.
     """
     directory = JobDir(jobs_directory() / name)
-    if "/" in name or name.startswith(".") or not directory.path.is_dir():
+    if "/" in name or name.startswith(".") or not _is_directory(directory.path):
         import difflib
 
         near = difflib.get_close_matches(name, [d.path.name for d in list_all()], n=1)
@@ -179,9 +203,14 @@ def find(name: str) -> JobDir:
     return directory
 
 
+def _is_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
 def _entries() -> list[os.DirEntry[str]]:
     try:
-        entries = [entry for entry in os.scandir(jobs_directory()) if entry.is_dir()]
+        found = os.scandir(jobs_directory())
+        entries = [entry for entry in found if entry.is_dir(follow_symlinks=False)]
     except FileNotFoundError:
         return []
     return [entry for entry in entries if not entry.name.startswith(".")]
@@ -220,7 +249,7 @@ def create() -> tuple[JobDir, int]:
     """
     root = private_directory(jobs_directory())
     _sweep(root)
-    directory = JobDir(root / f"{_NEW}{os.getpid()}-{time.time_ns()}")
+    directory = JobDir(root / f"{_own_prefix()}{os.getpid()}-{time.time_ns()}")
     directory.path.mkdir(mode=0o700)
     directory.logs.mkdir(mode=0o700)
     lock = directory.take_lock()
@@ -246,15 +275,21 @@ def publish(directory: JobDir, name: str) -> JobDir:
     return named
 
 
+def _own_prefix() -> str:
+    """Give how the names of new directories begin that this machine makes."""
+    return f"{_NEW}{machine.this().boot[:8]}-"
+
+
 def _sweep(root: Path) -> None:
     """Remove what dead submitters and interrupted deletions left behind."""
     for path in root.glob(".*"):
+        own = path.name.startswith(_own_prefix())  # another machine's lock may not be seen here
         try:
-            fresh = time.time() - path.stat().st_mtime < _FRESH
+            old = time.time() - path.stat().st_mtime > (_FRESH if own else _FOREIGN)
         except FileNotFoundError:
             continue
         if _DELETED in path.name or (
-            path.name.startswith(_NEW) and not fresh and not JobDir(path).is_live()
+            path.name.startswith(_NEW) and old and not JobDir(path).is_live()
         ):
             shutil.rmtree(path, ignore_errors=True)
 
@@ -291,7 +326,7 @@ def write_abandoned(directory: JobDir, reason: str) -> dict[str, Any] | None:
             rank["state"] = "Stopped"
     with contextlib.suppress(OSError):
         directory.sweep()
-        write_json(directory.state, state)
+        write_json(directory.state, state, durable=True)
     return state
 
 

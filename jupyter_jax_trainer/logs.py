@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_jax_trainer.files import LineReader
+from jupyter_jax_trainer.files import LineReader, open_regular
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.text import collapse_carriage_returns, plain
 
@@ -101,7 +102,7 @@ class LogReader:
             Where to stop in the file; None for all there is.
         """
         try:
-            file = self._path.open("rb")
+            file = open_regular(self._path)
         except FileNotFoundError:
             return
         with file:
@@ -197,8 +198,8 @@ def last_lines(path: Path, count: int) -> list[str]:
     The chatter of libraries is among them, since it may explain a crash.
     """
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - MAX_LINE))
+        with open_regular(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_LINE))
             data = file.read()
     except OSError:
         return []

@@ -67,6 +67,7 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
     from jupyter_jax_trainer.options import HelpRequested
     from jupyter_jax_trainer.results import take_results
     from jupyter_jax_trainer.spec import parse_cell_line
+    from jupyter_jax_trainer.text import plain
     from jupyter_jax_trainer.views import follow as display
     from jupyter_jax_trainer.views.interrupts import Interrupts
 
@@ -82,7 +83,8 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
     )
     backend.check_capture(capture, spec, plan)
     if spec.dry_run:
-        print(api.dry_run(spec, backend, plan, capture))
+        display.say_notes(capture)
+        print(plain(api.dry_run(spec, backend, plan, capture)))
         return
     view = display.open_view()
     display.announce(view, spec, plan, capture)

@@ -142,6 +142,11 @@ OPTIONS: tuple[Option, ...] = (
         help="Start nothing; show what would be sent and, on Kubernetes, the TrainJob as YAML.",
     ),
     Option(
+        name="show-secrets", group=_RUN, kubernetes="the values in the YAML of --dry-run",
+        help="With --dry-run: YAML that kubectl can apply, with the cell, its key and all values "
+        "that are masked without it. Pipe it; don't keep it in a notebook.",
+    ),
+    Option(
         name="context", metavar="NAME", group=_KUBERNETES, check=checks.word,
         kubernetes="the cluster", help="The context of the kubeconfig to use.",
     ),
@@ -171,7 +176,13 @@ OPTIONS: tuple[Option, ...] = (
         name="package", metavar="REQUIREMENT", group=_KUBERNETES, check=checks.package, repeat=True,
         kubernetes="packages to install in the containers",
         help="Package for the job, as pip names it, or the path of a wheel. Its wheels travel "
-        "along; where that can't be, pip installs it in the pods. Repeatable.",
+        "along, from the index of this machine. Repeatable.",
+    ),
+    Option(
+        name="package-from-pods", group=_KUBERNETES,
+        kubernetes="where packages may come from",
+        help="Let pip in the pods install each --package whose wheels can't travel along, from the "
+        "index that the pods have.",
     ),
     Option(
         name="env-from-secret", metavar="SECRET", group=_KUBERNETES, check=checks.subdomain(),

@@ -7,23 +7,16 @@ and starts with each job, so this is a few lines and not ``logging``.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from pathlib import Path
+
+from jupyter_jax_trainer import masking
 
 LEVEL_VARIABLE = "JAXTRAIN_LOG_LEVEL"
 LEVELS = ("debug", "info", "warning", "error")
 MAX_LOG = 1 << 20  # bytes, after which a file is put aside
 _DEFAULT = "warning"
-# Whatever somebody's error carries: tokens by their form, and what stands after a telling word, as
-# in a setting, a query, JSON or Python.
-_SECRETS = re.compile(
-    r"(eyJ)[\w-]{8,}\.[\w-]+\.[\w-]*"
-    r"|(://)[^/\s]+(?=@)"
-    r"|(?i:(\b(?:bearer|basic) |(?:token|password|passwd|secret|access_?key|api_?key|sig|signature)"
-    r"[\"']?\s*[:=]\s*[\"']?)(?!(?:bearer|basic) ))[^\s'\",&]+"
-)
 
 
 def log(level: str, text: str) -> None:
@@ -31,17 +24,12 @@ def log(level: str, text: str) -> None:
     if LEVELS.index(level) < _least():
         return
     clock = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    print(f"{clock} {level.upper()} {without_secrets(text)}", file=sys.stderr, flush=True)
+    print(f"{clock} {level.upper()} {masking.text(text)}", file=sys.stderr, flush=True)
 
 
 def _least() -> int:
     given = os.environ.get(LEVEL_VARIABLE, "").lower()
     return LEVELS.index(given if given in LEVELS else _DEFAULT)
-
-
-def without_secrets(text: str) -> str:
-    """Put dots where a text has what looks like a token or a password."""
-    return _SECRETS.sub(lambda found: f"{found[2] or found[3] or ''}…", text)
 
 
 def bound(path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jupyter_jax_trainer.failure import Failure
-from jupyter_jax_trainer.files import FORMAT, LineWriter, write_json
+from jupyter_jax_trainer.files import FORMAT, LineWriter, open_regular, write_json, write_private
 from jupyter_jax_trainer.jobdir import ENDED, JobDir, about_restart
 from jupyter_jax_trainer.ownlog import log
 from jupyter_jax_trainer.text import plain
@@ -53,7 +53,7 @@ class Recorder:
         self._saved = True
         self._dirty = False
         self._reserve = directory.reserve
-        self._guard(lambda: self._reserve.write_bytes(b"\0" * _RESERVE))
+        self._guard(lambda: write_private(self._reserve, b"\0" * _RESERVE))
         self.state: dict[str, Any] = state or {
             "format": FORMAT,
             "state": None,
@@ -231,7 +231,7 @@ class Recorder:
     def _line_end(self, rank: int, known: int, size: int) -> int:
         """Find the end of the last whole line; a line without an end is cut after 64 KiB."""
         start = max(known, size - _TAIL)
-        with self._directory.log(rank).open("rb") as file:
+        with open_regular(self._directory.log(rank)) as file:
             file.seek(start)
             tail = file.read(size - start)
         end = tail.rfind(b"\n") + 1
@@ -247,7 +247,12 @@ class Recorder:
     def _save_now(self) -> None:
         self._dirty = False
         self._saved_at = time.monotonic()
-        self._saved = self._guard(lambda: write_json(self._directory.state, self.state))
+        self._saved = self._guard(self._write_state)
         if not self._saved and self.disk_full:
             self._reserve.unlink(missing_ok=True)
-            self._saved = self._guard(lambda: write_json(self._directory.state, self.state))
+            self._saved = self._guard(self._write_state)
+
+    def _write_state(self) -> None:
+        # The end is written once, and whoever reads it deletes what it came from.
+        durable = self.state["state"] in ENDED
+        write_json(self._directory.state, self.state, durable=durable)

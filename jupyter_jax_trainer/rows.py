@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from jupyter_jax_trainer import trust
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import ENDED
@@ -32,6 +33,7 @@ def row_of(job: Job, root: Path | None) -> Row:
             "hint": None, "active": False, "created": 0.0, "ended": None, "elapsed": 0.0,
             "nodes": 0, "shape": "", "backend": "local", "place": "", "runtime": None,
             "progress": None, "notebook": None, "cell": None, "actions": ["delete"],
+            "trust": "own", "maker": None,
         }  # fmt: skip
 
 
@@ -41,6 +43,8 @@ def _row(job: Job, root: Path | None) -> Row:
     active = state["state"] not in ENDED
     ended = next((one["time"] for one in state["history"] if one["state"] in ENDED), None)
     origin = manifest.get("origin") or {}
+    standing = trust.of(job)
+    can = actions(manifest["backend"], state["state"])
     return {
         "key": job.name, "name": job.name, "uid": manifest["uid"], "state": state["state"],
         "reason": state["reason"], "hint": state["hint"], "active": active,
@@ -49,7 +53,8 @@ def _row(job: Job, root: Path | None) -> Row:
         "nodes": spec["nodes"], "shape": shape(spec, plan), "backend": manifest["backend"],
         "place": place(manifest), "runtime": plan.get("runtime"), "progress": state["progress"],
         "notebook": notebook_path(origin.get("notebook"), root), "cell": origin.get("cell"),
-        "actions": actions(manifest["backend"], state["state"]),
+        "actions": ["trust", *can] if standing is trust.Trust.FOREIGN else can,
+        "trust": standing, "maker": trust.claimed_maker(job),
     }  # fmt: skip
 
 

@@ -9,13 +9,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.checks import did_you_mean, shown
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.options import MAX_NODES
 
 LOCAL_CPU = "local-cpu"
 LOCAL_GPU = "local-gpu"
-_SMI_SECONDS = 5.0
 _PROC_GPUS = Path("/proc/driver/nvidia/gpus")
 _PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin", "jax-rocm60-plugin", "jax-rocm7-plugin")
 
@@ -162,7 +162,7 @@ def _hardware(path: str) -> tuple[tuple[str, ...], ...]:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_SMI_SECONDS,
+            timeout=timeouts.GPU.seconds,
             check=True,
         ).stdout
     except (OSError, subprocess.SubprocessError):

@@ -22,6 +22,7 @@ __all__ = [
     "KUBERNETES_ONLY",
     "HelpRequested",
     "JobSpec",
+    "checked",
     "make_spec",
     "parse_cell_line",
     "parse_words",
@@ -59,6 +60,7 @@ class JobSpec:
     env: tuple[tuple[str, str], ...] = ()
     env_from_secret: tuple[str, ...] = ()
     package: tuple[str, ...] = ()
+    package_from_pods: bool = False
     volume: tuple[str, ...] = ()
     store: str | None = None
     service_account: str | None = None
@@ -70,6 +72,7 @@ class JobSpec:
     model: str | None = None
     detach: bool = False
     dry_run: bool = False
+    show_secrets: bool = False
     explicit: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     def given(self) -> dict[str, Any]:
@@ -190,6 +193,27 @@ def spec_from_options(
         name: BY_FIELD[name].read(value) for name, value in options.items() if value is not None
     }
     return make_spec(values, defaults)
+
+
+def checked(data: Mapping[str, Any]) -> JobSpec:
+    """Make a spec of what somebody else says that `to_json` gave, with the checks of a line.
+
+    Unknown fields are left out, as they may be those of another version.
+
+    Raises
+    ------
+    UsageError
+        A value is none that its option takes.
+    """
+    spec = make_spec(
+        {
+            name: option.read(data[name])
+            for name, option in BY_FIELD.items()
+            if data.get(name) is not None
+        }
+    )
+    BY_FIELD["nodes"].read(spec.nodes)  # a topology may ask for any number
+    return spec
 
 
 def make_spec(

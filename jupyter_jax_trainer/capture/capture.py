@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer.capture import names as analysis
+from jupyter_jax_trainer.capture import secretfiles
 from jupyter_jax_trainer.capture.cellsource import for_analysis, parse_cell
 from jupyter_jax_trainer.capture.culprit import describe_failure
 from jupyter_jax_trainer.capture.drift import differences
@@ -292,8 +293,11 @@ class _Packer:
         capture, pickler = self.capture, self._pickler
         capture.code = code
         capture.stream, capture.buffers = self._file.getvalue(), pickler.buffers
-        capture.modules = collect(sorted(pickler.modules), tree)
+        left_out: list[str] = []
+        capture.modules = collect(sorted(pickler.modules), tree, left_out)
         capture.notes = differences(capture.modules)
+        if words := secretfiles.note(left_out):
+            capture.notes.append(words)
         if _FLAG in code:
             capture.notes.append(_FLAG_NOTE)
         capture.outside = [name for name, value in self._namespace.items()

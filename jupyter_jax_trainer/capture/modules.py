@@ -13,6 +13,7 @@ from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
+from jupyter_jax_trainer.capture.secretfiles import is_named_so, leads_out, looks_secret
 from jupyter_jax_trainer.errors import CaptureError
 
 MAX_DATA_FILE = 1 << 20
@@ -33,7 +34,9 @@ def is_own(module: ModuleType) -> bool:
         and bool(getattr(module, "__file__", None)) and _own_file(str(module.__file__)))
 
 
-def collect(roots: Iterable[str], tree: ast.Module | None = None) -> dict[str, bytes]:
+def collect(
+    roots: Iterable[str], tree: ast.Module | None = None, left_out: list[str] | None = None
+) -> dict[str, bytes]:
     """Read the files of all own modules that are reachable from some names and from a cell.
 
     Parameters
@@ -42,6 +45,9 @@ def collect(roots: Iterable[str], tree: ast.Module | None = None) -> dict[str, b
         Names of modules, those of other people among them.
     tree
         Code whose import statements count, too.
+    left_out
+        Gets the paths of files that look like secrets, or are links that lead out of their
+        package: these stay here.
 
     Returns
     -------
@@ -61,7 +67,11 @@ def collect(roots: Iterable[str], tree: ast.Module | None = None) -> dict[str, b
         spec = _own_spec(_find_spec(top))
         if spec is None:
             continue
-        for arcname, path in _files(spec):
+        for arcname, path, stays in _files(spec):
+            if stays:
+                if left_out is not None:
+                    left_out.append(arcname)
+                continue
             files[arcname] = path.read_bytes()
             if path.suffix == ".py":
                 queue.extend(_imports_of(files[arcname]))
@@ -120,23 +130,30 @@ def _library_places() -> tuple[Path, ...]:
     return tuple(Path(name).resolve() for name in names if name)
 
 
-def _files(spec: ModuleSpec) -> Iterator[tuple[str, Path]]:
-    """Give the files of a top-level module or package, with their paths in the archive."""
+def _files(spec: ModuleSpec) -> Iterator[tuple[str, Path, bool]]:
+    """Give the files of a top-level module or package: path in the archive, file, if it stays."""
     if spec.submodule_search_locations is None:
         path = Path(str(spec.origin))
         _refuse_compiled(path, spec.name)
-        yield spec.name + path.suffix, path
+        yield spec.name + path.suffix, path, False
         return
     for place in map(Path, spec.submodule_search_locations):
         for path in sorted(place.rglob("*")):
             inner = path.relative_to(place)
-            if not path.is_file() or any(p.startswith(".") or p in _SKIPPED or
-                                         p.endswith((".dist-info", ".egg-info"))
-                                         for p in inner.parts):
+            if not path.is_file() or any(map(_is_skipped, inner.parts[:-1])):
+                continue
+            if _is_skipped(path.name):
+                if is_named_so(path):
+                    yield f"{spec.name}/{inner.as_posix()}", path, True
                 continue
             _refuse_compiled(path, spec.name)
             if path.suffix == ".py" or path.stat().st_size < MAX_DATA_FILE:
-                yield f"{spec.name}/{inner.as_posix()}", path
+                stays = leads_out(path, place) or looks_secret(path)
+                yield f"{spec.name}/{inner.as_posix()}", path, stays
+
+
+def _is_skipped(name: str) -> bool:
+    return name.startswith(".") or name in _SKIPPED or name.endswith((".dist-info", ".egg-info"))
 
 
 def _refuse_compiled(path: Path, module: str) -> None:

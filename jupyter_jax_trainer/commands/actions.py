@@ -6,12 +6,14 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_jax_trainer import checks, trust
 from jupyter_jax_trainer.commands.which import all_named, named, named_anywhere
-from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.errors import ResultsWithheld, UsageError
 from jupyter_jax_trainer.jobdir import ENDED
-from jupyter_jax_trainer.text import duration
+from jupyter_jax_trainer.text import duration, plain
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.handle import Job
@@ -27,7 +29,7 @@ class Context:
     Attributes
     ----------
     print
-        Shows a text.
+        Shows a text, made harmless: much of it comes from jobs and clusters.
     in_notebook
         A notebook, as opposed to a terminal.
     ask
@@ -49,6 +51,10 @@ class Context:
     namespace: MutableMapping[str, Any] | None = None
     width: int = 100
     failed: bool = False
+
+    def __post_init__(self) -> None:
+        show = self.print
+        self.print = lambda text: show(plain(text))
 
     def place(self, values: dict[str, Any]) -> dict[str, str | None]:
         """Give the cluster's context and namespace that are meant: given, or set by ``use``."""
@@ -168,8 +174,13 @@ def show_lines(lines: Iterable[str], context: Context, where: str) -> None:
 
 def attach(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Watch a job to its end."""
+    if values.get("trust") and not words:
+        raise UsageError("--trust needs the name of the job whose maker is trusted.")
     given = any(values.get(name) for name in ("context", "namespace"))
-    watch(named_anywhere(words, **context.place(values), here=not given), context)
+    job = named_anywhere(words, **context.place(values), here=not given)
+    if values.get("trust"):
+        job.trust()
+    watch(job, context)
 
 
 def watch(job: Job, context: Context) -> None:
@@ -215,18 +226,24 @@ def _take_results(job: Job, context: Context) -> None:
         taken = take_results(job, context.namespace)
         place = "notebook" if context.in_notebook else "session"
         context.print(f"In this {place} now: {', '.join(taken)}")
+    elif names and not job.trusted:
+        try:
+            trust.require(job)
+        except ResultsWithheld as withheld:  # the job itself has ended well
+            print(plain(str(withheld)).replace("`%jaxtrain ", "`jaxtrain "), file=sys.stderr)
     elif names:  # standard output is the job's own
-        print(f"`jaxtrain result {job.name}` prints {', '.join(names)}.", file=sys.stderr)
+        words = f"`jaxtrain result {job.name}` prints {', '.join(names)}."
+        print(plain(words), file=sys.stderr)
 
 
 def result(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Bring variables back."""
     from jupyter_jax_trainer.commands.listing import results_table
-    from jupyter_jax_trainer.text import plain
 
     job = named(words[:1])
     wanted = words[1:]
     if job.active:
+        trust.require(job)
         context.print(f"Job {job.name} is {job.state}; waiting for its end.")
     if job.manifest["returns"] and not wanted:
         if context.namespace is not None:
@@ -234,7 +251,7 @@ def result(context: Context, values: dict[str, Any], words: list[str]) -> None:
                 f"Job {job.name} was started by train(), so its result has no name.",
                 f"value = jupyter_jax_trainer.job({job.name!r}).result()",
             )
-        context.print(plain(repr(job.result())))
+        context.print(repr(job.result()))
         return
     found = {name: job.result(name) for name in wanted} if wanted else job.result()
     if context.namespace is not None:
@@ -242,7 +259,7 @@ def result(context: Context, values: dict[str, Any], words: list[str]) -> None:
         context.print(results_table(job, found) if found else "The job brought nothing back.")
         return
     for name, value in found.items():
-        context.print(f"{name} = {plain(repr(value))}")
+        context.print(f"{name} = {value!r}")
 
 
 def cancel(context: Context, values: dict[str, Any], words: list[str]) -> None:
@@ -323,6 +340,7 @@ def resume(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
 def use(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Set, show or forget the defaults of a notebook."""
+    from jupyter_jax_trainer import masking
     from jupyter_jax_trainer.spec import make_spec
 
     defaults = context.defaults
@@ -335,7 +353,7 @@ def use(context: Context, values: dict[str, Any], words: list[str]) -> None:
     spec = make_spec(values, start)  # refused as a whole, or taken as a whole
     defaults.clear()
     defaults.update({name: getattr(spec, name) for name in spec.explicit})
-    line = spec.to_line()
+    line = masking.spec(spec).to_line()
     context.print(f"Defaults of this notebook: {line}" if line else "No defaults are set.")
 
 
@@ -346,6 +364,30 @@ def doctor(context: Context, values: dict[str, Any], words: list[str]) -> None:
     findings = list(examine(values.get("backend", "auto"), **context.place(values)))
     context.print(report(findings, context.width))
     context.failed = any(finding.status == "FAIL" for finding in findings)
+
+
+def key(context: Context, values: dict[str, Any], words: list[str]) -> None:
+    """Take the key that signs a user's jobs to another machine."""
+    from jupyter_jax_trainer import signing
+
+    verb, file = words
+    if verb not in ("export", "import"):
+        raise UsageError(
+            f"key can't {checks.shown(verb)}.", "`jaxtrain key export FILE` or `key import FILE`."
+        )
+    path = Path(file).expanduser()
+    if verb == "export":
+        names = signing.export_keys(path)
+        context.print(
+            f"Wrote key {', '.join(names)} to {path}. Who has it can make jobs that count as "
+            "yours: copy it to your other machines only, then delete it."
+        )
+        return
+    names = signing.import_keys(path)
+    context.print(
+        f"Imported key {', '.join(names)}: jobs that it signed are yours here."
+        if names else "There was no new key in it."
+    )
 
 
 def convert(context: Context, values: dict[str, Any], words: list[str]) -> None:

@@ -46,7 +46,9 @@ def complete(line: str, cursor: int, namespace: Mapping[str, Any] | None = None)
         found = list(COMMANDS)
     elif words[0] in COMMANDS:
         command = COMMANDS[words[0]]
-        takes = _jobs() if command.takes == "job" else ()
+        takes: Iterable[str] = _jobs() if command.takes == "job" else ()
+        if command.takes == "key" and len(words) == 1:
+            takes = ("export", "import")
         found = _words_for_options(words[1:], before, part, command.options, namespace, takes)
     else:
         found = []

@@ -9,6 +9,8 @@ from typing import Any
 
 from jupyter_jax_trainer.commands.actions import Context
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.installation import install_command
+from jupyter_jax_trainer.text import plain
 
 
 def convert_file(name: str, runtime: str | None, context: Context, *, ended: bool = False) -> None:
@@ -33,16 +35,14 @@ def convert_file(name: str, runtime: str | None, context: Context, *, ended: boo
     if documents := [document for one in found for document in one.documents]:
         context.print(to_yaml(documents).rstrip("\n"))
     for job, one in zip(jobs, found, strict=True):
-        print(f"JAXJob {job['metadata']['name']}\n{one.report()}", file=sys.stderr)
+        print(plain(f"JAXJob {job['metadata']['name']}\n{one.report()}"), file=sys.stderr)
 
 
 def _objects(name: str) -> list[Mapping[str, Any]]:
     try:
         import yaml
     except ImportError:
-        raise UsageError(
-            "YAML can't be read here.", "pip install 'jupyter-jax-trainer[kubernetes]'"
-        ) from None
+        raise UsageError("YAML can't be read here.", install_command("kubernetes")) from None
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
         documents = [one for one in yaml.safe_load_all(text) if isinstance(one, Mapping)]

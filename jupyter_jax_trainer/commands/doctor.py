@@ -10,9 +10,9 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from jupyter_jax_trainer import files, jobdir
+from jupyter_jax_trainer import jobdir, jobstore, locks, machine, masking
 from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
-from jupyter_jax_trainer.errors import JobDirError, UsageError
+from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
 from jupyter_jax_trainer.runtime import gpu_plugin, installed, local_gpus
 from jupyter_jax_trainer.text import plain, size, table
 
@@ -47,9 +47,9 @@ def _examine_machine() -> Iterator[Finding]:
 def report(findings: Iterable[Finding], columns: int) -> str:
     """Write the findings for people: a line each, what to do below."""
     found = list(findings)
-    rows = [(finding.status, finding.subject, finding.detail) for finding in found]
+    rows = [(one.status, one.subject, masking.text(one.detail)) for one in found]
     lines = [table(rows, ("", "CHECK", "FOUND"), columns=columns).partition("\n")[2]]
-    advice = [f"{finding.subject}: {finding.advice}" for finding in found if finding.advice]
+    advice = [f"{one.subject}: {masking.text(one.advice)}" for one in found if one.advice]
     bad = sum(finding.status == FAIL for finding in found)
     if advice:
         lines += ["", "What to do:", *(f"  {plain(text)}" for text in advice)]
@@ -146,11 +146,13 @@ def _gpus() -> Finding:
 
 
 def _job_store() -> Finding:
-    home = jobdir.home()
+    home = jobstore.home()
     try:
-        files.private_directory(home)
+        jobstore.private_directory(home)
         with tempfile.TemporaryFile(dir=home) as file:
             file.write(b"x")
+    except BackendError as error:
+        return Finding(FAIL, "Job store", error.message, error.hint)
     except OSError as error:
         advice = "Set JAXTRAIN_HOME to a directory that you can write to."
         return Finding(FAIL, "Job store", f"{home}: {error.strerror or error}", advice)
@@ -158,20 +160,26 @@ def _job_store() -> Finding:
 
 
 def _locks() -> Finding:
-    with tempfile.NamedTemporaryFile(dir=jobdir.home()) as first:
+    with tempfile.NamedTemporaryFile(dir=jobstore.home()) as first:
         advice = "Set JAXTRAIN_HOME to a directory on a local disk."
+        missing = locks.problem(first.fileno())
         try:
-            held = files.try_lock(first.fileno())
-        except OSError as error:
-            return Finding(FAIL, "Locks", f"flock: {error.strerror}", advice)
+            held = locks.try_lock(first.fileno())
+        except BackendError as error:
+            return Finding(FAIL, "Locks", error.message, advice)
         with Path(first.name).open() as second:
-            if not held or files.try_lock(second.fileno()):
+            if not held or locks.try_lock(second.fileno()):
                 return Finding(FAIL, "Locks", "flock does not keep others out there", advice)
+    if missing:
+        return Finding(
+            WARN, "Locks", f"flock: {missing}; locks are in {locks.folder()}, for this machine",
+            f"Use the job store from this machine alone, or: {advice[0].lower()}{advice[1:]}",
+        )  # fmt: skip
     return Finding(OK, "Locks", "flock works in the job store")
 
 
 def _disk() -> Finding:
-    free = shutil.disk_usage(_existing(jobdir.home())).free
+    free = shutil.disk_usage(_existing(jobstore.home())).free
     if free < _LEAST_DISK:
         advice = "Free some space; `jaxtrain prune --older-than 30d` removes old jobs."
         return Finding(WARN, "Disk", f"{size(free)} free", advice)
@@ -211,14 +219,18 @@ def _directories() -> Finding:
     broken, abandoned, directories = [], [], jobdir.list_all()
     for directory in directories:
         try:
-            directory.read_manifest()
+            manifest = directory.read_manifest()
             state = directory.read_state()
         except JobDirError:
             # One that is just being submitted has no manifest yet.
             if not directory.is_live():
                 broken.append(directory.path.name)
             continue
-        if (state is None or state.get("state") not in jobdir.ENDED) and not directory.is_live():
+        if (
+            (state is None or state.get("state") not in jobdir.ENDED)
+            and not directory.is_live()
+            and not machine.runs_elsewhere(manifest, directory.lock)
+        ):
             abandoned.append(directory.path.name)
     if not broken and not abandoned:
         return Finding(OK, "Job directories", f"{len(directories)}, none damaged")
@@ -238,7 +250,7 @@ def _warm_start() -> Finding:
     if not warm.applies({"spec": {}, "plan": {"device": "cpu"}}, os.environ):
         why = f"{warm.SWITCH_VARIABLE}, JAX_ or XLA_ variables, or the system"
         return Finding(OK, "Warm start", f"off here ({why}); jobs start cold")
-    if _answers(warm.socket_path(jobdir.home() / "run", os.environ)):
+    if _answers(warm.socket_path(jobstore.home() / "run", os.environ)):
         return Finding(OK, "Warm start", "ready: the next job on the CPU starts at once")
     return Finding(OK, "Warm start", "not running; a job on the CPU starts it")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jupyter_jax_trainer import masking, trust
 from jupyter_jax_trainer.comparison import key
 from jupyter_jax_trainer.errors import JaxTrainError, JobFailed
 from jupyter_jax_trainer.files import disk_use
@@ -171,11 +172,13 @@ def details(job: Job) -> str:
     made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job.created))
     lines.append(_row("Created", f"{made} ({age(job.created)} ago)"))
     lines.append(_row("Took", duration(job.elapsed)))
-    if options := job.spec.to_line():
+    if options := masking.spec(job.spec).to_line():
         lines.append(_row("Options", options))
     if words := progress(job):
         lines.append(_row("Progress", words))
     lines.append(_row("Where", place(job)))
+    if withheld := trust.notice(job):
+        lines.append(_row("Trust", withheld))
     lines.append(_row("Directory", str(job.directory)))
     if steps := job.initializers:
         cells = [(s.name, s.state, s.exit, s.restarts or None, s.pod, s.host) for s in steps]
@@ -205,7 +208,7 @@ def place(job: Job) -> str:
     plan = job.manifest["plan"]
     if not job.on_kubernetes:
         return "this machine"
-    words = [f"namespace {plan['namespace']} of {plan['server']}"]
+    words = [f"namespace {plan['namespace']} of {masking.text(plan['server'])}"]
     words += [f"{what} {plan[what]}" for what in ("runtime", "image") if plan.get(what)]
     return ", ".join(words)
 
@@ -222,11 +225,17 @@ def ranks_table(job: Job) -> str:
 def results_table(job: Job, names: Container[str] | None = None) -> str:
     """Lay out what came back from a job, and what did not; or only some of it."""
     rows = [
-        (item["name"], item.get("type"), item.get("error") or size(item.get("size", 0)))
+        (item["name"], None, item["error"], None) if "error" in item
+        else (item["name"], item.get("type"), size(item.get("size", 0)), result_format(item))
         for item in job.results_info
         if names is None or item["name"] in names
-    ]
-    return lay_out(rows, ("RESULT", "TYPE", "SIZE"))
+    ]  # fmt: skip
+    return lay_out(rows, ("RESULT", "TYPE", "SIZE", "FORMAT"))
+
+
+def result_format(entry: Mapping[str, Any]) -> str:
+    """Say how a result is kept: version 0.1 knew pickles alone."""
+    return str(entry.get("format", "pickle"))
 
 
 def log_lines(lines: Iterable[LogLine], *, ranks: bool, times: bool) -> Iterator[str]:

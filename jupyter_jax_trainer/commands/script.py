@@ -53,13 +53,13 @@ def run_script(words: list[str], values: dict[str, Any], context: Context) -> No
             on_size=lambda total: backend.check_size(total, spec),
         )
     backend.check_capture(capture, spec, plan)
+    display.say_notes(capture)
     if spec.dry_run:
         argv = [str(path), *arguments]
         context.print(
             api.dry_run(spec, backend, plan, capture, stem=path.stem, argv=argv)
         )
         return
-    display.say_notes(capture)
     origin = {"script": str(path.absolute()), "cwd": str(Path.cwd())}
     job = api.submit(
         spec, backend, plan, capture, cell=source, stem=path.stem, origin=origin,

@@ -33,7 +33,7 @@ class Command:
     words
         The least and the largest number of words that are not options; None is any number.
     takes
-        What those words are, for completion: ``job``, ``file`` or nothing.
+        What those words are, for completion: ``job``, ``file``, ``key`` or nothing.
     """
 
     name: str
@@ -140,11 +140,20 @@ _COMMANDS = (
         ),
     ),
     Command(
-        name="attach", usage="attach [NAME]", summary="watch a job to its end",
+        name="attach", usage="attach [NAME] [--trust]", summary="watch a job to its end",
         help="Watch a job to its end. In a notebook its results are put into the variables then. "
         "Interrupting leaves the job running. A job that this machine does not know is looked for "
-        "in the cluster.",
-        handler=actions.attach, words=(0, 1), takes="job", options=_PLACE[1:],
+        "in the cluster; its results and HTML are withheld unless it carries the signature of "
+        "your key, or you trust its maker.",
+        handler=actions.attach, words=(0, 1), takes="job",
+        options=(
+            *_PLACE[1:],
+            Option(
+                name="trust",
+                help="Load the results and show the HTML of this job, which somebody else "
+                "submitted: both may run code here, as you.",
+            ),
+        ),
     ),
     Command(
         name="result", usage="result NAME [VARIABLE...]", summary="bring its variables back",
@@ -268,6 +277,15 @@ _COMMANDS = (
         help="Check this machine for what jobs need, and the cluster of the kubeconfig where there "
         "is one; say what to do where something is wrong.",
         handler=actions.doctor, options=_PLACE,
+    ),
+    Command(
+        name="key", usage="key export FILE | key import FILE",
+        summary="know your jobs from your other machines",
+        help="Jobs on Kubernetes are signed with a key of yours, which lies in the job store. "
+        "`export` writes it to a new file, `import` takes it into the job store of another "
+        "machine: attached there, your jobs are your own, and their results are loaded. Never "
+        "import somebody else's key: whatever it signed would count as yours.",
+        handler=actions.key, words=(2, 2), takes="key",
     ),
     Command(
         name="convert", usage="convert FILE [--runtime NAME] [--all]",

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import queue
-import re
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, TypeVar
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.errors import BackendError, JaxTrainError
 
 T = TypeVar("T")
-PATIENCE = 25.0  # seconds for all that is asked of a cluster at once
 FRESH = 15.0  # seconds for which an answer is given again
 
 
@@ -50,13 +49,14 @@ def in_time(make: Callable[[], Iterable[T]]) -> Iterator[T]:
             made.put((False, error))
 
     threading.Thread(target=work, daemon=True).start()
-    deadline = time.monotonic() + PATIENCE
+    patience = timeouts.PLACES.seconds
+    deadline = time.monotonic() + patience
     while True:
         try:
             is_item, found = made.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
             raise BackendError(
-                f"The cluster did not tell all within {PATIENCE:.0f} seconds.",
+                f"The cluster did not tell all within {patience:.0f} seconds.",
                 "Is it up, and are you signed in? `jaxtrain doctor` looks at it, and waits longer.",
             ) from None
         if is_item:
@@ -64,14 +64,9 @@ def in_time(make: Callable[[], Iterable[T]]) -> Iterator[T]:
         elif found is None:
             return
         elif isinstance(found, JaxTrainError):
-            raise type(found)(without_credentials(found.message), found.hint)
+            raise type(found)(found.message, found.hint)
         else:
             raise found
-
-
-def without_credentials(text: str) -> str:
-    """Take user and password out of addresses: those of a cluster are in its errors."""
-    return re.sub(r"(?<=://)[^/\s@]*@", "", text)
 
 
 def kept(key: Hashable, make: Callable[[], T], fresh: bool = False) -> T:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer import jobdir
+from jupyter_jax_trainer import jobdir, masking
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import JobDir
@@ -29,7 +28,19 @@ def find(key: str) -> Job:
     for directory in jobdir.list_all():
         if directory.path.name == key:
             return Job(directory)
-    raise JobNotFound(f"There is no job {key!r} (any more).")
+    raise _not_there(key)
+
+
+def _not_there(key: str) -> JobNotFound:
+    return JobNotFound(f"There is no job {key!r} (any more).")
+
+
+def uid_of(job: Job) -> str | None:
+    """Give the uid of a job; None for one whose manifest can't be read."""
+    try:
+        return job.uid
+    except (JobDirError, KeyError):
+        return None
 
 
 class OpenedJob:
@@ -41,7 +52,7 @@ class OpenedJob:
     def __init__(self, key: str) -> None:
         self.job = find(key)
         self.directory = JobDir(self.job.directory)
-        self._uid = self._uid_now()
+        self._uid = uid_of(self.job)
 
     def check(self) -> None:
         """Look whether it is there.
@@ -51,14 +62,8 @@ class OpenedJob:
         JobNotFound
             It was deleted.
         """
-        if not self.directory.path.is_dir() or self._uid_now() != self._uid:
-            raise JobNotFound(f"There is no job {self.job.name!r} (any more).")
-
-    def _uid_now(self) -> str | None:
-        try:
-            return Job(self.directory).uid
-        except (JobDirError, KeyError):
-            return None
+        if not self.directory.path.is_dir() or uid_of(Job(self.directory)) != self._uid:
+            raise _not_there(self.job.name)
 
 
 def detail(job: Job, root: Path | None) -> dict[str, Any]:
@@ -71,13 +76,14 @@ def detail(job: Job, root: Path | None) -> dict[str, Any]:
     """
     manifest = job.manifest
     plan = {name: manifest["plan"].get(name) for name in _PLAN if manifest["plan"].get(name)}
+    spec = masking.spec(job.spec)
     code = ""
     with contextlib.suppress(JobDirError):  # an attached job may lack its code
         code = job.code
     return {
         "row": row_of(job, root),
-        "spec": {name: value for name, value in job.spec.to_json().items() if name != "env"},
-        "line": replace(job.spec, env=tuple((name, "…") for name, _ in job.spec.env)).to_line(),
+        "spec": {name: value for name, value in spec.to_json().items() if name != "env"},
+        "line": spec.to_line(),
         "plan": plan,
         "sent": job.sent,
         "returns": bool(manifest["returns"]),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from jupyter_server.extension.application import ExtensionApp
-from traitlets import Integer, List, Unicode
+import os
 
+from jupyter_server.extension.application import ExtensionApp
+from traitlets import Bool, Integer, List, Unicode
+
+from jupyter_jax_trainer import pickles, timeouts, trust
 from jupyter_jax_trainer.server.access import Allowed
 from jupyter_jax_trainer.server.live import LiveHandler
 from jupyter_jax_trainer.server.metrics import export
@@ -36,6 +39,18 @@ class JaxTrain(ExtensionApp):
         help="Namespaces that pages may ask about, likewise. What the user may do there is the "
         "cluster's to decide.",
     ).tag(config=True)
+    allow_foreign_results = Bool(
+        True,
+        help="Whether users may say of a job that somebody else submitted that its results are "
+        "loaded and its HTML is shown, which may run code. If not, neither pages nor the kernels "
+        "and terminals of this server can: they get JAXTRAIN_ALLOW_FOREIGN_RESULTS=0.",
+    ).tag(config=True)
+    allow_pickled_results = Bool(
+        True,
+        help="Whether results that need pickle may be loaded: unpickling runs code that came with "
+        "them. If not, the kernels and terminals of this server load the others only: they get "
+        "JAXTRAIN_ALLOW_PICKLED_RESULTS=0.",
+    ).tag(config=True)
     max_pages = Integer(
         200, min=1,
         help="How many pages may be connected at once; more are refused until others have gone.",
@@ -46,11 +61,18 @@ class JaxTrain(ExtensionApp):
         origins = [origin.rstrip("/").lower() for origin in self.allowed_origins]
         self.settings["jaxtrain_origins"] = origins
         self.settings["jaxtrain_allowed"] = Allowed(self.allowed_contexts, self.allowed_namespaces)
+        if not self.allow_foreign_results:
+            os.environ[trust.ALLOW] = "0"  # what this server starts inherits it
+        if not self.allow_pickled_results:
+            os.environ[pickles.ALLOW] = "0"  # what this server starts inherits it
         assert self.serverapp is not None
         table = self.settings["jaxtrain_table"] = Table(self.serverapp.root_dir)
         pages: set[Page] = set()
         self.settings["jaxtrain_pages"] = pages
         self.settings["jaxtrain_max_pages"] = self.max_pages
+        # What JupyterLab and Notebook put into their pages.
+        in_pages = self.settings.setdefault("page_config_data", {})
+        in_pages["jaxtrainPageTimeout"] = str(timeouts.PAGE.seconds)
         export(table, pages)
 
     def initialize_handlers(self) -> None:

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jupyter_jax_trainer.files import open_regular
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.server.logmarks import Marks
 from jupyter_jax_trainer.server.logspan import GONE, Merged, Span
@@ -142,7 +143,7 @@ class LogBook:
         if nth == 0 and piece in merged.long and slot is not None:
             begin = merged.long[piece][0]
             try:
-                with self._marks.paths[slot].open("rb") as file:
+                with open_regular(self._marks.paths[slot]) as file:
                     file.seek(begin)
                     return found._replace(text=file.read(min(FULL, found.size)))
             except OSError:
@@ -174,10 +175,10 @@ class LogBook:
         logs = zip(self.sources, self._marks.paths, self._marks.begin, strict=True)
         for source, path, begin in logs:
             try:
-                size = os.stat(path).st_size
+                size = os.lstat(path).st_size
                 if size <= begin:
                     continue
-                with path.open("rb") as file:
+                with open_regular(path) as file:
                     file.seek(max(begin, size - OPEN))
                     text = file.read(OPEN).rpartition(b"\n")[2]
             except OSError:

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
+from jupyter_jax_trainer.files import open_regular
+
 
 def read(file: BinaryIO, count: int) -> bytes:
     """Read from a file; an error is its end."""
@@ -16,9 +18,9 @@ def read(file: BinaryIO, count: int) -> bytes:
 
 
 def size(path: Path) -> int:
-    """Give the length of a log."""
+    """Give the length of a log, or of its index."""
     try:
-        return os.stat(path).st_size
+        return os.lstat(path).st_size
     except OSError:
         return 0
 
@@ -26,7 +28,7 @@ def size(path: Path) -> int:
 def length(path: Path) -> tuple[int, bool]:
     """Give the length of a log, and whether it ends with a line's end."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - 1))
             return end, file.read(1) in (b"", b"\n")

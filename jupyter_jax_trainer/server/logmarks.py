@@ -16,6 +16,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
+from jupyter_jax_trainer.files import open_regular
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.server import logfiles
 from jupyter_jax_trainer.server.logindex import IndexParser, Rows
@@ -155,7 +156,7 @@ class Marks:
     def _parts(self) -> Iterator[bytes]:
         """Give what is new of the index, in parts that end with a line."""
         try:
-            with self._index.open("rb") as file:
+            with open_regular(self._index) as file:
                 want = _PART
                 while True:
                     file.seek(self._read)
@@ -258,7 +259,7 @@ class Marks:
         with contextlib.ExitStack() as stack:
             file: BinaryIO = io.BytesIO()
             with contextlib.suppress(OSError):
-                file = stack.enter_context(self.paths[slot].open("rb", buffering=256 << 10))
+                file = stack.enter_context(open_regular(self.paths[slot], 256 << 10))
                 file.seek(at)
             for block, mark in enumerate(marks):
                 want = mark[slot] - at

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from pathlib import Path
 
+from jupyter_jax_trainer.files import open_regular
 from jupyter_jax_trainer.server.logindex import IndexParser, Rows
 
 HEAD = 64 << 10  # bytes of a line that began before the first mark
@@ -169,17 +170,16 @@ class Span:
             high -= 1
         base = max(begin, low - HEAD)
         try:
-            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            file = open_regular(path, 0)
         except OSError:
             raise _ChangedError from None
         try:
-            data = os.pread(file, high - base, base)
-            if base > begin:  # of a line that is too long, the begin is what says most
-                data = os.pread(file, HEAD, begin) + data[low - base :]
+            with file:
+                data = os.pread(file.fileno(), high - base, base)
+                if base > begin:  # of a line that is too long, the begin is what says most
+                    data = os.pread(file.fileno(), HEAD, begin) + data[low - base :]
         except OSError:
             raise _ChangedError from None
-        finally:
-            os.close(file)
         if len(data) != high - base:
             raise _ChangedError
         return _Text(data + b"\n" if closed else data, base, begin)
@@ -188,7 +188,7 @@ class Span:
         if self.index_end is None:
             return Rows(range(len(self.high)), self.high, [])
         try:
-            with self.index.open("rb") as file:
+            with open_regular(self.index) as file:
                 file.seek(self.index_begin)
                 part = file.read(self.index_end - self.index_begin)
         except OSError:

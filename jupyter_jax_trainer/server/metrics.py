@@ -16,7 +16,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from jupyter_jax_trainer import jobdir
+from jupyter_jax_trainer import jobstore
 from jupyter_jax_trainer.backends.kubernetes.counts import FILE
 from jupyter_jax_trainer.backends.kubernetes.launch import has_follower
 from jupyter_jax_trainer.options import STATES
@@ -80,7 +80,7 @@ class Numbers(Collector):
 
     def _followers(self) -> list[Metric]:
         """Pass on what the followers that live have written; one that left would count for ever."""
-        root, alive = jobdir.home() / "followers", 0
+        root, alive = jobstore.home() / "followers", 0
         families: dict[str, Metric] = {}
         for folder in sorted(root.iterdir()) if root.is_dir() else ():
             if not has_follower(folder.name):

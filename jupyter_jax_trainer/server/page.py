@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.errors import JaxTrainError, UsageError
 from jupyter_jax_trainer.server import logtopics
 from jupyter_jax_trainer.server.logtopics import LogTopic, SearchTopic
@@ -24,9 +25,9 @@ MAX_TOPICS = 64  # that one page may have open
 MAX_WAITING = 256  # messages of a page that are not worked off yet
 _IDLE = 5.0  # seconds that the thread sleeps when nothing is open
 _SHORTEST = 0.005
-# Seconds without a message after which one is sent that says nothing: a page that hears nothing at
-# all for long knows that its connection is dead, though nobody has closed it.
-QUIET = 15.0
+# Of the time after which a page that hears nothing takes its connection for dead, though nobody has
+# closed it: after so much without a message one is sent that says nothing.
+_QUIET = 0.375
 
 
 class PageGoneError(Exception):
@@ -51,7 +52,8 @@ class Page:
         self._topics: dict[int, Topic] = {}
         self._due: dict[int, float] = {}
         self._closed = False
-        self._quiet_until = time.monotonic() + QUIET
+        self._quiet = _QUIET * timeouts.PAGE.seconds
+        self._quiet_until = time.monotonic() + self._quiet
         self._thread = threading.Thread(target=self._run, name="jaxtrain page", daemon=True)
         self._thread.start()
 
@@ -127,7 +129,7 @@ class Page:
 
     def _say(self, message: Message) -> None:
         self._send([message])
-        self._quiet_until = time.monotonic() + QUIET
+        self._quiet_until = time.monotonic() + self._quiet
 
     def _close_topic(self, number: Any) -> None:
         if type(number) is int:  # a page can send anything, and a list can't be looked up

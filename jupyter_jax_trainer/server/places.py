@@ -14,14 +14,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer import api, checks
+from jupyter_jax_trainer import api, checks, masking
 from jupyter_jax_trainer.backends.kubernetes import kubeconfig
 from jupyter_jax_trainer.commands import doctor
 from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobNotFound, UsageError
 from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.server.access import Allowed
-from jupyter_jax_trainer.server.asking import in_time, kept, without_credentials
+from jupyter_jax_trainer.server.asking import in_time, kept
 
 _LEVELS = {OK: "ok", WARN: "warning", FAIL: "error"}
 # What is well here and worth a line all the same.
@@ -192,7 +193,7 @@ def trainjob_yaml(job: Job) -> str:
     plan = manifest["plan"]
 
     def read() -> list[str]:
-        from jupyter_jax_trainer.backends.kubernetes import backend, launch
+        from jupyter_jax_trainer.backends.kubernetes import backend, identity
         from jupyter_jax_trainer.backends.kubernetes.client import ApiError
         from jupyter_jax_trainer.server.yamls import shown_yaml
 
@@ -206,7 +207,8 @@ def trainjob_yaml(job: Job) -> str:
                     raise
                 return []
         # Another cluster may have a TrainJob of this name, and so may this one by now.
-        return [shown_yaml(found)] if launch.uid_of(found) == manifest["uid"] else []
+        ours = identity.is_jobs(JobDir(job.directory), manifest, found)
+        return [shown_yaml(found)] if ours else []
 
     found = list(in_time(read))
     if not found:
@@ -237,7 +239,7 @@ def _clusters() -> list[Place]:
             )
         return []
     if find_spec("kubernetes") is None:
-        raise BackendError("The package kubernetes is not installed.", kubeconfig.INSTALL)
+        raise kubeconfig.not_installed()
     if not stamp:
         from jupyter_jax_trainer.backends.kubernetes.backend import get_client
 
@@ -305,6 +307,6 @@ def _as_json(finding: Finding) -> dict[str, Any]:
     return {
         "level": _LEVELS[finding.status],
         "title": finding.subject,
-        "detail": without_credentials(finding.detail),
-        "hint": finding.advice,
+        "detail": masking.text(finding.detail),
+        "hint": finding.advice and masking.text(finding.advice),
     }

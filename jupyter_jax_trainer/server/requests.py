@@ -5,8 +5,10 @@ It knows nothing of connections: the server's pages and the widget of a kernel a
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from jupyter_jax_trainer.errors import (
@@ -16,18 +18,19 @@ from jupyter_jax_trainer.errors import (
     JobNotFound,
     UsageError,
 )
+from jupyter_jax_trainer.files import LinePages
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.rows import actions
 from jupyter_jax_trainer.server import cellline, places
 from jupyter_jax_trainer.server.access import Allowed
-from jupyter_jax_trainer.server.asking import without_credentials
-from jupyter_jax_trainer.server.details import detail, find
+from jupyter_jax_trainer.server.details import detail, find, uid_of
 from jupyter_jax_trainer.server.table import Table
 from jupyter_jax_trainer.views.waiting import let_go
 
 KEY = r"(?P<key>[A-Za-z0-9][A-Za-z0-9._-]{0,252})"
 _MOST = 20_000  # reports or events in an answer
+_KNOWN = 64  # files of reports and events of which it is remembered where their pages begin
 _MAX_SOURCE = 4 << 20  # characters of a cell
 
 
@@ -93,9 +96,8 @@ def status_of(error: JaxTrainError) -> int:
 
 
 def refusal(error: JaxTrainError) -> dict[str, Any]:
-    """Give what a page is told of an error; addresses of clusters may have a password in them."""
-    hint = error.hint and without_credentials(error.hint)
-    return {"message": without_credentials(error.message), "hint": hint}
+    """Give what a page is told of an error."""
+    return {"message": error.message, "hint": error.hint}
 
 
 # ---------------------------------------------------------------------------- jobs
@@ -115,21 +117,29 @@ def _delete(asked: Asked) -> dict[str, Any]:
 
 
 def _metrics(asked: Asked) -> dict[str, Any]:
-    return _part("points", asked, find(asked.names["key"]).metrics())
+    job = find(asked.names["key"])
+    return _part("points", asked, _pages(JobDir(job.directory).metrics, uid_of(job)))
 
 
 def _events(asked: Asked) -> dict[str, Any]:
-    return _part("events", asked, find(asked.names["key"]).events())
+    job = find(asked.names["key"])
+    return _part("events", asked, _pages(JobDir(job.directory).events, uid_of(job)))
 
 
-def _part(name: str, asked: Asked, whole: list[dict[str, Any]]) -> dict[str, Any]:
+@functools.lru_cache(_KNOWN)
+def _pages(path: Path, uid: str | None) -> LinePages:
+    """Give what reads a file of a job by pages, the same again: it knows where they begin."""
+    return LinePages(path)
+
+
+def _part(name: str, asked: Asked, pages: LinePages) -> dict[str, Any]:
     """Give so many of them, from one on: a job may have millions."""
     given = asked.query.get("from", "0")
     if not re.fullmatch("[0-9]{1,12}", given):
         raise UsageError(f"from={given!r} is no number.", "Give the number of the first one.")
     start = int(given)
-    end = start + _MOST
-    return {name: whole[start:end], "next": end if end < len(whole) else None}
+    found, more = pages.page(start, _MOST)
+    return {name: found, "next": start + _MOST if more else None}
 
 
 def _job_yaml(asked: Asked) -> dict[str, Any]:
@@ -141,6 +151,26 @@ def _act(asked: Asked) -> dict[str, Any]:
         _allowed_job(asked)
     act(asked.names["key"], asked.names["action"])
     return {}
+
+
+def _trust(asked: Asked) -> dict[str, Any]:
+    uid = asked.body.get("uid") if isinstance(asked.body, dict) else None
+    trust(asked.names["key"], uid)
+    return {}
+
+
+def trust(key: str, uid: Any) -> None:
+    """Trust whoever made a job, on the word of the user, who has seen the job with this uid.
+
+    Raises
+    ------
+    JaxTrainError
+        There is another job of that name by now, or the administrator forbids it.
+    """
+    job = find(key)
+    if not isinstance(uid, str) or uid != job.uid:
+        raise JobNotFound(f"The job {key!r} that was looked at is not there any more.")
+    job.trust()
 
 
 def _allowed_job(asked: Asked) -> Job:
@@ -248,6 +278,7 @@ ROUTES = [
         ("GET", f"jobs/{KEY}/events", "read", _events),
         ("GET", f"jobs/{KEY}/yaml", "read", _job_yaml),
         ("POST", f"jobs/{KEY}/(?P<action>cancel|suspend|resume|detach)", "execute", _act),
+        ("POST", f"jobs/{KEY}/trust", "execute", _trust),
         ("GET", "places", "read", _places),
         ("GET", "health", "read", _health),
         ("GET", "runtimes", "read", _runtimes),

@@ -17,6 +17,7 @@ from jupyter_server.base.handlers import APIHandler
 from tornado import web
 
 from jupyter_jax_trainer.errors import JaxTrainError, JobNotFound
+from jupyter_jax_trainer.files import is_regular, open_regular
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.server.access import RESOURCE, check_right, is_from_here
@@ -99,7 +100,7 @@ class Log(Handler):
                 return
             path = await self.work(_log, job, source)
             try:
-                file = path.open("rb")
+                file = open_regular(path)
             except FileNotFoundError:
                 raise web.HTTPError(404, "Nothing has been printed there yet.") from None
             with file:
@@ -128,8 +129,8 @@ def _log(job: Job, source: str) -> Path:
 
 def _pack(job: Job, file: Any) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as pack:
-        for path in sorted(JobDir(job.directory).logs.glob("*.log")):
-            with path.open("rb") as log, pack.open(path.name, "w", force_zip64=True) as member:
+        for path in filter(is_regular, sorted(JobDir(job.directory).logs.glob("*.log"))):
+            with open_regular(path) as log, pack.open(path.name, "w", force_zip64=True) as member:
                 shutil.copyfileobj(log, member, _PIECE)
 
 

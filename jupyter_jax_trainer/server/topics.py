@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from jupyter_jax_trainer.files import LineReader
+from jupyter_jax_trainer.server import logfiles
 from jupyter_jax_trainer.server.details import OpenedJob, detail
 from jupyter_jax_trainer.server.table import Table, stamp
 from jupyter_jax_trainer.views.glance import INTERVAL, Glance, Glances, tail
@@ -96,7 +97,7 @@ class JobTopic:
         now_stamp, now = stamp(self._opened.directory), time.monotonic()
         if now >= self._tail_at:
             self._tail_at = now + INTERVAL
-            printed = _size(self._opened.directory.log_index)
+            printed = logfiles.size(self._opened.directory.log_index)
             if printed != self._printed:
                 self._printed = printed
                 yield {"kind": "tail", "lines": tail(self._opened.directory, _LINES)}
@@ -106,13 +107,6 @@ class JobTopic:
             if found != self._last:
                 self._last = found
                 yield {"kind": "job", "detail": found}
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 class GlanceTopic:

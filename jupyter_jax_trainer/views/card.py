@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jupyter_jax_trainer import trust
 from jupyter_jax_trainer.jobdir import ENDED, RETURNED, JobDir, about_restart
 from jupyter_jax_trainer.text import MAX_REASON, duration, metric, plain, shorten, size
 from jupyter_jax_trainer.views.spark import sparkline
@@ -77,7 +78,7 @@ class Facts:
         """Describe a job."""
         manifest = job.manifest
         spec, plan = manifest["spec"], manifest["plan"]
-        notes = (renamed(spec.get("name"), job.name), plan.get("note"))
+        notes = (trust.notice(job), renamed(spec.get("name"), job.name), plan.get("note"))
         return cls(
             name=job.name,
             created=job.created,
@@ -212,7 +213,10 @@ def results_text(results: Sequence[Mapping[str, Any]] | None) -> str:
 def things_text(entries: Iterable[Mapping[str, Any]]) -> str:
     """Name things with type and size, the largest first."""
     by_size = sorted(entries, key=lambda entry: -entry["size"])
-    named = [f"{entry['name']} {entry['type']} {size(entry['size'])}" for entry in by_size[:_MANY]]
+    named = [
+        _one_line(f"{entry['name']} {entry['type']} {size(entry['size'])}")
+        for entry in by_size[:_MANY]
+    ]
     more = len(by_size) - len(named)
     return ", ".join(named) + (f" and {more} more" if more > 0 else "")
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_jax_trainer.errors import JobDetached
 from jupyter_jax_trainer.failure import ranks_text
-from jupyter_jax_trainer.files import LineReader
+from jupyter_jax_trainer.files import LineReader, open_regular
 from jupyter_jax_trainer.jobdir import ENDED, JobDir
 from jupyter_jax_trainer.logs import LogReader, is_noise
-from jupyter_jax_trainer.text import size
+from jupyter_jax_trainer.text import plain, size
+from jupyter_jax_trainer.trust import harmless
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts
 from jupyter_jax_trainer.views.waiting import Waiting
@@ -65,6 +66,7 @@ class _Source:
 
     def __init__(self, job: Job) -> None:
         directory = JobDir(job.directory)
+        self._job = job
         self._path = directory.log(0)
         self._log = LogReader(self._path)
         self._displays = LineReader(directory.displays)
@@ -81,14 +83,15 @@ class _Source:
         last = snapshot["state"] in ENDED
         end = self._end(snapshot) if last else self._hold(self._settled(), snapshot)
         for entry in self._displays.read():
+            data, metadata = entry["data"], entry["metadata"]
+            if not self._job.trusted:
+                data, metadata = harmless(data), {}
             name, update = entry.get("id"), entry.get("update") is True
             # A figure belongs after the lines that were printed before it.
             self._print(view, entry["log_offset"])
             if not update:
                 view.log(self._log.finish(), b"")
-            view.show(
-                entry["data"], entry["metadata"], name if isinstance(name, str) else None, update
-            )
+            view.show(data, metadata, name if isinstance(name, str) else None, update)
         self._print(view, end)
         if last:
             view.log(self._log.finish(), b"")
@@ -155,7 +158,7 @@ class _Source:
         return 0
 
     def _read(self, start: int, end: int) -> bytes:
-        with contextlib.suppress(OSError), self._path.open("rb") as file:
+        with contextlib.suppress(OSError), open_regular(self._path) as file:
             file.seek(start)
             return file.read(max(0, end - start))
         return b""
@@ -205,7 +208,7 @@ def announce(view: View, spec: JobSpec, plan: dict[str, Any], capture: Capture) 
     say_notes(capture)
     facts = Facts.before(spec, plan, capture)
     if spec.detach:
-        print(f"Sending {size(capture.total)}" + (f": {facts.sent}" if facts.sent else ""))
+        print(plain(f"Sending {size(capture.total)}" + (f": {facts.sent}" if facts.sent else "")))
     else:
         view.begin(facts, _unstarted(card.SENDING, f"{size(capture.total)} in all"))
 
@@ -294,7 +297,7 @@ def announce_detached(job: Job) -> None:
 
         show(job)
     if note := card.renamed(job.spec.name, job.name):
-        print(note)
+        print(plain(note))
     command = "%jaxtrain" if _shell() else "jaxtrain"
     print(
         f"Job {job.name} was started.\n"
@@ -316,7 +319,7 @@ def say_notes(capture: Capture) -> None:
     """Print what the user should know about what is sent: its size, modules that differ, …."""
     for note in (size_warning(capture), *capture.notes):
         if note:
-            print(note if note.endswith(".") else f"{note}.", file=sys.stderr)
+            print(plain(note if note.endswith(".") else f"{note}."), file=sys.stderr)
 
 
 def size_warning(capture: Capture) -> str | None:

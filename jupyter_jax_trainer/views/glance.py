@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer.files import LineReader
+from jupyter_jax_trainer.files import LineReader, open_regular
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import ENDED, JobDir
 from jupyter_jax_trainer.logs import is_noise, readable
@@ -152,7 +152,7 @@ def _last_rows(path: Path) -> list[tuple[int | str, int, float]]:
 
 
 def _end_of(path: Path) -> bytes:
-    with contextlib.suppress(OSError), path.open("rb") as file:
+    with contextlib.suppress(OSError), open_regular(path) as file:
         file.seek(max(0, path.stat().st_size - _INDEX))
         return file.read()
     return b""
@@ -163,7 +163,7 @@ def _ending(path: Path, begin: int, end: int, *, unfinished: bool) -> list[bytes
     begin = max(begin, end - 4 * _LINE)
     start = max(0, begin - _LINE)
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(start)
             data = file.read(end - start)
     except OSError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer.jobdir import ENDED
 from jupyter_jax_trainer.logs import readable
-from jupyter_jax_trainer.text import clip
+from jupyter_jax_trainer.text import clip, plain
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts
 
@@ -92,7 +92,7 @@ class TerminalView:
 
     def _say(self, text: str) -> None:
         self._erase()
-        print(text, file=sys.stderr, flush=True)
+        print(plain(text), file=sys.stderr, flush=True)
 
     def _print(self, text: str) -> None:
         self._erase()

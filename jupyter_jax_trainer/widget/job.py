@@ -52,12 +52,16 @@ class JobWidget(anywidget.AnyWidget):  # type: ignore[misc]
     def _hear(self, _: Any, message: Any, __: Any) -> None:
         if isinstance(message, dict) and message.get("op") == "act":
             # Ending a job takes a while, and the kernel has other things to do.
-            threading.Thread(target=self._act, args=[str(message.get("action"))]).start()
+            words = [str(message.get("action")), message.get("uid")]
+            threading.Thread(target=self._act, args=words).start()
 
-    def _act(self, action: str) -> None:
-        from jupyter_jax_trainer.server.requests import act
+    def _act(self, action: str, uid: Any) -> None:
+        from jupyter_jax_trainer.server.requests import act, trust
 
         try:
-            act(self._name, action)
+            if action == "trust":
+                trust(self._name, uid)
+            else:
+                act(self._name, action)
         except JaxTrainError as error:
             self.send({"kind": "error", "message": error.message, "hint": error.hint})

@@ -21,11 +21,12 @@ import mmap
 import os
 import zipimport
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer.errors import JobDirError
+from jupyter_jax_trainer.worker.durable import put_in_place
 
 FORMAT = 1
 _UNREADABLE = (OSError, EOFError, zipimport.ZipImportError, zlib.error)  # of a damaged file
@@ -43,6 +44,7 @@ def write_archive(
     manifest: Mapping[str, Any],
     *,
     hash_buffers: bool = True,
+    durable: bool = False,
 ) -> str:
     """Write an archive; it appears under its name only when it is whole.
 
@@ -52,6 +54,8 @@ def write_archive(
         Where to.
     members, buffers, manifest, hash_buffers
         See :func:`write_archive_to`.
+    durable
+        It is on the disk when this returns, and a loss of power does not take it.
 
     Returns
     -------
@@ -68,7 +72,10 @@ def write_archive(
         with part.open("wb", buffering=0) as file:
             os.fchmod(file.fileno(), 0o600)
             digest = write_archive_to(file, members, buffers, manifest, hash_buffers=hash_buffers)
-        part.replace(path)
+        if durable:
+            put_in_place(part, path)
+        else:
+            part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
@@ -135,18 +142,18 @@ def _write_buffers(
     with ThreadPoolExecutor(_HASHERS, "hash-buffers") as hashers:
         for buffer in buffers:
             if hashed:
-                digests.append([hashers.submit(_sha256, piece) for piece in _pieces(buffer)])
+                digests.append([hashers.submit(_sha256, piece) for piece in pieces(buffer)])
             position = file.tell()
             offset = -(-position // _ALIGN) * _ALIGN
             _write_all(file, _BLANK[: offset - position])
             _write_all(file, buffer)
             table.append({"offset": offset, "size": buffer.nbytes})
-    for entry, pieces in zip(table, digests, strict=False):
-        entry["sha256"] = [piece.result() for piece in pieces]
+    for entry, found in zip(table, digests, strict=False):
+        entry["sha256"] = [piece.result() for piece in found]
     return table
 
 
-def _pieces(buffer: memoryview) -> Iterator[memoryview]:
+def pieces(buffer: memoryview) -> Iterator[memoryview]:
     """Cut a buffer into the pieces whose hashes the manifest holds."""
     for start in range(0, buffer.nbytes, _PIECE):
         yield buffer[start : start + _PIECE]
@@ -166,8 +173,8 @@ class Archive:
     """An archive opened for reading.
 
     Members are checked against the manifest as they are read; buffers are mapped, private and
-    writable, and checked by :meth:`verify_buffers` only, because on one machine the file can't have
-    changed on a way that it did not travel.
+    writable, and not checked: on one machine the file can't have changed on a way that it did not
+    travel, and what comes to a pod is checked as a whole. `resultfile` checks those of results.
 
     Parameters
     ----------
@@ -208,7 +215,10 @@ class Archive:
             data: bytes = self._zip.get_data(name)
         except _UNREADABLE as error:
             raise JobDirError(f"{self.path} has no readable {name}: {error}") from None
-        self._check(name, [data], [self.manifest["members"].get(name)])
+        if _sha256(data) != self.manifest["members"].get(name):
+            raise JobDirError(
+                f"{self.path}: {name} does not match the manifest: the file was changed or damaged."
+            )
         return data
 
     def buffers(self) -> list[memoryview]:
@@ -219,24 +229,3 @@ class Archive:
         with self.path.open("rb") as file:
             mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
         return [mapped[entry["offset"] : entry["offset"] + entry["size"]] for entry in table]
-
-    def verify_buffers(self) -> None:
-        """Check every buffer against the manifest.
-
-        Raises
-        ------
-        JobDirError
-            One differs, or the archive was written without their hashes.
-        """
-        for index, (view, entry) in enumerate(
-            zip(self.buffers(), self.manifest["buffers"], strict=True)
-        ):
-            self._check(f"buffer {index}", _pieces(view), entry.get("sha256", []))
-
-    def _check(
-        self, name: str, pieces: Iterable[bytes | memoryview], expected: list[str]
-    ) -> None:
-        if [_sha256(piece) for piece in pieces] != expected:
-            raise JobDirError(
-                f"{self.path}: {name} does not match the manifest: the file was changed or damaged."
-            )

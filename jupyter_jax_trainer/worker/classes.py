@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from cloudpickle import cloudpickle as internals
 
 Reduced = tuple[Any, ...]
+received: weakref.WeakSet[type] = weakref.WeakSet()
+"""Classes that came by value, so the other side has them, too."""
 
 
 def is_class_by_value(reduced: Any) -> bool:
@@ -42,7 +45,9 @@ def finish_class(cls: type, reduced: Reduced) -> Reduced:
 
 def make_class(make: Callable[..., type], arguments: tuple[Any, ...]) -> type:
     """Make the class, still empty."""
-    return make(*arguments)
+    made = make(*arguments)
+    received.add(made)
+    return made
 
 
 def set_class(cls: type, state: tuple[Any, Any]) -> None:
@@ -90,10 +95,19 @@ def initialise_later(self: Any, *args: Any, **kwargs: Any) -> None:
 # ---- pytrees
 
 
+def _registry() -> dict[type, Any]:
+    found: dict[type, Any] = getattr(sys.modules.get("jax._src.tree_util"), "_registry", {})
+    return found
+
+
+def is_pytree(cls: type) -> bool:
+    """Say whether jax was told how to take instances of a class apart."""
+    return cls in _registry()
+
+
 def pytree_of(cls: type) -> Reduced | None:
     """Say how jax was told to take instances of a class apart; None if it was not."""
-    registry = getattr(sys.modules.get("jax._src.tree_util"), "_registry", {})
-    entry = registry.get(cls)
+    entry = _registry().get(cls)
     if entry is None:
         return None
     if hasattr(cls, "tree_flatten_with_keys"):
@@ -119,8 +133,7 @@ def register_pytree(cls: type, how: str, arguments: tuple[Any, ...]) -> None:
     """Tell jax of a class, unless its base class or metaclass has done so."""
     from jax import tree_util
 
-    registry = getattr(sys.modules.get("jax._src.tree_util"), "_registry", {})
-    if cls in registry:
+    if is_pytree(cls):
         return
     register = {
         "class with keys": tree_util.register_pytree_with_keys_class,

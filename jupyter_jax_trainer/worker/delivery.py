@@ -15,17 +15,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.podchannel import PodChannel
 
 UID_VARIABLE = "JAXTRAIN_JOB_UID"
 STORE_VARIABLE = "JAXTRAIN_RESULT_STORE"
-HOLD_VARIABLE = "JAXTRAIN_RESULT_HOLD"
-_DEFAULT_HOLD = 600.0  # seconds
 _IN_LOG = 4 << 20  # bytes
 _PART = 5_400  # bytes of one message: they make two full frames
 _PIECE = 1 << 20
-_STALLED = 30.0  # seconds without progress after which a connection is given up
-_AGAIN = 60.0  # seconds that a client whose connection broke has to come back
 
 
 def open_file() -> io.FileIO:
@@ -143,7 +140,7 @@ class Held:
         A client sends ``MAC OFFSET\n`` and gets all that follows that offset, or as often as it
         likes ``MAC OFFSET LENGTH\n`` for a piece, or ``MAC done\n``.
         """
-        seconds = float(os.environ.get(HOLD_VARIABLE) or _DEFAULT_HOLD)
+        seconds = timeouts.RESULT_HOLD.seconds
         # A port-forward comes from within the pod.
         with socket.create_server(("127.0.0.1", 0)) as server:
             self._channel.send(
@@ -157,13 +154,13 @@ class Held:
                 with contextlib.suppress(OSError):
                     connection, _ = server.accept()
                     with connection:
-                        connection.settimeout(_STALLED)
+                        connection.settimeout(timeouts.TRANSFER.seconds)
                         while wish := self._read_wish(connection):
                             if wish == "done":
                                 return True
                             if not self._give(connection, *wish.split(" ")):
                                 break
-                            until = max(until, time.monotonic() + _AGAIN)
+                            until = max(until, time.monotonic() + timeouts.RECONNECT.seconds)
         self._channel.send("result_lost", seconds=seconds)
         return False
 

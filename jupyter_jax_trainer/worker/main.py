@@ -286,7 +286,7 @@ class Worker:
         if not self._ending.acquire(timeout=2):
             return
         print(f"stopped: rank {first} failed first ({summary})", file=sys.stderr)
-        self.channel.send("stopped", because=first)
+        self.channel.send("stopped", because=first, summary=summary)
         if self.rank == 0:
             # It holds the store, without which the one that failed would be aborted in mid-word.
             self.channel.wait_for_leave(1)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from jupyter_jax_trainer.worker import frames
+from jupyter_jax_trainer.worker import frames, secretvars
 from jupyter_jax_trainer.worker.podchannel import PodChannel
 from jupyter_jax_trainer.worker.termination import Termination
 
@@ -50,11 +50,11 @@ class Pod:
         os.dup2(1, 2)  # one stream, so that the order is exact
         self._marker = _Marker.from_environment(rank)
         self.scratch = make_room()
-        key = frames.key_from(os.environ.pop(frames.KEY_VARIABLE))
+        key = frames.key_from(secretvars.take(frames.KEY_VARIABLE))
         for name in list(os.environ):
             chunk = name.removeprefix("JAXTRAIN_BUNDLE_")
             if chunk.isdigit() or name == "JAXTRAIN_BOOT":
-                del os.environ[name]  # a megabyte that the cell's own processes would carry
+                secretvars.take(name)  # a megabyte that the cell's own processes would carry
         self.channel = PodChannel(key, rank)
         self._termination: Termination | None = None
 
@@ -85,9 +85,13 @@ class Pod:
         self._marker.write("")
 
     def end(self, status: int) -> None:
-        """Say the last that is to be said, and note the status for a container started again."""
+        """Say the last that is to be said, and note the status for a container started again.
+
+        Returns to an exit with this status, or ends the process with it.
+        """
         self.channel.send_count()
         self.note_end(status)
+        self.channel.hand_over(status)
 
     def note_end(self, status: int) -> None:
         """Note how it ended, for a container that is started again."""

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jupyter_jax_trainer.worker import frames, output
+from jupyter_jax_trainer.worker import frames, handover, output, timeouts
 from jupyter_jax_trainer.worker.channel import Channel
 
 _MAX_MESSAGE = 8 << 20  # bytes of JSON
@@ -114,6 +114,10 @@ class PodChannel(Channel):
                     view = view[os.write(self._fd, view) :]
                 except BlockingIOError:
                     select.select([], [self._fd], [], 1)
+
+    def hand_over(self, status: int) -> None:
+        """Stay until the node has taken what was printed; end the process if that takes long."""
+        handover.leave(self._fd, timeouts.PIPE.seconds, status)
 
     def sign(self, data: bytes) -> bytes:
         """Give the mac of some data, in hex, which shows that one knows the job's key."""

@@ -16,21 +16,20 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.channel import Channel
 from jupyter_jax_trainer.worker.exceptions import WorkerError
 
 # The supervisor ends a rendezvous that takes too long, with a sentence that names the ranks that
 # are missing; where there is none, this rank says it. Left to itself jax aborts the process; it
 # gets the later bound.
-TIMEOUT_VARIABLE = "JAXTRAIN_RENDEZVOUS_TIMEOUT"
-DEFAULT_TIMEOUT = 300.0
-ALONE_TIMEOUT = 1_800.0  # other pods may wait for a node, and pull an image
+_ALONE = 1_800.0  # other pods may wait for a node, and pull an image
 _SHORT, _LONG = 0.005, 0.1  # seconds between looks for the coordinator
 _CONNECT = 2.0  # seconds until a name is asked for again: it may have another address by then
 _MARGIN = 30
 _ANSWER = 1_000  # milliseconds that the store has to say what it knows
 _FOREVER = 86_400  # seconds: a rank that ends late must not fail a good job
-_ADVICE = f"Look at the other ranks' pods and logs; {TIMEOUT_VARIABLE} sets the time."
+_ADVICE = f"Look at the other ranks' pods and logs; {timeouts.RENDEZVOUS.variable} sets the time."
 _PROXIES = ("grpc_proxy", "http_proxy", "https_proxy")
 _FIRST_ERROR = "jaxtrain/first_error"
 _FINISHED = "jaxtrain/finished"
@@ -96,8 +95,8 @@ def join(
     import jax
 
     channel.send("arrived")
-    usual = DEFAULT_TIMEOUT if channel.supervised else ALONE_TIMEOUT
-    timeout = float(os.environ.get(TIMEOUT_VARIABLE) or usual)
+    usual = timeouts.RENDEZVOUS.usual if channel.supervised else _ALONE
+    timeout = timeouts.RENDEZVOUS.given(os.environ) or usual
     since = time.monotonic()
     address, reached = _address(rank, timeout, channel)
     late = threading.Timer(

@@ -1,4 +1,8 @@
-"""Take variables of the cell back: gather what is sharded, write what rank 0 holds."""
+"""Take variables of the cell back: gather what is sharded, write what rank 0 holds.
+
+What has a plain form goes as a table of nodes (`plain`); a pickle takes the rest, and refers to
+nodes for what it shares with them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,9 @@ from jupyter_jax_trainer.worker import rendezvous
 from jupyter_jax_trainer.worker.archive import write_archive, write_archive_to
 from jupyter_jax_trainer.worker.describe import type_name
 from jupyter_jax_trainer.worker.pickling import Pickler
+from jupyter_jax_trainer.worker.plain import FORMAT, MEMBER, PlainWriter
 
+PLAIN, PICKLE = "plain", "pickle"  # how a variable travels
 _EQUAL = "equal"
 # What can be shared by two variables without anybody noticing that it no longer is.
 _FIXED = (str, bytes, int, float, complex, type, NoneType, FunctionType, BuiltinFunctionType,
@@ -24,29 +30,26 @@ _FIXED = (str, bytes, int, float, complex, type, NoneType, FunctionType, Builtin
 
 
 class _ResultPickler(Pickler):
-    """A pickler that leaves arrays which this rank does not hold in full to be gathered.
+    """A pickler that refers to nodes where it can.
 
     Parameters
     ----------
     file
         Where it writes.
-    sharded
-        These arrays, in the order in which they were met; grows.
+    plain
+        Has the nodes; arrays that this rank does not hold in full become nodes of it.
     """
 
-    def __init__(self, file: io.BytesIO, sharded: list[Any]) -> None:
+    def __init__(self, file: io.BytesIO, plain: PlainWriter) -> None:
         super().__init__(file)
-        self.sharded = sharded
+        self.plain = plain
+        self.references: set[int] = set()
 
     def persistent_id(self, obj: Any) -> Any:
-        jax = sys.modules.get("jax")
-        if jax is None or not isinstance(obj, jax.Array) or obj.is_fully_addressable:
-            return None
-        for index, known in enumerate(self.sharded):
-            if known is obj:
-                return index
-        self.sharded.append(obj)
-        return len(self.sharded) - 1
+        number = self.plain.reference(obj)
+        if number is not None:
+            self.references.add(number)
+        return number
 
     def parts(self) -> set[int]:
         """Give the identities of what was pickled, of which a change could be seen elsewhere."""
@@ -57,7 +60,7 @@ class _ResultPickler(Pickler):
 
 @dataclass
 class _Group:
-    """Variables that share objects: one stream, so that they share them afterwards, too."""
+    """Pickled variables that share objects: one stream, so that they share them afterwards, too."""
 
     names: list[str]
     parts: set[int]
@@ -65,9 +68,9 @@ class _Group:
     file: io.BytesIO
 
     @classmethod
-    def pick(cls, names: list[str], namespace: dict[str, Any], sharded: list[Any]) -> Self:
+    def pick(cls, names: list[str], namespace: dict[str, Any], plain: PlainWriter) -> Self:
         file = io.BytesIO()
-        pickler = _ResultPickler(file, sharded)
+        pickler = _ResultPickler(file, plain)
         for name in names:
             pickler.dump(namespace[name])
         return cls(names, pickler.parts(), pickler, file)
@@ -75,65 +78,109 @@ class _Group:
 
 @dataclass
 class _Picked:
-    """The variables that can be had, in groups, and a table that says so of each.
+    """The variables that can be had, and a table that says so of each.
 
     Attributes
     ----------
+    plain
+        The nodes.
+    values
+        What stands for the variables that have a plain form.
+    held
+        The nodes of each variable.
     groups
-        The groups.
+        The other variables, in groups.
     table
-        For each variable ``{name, type, size, has_code}``, or ``{name, error}``.
-    sharded
-        Arrays that are to be gathered.
-    outline
-        A line for each of them.
+        For each variable ``{name, type, size, format, has_code}``, or ``{name, error}``.
     """
 
+    plain: PlainWriter = field(default_factory=PlainWriter)
+    values: dict[str, Any] = field(default_factory=dict)
+    held: dict[str, set[int]] = field(default_factory=dict)
     groups: list[_Group] = field(default_factory=list)
-    table: list[dict[str, Any]] = field(default_factory=list)
-    sharded: list[Any] = field(default_factory=list)
-    outline: list[str] = field(default_factory=list)
+    table: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def add(self, name: str, namespace: dict[str, Any]) -> None:
-        """Add a variable, or the reason why it can't be had."""
-        if name not in namespace:
-            self.table.append({"name": name, "error": f"the cell never set {name!r}"})
-            return
-        value, before = namespace[name], len(self.sharded)
+    @classmethod
+    def pick(
+        cls, names: Sequence[str], namespace: dict[str, Any], pickled: frozenset[str] = frozenset()
+    ) -> Self:
+        """Take variables; those of `pickled` go as pickles even where they have a plain form."""
+        picked = cls()
+        known = dict.fromkeys(name for name in names if name in namespace)
+        for name in names:
+            picked.table[name] = {"name": name, "error": f"the cell never set {name!r}"}
+        rest = [
+            name for name in known if name in pickled or not picked._add_plain(name, namespace)
+        ]
+        for name in rest:
+            picked._add_pickled(name, namespace)
+        # What a pickle holds of objects whose class the other side may not have, it holds itself:
+        # plain variables that share them go along, or they would be two afterwards.
+        torn = {name for name, held in picked.held.items()
+                if name in picked.values and held & picked.plain.torn}
+        return cls.pick(names, namespace, pickled | torn) if torn else picked
+
+    def _add_plain(self, name: str, namespace: dict[str, Any]) -> bool:
+        """Add a variable without a pickle; say whether that is possible."""
         try:
-            kind = type_name(value)
-            group = _Group.pick([name], namespace, self.sharded)
+            value = self.plain.write(namespace[name])
+        except Exception:  # NotPlain, or what a type of the user does: the pickler has words for it
+            return False
+        self.values[name] = value
+        own = {value[0]} if isinstance(value, list) else set()
+        self.held[name] = self.plain.closure(own)
+        size = self.plain.size(own) if own else len(json.dumps(value))
+        self._note(name, namespace, size, PLAIN, has_code=False)
+        return True
+
+    def _add_pickled(self, name: str, namespace: dict[str, Any]) -> None:
+        """Add a variable as a pickle, or the reason why it can't be had."""
+        mark = self.plain.mark()
+        try:
+            group = _Group.pick([name], namespace, self.plain)
+            size = group.pickler.total + self.plain.size(group.pickler.references)
+            self._note(name, namespace, size, PICKLE, has_code=group.pickler.has_code)
         except Exception as error:
-            del self.sharded[before:]
-            reason = f"{name!r} ({type(value).__name__}) can't be sent: {error}"
-            self.table.append({"name": name, "error": reason})
+            self.plain.rollback(mark)
+            reason = f"{name!r} ({type(namespace[name]).__name__}) can't be sent: {error}"
+            self.table[name] = {"name": name, "error": reason}
             return
-        spread = self.sharded[before:]
-        self.outline += [f"{name}: {array.dtype}{array.shape}" for array in spread]
-        self.table.append({
-            "name": name,
-            "type": kind,
-            "size": group.pickler.total + sum(array.nbytes for array in spread),
-            "has_code": group.pickler.has_code,
-            "spread": bool(spread),
-        })
+        self.held[name] = self.plain.closure(group.pickler.references)
         sharing = [other for other in self.groups if other.parts & group.parts]
         if sharing:
             names = [n for other in sharing for n in other.names] + [name]
-            group = _Group.pick(names, namespace, self.sharded)
+            group = _Group.pick(names, namespace, self.plain)
         self.groups = [other for other in self.groups if other not in sharing] + [group]
+
+    def _note(
+        self, name: str, namespace: dict[str, Any], size: int, how: str, *, has_code: bool
+    ) -> None:
+        self.table[name] = {
+            "name": name, "type": type_name(namespace[name]), "size": size, "format": how,
+            "has_code": has_code,
+        }
+
+    def outline(self) -> list[str]:
+        """Give a line for each array that is to be gathered."""
+        return [
+            f"{', '.join(self._holders({part.node}))}: {part.array.dtype}{part.array.shape}"
+            for part in self.plain.spread
+        ]
+
+    def _holders(self, nodes: set[int]) -> list[str]:
+        return [name for name, held in self.held.items() if held & nodes]
 
     def drop_spread(self, reason: str) -> None:
         """Leave out the variables that hold sharded arrays, and all that shares with them."""
-        lost = {entry["name"] for entry in self.table if entry.get("spread")}
+        lost = set(self._holders({part.node for part in self.plain.spread}))
         lost.update(n for group in self.groups if lost & set(group.names) for n in group.names)
         self.groups = [group for group in self.groups if not lost & set(group.names)]
-        self.table = [
-            {"name": entry["name"], "error": f"{entry['name']!r} can't be gathered: {reason}"}
-            if entry["name"] in lost and "error" not in entry else entry
-            for entry in self.table
-        ]
-        self.sharded = []
+        for name in lost:
+            self.values.pop(name, None)
+            self.table[name] = {"name": name, "error": f"{name!r} can't be gathered: {reason}"}
+        for part in self.plain.spread:
+            self.plain.buffers[part.buffer] = memoryview(b"")
+        self.plain.spread = []
 
 
 def collect(
@@ -163,40 +210,41 @@ def collect(
     Returns
     -------
     list of dict
-        ``{name, type, size, …}`` of each variable, or ``{name, error}`` where it can't be had.
+        ``{name, type, size, format, …}`` of each variable, or ``{name, error}`` where it can't be
+        had.
     """
-    picked = _Picked()
-    for name in names:
-        picked.add(name, namespace)
-    difference = _compare(picked.outline, rank, nodes)
+    picked = _Picked.pick(names, namespace)
+    difference = _compare(picked.outline(), rank, nodes)
     if difference:
         picked.drop_spread(difference)
-    arrays = [_gather(array) for array in picked.sharded]
+    for part in picked.plain.spread:
+        picked.plain.fill(part, _gather(part.array))
+    table = list(picked.table.values())
     if rank == 0 and target is not None:
-        _write(picked, arrays, target)
-    return picked.table
+        _write(picked, table, target)
+    return table
 
 
-def _write(picked: _Picked, arrays: list[Any], target: Path | io.FileIO) -> None:
-    """Write the archive: the gathered arrays, then each group, with their buffers in this order."""
-    file = io.BytesIO()
-    gathered = Pickler(file)
-    gathered.dump(arrays)
-    members = {"arrays.pkl": file.getvalue()}
-    buffers = list(gathered.buffers)
+def _write(picked: _Picked, table: list[dict[str, Any]], target: Path | io.FileIO) -> None:
+    """Write the archive: the nodes, then each group, with their buffers in this order."""
+    members = {MEMBER: b"\n".join(node.text for node in picked.plain.nodes)}
+    buffers = [buffer for buffer in picked.plain.buffers if buffer is not None]
     groups = []
     for number, group in enumerate(picked.groups):
         members[f"group-{number}.pkl"] = group.file.getvalue()
-        groups.append({"names": group.names, "buffers": len(group.pickler.buffers)})
+        groups.append({
+            "names": group.names, "first": len(buffers), "buffers": len(group.pickler.buffers),
+        })
         buffers += group.pickler.buffers
     manifest = {
+        "results_format": FORMAT,
         "python": list(sys.version_info[:2]),
-        "array_buffers": len(gathered.buffers),
+        "plain": picked.values,
         "groups": groups,
-        "results": picked.table,
+        "results": table,
     }
     if isinstance(target, Path):
-        write_archive(target, members, buffers, manifest)
+        write_archive(target, members, buffers, manifest, durable=True)
     else:
         write_archive_to(target, members, buffers, manifest)
 

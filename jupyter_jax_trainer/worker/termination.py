@@ -10,11 +10,12 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from jupyter_jax_trainer.worker import timeouts
+
 if TYPE_CHECKING:
     from jupyter_jax_trainer.worker.pod import Pod
 
 _TERMINATED = 128 + signal.SIGTERM
-_LAST_WORDS = 2.0  # seconds; a log that is stuck must not keep the pod
 
 _leave_at_once = os._exit
 
@@ -98,7 +99,7 @@ class Termination:
         status = 0 if self._pod.finished else _TERMINATED
         last_words = threading.Thread(target=self._say, daemon=True)
         last_words.start()
-        last_words.join(_LAST_WORDS)
+        last_words.join(timeouts.LAST_WORDS.seconds)  # a log that is stuck must not keep the pod
         self._pod.note_end(status)
         _leave_at_once(status)
 

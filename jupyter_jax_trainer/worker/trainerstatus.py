@@ -13,11 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from jupyter_jax_trainer.worker import timeouts
+
 URL_VARIABLE = "KUBEFLOW_TRAINER_SERVER_URL"
 _CA_VARIABLE = "KUBEFLOW_TRAINER_SERVER_CA_CERT"
 _TOKEN_VARIABLE = "KUBEFLOW_TRAINER_SERVER_TOKEN"
 _INTERVAL = 5.0  # seconds between posts: the server wants no more
-_TIMEOUT = 5.0
 _MAX_METRICS, _MAX_LENGTH = 256, 64  # the server's bounds
 
 
@@ -120,7 +121,7 @@ class TrainerStatus:
             urllib.request.ProxyHandler({}),
             *([urllib.request.HTTPSHandler(context=context)] if context else []),
         )
-        with contextlib.closing(opener.open(request, timeout=_TIMEOUT)):
+        with contextlib.closing(opener.open(request, timeout=timeouts.STATUS.seconds)):
             pass
 
 

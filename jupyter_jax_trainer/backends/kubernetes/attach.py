@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import base64
-import contextlib
-import json
 import os
+import re
 import tempfile
 import time
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer import files, jobdir
-from jupyter_jax_trainer.backends.kubernetes import kubeconfig, launch, payload, trainjob
+from jupyter_jax_trainer import files, jobdir, signing
+from jupyter_jax_trainer.backends.kubernetes import (
+    about,
+    identity,
+    kubeconfig,
+    launch,
+    payload,
+    trainjob,
+)
 from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client
 from jupyter_jax_trainer.backends.kubernetes.seen import condition
-from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobNotFound
+from jupyter_jax_trainer.errors import BackendError, JobNotFound
 from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.spec import JobSpec
 from jupyter_jax_trainer.worker.archive import Archive
+
+_KEY = re.compile(r"[0-9a-f]{64}")
+_NOT_OURS = "# The Secret of the job holds no cell of this package.\n"
+_NOT_TO_BE_HAD = (403, 404)  # other answers pass: the next try may have it
+_LARGEST = 32 << 20  # bytes of a member of a bundle that is read here
 
 
 def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
@@ -35,6 +46,8 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
         There is no such TrainJob.
     BackendError
         The cluster refuses it, does not answer, or the TrainJob isn't one of ours.
+    JobDirError
+        The job is in this store, and damaged.
     """
     client = get_client(context, namespace)
     with said_plainly(client):
@@ -48,14 +61,15 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
                 f"{client.namespace}.",
                 "--context and --namespace choose another.",
             ) from None
-    about = _about(found)
-    known = jobdir.with_uid(launch.uid_of(found))
+    told = about.read(found)
+    known = jobdir.with_uid(told.uid)
     if known is not None:
-        return known
+        return _same(known, client, found)
     directory, lock = jobdir.create()
     try:
+        said = told.to_manifest()
         plan = {
-            **about["plan"],
+            **said["plan"],
             "server": client.server,
             "context": client.context,
             "namespace": client.namespace,
@@ -63,19 +77,25 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
             "kubeconfig": kubeconfig.paths(),
         }
         manifest = {
-            **about,
+            **said,
             "name": _free(name),
             "trainjob": name,
-            "uid": launch.uid_of(found),
             "backend": "kubernetes",
             "host": "",
             "plan": plan,
             "origin": {"attached": time.time()},
         }
         ended = condition(found, "Complete", "Failed") is not None
-        directory.cell.write_text(_bundle(client, directory, manifest, ended=ended))
+        uid = str(found["metadata"]["uid"])
+        with said_plainly(client):
+            code = _bundle(client, directory, manifest, uid, ended=ended)
+        files.write_private(directory.cell, code.encode())
+        if "signature" in manifest["origin"]:  # kept whosever it is: a key may be imported later
+            statement = launch.statement(found, uid, manifest["frame_key"])
+            manifest["origin"]["statement"] = statement.to_json()
         files.write_json(directory.manifest, manifest)
-        state = launch.first_state(JobSpec.from_json(manifest["spec"]).nodes)
+        identity.note(directory, uid)
+        state = launch.first_state(told.spec.nodes)
         files.write_json(directory.state, {**state, "reason": "is looked for in the cluster"})
         directory = jobdir.publish(directory, manifest["name"])
     except BaseException:
@@ -87,20 +107,22 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
     return directory
 
 
-def _about(found: Mapping[str, Any]) -> dict[str, Any]:
-    text = (found["metadata"].get("annotations") or {}).get(trainjob.ABOUT)
-    try:
-        about = json.loads(text or "")
-        if about["format"] != files.FORMAT:
-            raise ValueError
-        return dict(about)
-    except (ValueError, TypeError, KeyError):
+def _same(known: JobDir, client: Client, found: Mapping[str, Any]) -> JobDir:
+    """Give the job of this store that has a TrainJob's id, if it is that TrainJob's."""
+    manifest = known.read_manifest()
+    same = (
+        manifest.get("backend") == "kubernetes"
+        and manifest["plan"].get("cluster") == client.identity
+        and (manifest.get("trainjob") or manifest["name"]) == found["metadata"]["name"]
+        and identity.is_jobs(known, manifest, found)
+    )
+    if not same:
         raise BackendError(
-            f"TrainJob {found['metadata']['name']} was not made by this version of "
-            "jupyter_jax_trainer.",
-            "kubectl can show it: kubectl logs -l "
-            f"jobset.sigs.k8s.io/jobset-name={found['metadata']['name']}",
-        ) from None
+            f"TrainJob {found['metadata']['name']} has the id of job {known.path.name}, which is "
+            "another one: it was created anew, or somebody copied its annotations.",
+            f"If it is yours, `jaxtrain delete {known.path.name}` first, then attach again.",
+        )
+    return known
 
 
 def _free(name: str) -> str:
@@ -112,43 +134,84 @@ def _free(name: str) -> str:
 
 
 def _bundle(
-    client: Client, directory: JobDir, manifest: dict[str, Any], *, ended: bool
+    client: Client, directory: JobDir, manifest: dict[str, Any], uid: str, *, ended: bool
 ) -> str:
-    """Fetch the bundle and the key, as far as that is allowed; give the code of the cell."""
+    """Fetch the bundle and the key, as far as that is allowed; give the code of the cell.
+
+    What is in the Secrets was written by whoever made the job. The store that its options name is
+    not read: that would be a request, or a look into a file, of somebody else's choice.
+    """
     secret = f"{manifest['trainjob']}-{manifest['uid'][:8]}"
     try:
-        data = client.request("GET", client.core("secrets", secret)).get("data") or {}
+        data = _data(client, secret, manifest["uid"], uid)
     except ApiError as error:
+        if error.status not in _NOT_TO_BE_HAD:
+            raise
         if error.status == 404 and not ended:
             raise BackendError(
                 f"TrainJob {manifest['trainjob']} still waits for its Secret {secret}.",
                 "Attach again when it is there; a dry run's YAML holds both.",
             ) from None
         return "# The Secret with the cell can't be read (the right to get secrets).\n"
-    manifest["frame_key"] = base64.b64decode(data[payload.KEY]).decode()
-    chunks = [base64.b64decode(data[key]) for key in sorted(data) if key.startswith("bundle-")]
-    whole = base64.b64decode(b"".join(chunks))
-    number = 1
-    while not chunks:
-        try:
-            found = client.request(
-                "GET", client.core("secrets", payload.secret_name(secret, number))
-            )
-        except ApiError:
-            break
-        whole += b"".join(base64.b64decode(part) for part in found["data"].values())
-        number += 1
-    store = manifest["spec"].get("store")
-    if not whole and store:
-        with contextlib.suppress(Exception):  # of whatever library talks to the store
-            whole = payload.read(payload.url_of(store, manifest["uid"]))
+    except ValueError:
+        return _NOT_OURS
+    try:
+        key = data[payload.KEY].decode("ascii")
+        if not _KEY.fullmatch(key):
+            raise ValueError("that is no key")
+        whole = base64.b64decode(
+            b"".join(data[name] for name in sorted(data) if name.startswith("bundle-"))
+        )
+        for number in range(1, 1 if whole else payload.MOST_SECRETS):
+            try:
+                parts = _data(client, payload.secret_name(secret, number), manifest["uid"], uid)
+            except ApiError as error:
+                if error.status not in _NOT_TO_BE_HAD:
+                    raise
+                break
+            whole += b"".join(parts[name] for name in sorted(parts))
+    except (ValueError, LookupError):
+        return _NOT_OURS
+    manifest["frame_key"] = key
+    signature = data.get(payload.SIGNATURE, b"").decode(errors="replace")
+    if signing.signer(signature):
+        manifest["origin"]["signature"] = signature
     with tempfile.TemporaryDirectory(dir=directory.path) as folder:
         path = Path(folder) / "bundle.pyz"
         path.write_bytes(whole)
         try:
+            _check_sizes(path)
             code = Archive(path, manifest["digest"]).read("cell.py").decode()
-        except JaxTrainError:
+        except Exception:  # whatever a file that somebody else made can cause
             return "# The bundle with the cell can't be had from here.\n"
         path.chmod(0o600)
         path.replace(directory.bundle)
     return code.removeprefix("\n")  # it stands there for the line of the magic
+
+
+def _check_sizes(path: Path) -> None:
+    """Refuse an archive of which a member would fill the memory."""
+    with zipfile.ZipFile(path) as archive:
+        for name in ("manifest.json", "cell.py"):
+            with archive.open(name) as member:
+                if len(member.read(_LARGEST + 1)) > _LARGEST:
+                    raise ValueError(f"{name} is too large")
+
+
+def _data(client: Client, name: str, own: str, uid: str) -> dict[str, bytes]:
+    """Read a Secret of the job; one that is not the job's is as good as none.
+
+    Raises
+    ------
+    ApiError
+        It can't be read, or is another's.
+    ValueError
+        It holds something else.
+    """
+    found = client.request("GET", client.core("secrets", name))
+    if not trainjob.belongs(found, own, uid):
+        raise ApiError(404, "NotFound", f"Secret {name} is not the job's", "get", "secrets")
+    return {
+        key: base64.b64decode(value, validate=True)
+        for key, value in (found.get("data") or {}).items()
+    }

@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jupyter_jax_trainer import files, jobdir
+from jupyter_jax_trainer import files, jobdir, masking, signing, timeouts
 from jupyter_jax_trainer.backends.kubernetes import (
     choosing,
     devices,
     gangs,
+    identity,
     kubeconfig,
     launch,
     payload,
+    podsecurity,
     queues,
     restarts,
     runtimes,
@@ -35,15 +37,23 @@ from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.runtime import Runtime
 from jupyter_jax_trainer.spec import JobSpec
 from jupyter_jax_trainer.text import size
+from jupyter_jax_trainer.worker.durable import sync_folder
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
 
-_RETRY = 60.0  # seconds for which a submission goes on when the API is away for a moment
 _DRY_RUN = {"dryRun": "All", "fieldManager": trainjob.PREFIX}
+_TO_APPLY = (
+    "# `kubectl apply --server-side -f -` starts it; `kubectl delete -f -` takes it away.",
+)
+_TO_READ = (
+    f"# The Secret's data and what else may be secret is shown as {masking.HIDDEN}: this can't be",
+    "# applied. With --show-secrets it can: `kubectl apply --server-side -f -`.",
+)
 _ONCE_MORE = "# Apply it once more if Trainer does not know the runtime yet."
 _LARGE_RESULT = 4 << 20
-_ENFORCED = "pod-security.kubernetes.io/enforce"
+UNVERIFIED = "The kubeconfig has insecure-skip-tls-verify for this cluster"
+_told_unverified: set[str] = set()
 _clients: dict[tuple[str | None, str | None], tuple[Any, Client]] = {}
 
 
@@ -82,13 +92,14 @@ class KubernetesBackend:
             nodes = devices.list_nodes(self._client) if device in devices.RESOURCES else None
             secret_keys = {name: self._secret_keys(name) for name in spec.env_from_secret}
             around = self._namespace_labels()
+            restricted = podsecurity.is_restricted(self._client, around)
             lacking = patched = runtimes.patches(
-                runtime, restricted=around.get(_ENFORCED) == "restricted", device=device
+                runtime, restricted=bool(restricted), device=device
             )
             if spec.queue:
                 kueue = queues.check(self._client, spec)
                 self._mounts = kueue.keeps_patches
-                patched = _patches_in_queue(kueue, spec, lacking, runtime, around)
+                patched = _patches_in_queue(kueue, spec, lacking, runtime, around or {})
             if spec.max_restarts:
                 restarts.check_rights(self._client)
         container = runtimes.container(runtime)
@@ -104,8 +115,9 @@ class KubernetesBackend:
             )
         python = None if spec.image else labels.get(f"{trainjob.PREFIX}/python")
         taken = wheels.gather(
-            spec.package, python or runtimes.PYTHON, payload.room(spec, self._mounts)
-        )
+            spec.package, python or runtimes.PYTHON, payload.room(spec, self._mounts),
+            from_pods=spec.package_from_pods,
+        )  # fmt: skip
         if taken.pip and not spec.image and f"{trainjob.PREFIX}/device" in labels:
             raise UsageError(
                 f"--package {' '.join(taken.pip)} can't be sent along: {taken.problem}.",
@@ -114,8 +126,11 @@ class KubernetesBackend:
             )
         self.wheels = taken.files
         self._notes = [
-            note for note in (runtimes.deprecation(runtime), *placed.notes, taken.note) if note
-        ]
+            note for note in (
+                runtimes.deprecation(runtime), *placed.notes, taken.note,
+                *masking.environment_notes(spec, secrets=True), self._unverified(),
+            ) if note
+        ]  # fmt: skip
         tolerated = patched.get("tolerations", False)
         if lacking.get("tolerations") and not tolerated:
             self._notes.append(
@@ -143,6 +158,7 @@ class KubernetesBackend:
             "cluster": self._client.identity,
             "kubeconfig": kubeconfig.paths(),
             "patches": patched,
+            "loose": podsecurity.lacking(runtime) if patched["restricted"] else {},
             "mounts": self._mounts,
             "tolerations": runtimes.tolerations(runtime, device) if tolerated else [],
             "shared": runtimes.shared_folder(runtime),
@@ -200,7 +216,11 @@ class KubernetesBackend:
         self, spec: JobSpec, plan: dict[str, Any], capture: Capture, manifest: dict[str, Any],
         write: Callable[[Path], str],
     ) -> str:
-        """Give the YAML of what would be created, after the cluster itself has looked at it."""
+        """Give the YAML of what would be created, after the cluster itself has looked at it.
+
+        What may be secret is masked, the payload of the Secrets too: a notebook keeps what it
+        shows. With ``--show-secrets`` it is what kubectl can apply.
+        """
         with tempfile.TemporaryDirectory() as folder:
             bundle = Path(folder) / "bundle.pyz"
             manifest["digest"] = write(bundle)
@@ -223,10 +243,13 @@ class KubernetesBackend:
             lines.append(f"# The bundle itself would be copied to {packed.upload}")
         head = "\n".join([
             f"# Nothing was started. Sent with the job, {size(capture.total)} in all:", *lines,
-            "# `kubectl apply --server-side -f -` starts it; `kubectl delete -f -` takes it away.",
+            *(_TO_APPLY if spec.show_secrets else _TO_READ),
             *([] if own is None else [_ONCE_MORE]), "",
         ])
-        return head + trainjob.to_yaml(documents)
+        if spec.show_secrets:
+            return head + trainjob.to_yaml(documents)
+        shown = [masking.manifest(document).item for document in documents]
+        return head + trainjob.to_yaml(shown, exact=False)
 
     def start(self, directory: JobDir, lock: int, manifest: dict[str, Any]) -> None:
         """Create the TrainJob and its Secrets, and see that there is a follower.
@@ -236,25 +259,40 @@ class KubernetesBackend:
         """
         spec = JobSpec.from_json(manifest["spec"])
         plan = manifest["plan"]
+        signing.ensure_key()  # a damaged one is said before anything starts
         packed, documents = launch.manifests(directory.bundle, manifest, spec, plan)
         manifest["frame_key"] = packed.key
-        files.write_json(directory.manifest, manifest)
+        # The pods go on when this machine loses power, and their words are worth nothing then
+        # without the key.
+        files.write_json(directory.manifest, manifest, durable=True)
+        sync_folder(directory.path.parent)
         state = launch.first_state(spec.nodes)
         files.write_json(directory.state, state)
         launch.start_follower(plan)
         try:
             if packed.upload:
-                payload.upload(directory.bundle, packed.upload)
+                payload.upload(directory.bundle, packed.upload, manifest["uid"])
             with said_plainly(self._client):
                 own = restarts.runtime_of(manifest)
-                launch.create(self._client, documents, _RETRY, directory.cancel, own)
+                patience = timeouts.SUBMIT.seconds
+                created = launch.create(self._client, documents, patience, directory.cancel, own)
+            with contextlib.suppress(OSError):  # else the follower notes it at first sight
+                identity.note(directory, created["metadata"]["uid"])
             # From now on nothing is missing that a follower would have to create.
             with contextlib.suppress(OSError):
                 files.write_json(directory.state, {**state, "reason": None})
         except BaseException:
             if packed.upload:
-                payload.remove(packed.upload)
+                payload.remove(packed.upload, manifest["uid"])
             raise
+
+    def _unverified(self) -> str | None:
+        """Say once for each cluster that nobody checks whether it is the right one."""
+        server = self._client.server
+        if self._client.verified or server in _told_unverified:
+            return None
+        _told_unverified.add(server)
+        return f"{UNVERIFIED}: whoever answers at {masking.text(server)} gets the token and the job"
 
     def _secret_keys(self, name: str) -> list[str]:
         try:
@@ -269,12 +307,12 @@ class KubernetesBackend:
             raise
         return sorted(found.get("data") or {})
 
-    def _namespace_labels(self) -> dict[str, str]:
-        """Give the labels of the namespace; none where it may not be read."""
+    def _namespace_labels(self) -> dict[str, str] | None:
+        """Give the labels of the namespace; None where it may not be read."""
         try:
             found = self._client.request("GET", f"/api/v1/namespaces/{self._client.namespace}")
         except ApiError:
-            return {}
+            return None
         return dict(found["metadata"].get("labels") or {})
 
 
@@ -291,9 +329,12 @@ def _patches_in_queue(
 def _has_ended_here(found: Mapping[str, Any]) -> bool:
     """Tell whether a TrainJob is one whose end we know before the cluster has worked it out."""
     directory = jobdir.with_uid(launch.uid_of(found))
+    if directory is None:
+        return False
     with contextlib.suppress(JaxTrainError):
-        state = directory.read_state() if directory else None
-        return state is not None and state["state"] in jobdir.ENDED
+        state = directory.read_state()
+        ended = state is not None and state["state"] in jobdir.ENDED
+        return ended and identity.is_jobs(directory, directory.read_manifest(), found)
     return False
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.answers import (
     A_PAGE,
     ApiError,
@@ -44,12 +46,9 @@ __all__ = [
 ]
 
 MERGE_PATCH = "application/merge-patch+json"
-_CONNECT = 5.0  # seconds
 _CONNECTIONS = 300  # at once: a stream for each pod whose log is followed
 _UNAUTHORIZED = 401
-_FORWARD = 30.0  # seconds without an answer to a port-forward
 _FRESH = 10.0  # seconds for which a token is used without asking whether it is still good
-_SIGN_IN = 30.0  # seconds to wait for another thread that is signing in
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # between renewals of credentials that are refused
 
 
@@ -70,6 +69,8 @@ class Client:
         The address of the API.
     context, namespace
         Which are used; the context is None in a pod.
+    verified
+        Whether the API has to show a certificate that can be trusted.
 
     Raises
     ------
@@ -106,6 +107,7 @@ class Client:
         self.server, self.context = server, found.context
         self._own_namespace = found.namespace
         self._configuration = found.configuration
+        self.verified = bool(found.configuration.verify_ssl)
         self._pool = RESTClientObject(found.configuration).pool_manager
 
     # -- requests ----------------------------------------------------------------------------
@@ -174,8 +176,8 @@ class Client:
         generation = self._generation
         try:
             return self._send_once(method, path, query, data, content_type, timeout)
-        except ApiError as error:
-            if error.status != _UNAUTHORIZED or not self._renew(generation):
+        except (ApiError, Unreachable) as error:
+            if not self._may_help(error) or not self._renew(generation):
                 raise
         response = self._send_once(method, path, query, data, content_type, timeout)
         self._pause = _FIRST_PAUSE
@@ -195,7 +197,8 @@ class Client:
         try:
             response = self._pool.request(
                 method, url, body=data, headers=headers, preload_content=False, redirect=False,
-                retries=False, timeout=urllib3.Timeout(connect=_CONNECT, read=timeout),
+                retries=False,
+                timeout=urllib3.Timeout(connect=timeouts.CONNECT.seconds, read=timeout),
             )  # fmt: skip
         except (urllib3.exceptions.HTTPError, OSError) as error:  # OSError: a certificate's file
             raise Unreachable(plain_words(error)) from None
@@ -223,8 +226,8 @@ class Client:
         generation = self._generation
         try:
             forwarded = self._forward(pod, port)
-        except ApiError as error:
-            if error.status != _UNAUTHORIZED or not self._renew(generation):
+        except (ApiError, Unreachable) as error:
+            if not self._may_help(error) or not self._renew(generation):
                 raise
             forwarded = self._forward(pod, port)
         end = forwarded.socket(port)
@@ -235,27 +238,38 @@ class Client:
             forwarded.close()
 
     def _forward(self, pod: str, port: int) -> Any:
-        import websocket
-        from kubernetes import client
-        from kubernetes.client.exceptions import ApiException
-        from kubernetes.stream import portforward
+        import ssl
 
-        self._headers()  # signs in again where that is due
-        patience = websocket.getdefaulttimeout()
-        websocket.setdefaulttimeout(_FORWARD)
+        import certifi
+        import websocket
+        from kubernetes.stream.ws_client import PortForward, websocket_proxycare
+
+        # Not by the official client, which gives a silent server all the time there is.
+        settings = self._configuration
+        tls = {
+            "cert_reqs": ssl.CERT_REQUIRED if settings.verify_ssl else ssl.CERT_NONE,
+            "ca_certs": settings.ssl_ca_cert or certifi.where(),
+            "check_hostname": settings.verify_ssl and settings.assert_hostname is not False,
+            "certfile": settings.cert_file, "keyfile": settings.key_file,
+            "server_hostname": settings.tls_server_name,
+        }  # fmt: skip
+        headers = {**self._headers(), "User-Agent": "jupyter-jax-trainer"}  # signs in where due
+        path = self.core("pods", pod, "portforward")
+        url = f"ws{self.server.removeprefix('http')}{path}?ports={port}"
+        given = [f"{name}: {value}" for name, value in headers.items()]
+        options: dict[str, Any] = {"header": given}
+        if settings.proxy or settings.proxy_headers:
+            options = websocket_proxycare(options, settings, url, headers)
         try:
-            with client.ApiClient(self._configuration) as api:
-                core = client.CoreV1Api(api)
-                return portforward(
-                    core.connect_get_namespaced_pod_portforward, pod, self.namespace,
-                    ports=str(port),
-                )  # fmt: skip
-        except ApiException as error:
-            raise forward_refusal(str(error.reason)) from None
+            connection = websocket.create_connection(
+                url, timeout=timeouts.FORWARD.seconds, subprotocols=["v4.channel.k8s.io"],
+                sslopt={name: value for name, value in tls.items() if value is not None}, **options,
+            )  # fmt: skip
+        except websocket.WebSocketBadStatusException as error:
+            raise forward_refusal(str(error)) from None
         except Exception as error:
             raise Unreachable(plain_words(error)) from None
-        finally:
-            websocket.setdefaulttimeout(patience)
+        return PortForward(connection, [port])
 
     # -- credentials ---------------------------------------------------------------------------
 
@@ -278,13 +292,21 @@ class Client:
             self._known = (time.monotonic() + _FRESH, headers)
         return headers
 
+    def _may_help(self, error: ApiError | Unreachable) -> bool:
+        """Tell whether to read the credentials anew may help: they were refused, or are gone."""
+        if isinstance(error, ApiError):
+            return error.status == _UNAUTHORIZED
+        found = self._configuration
+        files = (found.ssl_ca_cert, found.cert_file, found.key_file)
+        return any(file and not os.path.isfile(file) for file in files)
+
     def _renew(self, generation: int) -> bool:
-        """Read the credentials anew after they were refused; False where there is no use in that.
+        """Read the credentials anew; False where there is no use in that.
 
         Parameters
         ----------
         generation
-            Which were refused.
+            Which were refused, or are gone.
         """
         with self._exclusively():
             if self._generation != generation:
@@ -305,7 +327,7 @@ class Client:
     @contextlib.contextmanager
     def _exclusively(self) -> Iterator[None]:
         """Let one thread at a time sign in; the others don't wait for ever."""
-        if not self._lock.acquire(timeout=_SIGN_IN):
+        if not self._lock.acquire(timeout=timeouts.SIGN_IN.seconds):
             raise Unreachable("signing in takes long: the program that the kubeconfig names for it")
         try:
             yield

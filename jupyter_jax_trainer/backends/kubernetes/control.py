@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes import launch, payload, queues
+from jupyter_jax_trainer.backends.kubernetes import identity, launch, payload, queues, trainjob
 from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.client import (
     MERGE_PATCH,
@@ -16,7 +16,9 @@ from jupyter_jax_trainer.backends.kubernetes.client import (
     Unreachable,
 )
 from jupyter_jax_trainer.errors import JaxTrainError, UsageError
+from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.spec import JobSpec
+from jupyter_jax_trainer.text import plain
 
 _AGAIN = 2.0  # seconds between starts of a follower
 _started: dict[str, float] = {}
@@ -51,7 +53,9 @@ def _client(manifest: Mapping[str, Any]) -> tuple[Client, str]:
     return client, client.trainer("trainjobs", manifest.get("trainjob") or manifest["name"])
 
 
-def _find(client: Client, path: str, manifest: Mapping[str, Any]) -> dict[str, Any] | None:
+def _find(
+    client: Client, path: str, manifest: Mapping[str, Any], directory: JobDir
+) -> dict[str, Any] | None:
     """Give the TrainJob of a job; None when it is gone, or another's has its name."""
     try:
         found = client.request("GET", path)
@@ -59,10 +63,10 @@ def _find(client: Client, path: str, manifest: Mapping[str, Any]) -> dict[str, A
         if error.status == 404:
             return None
         raise
-    return found if launch.uid_of(found) == manifest["uid"] else None
+    return found if identity.is_jobs(directory, manifest, found) else None
 
 
-def cancel(manifest: Mapping[str, Any]) -> None:
+def cancel(manifest: Mapping[str, Any], directory: JobDir) -> None:
     """Delete the TrainJob, and with it pods and Secrets; the job's directory stays.
 
     Raises
@@ -72,7 +76,7 @@ def cancel(manifest: Mapping[str, Any]) -> None:
     """
     client, path = _client(manifest)
     with said_plainly(client):
-        found = _find(client, path, manifest)
+        found = _find(client, path, manifest, directory)
         if found is None:
             return
         body = {
@@ -86,23 +90,26 @@ def cancel(manifest: Mapping[str, Any]) -> None:
                 raise
 
 
-def delete(manifest: Mapping[str, Any]) -> None:
+def delete(manifest: Mapping[str, Any], directory: JobDir) -> None:
     """Delete what is left of a job outside its directory: TrainJob, and files in a store.
 
-    A cluster that is gone for good must not keep a job's directory, so errors are no hindrance
-    here.
+    A store is touched only where this store of jobs submitted the job: of others its path is
+    somebody else's word. A cluster that is gone for good must not keep a job's directory, so errors
+    are no hindrance here.
     """
     spec = JobSpec.from_json(manifest["spec"])
-    if spec.store:
-        payload.remove(payload.url_of(spec.store, manifest["uid"]))
+    if spec.store and identity.submitted_here(manifest):
+        left = payload.remove(payload.url_of(spec.store, manifest["uid"]), manifest["uid"])
+        if left is not None:
+            print(left)
     try:
-        cancel(manifest)
-        _delete_secrets(manifest)
+        cancel(manifest, directory)
+        _delete_secrets(manifest, directory.read_trainjob_uid())
     except JaxTrainError as error:
-        print(f"The TrainJob was not deleted: {error.message}")
+        print(plain(f"The TrainJob was not deleted: {error.message}"))
 
 
-def _delete_secrets(manifest: Mapping[str, Any]) -> None:
+def _delete_secrets(manifest: Mapping[str, Any], trainjob_uid: str | None) -> None:
     """Delete Secrets that nobody owns, as they come from the YAML of a dry run.
 
     The others go with their TrainJob, so the right to do this is not among those that are needed.
@@ -111,10 +118,16 @@ def _delete_secrets(manifest: Mapping[str, Any]) -> None:
     name = f"{manifest.get('trainjob') or manifest['name']}-{manifest['uid'][:8]}"
     with contextlib.suppress(ApiError, Unreachable):
         for number in range(payload.MOST_SECRETS):
-            client.request("DELETE", client.core("secrets", payload.secret_name(name, number)))
+            path = client.core("secrets", payload.secret_name(name, number))
+            found = client.request("GET", path)
+            if trainjob.belongs(found, manifest["uid"], trainjob_uid):
+                body = {"preconditions": {"uid": found["metadata"]["uid"]}}
+                client.request("DELETE", path, body=body)
 
 
-def set_suspended(manifest: Mapping[str, Any], suspended: bool) -> None:
+def set_suspended(
+    manifest: Mapping[str, Any], directory: JobDir, suspended: bool
+) -> None:
     """Suspend or resume a TrainJob, where Kueue steers it by its Workload.
 
     Raises
@@ -126,7 +139,7 @@ def set_suspended(manifest: Mapping[str, Any], suspended: bool) -> None:
     """
     client, path = _client(manifest)
     with said_plainly(client):
-        found = _find(client, path, manifest)
+        found = _find(client, path, manifest, directory)
         if found is None:
             raise UsageError(f"The TrainJob of job {manifest['name']} is gone from the cluster.")
         if queues.set_active(client, found, not suspended):
@@ -134,6 +147,5 @@ def set_suspended(manifest: Mapping[str, Any], suspended: bool) -> None:
         if bool(found["spec"].get("suspend")) == suspended:
             how = "suspended already" if suspended else "not suspended"
             raise UsageError(f"Job {manifest['name']} is {how}.")
-        client.request(
-            "PATCH", path, body={"spec": {"suspend": suspended}}, content_type=MERGE_PATCH
-        )
+        body = {"metadata": {"uid": found["metadata"]["uid"]}, "spec": {"suspend": suspended}}
+        client.request("PATCH", path, body=body, content_type=MERGE_PATCH)

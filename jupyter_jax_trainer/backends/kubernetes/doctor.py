@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes import queues, readiness, rights, runtimes
-from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
+from jupyter_jax_trainer.backends.kubernetes.backend import UNVERIFIED, get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.client import (
     ApiError,
     Client,
@@ -15,6 +16,7 @@ from jupyter_jax_trainer.backends.kubernetes.client import (
 from jupyter_jax_trainer.backends.kubernetes.rights import Right
 from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import JaxTrainError
+from jupyter_jax_trainer.installation import EXTRAS, install_command
 from jupyter_jax_trainer.runtime import installed
 
 _LEAST, _MOST = (35, 38)
@@ -34,7 +36,7 @@ def examine(context: str | None, namespace: str | None, *, asked: bool) -> Itera
         if not asked and not configured:
             yield Finding(OK, "Kubernetes", "no kubeconfig; jobs run on this machine")
         elif version is None:
-            advice = "pip install 'jupyter-jax-trainer[kubernetes]'"
+            advice = install_command("kubernetes")
             yield Finding(FAIL if asked else WARN, "Kubernetes", "package not installed", advice)
         else:
             advice = "Set KUBECONFIG, or put it into ~/.kube/config."
@@ -42,7 +44,7 @@ def examine(context: str | None, namespace: str | None, *, asked: bool) -> Itera
         return
     major = int(version.split(".")[0])
     if not _LEAST <= major < _MOST or major == 36:
-        advice = "pip install 'kubernetes>=35,!=36.*,<38' (36 garbles logs)"
+        advice = f"pip install '{EXTRAS['kubernetes'][0]}' (36 garbles logs)"
         yield Finding(WARN, "Package kubernetes", version, advice)
     else:
         yield Finding(OK, "Package kubernetes", version)
@@ -50,13 +52,19 @@ def examine(context: str | None, namespace: str | None, *, asked: bool) -> Itera
     try:
         client = get_client(context, namespace)
         with said_plainly(client):
-            client.request("GET", "/version", timeout=10)
+            client.request("GET", "/version", timeout=timeouts.DOCTOR.seconds)
             known = _has_namespace(client)
     except JaxTrainError as error:
         yield Finding(bad, "Cluster", error.message, error.hint)
         return
     where = f"{client.server}, namespace {client.namespace}"
     yield Finding(OK, "Cluster", where + (f", context {client.context}" if client.context else ""))
+    if not client.verified:
+        advice = (
+            "Put the cluster's certificate-authority into the kubeconfig instead: whoever answers "
+            "at that address gets your token and your jobs."
+        )
+        yield Finding(WARN, "Certificate", UNVERIFIED, advice)
     if not known:
         advice = "Choose another with --namespace, or have it created."
         yield Finding(bad, "Namespace", f"there is no namespace {client.namespace}", advice)
@@ -69,7 +77,8 @@ def examine(context: str | None, namespace: str | None, *, asked: bool) -> Itera
 def _has_namespace(client: Client) -> bool:
     """Tell whether the namespace is there; those who may not look are believed."""
     try:
-        client.request("GET", f"/api/v1/namespaces/{client.namespace}", timeout=10)
+        path = f"/api/v1/namespaces/{client.namespace}"
+        client.request("GET", path, timeout=timeouts.DOCTOR.seconds)
     except ApiError as error:
         if error.status != 403:
             return error.status != 404

@@ -13,15 +13,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from jupyter_jax_trainer import timeouts, trust
 from jupyter_jax_trainer.backends.kubernetes import payload
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.files import LineReader, LineWriter
 from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.worker.durable import put_in_place, sync_folder
 
+RESULT = "result.jtz"  # in a job's folder of a store
 _PIECE = 1 << 20
 _PAUSE = 1.0  # seconds between tries
-_STALL = 30.0  # seconds without a byte
 
 
 def _parts(directory: JobDir) -> Path:
@@ -43,7 +45,7 @@ def settle(
     table
         What the job said it sends.
     stored
-        Where in a store it is, if it is there: ``{url, size, sha256}``.
+        What the job said of its file in the store, if it is there: ``{url, size, sha256}``.
     """
     problem = None
     if not directory.result.exists() and any("error" not in entry for entry in table):
@@ -80,7 +82,12 @@ def _from_parts(directory: JobDir) -> None:
 
 
 def _from_store(directory: JobDir, stored: dict[str, Any]) -> None:
-    _write(directory, payload.read(str(stored["url"])), stored)
+    """Read the results from where the job's own options say; what a message says is not read."""
+    manifest = directory.read_manifest()
+    store = manifest["spec"].get("store")
+    if not store or not trust.standing(directory, manifest).mine:
+        raise ValueError("they are in a store, and of jobs from elsewhere none is read")
+    _write(directory, payload.read(payload.url_of(store, manifest["uid"], RESULT)), stored)
 
 
 def _write(directory: JobDir, data: bytes, expected: dict[str, Any]) -> None:
@@ -89,7 +96,7 @@ def _write(directory: JobDir, data: bytes, expected: dict[str, Any]) -> None:
     part = directory.result.with_name(f"{directory.result.name}.{os.getpid()}.part")
     part.touch(mode=0o600)
     part.write_bytes(data)
-    part.replace(directory.result)
+    put_in_place(part, directory.result)
 
 
 class Fetch(threading.Thread):
@@ -132,6 +139,7 @@ class Fetch(threading.Thread):
     def run(self) -> None:
         """Try until it is here or the time is over, going on where the last try stopped."""
         if self._directory.result.exists():  # a follower before this one has not said so
+            sync_folder(self._directory.path)
             self._tell_done()
             return
         part = self._directory.path / "result.fetched.part"
@@ -167,7 +175,7 @@ class Fetch(threading.Thread):
         with contextlib.ExitStack() as stack:
             stack.callback(os.close, file)
             end = stack.enter_context(self._client.forward(self._pod, self._held["port"]))
-            end.settimeout(_STALL)
+            end.settimeout(timeouts.TRANSFER.seconds)
             # In pieces: the official client keeps all that it was sent and that nobody has read
             # yet in one string, which it copies again and again, and loses when the pod is done.
             while left := min(_PIECE, self._held["size"] - have):
@@ -181,12 +189,12 @@ class Fetch(threading.Thread):
                     left -= len(data)
 
     def _take(self, part: Path) -> None:
-        """Check what was fetched, and make it the job's results."""
+        """Check what was fetched, and make it the job's results: on the disk, the pod ends then."""
         with part.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != self._held["sha256"]:
             raise ValueError("what was fetched is not what was sent (its sha256 differs)")
-        part.replace(self._directory.result)
+        put_in_place(part, self._directory.result)
 
     def _tell_done(self) -> None:
         with contextlib.suppress(Exception), self._client.forward(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes import fetch, initializers, launch
+from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends.kubernetes import fetch, identity, initializers, launch
 from jupyter_jax_trainer.backends.kubernetes.attempts import Attempts
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.backends.kubernetes.diagnosis import Seen, Verdict, judge
 from jupyter_jax_trainer.backends.kubernetes.ending import DELETED, failure_of, nothing_came
 from jupyter_jax_trainer.backends.kubernetes.kept import applied
+from jupyter_jax_trainer.backends.kubernetes.lineage import JobSetRef
 from jupyter_jax_trainer.backends.kubernetes.ranks import Ranks
 from jupyter_jax_trainer.backends.kubernetes.seen import condition, deleted_at
 from jupyter_jax_trainer.backends.kubernetes.steering import Steering
@@ -31,9 +35,9 @@ from jupyter_jax_trainer.failure import (
 from jupyter_jax_trainer.jobdir import ENDED, JobDir
 from jupyter_jax_trainer.spec import JobSpec
 
-_DRAIN = 15.0  # seconds after a job's end in which more of its logs has to come, else they are over
 _OTHERS = 5.0  # the same for containers that are no rank's own: a sidecar may never end
-_LATE = 15.0  # seconds in which the request of a submitter that was killed may still be granted
+_UNPROVEN = "whose pods these are could not be looked up when they began"
+_UNSEEN = "unseen"  # in place of a TrainJob's uid
 _NOTHING = Seen(
     trainjob=None, jobs=[], jobset=None, pods=[], events=[], workloads=[], nodes=0, now=0.0
 )
@@ -66,11 +70,13 @@ class Followed:
             client, directory, nodes, key.encode() if key else None, applied(directory, nodes),
             self.ranks.take, self.problem,
         )  # fmt: skip
-        self._steering = Steering(client, self.name, self.manifest["uid"], self.problem)
+        self._steering = Steering(client, self.name, self._is_ours, self.problem)
+        self._uid = directory.read_trainjob_uid()  # of its TrainJob
         self.trouble: str | None = None
         self.lacking: list[str] = []  # what is lost for want of rights
         self.unseen: str | None = None  # the part of that which leaves the card without words
         self.polled = True
+        self.wanted: set[JobSetRef] = set()  # JobSets whose owners have to be looked up
         self._said: set[str] = set()
         self._trainjob: dict[str, Any] | None = None
         self._attempts = Attempts(self.ranks, self.streams, self.spec.max_restarts or 0)
@@ -78,6 +84,7 @@ class Followed:
         self._over_at: float | None = None
         self._rid = False  # of its own runtime
         self._knows = False  # all pods, since the job is over
+        self._listed_at: float | None = None
         self._length, self._grown_at = 0, 0.0
         self._began = time.monotonic()
         self._fetching: fetch.Fetch | None = None
@@ -135,7 +142,7 @@ class Followed:
                     self._steering.finish(
                         self.directory, self.manifest, self._trainjob, self._has_secrets
                     )
-            present = store.pods(self.name, self.manifest["uid"])
+            present = store.pods(*self._known_as)
             self._attempts.look(self._seen, present, self._suspended)
             if self._attempts.leaving is None:
                 ours = replace(self._seen, pods=self._attempts.present_ones())
@@ -145,7 +152,7 @@ class Followed:
                 self.problem(text)
             over = self._over()
             if over is None:
-                self._over_at, self._knows = None, False
+                self._over_at, self._knows, self._listed_at = None, False, None
                 self._say()
                 self.record.save()
                 return False
@@ -154,7 +161,7 @@ class Followed:
                 return False
             now = time.monotonic()
             self._over_at = self._over_at or now
-            late = now - self._over_at > _DRAIN
+            late = now - self._over_at > timeouts.DRAIN.seconds
             busy = self._fetching is not None and self._fetching.is_alive()
             if self._fetching is not None and (late or self._trainjob is None):
                 self._fetching.give_up()
@@ -166,7 +173,8 @@ class Followed:
             if not self.streams.others_idle and now - self._over_at < _OTHERS:
                 return False
             if not self.streams.idle:
-                self.problem(f"the last lines of a log may be missing: none came for {_DRAIN:g} s")
+                drain = timeouts.DRAIN.seconds
+                self.problem(f"the last lines of a log may be missing: none came for {drain:g} s")
             self._end(*over)
             return True
 
@@ -182,7 +190,14 @@ class Followed:
         if found is not None:
             for pod in found:
                 store.put("pods", ADDED, pod)
-            self._knows = self.ranks.spoken = True  # they are looked at next
+            now = time.monotonic()
+            self._listed_at = self._listed_at or now
+            # Whose they are may be known a moment later.
+            self._knows = not store.pending(*self._known_as)
+            if not self._knows and now - self._listed_at > timeouts.DRAIN.seconds:
+                self._knows = True
+                self.problem("a pod's log was left out: whose pod it is can't be told")
+            self.ranks.spoken = True  # they are looked at next
         return False
 
     def _has_results(self) -> bool:
@@ -206,18 +221,25 @@ class Followed:
         length = self.streams.length
         if length != self._length or self.trouble is not None:
             self._length, self._grown_at = length, now
-        return now - max(self._grown_at, self._over_at or now) > _DRAIN
+        return now - max(self._grown_at, self._over_at or now) > timeouts.DRAIN.seconds
 
     def _look(self, store: Store) -> None:
         """Take what the cluster has; a TrainJob of our name may be somebody else's by now."""
         found = store.trainjobs.get(self.name)
-        if found is not None and launch.uid_of(found) != self.manifest["uid"]:
+        if found is not None and not self._is_ours(found):
             found = None
         self._trainjob = found
-        pods = store.pods(self.name, self.manifest["uid"])
-        self._attempts.pods.update(store.take_gone(self.name, self.manifest["uid"]))
+        self.wanted = store.wanted(self.name)
+        pods, gone = store.pods(*self._known_as), store.take_gone(*self._known_as)
+        self._attempts.pods.update(gone)
         self._attempts.pods.update(pods)
-        jobs = store.jobs(self.name, self.manifest["uid"])
+        # What the others say is no word of this job's: only their logs are shown.
+        if self._uid is not None:
+            self.streams.proven.update(
+                uid for uid, pod in {**gone, **pods}.items()
+                if store.lineage.of_pod(pod) == self._uid
+            )
+        jobs = store.jobs(*self._known_as)
         uids = {*self._attempts.pods, *(job["metadata"]["uid"] for job in jobs)}
         if found is not None:
             uids.add(found["metadata"]["uid"])
@@ -227,6 +249,20 @@ class Followed:
             events=store.events(self.name, uids), workloads=workloads, nodes=self.spec.nodes,
             now=time.time(), others=store.others(workloads),
         )  # fmt: skip
+
+    def _is_ours(self, found: Mapping[str, Any]) -> bool:
+        """Tell whether a TrainJob of our name is the job's; at first sight its uid is noted."""
+        uid = str(found["metadata"]["uid"])
+        if self._uid is None and launch.uid_of(found) == self.manifest["uid"]:
+            self._uid = uid
+            with contextlib.suppress(OSError):
+                identity.note(self.directory, uid)
+        return uid == self._uid
+
+    @property
+    def _known_as(self) -> tuple[str, str, str]:
+        """By what the store knows our pods and Jobs."""
+        return self.name, self.manifest["uid"], self._uid or _UNSEEN
 
     def _say(self) -> None:
         """Say how the job is."""
@@ -290,7 +326,8 @@ class Followed:
                 return None
             cut_off = self._kept.submitting and not self._attempts.pods
             cancelled = self.directory.cancel.exists()
-            if cut_off and not cancelled and time.monotonic() - self._began < _LATE:
+            early = time.monotonic() - self._began < timeouts.SUBMITTER.seconds
+            if cut_off and not cancelled and early:
                 return None
             if (cut_off or cancelled) and not self._has_no_runtime():
                 return None
@@ -324,7 +361,7 @@ class Followed:
         )  # fmt: skip
         failure = after_restarts(failure, self.record.restarts)
         if not once and marked is None and self._goes_on and not self._steering.refused:
-            self._steering.stop_reruns(summary(failure))
+            self._steering.stop_reruns(self._trainjob, summary(failure))
             return None
         return ("Failed", summary(failure), failure) if failed else None
 
@@ -337,14 +374,17 @@ class Followed:
     def _has_no_runtime(self) -> bool:
         """See to it that no runtime is left of a job that has no TrainJob to own it."""
         own = self.manifest["plan"].get("own_runtime")
-        self._rid = self._rid or not own or self._steering.drop_runtime(own_name(self.manifest))
+        self._rid = self._rid or not own or self._steering.drop_runtime(
+            own_name(self.manifest), self.manifest["uid"], self._uid
+        )
         return self._rid
 
     def _end(self, state: str, reason: str | None, failure: Failure | None) -> None:
         """Write the end. Whoever sees it finds the results there."""
         table = self.record.state["results"]
         if state == "Succeeded" and not table:
-            lost = nothing_came(self.spec, self.manifest["returns"], self.unseen)
+            unseen = self.unseen or (_UNPROVEN if self.streams.unproven else None)
+            lost = nothing_came(self.spec, self.manifest["returns"], unseen)
             self.record.results(lost)
         elif table and self._kept.stored is None:
             self.record.results(fetch.settle(self.directory, table, None))

@@ -18,12 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from jupyter_jax_trainer import files, jobdir, ownlog
-from jupyter_jax_trainer.backends.kubernetes import kubeconfig, launch, queues, rights
+from jupyter_jax_trainer import files, jobdir, jobstore, locks, masking, ownlog, timeouts
+from jupyter_jax_trainer.backends.kubernetes import keyfiles, launch, queues, rights
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.counts import COUNTS
 from jupyter_jax_trainer.backends.kubernetes.followed import Followed
 from jupyter_jax_trainer.backends.kubernetes.launch import LOG
+from jupyter_jax_trainer.backends.kubernetes.lineage import JobSetRef, job_set_path
 from jupyter_jax_trainer.backends.kubernetes.overview import Overview
 from jupyter_jax_trainer.backends.kubernetes.rights import Right
 from jupyter_jax_trainer.backends.kubernetes.store import JOB_SET, Store
@@ -34,10 +35,8 @@ from jupyter_jax_trainer.ownlog import log
 
 _GLANCE, _GLANCES = 0.05, 6  # seconds between tries for the lock, and how many
 _TICK = 0.05  # seconds between looks at the job directories
-_IDLE = 30.0  # seconds without a job after which it leaves
 _AGAIN = 1.0  # seconds after which each job is looked at, though nothing was heard
 _POLL = 2.0  # seconds between looks at single TrainJobs, where all may not be watched
-_BRIEF = 5.0  # seconds that it may take to answer, while everything waits for it
 _AWAY = 2.0  # seconds of silence that are no trouble yet
 _KINDS = ("trainjobs", "pods", "jobs", "events")  # of objects that are watched
 _SIGNED_OUT = "it does not accept your credentials (any more); sign in again"
@@ -70,6 +69,8 @@ class Follower:
         self._waiting = False
         self._polled = 0.0
         self._sees_queues = False
+        self._unasked: queue.SimpleQueue[JobSetRef] = queue.SimpleQueue()
+        self._asked: dict[str, float] = {}  # when for a JobSet, by its uid
 
     def run(self) -> None:
         """Follow until there has been nothing to follow for a while."""
@@ -78,11 +79,13 @@ class Follower:
         self._watch("jobs", self._client.batch("jobs"), JOB_SET)
         self._watch("events", self._client.core("events"))
         threading.Thread(target=self._ask, name="rights", daemon=True).start()
+        threading.Thread(target=self._look_up, name="owners", daemon=True).start()
         directory = launch.follower_directory(self._client.identity)
         overview = Overview(directory / "trainjobs.jsonl")
         log("info", f"follows {self._client.namespace} of {self._client.server}")
+        idle = timeouts.FOLLOWER_IDLE.seconds
         busy = looked = time.monotonic()
-        while time.monotonic() - busy < _IDLE:
+        while time.monotonic() - busy < idle:
             self._listen()
             self._adopt()
             now = time.monotonic()
@@ -91,11 +94,12 @@ class Follower:
             self._poll()
             for key, followed in list(self._followed.items()):
                 self._look(key, followed, every)
+            self._want_owners()
             self._list(overview)
             self._count(directory)
             if self._followed or self._waiting:
                 busy = now
-        log("info", f"leaves: there was nothing to follow for {_IDLE:g} s")
+        log("info", f"leaves: there was nothing to follow for {idle:g} s")
 
     def _count(self, directory: Path) -> None:
         """Write down how the work goes; a full disk must not end it."""
@@ -173,6 +177,43 @@ class Follower:
                     return
             time.sleep(_ASK_AGAIN)
 
+    def _want_owners(self) -> None:
+        """Have the owners of JobSets looked up that have not been; once, where that is answered."""
+        now = time.monotonic()
+        for followed in self._followed.values():
+            for one in followed.wanted:
+                if now - self._asked.get(one.uid, -_ASK_AGAIN) >= _ASK_AGAIN:
+                    self._asked[one.uid] = now
+                    self._unasked.put(one)
+
+    def _look_up(self) -> None:
+        """Look at JobSets, in a thread; the followed jobs wait for this before they trust pods."""
+        while True:
+            one = self._unasked.get()
+            path = job_set_path(self._client.namespace, one)
+            while True:
+                try:
+                    self._heard.put(("jobsets", "found", (one, self._client.request("GET", path))))
+                    break
+                except ApiError as error:
+                    if error.status in (403, 404):
+                        self._heard.put(("jobsets", "refused", (one, error)))
+                        break
+                except Unreachable:
+                    pass
+                time.sleep(_POLL)
+
+    def _take_owner(self, one: JobSetRef, answer: Any) -> None:
+        """Take over what a JobSet has shown, or that it may not be looked at."""
+        if isinstance(answer, ApiError) and answer.status == 403:
+            self._lacking["jobsets"] = rights.find("get", "jobsets")
+        else:
+            self._lacking.pop("jobsets", None)
+            found = None if isinstance(answer, ApiError) else answer
+            self._store.lineage.note_job_set(one.uid, found)
+        self._dirty.add(one.name)
+        self._tell()
+
     def _listen(self) -> None:
         """Take what the watches have heard, waiting a moment for it."""
         with contextlib.suppress(queue.Empty):
@@ -188,6 +229,8 @@ class Follower:
         elif kind == "rights":
             self._missing = item
             self._tell()
+        elif kind == "jobsets":
+            self._take_owner(*item)
         else:
             name = self._store.put(kind, change, item)
             if kind == "trainjobs" and not self._sees_queues and queues.queue_of(item):
@@ -216,6 +259,9 @@ class Follower:
     def _tell(self) -> None:
         """Tell the jobs what of the cluster can't be seen now."""
         silent = self._silent()
+        lacking = {right.resource for right in (*self._lacking.values(), *self._missing)
+                   if right.verb != "watch"}  # fmt: skip
+        self._store.lineage.blind = not lacking.isdisjoint(("jobs", "jobsets"))
         for followed in self._followed.values():
             followed.trouble = silent
             self._tell_rights(followed)
@@ -245,7 +291,7 @@ class Follower:
             name = followed.name
             try:
                 path = self._client.trainer("trainjobs", name)
-                item = self._client.request("GET", path, timeout=_BRIEF)
+                item = self._client.request("GET", path, timeout=timeouts.API.seconds)
                 self._hear("trainjobs", ADDED, item)
                 followed.polled = True
             except ApiError as error:
@@ -334,12 +380,12 @@ def main(cluster: str, context: str, namespace: str) -> NoReturn:
         How to get there; the kubeconfig is in the environment.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    directory = files.private_directory(launch.follower_directory(cluster))
+    directory = jobstore.private_directory(launch.follower_directory(cluster))
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
     lock = os.open(directory / "lock", flags, 0o600)
     # Whoever asks whether there is a follower has the lock for an instant.
     for _ in range(_GLANCES):
-        if files.try_lock(lock):
+        if locks.try_lock(lock):
             break
         time.sleep(_GLANCE)
     else:
@@ -356,13 +402,14 @@ def main(cluster: str, context: str, namespace: str) -> NoReturn:
         problem.unlink(missing_ok=True)
         Follower(client).run()
     except JaxTrainError as error:
-        problem.write_text(ownlog.without_secrets(str(error)))
+        files.write_private(problem, masking.text(str(error)).encode())
         log("error", str(error))
     except BaseException as error:
         log("error", traceback.format_exc())
-        words = ownlog.without_secrets(f"{type(error).__name__}: {error}")
-        problem.write_text(f"{words}\nThe whole error is in {directory / LOG}.")
+        words = masking.text(f"{type(error).__name__}: {error}")
+        told = f"{words}\nThe whole error is in {directory / LOG}."
+        files.write_private(problem, told.encode())
     finally:
-        kubeconfig.clean_up()
+        keyfiles.clean_up()
         sys.stderr.flush()
         os._exit(0)

@@ -8,10 +8,12 @@ from typing import Any
 
 from jupyter_jax_trainer import files
 from jupyter_jax_trainer.backends.kubernetes.diagnosis import PodEnd
+from jupyter_jax_trainer.backends.kubernetes.seen import line
 from jupyter_jax_trainer.failure import RankEnd
 from jupyter_jax_trainer.files import LineReader
 from jupyter_jax_trainer.jobdir import JobDir
 
+_WORDS = 500  # characters that are kept of what a rank was told
 _TAIL = 200  # lines at the end of a file, among which the last frames of all ranks are found
 
 
@@ -95,6 +97,13 @@ class Kept:
             # Its pod may have looked as if it was stopped, to a follower that came later.
             end.error, end.order, end.stopped = message, self._next(), False
 
+    def note_stopped(self, rank: int, message: dict[str, Any]) -> None:
+        """Note that a rank has stopped because of another, and what that one told it."""
+        self.ends[rank].stopped = True
+        first, words = message.get("because"), message.get("summary")
+        if isinstance(first, int) and 0 <= first < len(self.ends) and isinstance(words, str):
+            self.ends[first].told = line(words, _WORDS)
+
     def note_end(self, found: PodEnd) -> bool:
         """Note how a pod has ended, once; what the rank itself has said comes first."""
         end = self.ends[found.rank]
@@ -122,8 +131,8 @@ def applied(directory: JobDir, nodes: int) -> dict[int, dict[str, int]]:
     """Find, in what is on disk, which messages of each rank were applied last."""
     found: dict[int, dict[str, int]] = {}
     for path in (directory.events, directory.metrics, directory.displays):
-        for line in list(LineReader(path).read())[-_TAIL * nodes :]:
-            frame, rank = line.get("frame"), line.get("rank")
+        for row in list(LineReader(path).read())[-_TAIL * nodes :]:
+            frame, rank = row.get("frame"), row.get("rank")
             if isinstance(frame, list) and len(frame) == 2 and isinstance(rank, int):
                 incarnation, number = frame
                 of_rank = found.setdefault(rank, {})

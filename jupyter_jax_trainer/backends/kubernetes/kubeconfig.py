@@ -8,16 +8,16 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jupyter_jax_trainer.backends.kubernetes import keyfiles
 from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.installation import install_command
 
-INSTALL = "Install it: pip install 'jupyter-jax-trainer[kubernetes]'"
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -40,6 +40,12 @@ class Access:
     namespace: str
 
 
+def not_installed() -> BackendError:
+    """Return the error for a machine without the official client."""
+    advice = f"Install it: {install_command('kubernetes')}"
+    return BackendError("The package kubernetes is not installed.", advice)
+
+
 def find_access(context: str | None, connections: int) -> Access:
     """Load a context of the kubeconfig, its current one, or the service account of this pod.
 
@@ -60,7 +66,7 @@ def find_access(context: str | None, connections: int) -> Access:
     try:
         from kubernetes import client, config
     except ImportError:
-        raise BackendError("The package kubernetes is not installed.", INSTALL) from None
+        raise not_installed() from None
     configuration = client.Configuration()
     configuration.connection_pool_maxsize = connections
     configuration.retries = False
@@ -99,10 +105,15 @@ def _from_kubeconfig(config: Any, configuration: Any, context: str | None) -> Ac
 
         raise UsageError(f"The kubeconfig has no context {shown(name)}.", did_you_mean(name, known))
     heard: list[str] = []
+    keyfiles.forget_lost()
+    place = keyfiles.folder()
     try:
         with overheard(heard):
             # The file is named: the client itself looks at KUBECONFIG only once, at its import.
-            config.load_kube_config(files, name, client_configuration=configuration)
+            config.load_kube_config(
+                files, name, client_configuration=configuration,
+                temp_file_path=None if place is None else str(place),
+            )  # fmt: skip
     except Exception as error:
         raise BackendError(f"The context {name} can't be used: {_words(error)}") from None
     program = (users.get(str(known[name].get("user"))) or {}).get("exec")
@@ -166,16 +177,6 @@ def overheard(heard: list[str]) -> Iterator[None]:
     finally:
         root.removeHandler(handler)
         root.removeFilter(take)
-
-
-def clean_up() -> None:
-    """Delete the files into which the official client has written certificates and keys.
-
-    It does so itself at an orderly end of the process.
-    """
-    module = sys.modules.get("kubernetes.config.kube_config")
-    if module is not None:
-        module._cleanup_temp_files()
 
 
 def _files() -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import fcntl
 import os
@@ -15,10 +16,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer import files, jobdir
+from jupyter_jax_trainer import jobstore, locks, signing, timeouts
 from jupyter_jax_trainer.backends.kubernetes import payload, restarts, trainjob
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.payload import Payload
+from jupyter_jax_trainer.backends.kubernetes.seen import line
+from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.files import FORMAT
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.spec import JobSpec
@@ -28,8 +31,7 @@ _Answer = TypeVar("_Answer")
 WAITS = "is being submitted"
 CUT_OFF = "its submission was cut off; nothing was started"
 _ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
-_HEARS = 10.0  # seconds in which Trainer hears of a new runtime: it looks at a copy of its own
-_TAKE_BACK = 5.0  # seconds for taking a TrainJob back that has no Secret
+WORDS = 1000  # characters of a reason that an annotation gets
 # Answers after which the same request may well be taken: the API or a webhook is starting.
 PASSING = (429, 500, 502, 503, 504)
 
@@ -44,7 +46,7 @@ def manifests(
         mounts=plan.get("mounts", spec.queue is None),
     )
     job = trainjob.build(manifest, spec, plan, packed, secret)
-    labels = {trainjob.JOB_LABEL: manifest["name"]}
+    labels = trainjob.own_labels(manifest)
     found = packed.secrets(secret, labels)
     for item in found:
         item["metadata"]["namespace"] = plan["namespace"]
@@ -54,7 +56,7 @@ def manifests(
 def create(
     client: Client, documents: list[dict[str, Any]], patience: float, undo: Path,
     runtime: dict[str, Any] | None = None,
-) -> None:  # fmt: skip
+) -> dict[str, Any]:  # fmt: skip
     """Create a TrainJob and its Secrets; the TrainJob is taken back when a Secret is refused.
 
     Parameters
@@ -69,6 +71,11 @@ def create(
     runtime
         The job's own runtime, if it has one: created first, and taken back together with it.
 
+    Returns
+    -------
+    dict
+        The TrainJob as the cluster has made it.
+
     Raises
     ------
     ApiError
@@ -80,36 +87,63 @@ def create(
     deadline = time.monotonic() + patience
     # The cluster looks at it first, so that what webhooks and quotas refuse leaves no trace.
     path, query = client.trainer("trainjobs"), {"fieldManager": trainjob.PREFIX}
-    begun = runtime is not None
+    known = partial(_once_known, job["spec"]["runtimeRef"]["name"])
+    begun, created = runtime is not None, None
     try:
         if runtime is not None:
             _patiently(partial(restarts.create, client, runtime), deadline)
         look = partial(client.request, "POST", path, query={**query, "dryRun": "All"}, body=job)
-        _patiently(partial(_once_known, runtime, look), deadline)
+        _patiently(partial(known, look), deadline)
         begun = True
         make = partial(_create_once, client, path, query, job)
-        created = _patiently(partial(_once_known, runtime, make), deadline)
+        created = _patiently(partial(known, make), deadline)
         if runtime is not None:
             own = partial(restarts.hand_over, client, runtime["metadata"]["name"], created)
             _patiently(own, deadline)
-        add_secrets(client, created, found, deadline)
+        add_secrets(client, created, job, found, deadline)
     except BaseException:
         if begun:
             undo.touch(mode=0o600)
-            take_back(client, job, runtime)
+            take_back(client, created or job, runtime)
             undo.unlink()
         raise
+    return created
 
 
 def add_secrets(
-    client: Client, created: Mapping[str, Any], found: list[dict[str, Any]], deadline: float
-) -> None:
-    """Create the Secrets of a TrainJob; those that exist already are fine."""
+    client: Client, created: Mapping[str, Any], job: Mapping[str, Any],
+    found: list[dict[str, Any]], deadline: float,
+) -> None:  # fmt: skip
+    """Create the Secrets of a TrainJob; those that exist already are fine.
+
+    The first one gets the signature of the user's key: only now is the TrainJob's uid known.
+
+    Parameters
+    ----------
+    created, job
+        The TrainJob as the cluster has it, and as it was asked for.
+    """
+    with contextlib.suppress(JaxTrainError, OSError):  # without it, all is well on this machine
+        key = base64.b64decode(found[0]["data"][payload.KEY]).decode()
+        said = statement(job, created["metadata"]["uid"], key)
+        found[0]["data"][payload.SIGNATURE] = payload.as_data(signing.sign(said))
     for item in found:
         item["metadata"]["ownerReferences"] = [trainjob.owner(created)]
         post = partial(client.request, "POST", client.core("secrets"), body=item)
         with _already_there():
             _patiently(post, deadline)
+
+
+def statement(
+    job: Mapping[str, Any], trainjob_uid: str, frame_key: str
+) -> signing.Statement:
+    """Give what a job's signature vouches for."""
+    metadata = job["metadata"]
+    return signing.Statement.of(
+        trainjob_uid=trainjob_uid, uid=metadata["annotations"][trainjob.UID],
+        namespace=metadata["namespace"], trainjob=metadata["name"],
+        about=metadata["annotations"][trainjob.ABOUT], frame_key=frame_key,
+    )  # fmt: skip
 
 
 def finish(
@@ -119,12 +153,12 @@ def finish(
     spec = JobSpec.from_json(manifest["spec"])
     packed, documents = manifests(directory.bundle, manifest, spec, manifest["plan"])
     if packed.upload:
-        payload.upload(directory.bundle, packed.upload)
-    deadline = time.monotonic() + _TAKE_BACK
+        payload.upload(directory.bundle, packed.upload, manifest["uid"])
+    deadline = time.monotonic() + timeouts.UNDO.seconds
     if manifest["plan"].get("own_runtime"):
         own = partial(restarts.hand_over, client, trainjob.own_name(manifest), created)
         _patiently(own, deadline)
-    add_secrets(client, created, documents[1:], deadline)
+    add_secrets(client, created, documents[0], documents[1:], deadline)
 
 
 def take_back(
@@ -132,25 +166,32 @@ def take_back(
 ) -> None:
     """Delete a TrainJob that may have been created a moment ago, and its own runtime.
 
+    Parameters
+    ----------
+    job
+        As the cluster has made it, or as it was sent where no answer came: then the one that has
+        its id, which nobody else knew, is taken for it.
+
     Raises
     ------
     Unreachable
         It could not be done.
     """
-    deadline = time.monotonic() + _TAKE_BACK
+    deadline = time.monotonic() + timeouts.UNDO.seconds
     path = client.trainer("trainjobs", job["metadata"]["name"])
     try:
         there = _patiently(lambda: client.request("GET", path), deadline)
-        if uid_of(there) == uid_of(job):
+        known = job["metadata"].get("uid")
+        if there["metadata"]["uid"] == known if known else uid_of(there) == uid_of(job):
             body = {"preconditions": {"uid": there["metadata"]["uid"]}}
             _patiently(lambda: client.request("DELETE", path, body=body), deadline)
     except ApiError as error:
         if error.status not in (404, 409):
             raise Unreachable(f"the TrainJob can't be deleted: {error.message}") from None
     if runtime is not None:
-        name = runtime["metadata"]["name"]
+        name, own = runtime["metadata"]["name"], runtime["metadata"]["labels"][trainjob.UID]
         try:
-            _patiently(partial(restarts.delete, client, name), deadline)
+            _patiently(partial(restarts.delete, client, name, own, None), deadline)
         except ApiError as error:
             raise Unreachable(f"the runtime {name} can't be deleted: {error.message}") from None
 
@@ -170,31 +211,35 @@ def _create_once(
         return there
 
 
-def _once_known(
-    runtime: Mapping[str, Any] | None, request: Callable[[], dict[str, Any]]
-) -> dict[str, Any]:
-    """Make a request that is refused until Trainer has heard of a runtime that was just created."""
-    deadline = time.monotonic() + _HEARS
+def _once_known(runtime: str, request: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Make a request that is refused until Trainer has heard of a runtime.
+
+    It is there, but Trainer looks at a copy of its own, which a new runtime reaches later.
+    """
+    deadline = time.monotonic() + timeouts.RUNTIME.seconds
     while True:
         try:
             return request()
         except ApiError as error:
-            unknown = runtime is not None and "not found" in error.message
+            unknown = runtime in error.message and "not found" in error.message
             if not unknown or time.monotonic() > deadline:
                 raise
         time.sleep(0.05)
 
 
 def uid_of(job: Mapping[str, Any]) -> str | None:
-    """Give our own id of a TrainJob; None where it isn't one of ours."""
+    """Give our own id that a TrainJob claims to have; None where it isn't one of ours.
+
+    Others can copy it: which TrainJob is a job's is told by `identity`.
+    """
     found = (job["metadata"].get("annotations") or {}).get(trainjob.UID)
-    return None if found is None else str(found)
+    return found if isinstance(found, str) and trainjob.UID_FORM.fullmatch(found) else None
 
 
 def marked(job: Mapping[str, Any]) -> str | None:
     """Give the words with which a job was marked as failed, None where it isn't."""
     found = (job["metadata"].get("annotations") or {}).get(trainjob.FAILED)
-    return None if found is None else str(found)
+    return None if found is None else line(found, WORDS)
 
 
 @contextlib.contextmanager
@@ -242,7 +287,7 @@ def new_rank(number: int) -> dict[str, Any]:
 
 def follower_directory(cluster: str) -> Path:
     """Give the directory of the follower of a cluster and namespace."""
-    return jobdir.home() / "followers" / cluster
+    return jobstore.home() / "followers" / cluster
 
 
 def has_follower(cluster: str) -> bool:
@@ -252,7 +297,7 @@ def has_follower(cluster: str) -> bool:
     except FileNotFoundError:
         return False
     try:
-        return not files.try_lock(file, fcntl.LOCK_SH)
+        return not locks.try_lock(file, fcntl.LOCK_SH)
     finally:
         os.close(file)
 
@@ -264,7 +309,7 @@ def start_follower(plan: Mapping[str, Any]) -> None:
     """
     if has_follower(plan["cluster"]):
         return
-    directory = files.private_directory(follower_directory(plan["cluster"]))
+    directory = jobstore.private_directory(follower_directory(plan["cluster"]))
     program = (
         "import os, sys; os.fork() and os._exit(0); os.setsid(); sys.path.insert(0, sys.argv[1]); "
         "from jupyter_jax_trainer.backends.kubernetes.follower import main; "

@@ -10,19 +10,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes import httpbody, rights
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.counts import COUNTS
 from jupyter_jax_trainer.backends.kubernetes.spool import Spool
 
-_SILENCE = 60.0  # seconds without a byte after which the connection is made anew
 _GATHER = 0.03  # seconds in which small pieces are let become one
 _SMALL = 16 << 10
 _BEGINNING = 4096  # bytes by which the last line is known again
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
 _STARTING_WAIT = 0.2
 _FORBIDDEN_WAIT = 30.0
-_PATIENCE = 120.0  # seconds in which the last of a log is tried to be had
 # Seconds in which nothing more may come before a log is taken to be whole: a container counts as
 # ended while its node still writes down what it printed last.
 _SETTLES = 0.5
@@ -196,7 +195,7 @@ class LogStream(threading.Thread):
         if previous:
             query["previous"] = "true"
         path = self._client.core("pods", self._attempt.pod, "log")
-        return self._client.open(path, query, _SILENCE)
+        return self._client.open(path, query, timeouts.LOG_SILENCE.seconds)
 
     def _read(self, response: Any, previous: bool) -> bool:
         """Feed what comes; tell whether it was this attempt's log, and came to a clean end."""
@@ -258,6 +257,11 @@ class LogStream(threading.Thread):
 
     def _end(self, complete: bool) -> None:
         """Be done with the log."""
+        if complete and self._ended_well() and not self._spool.had_last_word:
+            self._problem(
+                f"the last lines of the log of pod {self._attempt.pod} may be missing: what a "
+                "worker prints at its end did not come"
+            )
         with contextlib.suppress(OSError):  # then the next follower finds the end again
             self._spool.close()
         self.complete = complete
@@ -332,7 +336,7 @@ class LogStream(threading.Thread):
 
     def _later(self, error: Exception) -> float:
         """Give the seconds to wait after an error, more each time; give up in the end."""
-        if self._tried_for(_PATIENCE) and not self.finished:
+        if self._tried_for(timeouts.LOG.seconds) and not self.finished:
             self._problem(f"the end of a log can't be read: {error}")
             self._give_up()
         wait = self._wait * random.uniform(0.5, 1.5)

@@ -33,10 +33,21 @@ _ALWAYS = (
 
 @dataclass(frozen=True)
 class _Thing:
-    """A pod or a namespace: its labels as far as they are known, and how keys of others begin."""
+    """A pod or a namespace.
+
+    Attributes
+    ----------
+    labels
+        As far as they are known.
+    others
+        How keys begin that others may have put there, with any value.
+    always
+        Of these, the keys that surely are there.
+    """
 
     labels: Labels
-    others: tuple[str, ...]
+    others: tuple[str, ...] = ()
+    always: tuple[str, ...] = ()
 
     def matches(self, selector: Any, *, unsure: bool) -> bool:
         """Tell whether a selector takes it in; `unsure` is the answer in doubt."""
@@ -49,7 +60,7 @@ class _Thing:
 
     def _meets(self, one: Mapping[str, Any], unsure: bool) -> bool:
         key, operator, values = one.get("key", ""), one.get("operator"), one.get("values") or []
-        there = key in self.labels or key in _ALWAYS
+        there = key in self.labels or key in self.always
         if operator in ("Exists", "DoesNotExist") and there:
             return bool(operator == "Exists")
         if key not in self.labels and key.startswith(self.others):
@@ -95,7 +106,7 @@ def examine(policies: Items, found: Items, namespace: str, labels: Labels) -> It
 def _ranks(item: Mapping[str, Any]) -> list[_Thing]:
     """Give the pods of the first two ranks of a job."""
     own = runtimes.pod_labels(item) if item else {}
-    return [_Thing({**own, ROLE: TRAINER, RANK: rank}, _OTHERS) for rank in ("0", "1")]
+    return [_Thing({**own, ROLE: TRAINER, RANK: rank}, _OTHERS, _ALWAYS) for rank in ("0", "1")]
 
 
 def _cutting(policies: Items, ranks: Sequence[_Thing], around: _Thing, kind: str) -> str:

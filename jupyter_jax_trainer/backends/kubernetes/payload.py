@@ -16,13 +16,16 @@ from jupyter_jax_trainer.spec import JobSpec
 from jupyter_jax_trainer.text import size
 
 KEY = "frame-key"
+MARKER = "jaxtrain-job"  # in a job's folder of a store; holds our own id of the job
+SIGNATURE = "signature"  # of the submitter's own key; no pod gets it
+_LEFT = "The folder {} of the job was left: {}. Delete it yourself if it is the job's."
 FOLDER = "/jaxtrain-bundle"  # where the volume with the parts is mounted
 _CHUNK = 120_000  # characters of one environment variable; Linux allows 131,071
 _IN_ENVIRONMENT = 1_040_000 * 3 // 4  # bytes, four characters for three: a Secret holds 1 MiB
 _PART = 1_000_000  # bytes of one Secret in the volume
 _IN_VOLUME = 8 << 20
 MOST_SECRETS = 1 + -(-_IN_VOLUME // _PART)
-_WORKER = 100 << 10  # bytes of a bundle with nothing captured, at most
+_WORKER = 112 << 10  # bytes of a bundle with nothing captured, at most
 
 # Run by whatever Python the image has. It checks what it was sent before it runs it. A read-only
 # root without any scratch space leaves memory as the place for the file.
@@ -179,7 +182,7 @@ def pack(
     """
     length = bundle.stat().st_size
     key = key or secrets.token_hex(32)
-    data: dict[str, str] = {KEY: _base64(key.encode())}
+    data: dict[str, str] = {KEY: as_data(key)}
     env = [
         {"name": "JAXTRAIN_BOOT", "value": BOOTSTRAP},
         {"name": "JAXTRAIN_BUNDLE_SHA256", "value": digest},
@@ -213,8 +216,10 @@ def volume(secret: str, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
     return projected, {"name": "jaxtrain-bundle", "mountPath": FOLDER, "readOnly": True}
 
 
-def upload(bundle: Path, url: str) -> None:
+def upload(bundle: Path, url: str, uid: str) -> None:
     """Copy a bundle into the store; it appears under its name when it is whole.
+
+    A file beside it says first whose folder it is: `remove` demands that.
 
     Raises
     ------
@@ -223,7 +228,9 @@ def upload(bundle: Path, url: str) -> None:
     """
     try:
         if "://" in url:
-            _file_system(url).put_file(str(bundle), url)
+            system = _file_system(url)
+            system.pipe_file(_marker(url), uid.encode())
+            system.put_file(str(bundle), url)
             return
         target = Path(url)
         store = target.parent.parent
@@ -231,6 +238,7 @@ def upload(bundle: Path, url: str) -> None:
         target.parent.mkdir(exist_ok=True)
         # As open as the store itself: the pods run as another user, and write their results here.
         target.parent.chmod(store.stat().st_mode & 0o7777)
+        Path(_marker(url)).write_text(uid)
         part = target.with_name(f"{target.name}.{os.getpid()}.part")
         try:
             part.write_bytes(bundle.read_bytes())
@@ -245,17 +253,42 @@ def upload(bundle: Path, url: str) -> None:
         ) from None
 
 
-def remove(url: str) -> None:
-    """Remove a job's folder from the store, as far as that is possible."""
-    import contextlib
+def remove(url: str, uid: str) -> str | None:
+    """Remove a job's folder from the store, if the file in it says that it is the job's.
+
+    Returns
+    -------
+    str or None
+        Why it was left; None where nothing is left.
+    """
     import shutil
 
     folder = url.rsplit("/", 1)[0]
-    with contextlib.suppress(Exception):
+    try:
         if "://" in folder:
-            _file_system(folder).rm(folder, recursive=True)
+            system = _file_system(folder)
+            if not system.exists(folder):
+                return None
+            if system.cat_file(_marker(url)).decode(errors="replace") != uid:
+                return _LEFT.format(folder, "it belongs to another job")
+            system.rm(folder, recursive=True)
         else:
+            if not os.path.lexists(folder):
+                return None
+            if Path(_marker(url)).read_text(errors="replace") != uid:
+                return _LEFT.format(folder, "it belongs to another job")
             shutil.rmtree(folder)
+    except FileNotFoundError:
+        why = f"it has no file {MARKER}, which version 0.1 did not write"
+        return _LEFT.format(folder, why)
+    except Exception as error:  # of whatever library talks to the store
+        return _LEFT.format(folder, str(error) or type(error).__name__)
+    return None
+
+
+def _marker(url: str) -> str:
+    """Give the file that says whose folder in the store it is."""
+    return f"{url.rsplit('/', 1)[0]}/{MARKER}"
 
 
 def read(url: str) -> bytes:
@@ -274,9 +307,9 @@ def read(url: str) -> bytes:
         return bytes(file.read())
 
 
-def url_of(store: str, uid: str) -> str:
-    """Give where in a store the bundle of a job is."""
-    return f"{store.rstrip('/')}/{uid}/bundle.pyz"
+def url_of(store: str, uid: str, name: str = "bundle.pyz") -> str:
+    """Give where in a store a file of a job is, its bundle for one."""
+    return f"{store.rstrip('/')}/{uid}/{name}"
 
 
 def _file_system(url: str) -> Any:
@@ -305,6 +338,11 @@ def _parts(bundle: Path) -> Iterator[bytes]:
     with bundle.open("rb") as file:
         while part := file.read(_PART):
             yield part
+
+
+def as_data(text: str) -> str:
+    """Give a text as the data of a Secret holds it."""
+    return _base64(text.encode())
 
 
 def _sha256(path: Path) -> str:

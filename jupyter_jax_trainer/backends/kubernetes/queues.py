@@ -248,6 +248,9 @@ def set_active(client: Client, trainjob: Mapping[str, Any], active: bool) -> boo
     query = {"labelSelector": f"{GROUP}/job-uid={trainjob['metadata']['uid']}"}
     items = client.request("GET", path, query=query).get("items") or []
     for item in unfinished(items):
+        owners = item["metadata"].get("ownerReferences") or []
+        if all(one.get("uid") != trainjob["metadata"]["uid"] for one in owners):
+            continue  # the label may be a copy
         if bool(item["spec"].get("active", True)) == active:
             how = "not suspended" if active else "suspended already"
             raise UsageError(f"Job {trainjob['metadata']['name']} is {how}.")

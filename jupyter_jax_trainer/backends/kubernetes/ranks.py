@@ -77,7 +77,8 @@ class Ranks:
         elif kind in ("arrived", "joined", "running", "finished", "stopped"):
             end.joined |= kind == "joined"
             end.finished |= kind == "finished"
-            end.stopped |= kind == "stopped"
+            if kind == "stopped":
+                self.kept.note_stopped(rank, message)
             self.record.rank(rank, state=kind.capitalize())
         elif kind == "error":
             self.kept.note_error(rank, message)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from jupyter_jax_trainer import jobdir
+from jupyter_jax_trainer import jobdir, timeouts
 from jupyter_jax_trainer.backends.kubernetes import gangs, launch, runtimes, surroundings, trainjob
 from jupyter_jax_trainer.backends.kubernetes.backend import said_plainly
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client
@@ -118,7 +118,7 @@ def _trial(client: Client, found: Items, bad: str) -> Iterator[Finding]:
 
 
 def _clock(client: Client) -> Iterator[Finding]:
-    response = client.open("/version", read_timeout=10)
+    response = client.open("/version", read_timeout=timeouts.DOCTOR.seconds)
     try:
         date = response.headers.get("Date")
         response.read()

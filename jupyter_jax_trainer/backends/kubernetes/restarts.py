@@ -92,7 +92,7 @@ def runtime_of(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
         "metadata": {
             "name": trainjob.own_name(manifest),
             "namespace": plan["namespace"],
-            "labels": {trainjob.JOB_LABEL: manifest["name"]},
+            "labels": trainjob.own_labels(manifest),
             "annotations": {trainjob.UID: manifest["uid"]},
         },
         "spec": plan["own_runtime"],
@@ -105,7 +105,12 @@ def create(client: Client, runtime: Mapping[str, Any]) -> None:
     try:
         client.request("POST", client.trainer("trainingruntimes"), query=query, body=runtime)
     except ApiError as error:
-        if error.status != 409:  # the name holds the job's uid
+        if error.status != 409:
+            raise
+        path = client.trainer("trainingruntimes", runtime["metadata"]["name"])
+        if not trainjob.belongs(
+            client.request("GET", path), runtime["metadata"]["labels"][trainjob.UID], None
+        ):
             raise
 
 
@@ -118,13 +123,32 @@ def hand_over(client: Client, name: str, created: Mapping[str, Any]) -> None:
     )  # fmt: skip
 
 
-def delete(client: Client, name: str, **options: Any) -> None:
-    """Delete a runtime; one that is gone is fine."""
+def delete(
+    client: Client, name: str, own: str, trainjob_uid: str | None, **options: Any
+) -> bool:
+    """Delete a job's own runtime; one that is gone is fine, and one that is another's stays.
+
+    Parameters
+    ----------
+    own, trainjob_uid
+        As for `trainjob.belongs`.
+
+    Returns
+    -------
+    bool
+        False where it is another's.
+    """
+    path = client.trainer("trainingruntimes", name)
     try:
-        client.request("DELETE", client.trainer("trainingruntimes", name), **options)
+        found = client.request("GET", path, **options)
+        if not trainjob.belongs(found, own, trainjob_uid):
+            return False
+        body = {"preconditions": {"uid": found["metadata"]["uid"]}}
+        client.request("DELETE", path, body=body, **options)
     except ApiError as error:
-        if error.status != 404:
+        if error.status not in (404, 409):
             raise
+    return True
 
 
 def is_own(runtime: Mapping[str, Any]) -> bool:

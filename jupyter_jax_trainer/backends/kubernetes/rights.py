@@ -54,6 +54,7 @@ _NO_RANKS = "ranks, logs and results can't be shown"
 _NO_LOGS = "neither logs, progress nor results can be shown"
 _NO_REASON = "why a job waits can often not be told"
 _NO_PODS = "why pods are not created can't be told"
+_NO_OWNERS = "whose pods these are can't be told, so only logs and the state are shown"
 _NO_FORWARD = "results over 4 MiB need a --store"
 # Together they are runtimes/rights.yaml.
 RIGHTS = (
@@ -79,8 +80,9 @@ RIGHTS = (
     Right("", "pods/portforward", "create", _NO_FORWARD),
     Right("", "events", "list", _NO_REASON),
     Right("", "events", "watch", _NO_REASON),
-    Right("batch", "jobs", "list", _NO_PODS),
+    Right("batch", "jobs", "list", f"{_NO_PODS}, {_NO_OWNERS}", shown=True),
     Right("batch", "jobs", "watch", _NO_PODS),
+    Right("jobset.x-k8s.io", "jobsets", "get", _NO_OWNERS, shown=True),
     Right("", "secrets", "get", "neither --env-from-secret nor attaching to a job from another "
           "machine works fully"),
 )  # fmt: skip

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes import devices
+from jupyter_jax_trainer.backends.kubernetes import devices, podsecurity
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, cluster_path
 from jupyter_jax_trainer.backends.kubernetes.restarts import is_own
 from jupyter_jax_trainer.backends.kubernetes.trainjob import CONVERTED, PREFIX, STEP
@@ -232,11 +232,10 @@ def patches(item: Mapping[str, Any], *, restricted: bool, device: str = "cpu") -
     empty = {v.get("name") for v in pod.get("volumes") or [] if "emptyDir" in v}
     mounts = {m.get("name") for m in container(item).get("volumeMounts") or []}
     labels = metadata.get("labels") or {}
-    secure = container(item).get("securityContext") or {}
     found = {
         "scratch": not empty & mounts,
         "mesh": labels.get(_MESH) != "false",
-        "restricted": restricted and secure.get("allowPrivilegeEscalation") is not False,
+        "restricted": restricted and bool(podsecurity.lacking(item)),
     }
     if key := taint(item, device):
         found["tolerations"] = not _tolerates(pod.get("tolerations") or [], key)

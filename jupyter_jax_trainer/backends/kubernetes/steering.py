@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes import launch, restarts, trainjob
 from jupyter_jax_trainer.backends.kubernetes.client import (
     MERGE_PATCH,
@@ -23,8 +24,6 @@ from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir import JobDir
 
 _PAUSE = 2.0  # seconds between tries
-_BRIEF = 5.0  # seconds that the API may take
-_WORDS = 1000  # characters of a reason that an annotation gets
 
 
 class Steering:
@@ -32,8 +31,10 @@ class Steering:
 
     Parameters
     ----------
-    client, name, uid
-        The cluster, the name of the TrainJob, and our own id of the job.
+    client, name
+        The cluster, and the name of the TrainJob.
+    is_ours
+        Tells of a TrainJob of this name whether it is the job's.
     on_problem
         Called with a sentence about what can't be done.
 
@@ -44,12 +45,13 @@ class Steering:
     """
 
     def __init__(
-        self, client: Client, name: str, uid: str, on_problem: Callable[[str], None]
-    ) -> None:
+        self, client: Client, name: str, is_ours: Callable[[Mapping[str, Any]], bool],
+        on_problem: Callable[[str], None],
+    ) -> None:  # fmt: skip
         self.refused = False
         self._client = client
         self._name = name
-        self._uid = uid
+        self._is_ours = is_ours
         self._on_problem = on_problem
         self._path = client.trainer("trainjobs", name)
         self._acted_at = self._asked_at = -_PAUSE
@@ -61,10 +63,12 @@ class Steering:
         conditions = {"uid": found["metadata"]["uid"]}
         self._act("DELETE", {"preconditions": conditions, "propagationPolicy": "Background"})
 
-    def stop_reruns(self, words: str) -> None:
+    def stop_reruns(self, found: Mapping[str, Any], words: str) -> None:
         """Suspend a job that its runtime would run again, and mark it as failed."""
-        marks = {"annotations": {trainjob.FAILED: words[:_WORDS]}}
-        self._act("PATCH", {"metadata": marks, "spec": {"suspend": True}})
+        # With its uid another TrainJob of this name is left as it is.
+        marks = {trainjob.FAILED: words[: launch.WORDS]}
+        metadata = {"uid": found["metadata"]["uid"], "annotations": marks}
+        self._act("PATCH", {"metadata": metadata, "spec": {"suspend": True}})
 
     def _act(self, method: str, body: dict[str, Any]) -> None:
         now = time.monotonic()
@@ -73,22 +77,33 @@ class Steering:
         self._acted_at = now
         kind = MERGE_PATCH if method == "PATCH" else "application/json"
         try:
-            self._client.request(method, self._path, body=body, content_type=kind, timeout=_BRIEF)
+            self._client.request(
+                method, self._path, body=body, content_type=kind, timeout=timeouts.API.seconds
+            )
         except ApiError as error:
-            if error.status not in (404, 409):
+            renewed = error.status == 422 and "metadata.uid" in error.message
+            if error.status not in (404, 409) and not renewed:
                 self.refused = error.status == 403
                 self._on_problem(f"can't {error.verb} {error.resource}: {error.message}")
         except Unreachable:
             pass  # the next look tries again
 
-    def drop_runtime(self, name: str) -> bool:
-        """Delete the runtime of a job without a TrainJob; tell whether no more has to be done."""
+    def drop_runtime(self, name: str, own: str, trainjob_uid: str | None) -> bool:
+        """Delete the runtime of a job without a TrainJob; tell whether no more has to be done.
+
+        Parameters
+        ----------
+        own, trainjob_uid
+            As for `trainjob.belongs`.
+        """
         now = time.monotonic()
         if now - self._acted_at < _PAUSE:
             return False
         self._acted_at = now
         try:
-            restarts.delete(self._client, name, timeout=_BRIEF)
+            brief = timeouts.API.seconds
+            if not restarts.delete(self._client, name, own, trainjob_uid, timeout=brief):
+                self._on_problem(f"the runtime {name} is not the job's, and stays")
         except Unreachable:
             return False
         except ApiError as error:
@@ -104,8 +119,8 @@ class Steering:
             return self._gone
         self._asked_at = now
         try:
-            found = self._client.request("GET", self._path, timeout=_BRIEF)
-            self._gone = launch.uid_of(found) != self._uid
+            found = self._client.request("GET", self._path, timeout=timeouts.API.seconds)
+            self._gone = not self._is_ours(found)
         except ApiError as error:
             self._gone = error.status in (403, 404)
         except Unreachable:
@@ -121,7 +136,8 @@ class Steering:
         query = {"labelSelector": f"{JOB_SET}={self._name}"}
         try:
             path = self._client.core("pods")
-            return list(self._client.request("GET", path, query=query, timeout=_BRIEF)["items"])
+            brief = timeouts.API.seconds
+            return list(self._client.request("GET", path, query=query, timeout=brief)["items"])
         except (ApiError, Unreachable) as error:
             return [] if isinstance(error, ApiError) and error.status == 403 else None
 

@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.launch import uid_of
+from jupyter_jax_trainer.backends.kubernetes.lineage import NOBODY, JobSetRef, Lineage
 from jupyter_jax_trainer.backends.kubernetes.watch import ADDED
 
 JOB_SET = "jobset.sigs.k8s.io/jobset-name"
@@ -21,6 +22,8 @@ class Store:
     ----------
     trainjobs
         By name.
+    lineage
+        Of which TrainJobs pods and Jobs are.
     """
 
     def __init__(self) -> None:
@@ -30,6 +33,7 @@ class Store:
         self._events: dict[str, dict[str, dict[str, Any]]] = {}
         self._recent: deque[tuple[str, str]] = deque()
         self._workloads: dict[str, dict[str, Any]] = {}
+        self.lineage = Lineage()
 
     def put(self, kind: str, change: str, item: dict[str, Any]) -> str | None:
         """Take a change.
@@ -46,6 +50,8 @@ class Store:
         if kind == "workloads":
             return self._put_workload(change, item)
         name = str((item["metadata"].get("labels") or {}).get(JOB_SET, ""))
+        if kind == "jobs":
+            self.lineage.note_job(item)
         of_job = self._parts[kind].setdefault(name, {})
         if change == ADDED:
             of_job[item["metadata"]["uid"]] = _trimmed(item)
@@ -121,7 +127,9 @@ class Store:
             if uid not in uids and item["spec"].get("queueName") in queues
         ]
 
-    def pods(self, name: str, uid: str | None = None) -> dict[str, dict[str, Any]]:
+    def pods(
+        self, name: str, uid: str | None = None, trainjob: str | None = None
+    ) -> dict[str, dict[str, Any]]:
         """Give the pods of a job by their uids.
 
         Parameters
@@ -131,25 +139,69 @@ class Store:
         uid
             Our own id of the job: those of a namesake before it, which are on their way out, are
             left out. None for all.
+        trainjob
+            The TrainJob's uid: only those that are its by their owners. Where these can't be looked
+            up, those too that may be. None for a list that shows states and nothing else.
         """
         found = self._parts["pods"].get(name, {})
-        return {key: pod for key, pod in found.items() if self._belongs(pod, name, uid)}
+        return {key: pod for key, pod in found.items() if self._is_pod(pod, name, uid, trainjob)}
 
-    def take_gone(self, name: str, uid: str | None = None) -> dict[str, dict[str, Any]]:
+    def take_gone(
+        self, name: str, uid: str | None = None, trainjob: str | None = None
+    ) -> dict[str, dict[str, Any]]:
         """Give, once, the pods of a job that have gone, as they were last: how they went."""
         gone = self._gone.get(name, {})
-        taken = {key: gone.pop(key) for key in list(gone) if self._belongs(gone[key], name, uid)}
+        taken = {
+            key: gone.pop(key)
+            for key in list(gone)
+            if self._is_pod(gone[key], name, uid, trainjob)
+        }
         if not gone:
             self._gone.pop(name, None)
         return taken
 
-    def jobs(self, name: str, uid: str | None = None) -> list[dict[str, Any]]:
+    def jobs(
+        self, name: str, uid: str | None = None, trainjob: str | None = None
+    ) -> list[dict[str, Any]]:
         """Give the Jobs of a job."""
-        found = self._parts["jobs"].get(name, {})
-        return [job for job in found.values() if self._belongs(job, name, uid)]
+        return [
+            job for job in self._parts["jobs"].get(name, {}).values()
+            if self._is(job, self.lineage.of_job(job), name, uid, trainjob)
+        ]
+
+    def pending(self, name: str, uid: str, trainjob: str) -> bool:
+        """Tell whether there are pods that may turn out to be of a job."""
+        if self.lineage.blind:
+            return False
+        found = {**self._parts["pods"].get(name, {}), **self._gone.get(name, {})}
+        return any(
+            self.lineage.of_pod(pod) is None and self._belongs(pod, name, uid)
+            for pod in found.values()
+        )
+
+    def wanted(self, name: str) -> set[JobSetRef]:
+        """Give the JobSets of a TrainJob, which have its name, that have not been looked at."""
+        found = self.lineage.wanted(self._parts["jobs"].get(name, {}).values())
+        return {one for one in found if one.name == name}
+
+    def _is_pod(
+        self, pod: dict[str, Any], name: str, uid: str | None, trainjob: str | None
+    ) -> bool:
+        return self._is(pod, self.lineage.of_pod(pod), name, uid, trainjob)
+
+    def _is(
+        self, item: dict[str, Any], owner: str | None, name: str, uid: str | None,
+        trainjob: str | None,
+    ) -> bool:  # fmt: skip
+        """Tell whether something is a job's, by the TrainJob that owns it, where that is known."""
+        if owner is not None and uid is not None and (owner == NOBODY or trainjob is not None):
+            return owner == trainjob
+        if trainjob is not None and not self.lineage.blind:
+            return False
+        return self._belongs(item, name, uid)
 
     def _belongs(self, item: dict[str, Any], name: str, uid: str | None) -> bool:
-        """Tell whether a pod or a Job is of the job with our own id, and of no namesake.
+        """Tell whether a pod or a Job may be of the job with our own id, and is of no namesake.
 
         Initializers don't have that in their environment: they are of the TrainJob that is there if
         they are younger than it.

@@ -34,6 +34,14 @@ class Streams:
         Called with rank, message and its place in the rank's log, in a stream's thread.
     on_problem
         Called with a sentence.
+
+    Attributes
+    ----------
+    proven
+        The uids of the pods that are surely the job's. What others say is left out; their logs are
+        kept.
+    unproven
+        Whether one of the others was read.
     """
 
     def __init__(
@@ -41,6 +49,8 @@ class Streams:
         applied: Mapping[int, Mapping[str, int]], on_message: OnMessage,
         on_problem: Callable[[str], None],
     ) -> None:  # fmt: skip
+        self.proven: set[str] = set()
+        self.unproven = False
         self._client = client
         self._directory = directory
         self._nodes = nodes
@@ -151,8 +161,11 @@ class Streams:
         """Start to read an attempt; False where there is nothing (more) of it to be read."""
         if source not in self._logs:
             self._logs[source] = ContainerLog(self._directory, source, self._key)
-        if isinstance(source, int):
+        if isinstance(source, int) and attempt.uid in self.proven:
             take, applied = partial(self._on_message, source), self._applied.get(source, {})
+        elif isinstance(source, int):
+            self.unproven = True
+            take, applied = partial(self._take_unproven, source), {}
         else:
             take, applied = partial(self._take_other, source), {}
         spool = Spool(self._logs[source], attempt.stream, take, applied)
@@ -186,6 +199,11 @@ class Streams:
         if number := self._restarts.get(attempt.uid):
             return f"restart {number}, pod {attempt.pod}"
         return f"it begins anew, pod {attempt.pod}" if self._logs[source].length else None
+
+    def _take_unproven(self, rank: int, message: dict[str, Any], place: int) -> None:
+        """Take of a pod that may be somebody else's what the reader itself has seen in its log."""
+        if message["kind"] in ("gap", "node_says"):
+            self._on_message(rank, message, place)
 
     def _take_other(self, source: str, message: dict[str, Any], _place: int) -> None:
         """Take what a log of no rank can tell: its node speaks in it."""

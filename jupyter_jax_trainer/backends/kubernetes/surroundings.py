@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jupyter_jax_trainer.amounts import quantity
-from jupyter_jax_trainer.backends.kubernetes import netpolicies, runtimes
+from jupyter_jax_trainer.backends.kubernetes import netpolicies, podsecurity, runtimes
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client
 from jupyter_jax_trainer.commands.findings import OK, WARN, Finding
 
@@ -37,19 +37,20 @@ def examine(client: Client, found: Items) -> Iterator[Finding]:
             unseen.append(what)
             return {}
 
-    labels = (read("namespaces", f"/api/v1/namespaces/{client.namespace}")
-              .get("metadata", {}).get("labels") or {})  # fmt: skip
+    space = read("namespaces", f"/api/v1/namespaces/{client.namespace}").get("metadata")
+    labels = (space or {}).get("labels") or {}
+    restricted = podsecurity.is_restricted(client, None if space is None else labels)
     quotas = read("resourcequotas", client.core("resourcequotas")).get("items") or []
     ranges = read("limitranges", client.core("limitranges")).get("items") or []
     path = f"/apis/networking.k8s.io/v1/namespaces/{client.namespace}/networkpolicies"
     policies = read("networkpolicies", path).get("items") or []
     findings = [
-        *_mesh(labels, found), *_security(labels, found), *_full(quotas),
+        *_mesh(labels, found), *_security(restricted, found), *_full(quotas),
         *_amounts_wanted(quotas, ranges, found), *_out_of_range(ranges, found),
         *netpolicies.examine(policies, found, client.namespace, labels),
     ]  # fmt: skip
     yield from findings
-    if not findings:
+    if all(one.status == OK for one in findings):
         words = f" ({', '.join(unseen)} may not be looked at)" if unseen else ""
         yield Finding(OK, "Namespace settings", f"nothing in the way of jobs{words}")
 
@@ -78,16 +79,29 @@ def _mesh(labels: Mapping[str, str], found: Items) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _security(labels: Mapping[str, str], found: Items) -> Iterator[Finding]:
-    if labels.get("pod-security.kubernetes.io/enforce") != "restricted":
-        return
+def _security(restricted: bool | None, found: Items) -> Iterator[Finding]:
     loose = [item for item in found if runtimes.patches(item, restricted=True)["restricted"]]
+    if restricted is None and loose:
+        yield Finding(
+            OK, "PodSecurity", "whether the namespace enforces restricted can't be seen (the right "
+            f"to get it, or to create pods); if it does, the first job of {_names(loose)} is "
+            "refused, and the next ones meet it",
+        )  # fmt: skip
+    if not restricted:
+        return
     if loose:
         yield Finding(
             WARN, "PodSecurity", f"the namespace enforces restricted; not met by {_names(loose)}",
             "Use a runtime whose pods meet it, as ours do. Jobs patch it in, but with --queue they "
             "can't, and then their pods are refused.",
         )  # fmt: skip
+    for item in found:
+        if why := podsecurity.beyond(item):
+            yield Finding(
+                WARN, "PodSecurity", "the namespace enforces restricted, and jobs of "
+                f"{item['metadata']['name']} can't meet it: {', '.join(why)}",
+                "Use another runtime, or have these changed in it: jobs can't patch them away.",
+            )  # fmt: skip
 
 
 def _full(quotas: Items) -> Iterator[Finding]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes import devices, payload, queues
+from jupyter_jax_trainer import masking
+from jupyter_jax_trainer.backends.kubernetes import devices, payload, podsecurity, queues
 from jupyter_jax_trainer.backends.kubernetes.payload import Payload
 from jupyter_jax_trainer.spec import JobSpec
 
 API = "trainer.kubeflow.org/v1alpha1"
 PREFIX = "jupyter-jax-trainer"
-UID = f"{PREFIX}/uid"
+UID = f"{PREFIX}/uid"  # an annotation; on what belongs to a job alone it is a label, too
+UID_FORM = re.compile(r"[0-9a-f]{32}")
 ABOUT = f"{PREFIX}/job"  # what another machine needs to know to show the job
 FAILED = f"{PREFIX}/failed"
 JOB_LABEL = f"{PREFIX}/job"
@@ -107,6 +110,11 @@ def own_name(manifest: Mapping[str, Any]) -> str:
     return f"{manifest['name']}-{manifest['uid'][:8]}"
 
 
+def own_labels(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Give the labels of what belongs to a job alone."""
+    return {JOB_LABEL: manifest["name"], UID: manifest["uid"]}
+
+
 def owner(trainjob: Mapping[str, Any]) -> dict[str, Any]:
     """Give the reference that makes the cluster delete a Secret together with its TrainJob."""
     return {
@@ -117,8 +125,26 @@ def owner(trainjob: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def to_yaml(documents: list[dict[str, Any]]) -> str:
-    """Write objects as YAML, for `kubectl apply --server-side`."""
+def belongs(thing: Mapping[str, Any], own: str, trainjob_uid: str | None) -> bool:
+    """Tell whether a Secret or a runtime is a job's alone, by its owner or by our label.
+
+    Version 0.1 wrote our id into an annotation of runtimes.
+
+    Parameters
+    ----------
+    own
+        Our own id of the job.
+    trainjob_uid
+        The uid of its TrainJob, where that is known.
+    """
+    metadata = thing.get("metadata") or {}
+    ids = [(metadata.get(kind) or {}).get(UID) for kind in ("labels", "annotations")]
+    owners = {one.get("uid") for one in metadata.get("ownerReferences") or []}
+    return own in ids or (trainjob_uid is not None and trainjob_uid in owners)
+
+
+def to_yaml(documents: list[dict[str, Any]], *, exact: bool = True) -> str:
+    """Write objects as YAML: `exact` for `kubectl apply --server-side`, else to be read."""
     import yaml
 
     class Dumper(yaml.SafeDumper):  # type: ignore[misc]
@@ -130,7 +156,10 @@ def to_yaml(documents: list[dict[str, Any]]) -> str:
             return True
 
     Dumper.add_representer(str, Dumper.represent_str)
-    texts = [yaml.dump(d, Dumper=Dumper, sort_keys=False, width=100) for d in documents]
+    texts = [
+        yaml.dump(d, Dumper=Dumper, sort_keys=False, width=100, allow_unicode=not exact)
+        for d in documents
+    ]
     return "---\n".join(texts)
 
 
@@ -139,9 +168,12 @@ def _about(manifest: Mapping[str, Any]) -> str:
     spec = JobSpec.from_json(manifest["spec"])
     about = {
         **{name: manifest[name] for name in _ABOUT},
-        "spec": {"nodes": spec.nodes, **spec.given(), "env": dict(spec.env)},
+        # Of variables the other machine needs no more than it shows.
+        "spec": {"nodes": spec.nodes, **spec.given(), "env": dict(masking.spec(spec).env)},
         "plan": {name: manifest["plan"][name] for name in _ABOUT_PLAN},
     }
+    if maker := manifest.get("maker"):
+        about["maker"] = maker
     text = json.dumps(about)
     return text if len(text) <= _MAX_ABOUT else json.dumps({**about, "sent": []})
 
@@ -253,23 +285,37 @@ def _patch(
         pod["nodeSelector"] = selector
     if tolerations := plan.get("tolerations"):
         pod["tolerations"] = tolerations
-    if plan["patches"]["restricted"]:
-        pod["securityContext"] = {
-            "runAsNonRoot": True, "runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        }  # fmt: skip
-        container["securityContext"] = {
-            "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}
-        }
     if container:
         pod["containers"] = [{"name": "node", **container}]
-    template: dict[str, Any] = {"spec": pod} if pod else {}
+    pods = {"node": pod}
+    # A plan of 0.1 has no list of them, and means this one.
+    loosest = {"node": {"containers": ["node"]}} if plan["patches"]["restricted"] else {}
+    for name, loose in plan.get("loose", loosest).items():
+        _restrict(pods.setdefault(name, {}), loose)
+    templates: dict[str, dict[str, Any]] = {
+        name: {"spec": one} for name, one in pods.items() if one
+    }
     if plan["patches"]["mesh"]:
-        template["metadata"] = {"labels": {_MESH: "false"}, "annotations": {_MESH: "false"}}
-    if not template:
+        labelled = templates.setdefault("node", {})
+        labelled["metadata"] = {"labels": {_MESH: "false"}, "annotations": {_MESH: "false"}}
+    if not templates:
         return None
-    job = {"name": "node", "template": {"spec": {"template": template}}}
+    jobs = [
+        {"name": name, "template": {"spec": {"template": template}}}
+        for name, template in templates.items()
+    ]
     return {
         "manager": _MANAGER,
-        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
+        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}},
     }
+
+
+def _restrict(pod: dict[str, Any], loose: Mapping[str, list[str]]) -> None:
+    """Have a pod and its containers meet PodSecurity ``restricted``."""
+    pod["securityContext"] = podsecurity.OF_POD
+    for kind, names in loose.items():
+        patched = {one["name"]: one for one in pod.get(kind, [])}
+        for name in names:
+            patched.setdefault(name, {"name": name})["securityContext"] = podsecurity.OF_CONTAINER
+        if patched:
+            pod[kind] = [*patched.values()]

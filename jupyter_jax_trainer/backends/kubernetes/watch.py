@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.counts import COUNTS
 
 ADDED, GONE = "ADDED", "DELETED"
 _SERVER_TIMEOUT = 270  # seconds after which the server ends a watch
-_READ_TIMEOUT = 90.0  # the server sends a bookmark each minute; a dead connection is silent
 _PAGE = 500
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _STEADY = 5.0  # seconds after which a silent connection counts as a good one
@@ -134,7 +134,8 @@ class Watch(threading.Thread):
             "timeoutSeconds": _SERVER_TIMEOUT,
             "resourceVersion": self._version,
         }
-        response = self._client.open(self._path, query, _READ_TIMEOUT)
+        # The server sends a bookmark each minute; a dead connection is silent.
+        response = self._client.open(self._path, query, timeouts.WATCH.seconds)
         COUNTS.add("reconnects_total", int(self._connected), 'what="watch"')
         self._connected = True
         self._well()

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.text import size
 
 # An image for JAX has these, in versions that fit each other and its devices.
 _IN_IMAGE = re.compile(r"jax|jaxlib|jax-.*|numpy|scipy|ml-dtypes|opt-einsum|nvidia-.*|libtpu")
-_MOST_SECONDS = 120.0
 _PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
 
 
@@ -44,8 +44,13 @@ class Wheels:
     problem: str | None = None
 
 
-def gather(wanted: Sequence[str], python: str, limit: int | None) -> Wheels:
+def gather(
+    wanted: Sequence[str], python: str, limit: int | None, *, from_pods: bool = False
+) -> Wheels:
     """Get the wheels of packages and of what they need, but for what an image for JAX has anyway.
+
+    They come from the index of this machine, with the hashes that it has said. An index of the pods
+    may have another package of the same name, so it is used only where somebody asks for it.
 
     Parameters
     ----------
@@ -55,11 +60,13 @@ def gather(wanted: Sequence[str], python: str, limit: int | None) -> Wheels:
         The minor version of the pods' Python.
     limit
         How many bytes may travel; None for any number.
+    from_pods
+        Pip in the pods may install what can't travel, from an index of theirs.
 
     Raises
     ------
     UsageError
-        There is no such file, or it is no wheel.
+        There is no such file, it is no wheel, or what can't travel may not come from elsewhere.
     """
     if not wanted:
         return Wheels()
@@ -84,6 +91,12 @@ def gather(wanted: Sequence[str], python: str, limit: int | None) -> Wheels:
         )
     if not rest:
         return Wheels(files, note=f"What {' '.join(wanted)} needs is not sent along: {problem}")
+    if not from_pods:
+        raise UsageError(
+            f"--package {' '.join(rest)} can't be sent along: {problem}.",
+            "--package-from-pods lets pip in the pods install it, from the index that they have. "
+            "Or give wheels (--package ./some.whl), a --store, or an --image that has it.",
+        )
     return Wheels(
         files, rest,
         f"pip installs {', '.join(rest)} in the pods, which need an index for that; from here the "
@@ -118,25 +131,38 @@ def _fetch(wanted: Sequence[str], python: str, folder: Path) -> dict[str, bytes]
     _run(["install", "--dry-run", "--ignore-installed", "--quiet", "--target", str(folder),
           "--report", str(report), *choice, *named])  # fmt: skip
     found = json.loads(report.read_text())["install"]
-    urls = [url for item in found if (url := _url(item))]
-    if urls:
-        _run(["download", "--no-deps", "--quiet", "--dest", str(folder), *choice, *urls])
+    lines = [line for item in found if (line := _requirement(item))]
+    if lines:
+        listed = folder / "requirements.txt"
+        listed.write_text("\n".join(lines))
+        _run(["download", "--no-deps", "--require-hashes", "--quiet", "--dest", str(folder),
+              *choice, "--requirement", str(listed)])  # fmt: skip
     return {path.name: path.read_bytes() for path in folder.glob("*.whl")}
 
 
-def _url(item: dict[str, Any]) -> str | None:
-    """Say what to ask pip for to get one package of its report; None where it is not needed."""
-    meta, url = item["metadata"], str(item["download_info"]["url"])
-    name = re.sub(r"[-_.]+", "-", str(meta["name"])).lower()
+def _requirement(item: dict[str, Any]) -> str | None:
+    """Say what to ask pip for to get just one file of its report; None where it is not needed.
+
+    Raises
+    ------
+    ValueError
+        The report has no hash of it, so that another file could come in its place.
+    """
+    meta, source = item["metadata"], item["download_info"]
+    url, name = str(source["url"]), re.sub(r"[-_.]+", "-", str(meta["name"])).lower()
     if url.startswith("file:") or (_IN_IMAGE.fullmatch(name) and not item.get("requested")):
         return None
-    return url if item.get("is_direct") else f"{meta['name']}=={meta['version']}"
+    digest = ((source.get("archive_info") or {}).get("hashes") or {}).get("sha256")
+    if not digest:
+        raise ValueError(f"pip knows no sha256 of {meta['name']} {meta['version']}")
+    wanted = f"{name} @ {url}" if item.get("is_direct") else f"{meta['name']}=={meta['version']}"
+    return f"{wanted} --hash=sha256:{digest}"
 
 
 def _run(arguments: list[str]) -> None:
     done = subprocess.run(
         [*_PIP, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        errors="replace", timeout=_MOST_SECONDS, check=False,
+        errors="replace", timeout=timeouts.PIP.seconds, check=False,
     )  # fmt: skip
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
@@ -147,5 +173,5 @@ def _run(arguments: list[str]) -> None:
 
 def _words(error: BaseException) -> str:
     if isinstance(error, subprocess.TimeoutExpired):
-        return f"pip did not answer within {_MOST_SECONDS:.0f} s"
+        return f"pip did not answer within {timeouts.PIP.seconds:.0f} s"
     return str(error).rstrip(".") or type(error).__name__

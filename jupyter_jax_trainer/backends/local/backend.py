@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer import files, jobdir, text
+from jupyter_jax_trainer import files, jobstore, masking, text, timeouts
 from jupyter_jax_trainer.amounts import quantity
 from jupyter_jax_trainer.backends.local import warm
 from jupyter_jax_trainer.backends.local.slots import limit_of_cores
@@ -20,7 +20,6 @@ from jupyter_jax_trainer.errors import BackendError, CaptureError, UsageError
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.runtime import LOCAL_CPU, LOCAL_GPU, get_runtime, local_gpus, usable_gpus
 from jupyter_jax_trainer.spec import JobSpec, refuse_for_local
-from jupyter_jax_trainer.worker.rendezvous import DEFAULT_TIMEOUT, TIMEOUT_VARIABLE
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
@@ -89,7 +88,7 @@ class LocalBackend:
 
     def check_size(self, total: int, spec: JobSpec) -> None:
         """Refuse what the disk or the memory of this machine won't hold."""
-        home = files.private_directory(jobdir.home())
+        home = jobstore.private_directory(jobstore.home())
         free = shutil.disk_usage(home).free - _SPARE_DISK
         if total > free:
             raise CaptureError(
@@ -106,7 +105,8 @@ class LocalBackend:
             )
 
     def check_capture(self, capture: Capture, spec: JobSpec, plan: dict[str, Any]) -> None:
-        """Find nothing wrong: the job runs in the Python that made it."""
+        """Note what stands in the notebook and should not; the Python is the one that made it."""
+        capture.notes += masking.environment_notes(spec, secrets=False)
 
     def is_free(self, name: str) -> bool:
         """Say yes: the job's directory is all that can have a name here."""
@@ -133,7 +133,7 @@ class LocalBackend:
         log = os.open(directory.path / "supervisor.log", flags, 0o600)
         try:
             if warm.applies(manifest, os.environ) and warm.start(
-                str(directory.path), lock, log, jobdir.home()
+                str(directory.path), lock, log, jobstore.home()
             ):
                 return
             self._start_cold(directory, lock, log)
@@ -160,14 +160,7 @@ class LocalBackend:
 
 
 def _rendezvous_timeout(spec: JobSpec) -> float:
-    given = dict(spec.env).get(TIMEOUT_VARIABLE) or os.environ.get(TIMEOUT_VARIABLE)
-    try:
-        seconds = float(given) if given else DEFAULT_TIMEOUT
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds < float("inf"):
-        raise UsageError(f"{TIMEOUT_VARIABLE} is a number of seconds, and it is {given!r}.")
-    return seconds
+    return timeouts.RENDEZVOUS.given(dict(spec.env)) or timeouts.RENDEZVOUS.seconds
 
 
 def _working_directory() -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from jupyter_jax_trainer.worker.processes import LINUX, descendants
 
 _PR_SET_CHILD_SUBREAPER = 36
+_Target = Callable[[int], None]
 
 
 def adopt_orphans() -> None:
@@ -33,15 +35,21 @@ def end_strays(uid: str) -> None:
     started, perhaps with another environment, by its parents. So the whole family is stopped and
     listed before the first of it is killed.
     """
-    family: set[int] = set()
-    while True:
-        found = _of_job(uid)
-        new = {*found, *descendants(*found, *family)} - family
-        if not new:
-            break
-        family |= new
-        _signal(new, signal.SIGSTOP)
-    _signal(family, signal.SIGKILL)
+    with contextlib.ExitStack() as opened:
+        family: dict[int, _Target] = {}
+        while True:
+            ranks = _of_job(uid)
+            found = {*ranks, *descendants(*ranks, *family)} - family.keys()
+            new = {pid: one for pid in found if (one := _target(pid, opened)) is not None}
+            # An id may have gone to another process before it was opened; now it can't any more.
+            ranks = _of_job(uid)
+            still = {*ranks, *descendants(*ranks, *family)}
+            new = {pid: one for pid, one in new.items() if pid in still}
+            if not new:
+                break
+            family |= new
+            _signal(new.values(), signal.SIGSTOP)
+        _signal(family.values(), signal.SIGKILL)
 
 
 def _of_job(uid: str) -> list[int]:
@@ -54,10 +62,25 @@ def _of_job(uid: str) -> list[int]:
     return found
 
 
-def _signal(pids: Iterable[int], number: int) -> None:
-    for pid in pids:
+def _target(pid: int, opened: contextlib.ExitStack) -> _Target | None:
+    """Give what sends signals to a process, and to no other that gets its id; None if it is gone.
+
+    A kernel before 5.3 has its id alone.
+    """
+    try:
+        file = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+    except OSError:
+        return partial(os.kill, pid)
+    opened.callback(os.close, file)
+    return partial(signal.pidfd_send_signal, file)
+
+
+def _signal(targets: Iterable[_Target], number: int) -> None:
+    for target in targets:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
+            target(number)
 
 
 def close_files_from(first: int) -> None:

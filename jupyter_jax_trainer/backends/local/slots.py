@@ -8,7 +8,6 @@ ticket of a job that died is unlocked, and the next one to look removes it.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import time
@@ -17,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.files import private_directory, try_lock
+from jupyter_jax_trainer.jobstore import private_directory
+from jupyter_jax_trainer.locks import lock, try_lock
 
 LIMIT_VARIABLE = "JAXTRAIN_CORES"
 
@@ -88,7 +88,7 @@ class Ticket:
             self._path = directory / f"{time.time_ns():020}-{job}"
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             self._file = os.open(self._path, flags, 0o600)
-            fcntl.flock(self._file, fcntl.LOCK_EX)
+            lock(self._file)
             self._save()
 
     @contextlib.contextmanager
@@ -96,7 +96,7 @@ class Ticket:
         """Hold the lock of the whole queue; held for a moment only."""
         file = os.open(self._directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file)
             yield
         finally:
             os.close(file)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jupyter_jax_trainer import machine, timeouts
 from jupyter_jax_trainer.backends.local import processes, workers
 from jupyter_jax_trainer.backends.local.ranks import LocalRank
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
@@ -31,13 +32,10 @@ from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.logs import last_lines
 from jupyter_jax_trainer.record import Recorder
 from jupyter_jax_trainer.worker.processes import end_descendants
-from jupyter_jax_trainer.worker.rendezvous import TIMEOUT_VARIABLE
 
 _TICK = 0.05  # seconds between looks at the logs, the clock and the cancel file
-_GRACE = 1.0  # seconds that ranks have to stop by themselves after the first failure
 _LAST_WORDS = 20  # lines of the log of a rank that ended without an exception
 _ANSWER = 0.5  # seconds that ranks have to say where they are
-_LATE = 30.0  # seconds that a process may take to go after its work is done
 
 
 @dataclass
@@ -83,6 +81,7 @@ class Supervisor:
         self._stop: _Stop | None = None
         self._started = time.monotonic()
         self._asked: float | None = None
+        self._beat_at = 0.0
         self._memory_kills = processes.memory_kills()
         self._wake_on_signals()
 
@@ -316,7 +315,8 @@ class Supervisor:
         stop = self._stop
         if stop is None:
             done = [rank.finished_at for rank in self.ranks if rank.finished_at is not None]
-            if len(done) == len(self.ranks) and time.monotonic() - max(done) > _LATE:
+            all_done = len(done) == len(self.ranks)
+            if all_done and time.monotonic() - max(done) > timeouts.EXIT.seconds:
                 self._signal(signal.SIGKILL)
             return
         waited = time.monotonic() - stop.since
@@ -325,10 +325,10 @@ class Supervisor:
             stop.released = True
             for rank in self.ranks:
                 rank.tell(kind="leave")
-        if not stop.signalled and (not by_itself or waited > _GRACE):
+        if not stop.signalled and (not by_itself or waited > timeouts.GRACE.seconds):
             stop.signalled = True
             self._signal(signal.SIGTERM if stop.cancelled else signal.SIGKILL)
-        elif stop.cancelled and not stop.killed and waited > _GRACE:
+        elif stop.cancelled and not stop.killed and waited > timeouts.GRACE.seconds:
             stop.killed = True
             self._signal(signal.SIGKILL)
 
@@ -339,6 +339,9 @@ class Supervisor:
     # -- what else can happen ----------------------------------------------------------------
 
     def _poll_controls(self) -> None:
+        if time.monotonic() >= self._beat_at:
+            self._beat_at = time.monotonic() + machine.beat()
+            self.directory.beat()
         if self._stop is not None:
             return
         if self.directory.cancel.exists():
@@ -362,7 +365,7 @@ class Supervisor:
                 message=f"{ranks_text(late)} did not {'arrive at' if missing else 'get through'} "
                 f"the rendezvous within {self._join_limit:g} s",
                 others=[r.number for r in self.ranks if r.number not in late],
-                hint=f"Look at their logs; {TIMEOUT_VARIABLE} sets the time.",
+                hint=f"Look at their logs; {timeouts.RENDEZVOUS.variable} sets the time.",
             ))
         timeout = self.manifest["spec"].get("timeout")
         if timeout and now - self._started > timeout:

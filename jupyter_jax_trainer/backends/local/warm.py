@@ -29,13 +29,13 @@ from pathlib import Path
 from typing import Any
 
 import jupyter_jax_trainer
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.local.processes import close_files_from, move_file
-from jupyter_jax_trainer.files import private_directory, try_lock
+from jupyter_jax_trainer.jobstore import private_directory
+from jupyter_jax_trainer.locks import try_lock
 
 SWITCH_VARIABLE = "JAXTRAIN_WARM"
-IDLE_VARIABLE = "JAXTRAIN_WARM_IDLE"
-_IDLE = 600.0  # seconds
-_ANSWER = 30.0  # seconds until a process that does not answer is passed over
+_MAX_REQUEST = 16 << 20  # bytes: an environment, which Linux bounds to less
 _COLD_PREFIXES = ("JAX_", "XLA_", "LIBTPU_", "TPU_")
 # What every rank is given anyway, and what jax itself has set where the notebook has imported it.
 _NO_MATTER = ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES", "TPU_SKIP_MDS_QUERY")
@@ -146,10 +146,10 @@ def _ask(where: Path, path: str, lock: int, log: int) -> bool:
     }).encode()
     files = array.array("i", [lock, log])
     with contextlib.suppress(OSError, ValueError), _socket_at(where) as (connection, address):
-        connection.settimeout(_ANSWER)
+        connection.settimeout(timeouts.WARM.seconds)
         connection.connect(address)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)]
-        connection.sendmsg([struct.pack("!Q", len(request))], rights)
+        connection.sendmsg([len(request).to_bytes(8)], rights)
         connection.sendall(request)
         with contextlib.suppress(TimeoutError):
             return bool(connection.recv(2) == b"ok")
@@ -227,7 +227,7 @@ def _import_jax() -> bool:
 
 def _serve(listener: socket.socket) -> None:
     """Fork a supervisor for each request until none has come for a while."""
-    idle = float(os.environ.get(IDLE_VARIABLE) or _IDLE)
+    idle = timeouts.WARM_IDLE.seconds
     deadline = time.monotonic() + idle
     while (left := deadline - time.monotonic()) > 0:
         listener.settimeout(left)
@@ -235,14 +235,14 @@ def _serve(listener: socket.socket) -> None:
             connection, _ = listener.accept()
         except TimeoutError:
             return
-        with connection, contextlib.suppress(OSError, ValueError, KeyError, struct.error):
-            connection.settimeout(_ANSWER)
+        with connection, contextlib.suppress(OSError, ValueError):
+            connection.settimeout(timeouts.WARM.seconds)
             if not _is_same_user(connection):
                 continue
             request, files = _receive(connection)
             try:
                 connection.sendall(b"ok")  # fails where the other has given up: it does it itself
-                _fork_job(request, files[0], files[1], warm=True)
+                _fork_job(request, *files, warm=True)
             finally:
                 for file in files:
                     os.close(file)
@@ -255,21 +255,43 @@ def _is_same_user(connection: socket.socket) -> bool:
 
 
 def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Receive a request and the open files that come with it."""
+    """Receive a request and the open files that come with it.
+
+    Raises
+    ------
+    OSError, ValueError
+        It was cut off, or it is none.
+    """
     head, files, _, _ = socket.recv_fds(connection, 8, 2)
     try:
-        (length,) = struct.unpack("!Q", head)
+        if len(files) != 2 or len(head) != 8:
+            raise ValueError("a request has a length and two files")
+        length = int.from_bytes(head)
+        if length > _MAX_REQUEST:
+            raise ValueError("the request is too long")
         data = b""
         while len(data) < length:
             chunk = connection.recv(min(length - len(data), 1 << 20))
             if not chunk:
                 raise ValueError("the request was cut off")
             data += chunk
-        return json.loads(data), files
+        return _request(data), files
     except BaseException:
         for file in files:  # or the lock of a job that never started would be held for ever
             os.close(file)
         raise
+
+
+def _request(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except RecursionError:
+        value = None
+    match value:
+        case {"path": str(), "cwd": str(), "environment": dict(found)}:
+            if all(isinstance(text, str) for text in found.values()):
+                return dict(value)
+    raise ValueError("the request is damaged")
 
 
 def _fork_job(request: dict[str, Any], lock: int, log: int, *, warm: bool) -> None:

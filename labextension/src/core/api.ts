@@ -1,6 +1,6 @@
 /** Requests to the server extension, and what their failures mean. */
 
-import type { Action, Problem } from './protocol';
+import type { Action, Problem, Row } from './protocol';
 import { english, type Words } from './words';
 
 /** What the host offers: a `fetch` that knows the server's address and the user's token. */
@@ -24,12 +24,17 @@ export class Api {
     this.#words = words;
   }
 
-  /** Cancel, suspend, resume, delete or detach a job; throws an `ApiError` that says why not. */
-  async act(key: string, action: Action): Promise<void> {
+  /** Do something to a job; throws an `ApiError` that says why not. */
+  async act({ key, uid }: Pick<Row, 'key' | 'uid'>, action: Action): Promise<void> {
     const path = `jobs/${encodeURIComponent(key)}`;
-    await (action === 'delete'
-      ? this.#ask(path, { method: 'DELETE' })
-      : this.#ask(`${path}/${action}`, { method: 'POST' }));
+    if (action === 'delete') {
+      await this.#ask(path, { method: 'DELETE' });
+    } else if (action === 'trust') {
+      // For the job that was looked at: its name may be another one's by now.
+      await this.post(`${path}/trust`, { uid });
+    } else {
+      await this.#ask(`${path}/${action}`, { method: 'POST' });
+    }
   }
 
   /** Get something; throws an `ApiError` that says why not. */

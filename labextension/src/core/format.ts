@@ -1,6 +1,6 @@
 /** Text for people: spans of time, parts of a whole, and words made harmless. */
 
-import type { Row } from './protocol';
+import type { Progress, Row } from './protocol';
 import type { Words } from './words';
 
 // Control characters, and those that reverse what follows them.
@@ -69,14 +69,14 @@ export function clock(seconds: number): string {
 }
 
 /** Give how much is done, from 0 to 1, or null where that is not known. */
-export function fraction(row: Row): number | null {
-  const done = row.progress?.fraction;
+export function fraction(progress: Progress | null): number | null {
+  const done = progress?.fraction;
   return typeof done === 'number' && Number.isFinite(done) ? Math.min(1, Math.max(0, done)) : null;
 }
 
 /** Say how far a job is: `62 %`, or `step 1240`; empty where nothing is known. */
 export function progress(row: Row, words: Words): string {
-  const done = fraction(row);
+  const done = fraction(row.progress);
   if (done !== null) {
     return words.__('%1 %', Math.floor(done * 100));
   }

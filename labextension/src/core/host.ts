@@ -36,6 +36,11 @@ export interface Host {
   recall?(name: string): string | null;
 }
 
+/** Whether the results of a job are withheld, since somebody else submitted it. */
+export function isWithheld({ trust }: Row): boolean {
+  return trust === 'foreign' || trust === 'forbidden';
+}
+
 /** Give the key of an action's button: one that takes another's place keeps its focus. */
 export function keyOf(action: Action): string {
   return action === 'resume' ? 'suspend' : action;
@@ -48,6 +53,7 @@ export function actionWord(action: Action, words: Words): string {
     delete: words.__('Delete'),
     suspend: words.__('Suspend'),
     resume: words.__('Resume'),
-    detach: words.__('Detach')
+    detach: words.__('Detach'),
+    trust: words.__('Trust results')
   }[action];
 }

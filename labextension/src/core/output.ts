@@ -67,9 +67,7 @@ export class Glances {
 
   take(key: string): GlanceStore {
     const held = this.#held.get(key) ?? { store: new GlanceStore(this.#live, key), count: 0 };
-    if (held.store.error) {
-      held.store.again(); // the job was deleted, and there may be another one of its name by now
-    }
+    held.store.lookAgain();
     held.count++;
     this.#held.set(key, held);
     return held.store;
@@ -142,9 +140,7 @@ export class JobOutput extends Teller {
   set(saved: Saved): void {
     if (saved.key !== this.#saved.key || saved.uid !== this.#saved.uid) {
       this.#known = null;
-      if (this.#store?.error) {
-        this.#store.again();
-      }
+      this.#store?.lookAgain();
     }
     this.#saved = saved;
     this.#follow();

@@ -17,7 +17,7 @@ export class Pace {
 
   /** Take what is known now. A job that goes on from an earlier step is measured anew. */
   see(row: Row): void {
-    const done = fraction(row);
+    const done = fraction(row.progress);
     if (done === null || !row.progress || row.state !== 'Running') {
       this.#first = this.#last = null;
       return;

@@ -13,7 +13,10 @@ export type State =
   | 'damaged';
 
 /** A cell that waits for a job lets go of it by `detach`. */
-export type Action = 'cancel' | 'delete' | 'suspend' | 'resume' | 'detach';
+export type Action = 'cancel' | 'delete' | 'suspend' | 'resume' | 'detach' | 'trust';
+
+/** How far a job is trusted: results of `foreign` and `forbidden` ones are withheld. */
+export type Trust = 'own' | 'signed' | 'granted' | 'foreign' | 'forbidden';
 
 export interface Progress {
   step: number;
@@ -44,6 +47,9 @@ export interface Row {
   notebook: string | null;
   cell: string | null;
   actions: Action[];
+  trust: Trust;
+  /** Who made a job that was attached: as it claims itself, or as one's own signature says. */
+  maker: string | null;
 }
 
 export interface Rank {
@@ -80,7 +86,7 @@ export interface JobState {
   initializers?: Initializer[];
   progress: Progress | null;
   failure: Failure | null;
-  results: { name: string; type?: string; size?: number; error?: string }[] | null;
+  results: { name: string; type?: string; size?: number; format?: string; error?: string }[] | null;
 }
 
 export interface Detail {

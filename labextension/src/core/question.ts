@@ -1,4 +1,4 @@
-/** What is asked before something is done that cannot be undone. */
+/** What is asked before something is done that cannot be undone, or may do harm. */
 
 import { plain } from './format';
 import type { Action, Row } from './protocol';
@@ -9,16 +9,19 @@ export interface Question {
   body: string;
   /** The word of the button that does it. */
   label: string;
+  /** The word of the button that leaves all as it is. */
+  refusal: string;
 }
 
-/** Give what to ask; null for what can be undone. */
+/** Give what to ask; null for what can be done unasked. */
 export function questionOf(row: Row, action: Action, words: Words): Question | null {
   const name = plain(row.name);
   if (action === 'cancel') {
     return {
       title: words.__('Cancel %1?', name),
       body: words.__('Its processes stop. What it has printed and reported so far is kept.'),
-      label: words.__('Cancel Job')
+      label: words.__('Cancel Job'),
+      refusal: words.__('Keep')
     };
   }
   if (action === 'delete') {
@@ -27,7 +30,28 @@ export function questionOf(row: Row, action: Action, words: Words): Question | n
       body:
         (row.active ? words.__('It has not ended yet, and is cancelled first.') + ' ' : '') +
         words.__('Its logs, metrics, results and checkpoints are removed for good.'),
-      label: words.__('Delete')
+      label: words.__('Delete'),
+      refusal: words.__('Keep')
+    };
+  }
+  if (action === 'trust') {
+    const { maker } = row;
+    return {
+      title: words.__('Trust the results of %1?', name),
+      body: [
+        maker === null
+          ? words.__('This job was not submitted from your job store.')
+          : words.__(
+              'This job was not submitted from your job store. It claims to be made by %1; the cluster cannot confirm that.',
+              plain(maker)
+            ),
+        words.__(
+          'Its results and HTML may run code as you: with your files, and what you may do in clusters. Agree only if you know who made it.'
+        ),
+        words.__('To load them then: %1', `%jaxtrain result ${name}`)
+      ].join(' '),
+      label: words.__('Trust Results'),
+      refusal: words.__('Withhold')
     };
   }
   return null;

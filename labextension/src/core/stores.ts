@@ -20,6 +20,8 @@ abstract class LiveStore extends Teller {
   #request: Request;
   #opened: Opened | null = null;
   #unwatch: () => void;
+  /** What the server said when it could not give it. */
+  error: { message: string; hint: string | null } | null = null;
 
   constructor(live: Live, request: Request) {
     super();
@@ -40,12 +42,14 @@ abstract class LiveStore extends Teller {
     this.#opened ??= this.live.open(this.#request, message => this.take(message));
   }
 
-  /** Open it anew: what the server does not know any more may be there again. */
-  again(): void {
-    const before = this.#opened;
-    this.#opened = null;
-    this.wake();
-    before?.close(); // by now it is not the last one, whose end would be that of the connection
+  /** Ask again for a job that the server did not know: there may be another one of its name. */
+  lookAgain(): void {
+    if (this.error) {
+      const before = this.#opened;
+      this.#opened = null;
+      this.wake();
+      before?.close(); // by now it is not the last one, whose end would be that of the connection
+    }
   }
 
   /** Whether what is shown is what is so. */
@@ -81,8 +85,6 @@ export class JobsStore extends LiveStore {
 
   /** Whether the list has come; before that nothing is known. */
   loaded = false;
-  /** What the server said when it could not give the list. */
-  error: { message: string; hint: string | null } | null = null;
 
   constructor(live: Live) {
     super(live, { op: 'open', topic: 'jobs' });
@@ -167,7 +169,6 @@ export class JobStore extends LiveStore {
   events: readonly JobEvent[] = [];
   /** The last lines of its log. */
   tail: readonly TailLine[] = [];
-  error: { message: string; hint: string | null } | null = null;
 
   constructor(live: Live, key: string) {
     super(live, { op: 'open', topic: 'job', key });
@@ -207,7 +208,6 @@ export class JobStore extends LiveStore {
 /** What a compact view shows of one job. */
 export class GlanceStore extends LiveStore {
   glance: Glance | null = null;
-  error: { message: string; hint: string | null } | null = null;
 
   constructor(live: Live, key: string) {
     super(live, { op: 'open', topic: 'glance', key });

@@ -4,7 +4,7 @@ import {
   type JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
-import { URLExt } from '@jupyterlab/coreutils';
+import { PageConfig, URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
@@ -21,7 +21,6 @@ import { restWhileHidden } from './rest';
 
 const PATH = 'jaxtrain/api';
 const EDITOR = 'settingeditor:open'; // JupyterLab's own
-const SILENCE = 40_000; // the server says something every 20 seconds
 
 /** The way to the server extension; every plugin uses the same one, so there is one WebSocket. */
 export interface IConnection {
@@ -76,7 +75,7 @@ export function connect(
     url: () => liveUrl(settings),
     connect: url => new settings.WebSocket(url) as Socket,
     probe: () => api.probe(),
-    silence: SILENCE
+    silence: 1000 * Number(PageConfig.getOption('jaxtrainPageTimeout') || '40')
   });
   let jobs: JobsStore | null = null;
   const open = () => {

@@ -143,7 +143,7 @@ export class LabHost implements Host {
       return;
     }
     try {
-      await this.#api.act(row.key, action);
+      await this.#api.act(row, action);
     } catch (error) {
       const { message, hint } =
         error instanceof ApiError ? error : new ApiError(String(error), null);
@@ -161,14 +161,11 @@ export class LabHost implements Host {
     if (!question) {
       return true;
     }
-    const { title, body, label } = question;
+    const { title, body, label, refusal } = question;
     const { button } = await showDialog({
       title,
       body,
-      buttons: [
-        Dialog.cancelButton({ label: this.words.__('Keep') }),
-        Dialog.warnButton({ label })
-      ],
+      buttons: [Dialog.cancelButton({ label: refusal }), Dialog.warnButton({ label })],
       defaultButton: 0
     });
     return button.accept;

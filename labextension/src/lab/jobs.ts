@@ -76,8 +76,8 @@ function activate(
         ...(split && { mode: 'split-right' })
       });
       void tabs.add(tab);
-    } else if (opened.get(key)?.error) {
-      opened.get(key)?.again(); // its job was deleted, and there may be another one by now
+    } else {
+      opened.get(key)?.lookAgain();
     }
     toFront(app.shell, tab);
   };

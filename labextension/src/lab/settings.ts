@@ -6,10 +6,13 @@ export async function onSettings(
   plugin: string,
   apply: (values: Partial<Record<string, unknown>>) => void
 ): Promise<void> {
+  if (!registry) {
+    return;
+  }
   try {
-    const settings = await registry?.load(plugin);
-    const update = () => settings && apply(settings.composite);
-    settings?.changed.connect(update);
+    const settings = await registry.load(plugin);
+    const update = () => apply(settings.composite);
+    settings.changed.connect(update);
     update();
   } catch (error) {
     console.error('jaxtrain:', error);

@@ -44,9 +44,10 @@ function JobWidget({ model }: { model: Model }) {
   }
   const act = (action: Action) => {
     setTrouble(null);
-    model.send({ op: 'act', action });
+    model.send({ op: 'act', action, uid: glance.row.uid });
   };
-  const question = asked && glance.row.active ? questionOf(glance.row, asked, words) : null;
+  const question =
+    asked && glance.row.actions.includes(asked) ? questionOf(glance.row, asked, words) : null;
   const host = {
     words,
     copy,
@@ -64,7 +65,6 @@ function JobWidget({ model }: { model: Model }) {
       {question && asked && (
         <Ask
           question={question}
-          words={words}
           onAnswer={yes => {
             setAsked(null);
             if (yes) {

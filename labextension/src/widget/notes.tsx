@@ -7,13 +7,12 @@ import type { Words } from '../core/words';
 
 interface AskProps {
   question: Question;
-  words: Words;
   /** Is told whether to do it. */
   onAnswer: (yes: boolean) => void;
 }
 
 /** Ask in place: the page of a widget may be one in which nothing can pop up. */
-export function Ask({ question, words, onAnswer }: AskProps) {
+export function Ask({ question, onAnswer }: AskProps) {
   const keep = useRef<HTMLButtonElement>(null);
   useLayoutEffect(() => {
     const from = focusNear(keep.current);
@@ -37,7 +36,7 @@ export function Ask({ question, words, onAnswer }: AskProps) {
       </span>
       <span class="jaxtrain-glance-buttons">
         <button ref={keep} type="button" class="jaxtrain-button" onClick={() => onAnswer(false)}>
-          {words.__('Keep')}
+          {question.refusal}
         </button>
         <button
           type="button"

@@ -69,7 +69,7 @@ function Panel({ parts }: { parts: Parts }) {
           )}
         </div>
       )}
-      {asked && <Ask question={asked.question} words={words} onAnswer={yes => panel.answer(yes)} />}
+      {asked && <Ask question={asked.question} onAnswer={yes => panel.answer(yes)} />}
       {trouble && <Wrong trouble={trouble} words={words} onClose={() => panel.closeTrouble()} />}
       {place.kind !== 'home' && (
         <nav>

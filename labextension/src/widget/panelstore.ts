@@ -99,7 +99,7 @@ export class PanelStore extends Teller implements LogHost {
   }
 
   async #act(row: Row, action: Action): Promise<void> {
-    await this.#try(() => this.#api.act(row.key, action));
+    await this.#try(() => this.#api.act(row, action));
   }
 
   async #save(key: string, source: Source | null): Promise<void> {

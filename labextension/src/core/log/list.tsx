@@ -147,7 +147,7 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
     }
     reader.choose(index);
     if ((event.target as HTMLElement).matches('[data-full]')) {
-      void reader.openDetail();
+      reader.openDetail();
     }
   };
   const onCopy = (event: ClipboardEvent) => {
@@ -241,7 +241,7 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
       onDblClick={event => {
         const index = indexOf(event);
         if (index !== null && window.getSelection()?.isCollapsed !== false) {
-          void reader.openDetail();
+          reader.openDetail();
         }
       }}
       onCopy={onCopy}

@@ -1,6 +1,7 @@
 import { Paced } from '../paced';
 import { typing } from '../typing';
 import type { Words } from '../words';
+import type { LogLine } from './pages';
 import type { Choice, FullLine, Pattern } from './protocol';
 import { Rows } from './rows';
 import type { LogStore } from './store';
@@ -16,6 +17,7 @@ export class Reader extends Rows {
   #goal: number | null = null; // the line that it was told to go to, which no traceback may hide
   #back: number | null = null; // the time to go back to when other lines are shown
   #here = 0; // up to where lines have come
+  #later: ((line: LogLine) => void) | null = null; // for the line that keys act on, when it comes
   #paced = new Paced(() => this.#update(), pace);
 
   readonly words: Words;
@@ -73,7 +75,7 @@ export class Reader extends Rows {
 
   follow(): void {
     this.following = true;
-    this.#goal = null;
+    this.#goal = this.#later = null;
     this.#update();
   }
 
@@ -177,11 +179,20 @@ export class Reader extends Rows {
 
   // What is shown besides
 
-  async openDetail(): Promise<void> {
+  /** Do something with the line that keys act on: at once, or when it has come. */
+  withLine(act: (line: LogLine) => void): void {
     const line = this.store.line(this.at);
-    if (!line) {
-      return;
+    this.#later = line ? null : act;
+    if (line) {
+      act(line);
     }
+  }
+
+  openDetail(): void {
+    this.withLine(line => void this.#showInFull(line));
+  }
+
+  async #showInFull(line: LogLine): Promise<void> {
     try {
       this.set({ detail: await this.store.full(line.position) });
     } catch (error) {
@@ -206,7 +217,7 @@ export class Reader extends Rows {
   }
 
   #stay(): void {
-    this.#goal = this.#back = null;
+    this.#goal = this.#back = this.#later = null;
     if (this.following) {
       this.following = false;
       this.#left = this.store.complete ? this.length : null;
@@ -229,11 +240,14 @@ export class Reader extends Rows {
     if (none) {
       this.#update(); // nobody waits for the first lines longer than they take
     }
+    if (this.#later) {
+      this.withLine(this.#later);
+    }
   }
 
   #restart(): void {
     this.folds.clear();
-    this.#goal = this.#left = null;
+    this.#goal = this.#left = this.#later = null;
     this.length = this.#here = this.at = 0;
     this.scroll.rows = 0;
     this.scroll.to(0);

@@ -44,11 +44,10 @@ export function LogView({ reader, host }: LogViewProps) {
     }
   });
   const onLink = () => {
-    const line = store.line(reader.at);
-    if (line) {
+    reader.withLine(line => {
       copyLink(reader, host, line.position);
       reader.say(words.__('A link to the line is copied.'));
-    }
+    });
   };
   const ways = {
     search: onSearch,

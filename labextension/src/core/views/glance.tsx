@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useCallback, useRef } from 'preact/hooks';
 
 import { duration, plain } from '../format';
-import { actionWord, keyOf } from '../host';
+import { actionWord, isWithheld, keyOf } from '../host';
 import { Pace } from '../pace';
 import type { Action, Glance, Row } from '../protocol';
 import { group, stateWord } from '../states';
@@ -145,11 +145,14 @@ function Buttons({ glance: { row, waited }, host }: { glance: Glance; host: Glan
   });
   const can: Action[] = [
     ...(waited && row.active ? (['detach'] as const) : []),
-    ...(['suspend', 'resume', 'cancel'] as const).filter(each => row.actions.includes(each))
+    ...(['suspend', 'resume', 'cancel', 'trust'] as const).filter(each =>
+      row.actions.includes(each)
+    )
   ];
   const titles: Partial<Record<Action, string>> = {
     detach: words.__('Go on with the notebook; the job goes on, too'),
-    cancel: words.__('Stop the job')
+    cancel: words.__('Stop the job'),
+    trust: words.__('Load its results and show its HTML, which may run code')
   };
   return (
     <span ref={place} class="jaxtrain-glance-buttons">
@@ -211,7 +214,7 @@ function Progress({ glance: { row, spark }, words }: { glance: Glance; words: Wo
   return (
     <div class="jaxtrain-glance-progress">
       <span class="jaxtrain-glance-numbers">
-        <Numbers row={row} progress={progress && { ...progress, metrics }} words={words} />
+        <Numbers progress={progress && { ...progress, metrics }} words={words} />
       </span>
       {spark && <Sparkline spark={spark} words={words} />}
       {row.active && (
@@ -248,7 +251,13 @@ function Footer({ glance: { row, sent, results, note }, said, held, words }: Foo
       {(first !== null || row.active || (held && !results)) && (
         <p role={note ? 'status' : undefined}>{first ?? '\u00a0'}</p>
       )}
-      {results && <p title={plain(results)}>{words.__('brought back %1', plain(results))}</p>}
+      {results && (
+        <p title={plain(results)}>
+          {isWithheld(row)
+            ? words.__('withheld: %1', plain(results))
+            : words.__('brought back %1', plain(results))}
+        </p>
+      )}
     </footer>
   );
 }

@@ -3,6 +3,7 @@ import { useCallback, useRef, useState } from 'preact/hooks';
 import type { Filter } from '../filter';
 import { actionWord, type Host, type MenuItem } from '../host';
 import type { Row } from '../protocol';
+import { questionOf } from '../question';
 import { useHeldFocus } from './hooks';
 import { JobRow } from './jobrow';
 import { More } from './more';
@@ -24,7 +25,7 @@ export function menuOf(row: Row, host: Host): MenuItem[] {
     ...(row.actions.length > 0 ? [{ label: '' }] : []),
     ...row.actions.map(action => ({
       label:
-        action === 'cancel' || action === 'delete'
+        questionOf(row, action, words) !== null
           ? words.__('%1…', actionWord(action, words))
           : actionWord(action, words),
       run: () => host.act(row, action)

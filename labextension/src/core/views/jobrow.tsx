@@ -16,7 +16,7 @@ export function Age({ since, words }: { since: number; words: Words }) {
 
 /** How much of a job is done. */
 export function Bar({ row, words }: { row: Row; words: Words }) {
-  const done = fraction(row);
+  const done = fraction(row.progress);
   if (done === null || !row.active) {
     return null;
   }

@@ -1,12 +1,11 @@
 import { fraction, plain } from '../format';
 import { number } from '../plots/number';
-import type { Progress, Row } from '../protocol';
+import type { Progress } from '../protocol';
 import type { Words } from '../words';
 
 const VALUES = 6;
 
 interface NumbersProps {
-  row: Row;
   progress: Progress | null;
   words: Words;
 }
@@ -22,8 +21,8 @@ export function valuesOf(progress: Progress | null): [name: string, value: strin
 }
 
 /** How far a job is, and what it reported last. */
-export function Numbers({ row, progress, words }: NumbersProps) {
-  const done = fraction(row);
+export function Numbers({ progress, words }: NumbersProps) {
+  const done = fraction(progress);
   const total = progress?.total ? String(progress.total) : null;
   const step = progress
     ? total

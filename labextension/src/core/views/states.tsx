@@ -3,7 +3,6 @@ import type { Problem } from '../protocol';
 import { plain } from '../format';
 import { Said } from './said';
 
-const INSTALL = 'pip install jupyter-jax-trainer';
 const ENABLE = 'jupyter server extension enable jupyter_jax_trainer.server';
 const LOAD = '%load_ext jupyter_jax_trainer';
 const CELL = '%%jaxtrain -n 2\nimport jax\nprint(jax.devices())';
@@ -61,8 +60,11 @@ export function Trouble(props: { problem: Problem; host: Host; retry: () => void
         <p>
           {words.__('Jobs are read by an extension of the Jupyter server, and it does not run.')}
         </p>
-        <p>{words.__('Install it where the Jupyter server is installed, and enable it:')}</p>
-        <Code text={INSTALL} host={host} />
+        <p>
+          {words.__(
+            'Install the package in the environment of the Jupyter server, from the same source as here, and enable the extension:'
+          )}
+        </p>
         <Code text={ENABLE} host={host} />
         <p>{words.__('Then start the Jupyter server again.')}</p>
         {again}

@@ -61,6 +61,13 @@ export function Head({ detail, host }: { detail: Detail; host: Host }) {
         {[row.shape, row.place, row.runtime ?? ''].filter(Boolean).map(fact => (
           <span key={fact}>{plain(fact)}</span>
         ))}
+        {row.maker !== null && (
+          <span>
+            {row.trust === 'signed'
+              ? words.__('made by you as %1', plain(row.maker))
+              : words.__('claims to be made by %1', plain(row.maker))}
+          </span>
+        )}
         <Times detail={detail} words={words} />
       </p>
       <Progress detail={detail} words={words} />
@@ -83,7 +90,7 @@ function Progress({ detail: { row, state }, words }: { detail: Detail; words: Wo
     <div class="jaxtrain-progress">
       <Bar row={row} words={words} />
       <p>
-        <Numbers row={row} progress={state?.progress ?? row.progress} words={words} />
+        <Numbers progress={state?.progress ?? row.progress} words={words} />
       </p>
     </div>
   );

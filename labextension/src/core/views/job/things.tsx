@@ -1,5 +1,5 @@
 import { plain } from '../../format';
-import type { Host } from '../../host';
+import { isWithheld, type Host } from '../../host';
 import type { Detail, JobState } from '../../protocol';
 import type { Words } from '../../words';
 import { Section } from './section';
@@ -46,8 +46,9 @@ export function ResultsPart({ detail, host }: { detail: Detail; host: Host }) {
   }
   const lost = results.filter(({ error }) => error !== undefined).length;
   const missing = detail.row.active ? words.__('when the job ends') : words.__('did not come back');
-  const note =
-    results.length === 0
+  const note = isWithheld(detail.row)
+    ? words.__('withheld: submitted by somebody else')
+    : results.length === 0
       ? missing
       : lost > 0
         ? words.__('%1 of %2 came back', results.length - lost, results.length)
@@ -56,18 +57,19 @@ export function ResultsPart({ detail, host }: { detail: Detail; host: Host }) {
     <Section name="results" title={words.__('Results')} host={host} note={note}>
       <div class="jaxtrain-scroll">
         <table class="jaxtrain-ranks">
-          <Head words={words} />
+          <Head words={words} formats />
           <tbody>
-            {rows.map(({ name, type, size, error }) => (
+            {rows.map(({ name, type, size, format, error }) => (
               <tr key={name} data-failed={error !== undefined}>
                 <th scope="row">{detail.returns ? words.__('returned value') : plain(name)}</th>
                 {error === undefined ? (
                   <>
                     <td>{plain(type ?? '')}</td>
                     <td>{size === undefined ? '' : bytes(size)}</td>
+                    <td>{size === undefined ? '' : formatOf(format, words)}</td>
                   </>
                 ) : (
-                  <td colSpan={2} data-bad="true">
+                  <td colSpan={3} data-bad="true">
                     {plain(error)}
                   </td>
                 )}
@@ -86,13 +88,19 @@ function expected({ spec: { out }, returns }: Detail): Results {
   return names.map(name => ({ name, type: '…' }));
 }
 
-function Head({ words }: { words: Words }) {
+/** How a result is kept: loading a pickle runs code that came with it. Version 0.1 had no others. */
+function formatOf(format: string | undefined, words: Words): string {
+  return format === 'plain' ? words.__('plain') : words.__('pickle');
+}
+
+function Head({ words, formats = false }: { words: Words; formats?: boolean }) {
   return (
     <thead>
       <tr>
         <th scope="col">{words.__('Name')}</th>
         <th scope="col">{words.__('Type')}</th>
         <th scope="col">{words.__('Size')}</th>
+        {formats && <th scope="col">{words.__('Format')}</th>}
       </tr>
     </thead>
   );

@@ -1,0 +1,91 @@
+"""Which machine this is: a home directory may be shared by several, with equal host names even."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer import timeouts
+
+_BEATS = 6  # signs of life of a supervisor in the time after which it is taken for dead
+_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What tells a machine from others.
+
+    Attributes
+    ----------
+    host
+        Its name.
+    machine
+        A hash of its installation's id; empty where it has none, as many containers.
+    boot
+        The id that its kernel has since it was started, which all its containers share; empty
+        where the system has none.
+    """
+
+    host: str
+    machine: str
+    boot: str
+
+    def fields(self) -> dict[str, str]:
+        """Give what a job's manifest says of the machine that runs it."""
+        return asdict(self)
+
+
+@functools.cache
+def this() -> Machine:
+    """Give this machine."""
+    # The id itself is to be kept confidential (machine-id(5)).
+    number = next(filter(None, map(_read, map(Path, _IDS))), "")
+    digest = hashlib.sha256(f"jupyter-jax-trainer {number}".encode()).hexdigest()
+    return Machine(platform.node(), digest[:16] if number else "", _read(_BOOT))
+
+
+def beat() -> float:
+    """Give the seconds between the signs of life of a job's supervisor."""
+    return timeouts.SUPERVISOR.seconds / _BEATS
+
+
+def runs_elsewhere(manifest: Mapping[str, Any], lock: Path) -> bool:
+    """Tell whether another machine runs a job whose lock is free, as it is seen from here.
+
+    Locks may not reach other machines, so those of another one say nothing.
+
+    Parameters
+    ----------
+    manifest
+        The job's; of an older version it has the host's name alone.
+    lock
+        The file that the job's supervisor touches as a sign of life.
+    """
+    here = this()
+    if manifest["host"] != here.host:
+        return True
+    machine, boot = (str(manifest.get(name) or "") for name in ("machine", "boot"))
+    if machine and here.machine and machine != here.machine:
+        return True
+    if not boot or not here.boot or boot == here.boot:
+        return False
+    # The same machine after a restart, or one that is set up alike: the sign of life decides.
+    try:
+        return time.time() - os.stat(lock).st_mtime < timeouts.SUPERVISOR.seconds
+    except OSError:
+        return False
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, ValueError):
+        return ""

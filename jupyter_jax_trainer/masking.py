@@ -1,0 +1,332 @@
+"""Mask what may be secret before it is shown: in options, commands, variables, addresses and text.
+
+Two rules, applied by everything that shows a job:
+
+- A variable of the environment and an annotation may hold anything. Their values are masked unless
+  the name is known to be harmless or the value is a number or a switch.
+- Arguments, addresses and sentences are shown, without what looks like a credential.
+
+Processes that have only the standard library use this, too. Each pattern is tried at the beginning
+of a word alone and never goes back (possessive quantifiers), so that time grows with the length of
+a text and not with its square.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.spec import JobSpec
+
+HIDDEN = "…"
+ADVICE = "--env-from-secret SECRET sets the keys of a Secret, and keeps them out of the notebook"
+_LOCAL_ADVICE = "jobs on this machine inherit the environment of Jupyter: set it there"
+
+# Words of a name that say what it holds, as in HF_TOKEN or --api-key.
+_STRONG = frozenset((
+    "token", "secret", "secrets", "password", "passwd", "passphrase", "pwd", "credential",
+    "credentials", "creds", "apikey", "accesskey", "secretkey", "privatekey", "authorization",
+    "signature", "sig", "jwt", "bearer", "cookie", "dsn",
+))  # fmt: skip
+# Words that say it of a variable, and in a sentence only as a part of a longer name.
+_WEAK = frozenset((
+    "key", "keys", "tokens", "pass", "auth", "oauth", "cred", "private", "pw", "pat",
+))  # fmt: skip
+_PLURAL = frozenset(("keys", "tokens"))  # of a number they are a count: MAX_TOKENS=2048
+_ENDINGS = (
+    "token", "secret", "password", "passwd", "passphrase", "credential", "credentials", "apikey",
+    "accesskey", "secretkey", "privatekey",
+)  # fmt: skip
+_OWN = (["from", "secret"], ["show", "secrets"])  # our own options that end so
+_HEADERS = frozenset(("authorization", "cookie"))  # their values have blanks
+# These have no use for a secret; unless their names say so: NVIDIA_API_KEY is one.
+_HARMLESS_VARIABLE = re.compile(
+    "(JAX|JAXTRAIN|XLA|NCCL|CUDA|NVIDIA|TPU|LIBTPU|OMP|TF_CPP|LC)_.*"
+    "|PYTHON[A-Z]*|HOME|PATH|LD_LIBRARY_PATH|TMPDIR|LANG|TZ"
+)
+_HARMLESS_ANNOTATION = re.compile(
+    r"(?:[a-z0-9-]+\.)*(?:kubernetes\.io|k8s\.io|x-k8s\.io|kubeflow\.org|istio\.io)/.*"
+    r"|jupyter-jax-trainer/.*"
+)
+# Copies of a whole object, or of a job's options.
+_COPIES = frozenset((
+    "kubectl.kubernetes.io/last-applied-configuration", "jupyter-jax-trainer/job",
+))  # fmt: skip
+_PLAIN_VALUE = re.compile(
+    r"[-+]?[0-9]{1,12}(?:\.[0-9]{0,12})?(?:[eE][-+]?[0-9]{1,3})?|true|false|yes|no|on|off|none",
+    re.IGNORECASE,
+)
+_PARTS = re.compile(r"[^A-Za-z0-9]+")
+_ENTROPY, _LONG = 3.5, 24  # bits per character, and characters, from which a value looks random
+
+_PEM = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----.*?"
+    r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)",
+    re.DOTALL,
+)
+_USER_INFO = re.compile(r"(?<=://)(?:[^/\s\"'<>@]*+@)++")
+_JWT = re.compile(r"(?<![\w-])[\w-]{11,}+\.[\w-]++(?:\.[\w-]++)?")
+_JWT_START = re.compile(r"(?<![A-Za-z0-9])eyJ")
+_PREFIXED = re.compile(
+    r"(?<![A-Za-z0-9])(?:gh[opsur]_|github_pat_|hf_|sk-|sk_live_|rk_live_|glpat-|gldt-|xox[abeoprs]-"
+    r"|AKIA|ASIA|AIza|ya29\.|pypi-|npm_|dop_v1_|SG\.)[\w.-]{8,}+"
+)
+_SCHEME = re.compile(r"\b(?P<scheme>bearer|basic)\s++(?P<value>[^\s\"',]++)", re.IGNORECASE)
+# A name with what parts it from its value: NAME=, "name": or --name followed by a blank.
+_NAMED = re.compile(
+    r"(?<![\w.%-])(?P<name>[\w.%-]++)(?:[\"']?[ \t]*+[:=][ \t]*+|(?P<blank>[ \t]++))"
+)
+_QUOTED = re.compile(r"(?P<quote>[\"'])(?P<value>(?:(?!(?P=quote))[^\n])*+)")
+_BARE = re.compile(r"[^\s\"',&;)}\]]*+")
+_TO_END = re.compile(r"[^\"'\n]*+")
+
+
+def is_secret_name(name: str, value: str | None = None) -> bool:
+    """Tell whether a variable, an option or a key of this name holds a secret.
+
+    Parameters
+    ----------
+    name
+        The name: ``HF_TOKEN``, ``--api-key``, ``X-Amz-Signature``.
+    value
+        Its value, where it is known: ``MAX_TOKENS=2048`` is a count.
+    """
+    words = _words(name)
+    if not words or words[-2:] in _OWN:
+        return False
+    if value is not None and words[-1] in _PLURAL and _PLAIN_VALUE.fullmatch(value):
+        return _is_strong(words[:-1])
+    return bool(_WEAK.intersection(words)) or _is_strong(words)
+
+
+def is_secret_value(value: str) -> bool:
+    """Tell whether a value looks like a secret by itself: a token, a key, random characters."""
+    return text(value) != value or _looks_random(value)
+
+
+def variable(name: str, value: str) -> str:
+    """Give a variable of the environment as it may be shown."""
+    if not value:
+        return value
+    if is_secret_name(name, value):
+        return HIDDEN
+    if _PLAIN_VALUE.fullmatch(value):
+        return value
+    return text(value) if _HARMLESS_VARIABLE.fullmatch(name) else HIDDEN
+
+
+def annotation(name: str, value: str) -> str:
+    """Give an annotation as it may be shown."""
+    if name in _COPIES or is_secret_name(name.rpartition("/")[2], value):
+        return HIDDEN
+    if not value or _PLAIN_VALUE.fullmatch(value):
+        return value
+    return text(value) if _HARMLESS_ANNOTATION.fullmatch(name) else HIDDEN
+
+
+def arguments(words: Sequence[str]) -> list[str]:
+    """Give the words of a command as they may be shown: ``--token=…``, ``--password …``."""
+    shown: list[str] = []
+    flag = False
+    for word in words:
+        hide = flag and not word.startswith("-")
+        name, equals, value = word.partition("=")
+        flag = word.startswith("-") and not equals and is_secret_name(word)
+        if hide:
+            shown.append(HIDDEN)
+        elif value.strip("=") and re.fullmatch(r"[\w.-]+", name):
+            hide = is_secret_name(name, value) or is_secret_value(value)
+            shown.append(f"{name}={HIDDEN}" if hide else text(word))
+        else:
+            shown.append(HIDDEN if _looks_random(word) else text(word))
+    return shown
+
+
+def text(said: str) -> str:
+    """Give text as it may be shown, with dots for what looks like a token or a password."""
+    if len(said) < 4:
+        return said
+    if "PRIVATE KEY" in said:
+        said = _PEM.sub(HIDDEN, said)
+    if "://" in said:
+        said = _USER_INFO.sub(f"{HIDDEN}@", said)
+    if "eyJ" in said:
+        said = _JWT.sub(_without_jwt, said)
+    said = _PREFIXED.sub(_without_prefixed, said)
+    said = _SCHEME.sub(_without_scheme, said)
+    return "".join(_without_named(said))
+
+
+def spec(given: JobSpec) -> JobSpec:
+    """Give the options of a job as they may be shown; they are not fit to submit."""
+    texts: dict[str, Any] = {
+        name: text(value) for name, value in given.given().items() if isinstance(value, str)
+    }
+    texts["env"] = tuple((name, variable(name, value)) for name, value in given.env)
+    texts["package"] = tuple(map(text, given.package))
+    return replace(given, **texts)
+
+
+def environment_notes(given: JobSpec, *, secrets: bool) -> list[str]:
+    """Say which variables look like secrets, and how to give them instead.
+
+    Parameters
+    ----------
+    given
+        The options of the job.
+    secrets
+        Whether the job runs where there is ``--env-from-secret``.
+    """
+    names = [
+        name for name, value in given.env
+        if value and (is_secret_name(name, value) or is_secret_value(value))
+    ]  # fmt: skip
+    if not names:
+        return []
+    are = "looks like a secret, and stands" if len(names) == 1 else "look like secrets, and stand"
+    return [
+        f"--env {', '.join(names)} {are} in the notebook and in the job's files; "
+        f"{ADVICE if secrets else _LOCAL_ADVICE}"
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An object of a cluster as it may be shown.
+
+    Attributes
+    ----------
+    item
+        A copy without what may be secret.
+    hidden
+        Something was left out.
+    """
+
+    item: dict[str, Any]
+    hidden: bool
+
+
+def manifest(item: Mapping[str, Any]) -> Shown:
+    """Give an object of a cluster as it may be shown."""
+    shown = _masked(copy.deepcopy(dict(item)))
+    if shown.get("kind") == "Secret":
+        for part in ("data", "stringData"):
+            if isinstance(shown.get(part), dict):
+                shown[part] = dict.fromkeys(shown[part], HIDDEN)
+    return Shown(shown, shown != dict(item))
+
+
+# -- names and values ------------------------------------------------------------------------------
+
+
+def _words(name: str) -> list[str]:
+    return [word for word in _PARTS.split(name.lower()) if word]
+
+
+def _is_strong(words: Sequence[str]) -> bool:
+    return any(word in _STRONG or word.endswith(_ENDINGS) for word in words)
+
+
+def _is_secret_in_text(name: str, value: str) -> bool:
+    """Tell whether what follows this name in a sentence is a secret: ``key`` is too common."""
+    if value.endswith(":"):  # another word that says what follows: "no credentials: exec: …"
+        return False
+    words = _words(name)
+    return is_secret_name(name, value) if len(words) > 1 else _is_strong(words)
+
+
+def _looks_random(value: str) -> bool:
+    if len(value) < _LONG or not re.fullmatch(r"[A-Za-z0-9+/=_-]+", value):
+        return False
+    mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    if not mixed or value.count("/") > 3 or value.count("-") > 4:  # a path, a name made of words
+        return False
+    share = [count / len(value) for count in Counter(value).values()]
+    return -sum(part * math.log2(part) for part in share) >= _ENTROPY
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+
+def _without_jwt(found: re.Match[str]) -> str:
+    start = _JWT_START.search(found[0])
+    return found[0] if start is None else found[0][: start.start()] + HIDDEN
+
+
+def _without_prefixed(found: re.Match[str]) -> str:
+    # Words alone are a name: sk-learn-extra, hf_tokenizer.
+    return HIDDEN if any(sign.isdigit() or sign.isupper() for sign in found[0]) else found[0]
+
+
+def _without_scheme(found: re.Match[str]) -> str:
+    scheme, value = found["scheme"], found["value"]
+    if scheme.lower() == "basic" and value.islower():  # "basic training"
+        return found[0]
+    return f"{scheme} {HIDDEN}"
+
+
+def _without_named(said: str) -> Iterator[str]:
+    """Give the text in pieces, without the values whose names say that they are secret."""
+    at = 0
+    for found in _NAMED.finditer(said):
+        if found.start() < at or not is_secret_name(found["name"]):
+            continue
+        if found["blank"] and not found["name"].startswith("-"):
+            continue
+        value, quote = _value(said, found)
+        if not value or (found["blank"] and value.startswith("-")):
+            continue
+        if _is_secret_in_text(found["name"], value):
+            yield said[at : found.end()] + quote + HIDDEN
+            at = found.end() + len(quote) + len(value)
+    yield said[at:]
+
+
+def _value(said: str, found: re.Match[str]) -> tuple[str, str]:
+    """Give the value that follows a name, and the quote before it."""
+    if quoted := _QUOTED.match(said, found.end()):
+        return quoted["value"], quoted["quote"]
+    header = _HEADERS.intersection(_words(found["name"]))
+    value = (_TO_END if header else _BARE).match(said, found.end())
+    return (value[0] if value else ""), ""
+
+
+# -- objects of a cluster --------------------------------------------------------------------------
+
+
+def _masked(node: Any, key: str = "") -> Any:
+    """Mask what is below a key of an object, in place where that can be."""
+    if isinstance(node, dict):
+        if key == "annotations":
+            return {
+                name: annotation(name, value) if isinstance(value, str) else value
+                for name, value in node.items()
+            }
+        return {name: _entry(name, value) for name, value in node.items()}
+    if isinstance(node, list):
+        if key in ("command", "args") and all(isinstance(word, str) for word in node):
+            return arguments(node)
+        return [_named(_masked(one), variables=key == "env") for one in node]
+    return text(node) if isinstance(node, str) else node
+
+
+def _entry(name: str, value: Any) -> Any:
+    if isinstance(value, str) and value and _is_secret_in_text(name, value):
+        return HIDDEN
+    return _masked(value, name)
+
+
+def _named(item: Any, *, variables: bool) -> Any:
+    """Mask an item of a list that is a name with a value: a variable, a header of a request."""
+    if not isinstance(item, dict) or not isinstance(item.get("value"), str):
+        return item
+    name, value = str(item.get("name")), item["value"]
+    if variables:
+        return {**item, "value": variable(name, value)}
+    return {**item, "value": HIDDEN} if value and is_secret_name(name, value) else item

@@ -1,0 +1,76 @@
+"""All time-outs; docs/guide.md says what each bounds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from jupyter_jax_trainer.worker import timeouts
+from jupyter_jax_trainer.worker.timeouts import Timeout
+
+# The processes of a job
+RENDEZVOUS = timeouts.RENDEZVOUS
+RESULT_HOLD = timeouts.RESULT_HOLD
+TRANSFER = timeouts.TRANSFER
+RECONNECT = timeouts.RECONNECT
+STATUS = timeouts.STATUS
+LAST_WORDS = timeouts.LAST_WORDS
+PIPE = timeouts.PIPE
+
+# This machine
+GRACE = Timeout("JAXTRAIN_GRACE_TIMEOUT", 1.0)
+EXIT = Timeout("JAXTRAIN_EXIT_TIMEOUT", 30.0)
+SUPERVISOR = Timeout("JAXTRAIN_SUPERVISOR_TIMEOUT", 180.0)
+WARM = Timeout("JAXTRAIN_WARM_TIMEOUT", 30.0)
+WARM_IDLE = Timeout("JAXTRAIN_WARM_IDLE", 600.0)
+CANCEL = Timeout("JAXTRAIN_CANCEL_TIMEOUT", 10.0)
+GPU = Timeout("JAXTRAIN_GPU_TIMEOUT", 5.0)
+PIP = Timeout("JAXTRAIN_PIP_TIMEOUT", 120.0)
+
+# A cluster
+CONNECT = Timeout("JAXTRAIN_CONNECT_TIMEOUT", 5.0)
+SIGN_IN = Timeout("JAXTRAIN_SIGN_IN_TIMEOUT", 30.0)
+API = Timeout("JAXTRAIN_API_TIMEOUT", 5.0)
+DOCTOR = Timeout("JAXTRAIN_DOCTOR_TIMEOUT", 10.0)
+PLACES = Timeout("JAXTRAIN_PLACES_TIMEOUT", 25.0)
+SUBMIT = Timeout("JAXTRAIN_SUBMIT_TIMEOUT", 60.0)
+RUNTIME = Timeout("JAXTRAIN_RUNTIME_TIMEOUT", 10.0)
+UNDO = Timeout("JAXTRAIN_UNDO_TIMEOUT", 5.0)
+SUBMITTER = Timeout("JAXTRAIN_SUBMITTER_TIMEOUT", 15.0)
+WATCH = Timeout("JAXTRAIN_WATCH_TIMEOUT", 90.0)
+LOG_SILENCE = Timeout("JAXTRAIN_LOG_SILENCE_TIMEOUT", 60.0)
+LOG = Timeout("JAXTRAIN_LOG_TIMEOUT", 120.0)
+DRAIN = Timeout("JAXTRAIN_DRAIN_TIMEOUT", 15.0)
+FORWARD = Timeout("JAXTRAIN_FORWARD_TIMEOUT", 30.0)
+CLUSTER_CANCEL = Timeout("JAXTRAIN_CLUSTER_CANCEL_TIMEOUT", 45.0)
+FOLLOWER_IDLE = Timeout("JAXTRAIN_FOLLOWER_IDLE", 30.0)
+
+# JupyterLab
+PAGE = Timeout("JAXTRAIN_PAGE_TIMEOUT", 40.0)
+
+OF_WORKERS = (RENDEZVOUS, RESULT_HOLD, TRANSFER, RECONNECT, STATUS, LAST_WORDS, PIPE)
+ALL = (
+    *OF_WORKERS,
+    GRACE, EXIT, SUPERVISOR, WARM, WARM_IDLE, CANCEL, GPU, PIP,
+    CONNECT, SIGN_IN, API, DOCTOR, PLACES, SUBMIT, RUNTIME, UNDO, SUBMITTER, WATCH, LOG_SILENCE,
+    LOG, DRAIN, FORWARD, CLUSTER_CANCEL, FOLLOWER_IDLE, PAGE,
+)
+
+
+def check(env: Mapping[str, str]) -> None:
+    """Look at all settings before anything starts.
+
+    Parameters
+    ----------
+    env
+        The environment that a job is given.
+
+    Raises
+    ------
+    UsageError
+        One is no number of seconds.
+    """
+    for timeout in ALL:
+        timeout.given(os.environ)
+    for timeout in OF_WORKERS:
+        timeout.given(env)

@@ -1,0 +1,69 @@
+"""Time-outs of a worker, and what all time-outs have in common: each is a setting."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jupyter_jax_trainer.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Timeout:
+    """A time-out that a variable of the environment sets.
+
+    Parameters
+    ----------
+    variable
+        The variable.
+    usual
+        Seconds, where it is not set.
+    """
+
+    variable: str
+    usual: float
+
+    @property
+    def seconds(self) -> float:
+        """How long to wait: what this process's environment says, or else what is usual.
+
+        Raises
+        ------
+        UsageError
+            The variable is no number of seconds.
+        """
+        given = self.given(os.environ)
+        return self.usual if given is None else given
+
+    def given(self, environment: Mapping[str, str]) -> float | None:
+        """Give what an environment says, in seconds; None where it says nothing.
+
+        Raises
+        ------
+        UsageError
+            It is no number of seconds.
+        """
+        text = environment.get(self.variable)
+        if not text:
+            return None
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = math.nan
+        if not 0 < seconds < math.inf:
+            raise UsageError(
+                f"{self.variable} is a number of seconds, and it is {text!r}.",
+                f"Give a number above 0; without the variable it is {self.usual:g}.",
+            )
+        return seconds
+
+
+RENDEZVOUS = Timeout("JAXTRAIN_RENDEZVOUS_TIMEOUT", 300.0)
+RESULT_HOLD = Timeout("JAXTRAIN_RESULT_HOLD", 600.0)
+TRANSFER = Timeout("JAXTRAIN_TRANSFER_TIMEOUT", 30.0)
+RECONNECT = Timeout("JAXTRAIN_RECONNECT_TIMEOUT", 60.0)
+STATUS = Timeout("JAXTRAIN_STATUS_TIMEOUT", 5.0)
+LAST_WORDS = Timeout("JAXTRAIN_LAST_WORDS_TIMEOUT", 2.0)
+PIPE = Timeout("JAXTRAIN_PIPE_TIMEOUT", 10.0)
