@@ -68,11 +68,11 @@ class Scene(WebServer):
 
         super().__init__(Handler)
 
-    def kubeconfig(self, path: Path) -> Path:
-        """Write a kubeconfig that leads here."""
+    def kubeconfig(self, path: Path, **about: Any) -> Path:
+        """Write a kubeconfig that leads here; with more `about` the cluster."""
         path.write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "one",
-            "clusters": [{"name": "one", "cluster": {"server": self.url}}],
+            "clusters": [{"name": "one", "cluster": {"server": self.url, **about}}],
             "users": [{"name": "one", "user": {"token": "t"}}],
             "contexts": [{"name": "one", "context": {"cluster": "one", "user": "one"}}],
         }))  # fmt: skip

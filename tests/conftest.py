@@ -52,7 +52,18 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
     for item in items:
-        _left_out["slow" if item.get_closest_marker("slow") else "not chosen"] += 1
+        marked = (mark for mark in ("release", "slow") if item.get_closest_marker(mark))
+        _left_out[next(marked, "not chosen")] += 1
+
+
+# Of several processes each has the same tests before it, and the one that starts them tells of it.
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    getattr(session.config, "workeroutput", {})["left_out"] = dict(_left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    _left_out.update(Counter(getattr(node, "workeroutput", {}).get("left_out")) - _left_out)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -66,9 +77,28 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     terminalreporter.section("what did not run, and why")
     for reason, count in sorted(skipped.items()):
         terminalreporter.line(f"{count:4} skipped: {reason}")
+    why = {
+        "slow": "slow: `make test-all` runs them",
+        "release": "for releases: `make test-release` runs them",
+    }
     for reason, count in sorted(_left_out.items()):
-        why = "slow: `make test-all` runs them" if reason == "slow" else "not chosen by the options"
-        terminalreporter.line(f"{count:4} left out: {why}")
+        terminalreporter.line(f"{count:4} left out: {why.get(reason, 'not chosen by the options')}")
+
+
+# ---------------------------------------------------------------------------- turns
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # around the time-out: waiting does not count
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    """Let a test that uses the cluster wait for its turn (cluster/turns.py)."""
+    with contextlib.ExitStack() as stack:
+        # Tests that start pytest do so within a turn of theirs.
+        if item.get_closest_marker("cluster") and "JAXTRAIN_TURN" not in os.environ:
+            from cluster import turns
+
+            alone = item.get_closest_marker("disruptive") is not None
+            stack.enter_context(turns.mine().held(alone=alone))
+        return (yield)
 
 
 # ---------------------------------------------------------------------------- home

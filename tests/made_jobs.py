@@ -6,11 +6,17 @@ import contextlib
 import json
 import os
 import time
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from jupyter_jax_trainer import files, jobdir
+from jupyter_jax_trainer import files, jobdir, jobstore
 from jupyter_jax_trainer.spec import JobSpec
+
+
+def uid_of(name: str) -> str:
+    """Give the id that a job made here has."""
+    return uuid.uuid5(uuid.NAMESPACE_DNS, name).hex
 
 
 def make_job(
@@ -25,9 +31,9 @@ def make_job(
     """Make the directory of a job; `more` are fields of its state."""
     # Hidden until it is whole, as those of real jobs are: somebody may look all the time.
     final = jobdir.JobDir(jobdir.jobs_directory() / name)
-    hidden = files.private_directory(jobdir.jobs_directory() / f".made-{name}")
+    hidden = jobstore.private_directory(jobdir.jobs_directory() / f".made-{name}")
     directory = final if final.path.exists() else jobdir.JobDir(hidden)
-    files.private_directory(directory.logs)
+    jobstore.private_directory(directory.logs)
     created = time.time() - 134 if created is None else created
     spec = spec or JobSpec(nodes=2, out=("loss",))
     files.write_json(
@@ -35,7 +41,7 @@ def make_job(
         {
             "format": 1,
             "name": name,
-            "uid": f"uid-of-{name}",
+            "uid": uid_of(name),
             "backend": "local",
             "host": os.uname().nodename,
             "created": created,
@@ -89,3 +95,20 @@ def held(directory: jobdir.JobDir) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
+
+
+def made_elsewhere(
+    directory: jobdir.JobDir, trainjob_uid: str | None = "t-1", **more: Any
+) -> jobdir.JobDir:
+    """Make of a job one that was attached; `more` are fields of its manifest."""
+    found = directory.read_manifest()
+    there = {"namespace": "ns", "context": "ctx", "server": "https://c", "cluster": "c"}
+    manifest = {
+        **found, "plan": {**found["plan"], **there}, "backend": "kubernetes", "host": "",
+        "maker": "mallory@laptop", "origin": {"attached": time.time()}, **more,
+    }  # fmt: skip
+    files.write_json(directory.manifest, manifest)
+    directory.trainjob.unlink(missing_ok=True)
+    if trainjob_uid is not None:
+        files.write_json(directory.trainjob, {"format": 1, "uid": trainjob_uid})
+    return directory

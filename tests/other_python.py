@@ -5,6 +5,7 @@ They are made once, in ``.venvs``, and kept. Needs a network the first time.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -12,6 +13,8 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
@@ -38,7 +41,8 @@ def other() -> Path:
 def with_wheel(wheel: Path, extras: str, *pinned: str) -> Path:
     """Return the running minor's Python with a wheel and what it asks for, some of it pinned.
 
-    The wheel itself is installed anew each time, into an environment for these extras.
+    The environment is one for these extras. Another wheel takes the place of the one in it; that must not happen
+    while another process uses it, so all that run at a time bring the same.
     """
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
@@ -46,7 +50,12 @@ def with_wheel(wheel: Path, extras: str, *pinned: str) -> Path:
     venv = VENVS / f"with-wheel-{extras.replace(',', '-')}"
     wanted = [f"{wheel}[{extras}]", *pinned]
     python = _made(Path(sys.executable), venv, wanted, stamp="\n".join([extras, *pinned, *asks]))
-    _run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", wheel)
+    there, digest = venv / "wheel", sha256(wheel.read_bytes()).hexdigest()
+    with _only_one(venv):
+        if not there.exists() or there.read_text() != digest:
+            there.unlink(missing_ok=True)
+            _run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", wheel)
+            there.write_text(digest)
     return python
 
 
@@ -98,9 +107,7 @@ def _made(python: Path, venv: Path, wanted: list[str], stamp: str | None = None)
     """Return the Python of an environment with these packages; it is made where ``stamp`` is new."""
     stamp = "\n".join(wanted) if stamp is None else stamp
     made, stamped = venv / "bin" / "python", venv / "installed"
-    VENVS.mkdir(exist_ok=True)
-    with (VENVS / f"{venv.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _only_one(venv):
         if stamped.exists() and stamped.read_text() == stamp and made.exists():
             return made
         shutil.rmtree(venv, ignore_errors=True)
@@ -108,6 +115,15 @@ def _made(python: Path, venv: Path, wanted: list[str], stamp: str | None = None)
         _run(made, "-m", "pip", "install", "--quiet", *wanted)
         stamped.write_text(stamp)
     return made
+
+
+@contextlib.contextmanager
+def _only_one(venv: Path) -> Iterator[None]:
+    """Let no other process change an environment meanwhile."""
+    VENVS.mkdir(exist_ok=True)
+    with (VENVS / f"{venv.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _run(*command: str | Path) -> None:

@@ -12,8 +12,8 @@ describe('an action', () => {
   it('is a request of its own, with the key made safe', async () => {
     const fetch = vi.fn<Fetch>(() => Promise.resolve(new Response('{}')));
     const api = new Api(fetch);
-    await api.act('a/b', 'cancel');
-    await api.act('a', 'delete');
+    await api.act({ key: 'a/b', uid: 'u' }, 'cancel');
+    await api.act({ key: 'a', uid: 'u' }, 'delete');
     expect(fetch.mock.calls).toEqual([
       ['jobs/a%2Fb/cancel', { method: 'POST' }],
       ['jobs/a', { method: 'DELETE' }]
@@ -22,15 +22,19 @@ describe('an action', () => {
 
   it('fails with the words of the server', async () => {
     const api = answer(409, { message: 'It has ended.', hint: 'Delete it.' });
-    const error = await api.act('a', 'cancel').catch((reason: unknown) => reason);
+    const error = await api
+      .act({ key: 'a', uid: 'u' }, 'cancel')
+      .catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(ApiError);
     expect(error).toMatchObject({ message: 'It has ended.', hint: 'Delete it.' });
   });
 
   it('fails with words of its own where the answer has none, or there is no answer', async () => {
-    await expect(answer(502, '<html>').act('a', 'cancel')).rejects.toThrow('502');
+    await expect(answer(502, '<html>').act({ key: 'a', uid: 'u' }, 'cancel')).rejects.toThrow(
+      '502'
+    );
     const silent = new Api(() => Promise.reject(new TypeError('network')));
-    await expect(silent.act('a', 'cancel')).rejects.toThrow('does not answer');
+    await expect(silent.act({ key: 'a', uid: 'u' }, 'cancel')).rejects.toThrow('does not answer');
   });
 });
 

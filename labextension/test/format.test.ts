@@ -50,9 +50,9 @@ describe('text', () => {
   });
 
   it('keeps parts within their bounds', () => {
-    expect(fraction(row({ progress: { ...REPORT, fraction: 1.4 } }))).toBe(1);
-    expect(fraction(row({ progress: { ...REPORT, fraction: -1 } }))).toBe(0);
-    expect(fraction(row({ progress: { ...REPORT, fraction: NaN } }))).toBeNull();
+    expect(fraction({ ...REPORT, fraction: 1.4 })).toBe(1);
+    expect(fraction({ ...REPORT, fraction: -1 })).toBe(0);
+    expect(fraction({ ...REPORT, fraction: NaN })).toBeNull();
   });
 
   it('fills in values, once', () => {

@@ -75,6 +75,12 @@ describe('a job', () => {
     expect(texts('.jaxtrain-progress p span')).toEqual(['25 %', '500/2000', 'loss 0.08312']);
   });
 
+  it('says all at once how far it is, where its row is a moment behind', () => {
+    const progress = { step: 0, total: 40, fraction: 0, metrics: { loss: 1 }, time: 1 };
+    show({ row: row() }, { progress });
+    expect(texts('.jaxtrain-progress p span')).toEqual(['0 %', '0/40', 'loss 1']);
+  });
+
   it('shows processes of this machine, or pods of a cluster', () => {
     show({}, { ranks: [rank(0, { pid: 42, host: 'ws-1', restarts: 0 })] });
     expect(texts('thead th')).toEqual(['Rank', 'State', 'Process', 'Host', 'Restarts', 'Exit']);
@@ -136,7 +142,9 @@ describe('a job', () => {
       { sent: [{ name: 'x', kind: 'array', type: 'float32[60000, 784]', size: 188_160_000 }] },
       {
         results: [
-          { name: 'params', type: 'dict', size: 1200 },
+          { name: 'params', type: 'dict', size: 1200, format: 'plain' },
+          { name: 'model', type: 'Model', size: 1200, format: 'pickle' },
+          { name: 'old', type: 'int', size: 12 },
           { name: 'opt', error: EVIL }
         ]
       }
@@ -146,8 +154,13 @@ describe('a job', () => {
       'float32[60000, 784]',
       '188 MB'
     ]);
-    expect(texts('[data-section=results] tbody tr')).toEqual(['paramsdict1.2 kB', `opt${EVIL}`]);
-    expect(find('[data-section=results] .jaxtrain-quiet').textContent).toBe('1 of 2 came back');
+    expect(texts('[data-section=results] tbody tr')).toEqual([
+      'paramsdict1.2 kBplain',
+      'modelModel1.2 kBpickle',
+      'oldint12 Bpickle',
+      `opt${EVIL}`
+    ]);
+    expect(find('[data-section=results] .jaxtrain-quiet').textContent).toBe('3 of 4 came back');
     expect(root.querySelector('img')).toBeNull();
   });
 

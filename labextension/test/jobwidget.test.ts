@@ -61,7 +61,21 @@ describe('the widget of a job', () => {
     expect(el.querySelector('[role=alertdialog]')).toBeNull();
     press('Cancel');
     press('Cancel Job');
-    expect(model.sent.at(-1)).toEqual({ op: 'act', action: 'cancel' });
+    expect(model.sent.at(-1)).toMatchObject({ op: 'act', action: 'cancel' });
+  });
+
+  it('asks before it trusts a job that has ended, and says which one that is', () => {
+    const of = ended({ actions: ['trust', 'delete'], trust: 'foreign', maker: 'eve@lab' });
+    doing(() => model.set('glance', glance(of)));
+    press('Trust results');
+    expect(model.sent).toEqual([]);
+    expect(el.querySelector('[role=alertdialog]')?.textContent).toContain('eve@lab');
+    expect(document.activeElement?.textContent).toBe('Withhold');
+    press('Withhold');
+    expect(model.sent).toEqual([]);
+    press('Trust results');
+    press('Trust Results');
+    expect(model.sent).toEqual([{ op: 'act', action: 'trust', uid: of.uid }]);
   });
 
   it('takes the focus for its question once, however often the job changes', () => {

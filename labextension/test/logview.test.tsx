@@ -223,6 +223,27 @@ describe('keys', () => {
     expect(current()).toBe('line 999');
   });
 
+  it('act on a line that is still to come when it has come', async () => {
+    await print(many(100_000));
+    await doing(() => {
+      for (const key of ['Home', 'Enter']) {
+        list().dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+      }
+    });
+    expect(find('.jaxtrain-log-detail').textContent).toContain('line 0');
+  });
+
+  it('forget a line that one has left before it came', async () => {
+    await print(many(100_000));
+    await doing(() => {
+      for (const key of ['Home', 'Enter', 'End']) {
+        list().dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+      }
+    });
+    await press('Home');
+    expect(root.querySelector('.jaxtrain-log-detail')).toBeNull();
+  });
+
   it('say of a line that is cut how long it is', async () => {
     server.bytes = 3 << 19;
     await print(['a']);

@@ -29,6 +29,8 @@ export function row(change: Partial<Row> = {}): Row {
     notebook: null,
     cell: null,
     actions: ['cancel'],
+    trust: 'own',
+    maker: null,
     ...change
   };
 }

@@ -51,7 +51,9 @@ function full(state: State = 'Running'): Row {
     progress: progress(500),
     notebook: 'a/b.ipynb',
     cell: 'c1',
-    actions: active ? ['cancel', 'suspend', 'resume'] : ['delete']
+    actions: active ? ['trust', 'cancel', 'suspend', 'resume'] : ['trust', 'delete'],
+    trust: active ? 'foreign' : 'signed',
+    maker: 'somebody@else'
   });
 }
 

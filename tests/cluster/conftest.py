@@ -28,6 +28,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("cluster") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(300))
+        if {"pretend", "room"} & set(getattr(item, "fixturenames", ())):  # the node is not itself
+            item.add_marker(pytest.mark.disruptive)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer import api, jobdir
+from jupyter_jax_trainer import api, jobstore
 from jupyter_jax_trainer.backends.kubernetes import backend, launch
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.spec import parse_cell_line
@@ -42,7 +42,7 @@ def step(event: str, arguments: tuple[Any, ...], store: str) -> str | None:
 
 def submit(line: str, number: int) -> None:
     """Submit the cell, and die before a step."""
-    store, count, name = str(jobdir.home()), 0, f"dies-{number:03}"
+    store, count, name = str(jobstore.home()), 0, f"dies-{number:03}"
 
     def look(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal count
@@ -76,7 +76,7 @@ def submit(line: str, number: int) -> None:
 def main(line: str) -> None:
     """Fork for each step: what takes long, the imports, is done once."""
     backend.get_client(None, None)
-    assert threading.active_count() == 1 and Path(jobdir.home()).is_absolute()
+    assert threading.active_count() == 1 and Path(jobstore.home()).is_absolute()
     number = 0
     while True:
         child = os.fork()

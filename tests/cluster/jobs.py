@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import harness
+from conftest import processes_of
 
 from jupyter_jax_trainer.failure import Failure
 from jupyter_jax_trainer.handle import Job
 
+FOLLOWER = "backends.kubernetes.follower"  # in its command line
 PATIENCE = 90.0  # seconds for a job on a busy machine
 
 
@@ -51,10 +53,14 @@ def followers(store: Path) -> list[int]:
 
 
 def stop_followers(store: Path) -> None:
-    """Kill the followers of a job store."""
-    for pid in followers(store):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    """Kill the followers of a job store, also one that has only just been started."""
+    def running() -> list[int]:
+        began = [pid for pid, command in processes_of(store).items() if FOLLOWER in command]
+        return [*followers(store), *began]
+
     deadline = time.monotonic() + 5
-    while followers(store) and time.monotonic() < deadline:
+    while (found := running()) and time.monotonic() < deadline:
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)

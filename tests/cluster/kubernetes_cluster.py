@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+_PAUSE = 0.5
+_asked: dict[tuple[str, ...], float] = {}
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -34,8 +37,15 @@ class Cluster:
         return done.stdout
 
     def get(self, *arguments: str) -> Any:
-        """Return what `kubectl get` says, as objects."""
-        return json.loads(self("get", *arguments, "--output=json"))
+        """Return what `kubectl get` says, as objects.
+
+        Who waits asks the same again and again, and kubectl takes a seventh of a second of a core:
+        the same is asked twice a second at most.
+        """
+        time.sleep(max(0.0, _asked.get(arguments, 0.0) + _PAUSE - time.monotonic()))
+        found = json.loads(self("get", *arguments, "--output=json"))
+        _asked[arguments] = time.monotonic()
+        return found
 
 
 @dataclass(frozen=True)
@@ -68,4 +78,3 @@ class Namespace:
             if time.monotonic() > deadline or any(c["type"] == "Failed" for c in conditions):
                 pods = [(p["metadata"]["name"], p["status"]) for p in self.pods(job)]
                 pytest.fail(f"{job} is not {wanted}: {conditions}\n{json.dumps(pods, indent=1)}")
-            time.sleep(0.2)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 import yaml
 from harness import eventually, text, wait_for_text
 
 from cluster.faults import LONG_S
 from cluster.jobs import stop_followers, submit
-from jupyter_jax_trainer import jobdir
+from jupyter_jax_trainer import jobdir, signing, trust
 from jupyter_jax_trainer.backends.kubernetes import backend
 from jupyter_jax_trainer.backends.kubernetes.attach import attach
 from jupyter_jax_trainer.errors import BackendError, JobNotFound
 from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.trust import Trust
+from jupyter_jax_trainer.views.follow import _Source
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 CELL = """
@@ -26,6 +32,7 @@ if WAIT:
     time.sleep(6)
 big = list(range(WAIT, 10))
 """
+FAILS = "def f():\n    raise ValueError('no')\nf()"
 
 
 @pytest.fixture
@@ -45,11 +52,13 @@ def elsewhere(tmp_path_factory, monkeypatch):
         stop_followers(home)
 
 
-def test_running_and_ended_jobs_are_rebuilt(place, namespace, elsewhere):
+def test_running_and_ended_jobs_are_rebuilt(place, namespace, elsewhere, tmp_path):
     ended = submit(CELL, place, "ended -n 2 -o big", {"WAIT": 0, "__name__": "__main__"}).wait(90)
     running = submit(CELL, place, "running -n 2 -o big", {"WAIT": 1, "__name__": "__main__"})
     wait_for_text(running, "rank 1")
+    signing.export_keys(tmp_path / "key")
     elsewhere()
+    signing.import_keys(tmp_path / "key")
     assert jobdir.list_all() == []
     for original, wait in ((running, 1), (ended, 0)):
         job = Job(attach(original.name, None, namespace.name))
@@ -59,7 +68,7 @@ def test_running_and_ended_jobs_are_rebuilt(place, namespace, elsewhere):
         assert job.spec.nodes == 2 and job.sent == original.sent
         assert [text(job, rank).strip() for rank in (0, 1)] == ["rank 0", "rank 1"]
         assert [m["values"]["loss"] for m in job.metrics() if m["rank"] == 0] == [0, 0.5, 1]
-        assert job.result("big") == list(range(wait, 10))
+        assert job.trusted and job.result("big") == list(range(wait, 10))
         assert [rank.state for rank in job.ranks] == ["Finished"] * 2
         assert all(rank.pod for rank in job.ranks)
         assert attach(original.name, None, namespace.name).path == job.directory, "once only"
@@ -67,8 +76,72 @@ def test_running_and_ended_jobs_are_rebuilt(place, namespace, elsewhere):
         attach("nothere", None, namespace.name)
 
 
+SHOWS = """
+class Page:
+    def _repr_html_(self):
+        return "<script>alert(1)</script>"
+    def __repr__(self):
+        return "a page"
+print("printed")
+back = [1, 2]
+Page()
+"""
+
+
+class View:
+    """Keeps what is displayed."""
+
+    def __init__(self):
+        self.data = []
+
+    def log(self, lines, unfinished):
+        pass
+
+    def show(self, data, metadata, name, update):
+        self.data.append(data)
+
+
+def test_a_job_of_another_store_is_somebody_elses_until_its_key_is_here(
+    place, namespace, elsewhere, tmp_path
+):
+    submit(SHOWS, place, "theirs -o back").wait(90)
+    signing.export_keys(tmp_path / "key")
+    home = elsewhere()
+    environment = {**os.environ, "JAXTRAIN_HOME": str(home)}
+
+    def jaxtrain(*words):
+        return subprocess.run([sys.executable, "-m", "jupyter_jax_trainer", *words], text=True,
+                              capture_output=True, env=environment, timeout=60)  # fmt: skip
+
+    seen = jaxtrain("attach", "theirs", "--namespace", namespace.name)
+    assert seen.returncode == 0 and "printed" in seen.stdout and "alert" not in seen.stdout
+    assert "`jaxtrain attach theirs --trust`" in seen.stderr
+    job = Job(jobdir.find("theirs"))
+    assert job.state == "Succeeded" and trust.of(job) is Trust.FOREIGN
+    assert "@" in trust.claimed_maker(job)
+    assert displayed(job) == [{"text/plain": "a page"}]
+    refused = jaxtrain("result", "theirs")
+    assert refused.returncode == 1 and "withheld" in refused.stderr and "[1, 2]" not in refused.stdout
+    assert jaxtrain("key", "import", str(tmp_path / "key")).returncode == 0
+    assert trust.of(job) is Trust.SIGNED
+    assert "script" in displayed(job)[0]["text/html"]
+    assert "[1, 2]" in jaxtrain("result", "theirs").stdout
+    signing.key_file().unlink()
+    assert trust.of(job) is Trust.FOREIGN
+    assert jaxtrain("attach", "theirs", "--trust").returncode == 0
+    assert trust.of(job) is Trust.GRANTED and job.result("back") == [1, 2]
+    environment[trust.ALLOW] = "0"
+    assert jaxtrain("result", "theirs").returncode == 1
+
+
+def displayed(job):
+    view = View()
+    _Source(job).pump(view, job.snapshot())
+    return view.data
+
+
 def test_a_failed_job_is_rebuilt_with_its_traceback(place, namespace, elsewhere):
-    job = submit("def f():\n    raise ValueError('no')\nf()", place, "fails -n 2")
+    job = submit(FAILS, place, "fails")
     eventually(lambda: not job.active, LONG_S)
     elsewhere()
     found = Job(attach("fails", None, namespace.name))
@@ -76,6 +149,18 @@ def test_a_failed_job_is_rebuilt_with_its_traceback(place, namespace, elsewhere)
     assert found.state == "Failed"
     assert found.failure.message == job.failure.message, found.snapshot()
     assert "raise ValueError('no')" in found.failure.error["traceback"]
+
+
+def test_what_failed_is_known_from_the_others_when_its_pod_is_gone(place, namespace, elsewhere):
+    """The controllers delete pods that still end when the first of a job has failed."""
+    job = submit(f"import jax, time\nif jax.process_index(): time.sleep({LONG_S})\n{FAILS}", place, "gone -n 2")
+    eventually(lambda: not job.active, LONG_S)
+    pod = job.snapshot()["ranks"][0]["pod"]
+    namespace("delete", "pod", pod, "--ignore-not-found", "--grace-period=0", "--force")
+    elsewhere()
+    found = Job(attach("gone", None, namespace.name))
+    eventually(lambda: not found.active, LONG_S)
+    assert found.reason == "rank 0 failed first: ValueError: no"
 
 
 def test_what_others_made_is_not_taken_for_ours(place, namespace):

@@ -234,6 +234,14 @@ def test_kubectl_takes_the_same_for_all_devices_or_one(cluster):
             images = [manifests.image_of(item) for item in found if item["metadata"]["name"] == "jax-gpu"]
             assert images == ["ghcr.io/team/cuda:1"] * ("gpu" in names)
             cluster("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", str(folder))
+        for below, kinds in (("network", ["Ingress"]), ("network-closed", ["Egress", "Ingress"])):
+            (folder / "kustomization.yaml").write_text(
+                f"namespace: default\ncomponents: [../../runtimes/{below}]\n"
+            )
+            found = list(yaml.safe_load_all(cluster("kustomize", str(folder))))
+            assert sorted(kind for item in found for kind in item["spec"]["policyTypes"]) == kinds
+            assert {item["metadata"]["namespace"] for item in found} == {"default"}
+            cluster("apply", "--server-side", "--dry-run=server", "-k", str(folder))
     finally:
         shutil.rmtree(folder)
 

@@ -59,6 +59,7 @@ def room() -> int:
     return int(subprocess.run(words, capture_output=True, text=True).stdout.split()[0])
 
 
+@pytest.mark.release
 def test_an_image_that_is_taken_out_gives_its_room_back(cluster):
     require_own(cluster)
     before = room()
@@ -69,6 +70,7 @@ def test_an_image_that_is_taken_out_gives_its_room_back(cluster):
     assert there - room() > 0.9 * (there - before)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(("kind", "python"), ALL)
 def test_an_image_runs_a_bundle(kind, python, cluster, namespace, place):
     require_own(cluster)

@@ -106,8 +106,8 @@ def test_a_runtime_with_other_initializers_is_refused(place, examples):
 
 def test_an_initializer_that_fails_is_not_run_again_unseen(place, namespace, cluster, shared):
     """A runtime that starts failed Jobs again would train while nobody looks."""
-    # JobSet deletes the pod as soon as it has failed; so its log is being read by then.
-    fetch = "import time; time.sleep(5); raise SystemExit('no such data')"
+    # JobSet deletes the pod as soon as it has failed: what it printed last may be gone by then.
+    fetch = "import time; print('no such data', flush=True); time.sleep(8); raise SystemExit(1)"
     install(namespace, cluster, shared, fetch, again=50)
     job, failure = fails("x = 1", place, "-n 1 --dataset hf://people/digits")
     assert "dataset" in failure.message and "no such data" in failure.log[-1]

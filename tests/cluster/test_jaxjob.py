@@ -53,7 +53,7 @@ def log(namespace, job, rank=0):
     return namespace("logs", pod["metadata"]["name"])
 
 
-@pytest.mark.parametrize("runtime", [None, "jax-cpu"])
+@pytest.mark.parametrize("runtime", [pytest.param(None, marks=pytest.mark.release), "jax-cpu"])
 def test_the_examples_of_the_docs_run(namespace, runtime):
     """They use the variables of the training operator, which mean what they meant."""
     jobs = list(yaml.safe_load_all(EXAMPLES.read_text()))

@@ -12,7 +12,8 @@ from cluster.made_runtimes import Shared, reachable
 from cluster.pages import Terminal, blocks
 
 pytestmark = [
-    pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300),
+    pytest.mark.cluster, pytest.mark.slow, pytest.mark.release, pytest.mark.disruptive,
+    pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore"),  # of the kernel's client, not of this package
 ]  # fmt: skip
 

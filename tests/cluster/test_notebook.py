@@ -96,8 +96,8 @@ def plain(text: str) -> str:
     ("path", "more"),
     [
         ("docs/quickstart.ipynb", ""),
-        ("tests/notebooks/optax_linear_regression.ipynb", ""),
-        ("tests/notebooks/equinox_mlp.ipynb", " --package equinox"),
+        pytest.param("tests/notebooks/optax_linear_regression.ipynb", "", marks=pytest.mark.release),
+        pytest.param("tests/notebooks/equinox_mlp.ipynb", " --package equinox", marks=pytest.mark.release),
     ],
 )
 def test_a_notebook_runs_with_nothing_changed_but_that_option(desk, path, more):
@@ -343,7 +343,9 @@ def test_a_job_outlives_its_kernel_and_its_notebook(desk, tmp_path):
         attached = other.start("%jaxtrain attach lasting")
         attached.until_text("first", PATIENCE)
         attached.finish(PATIENCE)
-        assert attached.shown[-1] == "first\nlast\nIn this notebook now: out\n"
+        # On a busy machine Trainer's status server may take too long, and the job says so.
+        said = [line for line in attached.shown[-1].splitlines() if "status server" not in line]
+        assert said == ["first", "last", "In this notebook now: out"]
         assert "lasting: Succeeded · 2 nodes" in attached.card["text/plain"]
         assert other.value("out") == "7"
         shown = other.run("%jaxtrain show lasting").text
@@ -363,10 +365,11 @@ CELLS = re.findall(r"(?:<!-- (\w+)(?:: (.*?))? -->\n)?```python\n(.*?)```", GUID
 EXPECTED = [
     "Kubeflow Trainer", "I am process 0 of 2", "Defaults of this notebook", "Job greedy was started",
     "can't be scheduled", "is deleted", "", "brought back", "0.1", "499500", "Job long was started",
-    "step 20", "Job long is deleted", "KeyError: 'labels'",
+    "step 20", "step 20", "Job long is deleted", "KeyError: 'labels'",
 ]  # fmt: skip
 
 
+@pytest.mark.release
 def test_the_user_guide_is_true(desk, tmp_path):
     assert len(CELLS) == len(EXPECTED)
     with kernels.running(desk.home, tmp_path) as kernel:

@@ -8,7 +8,7 @@ from cluster import people
 from cluster.faults import require_own
 from cluster.pages import Terminal, blocks
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.disruptive]
 
 WIDE = "jupyter-jax-trainer-runtimes"  # what the page makes for the whole cluster, beside runtimes
 

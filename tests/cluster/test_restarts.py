@@ -134,6 +134,7 @@ def test_a_pod_that_gives_way_to_a_more_urgent_one_and_all_ranks_go_on_when_ther
     resumed(job, f"rank {rank} was removed to make room for a pod with a higher priority")
 
 
+@pytest.mark.disruptive
 @pytest.mark.timeout(420)
 def test_a_node_that_is_lost_and_comes_back(place, namespace, cluster, shared):
     """The pods are given up after a time that they say themselves; a node that is back ends them."""

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from harness import eventually, text, wait_for, wait_for_text
 
-from cluster import people
+from cluster import made_runtimes, people
 from cluster.conftest import STRICT
 from cluster.jobs import PATIENCE, stop_followers, submit
 from cluster.kubernetes_cluster import Cluster, Namespace
@@ -24,6 +24,7 @@ from jupyter_jax_trainer.commands import doctor
 from jupyter_jax_trainer.commands.findings import OK
 from jupyter_jax_trainer.errors import BackendError, ResultError
 from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir import JobDir
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -36,6 +37,8 @@ KUBEFLOW_EDIT = [
      "verbs": ["create", "patch", "get", "list", "watch", "delete"]},
     {"apiGroups": [""], "resources": ["pods", "pods/log", "events"],
      "verbs": ["get", "list", "watch"]},
+    # What docs/platform.md adds to these.
+    {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": ["get"]},
 ]  # fmt: skip
 KUBEFLOW_RUNTIMES = [
     {"apiGroups": ["trainer.kubeflow.org"], "resources": ["clustertrainingruntimes"],
@@ -229,7 +232,9 @@ def test_without_this_right_one_thing_is_lost_and_it_is_said(right, crowd, space
         else:
             job.wait(PATIENCE)
         eventually(lambda: right.lack in [event["message"] for event in job.events()])
-        unseen = (right.verb, right.resource) in {("list", "pods"), ("get", "pods/log")}
+        unseen = (right.verb, right.resource) in {
+            ("list", "pods"), ("get", "pods/log"), ("list", "jobs"), ("get", "jobsets"),
+        }  # fmt: skip
         if unseen:
             with pytest.raises(ResultError, match=f"the right to {right.words} is missing"):
                 job.result("answer")
@@ -238,9 +243,9 @@ def test_without_this_right_one_thing_is_lost_and_it_is_said(right, crowd, space
             assert "hello" in text(job)
         if name in ("patch-trainjobs", "delete-trainjobs"):
             act = control.cancel if right.verb == "delete" else (
-                lambda manifest: control.set_suspended(manifest, True))
+                lambda *job: control.set_suspended(*job, True))
             with pytest.raises(BackendError, match=f"may not {right.words}"):
-                act(job.manifest)
+                act(job.manifest, JobDir(job.directory))
         if name == "list-clustertrainingruntimes":
             with pytest.raises(BackendError, match=f"may not {right.words}"):
                 submit(TINY, place)
@@ -260,3 +265,42 @@ def test_without_this_right_one_thing_is_lost_and_it_is_said(right, crowd, space
 def test_tokens_are_nowhere(crowd):
     for someone, _ in crowd.values():
         assert not people.seen_in(someone.token, someone.home)
+
+
+# -- what no right is needed for ------------------------------------------------------------------
+
+SHOWN = """
+import subprocess
+shown = subprocess.run(["cat", "/proc/1/environ"], capture_output=True).stdout
+print(shown.replace(b"\\0", b"\\n").decode())
+"""
+
+
+def test_a_foreign_runtime_meets_restricted_once_a_refusal_was_seen(space, tmp_path):
+    def crowd(pod: dict[str, Any]) -> None:
+        node = pod["containers"][0]
+        del pod["securityContext"], node["securityContext"]
+        image = {"image": node["image"]}
+        pod["containers"].append({"name": "beside", "command": ["true"], **image})
+        pod["initContainers"] = [{"name": "before", "command": ["true"], **image}]
+
+    runtime = made_runtimes.make(space, "loose", crowd)
+    people.create(space, people.objects(space.name, "nobody", *people.minimal()))
+    someone = person(space, tmp_path, "nobody")
+    try:
+        with someone.at_work() as place:
+            refused = submit("pass", f"{place} --runtime {runtime}", "--name refused")
+            eventually(lambda: "PodSecurity restricted" in (refused.reason or ""), PATIENCE)
+            refused.cancel()
+            job = submit(SHOWN, f"{place} --runtime {runtime}", "--name taken").wait(PATIENCE)
+            (pod,) = space.pods("taken")
+            every = pod["spec"]["containers"] + pod["spec"]["initContainers"]
+            assert {one["name"] for one in every} == {"node", "beside", "before"}
+            assert all(one["securityContext"]["capabilities"]["drop"] == ["ALL"] for one in every)
+            # The worker is process 1, and what started it had the key in its environment.
+            printed = text(job)
+            assert "JAXTRAIN_JOB=taken" in printed and "JAXTRAIN_FRAME_KEY=" in printed
+            assert job.manifest["frame_key"] not in printed
+            assert max(map(len, printed.splitlines())) < 20_000  # nor is the bundle there
+    finally:
+        stop_followers(someone.home)

@@ -14,7 +14,7 @@ from jupyter_jax_trainer import api
 from jupyter_jax_trainer.commands import Context, run_command
 
 pytestmark = [
-    pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600),
+    pytest.mark.cluster, pytest.mark.release, pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore"),  # of the kernel's client, not of this package
 ]  # fmt: skip
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"

@@ -12,7 +12,7 @@ import policy
 import pytest
 from harness import LONG_S, submit, wait_for
 
-from jupyter_jax_trainer import api
+from jupyter_jax_trainer import api, jobstore
 from jupyter_jax_trainer.backends.local import backend
 from jupyter_jax_trainer.errors import BackendError, CaptureError, JaxTrainError, UsageError
 
@@ -23,7 +23,7 @@ def refused(cell: str, namespace: dict | None = None, line: str = "-n 2") -> Jax
     """Submit what must be refused; check that no trace of it is left."""
     with pytest.raises(JaxTrainError) as raised:
         submit(cell, namespace, line)
-    found = [path for path in api.jobdir.home().rglob("*") if path.is_file()]
+    found = [path for path in jobstore.home().rglob("*") if path.is_file()]
     assert not found
     return raised.value
 
@@ -54,7 +54,8 @@ def test_a_wrong_option_is_refused_in_a_sentence(home, line, said, hint):
 @pytest.mark.parametrize(
     ("variable", "value"),
     [("JAXTRAIN_CORES", "many"), ("JAXTRAIN_CORES", "0"), ("JAXTRAIN_RENDEZVOUS_TIMEOUT", "soon"),
-     ("JAXTRAIN_RENDEZVOUS_TIMEOUT", "nan")],
+     ("JAXTRAIN_RENDEZVOUS_TIMEOUT", "nan"), ("JAXTRAIN_CANCEL_TIMEOUT", "0"),
+     ("JAXTRAIN_FOLLOWER_IDLE", "inf")],
 )
 def test_a_setting_that_makes_no_sense_is_said(home, monkeypatch, variable, value):
     monkeypatch.setenv(variable, value)

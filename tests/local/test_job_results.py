@@ -200,3 +200,79 @@ def test_a_variable_that_cannot_be_read_here_does_not_take_the_others_along(stor
     assert job.result("a").sum() == 100_000
     with pytest.raises(ResultError, match="ZeroDivisionError"):
         job.result("odd")
+
+
+# ---------------------------------------------------------------------------- without pickle
+
+
+TRAINED = """
+import equinox as eqx, flax, jax, jax.numpy as jnp, numpy as np, optax
+params = {"w": jnp.ones((300, 2), jnp.bfloat16), "b": jnp.zeros(2)}
+tx = optax.chain(optax.clip(1.0), optax.adamw(1e-3))
+opt_state = tx.init(params)
+updates, opt_state = tx.update(params, opt_state, params)
+linear = eqx.nn.Linear(20, 40, key=jax.random.key(0))
+struct = flax.struct.dataclass
+frozen = Frozen(step=3, params=params, name="a")
+key, best, history = jax.random.key(7), np.float32(0.5), [{"loss": 0.1}, None]
+mlp = eqx.nn.MLP(2, 2, 4, 1, key=key)
+@struct
+class Own:
+    a: int
+own = Own(1)
+class Plain: pass
+plain = Plain()
+"""
+
+
+def test_states_of_optax_flax_and_equinox_come_back_without_pickle(store, start, monkeypatch):
+    import equinox as eqx
+    import flax
+    import jax
+    import optax
+
+    namespace = {"__name__": "__main__", "flax": flax}
+    exec("@flax.struct.dataclass\nclass Frozen:\n    step: int\n    params: dict\n"
+         "    name: str = flax.struct.field(pytree_node=False)", namespace)
+    frozen = namespace["Frozen"]
+    monkeypatch.setattr(sys.modules["__main__"], "Frozen", frozen, raising=False)
+    names = ["params", "opt_state", "linear", "frozen", "key", "best", "history"]
+    pickled = ["mlp", "own", "plain"]
+    job = submit(TRAINED, namespace, f"-o {','.join(names + pickled)}").wait()
+    formats = {entry["name"]: entry["format"] for entry in job.results_info}
+    assert formats == {**dict.fromkeys(names, "plain"), **dict.fromkeys(pickled, "pickle")}
+
+    monkeypatch.setenv("JAXTRAIN_ALLOW_PICKLED_RESULTS", "0")
+    values, errors = load_available(job)
+    assert sorted(values) == sorted(names) and sorted(errors) == sorted(pickled)
+    assert type(values["frozen"]) is frozen and values["frozen"].params is values["params"]
+    assert values["frozen"].name == "a" and values["params"]["w"].dtype == "bfloat16"
+    adam = values["opt_state"][1][0]
+    assert isinstance(adam, optax.ScaleByAdamState) and int(adam.count) == 1
+    assert isinstance(values["linear"], eqx.nn.Linear)
+    assert values["linear"](jax.numpy.ones(20)).shape == (40,)
+    assert jax.tree.structure(values["frozen"]).num_leaves == 3
+    assert values["key"] == jax.random.key(7) and type(values["best"]) is np.float32
+
+    monkeypatch.delenv("JAXTRAIN_ALLOW_PICKLED_RESULTS")
+    values, errors = load_available(job)
+    assert not errors and values["own"].a == 1 and values["mlp"](jax.numpy.ones(2)).shape == (2,)
+
+
+def test_sharded_arrays_keep_their_type_and_their_width(start):
+    cell = SHARDED + """
+jax.config.update("jax_enable_x64", True)
+half = spread(np.arange(16.0).reshape(8, 2), P("d")).astype("bfloat16")
+wide = spread(np.arange(16.0).reshape(8, 2) / 3, P("d"))
+keys = jax.random.split(jax.random.key(5), 4)
+tree = [half, (wide, lambda: 1)]
+"""
+    job = run(cell, line="-n 2 --devices-per-node 2 -o half,wide,tree,keys")
+    values, errors = load_available(job)
+    assert not errors
+    assert values["half"].dtype == "bfloat16" and values["wide"].dtype == "float64"
+    assert (np.asarray(values["wide"]) == np.arange(16.0).reshape(8, 2) / 3).all()
+    assert values["tree"][0] is values["half"] and values["tree"][1][0] is values["wide"]
+    assert values["keys"].shape == (4,)
+    formats = [entry["format"] for entry in job.results_info]
+    assert formats == ["plain", "plain", "pickle", "plain"]

@@ -63,3 +63,21 @@ def test_what_a_job_could_not_find_by_name_is_refused_before_it_starts(kernel):
     refused = kernel.run("%%jaxtrain\nf()", fails=True)
     assert "`f` can't be sent: f -> default of x: an object of type Missing" in refused.text
     assert "Create it inside the cell, or in a module of your own." in refused.text
+
+
+def test_classes_of_the_notebook_and_of_what_it_has_imported_come_back(kernel):
+    kernel.run("import flax\n@flax.struct.dataclass\nclass State:\n    step: int\n    w: jax.Array")
+    cell = (
+        "%%jaxtrain back -o state,opt_state\nimport optax\nstate = State(3, jnp.ones(4))\n"
+        "opt_state = optax.adam(1e-3).init(state.w)"
+    )
+    said = kernel.run(cell).text
+    assert "optax._src.transform.ScaleByAdamState" in said and "import optax" in said
+    kernel.run("assert type(state) is State and state.w.sum() == 4 and state.replace(step=4).step == 4")
+    kernel.run("import sys\nassert 'optax' not in sys.modules and set(opt_state[0]) >= {'count', 'mu'}")
+    shown = [line.split() for line in kernel.run("%jaxtrain show back").text.splitlines()]
+    assert {(line[0], line[-1]) for line in shown if line and line[0] in ("state", "opt_state")} == {
+        ("state", "plain"), ("opt_state", "plain")}
+    kernel.run("import optax")
+    assert "optax" not in kernel.run("%jaxtrain result back opt_state").text.partition("RESULT")[0]
+    kernel.run("assert isinstance(opt_state[0], optax.ScaleByAdamState)")

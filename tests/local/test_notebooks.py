@@ -16,6 +16,8 @@ OTHERS = sorted((ROOT / "tests" / "notebooks").glob("*.ipynb"))
 TUTORIALS = sorted((ROOT / "docs").glob("tutorials/**/*.ipynb"))
 QUICKSTART = ROOT / "docs" / "quickstart.ipynb"
 CELL_S = 240
+# Of each library one runs with every change; these are long, and use the same again.
+LONG = ("char_rnn", "equinox_cnn_digits", "flax_linen_digits", "optax_schedule_clipping")
 
 
 def read(path: Path) -> nbformat.NotebookNode:
@@ -44,8 +46,14 @@ def test_there_are_ten_notebooks_of_other_peoples_making():
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-# The tutorials: tests/cluster/test_tutorials.py, which runs them here, too.
-@pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.stem)
+# The tutorials: tests/cluster/test_tutorials.py, which runs them here, too, before a release.
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.release] if path.stem in LONG else [])
+        for path in OTHERS
+    ],
+)
 @pytest.mark.filterwarnings("ignore")  # of the kernel's client, not of this package
 def test_a_notebook_runs_as_it_stands(path, home, tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "1")

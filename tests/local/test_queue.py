@@ -44,7 +44,8 @@ def test_a_full_queue_makes_jobs_wait_with_a_reason_and_in_order(one_core):
     second.wait(60)
     third.wait(60)
     assert [state for state, _ in second.history] == ["Queued", "Starting", "Running", "Succeeded"]
-    assert dict(third.history)["Starting"] >= dict(second.history)["Succeeded"]
+    # Its core is free a moment before that is written.
+    assert dict(third.history)["Starting"] >= dict(second.history)["Succeeded"] - 0.1
 
 
 def test_a_job_larger_than_the_machine_starts_when_it_is_alone(one_core):

@@ -20,6 +20,7 @@ from harness import (
     wait_for,
 )
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.local import warm
 
 ENDLESS = "import time\nwhile True: time.sleep(0.05)\n"
@@ -109,7 +110,7 @@ def test_a_process_of_a_job_holds_nothing_but_its_own_files(home):
 
 
 def test_a_warm_process_that_hangs_is_passed_over_and_starts_nothing_later(home, monkeypatch):
-    monkeypatch.setattr(warm, "_ANSWER", 1.0)
+    monkeypatch.setenv(timeouts.WARM.variable, "1")
     assert is_warm()
     pid = warm_process(home)
     os.kill(pid, signal.SIGSTOP)

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 import websocket
-from made_jobs import held, make_job
+from harness import eventually
+from made_jobs import held, made_elsewhere, make_job
 
 from jupyter_jax_trainer import files
+from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.views.waiting import Waiting
 from server.servers import TOKEN, Server
 from server.silent import Silent
@@ -33,6 +35,8 @@ c.ServerApp.allow_origin = "*"  # as in Kubeflow's images: Jupyter itself lets a
 c.JaxTrain.allowed_origins = ["https://Hub.Example.org/"]
 c.JaxTrain.allowed_contexts = ["dev-*"]
 c.JaxTrain.allowed_namespaces = ["team-?", "mine"]
+c.JaxTrain.allow_foreign_results = False
+c.JaxTrain.allow_pickled_results = False
 """
 
 
@@ -81,7 +85,7 @@ ASKED = {
         ("POST", "line/write"), ("GET", "nonsense"),
     ],
     "write": [("DELETE", "jobs/one")],
-    "execute": [("POST", f"jobs/one/{act}") for act in ("detach", "cancel", "suspend", "resume")],
+    "execute": [("POST", f"jobs/one/{act}") for act in ("detach", "cancel", "suspend", "resume", "trust")],
 }  # fmt: skip
 
 
@@ -119,6 +123,44 @@ def test_other_rights_than_ours_are_not_asked_for(strict):
 
 def contents(directory):
     return {path: path.read_bytes() for path in directory.path.rglob("*") if path.is_file()}
+
+
+# ---------------------------------------------------------------------------- results of others
+
+
+def test_the_administrator_can_forbid_results_of_others(strict):
+    directory = made_elsewhere(make_job("fit"))
+    row = strict.get("jobs/fit")["row"]
+    assert row["trust"] == "forbidden" and "trust" not in row["actions"]
+    status, said = strict.ask("POST", "jobs/fit/trust", {"uid": row["uid"]})
+    assert status == 400 and "JAXTRAIN_ALLOW_FOREIGN_RESULTS" in json.loads(said)["message"]
+    assert not directory.trust.exists()
+    Job(directory).trust()  # as if it had been said before the administrator forbade it
+    assert strict.get("jobs/fit")["row"]["trust"] == "forbidden"
+
+
+def test_kernels_of_the_server_are_forbidden_it_too(strict):
+    url = strict.url.removesuffix("jaxtrain/api/")
+    kernel = json.loads(strict.ask("POST", "api/kernels", {}, url=url)[1])["id"]
+    try:
+        process = eventually(lambda: kernel_process(kernel), 20)
+        assert {"JAXTRAIN_ALLOW_FOREIGN_RESULTS=0", "JAXTRAIN_ALLOW_PICKLED_RESULTS=0"} <= set(
+            environment_of(process))
+    finally:
+        assert strict.ask("DELETE", f"api/kernels/{kernel}", url=url)[0] == 204
+
+
+def kernel_process(kernel):
+    """Find a kernel by its connection file."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if kernel in path.read_text():
+                return path.parent
+    return None
+
+
+def environment_of(process):
+    return (process / "environ").read_bytes().decode(errors="replace").split("\0")
 
 
 # ---------------------------------------------------------------------------- origins
@@ -175,7 +217,7 @@ def test_no_error_tells_the_password_of_a_cluster(strict):
     files.write_json(directory.manifest, {**manifest, "backend": "kubernetes", "plan": plan})
     with held(directory):
         status, said = strict.ask("POST", "jobs/one/cancel", {})
-    assert status == 400 and b"https://c.example" in said and b"hush" not in said
+    assert status == 400 and b"c.example" in said and b"hush" not in said
 
 
 def test_contexts_that_are_not_allowed_are_not_told(strict):

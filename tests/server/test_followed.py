@@ -12,7 +12,7 @@ import pytest
 from apiscene import EMPTY, TRAINER, Scene
 from cluster.jobs import followers, stop_followers
 from harness import eventually
-from made_jobs import held, make_job
+from made_jobs import held, make_job, uid_of
 
 from jupyter_jax_trainer import files
 from jupyter_jax_trainer.backends.kubernetes import trainjob
@@ -33,7 +33,7 @@ def show(scene, *conditions):
     scene.answers[TRAINJOBS] = {**EMPTY, "items": [{
         "metadata": {
             "name": "fit", "uid": "t", "resourceVersion": "1",
-            "annotations": {trainjob.UID: "uid-of-fit"},
+            "annotations": {trainjob.UID: uid_of("fit")},
         },
         "spec": {}, "status": {"conditions": conditions},
     }]}  # fmt: skip

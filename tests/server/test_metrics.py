@@ -11,7 +11,7 @@ import time
 from harness import eventually
 from made_jobs import make_job
 
-from jupyter_jax_trainer import files, ownlog
+from jupyter_jax_trainer import jobstore, ownlog
 from jupyter_jax_trainer.backends.kubernetes import launch
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.backends.kubernetes.counts import Counts
@@ -45,7 +45,7 @@ def test_only_who_may_use_the_server_is_told(server):
 
 def follower(name, **numbers):
     """Be a follower, as far as others can see; give its lock."""
-    directory = files.private_directory(launch.follower_directory(name))
+    directory = jobstore.private_directory(launch.follower_directory(name))
     counts = Counts()
     for key, value in numbers.items():
         counts.put(key, value)

@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 from harness import eventually, submit
-from made_jobs import make_job
+from made_jobs import made_elsewhere, make_job
 
 from jupyter_jax_trainer import files
 from jupyter_jax_trainer.server.access import is_from_here
@@ -194,3 +194,17 @@ def test_nothing_without_a_token_or_for_a_foreign_page(server, method, path):
 ])
 def test_from_where_a_page_comes(headers, welcome):
     assert is_from_here(headers, ["https://proxy.example"]) is welcome
+
+
+def test_a_job_of_somebody_else_is_trusted_by_its_uid(server):
+    directory = made_elsewhere(make_job("fit"))
+    row = server.get("jobs")["jobs"][0]
+    assert (row["trust"], row["maker"]) == ("foreign", "mallory@laptop")
+    assert row["actions"] == ["trust", "delete"] and server.get("jobs/fit")["row"] == row
+    for body in (None, {}, {"uid": "of-another"}, {"uid": 5}, [], "uid-of-fit"):
+        assert server.ask("POST", "jobs/fit/trust", body)[0] == 404, body
+    assert not directory.trust.exists()
+    assert server.ask("POST", "jobs/fit/trust", {"uid": row["uid"]}) == (200, b"{}")
+    row = server.get("jobs/fit")["row"]
+    assert row["trust"] == "granted" and "trust" not in row["actions"]
+    assert server.ask("POST", "jobs/none/trust", {"uid": row["uid"]})[0] == 404

@@ -24,6 +24,7 @@ ARGS = [
 ]  # fmt: skip
 SIZE = {"width": 1400, "height": 900}
 
+SHOTS = pytest.StashKey[dict[str, str]]()  # pictures for docs/images, and what is new about each
 _report = pytest.StashKey[pytest.TestReport]()
 
 
@@ -42,6 +43,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     return report
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    shots = terminalreporter.config.stash.get(SHOTS, {})
+    if shots:
+        terminalreporter.section("pictures in docs/images; before and after: build/pictures")
+        for name, what in sorted(shots.items(), key=lambda shot: (shot[1] == "as before", shot[0])):
+            terminalreporter.line(f"{name:44} {what}")
+
+
 def failed(request: pytest.FixtureRequest) -> bool:
     """Say whether the test that ends has failed."""
     report = request.node.stash.get(_report, None)
@@ -58,7 +67,8 @@ def picture(page: Any, request: pytest.FixtureRequest, number: int = 0) -> None:
 # The browser is closed after the last test of the folder: Playwright leaves a running event loop
 # in the thread for as long, which other tests could not bear.
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Any]:
+def chromium() -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Give what starts browsers, and how Chromium is started."""
     try:
         from playwright.sync_api import expect, sync_playwright
     except ImportError:
@@ -68,9 +78,38 @@ def browser() -> Iterator[Any]:
     if not chromium:
         policy.skip_or_fail("browser", "there is no chromium; JAXTRAIN_CHROMIUM may name one")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=ARGS)
-        yield browser
-        browser.close()
+        yield playwright.chromium, {"executable_path": chromium, "args": ARGS}
+
+
+@pytest.fixture(scope="package")
+def browser(chromium: Any) -> Iterator[Any]:
+    """Give a browser whose contexts know nothing of each other."""
+    browser = chromium[0].launch(**chromium[1])
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="package")
+def profile(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Give a context that keeps compiled scripts: a page of JupyterLab costs a third less by that."""
+    folder = tmp_path_factory.mktemp("profile")
+    context = chromium[0].launch_persistent_context(folder, viewport=SIZE, **chromium[1])
+    yield context
+    context.close()
+
+
+def forget(profile: Any, servers: set[str]) -> None:
+    """Leave nothing in a profile but what it has compiled."""
+    blank, *pages = profile.pages
+    for page in pages:
+        page.close()
+    profile.clear_cookies()
+    profile.clear_permissions()
+    session = profile.new_cdp_session(blank)
+    kinds = "cookies,local_storage,indexeddb,service_workers,cache_storage"
+    for origin in servers:
+        session.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": kinds})
+    session.detach()
 
 
 @pytest.fixture(scope="package")
@@ -96,7 +135,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel."""
     need_built()
     folder = tmp_path_factory.mktemp("wheel")
-    build = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
+    options = ("--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder))
+    build = ("-m", "pip", "wheel", *options, str(ROOT))
     subprocess.run([sys.executable, *build], check=True, cwd=folder)
     (found,) = folder.glob("*.whl")
     return found
@@ -156,7 +196,7 @@ def jobs_home(ui_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def open_page(
-    browser: Any, lab_server: Lab, jobs_home: Path, request: pytest.FixtureRequest
+    profile: Any, lab_server: Lab, jobs_home: Path, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., Any]]:
     """Give what opens a page in a browser without memory; its errors are looked at in the end."""
     from ui.pages import LabPage
@@ -166,13 +206,22 @@ def open_page(
 
     def make(
         server: Lab = lab_server, path: str = "lab?reset", beside: Any = None, port: int | None = None,
-        **options: Any,
+        own: bool = False, **options: Any,
     ) -> LabPage:  # fmt: skip
-        context = beside.page.context if beside else browser.new_context(**{"viewport": SIZE, **options})
-        if not beside:
+        """Open one: beside another, in a browser of its `own`, or in what is as good."""
+        own = own or bool(pages) or not options.keys() <= {"viewport"}
+        if beside:
+            context = beside.page.context
+        elif own:
+            browser = request.getfixturevalue("browser")
+            context = browser.new_context(**{"viewport": SIZE, **options})
             contexts.append(context)
+        else:
+            context = profile
         page = LabPage(context, server, port)
         pages.append(page)
+        if context is profile:
+            page.page.set_viewport_size(options.get("viewport", SIZE))
         page.open(path)
         return page
 
@@ -188,6 +237,7 @@ def open_page(
     finally:
         for context in contexts:
             context.close()
+        forget(profile, {page.origin for page in pages})
 
 
 @pytest.fixture

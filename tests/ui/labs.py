@@ -100,6 +100,9 @@ class Notebook7(Lab):
     program = "notebook"
 
 
+PAGE_TIMEOUT = 35.0  # seconds that a page hears nothing, before it connects again
+
+
 class Installed(Lab):
     """JupyterLab and Notebook 7 of an environment in which the wheel is; nothing leads to the clone."""
 
@@ -115,6 +118,9 @@ class Installed(Lab):
         """Leave that to the wheel."""
 
     def environment(self) -> dict[str, str]:
-        own = super().environment() | {"PATH": str(Path(self.python).parent)}  # no Node there
+        own = super().environment() | {
+            "PATH": str(Path(self.python).parent),  # no Node there
+            "JAXTRAIN_PAGE_TIMEOUT": str(PAGE_TIMEOUT),
+        }
         own.pop("PYTHONPATH", None)
         return own

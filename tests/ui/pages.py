@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Locator, expect
 from playwright.sync_api import Error as PlaywrightError
@@ -19,6 +20,8 @@ KNOWN = [
     r"reading 'schema'\)\s+at \S+notebook_core",
     # JupyterLab, when a widget of a busy kernel moves before a page that was just loaded knows it.
     r"Comm not found for comm id",
+    # anywidget, of a model that was closed before it was loaded, or took two seconds; it shows it all the same.
+    r"\[anywidget\] Failed to initialize model",
 ]
 
 LOAD = "%load_ext jupyter_jax_trainer"
@@ -79,6 +82,12 @@ class LabPage:
         wrong = [error for error in self.errors if not any(re.search(p, error) for p in self._allowed)]
         assert not wrong, "errors in the page:\n" + "\n".join(wrong)
         assert not self.dialogs, f"the page opened dialogs: {self.dialogs}"
+
+    @property
+    def origin(self) -> str:
+        """Of whom the browser takes the page to be."""
+        address = urlsplit(self.server.page_url("", self.port))
+        return f"{address.scheme}://{address.netloc}"
 
     # -- the page itself ----------------------------------------------------------------------
 

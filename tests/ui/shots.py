@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import Locator, Page
-from views import PICTURED, views
 
-from ui.conftest import failed
+from ui.conftest import SHOTS, failed
+from ui.labs import ROOT, Lab
 from ui.pages import LabPage
 
+if TYPE_CHECKING:
+    from PIL import Image
+
+IMAGES = ROOT / "docs" / "images"
+COMPARED = ROOT / "build" / "pictures"  # before and after, side by side
+NOISE = 0.01  # of the pixels: times and numbers of steps, which differ each time
 MOST = 150_000  # bytes of a picture
 WIDE, NARROW = {"width": 1360, "height": 820}, {"width": 600, "height": 820}
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
@@ -59,14 +68,51 @@ def data() -> dict[str, object]:
 
 @pytest.fixture
 def pictures(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """Give a folder for pictures; if the test passes, they come into docs/images if asked for."""
+    """Give a folder for pictures; where it was asked for, those that have changed are kept."""
     folder = tmp_path / "pictures"
     folder.mkdir()
     yield folder
     if os.environ.get("JAXTRAIN_PICTURES") == "1" and not failed(request):
+        said = request.config.stash.setdefault(SHOTS, {})
         for path in folder.glob("*.png"):
-            shutil.copy(path, PICTURED.parent)
-        PICTURED.write_text(f"{views()}\n")
+            said[path.name] = keep(path)
+
+
+def keep(path: Path) -> str:
+    """Put a picture into docs/images unless it shows what is there; return what is new about it."""
+    known = IMAGES / path.name
+    if not known.exists():
+        shutil.copy(path, known)
+        return "new"
+    share = changed(known, path)
+    if share <= NOISE:
+        return "as before"
+    COMPARED.mkdir(parents=True, exist_ok=True)
+    beside(known, path).save(COMPARED / path.name)
+    shutil.copy(path, known)
+    return f"changed: {share:.0%} of the pixels"
+
+
+def changed(before: Path, after: Path) -> float:
+    """Return the share of pixels in which two pictures differ; 1 when their sizes do."""
+    from PIL import Image, ImageChops
+
+    with Image.open(before) as old, Image.open(after) as new:
+        if old.size != new.size:
+            return 1.0
+        apart = ImageChops.difference(old.convert("RGB"), new.convert("RGB")).convert("L")
+    return sum(apart.histogram()[16:]) / (apart.width * apart.height)  # colours are reduced
+
+
+def beside(before: Path, after: Path) -> Image.Image:
+    """Return one picture of two, the older one on the left."""
+    from PIL import Image
+
+    with Image.open(before) as old, Image.open(after) as new:
+        both = Image.new("RGB", (old.width + new.width, max(old.height, new.height)))
+        both.paste(old.convert("RGB"), (0, 0))
+        both.paste(new.convert("RGB"), (old.width, 0))
+    return both
 
 
 def save(target: Locator, name: str, folder: Path) -> None:
@@ -90,6 +136,21 @@ def save_page(page: Page, name: str, folder: Path) -> None:
     size = page.viewport_size
     assert size
     save_part(page, {"x": 0, "y": 0, **size}, name, folder)
+
+
+@contextlib.contextmanager
+def cluster(lab: Lab, name: str, address: str, namespace: str) -> Iterator[None]:
+    """Let the server have a kubeconfig with one cluster, to which no way leads."""
+    lab.kubeconfig.write_text(json.dumps({
+        "clusters": [{"name": name, "cluster": {"server": address}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": "me", "namespace": namespace}}],
+        "users": [{"name": "me", "user": {}}],
+        "current-context": name,
+    }))  # fmt: skip
+    try:
+        yield
+    finally:
+        lab.kubeconfig.unlink()
 
 
 def in_all(lab: LabPage, fit: Callable[[str], None], take: Callable[[str], None]) -> None:

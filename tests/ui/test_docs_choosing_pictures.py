@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import partial
 
@@ -11,22 +10,14 @@ from harness import submit
 from playwright.sync_api import Page, Route, expect
 
 from ui.pages import LOAD
-from ui.shots import DATA, NARROW, WIDE, code, data, in_all, pictures, save, save_page
+from ui.shots import DATA, NARROW, WIDE, cluster, code, data, in_all, pictures, save, save_page
 
 __all__ = ["pictures"]  # a fixture
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.release, pytest.mark.timeout(240)]
 
 BARS, HEIGHTS = {"wide": 340, "narrow": 230}, {"wide": 880, "narrow": 1060}
 LOGS = {"wide": {**WIDE, "height": 480}, "narrow": {**NARROW, "height": 480}}
-CONFIG = {
-    "clusters": [{"name": "research", "cluster": {"server": "https://research.example.com"}}],
-    "contexts": [{
-        "name": "research", "context": {"cluster": "research", "user": "me", "namespace": "team-a"},
-    }],
-    "users": [{"name": "me", "user": {}}],
-    "current-context": "research",
-}  # fmt: skip
 LINE = "%%jaxtrain -n 4 -r jax-gpu -o weights --queue team-a"
 
 
@@ -67,8 +58,7 @@ def answer(page: Page) -> None:
 
 
 def test_pictures_of_the_runtimes_of_a_cluster(open_page, pictures, lab_server):
-    lab_server.kubeconfig.write_text(json.dumps(CONFIG))
-    try:
+    with cluster(lab_server, "research", "https://research.example.com", "team-a"):
         lab = open_page()
         answer(lab.page)
         lab.notebook("far", LOAD, DATA, f"{LINE}\nimport jax")
@@ -83,8 +73,6 @@ def test_pictures_of_the_runtimes_of_a_cluster(open_page, pictures, lab_server):
             runtimes.evaluate("it => it.scrollTo(0, it.scrollHeight)")
 
         in_all(lab, fit, lambda how: save(lab.picker, f"runtimes-cluster-{how}", pictures))
-    finally:
-        lab_server.kubeconfig.unlink()
 
 
 def test_pictures_of_filters_a_question_and_the_settings(open_page, pictures):

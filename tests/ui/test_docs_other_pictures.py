@@ -19,7 +19,7 @@ __all__ = ["in_marimo", "notebook7", "page", "pictures"]  # fixtures
 SIZES = {"wide": {"width": 1100, "height": 860}, "narrow": {"width": 600, "height": 860}}
 APPS = {"wide": {"width": 1000, "height": 420}, "narrow": {"width": 480, "height": 480}}
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.release, pytest.mark.timeout(240)]
 
 
 def test_pictures_in_notebook_7(open_page, notebook7, pictures):

@@ -118,7 +118,7 @@ def shoot_cells(lab: LabPage, theme: str, folder: Path) -> None:
         save(panel, f"panel-{theme}-{kind}", folder)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.timeout(300)
 def test_pictures_of_every_view(scene, pictures):
     lab, page, folder = scene, scene.page, pictures

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -14,13 +11,13 @@ from harness import eventually, submit, wait_failed
 from playwright.sync_api import Locator, WebSocketRoute, expect
 
 from jupyter_jax_trainer import api
-from ui.labs import Lab
 from ui.pages import LOAD, LabPage
 from ui.shots import (
     DATA,
     NARROW,
     THEMES,
     WIDE,
+    cluster,
     code,
     data,
     in_all,
@@ -40,12 +37,6 @@ SIZES = {"wide": WIDE, "narrow": NARROW}
 SECTIONS = {"wide": {"width": 1040, "height": 820}, "narrow": NARROW}  # plots beside each other
 PAGES = {"wide": {"width": 900, "height": 600}, "narrow": {"width": 520, "height": 600}}
 
-NOWHERE = {
-    "clusters": [{"name": "gpus", "cluster": {"server": "http://127.0.0.1:9"}}],
-    "contexts": [{"name": "gpus", "context": {"cluster": "gpus", "user": "me", "namespace": "team"}}],
-    "users": [{"name": "me", "user": {}}],
-    "current-context": "gpus",
-}
 LONG = """import jax, json
 blocks = [{"block": n, "width": 1024, "heads": 16, "dropout": 0.1} for n in range(8)]
 print("rank", jax.process_index(), "of", jax.process_count())
@@ -248,23 +239,13 @@ def shoot_card(lab: LabPage, folder: Path, tmp_path: Path) -> None:
     page.close()
 
 
-@contextlib.contextmanager
-def nowhere(lab: Lab) -> Iterator[None]:
-    """Let the server have a cluster that does not answer."""
-    lab.kubeconfig.write_text(json.dumps(NOWHERE))
-    try:
-        yield
-    finally:
-        lab.kubeconfig.unlink()
-
-
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.timeout(480)
 def test_pictures_of_what_is_rare(open_page, pictures, tmp_path):
     lab = open_page(viewport=LOW)
     lab.allow("502")  # of the cluster that does not answer
     way = Way(lab)
-    with nowhere(lab.server):
+    with cluster(lab.server, "gpus", "http://127.0.0.1:9", "team"):  # does not answer
         shoot_nothing(lab, pictures)
     values = data()
     for name, rate in RATES.items():

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 from apiscene import TRAINER, Scene
-from made_jobs import make_job
+from made_jobs import made_elsewhere, make_job, uid_of
 from playwright.sync_api import Locator, expect
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes import trainjob
+from jupyter_jax_trainer.handle import Job as JobHandle
 from ui.cells import SLOW, Job, glance, is_state
 from ui.labs import MEASURING, Lab
 from ui.pages import LOAD, LabPage
@@ -147,7 +148,7 @@ def test_a_job_of_a_cluster_from_its_queue_to_its_failure(lab: LabPage, story: S
     secret = {"name": "HF_TOKEN", "value": "hf_secret"}
     scene.answers[TRAINJOB] = {
         "apiVersion": trainjob.API, "kind": "TrainJob",
-        "metadata": {"name": "fit", "annotations": {trainjob.UID: "uid-of-fit"}},
+        "metadata": {"name": "fit", "uid": "t-1", "annotations": {trainjob.UID: uid_of("fit")}},
         "spec": {"trainer": {"numNodes": 2, "env": [secret]}},
     }  # fmt: skip
     yaml = part(view, "YAML")
@@ -224,7 +225,7 @@ def test_what_came_back_and_what_did_not(lab: LabPage) -> None:
     lab.command("jaxtrain:open-job", key="kept")
     results = part(lab.job("kept"), "Results")
     expect(results).to_contain_text("1 of 2 came back")
-    assert rows(results) == [["loss", "float", "8 B"], ["acc", "the cell never set 'acc'"]]
+    assert rows(results) == [["loss", "float", "8 B", "pickle"], ["acc", "the cell never set 'acc'"]]
     expect(results.locator("[data-bad=true]")).to_have_text("the cell never set 'acc'")
 
 
@@ -317,3 +318,31 @@ def test_a_job_whose_kernel_was_killed(lab: LabPage, job: Job, tmp_path: Path) -
             return currentWidget?.context?.path === 'killed.ipynb' && currentWidget.content.activeCellIndex === 1;
         }"""
     )
+
+
+def test_a_job_of_somebody_else_is_trusted_after_a_question_that_says_whose_it_is(
+    lab: LabPage, jobs_home: Path
+) -> None:
+    directory = made_elsewhere(make_job("theirs"), maker="eve@lab")
+    lab.command("jaxtrain:show-jobs")
+    lab.row("theirs").click()
+    view = lab.job("theirs")
+    facts, results = view.locator(".jaxtrain-facts"), part(view, "Results")
+    expect(facts).to_contain_text("claims to be made by eve@lab")
+    expect(results).to_contain_text("withheld")
+    trust = view.get_by_role("button", name="Trust results", exact=True)
+    places = [view.locator("h2").bounding_box(), facts.bounding_box(), results.bounding_box()]
+    question = lab.page.locator(".jp-Dialog")
+    trust.click()
+    expect(question).to_contain_text("eve@lab")
+    expect(question).to_contain_text("may run code as you")
+    question.get_by_role("button", name="Withhold", exact=True).click()
+    expect(question).to_have_count(0)
+    assert not directory.trust.exists()
+    trust.click()
+    question.get_by_role("button", name="Trust Results", exact=True).click()
+    expect(trust).to_have_count(0)
+    expect(results).not_to_contain_text("withheld")
+    assert JobHandle(directory).trusted
+    now = [view.locator("h2").bounding_box(), facts.bounding_box(), results.bounding_box()]
+    assert now == places, "nothing moves"

@@ -53,7 +53,7 @@ def shown(open_page, tmp_path):
     end.touch()
 
 
-def test_themes_are_followed_at_once(shown):
+def themes_are_followed_at_once(shown):
     lab, running, _ = shown
     views = ["#jaxtrain-panel", f"[id='jaxtrain-job-{running}'] .jaxtrain",
              f"[id='jaxtrain-log-{running}'] .jaxtrain"]  # fmt: skip
@@ -83,7 +83,7 @@ def test_plots_that_no_longer_grow_follow_the_theme(lab):
     lab.page.wait_for_function(f"light => ({plot})() === light", arg=light)
 
 
-def test_forced_colours(shown):
+def forced_colours(shown):
     lab, running, failed = shown
     lab.page.emulate_media(forced_colors="active")
     # A colour that is forced upon text must not be what is behind it, too.
@@ -115,9 +115,10 @@ def test_forced_colours(shown):
         return lightest - darkest
 
     eventually(lambda: contrast() > 150)  # colours are read a moment after they have changed
+    lab.page.emulate_media(forced_colors="none")
 
 
-def test_a_narrow_side_bar(shown):
+def a_narrow_side_bar(shown):
     lab, *_ = shown
     for command, panel in (("jobs", lab.jobs), ("runtimes", lab.picker)):
         lab.command(f"jaxtrain:show-{command}")
@@ -171,7 +172,7 @@ def test_the_line_in_the_form_breaks_between_words(lab):
     assert not torn, torn
 
 
-def test_a_narrow_log(shown):
+def a_narrow_log(shown):
     lab, running, _ = shown
     log = lab.log(running).node.locator(".jaxtrain")
     log.get_by_role("searchbox").fill("step 7")
@@ -187,7 +188,7 @@ def test_a_narrow_log(shown):
         assert len(begins) > 10 and len(set(begins)) == 1, f"at {width} px"
 
 
-def test_nothing_jumps_while_jobs_go_on(shown):
+def nothing_jumps_while_jobs_go_on(shown):
     lab, running, _ = shown
     watch_shifts(lab)
     before = len(list(api.job(running).metrics()))
@@ -195,9 +196,10 @@ def test_nothing_jumps_while_jobs_go_on(shown):
     nothing_jumped(lab, "#jaxtrain-panel .jaxtrain-jobs")
 
 
-def test_no_axe_violation(shown):
+def no_axe_violation(shown):
     lab, running, failed = shown
-    lab.log(running).node.get_by_role("button", name="filter").click()
+    filters = lab.log(running).node.get_by_role("button", name="filter")
+    filters.click()
     found = []
     for theme in (LIGHT, DARK):
         lab.theme(theme)
@@ -212,6 +214,19 @@ def test_no_axe_violation(shown):
             found += lab.axe(f"[id='jaxtrain-job-{key}'] .jaxtrain")
         found += lab.axe(f"[id='jaxtrain-log-{running}'] .jaxtrain")
     assert not found, "\n".join(found)
+    lab.theme(LIGHT)
+    filters.click()
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("looks", [
+    (nothing_jumps_while_jobs_go_on, themes_are_followed_at_once, forced_colours),
+    (no_axe_violation, a_narrow_log, a_narrow_side_bar),
+], ids=["colours", "room"])  # fmt: skip
+def test_looks(shown, subtests, looks):
+    for look in looks:
+        with subtests.test(look.__name__):
+            look(shown)
 
 
 def test_text_from_right_to_left(open_page):

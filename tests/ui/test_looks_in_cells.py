@@ -43,7 +43,7 @@ def shown(open_page, job):
     return lab
 
 
-def test_themes(shown):
+def themes(shown):
     lab = shown
     spark = lab.cell(1).locator(".jaxtrain-spark path")
     stroke = "path => getComputedStyle(path).stroke"
@@ -57,7 +57,7 @@ def test_themes(shown):
     assert len(seen) == 2
 
 
-def test_forced_colours(shown):
+def forced_colours(shown):
     lab = shown
     lab.page.emulate_media(forced_colors="active")
     # A colour that is forced upon text must not be what is behind it, too.
@@ -83,9 +83,10 @@ def test_forced_colours(shown):
         chosen = place.locator(".jaxtrain-segments :checked + span").first.evaluate(behind)
         other = place.locator(".jaxtrain-segments :not(:checked) + span").first.evaluate(behind)
         assert chosen != other
+    lab.page.emulate_media(forced_colors="none")
 
 
-def test_a_theme_whose_style_sheet_comes_late(shown):
+def a_theme_whose_style_sheet_comes_late(shown):
     """Meanwhile a widget has colours of its own; then it has those of the theme, as all else."""
     lab = shown
     held, sheet = [], re.compile(r"/theme-dark-extension/.*\.css")
@@ -103,7 +104,7 @@ def test_a_theme_whose_style_sheet_comes_late(shown):
     )
 
 
-def test_no_axe_violation(shown):
+def no_axe_violation(shown):
     lab, found = shown, []
     for theme in (LIGHT, DARK):
         lab.theme(theme)
@@ -118,6 +119,14 @@ def test_no_axe_violation(shown):
     expect(panel.locator(".jaxtrain-log-row").last).to_contain_text("first line")
     found += lab.axe(PANEL_VIEW)
     assert not found, "\n".join(found)
+    lab.theme(LIGHT)
+
+
+@pytest.mark.timeout(240)
+def test_looks(shown, subtests):
+    for look in (themes, forced_colours, no_axe_violation, a_theme_whose_style_sheet_comes_late):
+        with subtests.test(look.__name__):
+            look(shown)
 
 
 CUT = """view => [...view.querySelectorAll('.jaxtrain-glance-facts, footer p')]

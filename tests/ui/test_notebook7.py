@@ -102,7 +102,7 @@ def test_a_job_goes_on_while_kernel_page_and_server_come_and_go(notebook7, open_
     write_notebook(notebook7.root / f"{NAME}.ipynb", *cells(end))
 
     def opened():
-        page = open_page(server=notebook7, path=f"notebooks/{NAME}.ipynb")
+        page = open_page(server=notebook7, path=f"notebooks/{NAME}.ipynb", own=True)
         page.allow(*AWAY)
         page.kernel_is("idle")
         return page

@@ -13,7 +13,7 @@ from ui.pages import LOAD, LabPage
 RUNNING, ENDED = "goes-on", "has-ended"
 KEYS = (RUNNING, ENDED)
 # Side by side or below each other: what a job's view has in its columns.
-WIDTHS = [1600, 1000]
+WIDTHS = [1600, pytest.param(1000, marks=pytest.mark.release)]
 ENDS = {"Succeeded": "", "Failed": "raise ValueError('it ends badly')"}
 
 

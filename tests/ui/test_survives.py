@@ -29,7 +29,7 @@ def counting(
     end = tmp_path / "end"
 
     def begin(**options: Any) -> CountingBeside:
-        lab = open_page(viewport=WIDE, **options)
+        lab = open_page(own=True, viewport=WIDE, **options)
         lab.notebook(NAME, *cells(end))
         return CountingBeside(lab, end)
 
@@ -123,8 +123,16 @@ def test_a_restart_of_the_server(counting):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("told", [True, False], ids=["told", "silent"])
-def test_a_minute_without_network(counting, lab_server, told):
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [
+        pytest.param(True, 5, id="told"),
+        pytest.param(False, 0, id="silent"),  # until it is noticed
+        pytest.param(True, 60, id="told-for-a-minute", marks=pytest.mark.release),
+        pytest.param(False, 60, id="silent-for-a-minute", marks=pytest.mark.release),
+    ],
+)
+def test_a_time_without_network(counting, lab_server, told, seconds):
     """With and without the browser's knowing: what forgets connections need not be this machine."""
     proxy = Proxy(lab_server.port)
     try:
@@ -138,7 +146,7 @@ def test_a_minute_without_network(counting, lab_server, told):
         job.prints_more()
         for view in () if told else (job.lab.jobs, job.lab.job(NAME), job.log.node, job.card):
             expect(view).to_contain_text(SILENT, timeout=70_000)
-        eventually(lambda: time.monotonic() - began > 60, 90)
+        eventually(lambda: time.monotonic() - began > seconds, 90)
         context.set_offline(False)
         proxy.mend()
         job.sees_more()

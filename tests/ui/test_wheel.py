@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
 from ui.cells import Job, glance, is_state, moves
-from ui.labs import NOTEBOOK, PROMISED, Installed
+from ui.labs import NOTEBOOK, PAGE_TIMEOUT, PROMISED, Installed
 from ui.pages import LOAD, LabPage, write_notebook
 
 OpenPage = Callable[..., LabPage]
@@ -47,6 +47,8 @@ def test_jupyter_finds_it(wheel_python: Path, installed: Installed, tmp_path: Pa
 def test_a_cell_in_jupyterlab(installed: Installed, open_page: OpenPage, job: Job) -> None:
     lab = open_page(installed)
     assert lab.evaluate("() => window.jupyterapp.version") == PROMISED
+    told = "() => JSON.parse(document.getElementById('jupyter-config-data').textContent)"
+    assert lab.evaluate(told)["jaxtrainPageTimeout"] == str(PAGE_TIMEOUT)
     _, _, code = job.code().partition("\n")  # the line is for the picker to write
     lab.notebook("stranger", LOAD, code)
     lab.run(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from harness import eventually, submit
@@ -49,6 +50,13 @@ def look(lab: LabPage) -> dict[str, object]:
     }
 
 
+def is_kept(lab: LabPage, workspace: str, at: int) -> bool:
+    """Say whether a workspace has the line of the log, and the place of its tab, which comes later."""
+    kept = lab.page.request.get(lab.server.page_url(f"lab/api/workspaces/{workspace}"))
+    layout = json.dumps(kept.json()["data"].get("layout-restorer:data"))
+    return rf'\"at\":{at}' in kept.text() and "jaxtrain-logs:" in layout
+
+
 def test_a_workspace_keeps_how_jobs_are_looked_at(open_page):
     submit(CODE, line="beside -n 1").wait(60)
     submit(CODE, line=f"{NAME} -n 2").wait(60)
@@ -76,11 +84,11 @@ def test_a_workspace_keeps_how_jobs_are_looked_at(open_page):
     expect(tools.locator(".jaxtrain-log-count")).to_have_text("10 of 11")
     expect(log.status).to_contain_text("line 38 of 89")
     chosen = look(lab)
-    kept = lab.server.page_url("lab/api/workspaces/a")
-    eventually(lambda: r'\"at\":37' in lab.page.request.get(kept).text())
+    eventually(lambda: is_kept(lab, "a", 37))
 
     other = open_page(beside=lab, path="lab/workspaces/b?reset")
     open_all(other)
+    expect(other.job(NAME).locator(".jaxtrain-plots canvas")).to_have_count(2)
     plain = look(other)
     assert [part for part in chosen if plain[part] == chosen[part]] == ["beside"]
     other.jobs.get_by_role("searchbox").fill("something else")
@@ -100,8 +108,7 @@ def test_one_comes_back_to_a_line_near_the_end_and_by_a_link_to_its_line(open_pa
     log.list.focus()
     lab.keys("ArrowUp", "ArrowUp")
     expect(log.status).to_contain_text("line 298 of 300")
-    kept = lab.server.page_url("lab/api/workspaces/end")
-    eventually(lambda: r'\"at\":297' in lab.page.request.get(kept).text())
+    eventually(lambda: is_kept(lab, "end", 297))
     lab.reload()
     expect(log.status).to_contain_text("line 298 of 300")
     lab.open(f"lab/workspaces/end?jaxtrain-log={NAME}&line=295")

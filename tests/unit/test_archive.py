@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_jax_trainer.errors import JobDirError
+from jupyter_jax_trainer.errors import JobDirError, ResultError
+from jupyter_jax_trainer.resultfile import ResultFile
 from jupyter_jax_trainer.worker import archive as archives
 from jupyter_jax_trainer.worker.archive import Archive, write_archive
 
@@ -36,7 +37,8 @@ def test_what_is_written_is_read(tmp_path_factory, members, buffers):
     assert archive.manifest["word"] == "kept"
     assert {name: archive.read(name) for name in members} == members
     assert [bytes(view) for view in archive.buffers()] == buffers
-    archive.verify_buffers()
+    checked = ResultFile(path)
+    assert [bytes(checked.buffer(number)) for number in range(len(buffers))] == buffers
 
 
 def test_buffers_are_mapped_in_place_aligned_writable_and_private(tmp_path):
@@ -53,9 +55,9 @@ def test_pieces_of_a_large_buffer_are_hashed_apart(tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "_PIECE", 1000)
     path = tmp_path / "a.pyz"
     write(path, {}, [os.urandom(2500)])
-    archive = Archive(path)
-    assert len(archive.manifest["buffers"][0]["sha256"]) == 3
-    archive.verify_buffers()
+    file = ResultFile(path)
+    assert len(file.manifest["buffers"][0]["sha256"]) == 3
+    assert len(file.buffer(0)) == 2500
 
 
 def test_it_is_a_zip_file_and_a_zip_application(tmp_path):
@@ -91,10 +93,10 @@ def test_a_changed_byte_is_found(tmp_path, what):
         with zipfile.ZipFile(path, "w") as new:
             for name, data in content.items():
                 new.writestr(name, data)
-    with pytest.raises(JobDirError, match="differs|does not match"):
+    with pytest.raises((JobDirError, ResultError), match="differs|does not match"):
         archive = Archive(path, digest)
         archive.read("m.bin")
-        archive.verify_buffers()
+        ResultFile(path).buffer(0)
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"no archive" * 100])
@@ -118,13 +120,12 @@ def test_a_failed_write_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_archive_without_hashes_of_its_buffers_is_read_but_cannot_be_verified(tmp_path):
+def test_an_archive_without_hashes_of_its_buffers_is_read_but_has_no_results(tmp_path):
     path = tmp_path / "a.pyz"
     write_archive(path, {}, [memoryview(b"x" * 100)], {}, hash_buffers=False)
-    archive = Archive(path)
-    assert [bytes(view) for view in archive.buffers()] == [b"x" * 100]
-    with pytest.raises(JobDirError, match="does not match"):
-        archive.verify_buffers()
+    assert [bytes(view) for view in Archive(path).buffers()] == [b"x" * 100]
+    with pytest.raises(ResultError):
+        ResultFile(path)
 
 
 def test_a_file_that_was_written_anew_is_read_anew(tmp_path):

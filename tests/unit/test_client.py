@@ -20,6 +20,7 @@ import pytest
 import yaml
 from webserver import Quiet, WebServer
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes import client as clients
 from jupyter_jax_trainer.backends.kubernetes import kubeconfig, launch, runtimes
 from jupyter_jax_trainer.backends.kubernetes.answers import forward_refusal, right_for
@@ -242,7 +243,7 @@ def test_another_cluster_under_the_same_name_is_not_taken_for_ours(server, confi
 
 
 def test_a_program_that_hangs_does_not_hang_the_others(server, config, monkeypatch):
-    monkeypatch.setattr(clients, "_SIGN_IN", 0.1)
+    monkeypatch.setenv(timeouts.SIGN_IN.variable, "0.1")
     client = Client()
     with client._lock, pytest.raises(Unreachable, match="signing in takes long"):
         client.request("GET", "/version")

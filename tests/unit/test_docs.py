@@ -3,8 +3,6 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from views import PICTURED, views
-
 from jupyter_jax_trainer.backends.kubernetes.diagnosis import troubleshooting
 from jupyter_jax_trainer.commands import COMMANDS
 from jupyter_jax_trainer.commands.helptext import EXAMPLES, reference
@@ -52,12 +50,6 @@ def test_the_examples_of_the_help_are_right():
             parse_cell_line(line.removeprefix("%%jaxtrain"))
         else:
             assert line.split()[1] in COMMANDS
-
-
-def test_the_pictures_show_the_views_as_they_are():
-    assert PICTURED.read_text().strip() == views(), (
-        "docs/images is not of labextension/ as it is now; run `make pictures`, and look at them"
-    )
 
 
 def test_front_ends_that_nobody_has_tried_are_called_untested():

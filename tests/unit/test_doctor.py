@@ -6,6 +6,8 @@ Here are those of this machine, and some of a cluster, for which an HTTP server 
 from __future__ import annotations
 
 import ast
+import errno
+import fcntl
 import re
 import shutil
 import socket
@@ -16,12 +18,14 @@ from typing import Any
 import pytest
 from apiscene import JOB_SETS, RUNTIMES, VERSION, Scene, runtime
 from made_jobs import make_job
+from nolocks import without_flock
 
-from jupyter_jax_trainer import files, ownlog, retention
+from jupyter_jax_trainer import files, jobstore, locks, ownlog, retention
 from jupyter_jax_trainer.backends.kubernetes import backend, launch, rights, trainjob
 from jupyter_jax_trainer.backends.kubernetes import doctor as of_cluster
 from jupyter_jax_trainer.commands import doctor
 from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
+from jupyter_jax_trainer.installation import install_command
 
 ROOT = Path(__file__).parents[2]
 
@@ -101,15 +105,25 @@ def test_broken_store_not_writable(home, tmp_path, monkeypatch):
 
 
 def test_broken_no_locks(home, monkeypatch):
-    def refuse(*_: object) -> bool:
-        raise OSError(95, "Operation not supported")
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(files, "try_lock", refuse)
-    check("local", "Locks", FAIL, "not supported", "local disk")
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    check("local", "Locks", FAIL, "Input/output error", "local disk")
+
+
+def test_broken_file_system_without_locks(home, monkeypatch, tmp_path):
+    without_flock(monkeypatch, home, tmp_path)
+    check("local", "Locks", WARN, "No locks available", str(locks.folder()), "local disk")
+
+
+def test_broken_store_of_others(home):
+    home.chmod(0o777)
+    check("local", "Job store", FAIL, str(home), "chmod go-w")
 
 
 def test_broken_locks_that_hold_nobody(home, monkeypatch):
-    monkeypatch.setattr(files, "try_lock", lambda *_: True)  # some network file systems
+    monkeypatch.setattr(locks, "try_lock", lambda *_: True)  # some network file systems
     check("local", "Locks", FAIL, "does not keep others out", "local disk")
 
 
@@ -181,7 +195,7 @@ def test_broken_no_kubeconfig(home, tmp_path, monkeypatch):
 
 def test_broken_no_package(scene, monkeypatch):
     versions(monkeypatch, kubernetes=None)
-    check("kubernetes", "Kubernetes", FAIL, "pip install 'jupyter-jax-trainer[kubernetes]'")
+    check("kubernetes", "Kubernetes", FAIL, install_command("kubernetes"))
 
 
 def test_broken_package_garbles_logs(scene, monkeypatch):
@@ -194,13 +208,19 @@ def test_broken_unreachable(scene):
     check("kubernetes", "Cluster", FAIL, "does not answer", "refused")
 
 
+def test_broken_certificate_unchecked(scene, tmp_path, monkeypatch):
+    config = scene.kubeconfig(tmp_path / "unverified", **{"insecure-skip-tls-verify": True})
+    monkeypatch.setenv("KUBECONFIG", str(config))
+    check("kubernetes", "Certificate", WARN, "insecure-skip-tls-verify", "certificate-authority")
+
+
 def test_broken_clock(scene):
     scene.date = "Sun, 06 Nov 1994 08:49:37 GMT"
     check("kubernetes", "Clock", WARN, "ahead of the cluster's", "set this machine's clock")
 
 
 def test_broken_follower(scene):
-    directory = files.private_directory(launch.follower_directory(backend.get_client().identity))
+    directory = jobstore.private_directory(launch.follower_directory(backend.get_client().identity))
     (directory / "problem").write_text("The context one is now of another cluster.\nLook at it.")
     check("kubernetes", "Follower", WARN, "another cluster", "Look at it.")
 
@@ -265,6 +285,14 @@ def test_what_is_lost_without_the_rights_for_restarts_is_no_fault(scene, monkeyp
     assert not [one for one in doctor.examine("kubernetes") if one.subject == "Rights for restarts"]
 
 
+@pytest.mark.parametrize(("verb", "resource"), [("get", "jobsets"), ("list", "jobs")])
+def test_without_the_right_to_look_at_owners_it_is_said_what_is_lost(scene, monkeypatch, verb, resource):
+    lacking = rights.find(verb, resource)
+    monkeypatch.setattr(rights, "_allowed", lambda client, right: right != lacking)
+    check("kubernetes", "Rights", WARN, f"missing: {verb} {resource}", "only logs and the state",
+          "runtimes/rights.yaml")  # fmt: skip
+
+
 def test_broken_image_without_jax(scene):
     missing = {"type": "ModuleNotFoundError", "message": "No module named 'jax'", "traceback": ""}
     directory = make_job(
@@ -280,3 +308,16 @@ def test_an_api_that_falls_silent_in_between_is_one_line_and_the_rest_is_looked_
     scene.answers[JOB_SETS] = 503
     found = [(one.subject, one.status) for one in doctor.examine("kubernetes")]
     assert ("Cluster", WARN) in found and ("Rights", OK) in found and ("Trial", OK) in found
+
+
+def test_broken_pod_security_for_good(scene):
+    scene.answers["/api/v1/namespaces/default"] = {
+        "metadata": {"name": "default", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
+    }
+    item = runtime("root")
+    (job,) = item["spec"]["template"]["spec"]["replicatedJobs"]
+    job["template"]["spec"]["template"]["spec"]["initContainers"] = [
+        {"name": "set-up", "securityContext": {"privileged": True}}
+    ]
+    scene.answers[RUNTIMES] = {"items": [item]}
+    check("kubernetes", "PodSecurity", WARN, "root", "set-up of node", "another runtime")

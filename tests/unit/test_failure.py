@@ -37,6 +37,10 @@ CASES = {
         [end(0, exit=-6, order=1, finished=True), end(1, exit=-11, order=2)], 1, "crashed"),
     "only lost peers": (
         [end(0, exit=1, order=1, error=GLOO), end(1, exit=1, order=2, error=GLOO)], 0, "error"),
+    "an error that the others were told is its rank's": (
+        [end(0, told="KeyError: 'x'", stopped=True), end(1, exit=1, order=1, stopped=True)], 0, "error"),
+    "a kill comes before what the others were told": (
+        [end(0, exit=1, told="JaxRuntimeError: Gloo"), end(1, exit=-9, order=2)], 1, "killed"),
     "a full disk": (
         [end(0, exit=1, order=1, error=error("OSError: [Errno 28] No space left on device"))],
         0, "disk"),
@@ -65,6 +69,12 @@ def test_the_text_names_the_rank_the_line_and_the_others():
     assert "Traceback" in text
     assert "Ranks 0 and 2 stopped because of it." in text
     assert "%jaxtrain logs digits" in text
+
+
+def test_what_the_others_were_told_stands_for_a_log_that_is_gone():
+    text = format_failure(diagnose([end(0, told="KeyError: 'x'"), end(1, stopped=True)]), "digits")
+    assert "Job 'digits' failed: rank 0 failed first: KeyError: 'x'\n" in text
+    assert "its own log could not be read" in text and "Rank 1 stopped because of it." in text
 
 
 def test_an_exit_before_the_rendezvous_says_so():

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from apiscene import Scene
 from harness import eventually
-from logserver import PlainClient
+from logserver import LogServer, PlainClient, Pod, Run
 from made_jobs import make_job
 
-from jupyter_jax_trainer import files
-from jupyter_jax_trainer.backends.kubernetes import launch, steering, trainjob
+from jupyter_jax_trainer import files, timeouts
+from jupyter_jax_trainer.backends.kubernetes import identity, launch, steering, trainjob
 from jupyter_jax_trainer.backends.kubernetes.followed import Followed
-from jupyter_jax_trainer.backends.kubernetes.store import Store
+from jupyter_jax_trainer.backends.kubernetes.seen import RANK, ROLE
+from jupyter_jax_trainer.backends.kubernetes.store import JOB_SET, Store
 from jupyter_jax_trainer.backends.kubernetes.watch import ADDED
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.spec import JobSpec
+from jupyter_jax_trainer.worker.frames import encode
+
+UID = "ab" * 16
 
 
 @pytest.fixture
@@ -37,7 +42,7 @@ def directory(home) -> JobDir:
     )  # fmt: skip
     manifest = found.read_manifest()
     plan = {"namespace": "ns", "runs_once": True, "cluster": "c", "own_runtime": None}
-    files.write_json(found.manifest, {**manifest, "uid": "u", "backend": "kubernetes", "plan": plan})
+    files.write_json(found.manifest, {**manifest, "uid": UID, "backend": "kubernetes", "plan": plan})
     return found
 
 
@@ -57,7 +62,7 @@ def test_a_job_that_is_suspended_just_after_its_end_has_ended(directory, scene):
     failed = {"type": "Failed", "status": "True", "reason": "x", "message": "boom"}
     store = Store()
     store.put("trainjobs", ADDED, {
-        "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: "u"}},
+        "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
         "spec": {"suspend": True},
         "status": {"conditions": [failed, {"type": "Suspended", "status": "True", "message": ""}]},
     })  # fmt: skip
@@ -83,14 +88,154 @@ def test_a_follower_that_dies_when_it_has_noted_a_restart_leaves_no_old_ranks(
     assert [(rank["exit"], rank["restarts"]) for rank in state["ranks"]] == [(None, 1), (None, 1)]
 
 
+# ---------------------------------------------------------------------------- whose word counts
+
+KEY = b"k" * 64
+POD = "fit-node-0-0-x"
+
+
+def owned(kind: str, uid: str) -> list[dict[str, Any]]:
+    group = {"Job": "batch/v1", "JobSet": "jobset.x-k8s.io/v1alpha2"}.get(kind, trainjob.API)
+    return [{"apiVersion": group, "kind": kind, "name": "fit", "uid": uid, "controller": True}]
+
+
+def pod(owners: list[dict[str, Any]]) -> dict[str, Any]:
+    """Give a pod with the right labels, variables and log."""
+    labels = {JOB_SET: "fit", ROLE: "node", RANK: "0"}
+    env = [{"name": "JAXTRAIN_JOB_UID", "value": UID}]
+    return {
+        "metadata": {"name": POD, "uid": "p", "labels": labels, "ownerReferences": owners},
+        "spec": {"containers": [{"name": "node", "env": env}]},
+        "status": {"containerStatuses": [{"name": "node", "restartCount": 0, "state": {"running": {}}}]},
+    }  # fmt: skip
+
+
+@pytest.fixture
+def spoken() -> Iterator[LogServer]:
+    """Serve the log of a pod that says, signed, that there are results."""
+    server = LogServer()
+    messages: list[dict[str, Any]] = [
+        {"kind": "reports", "reports": [[1.0, 1, 2, {"loss": 0.5}]]},
+        {"kind": "results", "results": [{"name": "x", "type": "int", "size": 1}]},
+        {"kind": "result_part", "index": 0, "count": 1, "size": 1, "sha256": "0", "data": "eA=="},
+    ]  # fmt: skip
+    frames = [
+        frame for number, message in enumerate(messages, 1)
+        for frame in encode(KEY, 0, "0badcafe", number, message)
+    ]  # fmt: skip
+    stamp = b"2026-01-01T00:00:00.00000000%dZ "
+    lines = [b"hello\n", *frames, b"bye\n"]
+    server.pods[POD] = Pod("p", [Run([stamp % n + line for n, line in enumerate(lines)])])
+    yield server
+    server.close()
+
+
+def followed_with(server: LogServer, directory: JobDir, store: Store, log: str) -> JobDir:
+    files.write_json(directory.manifest, {**directory.read_manifest(), "frame_key": KEY.decode()})
+    store.put("trainjobs", ADDED, {
+        "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}}, "spec": {},
+    })  # fmt: skip
+    lock = directory.take_lock()
+    assert lock is not None
+    found = Followed(directory, lock, PlainClient(server.url))
+    found.begin(watched=True)
+
+    def has_come() -> bool:
+        found.update(store)
+        path = directory.log(0)
+        return (path.read_text() if path.exists() else "") == log
+
+    eventually(has_come)
+    for _ in range(5):  # what follows the text
+        time.sleep(0.05)
+        found.update(store)
+    found.streams.close()
+    return directory
+
+
+def linked(store: Store, trainjob_uid: str = "t") -> None:
+    job = {"name": "fit", "uid": "j", "labels": {JOB_SET: "fit"}, "ownerReferences": owned("JobSet", "s")}
+    store.put("jobs", ADDED, {"metadata": job})
+    store.lineage.note_job_set(
+        "s", {"metadata": {"uid": "s", "ownerReferences": owned("TrainJob", trainjob_uid)}}
+    )
+
+
+def test_what_the_job_s_own_pod_says_counts(directory, spoken):
+    store = Store()
+    linked(store)
+    store.put("pods", ADDED, pod(owned("Job", "j")))
+    followed_with(spoken, directory, store, "hello\nbye\n")
+    eventually(lambda: state_of(directory)["results"] == [{"name": "x", "type": "int", "size": 1}])
+    assert (directory.path / "result.parts").exists()
+    assert directory.read_trainjob_uid() == "t"
+
+
+@pytest.mark.parametrize(
+    ("owners", "chain"),
+    [([], "t"), (owned("Job", "another"), "t"), (owned("Job", "j"), "t-2"), (owned("TrainJob", "t"), "t")],
+)
+def test_a_pod_with_copied_labels_variables_and_key_is_nobody(directory, spoken, owners, chain):
+    store = Store()
+    linked(store, chain)
+    store.put("pods", ADDED, pod(owners))
+    followed_with(spoken, directory, store, "")
+    assert not state_of(directory)["results"] and not (directory.path / "result.parts").exists()
+    assert spoken.asked == [], "not even its log is read"
+
+
+def test_without_the_right_to_look_at_owners_logs_are_shown_and_nothing_is_believed(
+    directory, spoken
+):
+    store = Store()
+    store.lineage.blind = True
+    store.put("pods", ADDED, pod(owned("Job", "j")))
+    followed_with(spoken, directory, store, "hello\nbye\n")
+    state = state_of(directory)
+    assert not state["results"] and state["ranks"][0]["pod"] == POD
+    assert not (directory.path / "result.parts").exists() and directory.metrics.exists() is False
+
+
+def test_a_trainjob_that_was_made_anew_is_not_the_job_s(directory, scene):
+    identity.note(directory, "t")
+    scene.answers["/apis/trainer.kubeflow.org/v1alpha1/namespaces/ns/trainjobs/fit"] = {
+        "metadata": {"name": "fit", "uid": "t-2", "annotations": {trainjob.UID: UID}},
+    }  # fmt: skip
+    store = Store()
+    store.put("trainjobs", ADDED, {
+        "metadata": {"name": "fit", "uid": "t-2", "annotations": {trainjob.UID: UID}},
+        "spec": {}, "status": {"conditions": [{"type": "Complete", "status": "True"}]},
+    })  # fmt: skip
+    followed = follow(directory, scene)
+    eventually(lambda: followed.update(store))
+    assert state_of(directory)["state"] == "Cancelled", "its own is gone"
+
+
 def test_a_runtime_that_can_t_be_deleted_now_is_deleted_later(scene, monkeypatch):
     monkeypatch.setattr(steering, "_PAUSE", 0.0)
     problems: list[str] = []
     path = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/ns/trainingruntimes/fit-u"
-    steers = steering.Steering(PlainClient(scene.url), "fit", "u", problems.append)
+    steers = steering.Steering(PlainClient(scene.url), "fit", lambda found: True, problems.append)
     for status in (503, 429, 500):
         scene.answers[path] = status
-        assert not steers.drop_runtime("fit-u")
+        assert not steers.drop_runtime("fit-u", UID, None)
     assert problems == []
     scene.answers[path] = 403
-    assert steers.drop_runtime("fit-u") and len(problems) == 1
+    assert steers.drop_runtime("fit-u", UID, None) and len(problems) == 1
+
+
+def test_the_end_waits_for_pods_whose_owners_are_not_known_yet(directory, scene, monkeypatch):
+    monkeypatch.setattr(steering, "_PAUSE", 0.0)
+    monkeypatch.setenv(timeouts.DRAIN.variable, "0.5")
+    late = pod(owned("Job", "unheard of"))
+    scene.answers["/api/v1/namespaces/ns/pods"] = {"items": [late]}
+    store = Store()
+    store.put("trainjobs", ADDED, {
+        "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}}, "spec": {},
+        "status": {"conditions": [{"type": "Complete", "status": "True"}]},
+    })  # fmt: skip
+    followed = follow(directory, scene)
+    for _ in range(3):
+        assert not followed.update(store)
+    eventually(lambda: followed.update(store))
+    assert "left out" in directory.events.read_text()

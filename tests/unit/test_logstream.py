@@ -14,6 +14,7 @@ import pytest
 from logserver import LogServer, PlainClient, Pod, Run
 from prometheus_client.parser import text_string_to_metric_families
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes import httpbody, logstream
 from jupyter_jax_trainer.backends.kubernetes.counts import COUNTS, FILE
 from jupyter_jax_trainer.backends.kubernetes.logstream import Attempt, LogStream
@@ -140,7 +141,7 @@ def test_a_line_is_on_disk_at_once(server, following):
 
 @pytest.mark.parametrize("word", ["cut", "eof", "stall"])
 def test_connections_that_end(server, following, monkeypatch, word, tmp_path):
-    monkeypatch.setattr(logstream, "_SILENCE", 0.05)
+    monkeypatch.setenv(timeouts.LOG_SILENCE.variable, "0.05")
     before = counted(tmp_path)
     run = server.pods["pod"].now
     run.lines += numbered(2000, step=3 * 10**6)
@@ -263,6 +264,19 @@ def test_the_last_word_of_a_worker_that_ended_well_is_waited_for(server, followi
     run.lines += [stamped(b"done"), stamped(word)]
     stream.join(6)
     assert stream.complete and following.text.endswith(b"done\n")
+
+
+def test_a_log_without_the_last_word_of_a_worker_that_ended_well_is_told(server, following):
+    """A busy node drops what it has not taken when the container has ended."""
+    run = server.pods["pod"].now
+    run.lines += numbered(3)
+    run.ended = True
+    following.over.set()
+    stream = following.start(well=True)
+    stream.join(8)
+    assert stream.complete and following.text == text_of(run.lines)
+    (problem,) = following.problems
+    assert "the last lines of the log of pod pod may be missing" in problem
 
 
 def test_after_a_workers_last_word_the_log_settles_sooner(server, following):

@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 import jupyter_jax_trainer.errors
-from jupyter_jax_trainer.capture import modules
+from jupyter_jax_trainer.capture import capture_cell, modules
 from jupyter_jax_trainer.errors import CaptureError
 
 
@@ -63,6 +63,40 @@ def test_packages_go_whole(tree):
     assert set(found) == {"minepkg/__init__.py", "minepkg/sub.py", "minepkg/data/table.csv",
                           "mine_b.py"}
     assert found["minepkg/data/table.csv"] == b"1,2"
+
+
+def test_files_that_look_like_secrets_stay_here_and_are_named(tree, tmp_path):
+    package = tree(minepkg____init__="", minepkg__credentials="x = 1") / "minepkg"
+    (package / "conf").mkdir()
+    secret = [
+        "credentials.json", "id_rsa", "conf/kubeconfig", "server.key", "prod.env", ".env", ".netrc",
+        "conf/service-account-team.json", "client_secret_1.json", "secrets.yaml", "own.pem",
+        "store.p12", "token.json",
+    ]  # fmt: skip
+    for name in secret:
+        (package / name).write_text("x")
+    inside = {
+        "a.txt": "-----BEGIN RSA PRIVATE KEY-----\nx", "b.json": '{"private_key": "-----BEGIN PRIVATE"}',
+        "conf/c.yaml": "users:\n- user:\n    client-key-data: eA==\n", "d": "aws_secret_access_key = x",
+    }  # fmt: skip
+    fine = {
+        "id_rsa.pub": "x", "vocab_tokens.txt": "x", "ca.pem": "-----BEGIN CERTIFICATE-----\nx",
+        "tokenizer.json": "{}", "conf/model.yaml": "key: 1", "environment.yml": "x", "keys.csv": "1",
+    }  # fmt: skip
+    for name, text in (inside | fine).items():
+        (package / name).write_text(text)
+    (tmp_path / "outside.txt").write_text("x")
+    (package / "link.txt").symlink_to(tmp_path / "outside.txt")
+    (package / "to_inside.txt").symlink_to(package / "keys.csv")
+    left_out: list[str] = []
+    found = modules.collect(["minepkg"], left_out=left_out)
+    assert set(found) == {f"minepkg/{name}" for name in (
+        "__init__.py", "credentials.py", "to_inside.txt", *fine)}  # fmt: skip
+    assert set(left_out) == {f"minepkg/{name}" for name in (*secret, *inside, "link.txt")}
+    # They are named before anything is sent, in the notes that every way of submitting shows.
+    captured = capture_cell("import minepkg", {})
+    assert not set(left_out) & set(captured.modules)
+    assert [all(name in note for name in left_out) for note in captured.notes].count(True) == 1
 
 
 def test_the_version_on_disk_is_sent(tree):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from apiscene import runtime
 
-from jupyter_jax_trainer.backends.kubernetes.netpolicies import examine
+from jupyter_jax_trainer.backends.kubernetes.netpolicies import _Thing, _types, examine
 
 SPACE = {"kubernetes.io/metadata.name": "team-a", "tier": "lab"}
 DENY_IN: dict[str, Any] = {"podSelector": {}, "policyTypes": ["Ingress"]}
@@ -122,3 +124,82 @@ def test_runtimes_whose_pods_are_cut_are_named():
     told = cut({"podSelector": {"matchLabels": {"app": "train"}}}, found=found)
     assert told == ["a cuts pods of a job of jax-cpu off each other (ingress)"]
     assert len(cut(DENY_IN, found=found)) == 1 and "of a job off" in cut(DENY_IN, found=found)[0]
+
+
+# ---------------------------------------------------------------------------- ours
+
+REPOSITORY = Path(__file__).parents[2]
+FIT = {JOBS: "fit", "jobset.sigs.k8s.io/replicatedjob-name": "node"}
+OTHER = {**FIT, JOBS: "other"}
+INITIALIZER = {**FIT, "jobset.sigs.k8s.io/replicatedjob-name": "dataset-initializer"}
+WEB = {"app": "web"}
+
+
+def component(folder: Path) -> list[dict[str, Any]]:
+    """Give the policies of a kustomize component."""
+    told = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    assert told["kind"] == "Component"
+    found = [yaml.safe_load((folder / name).read_text()) for name in told["resources"]]
+    for below in told.get("components", []):
+        found += component((folder / below).resolve())
+    return found
+
+
+def lets(policies: list[dict[str, Any]], kind: str, pod: dict[str, str], peer: dict[str, str],
+         space: dict[str, str] | None = None, port: int = 29500, protocol: str = "TCP") -> bool:  # fmt: skip
+    """Tell whether policies let a pod be reached by another (Ingress), or reach it (Egress).
+
+    As the cluster would, all labels known; `space` is the other's namespace, if it is another one.
+    """
+    def meant(one: dict[str, Any]) -> bool:
+        if "namespaceSelector" not in one and space is not None:
+            return False
+        around = _Thing(SPACE if space is None else space)
+        return around.matches(one.get("namespaceSelector"), unsure=False) and _Thing(peer).matches(
+            one.get("podSelector"), unsure=False
+        )
+
+    specs = [policy["spec"] for policy in policies if kind in _types(policy["spec"])
+             and _Thing(pod).matches(policy["spec"]["podSelector"], unsure=False)]  # fmt: skip
+    peers = {"Ingress": "from", "Egress": "to"}[kind]
+    return not specs or any(
+        (not rule.get(peers) or any(map(meant, rule[peers])))
+        and (not rule.get("ports") or {"protocol": protocol, "port": port} in rule["ports"])
+        for spec in specs for rule in spec.get(kind.lower()) or []
+    )  # fmt: skip
+
+
+OPEN, CLOSED = (component(REPOSITORY / "runtimes" / name) for name in ("network", "network-closed"))
+ONE = [yaml.safe_load((REPOSITORY / "docs/examples/network-of-a-job.yaml").read_text())]
+
+
+@pytest.mark.parametrize("policies", [OPEN, CLOSED])
+def test_our_policies_cut_no_job(policies):
+    assert not list(examine(policies, [made({"app": "train"}), made({}, "bare")], "team-a", SPACE))
+    assert not list(examine(policies, [], "team-a", {}))
+
+
+@pytest.mark.parametrize("policies", [OPEN, CLOSED])
+def test_into_a_job_come_pods_of_jobs_of_the_namespace_alone(policies):
+    for port in (29500, 41234):  # the coordinator, and a collective
+        assert lets(policies, "Ingress", FIT, FIT, port=port)
+        for stranger in (WEB, {}, {"jobset.sigs.k8s.io/replicatedjob-name": "node"}):
+            assert not lets(policies, "Ingress", FIT, stranger, port=port)
+            assert not lets(policies, "Ingress", INITIALIZER, stranger, port=port)
+        assert not lets(policies, "Ingress", FIT, OTHER, {"kubernetes.io/metadata.name": "b"}, port=port)
+    assert lets(policies, "Ingress", WEB, {}), "other pods are none of its business"
+
+
+def test_what_it_can_t_say_is_what_the_docs_say():
+    assert lets(OPEN, "Ingress", FIT, OTHER), "another job of the same namespace"
+    assert lets(ONE, "Ingress", FIT, FIT) and not lets(ONE, "Ingress", FIT, OTHER)
+    assert lets([*OPEN, *ONE], "Ingress", FIT, OTHER), "what policies allow adds up"
+
+
+def test_out_of_a_job_there_is_nothing_but_its_peers_and_dns_where_that_is_chosen():
+    assert lets(OPEN, "Egress", FIT, WEB)
+    assert lets(CLOSED, "Egress", FIT, FIT) and lets(CLOSED, "Egress", FIT, FIT, port=41234)
+    assert not lets(CLOSED, "Egress", FIT, WEB) and not lets(CLOSED, "Egress", FIT, {}, SPACE, port=443)
+    for protocol in ("UDP", "TCP"):
+        assert lets(CLOSED, "Egress", FIT, {"k8s-app": "kube-dns"}, SPACE, 53, protocol)
+    assert lets(CLOSED, "Egress", INITIALIZER, WEB), "it fetches data"

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from harness import eventually
 from prometheus_client.parser import text_string_to_metric_families
 
 import jupyter_jax_trainer
@@ -119,5 +120,7 @@ def test_a_supervisor_is_silent_unless_it_is_asked(start, home, monkeypatch):
     assert (first.directory / "supervisor.log").read_text() == ""
     monkeypatch.setenv(ownlog.LEVEL_VARIABLE, "info")
     second = jupyter_jax_trainer.train(int, name="asked").wait(60)
-    said = (second.directory / "supervisor.log").read_text()
-    assert "INFO asked: Running" in said and "INFO asked: Succeeded" in said
+    log = second.directory / "supervisor.log"
+    eventually(lambda: "INFO asked: Succeeded" in log.read_text())  # said after the state is written
+    said = log.read_text()
+    assert "INFO asked: Running" in said

@@ -50,7 +50,7 @@ def test_questions_that_wait_are_answered_before_the_next_look(monkeypatch):
 
 
 def test_a_page_that_has_been_quiet_says_that_it_is_there(monkeypatch, home):
-    monkeypatch.setattr(page_module, "QUIET", 0.2)
+    monkeypatch.setenv("JAXTRAIN_PAGE_TIMEOUT", "0.5")
     monkeypatch.setattr(page_module, "_IDLE", 0.05)
     sent = queue.Queue()
     page = Page(Table(None), lambda messages: [sent.put(one) for one in messages])

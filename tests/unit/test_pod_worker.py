@@ -20,9 +20,11 @@ from typing import Any
 
 import podruns
 import pytest
+from harness import eventually
 from podruns import PodRun, bundle, port_of, run, start
 
-from jupyter_jax_trainer.worker.archive import Archive, write_archive
+from jupyter_jax_trainer.resultfile import ResultFile
+from jupyter_jax_trainer.worker.archive import write_archive
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
 
 
@@ -75,6 +77,21 @@ def test_what_it_prints_and_says(tmp_path):
     assert [m["frame"][1] for m in done.messages] == list(range(1, len(done.messages) + 1))
 
 
+def test_proc_does_not_show_the_key_and_the_bundle(tmp_path):
+    done = run(tmp_path, """
+import os, subprocess
+shown = subprocess.run(["cat", f"/proc/{os.getpid()}/environ"], capture_output=True).stdout
+print(shown.replace(b"\\0", b"\\n").decode())
+print("same" if dict(os.environ) == dict(line.split("=", 1) for line in
+      subprocess.run(["env", "-0"], capture_output=True, text=True).stdout.split("\\0")[:-1])
+      else "other")
+""")
+    assert done.process.returncode == 0 and done.text.endswith("same\n")
+    assert "JAXTRAIN_JOB=podded" in done.text and "JAXTRAIN_FRAME_KEY=" in done.text
+    assert podruns.KEY not in done.text and podruns.KEY.encode() not in done.raw
+    assert "yyyyyyyy" not in done.text and "xxxxxxxx" not in done.text
+
+
 def test_the_counts_of_lines_fit_their_places(tmp_path):
     done = run(tmp_path, """
 import threading, sys
@@ -94,6 +111,23 @@ print("last")
     assert counts[-1]["count"] == 80_001 and len(counts) >= 2
     assert [m["kind"] for m in done.messages][-2:] == ["lines", "finished"]
     assert len([m for m in done.messages if m["kind"] == "reports"]) <= 4
+
+
+def test_it_ends_when_its_node_has_taken_what_it_printed(tmp_path):
+    """A busy node drops what it has not taken soon after the end."""
+    ended = tmp_path / "ended"
+    cell = f"print('last')\nfrom pathlib import Path\nPath({str(ended)!r}).touch()"
+    begun = start(tmp_path, *bundle(tmp_path, cell))
+    eventually(ended.exists)
+    time.sleep(1)
+    assert begun.process.poll() is None
+    assert begun.read().text == "last\n" and begun.end() == 0
+
+
+def test_a_node_that_takes_nothing_does_not_keep_it(tmp_path):
+    begun = start(tmp_path, *bundle(tmp_path, "print('last')"), JAXTRAIN_PIPE_TIMEOUT="0.1")
+    assert begun.process.wait(30) == 0 and begun.read().text == "last\n"
+    begun.end()
 
 
 def test_what_a_cell_leads_elsewhere_is_not_counted(tmp_path):
@@ -289,9 +323,9 @@ def digest_of(data: bytes) -> str:
 def names_of(data: bytes, tmp_path: Path) -> list[str]:
     path = tmp_path / "fetched.jtz"
     path.write_bytes(data)
-    archive = Archive(path)
-    archive.verify_buffers()
-    return [name for group in archive.manifest["groups"] for name in group["names"]]
+    file = ResultFile(path)
+    file.check(range(len(file.manifest["buffers"])))
+    return list(file.manifest["plain"])
 
 
 def test_small_results_come_with_the_log(tmp_path):

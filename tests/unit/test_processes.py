@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_jax_trainer.backends.local import processes
 from jupyter_jax_trainer.backends.local.processes import end_strays
 
 PARENT = """
@@ -47,3 +49,30 @@ def test_children_that_only_their_parents_tell_of_go_with_them():
     if left:
         os.kill(child, 9)
     assert not left
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="[macos] finding strays needs /proc")
+@pytest.mark.parametrize("kernel", ["pidfd", "before 5.3"])
+def test_a_process_that_got_the_id_of_a_rank_is_left_alone(monkeypatch, kernel):
+    other = subprocess.Popen(["sleep", "1000"])
+    seen = [[other.pid]]  # the rank had this id, and is gone when its environment is read again
+    monkeypatch.setattr(processes, "_of_job", lambda uid: seen.pop() if seen else [])
+    if kernel != "pidfd":
+        monkeypatch.setattr(os, "pidfd_open", missing)
+    try:
+        end_strays("job")
+        state = Path(f"/proc/{other.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        assert not seen and state in "SR"
+    finally:
+        other.kill()
+        other.wait()
+
+
+def missing(*_: object) -> int:
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="[macos] finding strays needs /proc")
+def test_strays_are_ended_on_an_old_kernel(monkeypatch):
+    monkeypatch.setattr(os, "pidfd_open", missing)
+    test_children_that_only_their_parents_tell_of_go_with_them()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_jax_trainer import runtime
+from jupyter_jax_trainer import runtime, timeouts
 from jupyter_jax_trainer.errors import UsageError
 
 TWO = """GPU 0: NVIDIA H200 (UUID: GPU-11111111-aaaa)
@@ -98,7 +98,7 @@ def test_a_driver_that_does_not_work_means_no_gpus(tmp_path, monkeypatch, script
 
 def test_a_driver_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
     smi(tmp_path, monkeypatch, "exec sleep 60")
-    monkeypatch.setattr(runtime, "_SMI_SECONDS", 0.2)
+    monkeypatch.setenv(timeouts.GPU.variable, "0.2")
     began = time.monotonic()
     assert runtime.local_gpus() == []
     assert time.monotonic() - began < 10

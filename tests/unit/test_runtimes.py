@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import importlib.util
 import re
 import subprocess
 import sys
-import types
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +40,11 @@ def node_of(item: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def requirements(device: str) -> Path:
-    return REPOSITORY / "images" / IMAGES[device] / "requirements.txt"
-
-
-def pins_of(device: str) -> dict[str, str]:
-    lines = requirements(device).read_text().splitlines()
-    wanted = [line for line in lines if line and not line.startswith("#")]
+def pins_of(device: str, name: str = "requirements.in") -> dict[str, str]:
+    lines = (REPOSITORY / "images" / IMAGES[device] / name).read_text().splitlines()
+    wanted = [line for line in lines if line and not line.lstrip().startswith(("#", "--hash="))]
     assert all("==" in line for line in wanted), "an image names exact versions"
-    return dict(line.split("==") for line in wanted)
+    return dict(line.removesuffix(" \\").split("==") for line in wanted)
 
 
 # ---- the files
@@ -71,6 +65,15 @@ def test_labels_say_what_the_image_has(device):
     containerfile = (REPOSITORY / "images" / "Containerfile").read_text()
     assert re.search(rf"(?m)^ARG BASE=python:{re.escape(python)}-", containerfile)
     assert python in PYTHONS
+
+
+@devices
+def test_all_that_an_image_installs_has_hashes(device):
+    pinned = REPOSITORY / "images" / IMAGES[device] / "requirements.txt"
+    assert pins_of(device, "requirements.txt") == pins_of(device), "run `make requirements`"
+    for each in re.split(r"(?m)^(?=\S+==)", pinned.read_text())[1:]:
+        assert re.fullmatch(r"\S+==\S+( \\\n    --hash=sha256:[0-9a-f]{64})+\n", each)
+    assert "--require-hashes" in (REPOSITORY / "images" / "Containerfile").read_text()
 
 
 def test_images_differ_in_what_their_devices_need_only():
@@ -157,7 +160,7 @@ def test_every_runtime_is_in_a_kustomization_and_all_are_in_one():
     assert {p.name for p in folder.glob("*/jax-*.yaml")} == {f"jax-{d}.yaml" for d in DEVICES}
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_packages_of_images_that_are_not_built_can_be_had(tmp_path):
     """No base has Python 3.12 where images are built, so that pip is asked for all that is pinned."""
     packages = [
@@ -176,22 +179,7 @@ def test_the_packages_of_images_that_are_not_built_can_be_had(tmp_path):
 # ---- what is installed
 
 
-def test_a_wheel_has_the_runtimes_and_an_editable_install_sees_the_clones(monkeypatch):
-    interface = types.ModuleType("interface")
-    interface.BuildHookInterface = {Any: object}
-    for name in ("hatchling", "hatchling.builders", "hatchling.builders.hooks",
-                 "hatchling.builders.hooks.plugin", "hatchling.builders.hooks.plugin.interface"):
-        monkeypatch.setitem(sys.modules, name, interface)
-    spec = importlib.util.spec_from_file_location("hatch_build", REPOSITORY / "hatch_build.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    monkeypatch.setattr(module.Path, "exists", lambda path: True)
-    hook = module.LabExtension()
-    hook.root, hook.target_name = str(REPOSITORY), "wheel"
-    for version, wanted in (("standard", {"runtimes": "jupyter_jax_trainer/manifests"}), ("editable", {})):
-        data = {"shared_data": {}, "force_include": {}}
-        hook.initialize(version, data)
-        assert data["force_include"] == wanted
+def test_a_wheel_has_the_runtimes_where_they_are_looked_for():
     package = Path(runtimes.__file__).parents[2]
     assert (package / "manifests", package.parent / "runtimes") == manifests._PLACES
 

@@ -40,7 +40,8 @@ def test_every_option_of_the_design_is_read():
         "--env A=1 --env 'B=two words' --env-from-secret token --package 'optax>=0.2,<1' "
         "--package flax --volume data:/data --store s3://bucket/x --service-account me "
         "--queue team-a --priority high --timeout 1h30m --max-restarts 3 "
-        "--dataset hf://a/b --model s3://c/d --detach --dry-run"
+        "--dataset hf://a/b --model s3://c/d --detach --dry-run "
+        "--show-secrets --package-from-pods"
     )
     assert spec == JobSpec(
         name="demo",
@@ -73,6 +74,8 @@ def test_every_option_of_the_design_is_read():
         model="s3://c/d",
         detach=True,
         dry_run=True,
+        show_secrets=True,
+        package_from_pods=True,
     )
     assert spec.explicit == set(BY_FIELD)
 
@@ -364,6 +367,8 @@ def test_the_list_of_what_only_kubernetes_knows():
         "memory",
         "image",
         "env-from-secret",
+        "package-from-pods",
+        "show-secrets",
         "package",
         "volume",
         "store",

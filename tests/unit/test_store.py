@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import pytest
+
+from jupyter_jax_trainer.backends.kubernetes import lineage
 from jupyter_jax_trainer.backends.kubernetes import store as module
+from jupyter_jax_trainer.backends.kubernetes.lineage import job_set_path
 from jupyter_jax_trainer.backends.kubernetes.store import JOB_SET, Store
-from jupyter_jax_trainer.backends.kubernetes.trainjob import UID
+from jupyter_jax_trainer.backends.kubernetes.trainjob import API, UID
 from jupyter_jax_trainer.backends.kubernetes.watch import ADDED, GONE
+
+OLD, NEW = "0" * 32, "1" * 32
+
+
+def by(kind: str, name: str, uid: str) -> dict:
+    """Give what an object has that this one controls."""
+    group = {"Job": "batch/v1", "JobSet": "jobset.x-k8s.io/v1alpha2"}.get(kind, API)
+    return {"ownerReferences": [
+        {"apiVersion": group, "kind": kind, "name": name, "uid": uid, "controller": True}
+    ]}  # fmt: skip
+
+
+def job_of(item: dict) -> dict:
+    """Give an object as a Job of a JobSet."""
+    return {**item, "metadata": {**item["metadata"], **by("JobSet", "fit", "s1")}}
 
 
 def thing(name: str, uid: str, job: str = "", **more: object) -> dict:
-    labels = {"labels": {JOB_SET: job}} if job else {}
+    labels = {"labels": {JOB_SET: job}, **by("Job", "fit-node-0", "unknown")} if job else {}
     metadata = {"name": name, "uid": uid, "resourceVersion": "1", **labels, "managedFields": ["x"]}
     return {"metadata": metadata, **more}
 
@@ -23,7 +42,7 @@ def test_objects_are_found_by_job():
     store = Store()
     assert store.put("trainjobs", ADDED, thing("fit", "t1")) == "fit"
     assert store.put("pods", ADDED, thing("fit-node-0-0-x", "p1", "fit")) == "fit"
-    assert store.put("jobs", ADDED, thing("fit-node-0", "j1", "fit")) == "fit"
+    assert store.put("jobs", ADDED, job_of(thing("fit-node-0", "j1", "fit"))) == "fit"
     store.put("pods", ADDED, thing("other-node-0-0-x", "p2", "other"))
     assert store.pods("fit").keys() == {"p1"} and [j["metadata"]["uid"] for j in store.jobs("fit")] == ["j1"]
     assert store.pods("none") == {} and store.jobs("none") == []
@@ -70,8 +89,8 @@ def test_pods_and_jobs_of_an_earlier_job_of_the_same_name_are_told_apart():
     for pod in (of("old", "p3", status={}), of("new", "p4", status={})):
         store.put("pods", GONE, pod)
     template = {"spec": of("old", "x")["spec"]}
-    store.put("jobs", ADDED, thing("j1", "j1", "fit", spec={"template": template}))
-    store.put("jobs", ADDED, thing("j2", "j2", "fit", spec={}))  # of an initializer
+    store.put("jobs", ADDED, job_of(thing("j1", "j1", "fit", spec={"template": template})))
+    store.put("jobs", ADDED, job_of(thing("j2", "j2", "fit", spec={})))  # of an initializer
     assert store.pods("fit", "new").keys() == {"p2"} and store.pods("fit").keys() == {"p1", "p2"}
     assert [job["metadata"]["name"] for job in store.jobs("fit", "new")] == ["j2"]
     assert store.take_gone("fit", "new").keys() == {"p4"}
@@ -83,21 +102,119 @@ def test_initializers_are_of_the_trainjob_that_is_older_than_they():
         made = f"2026-01-01T00:00:{second:02}Z"
         return thing(str(second), str(second), "fit", spec={}, **of) | {
             "metadata": {"name": str(second), "uid": str(second), "creationTimestamp": made,
-                         "labels": {JOB_SET: "fit"}}}  # fmt: skip
+                         "labels": {JOB_SET: "fit"}, **by("Job", "fit", "unknown")}}  # fmt: skip
 
     store = Store()
     store.put("pods", ADDED, at(10))
     store.put("pods", GONE, at(11, status={}))
-    store.put("jobs", ADDED, at(12))
+    store.put("jobs", ADDED, job_of(at(12)))
     trainjob = at(20)
-    trainjob["metadata"] |= {"name": "fit", "annotations": {UID: "new"}}
+    trainjob["metadata"] |= {"name": "fit", "annotations": {UID: NEW}}
     store.put("trainjobs", ADDED, trainjob)
-    assert store.pods("fit", "new") == {} and store.jobs("fit", "new") == []
-    assert store.take_gone("fit", "new") == {} and store.take_gone("fit", "old").keys() == {"11"}
+    assert store.pods("fit", NEW) == {} and store.jobs("fit", NEW) == []
+    assert store.take_gone("fit", NEW) == {} and store.take_gone("fit", OLD).keys() == {"11"}
     store.put("pods", ADDED, at(20))
-    store.put("jobs", ADDED, at(25))
-    assert store.pods("fit", "new").keys() == {"20"} and store.pods("fit", "old").keys() == {"10"}
-    assert [job["metadata"]["name"] for job in store.jobs("fit", "new")] == ["25"]
+    store.put("jobs", ADDED, job_of(at(25)))
+    assert store.pods("fit", NEW).keys() == {"20"} and store.pods("fit", OLD).keys() == {"10"}
+    assert [job["metadata"]["name"] for job in store.jobs("fit", NEW)] == ["25"]
+
+
+def chain(store: Store, job_set: dict | None = None) -> None:
+    """Let the store hear of a Job and its JobSet."""
+    store.put("jobs", ADDED, {"metadata": {"name": "fit-node-0", "uid": "j1", "labels": {JOB_SET: "fit"},
+                                           **by("JobSet", "fit", "s1")}})  # fmt: skip
+    if job_set is not None:
+        store.lineage.note_job_set("s1", job_set)
+
+
+def pod(name: str, owners: dict, uid: str = NEW) -> dict:
+    found = of(uid, name, status={"phase": "Running"})
+    return {**found, "metadata": {"labels": {JOB_SET: "fit"}, "name": name, "uid": name, **owners}}
+
+
+OURS = {"metadata": {"name": "fit", "uid": "s1", **by("TrainJob", "fit", "t1")}}
+
+
+def test_a_pod_is_of_a_job_by_its_owners_alone():
+    store = Store()
+    chain(store, OURS)
+    right = by("Job", "fit-node-0", "j1")
+    wrong = [
+        {}, by("Job", "fit-node-0", "j2"), by("JobSet", "fit", "s1"), by("TrainJob", "fit", "t1"),
+        {"ownerReferences": [{**right["ownerReferences"][0], "controller": False}]},
+        {"ownerReferences": [{**right["ownerReferences"][0], "apiVersion": "mine/v1"}]},
+        {"ownerReferences": [{**right["ownerReferences"][0], "kind": "ReplicaSet"}]},
+    ]  # fmt: skip
+    for number, owners in enumerate([right, *wrong]):  # label and variable are right in all of them
+        store.put("pods", ADDED, pod(f"p{number}", owners))
+        store.put("pods", ADDED, pod(f"gone{number}", owners))
+        store.put("pods", GONE, pod(f"gone{number}", owners))
+    assert store.pods("fit", NEW, "t1").keys() == {"p0"}
+    assert store.take_gone("fit", NEW, "t1").keys() == {"gone0"}
+    assert store.pods("fit", NEW, "t2") == {}, "it was made anew under the same name"
+    assert [job["metadata"]["uid"] for job in store.jobs("fit", NEW, "t1")] == ["j1"]
+    assert store.jobs("fit", NEW, "t2") == []
+
+
+@pytest.mark.parametrize("job_set", [
+    {"metadata": {"name": "fit", "uid": "s1"}},
+    {"metadata": {"name": "fit", "uid": "s1", **by("TrainJob", "fit", "t2")}},
+    {"metadata": {"name": "fit", "uid": "s2", **by("TrainJob", "fit", "t1")}},  # made anew since
+    {"metadata": {"name": "fit", "uid": "s1", **by("Job", "fit", "t1")}},
+])  # fmt: skip
+def test_a_job_set_of_nobody_or_another_gives_no_pods(job_set):
+    store = Store()
+    chain(store, job_set)
+    store.put("pods", ADDED, pod("p1", by("Job", "fit-node-0", "j1")))
+    assert store.pods("fit", NEW, "t1") == {} and store.jobs("fit", NEW, "t1") == []
+    assert not store.pending("fit", NEW, "t1") and store.wanted("fit") == set()
+
+
+def test_pods_whose_owners_are_not_known_yet_wait_for_that():
+    store = Store()
+    store.put("pods", ADDED, pod("p1", by("Job", "fit-node-0", "j1")))
+    assert store.pods("fit", NEW, "t1") == {} and store.pending("fit", NEW, "t1")
+    chain(store)
+    (wanted,) = store.wanted("fit")
+    assert (wanted.name, wanted.uid, wanted.version) == ("fit", "s1", "v1alpha2")
+    assert job_set_path("team a", wanted) == (
+        "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team%20a/jobsets/fit"
+    )
+    store.lineage.note_job_set("s1", OURS)
+    assert store.pods("fit", NEW, "t1").keys() == {"p1"} and not store.pending("fit", NEW, "t1")
+    assert store.wanted("fit") == set(), "it is looked at once"
+
+
+def test_without_the_right_to_look_what_may_be_ours_is_shown_and_never_what_is_not():
+    store = Store()
+    store.lineage.blind = True
+    chain(store)
+    store.put("pods", ADDED, pod("p1", by("Job", "fit-node-0", "j1")))
+    store.put("pods", ADDED, pod("old", by("Job", "fit-node-0", "j1"), OLD))
+    store.put("pods", ADDED, pod("bare", {}))
+    assert store.pods("fit", NEW, "t1").keys() == {"p1"} and not store.pending("fit", NEW, "t1")
+    assert store.lineage.of_pod(store.pods("fit", NEW, "t1")["p1"]) is None
+
+
+def test_job_sets_of_other_names_and_odd_versions_are_not_asked_for():
+    store = Store()
+    for number, (version, name) in enumerate(
+        [("v1/../../../secrets", "fit"), ("v1", "other"), ("../x", "fit")]
+    ):
+        owner = by("JobSet", name, f"s{number}")
+        owner["ownerReferences"][0]["apiVersion"] = f"jobset.x-k8s.io/{version}"
+        metadata = {"name": "j", "uid": f"j{number}", "labels": {JOB_SET: "fit"}, **owner}
+        store.put("jobs", ADDED, {"metadata": metadata})
+    assert store.wanted("fit") == set()
+
+
+def test_what_is_known_of_owners_is_bounded(monkeypatch):
+    monkeypatch.setattr(lineage, "_KEPT", 3)
+    found = lineage.Lineage()
+    for number in range(10):
+        found.note_job(job_of(thing("j", f"j{number}", "fit")))
+        found.note_job_set(f"s{number}", None)
+    assert len(found._jobs) == len(found._job_sets) == 3
 
 
 def test_events_are_found_by_object_and_told_with_the_job_where_that_is_known():

@@ -12,6 +12,7 @@ import pytest
 from harness import eventually
 from logserver import PlainClient
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes import watch
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.watch import Watch
@@ -269,7 +270,7 @@ def test_a_server_that_is_away_is_told_and_then_gone_on_with(server, monkeypatch
 
 
 def test_a_connection_that_has_died_in_silence_is_made_anew(server, monkeypatch):
-    monkeypatch.setattr(watch, "_READ_TIMEOUT", 0.3)
+    monkeypatch.setenv(timeouts.WATCH.variable, "0.3")
     server.watches = [[event("ADDED", "a", 2), None], [event("ADDED", "b", 3), None]]
     heard = Heard(server)
     heard.until(("ADDED", "a", "2"), ("ADDED", "b", "3"))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
+import zipfile
 
 import pytest
+from webserver import Quiet, WebServer
 
 from jupyter_jax_trainer.backends.kubernetes import wheels
 from jupyter_jax_trainer.errors import UsageError
 
 MINE = "mine-1.0-py3-none-any.whl"
+HASHED = 'HASHES = {"hashes": {"sha256": "0" * 64}}'
 # A pip with one package for each case: what was asked for, what it needs, and what an image has.
 PIP = """
 import json, pathlib, sys
@@ -17,10 +22,13 @@ from sys import argv
 if argv[1] == "install":
     names = ["wanted", "helper", "jax", "jaxlib", "numpy", "nvidia-cublas"]
     install = [{"metadata": {"name": n, "version": "1.0"}, "requested": n == "wanted",
-                "download_info": {"url": "x"}} for n in names]
+                "download_info": {"url": "x", "archive_info": HASHES}} for n in names]
     pathlib.Path(argv[argv.index("--report") + 1]).write_text(json.dumps({"install": install}))
 else:
-    for name in (word for word in argv if "==" in word):
+    assert "--require-hashes" in argv
+    for line in pathlib.Path(argv[argv.index("--requirement") + 1]).read_text().splitlines():
+        name, digest = line.split(" --hash=sha256:")
+        assert digest == "0" * 64
         file = name.replace("==", "-") + "-py3-none-any.whl"
         pathlib.Path(argv[argv.index("--dest") + 1], file).write_bytes(bytes(100))
 """
@@ -28,8 +36,8 @@ else:
 
 @pytest.fixture
 def pip(monkeypatch):
-    def use(program):
-        monkeypatch.setattr(wheels, "_PIP", [sys.executable, "-c", program])
+    def use(program, hashes=HASHED):
+        monkeypatch.setattr(wheels, "_PIP", [sys.executable, "-c", f"{hashes}\n{program}"])
 
     return use
 
@@ -42,15 +50,15 @@ def test_what_an_image_has_anyway_stays_here(pip):
     assert wheels.gather([], "3.11", 1000) == wheels.Wheels()
 
 
-def test_what_is_too_large_or_not_to_be_had_is_left_to_the_pods(pip, tmp_path):
+def test_what_is_too_large_or_not_to_be_had_is_left_to_the_pods_where_that_is_asked_for(pip, tmp_path):
     (tmp_path / MINE).write_bytes(bytes(50))
     mine = str(tmp_path / MINE)
     pip(PIP)
-    found = wheels.gather(["wanted", mine], "3.11", 120)
+    found = wheels.gather(["wanted", mine], "3.11", 120, from_pods=True)
     assert list(found.files) == [MINE] and found.pip == ["wanted"]
     assert "250 B, and 120 B can be sent" in found.note
     pip("import sys; sys.exit('ERROR: No matching distribution found for wanted')")
-    found = wheels.gather(["wanted", mine], "3.11", None)
+    found = wheels.gather(["wanted", mine], "3.11", None, from_pods=True)
     assert list(found.files) == [MINE] and found.pip == ["wanted"]
     assert "pip installs wanted in the pods" in found.note
     assert found.note.endswith("No matching distribution found for wanted")
@@ -65,3 +73,58 @@ def test_a_wheel_that_is_not_there_or_too_large_is_refused(pip, tmp_path):
     (tmp_path / MINE).write_bytes(bytes(500))
     with pytest.raises(UsageError, match="700 B, and 300 B can be sent"):
         wheels.gather([str(tmp_path / MINE)], "3.11", 300)
+
+
+@pytest.mark.parametrize(("program", "hashes", "limit"), [
+    ("import sys; sys.exit('ERROR: No matching distribution found for wanted')", HASHED, None),
+    (PIP, HASHED, 100),
+    (PIP, "HASHES = {}", None),
+])  # fmt: skip
+def test_no_other_index_is_used_unasked(pip, program, hashes, limit):
+    pip(program, hashes)
+    with pytest.raises(UsageError, match="wanted") as refused:
+        wheels.gather(["wanted"], "3.11", limit)
+    assert "--package-from-pods" in str(refused.value.hint)
+    assert wheels.gather(["wanted"], "3.11", limit, from_pods=True).pip == ["wanted"]
+
+
+def test_another_file_than_the_one_of_the_report_is_refused(tmp_path, monkeypatch):
+    """With the real pip, and an index that gives another file the second time."""
+    made = 0
+
+    def wheel(content: str) -> bytes:
+        data = io.BytesIO()
+        info = "acme_lib-1.0.dist-info"
+        members = {
+            "acme_lib.py": content,
+            f"{info}/METADATA": "Metadata-Version: 2.1\nName: acme-lib\nVersion: 1.0\n",
+            f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            f"{info}/RECORD": "",
+        }
+        with zipfile.ZipFile(data, "w") as file:
+            for name, text in members.items():
+                file.writestr(zipfile.ZipInfo(name), text)  # at no time: the same bytes each time
+        return data.getvalue()
+
+    class Index(Quiet):
+        def do_GET(self) -> None:
+            nonlocal made
+            if self.path.endswith(".whl"):
+                made += 1
+                self.give(200, {"Content-Type": "application/zip"}, wheel(f"x = {swap and made}"))
+            else:
+                page = b'<a href="/acme_lib-1.0-py3-none-any.whl">acme_lib-1.0-py3-none-any.whl</a>'
+                self.give(200, {"Content-Type": "text/html"}, page)
+
+    server = WebServer(Index)
+    try:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple")
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+        swap = False
+        assert list(wheels.gather(["acme-lib"], "3.11", None).files) == ["acme_lib-1.0-py3-none-any.whl"]
+        swap = True
+        with pytest.raises(UsageError, match="can't be sent along"):
+            wheels.gather(["acme-lib"], "3.11", None)
+    finally:
+        server.close()

@@ -38,7 +38,16 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
   conf_dir = "{INSIDE_STATE}/config/cni"
 [plugins."{CRI}".containerd]
   snapshotter = "overlayfs"
+[plugins."{CRI}".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+[plugins."{CRI}".containerd.runtimes.runc.options]
+  BinaryName = "{INSIDE_STATE}/config/runc"
 """
+# On a busy machine what answers, or passes a log on, goes before what the pods compute.
+FIRST = ["nice", "-n", "-8"]
+RUNC = '#!/bin/sh\nexec nice -n 8 runc "$@"\n'
+# Memory is there, and to collect it less often saves the API server a tenth of its work.
+SPARSELY = ["env", "GOGC=400"]
 
 
 def _inside(path: Path) -> str:
@@ -76,6 +85,8 @@ def _kubelet() -> dict[str, Any]:
         "evictionHard": {"memory.available": "100Mi"},
         # After the API server was away for long, controllers are back in seconds, not minutes.
         "crashLoopBackOff": {"maxContainerRestartPeriod": "10s"},
+        # The node says every 2 s that it is alive: after 16 s of silence (40 elsewhere) it counts as gone.
+        "nodeLeaseDurationSeconds": 8,
         # Logs are rotated soon after they have reached this (its default), so that tests see it.
         "containerLogMaxSize": "10Mi",
         "containerLogMonitorInterval": "3s",
@@ -112,6 +123,7 @@ def configure() -> None:
     write_json(CONFIG / "kubelet.json", _kubelet())
     write_json(CONFIG / "cni" / "10-pods.conflist", _bridge())
     write(CONFIG / "containerd.toml", CONTAINERD)
+    write(CONFIG / "runc", RUNC, 0o755)
     write(CONFIG / "resolv.conf", "nameserver 127.0.0.1\n")
     write_json(layout.KUBECONFIG, certs.kubeconfig(CERTIFICATES, "admin"), mode=0o600)
 
@@ -158,6 +170,7 @@ def commands(kube: Path) -> dict[str, list[str]]:
         "kube-apiserver": part("kube-apiserver", *_apiserver()),
         "kube-controller-manager": part(
             "kube-controller-manager", kubeconfig("kube-controller-manager"), "--leader-elect=false",
+            "--node-monitor-grace-period=16s", "--node-monitor-period=2s",
             "--use-service-account-credentials=true", "--controllers=*,-nodeipam",
             f"--root-ca-file={_inside(CERTIFICATES / 'ca.crt')}",
             f"--service-account-private-key-file={_inside(CERTIFICATES / 'service-account.key')}"),
@@ -173,7 +186,7 @@ def commands(kube: Path) -> dict[str, list[str]]:
 
 def start(name: str, kube: Path) -> int:
     """Start one part, unless it runs; return its process id."""
-    return space.start(name, commands(kube)[name])
+    return space.start(name, [*SPARSELY, *FIRST, *commands(kube)[name]])
 
 
 def main(action: str, name: str, how: str = "SIGTERM") -> None:

@@ -32,7 +32,7 @@ def test_runtimes(hand: Any, lab: LabPage) -> None:
     places = picker.get_by_label("Run on")
     hand.choose(places, places.locator("option").nth(1).inner_text())
     expect(picker.get_by_role("alert").first).to_contain_text(
-        "pip install 'jupyter-jax-trainer[kubernetes]'", timeout=30_000
+        re.compile("Install it: pip install .*kubernetes"), timeout=30_000
     )
     press("Look again")
     hand.choose(places, "this machine")

@@ -1,0 +1,59 @@
+"""Every benchmark still runs: each one once, with its smallest input. Its figures are no test."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from smoke import BENCHMARKS, smoke
+
+pytestmark = pytest.mark.timeout(240)
+
+QUICK = ("loading", "capture", "follow_logs", "log_pages")
+LOCAL = ("start", "step", "logs")
+FACE = ("face_start", "face_log", "face_live", "face_jobs")
+CLUSTER = ("cluster_start", "cluster_restart", "cluster_status", "cluster_log", "cluster_list")
+ELSEWHERE = ("queue_fifty",)  # tests/cluster/test_queues.py, which installs Kueue
+
+
+def _params(names: tuple[str, ...], part: str, *marks: str) -> list[Any]:
+    return [
+        pytest.param(name, part, id=name, marks=[getattr(pytest.mark, mark) for mark in marks])
+        for name in names
+    ]
+
+
+PARAMS = [
+    *_params(QUICK, "nothing"),
+    *_params(LOCAL, "nothing", "slow"),
+    *_params(FACE, "browser", "slow", "browser"),
+    # The other viewers are fetched for it, which nothing else needs.
+    *_params(("face_others",), "browser", "slow", "browser", "release"),
+    *_params(CLUSTER, "cluster", "slow", "cluster"),
+]
+
+
+@pytest.mark.parametrize(("name", "part"), PARAMS)
+def test_a_benchmark_runs(name, part, tmp_path_factory):
+    # Not under tmp_path, which holds the test's name: a Unix socket's path has 107 bytes at most.
+    smoke(name, part, tmp_path_factory.mktemp("bench"))
+
+
+def test_what_a_benchmark_lacks_fails_its_smoke_run(tmp_path):
+    command = [sys.executable, str(BENCHMARKS / "run.py"), "--smoke", "cluster_log"]
+    environment = {**os.environ, "KUBECONFIG": str(tmp_path / "none")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == os.EX_UNAVAILABLE, done.stdout + done.stderr
+    assert "left out cluster_log: " in done.stdout
+
+
+def test_no_benchmark_is_forgotten(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    listed = importlib.import_module("run").ALL
+    made = [path.stem for path in BENCHMARKS.glob("*.py") if "\ndef measure(" in path.read_text()]
+    tried = [param.id for param in PARAMS]
+    assert sorted(made) == sorted(listed) == sorted([*tried, *ELSEWHERE])

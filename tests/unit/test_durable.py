@@ -1,0 +1,129 @@
+"""What can't be had again is on the disk before anybody relies on it."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_jobs import make_job
+
+from jupyter_jax_trainer import files
+from jupyter_jax_trainer.backends.kubernetes import fetch
+from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.record import Recorder
+from jupyter_jax_trainer.worker.durable import sync_folder
+from jupyter_jax_trainer.worker.results import collect
+
+
+@pytest.fixture
+def happened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note what is forced to the disk, and what is renamed, in order."""
+    seen: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def noted_fsync(file: int) -> None:
+        seen.append(f"sync {Path(os.readlink(f'/proc/self/fd/{file}')).name}")
+        fsync(file)
+
+    def noted_replace(self: Path, target: Any) -> Path:
+        seen.append(f"rename {Path(target).name}")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(Path, "replace", noted_replace)
+    return seen
+
+
+def test_a_result_is_on_the_disk_before_the_pod_may_go(home, happened):
+    directory = make_job("fit")
+    data = b"x" * 5000
+
+    class End:
+        def __enter__(self) -> End:
+            return self
+
+        def __exit__(self, *_: Any) -> None: ...
+
+        def settimeout(self, seconds: float) -> None: ...
+
+        def sendall(self, wish: bytes) -> None:
+            happened.append("done" if wish.endswith(b" done\n") else "asked")
+            self.left = data
+
+        def recv(self, size: int) -> bytes:
+            piece, self.left = self.left[:size], self.left[size:]
+            return piece
+
+    class Client:
+        def forward(self, pod: str, port: int) -> End:
+            return End()
+
+    held = {"port": 1, "size": len(data), "sha256": hashlib.sha256(data).hexdigest(),
+            "seconds": 60, "since": 9e9}
+    happened.clear()
+    fetching = fetch.Fetch(Client(), "pod", held, "key", directory, happened.append)  # type: ignore[arg-type]
+    fetching.run()
+    assert happened == [
+        "asked", "sync result.fetched.part", "rename result.jtz", "sync fit", "done"]
+    assert directory.result.read_bytes() == data
+    happened.clear()
+    fetching.run()  # a follower after one that was killed before it could say so
+    assert happened == ["sync fit", "done"]
+
+
+def test_results_that_came_with_the_log_are_on_the_disk(home, happened):
+    directory = make_job("fit")
+    happened.clear()
+    data = b"abc"
+    fetch._write(directory, data, {"size": 3, "sha256": hashlib.sha256(data).hexdigest()})
+    assert [word.partition(" ")[0] for word in happened] == ["sync", "rename", "sync"]
+
+
+def test_a_result_of_this_machine_is_on_the_disk(home, happened):
+    directory = make_job("fit")
+    happened.clear()
+    collect(["x"], {"x": 1}, 0, 1, directory.result)
+    assert happened == ["sync result.jtz.part", "rename result.jtz", "sync fit"]
+
+
+def test_only_the_last_state_waits_for_the_disk(home, happened):
+    directory = make_job("fit")
+    recorder = Recorder(directory, [])
+    happened.clear()
+    recorder.change("Running")
+    assert happened == ["rename state.json"]
+    happened.clear()
+    recorder.end("Succeeded")
+    kinds = [word.partition(" ")[0] for word in happened]
+    assert kinds == ["sync", "rename", "sync"] and happened[1:] == ["rename state.json", "sync fit"]
+
+
+def test_a_disk_that_is_full_leaves_the_old_file(home, monkeypatch):
+    directory = JobDir(make_job("fit").path)
+    before = directory.state.read_bytes()
+
+    def full(file: int) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError):
+        files.write_json(directory.state, {"format": 1}, durable=True)
+    assert directory.state.read_bytes() == before
+    assert not list(directory.path.glob("*.part"))
+
+
+@pytest.mark.parametrize(("code", "raised"), [(errno.EINVAL, False), (errno.EIO, True)])
+def test_a_file_system_that_cannot_sync_folders_is_no_error(tmp_path, monkeypatch, code, raised):
+    def fails(file: int) -> None:
+        raise OSError(code, "x")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    if raised:
+        with pytest.raises(OSError):
+            sync_folder(tmp_path)
+    else:
+        sync_folder(tmp_path)

@@ -1,0 +1,247 @@
+"""The job store is this user's alone; its locks; what lies there and is no file of ours."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import stat
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_jobs import held, make_job
+from nolocks import without_flock
+
+from jupyter_jax_trainer import api, files, jobdir, jobstore, locks
+from jupyter_jax_trainer.backends.kubernetes import launch
+from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
+from jupyter_jax_trainer.errors import BackendError, JobNotFound
+from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.logs import LogReader, last_lines
+from jupyter_jax_trainer.server import routes
+from jupyter_jax_trainer.server.table import Table
+from jupyter_jax_trainer.views.waiting import Waiting, is_waited_for
+
+STRANGER = 12345  # a group that is nobody's own
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def umask():
+    before = os.umask(0o002)
+    yield
+    os.umask(before)
+
+
+# ---- who may write and read there
+
+
+def test_each_level_that_is_made_is_private(tmp_path, monkeypatch, umask):
+    root = tmp_path / "share" / "jaxtrain"
+    monkeypatch.setenv("JAXTRAIN_HOME", str(root))
+    directory, lock = jobdir.create()
+    os.close(lock)
+    jobstore.private_directory(launch.follower_directory("abc"))
+    for path in (root.parent, root, root / "jobs", root / "followers", root / "followers/abc",
+                 directory.path, directory.logs):  # fmt: skip
+        assert mode(path) == 0o700, path
+
+
+def test_each_file_of_a_job_is_private(home, umask):
+    job = api.train(lambda: print("hello"), name="files", detach=True, device="cpu")
+    job.wait()
+    folder = Path(job.directory)
+    assert mode(folder / "modules") == 0o700  # what is in it is as its own bundle made it
+    found = [path for path in folder.rglob("*")
+             if path.is_file() and folder / "modules" not in path.parents]  # fmt: skip
+    assert {"cell.py", "bundle.pyz", "manifest.json"} <= {path.name for path in found}
+    assert {path.name: oct(mode(path)) for path in found if mode(path) & 0o077} == {}
+
+
+def test_levels_that_0_1_made_readable_are_closed(home, tmp_path, monkeypatch):
+    monkeypatch.delenv("JAXTRAIN_HOME")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    for level in (tmp_path, tmp_path / "jaxtrain", tmp_path / "jaxtrain" / "jobs"):
+        level.mkdir(exist_ok=True)
+        level.chmod(0o755)
+    assert jobdir.names() == set()
+    assert [mode(level) for level in (tmp_path, tmp_path / "jaxtrain", tmp_path / "jaxtrain/jobs")
+            ] == [0o755, 0o700, 0o700]  # fmt: skip
+
+
+def test_a_directory_that_jaxtrain_home_names_stays_readable(home):
+    home.chmod(0o755)
+    make_job("fit")
+    assert jobdir.names() == {"fit"}
+    assert mode(home) == 0o755 and mode(home / "jobs") == 0o700
+
+
+@pytest.mark.parametrize("level", [".", "jobs"])
+@pytest.mark.parametrize("look", [jobdir.names, jobdir.create, jobdir.list_all,
+                                  lambda: jobdir.find("fit"), lambda: Table(None).rows()])
+def test_a_store_that_others_can_write_to_is_refused(home, level, look):
+    make_job("fit")
+    path = home / level
+    path.chmod(0o777)
+    with pytest.raises(BackendError) as refused:
+        look()
+    command = (refused.value.hint or "").partition(": ")[2]
+    assert command.startswith("chmod go-w ") and shlex.split(command)[-1] == str(path)
+    subprocess.run(command, shell=True, check=True)
+    look()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_whose_store_and_whose_group(home, monkeypatch):
+    jobs = home / "jobs"
+    make_job("fit")
+    os.chown(jobs, -1, STRANGER)
+    jobs.chmod(0o770)
+    with pytest.raises(BackendError, match="others can write"):
+        jobdir.names()
+    os.chown(jobs, -1, os.getgid())  # root's own group: nobody else is in it
+    assert jobdir.names() == {"fit"} and mode(jobs) == 0o700
+    os.chown(jobs, STRANGER, -1)
+    with pytest.raises(BackendError, match="belongs to 12345") as refused:
+        jobdir.names()
+    assert "JAXTRAIN_HOME" in (refused.value.hint or "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_volume_that_the_kubelet_opened_to_its_group(home, monkeypatch):
+    make_job("fit")
+    os.chown(home / "jobs", -1, STRANGER)
+    (home / "jobs").chmod(0o2770)
+    with pytest.raises(BackendError):
+        jobdir.names()
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    assert jobdir.names() == {"fit"} and mode(home / "jobs") & 0o077 == 0
+
+
+def test_a_store_by_a_link_and_one_that_is_a_file(tmp_path, monkeypatch):
+    (tmp_path / "disk").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to("disk")
+    monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "link"))
+    make_job("fit")
+    assert jobdir.names() == {"fit"} and (tmp_path / "disk/jobs/fit").is_dir()
+    (tmp_path / "disk").chmod(0o777)
+    with pytest.raises(BackendError):
+        jobdir.names()
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "file"))
+    with pytest.raises(NotADirectoryError):
+        jobstore.private_directory(jobstore.home())
+
+
+# ---- a file system without locks
+
+
+@pytest.fixture
+def nolocks(home, tmp_path, monkeypatch):
+    without_flock(monkeypatch, home, tmp_path / "locks")
+    (tmp_path / "locks").mkdir()
+    return tmp_path / "locks"
+
+
+def test_without_flock_a_job_is_locked_by_a_stand_in(nolocks, capfd):
+    directory = make_job("fit", "Running")
+    assert not directory.is_live()
+    with held(directory):
+        assert directory.is_live() and directory.take_lock() is None
+        child = os.fork()
+        if not child:
+            os._exit(0 if directory.is_live() else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    assert not directory.is_live()
+    assert mode(locks.folder()) == 0o700 and locks.folder().parent == nolocks
+    assert capfd.readouterr().err.count("No locks available") == 1
+
+
+def test_without_flock_a_cut_off_submission_is_cleared_away(nolocks):
+    directory, lock = jobdir.create()
+    directory = jobdir.publish(directory, "fit")
+    assert not directory.remove_cut_off()
+    os.close(lock)
+    assert directory.remove_cut_off() and not directory.path.exists()
+
+
+def test_without_flock_jobs_wait_for_their_turn(nolocks, home):
+    first = Ticket(home / "queue", "first", 2, limit=2)
+    assert isinstance(first.turn(), Turn)
+    second = Ticket(home / "queue", "second", 2, limit=2)
+    assert "first" in str(second.turn())
+    first.close()
+    assert isinstance(second.turn(), Turn)
+    second.close()
+
+
+def test_without_flock_others_see_that_a_cell_waits(nolocks):
+    directory = make_job("fit", "Running")
+    with Waiting(directory) as waiting:
+        waiting.say("is interrupted")
+        assert is_waited_for(directory) == (True, "is interrupted")
+    assert is_waited_for(directory) == (False, None)
+
+
+def test_where_nothing_can_be_locked_a_sentence_says_so(nolocks, monkeypatch):
+    monkeypatch.setattr(locks, "_PLACES", ("/proc",))
+    with pytest.raises(BackendError, match="No locks available") as refused:
+        jobdir.create()
+    assert "JAXTRAIN_HOME" in (refused.value.hint or "")
+
+
+# ---- links and pipes in the store
+
+
+def within(seconds: float, task: Any) -> Any:
+    """Do something that a pipe could hold up for ever."""
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(task()), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert found, "it hangs"
+    return found[0]
+
+
+def test_a_log_that_is_a_link_or_a_pipe_is_none(home, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("a secret\n")
+    directory = make_job("fit", logs={1: ["a line"]})
+    directory.log(0).symlink_to(secret)
+    directory.log("link").symlink_to(secret)
+    os.mkfifo(directory.log("pipe"))
+    with socket.socket(socket.AF_UNIX) as end:
+        end.bind(str(directory.logs / "socket.log"))
+    assert directory.containers() == []
+    assert within(5, lambda: last_lines(directory.log(0), 5)) == []
+    assert within(5, lambda: list(LogReader(directory.log("pipe")).read())) == []
+    assert last_lines(directory.log(1), 5) == ["a line"]
+    for source in (0, "pipe", "socket"):
+        assert within(5, lambda s=source: _refused(directory.log(s)))
+    with (tmp_path / "packed").open("wb") as packed:
+        within(5, lambda: routes._pack(Job(directory), packed) or True)
+    assert b"secret" not in (tmp_path / "packed").read_bytes()
+    assert b"rank-1" in (tmp_path / "packed").read_bytes()
+    for name in ("link", "pipe"):
+        with pytest.raises(JobNotFound):
+            routes._log(Job(directory), name)
+
+
+def _refused(path: Path) -> bool:
+    with pytest.raises(FileNotFoundError):
+        files.open_regular(path)
+    return True
+
+
+def test_a_directory_that_is_linked_is_no_job(home, tmp_path):
+    outside = make_job("real").path.rename(tmp_path / "outside")
+    (jobdir.jobs_directory() / "link").symlink_to(outside)
+    assert jobdir.names() == set() and jobdir.list_all() == []
+    with pytest.raises(JobNotFound):
+        jobdir.find("link")
