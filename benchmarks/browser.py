@@ -74,6 +74,8 @@ def find() -> str:
         raise Missing(f"there is no {error.name}: pip install jupyterlab playwright") from None
     if not (BUILT / "package.json").exists():
         raise Missing("the JupyterLab extension is not built: make labextension")
+    if named := os.environ.get("JAXTRAIN_CHROMIUM"):
+        return named
     for name in ("chromium", "chromium-browser", "google-chrome"):
         if path := shutil.which(name):
             return path

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common import Measured, in_turn, job_home, ratio_of, spread
+from common import Measured, in_turn, job_home, ratio_of, sized, spread
 
-ARRAYS, EACH = 10, 100_000_000  # bytes
+ARRAYS, EACH = sized((10, 100_000_000), (2, 1_000_000))  # bytes
 
 
 def _touch(view: Any) -> int:

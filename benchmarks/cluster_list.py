@@ -9,7 +9,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from common import Measured, run_job, spread
+from common import Measured, run_job, sized, spread
 from kube import RUNTIME, Place, cpu_seconds, memory, place, until
 
 from jupyter_jax_trainer.backends.kubernetes import overview
@@ -17,10 +17,10 @@ from jupyter_jax_trainer.backends.kubernetes.launch import follower_directory
 from jupyter_jax_trainer.backends.kubernetes.trainjob import FAILED
 from jupyter_jax_trainer.backends.kubernetes.watch import pages
 
-FEW, MANY = 10, 500
-CHANGES = 200
+FEW, MANY = sized((10, 500), (2, 4))
+CHANGES = sized(200, 5)
 PACE = 0.01  # seconds between changes
-_TRIES = 15
+_REST, _TRIES = sized((2.0, 15), (0.2, 3))  # seconds of a look at an idle follower, and looks
 CHANGED = "sleeper-1"  # the first; number 0 is the job that is followed
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -121,7 +121,7 @@ def _idle(pid: int) -> float:
     seconds: list[float] = []
     while len(seconds) < 3 or max(seconds[-3:]) > 1.3 * min(seconds[-3:]) + 0.003:
         used, began = cpu_seconds(pid), time.monotonic()
-        time.sleep(2)
+        time.sleep(_REST)
         seconds.append((cpu_seconds(pid) - used) / (time.monotonic() - began))
         if len(seconds) == _TRIES:
             break

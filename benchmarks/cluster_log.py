@@ -13,11 +13,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from common import Measured, in_turn, ratio_of, spread
+from common import Measured, in_turn, ratio_of, sized, spread
 from follow_logs import spooled
 from kube import RUNTIME, Place, place, until
 
-LINES = 400_000
+LINES = sized(400_000, 2_000)
 POD = "chatter"
 PRINT = (
     "import sys\n"

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import yaml
-from common import Measured, in_turn, ratio_of, run_job, spread
+from common import Measured, in_turn, ratio_of, run_job, sized, spread
 from kube import Place, began_in, objects_of, place, until
 
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError
 
-NODES = 2
+NODES = sized(2, 1)
 CELL = "import time\nprint('began', time.time(), flush=True)\ntime.sleep(600)\n"
 BARE = """
 import os, jax
@@ -58,11 +58,11 @@ def _bare(there: Place) -> str:
 
 
 def _restarted(there: Place, send: Callable[[Place], str]) -> float:
-    """Start a job, kill its second pod; give the seconds until all ranks have begun again."""
+    """Start a job, kill its last pod; give the seconds until all ranks have begun again."""
     name = send(there)
     before = until(lambda: _began(there, name, set()), 0.1)
     killed = time.time()
-    there.kill(sorted(before)[1])
+    there.kill(sorted(before)[-1])
     after = until(lambda: _began(there, name, set(before)), 0.1)
     there.delete(name)
     return max(after.values()) - killed

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from common import Measured, ratio_of, run_job, spread
+from common import WARM_UPS, Measured, ratio_of, run_job, sized, spread
 from kube import Place, Sdk, objects_of, place, sdk_python
 
-NODES = 2
+NODES = sized(2, 1)
 CELL = "import time; print('began', time.time())\n"
 COLD = """
 import sys
@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 
 def measure(runs: int) -> list[Measured]:
     """Compare all in turn: warm clients in each round, cold ones in every second."""
-    with place() as there, closing(Sdk(there)) as sdk:
+    with place() as there, closing(Sdk(there, NODES)) as sdk:
         ways: dict[str, Callable[[], float]] = {
             "ours": lambda: _ours(there),
             "kubectl": lambda: _kubectl(there),
@@ -38,7 +38,7 @@ def measure(runs: int) -> list[Measured]:
             "the SDK": lambda: _sdk_cold(there),
         }
         there.start_follower()
-        for way in ways.values():
+        for way in [*ways.values()] * WARM_UPS:
             way()
         taken: dict[str, list[float]] = {way: [] for way in ways}
         taken_cold: dict[str, list[float]] = {way: [] for way in cold}
@@ -113,7 +113,7 @@ def _sdk(there: Place, sdk: Sdk) -> float:
 
 def _sdk_cold(there: Place) -> float:
     began = time.time()
-    done = subprocess.run([str(sdk_python()), str(HERE / "sdk.py"), there.name, "once"],
+    done = subprocess.run([str(sdk_python()), str(HERE / "sdk.py"), there.name, str(NODES), "once"],
                           check=True, capture_output=True, text=True)
     name = json.loads(done.stdout)
     taken = there.began(name, NODES) - began

@@ -21,6 +21,7 @@ from kube import Place, Sdk, place, until
 
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.views.card import Facts
 from jupyter_jax_trainer.views.follow import follow
 
 BOUND = 0.1  # seconds
@@ -42,7 +43,7 @@ class Seen:
         with contextlib.suppress(JaxTrainError):
             follow(self._job, view=self)
 
-    def begin(self, facts: Any, snapshot: dict[str, Any]) -> None:
+    def begin(self, facts: Facts, snapshot: dict[str, Any], job: Job | None = None) -> None:
         self.status(snapshot, None)
 
     def status(self, snapshot: dict[str, Any], note: str | None) -> None:

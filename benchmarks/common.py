@@ -13,12 +13,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+# `run.py --smoke` sets it; the processes that benchmarks start have it, too.
+SMOKE = os.environ.get("BENCHMARK_SMOKE") == "1"
+
+
+def sized(full: T, smoke: T) -> T:
+    """Return the size of an input: the full one, or that of a smoke run."""
+    return smoke if SMOKE else full
+
+
+WARM_UPS = sized(1, 0)  # rounds that don't count
 
 
 @dataclass
 class Measured:
-    """A ratio with its bound and the medians behind it."""
+    """A ratio with its bound and the medians behind it; a smoke run judges none."""
 
     name: str
     ratio: float
@@ -27,26 +39,31 @@ class Measured:
     ok: bool
 
     def __str__(self) -> str:
-        mark = "ok  " if self.ok else "OVER"
+        mark = "ran " if SMOKE else "ok  " if self.ok else "OVER"
         return f"{mark} {self.name}: {self.ratio:.2f} (bound {self.bound})  {self.detail}"
 
 
 @contextmanager
 def job_home(*, warm: bool) -> Iterator[Path]:
     """Use a job home of its own, with the warm start on or off; delete it in the end."""
-    from jupyter_jax_trainer import api
-
     before = dict(os.environ)
     with tempfile.TemporaryDirectory(prefix="jaxtrain-bench-") as name:
         os.environ.update(JAXTRAIN_HOME=name, JAXTRAIN_WARM="1" if warm else "0",
-                          JAXTRAIN_WARM_IDLE="20", JAXTRAIN_CORES="64")
+                          JAXTRAIN_WARM_IDLE=sized("20", "3"), JAXTRAIN_CORES="64")
         try:
             yield Path(name)
         finally:
-            for job in api.jobs():
-                job.delete()
+            delete_jobs()
             os.environ.clear()
             os.environ.update(before)
+
+
+def delete_jobs() -> None:
+    """Delete all jobs of this home."""
+    from jupyter_jax_trainer import api
+
+    for job in api.jobs():
+        job.delete()
 
 
 def run_job(cell: str, line: str, namespace: dict[str, Any] | None = None) -> tuple[Any, float]:
@@ -97,8 +114,8 @@ def run_bare(program: str, count: int) -> float:
 
 def in_turn(runs: int, *ways: Callable[[], float]) -> list[list[float]]:
     """Run measurements in turn, so that all see the same weather; one of each to warm up."""
-    rounds = [[way() for way in ways] for _ in range(runs + 1)]
-    return [list(values) for values in zip(*rounds[1:], strict=True)]
+    rounds = [[way() for way in ways] for _ in range(WARM_UPS + runs)]
+    return [list(values) for values in zip(*rounds[WARM_UPS:], strict=True)]
 
 
 def ratio_of(ours: list[float], theirs: list[float]) -> float:

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 from browser import Lab, Tab, child, chromium, lab, made_jobs, within
-from common import Measured, spread
+from common import Measured, sized, spread
 
-from jupyter_jax_trainer import files, jobdir
+from jupyter_jax_trainer import files, jobdir, jobstore
 
-JOBS, RUNNING, RATE = 500, 40, 20
+JOBS, RUNNING, RATE = *sized((500, 40), (50, 4)), 20
 # Each fourth change lets one of these begin, run, end or be deleted; the others are steps.
 COMING, _EACH = 20, 4
-_SECONDS = 20
+_SECONDS = sized(20, 1)
 _LIST = ".jaxtrain-jobs .jaxtrain-list"
 _FILTER = ".jaxtrain-jobs input[type=search]"
 
@@ -50,7 +50,7 @@ class Coming:
 
     def _live(self) -> Iterator[None]:
         while True:
-            files.private_directory(self._directory.path)
+            jobstore.private_directory(self._directory.path)
             lock = self._directory.take_lock()  # before there is something that needs somebody
             assert lock is not None
             made_jobs.make_job(self._directory.path.name, "Queued", created=time.time(),
@@ -103,7 +103,7 @@ def _use(tab: Tab, until: float) -> None:
     assert box is not None
     middle = {"x": box["x"] + box["width"] / 2, "y": box["y"] + min(box["height"], 500) / 2}
     while time.perf_counter() < until:
-        for distance in (-3000, 2000):
+        for distance in sized((-3000, 2000), (-300, 200)):
             tab.cdp.send("Input.synthesizeScrollGesture", {
                 **middle, "yDistance": distance, "speed": 2000, "gestureSourceType": "mouse",
             })  # fmt: skip

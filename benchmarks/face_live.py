@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 import websocket
 from browser import TOKEN, Lab, Tab, child, chromium, lab, made_jobs, within
-from common import Measured, in_turn, ratio_of, spread
+from common import Measured, in_turn, ratio_of, sized, spread
 from face_log import CLOSE, big_job, opened
 from log_pages import RANKS
 
@@ -19,7 +19,7 @@ from jupyter_jax_trainer.jobdir import JobDir
 
 RATE = 20_000  # lines a second
 _TICK, _INDEX = 0.02, 0.05  # seconds between writes of the ranks, and looks of the supervisor
-_SECONDS, _KEYS = 10, 60
+_SECONDS, _KEYS = sized((10, 60), (1, 3))
 _SHOWN, _PACE = 60, 0.5  # lines that a page shows, and seconds between two looks while one types
 
 _AGES = """
@@ -188,7 +188,7 @@ def _measure(server: Lab, tab: Tab, runs: int) -> Iterator[Measured]:
                      "typing.ipynb")  # fmt: skip
         tab.page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content")
         beside, without, alone = in_turn(
-            4 * runs,  # what is compared is a millisecond
+            sized(4 * runs, 1),  # what is compared is a millisecond
             lambda: _typed_beside(tab, _SPLIT, "live", ".jaxtrain-log-row .jaxtrain-rank"),
             lambda: _while_another_follows(server, tab),
             lambda: _beside_nothing(tab),

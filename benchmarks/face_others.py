@@ -1,6 +1,6 @@
 """The log viewer beside what people have: the output of a cell, a react-window list, xterm.js.
 
-The others get the whole log into the page, each in a page of its own; npm installs them.
+The others get the whole log into the page, each in a page of its own; jlpm installs them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import shutil
 import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from browser import ROOT, Lab, Tab, chromium, lab, made_jobs
-from common import Measured, ratio_of, spread
+from common import Measured, ratio_of, sized, spread
 from face_live import NOTEBOOK
 from face_log import SEARCH, big_job, opened
 from log_pages import LINES, NEEDLE, RANKS
@@ -33,7 +34,7 @@ from jupyter_jax_trainer.logs import MergedReader
 
 _HERE = Path(__file__).parent / "viewers"
 _LIMIT = 120.0  # seconds after which somebody would have closed the page
-_APPENDS, _ENOUGH = 20, 10_000  # times, or until so many ms are gone
+_APPENDS, _ENOUGH = sized(20, 2), 10_000  # times, or until so many ms are gone
 
 _LAST = """
 async text => {
@@ -78,23 +79,27 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def find_tools() -> Path:
-    """Give the path of the bundler, or raise `Missing` when that or npm is not here."""
-    tool = ROOT / "labextension/node_modules/.bin/rolldown"
-    if not tool.exists() or not shutil.which("npm"):
-        raise Missing("the other viewers need npm, and rolldown: make labextension")
-    return tool
+def find_tools() -> dict[str, str]:
+    """Give variables by which jlpm and the bundler are found, or raise `Missing`."""
+    asked = [sys.executable, ROOT / "labextension/build.py", "run", "printenv", "PATH"]
+    path = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    path += f"{os.pathsep}{ROOT / 'labextension/node_modules/.bin'}"
+    if not all(shutil.which(tool, path=path) for tool in ("node", "jlpm", "rolldown")):
+        raise Missing("the other viewers need jlpm and rolldown: make labextension/node_modules")
+    return {**os.environ, "PATH": path}
 
 
 def _bundle(folder: Path) -> None:
-    tool = find_tools()
-    subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--loglevel=error"],
-                   cwd=folder, check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+    environment = find_tools()
+    (folder / "yarn.lock").touch()  # a project of its own
+    (folder / ".yarnrc.yml").write_text("nodeLinker: node-modules\nenableScripts: false\n")
+    subprocess.run(["jlpm", "install", "--no-immutable"],
+                   cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)  # fmt: skip
     for name in ("react-window", "xterm"):
-        subprocess.run([tool, f"{name}.js", "--format", "iife", "--platform", "browser", "--minify",
-                        "--transform.define", "process.env.NODE_ENV:'production'",
+        subprocess.run(["rolldown", f"{name}.js", "--format", "iife", "--platform", "browser",
+                        "--minify", "--transform.define", "process.env.NODE_ENV:'production'",
                         "--file", f"built/{name}.js"],
-                       cwd=folder, check=True, capture_output=True)  # fmt: skip
+                       cwd=folder, env=environment, check=True, capture_output=True)  # fmt: skip
         (folder / f"{name}.html").write_text(
             "<!doctype html><meta charset=utf-8>"
             '<link rel="stylesheet" href="/node_modules/@xterm/xterm/css/xterm.css">'
@@ -211,13 +216,13 @@ def _borne(output: Callable[[int], Any]) -> int:
     from playwright.sync_api import Error
 
     most = 0
-    for count in (10_000, 100_000, LINES):
+    for count in sized((10_000, 100_000, LINES), (LINES,)):
         with contextlib.suppress(Error):
             output(count)
             most = count
         if most != count:
             break
-    assert most, "not even 10,000 lines"
+    assert most, "not even the fewest"
     return most
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from browser import BUILT, ROOT, Lab, Tab, chromium, lab, within
-from common import Measured, in_turn, spread
+from common import Measured, in_turn, sized, spread
 
 _WIDGET = ROOT / "jupyter_jax_trainer/widget/static"
 # A text that only the code of a part has, not the style of all of them.
@@ -68,7 +68,7 @@ def measure(runs: int) -> Iterator[Measured]:
     yield within("all built files, compressed", [sum(map(_compressed, _built()))], 300, "kB")
     with lab() as server, lab(extension=False) as plain, chromium() as browser:
         tab, other = _tab(browser), _tab(browser)
-        ours, theirs = in_turn(max(21, runs), partial(started, tab, server),
+        ours, theirs = in_turn(sized(max(21, runs), 1), partial(started, tab, server),
                                partial(started, other, plain))  # fmt: skip
         assert not _loaded(other)
         loaded = _loaded(tab)

@@ -22,14 +22,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from common import Measured, in_turn, ratio_of, spread
+from common import Measured, in_turn, ratio_of, sized, spread
 
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.backends.kubernetes.logstream import Attempt, LogStream
 from jupyter_jax_trainer.backends.kubernetes.spool import ContainerLog, Spool
 from jupyter_jax_trainer.jobdir import JobDir
 
-LINES = 200_000
+LINES = sized(200_000, 2_000)
+SOME, MOST = sized(((64, 10_000), (256, 2_000)), ((4, 100), (8, 100)))  # streams, lines of each
+_SETTLE = sized(1.5, 0.3)  # seconds without a line after which there is no more
 KEY = b"6" * 64
 
 
@@ -148,7 +150,7 @@ def follow(url: str, streams: int, lines: int, home: str) -> None:
     size, used = -1, 0.0
     while size != (size := sum(directory.log(rank).stat().st_size for rank in range(streams))):
         used = time.process_time() - began
-        time.sleep(1.5)
+        time.sleep(_SETTLE)
     count = sum(directory.log(rank).read_bytes().count(b"\n") for rank in range(streams))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"lines": count, "cpu": used, "peak": peak}), flush=True)
@@ -181,10 +183,10 @@ def measure(runs: int) -> list[Measured]:
             return raw(client, f"ended-{LINES}-{size}", home / "raw")
 
         pairs = [in_turn(runs, partial(theirs, size), partial(ours, size)) for size in (1, 4096)]
-        some = [many(url, 64, 10_000) for _ in range(max(1, runs // 2))]
+        some = [many(url, *SOME) for _ in range(max(1, runs // 2))]
         rates = sorted(one["lines"] / one["cpu"] for one in some)
         rate = rates[len(rates) // 2]
-        most = many(url, 256, 2_000)
+        most = many(url, *MOST)
     found = [
         Measured(f"one pod's log in {words}, lines per CPU second, against a raw reader",
                  ratio_of(a, b), bound, f"ours {spread([LINES / t for t in b], 'k/s', 1e-3)}, "

@@ -13,12 +13,12 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common import job_home
+from common import delete_jobs, job_home, sized
 from needs import Missing
 
 from jupyter_jax_trainer.backends.kubernetes import backend
@@ -32,7 +32,7 @@ import layout  # noqa: E402
 SDK = "kubeflow==0.5.0"
 RUNTIME = "jax-cpu"
 JOB_SET = "jobset.sigs.k8s.io/jobset-name"
-_PATIENCE = 180.0  # seconds for what takes a few on an idle machine
+_PATIENCE = sized(180.0, 90.0)  # seconds for what takes a few on an idle machine
 
 
 @dataclass(frozen=True)
@@ -112,18 +112,26 @@ class Place:
     def create(self, text: str) -> None:
         """Create objects as people do who have them in a file."""
         subprocess.run([*self.kubectl, "create", "-f", "-"], input=text, text=True, check=True,
-                       capture_output=True)
+                       stdout=subprocess.DEVNULL)
 
-    def kill(self, pod: str) -> None:
-        """Take a pod away at once, as a node that is lost does."""
-        grace = {"gracePeriodSeconds": 0}
-        self.client.request("DELETE", self.client.core("pods", pod), body=grace)
+    def kill(self, pod: str, grace: int = 0) -> None:
+        """Take a pod away: at once, as a node that is lost does, or after so many seconds."""
+        asked = {"gracePeriodSeconds": grace}
+        self.client.request("DELETE", self.client.core("pods", pod), body=asked)
 
     def delete(self, job: str) -> None:
         """Delete a TrainJob and wait until its pods are gone, so that runs don't overlap."""
         with contextlib.suppress(ApiError):
             self.client.request("DELETE", self.trainjob(job))
-        until(lambda: not self.pods(job), 0.25)
+
+        def gone() -> bool:
+            found = self.pods(job)
+            for pod in found:
+                with contextlib.suppress(ApiError):  # it is gone
+                    self.kill(pod["metadata"]["name"], 1)  # some take no notice for half a minute
+            return not found
+
+        until(gone, 0.25)
 
     def began(self, job: str, nodes: int) -> float:
         """Wait for a job; give when the last of its ranks has printed ``began TIME``."""
@@ -187,14 +195,14 @@ def place() -> Iterator[Place]:
         os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
         subprocess.run([*cluster.kubectl, "create", "namespace", name], check=True,
                        capture_output=True)
-        made = Place(cluster, name)
-        try:
+        with ExitStack() as after:
+            gone = [*cluster.kubectl, "delete", "namespace", name, "--wait=false"]
+            after.callback(subprocess.run, gone, check=False, capture_output=True)
+            after.callback(backend._clients.clear)
+            made = Place(cluster, name)
+            after.callback(made.stop_follower)
+            after.callback(delete_jobs)  # to cancel one starts a follower
             yield made
-        finally:
-            made.stop_follower()
-            backend._clients.clear()
-            subprocess.run([*cluster.kubectl, "delete", "namespace", name, "--wait=false"],
-                           check=False, capture_output=True)
 
 
 def objects_of(cell: str, line: str) -> tuple[str, str]:
@@ -205,7 +213,7 @@ def objects_of(cell: str, line: str) -> tuple[str, str]:
     from jupyter_jax_trainer.capture import capture_cell
     from jupyter_jax_trainer.spec import parse_cell_line
 
-    spec = parse_cell_line(line)
+    spec = parse_cell_line(f"{line} --dry-run --show-secrets")
     backend, plan = api.prepare(spec)
     text = api.dry_run(spec, backend, plan, capture_cell(cell, {}))
     found = [each for each in yaml.safe_load_all(text) if each["kind"] == "TrainJob"]
@@ -234,10 +242,10 @@ def sdk_python() -> Path:
 class Sdk:
     """The SDK in a process that goes on (warm): one line in, one line out, both JSON."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, nodes: int = 1) -> None:
         program = Path(__file__).parent / "sdk.py"
         self._process = subprocess.Popen(
-            [str(sdk_python()), str(program), place.name],
+            [str(sdk_python()), str(program), place.name, str(nodes)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         self.answer()
@@ -251,7 +259,7 @@ class Sdk:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise Missing("the SDK's process has ended")
+            raise RuntimeError("the SDK's process has ended")
         return json.loads(line)
 
     def call(self, *words: object) -> Any:

@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import sys
 
-from common import Measured
+from common import Measured, sized
 
 PROGRAM = """
 import sys, time
@@ -25,7 +25,7 @@ def measure(runs: int) -> list[Measured]:
     times = [
         float(subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True,
                              check=True).stdout.split()[-1]) * 1e3
-        for _ in range(max(5, runs))
+        for _ in range(sized(max(5, runs), 1))
     ]
     middle = statistics.median(times)
     return [Measured("%load_ext, ms", middle, "<= 60", f"({min(times):.0f}-{max(times):.0f})",

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from common import Measured, in_turn, ratio_of, spread
+from common import Measured, in_turn, ratio_of, sized, spread
 
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.logs import MergedReader
@@ -27,7 +27,7 @@ from jupyter_jax_trainer.server.logviews import LogView
 from jupyter_jax_trainer.server.patterns import Pattern
 from jupyter_jax_trainer.server.search import Search
 
-LINES, RANKS = 1_000_000, 256
+LINES, RANKS = sized(1_000_000, 5_120), 256
 NEEDLE = "loss is not a number"
 GLOO = b"[Gloo] Rank %d is connected to 255 peer ranks\n"
 

@@ -1,4 +1,4 @@
-"""Run all benchmarks, or those named: ``python benchmarks/run.py [--runs N] [NAME …]``.
+"""Run all benchmarks, or those named: ``python benchmarks/run.py [--runs N | --smoke] [NAME …]``.
 
 ``local``, ``face`` and ``cluster`` stand for those that need nothing else, those that need a
 browser and the built JupyterLab extension, and those that need a cluster; ``queues`` puts Kueue
@@ -27,39 +27,49 @@ ALL = [name for names in GROUPS.values() for name in names]
 
 
 def main() -> int:
-    """Print a line for each ratio; fail when one is over its bound."""
+    """Print a line for each ratio; fail when one is over its bound.
+
+    Returns
+    -------
+    int
+        The exit status: 1 where a ratio is over its bound, ``EX_UNAVAILABLE`` where something is
+        missing that a benchmark needs which was asked for.
+    """
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join([*GROUPS, *ALL]))
-    parser.add_argument("--runs", type=int, default=5)
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--runs", type=int, default=5)
+    how.add_argument("--smoke", action="store_true",
+                     help="once, with the smallest input, to see that they run; judges no bound")
     given = parser.parse_args()
+    runs = 1 if given.smoke else given.runs
+    how_often = f"median of {runs} pairs in turn"
+    if given.smoke:
+        os.environ["BENCHMARK_SMOKE"] = "1"  # before a benchmark is imported: see common.py
+        how_often = "a smoke run, whose figures say nothing"
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-          f"load {os.getloadavg()[0]:.1f}; median of {given.runs} pairs in turn", flush=True)
-    over = 0
+          f"load {os.getloadavg()[0]:.1f}; {how_often}", flush=True)
+    over = missing = False
     for name in [name for word in given.names or ALL for name in GROUPS.get(word, (word,))]:
-        if (missing := _missing(name)) is not None:
-            print(f"left out {name}: {missing}", flush=True)
-            over += bool(given.names)
-            continue
-        for measured in importlib.import_module(name).measure(given.runs):
-            print(measured, flush=True)
-            over += not measured.ok
-    return 1 if over else 0
+        try:
+            _need(name)
+            for measured in importlib.import_module(name).measure(runs):
+                print(measured, flush=True)
+                over |= not (measured.ok or given.smoke)
+        except Missing as error:
+            print(f"left out {name}: {error}", flush=True)
+            missing |= bool(given.names) or given.smoke
+    return 1 if over else os.EX_UNAVAILABLE if missing else 0
 
 
-def _missing(name: str) -> str | None:
-    """Say what a benchmark needs and does not find; None where nothing is missing."""
-    if name in GROUPS["local"]:
-        return None
-    try:
-        if name in GROUPS["cluster"] + GROUPS["queues"]:
-            importlib.import_module("kube").find()
-        else:
-            importlib.import_module("browser").find()
-            if name == "face_others":
-                importlib.import_module(name).find_tools()
-    except Missing as error:
-        return str(error)
-    return None
+def _need(name: str) -> None:
+    """Raise `Missing` where something is not here that a benchmark needs."""
+    if name in GROUPS["cluster"] + GROUPS["queues"]:
+        importlib.import_module("kube").find()
+    elif name in GROUPS["face"]:
+        importlib.import_module("browser").find()
+        if name == "face_others":
+            importlib.import_module(name).find_tools()
 
 
 if __name__ == "__main__":

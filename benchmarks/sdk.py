@@ -1,7 +1,7 @@
 """Kubeflow's SDK, as a program that the benchmarks run with the Python that has it.
 
-``sdk.py NAMESPACE`` answers lines: ["train"] or ["wait", NAME, STATUS]. ``sdk.py NAMESPACE once``
-trains once, and says what time it was when the process began its work.
+``sdk.py NAMESPACE NODES`` answers lines: ["train"] or ["wait", NAME, STATUS].
+``sdk.py NAMESPACE NODES once`` trains once, and says the name of the job.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def main() -> None:
 
     def train() -> str:
         env = {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1"}
-        trainer = CustomTrainer(func=sdk_train, num_nodes=2, env=env)
+        trainer = CustomTrainer(func=sdk_train, num_nodes=int(sys.argv[2]), env=env)
         return client.train(runtime=runtime, trainer=trainer)
 
-    if sys.argv[2:]:
+    if sys.argv[3:]:
         print(json.dumps(train()))
         return
     print("0", flush=True)

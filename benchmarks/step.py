@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from common import Measured, in_turn, job_home, ratio_of, run_bare, run_job, spread
+from common import Measured, in_turn, job_home, ratio_of, run_bare, run_job, sized, spread
 
+COUNT, BEFORE = sized((150, 30), (3, 1))  # steps, and those of them that don't count
 STEPS = """
 import time, statistics
 import jax, jax.numpy as jnp
@@ -23,7 +24,7 @@ def local(w, x):
 average = jax.pmap(lambda g: jax.lax.pmean(g, "i"), axis_name="i")
 w, x = jnp.eye(384), jnp.ones((256, 384))
 times = []
-for step in range(150):
+for step in range({count}):
     began = time.perf_counter()
     g = average(local(w, x)[None])
     w = w - 0.1 * g[0]
@@ -31,18 +32,20 @@ for step in range(150):
     times.append(time.perf_counter() - began)
     {report}
 if jax.process_index() == 0:
-    open({path!r}, "w").write(repr(statistics.median(times[30:])))
+    open({path!r}, "w").write(repr(statistics.median(times[{before}:])))
 """
 
 
 def measure(runs: int) -> list[Measured]:
     """Compare the median step of two processes, with a report() after each step and without."""
     found = []
-    for report, name in (("", ""), ("report(step=step, total=150, loss=0.5)", ", with report()")):
+    reporting = (f"report(step=step, total={COUNT}, loss=0.5)", ", with report()")
+    for report, name in sized((("", ""), reporting), (reporting,)):
         with job_home(warm=False), tempfile.TemporaryDirectory() as directory:
             path = Path(directory, "step")
-            program = STEPS.format(path=str(path), report="pass")
-            cell = STEPS.format(path=str(path), report=report or "pass")
+            sizes = {"count": COUNT, "before": BEFORE, "path": str(path)}
+            program = STEPS.format(**sizes, report="pass")
+            cell = STEPS.format(**sizes, report=report or "pass")
             if report:
                 cell = "from jupyter_jax_trainer import report\n" + cell
 
