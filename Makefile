@@ -8,11 +8,10 @@ PIP := $(PY) -m pip install --disable-pip-version-check --quiet
 QUICKSTART := $(VENV)/quickstart.stamp
 TEST := $(VENV)/test.stamp
 TESTS ?= tests
-LATE := tests/cluster tests/ui
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env labextension quickstart lab lint test test-face test-ui pictures test-all coverage test-early test-late bench cluster kueue images cluster-down clean
+.PHONY: help env labextension quickstart lab lint test test-face test-ui pictures test-all test-local test-cluster test-release coverage bench cluster kueue images requirements cluster-down clean
 
 help:  ## list what there is
 	@echo "make TARGET, where TARGET is one of"
@@ -32,7 +31,7 @@ $(PY):
 # A stamp says with which pyproject.toml the environment was installed last.
 $(QUICKSTART): pyproject.toml | $(PY)
 	@echo "Installing into $(VENV) what the quick start needs. Once; it takes a few minutes."
-	@$(PIP) -e '.[quickstart]'
+	@$(PIP) -e '.[quickstart,labextension]'
 	@touch $@
 
 $(TEST): pyproject.toml | $(PY)
@@ -40,19 +39,21 @@ $(TEST): pyproject.toml | $(PY)
 	@$(PIP) -e '.[test]'
 	@touch $(QUICKSTART) $@
 
-# Node's packages, by the versions in yarn.lock. jlpm comes with jupyter-builder.
-WITH_TOOLS := cd labextension && PATH="$(abspath $(VENV))/bin:$$PATH"
+# Node comes as a Python package, and jlpm, its package manager, with jupyter-builder.
+WITH_TOOLS := $(PY) labextension/build.py run
 LINK := $(VENV)/share/jupyter/labextensions/jupyter-jax-trainer
-
-labextension/node_modules: labextension/package.json labextension/yarn.lock | $(TEST)
-	@command -v node >/dev/null || { echo "There is no node. Install Node 20 or newer: it builds the JupyterLab extension."; exit 1; }
-	$(WITH_TOOLS) jlpm install --immutable
-	@touch $@
+FACE := labextension labextension/node_modules
 
 # The link lets JupyterLab in .venv see what was built last.
-labextension: labextension/node_modules  ## build the JupyterLab extension (needs Node 20)
-	$(WITH_TOOLS) npm run -s build:prod
-	@rm -rf $(LINK) && mkdir -p $(dir $(LINK)) && ln -s '$(CURDIR)/jupyter_jax_trainer/labextension' $(LINK)
+labextension: $(QUICKSTART)  ## build the JupyterLab extension, unless it is built
+	@$(PY) labextension/build.py
+	@[ -L $(LINK) ] || { rm -rf $(LINK) && mkdir -p $(dir $(LINK)) && \
+	  ln -s '$(CURDIR)/jupyter_jax_trainer/labextension' $(LINK); }
+
+# Packages of its tests, by the versions in yarn.lock; those that build it are the same.
+labextension/node_modules: labextension/package.json labextension/yarn.lock | $(TEST)
+	$(WITH_TOOLS) jlpm install --immutable
+	@touch $@
 
 # ---------------------------------------------------------------------------- use
 
@@ -67,7 +68,7 @@ quickstart: $(QUICKSTART)  ## train a real model with the quick-start notebook (
 	@echo "It works. The notebook with its curves and pictures: build/quickstart.ipynb"
 	@echo "Try it yourself:  make lab    See the job again:  $(VENV)/bin/jaxtrain show digits"
 
-lab: $(QUICKSTART)  ## open JupyterLab on the quick-start notebook
+lab: labextension  ## open JupyterLab on the quick-start notebook
 	$(PY) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) docs/quickstart.ipynb
 
 # ---------------------------------------------------------------------------- checks
@@ -76,35 +77,42 @@ lint: $(TEST)  ## ruff and mypy
 	$(PY) -m ruff check
 	$(PY) -m mypy
 
-test-face: labextension  ## lint and test the TypeScript
-	$(WITH_TOOLS) npm run -s lint
-	$(WITH_TOOLS) npm test -s
+test-face: labextension/node_modules  ## lint and test the TypeScript
+	$(WITH_TOOLS) jlpm run lint
+	$(WITH_TOOLS) jlpm run test
 
-test-ui: labextension  ## test in a real browser (needs Chromium), with a real JupyterLab and real jobs
-	$(PY) -m pytest -rs tests/ui
+test-ui: $(FACE)  ## test in a real browser (needs Chromium), with a real JupyterLab and real jobs
+	$(PYTEST) $(CHOSEN)' tests/ui
 
-pictures: labextension  ## make the pictures in docs/images anew, from real jobs; look at what changed
+pictures: $(FACE)  ## make the pictures in docs/images anew, from real jobs; look at what changed
 	JAXTRAIN_PICTURES=1 $(PY) -m pytest -rs tests/ui/test_docs_*pictures.py
 
-test: lint  ## what to run before a commit (minutes): ruff, mypy, and the tests that are not slow
-	$(PY) -m pytest -rs -m 'not slow' $(TESTS)
+# The tests run in as many processes as this; those of a file stay together.
+JOBS ?= 2
+PYTEST := $(PY) -m pytest -rs -n $(JOBS) --dist loadfile --no-loadscope-reorder
+CHOSEN := -m 'not release
 
-test-all: test-early test-late  ## everything: slow tests, every notebook, the quick start, the TypeScript
+test: lint $(FACE)  ## what to run before a commit (minutes): ruff, mypy, and the tests that are not slow
+	$(PYTEST) $(CHOSEN) and not slow' $(TESTS)
 
-# Not in CI: all programs that the tests start take longer then.
-coverage:  ## the same, and which lines of the package were run
-	$(MAKE) test-all COVERAGE=1
+test-all: lint test-face test-local test-cluster  ## everything but what only a release needs; after `make cluster`
 
-# In two parts, so that CI can begin while the cluster is still being built; the first needs no browser, either.
-test-early: lint test-face
-	$(PY) -m pytest -rs $(if $(COVERAGE),--cov --cov-report=) tests/unit
-	$(PY) -m pytest -rs $(if $(COVERAGE),--cov --cov-append --cov-report=) tests/local tests/server
-
-# A quick start with a job store of its own, so that CI leaves nothing in the user's.
-test-late: labextension
+# Every test that needs no cluster, and the quick start, which has a job store of its own here.
+test-local: $(FACE)
 	rm -rf build/jobs && mkdir -p build/jobs
 	$(MAKE) quickstart JAXTRAIN_HOME='$(CURDIR)/build/jobs'
-	$(PY) -m pytest -rs $(if $(COVERAGE),--cov --cov-append --cov-report=term:skip-covered --cov-report=xml) $(LATE)
+	$(PYTEST) $(COVER) $(CHOSEN) and not cluster' $(TESTS)
+
+test-cluster: $(FACE)
+	$(PYTEST) $(COVER) $(CHOSEN) and cluster' $(TESTS)
+
+test-release: $(FACE)  ## what only a release needs: all images (15 GB), tutorials, pictures, long faults; after `make cluster`
+	$(PYTEST) -m release $(TESTS)
+
+# Not in CI: all programs that the tests start take longer then.
+coverage: export COVERAGE_FILE = $(CURDIR)/.coverage
+coverage:  ## test-all, and which lines of the package were run
+	$(MAKE) test-all COVER='--cov --cov-append --cov-report=term:skip-covered --cov-report=xml'
 
 bench: $(TEST)  ## measure, and compare with bare scripts (benchmarks/)
 	$(PY) benchmarks/run.py
@@ -121,6 +129,12 @@ kueue:  ## build Kueue for the tests of queues (first time: 4 to 8 minutes), aft
 
 images: $(TEST)  ## build the worker images for all devices (15 GB), and try each, after `make cluster`
 	$(PY) -m pytest -rs tests/cluster/test_images.py
+
+requirements: $(TEST)  ## write images/*/requirements.txt: what requirements.in beside them pin, with its hashes
+	@$(PIP) 'uv>=0.13,<1'
+	@for kind in cpu cuda tpu; do $(VENV)/bin/uv pip compile --quiet --no-deps --generate-hashes --no-annotate \
+	  --python-version 3.11 --custom-compile-command 'make requirements' \
+	  --output-file images/$$kind/requirements.txt images/$$kind/requirements.in || exit 1; done
 
 cluster-down:  ## stop it, and remove all that it made but the cache
 	@"$(PYTHON)" tests/cluster/harness/down.py
