@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import policy
 import pytest
+import without_node
 
 ROOT = Path(__file__).parents[2]
-OF_NODE = ("node", "nodejs", "npm", "npx", "corepack", "jlpm", "yarn", "yarnpkg", "pnpm")
 
 # 20 s; minutes where neither Node nor its packages are cached.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
-
-
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    """Give variables by which all programs of this machine are found but those of Node."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    for folder in ("/usr/local/bin", "/usr/bin", "/bin"):
-        for path in Path(folder).iterdir():
-            link = programs / path.name
-            if path.name not in OF_NODE and path.is_file() and not link.is_symlink():
-                link.symlink_to(path)
-    assert not any(shutil.which(name, path=str(programs)) for name in OF_NODE)
-    return {**os.environ, "PATH": str(programs)}
 
 
 def run(*command: str | Path, env: dict[str, str], cwd: Path) -> str:
@@ -38,9 +22,10 @@ def run(*command: str | Path, env: dict[str, str], cwd: Path) -> str:
     return done.stdout
 
 
-def test_a_git_url_installs_with_the_extension(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_a_git_url_installs_with_the_extension(tmp_path: Path) -> None:
     if not (ROOT / ".git").exists():
         policy.skip_or_fail("git", "this is no clone")
+    environment = without_node.environment(tmp_path / "programs")
     python = tmp_path / "venv" / "bin" / "python"
     run(sys.executable, "-m", "venv", python.parents[1], env=environment, cwd=tmp_path)
     run(python, "-m", "pip", "install", "--quiet", "--no-deps", f"git+file://{ROOT}",
