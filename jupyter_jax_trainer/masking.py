@@ -38,10 +38,13 @@ _STRONG = frozenset((
 _WEAK = frozenset((
     "key", "keys", "tokens", "pass", "auth", "oauth", "cred", "private", "pw", "pat",
 ))  # fmt: skip
+# Words that say it at the end of a name alone: pin_memory is none.
+_LAST = frozenset(("pin", "otp", "passcode"))
 _PLURAL = frozenset(("keys", "tokens"))  # of a number they are a count: MAX_TOKENS=2048
 _ENDINGS = (
     "token", "secret", "password", "passwd", "passphrase", "credential", "credentials", "apikey",
-    "accesskey", "secretkey", "privatekey",
+    "accesskey", "secretkey", "privatekey", "accountkey", "authkey", "encryptionkey", "masterkey",
+    "sharedkey", "signingkey", "storagekey", "subscriptionkey", "passcode",
 )  # fmt: skip
 _OWN = (["from", "secret"], ["show", "secrets"])  # our own options that end so
 _HEADERS = frozenset(("authorization", "cookie"))  # their values have blanks
@@ -70,7 +73,16 @@ _PEM = re.compile(
     r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)",
     re.DOTALL,
 )
-_USER_INFO = re.compile(r"(?<=://)(?:[^/\s\"'<>@]*+@)++")
+_USER_INFO = re.compile(r"(?<=//)(?:[^/\s\"'<>@]*+@)++")
+# Without a scheme, as proxies are named: jo:hunter2@proxy:3128, but not image:tag@sha256:….
+_LOGIN = re.compile(
+    r"(?<![\w/.%+-])[\w.%+-]++:[^\s:@/\"'<>]++@(?!sha\d+:)(?=[\w-]++(?:\.[\w-]++)*+:\d)"
+)
+_USER_OPTION = re.compile(r"(?<!\S)(?P<option>-u|--user|--proxy-user)[ =](?P<user>[^\s:]++):\S++")
+_QUERY = re.compile(r"(?P<name>[?&;](?:code|jsessionid|sid)=)(?P<value>[^\s&#\"']++)", re.I)
+_WEBHOOK = re.compile(
+    r"(?P<place>hooks\.slack\.com/(?:services|workflows)/|discord\.com/api/webhooks/)[^\s\"']++"
+)
 _JWT = re.compile(r"(?<![\w-])[\w-]{11,}+\.[\w-]++(?:\.[\w-]++)?")
 _JWT_START = re.compile(r"(?<![A-Za-z0-9])eyJ")
 _PREFIXED = re.compile(
@@ -82,8 +94,9 @@ _SCHEME = re.compile(r"\b(?P<scheme>bearer|basic)\s++(?P<value>[^\s\"',]++)", re
 _NAMED = re.compile(
     r"(?<![\w.%-])(?P<name>[\w.%-]++)(?:[\"']?[ \t]*+[:=][ \t]*+|(?P<blank>[ \t]++))"
 )
-_QUOTED = re.compile(r"(?P<quote>[\"'])(?P<value>(?:(?!(?P=quote))[^\n])*+)")
-_BARE = re.compile(r"[^\s\"',&;)}\]]*+")
+_QUOTED = re.compile(r"(?P<quote>[\"'])(?P<value>(?:\\[^\n]|(?!(?P=quote))[^\n\\])*+)")
+# A comma or semicolon ends a value where a blank or another name follows.
+_BARE = re.compile(r"(?:[^\s\"',&;)}\]]|[,;](?=[^\s\"'&)}\]])(?![\w.%-]*+[:=]))*+")
 _TO_END = re.compile(r"[^\"'\n]*+")
 
 
@@ -102,7 +115,7 @@ def is_secret_name(name: str, value: str | None = None) -> bool:
         return False
     if value is not None and words[-1] in _PLURAL and _PLAIN_VALUE.fullmatch(value):
         return _is_strong(words[:-1])
-    return bool(_WEAK.intersection(words)) or _is_strong(words)
+    return bool(_WEAK.intersection(words)) or words[-1] in _LAST or _is_strong(words)
 
 
 def is_secret_value(value: str) -> bool:
@@ -135,7 +148,7 @@ def arguments(words: Sequence[str]) -> list[str]:
     shown: list[str] = []
     flag = False
     for word in words:
-        hide = flag and not word.startswith("-")
+        hide = flag and not word.startswith("--")
         name, equals, value = word.partition("=")
         flag = word.startswith("-") and not equals and is_secret_name(word)
         if hide:
@@ -154,8 +167,13 @@ def text(said: str) -> str:
         return said
     if "PRIVATE KEY" in said:
         said = _PEM.sub(HIDDEN, said)
-    if "://" in said:
+    if "@" in said:
         said = _USER_INFO.sub(f"{HIDDEN}@", said)
+        said = _LOGIN.sub(f"{HIDDEN}@", said)
+    if "://" in said:
+        said = _QUERY.sub(_without_query, said)
+        said = _WEBHOOK.sub(rf"\g<place>{HIDDEN}", said)
+    said = _USER_OPTION.sub(rf"\g<option> \g<user>:{HIDDEN}", said)
     if "eyJ" in said:
         said = _JWT.sub(_without_jwt, said)
     said = _PREFIXED.sub(_without_prefixed, said)
@@ -235,8 +253,6 @@ def _is_strong(words: Sequence[str]) -> bool:
 
 def _is_secret_in_text(name: str, value: str) -> bool:
     """Tell whether what follows this name in a sentence is a secret: ``key`` is too common."""
-    if value.endswith(":"):  # another word that says what follows: "no credentials: exec: …"
-        return False
     words = _words(name)
     return is_secret_name(name, value) if len(words) > 1 else _is_strong(words)
 
@@ -264,6 +280,11 @@ def _without_prefixed(found: re.Match[str]) -> str:
     return HIDDEN if any(sign.isdigit() or sign.isupper() for sign in found[0]) else found[0]
 
 
+def _without_query(found: re.Match[str]) -> str:
+    number = _PLAIN_VALUE.fullmatch(found["value"])  # the code of an error, say
+    return found[0] if number else found["name"] + HIDDEN
+
+
 def _without_scheme(found: re.Match[str]) -> str:
     scheme, value = found["scheme"], found["value"]
     if scheme.lower() == "basic" and value.islower():  # "basic training"
@@ -280,7 +301,11 @@ def _without_named(said: str) -> Iterator[str]:
         if found["blank"] and not found["name"].startswith("-"):
             continue
         value, quote = _value(said, found)
-        if not value or (found["blank"] and value.startswith("-")):
+        if value.endswith(":") and not quote:
+            if "=" not in found[0]:  # a word that says what follows: "no credentials: exec: …"
+                continue
+            value = value.rstrip(":")
+        if not value or (found["blank"] and value.startswith("--")):
             continue
         if _is_secret_in_text(found["name"], value):
             yield said[at : found.end()] + quote + HIDDEN

@@ -6,8 +6,10 @@ import errno
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.failure import Failure
 from jupyter_jax_trainer.files import FORMAT, LineWriter, open_regular, write_json, write_private
 from jupyter_jax_trainer.jobdir import ENDED, JobDir, about_restart
@@ -21,8 +23,15 @@ _TAIL = 64 << 10  # bytes in which the end of a line is looked for
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
+def _shown(said: str | None) -> str | None:
+    return None if said is None else masking.text(said)
+
+
 class Recorder:
     """State, events, metrics, displays and the log index of one job.
+
+    Sentences are written without what may be secret, for everything that shows a job reads them
+    here; a cell's own words, its traceback and its log, are kept as they are.
 
     Parameters
     ----------
@@ -80,6 +89,7 @@ class Recorder:
 
     def change(self, state: str, reason: str | None = None, hint: str | None = None) -> None:
         """Go to a state, or change its reason."""
+        reason, hint = _shown(reason), _shown(hint)
         entered = self.state["state"] != state
         if entered:
             self.state["history"].append({"state": state, "time": time.time()})
@@ -97,6 +107,10 @@ class Recorder:
         progress = self.state["progress"]
         if state == "Succeeded" and progress and progress["total"] == progress["step"] + 1:
             progress["fraction"] = 1.0  # the cell counts its steps from 0
+        if failure is not None and failure.error is None:
+            failure = replace(
+                failure, message=masking.text(failure.message), hint=_shown(failure.hint)
+            )
         self.state["failure"] = failure.to_json() if failure else None
         self.change(state, reason, failure.hint if failure else None)
         if not self._saved and failure is not None:
@@ -122,7 +136,7 @@ class Recorder:
             Why, in plain words.
         """
         self.state.setdefault("restarts", []).append({
-            "time": time.time(), "most": most, "reason": reason,
+            "time": time.time(), "most": most, "reason": masking.text(reason),
             "reached": self._forget_progress(), "step": None,
         })  # fmt: skip
         self._save_now()
@@ -169,6 +183,7 @@ class Recorder:
         self, kind: str, message: str, rank: int | None = None, frame: list[Any] | None = None
     ) -> None:
         """Add an event; `frame` says which message of a log it came from."""
+        message = masking.text(message)
         log("info", f"{self._directory.path.name}: {' '.join(plain(message).split())}")
         line = {"time": time.time(), "kind": kind, "rank": rank, "message": message}
         if frame is not None:

@@ -16,6 +16,7 @@ _SEQUENCE = (
     r"|\x1b[ -/]*[0-~]?"
 )
 _COLOUR = r"\x1b\[[0-9;:]{0,64}m"
+_COLOURS = re.compile(_COLOUR)
 _HARMFUL = re.compile(
     rf"(?P<colour>{_COLOUR})|{_SEQUENCE}|(?P<nul>\x00)|(?P<surrogate>[\ud800-\udfff])"
     rf"|[\x01-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}]"
@@ -84,6 +85,11 @@ def _harmless(match: re.Match[str]) -> str:
     if match["colour"]:
         return match["colour"]
     return "␀" if match["nul"] else "\N{REPLACEMENT CHARACTER}" if match["surrogate"] else ""
+
+
+def uncoloured(text: str) -> str:
+    """Make text harmless as `plain` does, without its colours: they could hide what follows."""
+    return _COLOURS.sub("", plain(text))
 
 
 def collapse_carriage_returns(line: str) -> str:
@@ -186,7 +192,7 @@ def table(
     columns
         Width to stay within: the widest columns of text are cut, never below eight.
     """
-    cells = [["" if cell is None else plain(str(cell)) for cell in row] for row in rows]
+    cells = [["" if cell is None else uncoloured(str(cell)) for cell in row] for row in rows]
     values = [list(row) for row in zip(list(headers), *cells, strict=True)]
     widths = [max(map(width, column)) for column in values]
     if columns is not None:

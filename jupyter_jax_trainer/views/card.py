@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer import trust
 from jupyter_jax_trainer.jobdir import ENDED, RETURNED, JobDir, about_restart
-from jupyter_jax_trainer.text import MAX_REASON, duration, metric, plain, shorten, size
+from jupyter_jax_trainer.text import MAX_REASON, duration, metric, shorten, size, uncoloured
 from jupyter_jax_trainer.views.spark import sparkline
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def render(
     if unfinished.strip():
         rows.append(
             '<pre style="margin:.3em 0 0;white-space:pre-wrap;'
-            f'font-family:{_CODE}">{_e(_uncoloured(unfinished))}</pre>'
+            f'font-family:{_CODE}">{_e(unfinished)}</pre>'
         )
     if footer := _footer(facts, snapshot):
         rows.append(
@@ -295,18 +295,14 @@ def _progress(snapshot: Mapping[str, Any], colour: str, course: str) -> str:
     )
 
 
-def _uncoloured(text: str) -> str:
-    return re.sub(r"\x1b\[[0-9;:]*m", "", text)
-
-
 def _code(escaped: str) -> str:
     """Set what stands between backquotes as code."""
     return re.sub(r"`([^`]+)`", rf'<code style="font-family:{_CODE}">\1</code>', escaped)
 
 
 def _one_line(text: str) -> str:
-    return " ".join(_uncoloured(plain(str(text))).split("\n"))
+    return " ".join(uncoloured(str(text)).split("\n"))
 
 
 def _e(text: str) -> str:
-    return html.escape(_uncoloured(plain(str(text))))
+    return html.escape(uncoloured(str(text)))

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
+from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import JobDetached
 from jupyter_jax_trainer.failure import ranks_text
 from jupyter_jax_trainer.files import LineReader, open_regular
@@ -319,7 +320,8 @@ def say_notes(capture: Capture) -> None:
     """Print what the user should know about what is sent: its size, modules that differ, …."""
     for note in (size_warning(capture), *capture.notes):
         if note:
-            print(plain(note if note.endswith(".") else f"{note}."), file=sys.stderr)
+            note = masking.text(note if note.endswith(".") else f"{note}.")
+            print(plain(note), file=sys.stderr)
 
 
 def size_warning(capture: Capture) -> str | None:

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.podchannel import PodChannel
 
@@ -80,6 +81,7 @@ def _store(file: io.FileIO) -> str | None:
     if not store:
         return None
     url = f"{store.rstrip('/')}/{os.environ.get(UID_VARIABLE, 'job')}/result.jtz"
+    shown = masking.text(url)
     file.seek(0)
     try:
         if "://" in url:
@@ -97,10 +99,11 @@ def _store(file: io.FileIO) -> str | None:
                 shutil.copyfileobj(file, target, _PIECE)
             part.replace(place)
     except ImportError as error:
-        print(f"The results can't be written to {url}: {error}. The image needs fsspec and the "
+        print(f"The results can't be written to {shown}: {error}. The image needs fsspec and the "
               "package for this kind of store (s3fs, gcsfs, ...).")
     except Exception as error:  # of whatever library talks to the store
-        print(f"The results can't be written to {url}: {type(error).__name__}: {error}")
+        said = masking.text(f"{type(error).__name__}: {error}")
+        print(f"The results can't be written to {shown}: {said}")
     else:
         return url
     return None

@@ -13,6 +13,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.worker.archive import Archive
 from jupyter_jax_trainer.worker.exceptions import WorkerError
 
@@ -128,8 +129,9 @@ def _pip(arguments: list[str], wanted: list[str]) -> None:
             print(line, end="", flush=True)
             last.append(line)
     if process.returncode:
+        named = masking.text(" ".join(wanted))
         raise PackageError(
-            f"--package {' '.join(wanted)}: pip has failed.\n{''.join(last)}".rstrip(),
+            f"--package {named}: pip has failed.\n{''.join(last)}".rstrip(),
             "Where the pods can't reach an index, give wheels (--package ./some.whl), or put the "
             "packages into the image.",
         )

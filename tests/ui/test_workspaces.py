@@ -16,6 +16,7 @@ for step in range(100):
     print(f"step {step} of 100")
 """
 NAME = "kept"
+HIGH = {"width": 1400, "height": 1300}  # enough for both plots: what is not in view is not drawn
 
 
 def open_all(lab: LabPage) -> None:
@@ -60,8 +61,7 @@ def is_kept(lab: LabPage, workspace: str, at: int) -> bool:
 def test_a_workspace_keeps_how_jobs_are_looked_at(open_page):
     submit(CODE, line="beside -n 1").wait(60)
     submit(CODE, line=f"{NAME} -n 2").wait(60)
-    # High enough for both plots: what is not in view is not drawn.
-    lab = open_page(path="lab/workspaces/a?reset", viewport={"width": 1400, "height": 1300})
+    lab = open_page(path="lab/workspaces/a?reset", viewport=HIGH)
     open_all(lab)
     log, job = lab.log(NAME), lab.job(NAME)
     expect(job.locator(".jaxtrain-plots canvas")).to_have_count(2)
@@ -86,7 +86,7 @@ def test_a_workspace_keeps_how_jobs_are_looked_at(open_page):
     chosen = look(lab)
     eventually(lambda: is_kept(lab, "a", 37))
 
-    other = open_page(beside=lab, path="lab/workspaces/b?reset")
+    other = open_page(beside=lab, path="lab/workspaces/b?reset", viewport=HIGH)
     open_all(other)
     expect(other.job(NAME).locator(".jaxtrain-plots canvas")).to_have_count(2)
     plain = look(other)

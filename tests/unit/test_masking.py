@@ -23,6 +23,7 @@ from jupyter_jax_trainer.commands.findings import OK, Finding
 from jupyter_jax_trainer.errors import BackendError, JobFailed, UsageError
 from jupyter_jax_trainer.failure import Failure
 from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.record import Recorder
 from jupyter_jax_trainer.server.details import detail
 from jupyter_jax_trainer.server.yamls import shown_yaml
 from jupyter_jax_trainer.spec import JobSpec, parse_cell_line
@@ -50,6 +51,14 @@ def run(line: str, **context: Any) -> str:
     ("curl -H 'Authorization: Token hunter2' u", "curl -H 'Authorization: …' u"),
     ("export DB_PASSWORD='hunter2 too'; run", "export DB_PASSWORD='…'; run"),
     ('{"api_key": "hunter2", "n": 1}', '{"api_key": "…", "n": 1}'),
+    ("AccountName=a;AccountKey=hunter2;EndpointSuffix=b", "AccountName=a;AccountKey=…;EndpointSuffix=b"),
+    ("storageKey: hunter2", "storageKey: …"), ("fit --encryptionKey=hunter2", "fit --encryptionKey=…"),
+    ("token=hunter2: no", "token=…: no"), ("curl -u jo:hunter2 u", "curl -u jo:… u"), ("//jo:hunter2@host/a", "//…@host/a"),
+    ("by jo:hunter2@proxy.lan:3128", "by …@proxy.lan:3128"), ("fit --token -hunter2", "fit --token …"),
+    ("password=hun,ter2;x y", "password=… y"), ("password=hunter2, n=1", "password=…, n=1"),
+    ('HF_TOKEN="hun\\"ter2" n', 'HF_TOKEN="…" n'), ("https://a/cb?code=hunter2&n=1", "https://a/cb?code=…&n=1"),
+    ("https://a/b;jsessionid=hunter2?n=1", "https://a/b;jsessionid=…"),
+    ("https://hooks.slack.com/services/T0/B0/hunter2", "https://hooks.slack.com/services/…"),
     ("with ghp_hunter2hunter2", "with …"), ("with hf_hunter2hunter2", "with …"),
     ("with sk-hunter2hunter2", "with …"), ("with AKIAHUNTER2HUNTER2", "with …"),
     ("with glpat-hunter2hunter2", "with …"), ("with xoxb-hunter2-hunter2", "with …"),
@@ -65,6 +74,8 @@ def test_credentials_in_text(said, shown):
     "it gave no credentials: exec: process returned 1", "KeyError: 'loss'", "There is no Secret db (--env-from-secret).", "key: a", "sk-learn, hf_tokenizer",
     "kubectl create secret generic db --from-literal=KEY=VALUE", "max_tokens=2048 and n_tokens: 12",
     "image ghcr.io/a/b@sha256:" + "0a1b" * 16, "--show-secrets (the values)", "--nodes 2 --cpu 1", "…",
+    "topologyKey: kubernetes.io/hostname, secretName: db", "pin_memory=True", "https://a/b?code=404",
+    "registry:5000/a@sha256:" + "0a1b" * 16, "git@host:path", "a,b;c", "publicKey: abc",
 ])  # fmt: skip
 def test_what_is_no_credential_stays(said):
     assert masking.text(said) == said
@@ -75,7 +86,8 @@ def test_what_is_no_credential_stays(said):
 HOSTILE = [
     "eyJ", "eyJ-", "eyJaaaaaaaa.", "-eyJaaaaaaaa", "://", "://a@", "@", "a", "-", "_", ".", "%", " ", "\t",
     "token ", "token=", "token\t", "--token ", "--token -", "password='", 'password="a', "a=", "?a", "a:",
-    "bearer ", "basic ", "basic a", "hf_", "sk-a", "sk-aaaaaaaa ", "-----BEGIN PRIVATE KEY-----",
+    "//", "a:b@", "a:b@c", "a.", "-u a:", "-u ", "?code=", ";sid=a", "password=a,", "token=;a", 'token="\\', "token='\\'",
+    "hooks.slack.com/services/", "bearer ", "basic ", "basic a", "hf_", "sk-a", "sk-aaaaaaaa ", "-----BEGIN PRIVATE KEY-----",
     "-----BEGIN ", "-----END PRIVATE KEY-----", "Authorization: ", "\"'", "token: '", "a\n", "\n",
 ]  # fmt: skip
 
@@ -109,7 +121,7 @@ def test_masking_twice_is_masking_once(said):
 
 @pytest.mark.parametrize(("name", "value", "shown"), [
     ("HF_TOKEN", LEAK, False), ("WANDB_API_KEY", LEAK, False), ("DATABASE_URL", LEAK, False),
-    ("PASS", "1234", False), ("X", LEAK, False), ("NVIDIA_API_KEY", LEAK, False),
+    ("PASS", "1234", False), ("SIM_PIN", "1234", False), ("OTP", "123456", False), ("X", LEAK, False), ("NVIDIA_API_KEY", LEAK, False),
     ("LR", "0.001", True), ("N", "-1e-3", True), ("DEBUG", "true", True), ("MAX_TOKENS", "2048", True),
     ("XLA_FLAGS", "--xla_a=b", True), ("JAX_PLATFORMS", "cpu", True), ("EMPTY", "", True),
 ])  # fmt: skip
@@ -199,6 +211,39 @@ def test_show_use_compare_and_the_page_agree_and_show_no_secret(home):
         "HF_TOKEN=… A=… (1)", "HF_TOKEN=… A=… (2)"
     ]  # fmt: skip
     assert "env" not in comparison.differences("three", "three")
+
+
+def test_sentences_about_a_job_are_kept_without_secrets(home):
+    """Reasons and events quote what others wrote: addresses of images, commands of probes."""
+    said = f"pull of https://me:{LEAK}@reg/x?token={LEAK}: exec train --api-key {LEAK}"
+    directory = make_job("one", "Running")
+    record = Recorder(directory, [], json.loads(directory.state.read_text()))
+    record.change("Pending", said, said)
+    record.event("warning", said, rank=0)
+    record.restart(3, said)
+    shown = json.dumps(detail(Job(directory), None)) + run("show one") + run("jobs")
+    record.end("Failed", said, Failure(kind="start", message=said, hint=said))
+    with pytest.raises(JobFailed) as failed:
+        Job(directory).wait(1)
+    told = str(failed.value) + directory.state.read_text() + directory.events.read_text()
+    assert "https://…@reg/x?token=…: exec train --api-key …" in told
+    assert LEAK not in told + shown + json.dumps(detail(Job(directory), None)) + run("show one")
+
+
+def test_a_cell_that_fails_keeps_its_own_words(home):
+    directory = make_job("one", "Running")
+    error = {"type": "ValueError", "traceback": f"token={LEAK}"}
+    own = Failure(kind="error", message=f"ValueError: token={LEAK}", rank=0, error=error)
+    record = Recorder(directory, [], json.loads(directory.state.read_text()))
+    record.end("Failed", own.message, own)
+    assert Job(directory).failure == own and LEAK not in str(Job(directory).reason)
+
+
+def test_notes_of_what_is_sent_show_no_secret(capsys):
+    capture = capture_cell("1", {"__name__": "__main__"})
+    capture.notes.append(f"pip can't fetch acme @ https://me:{LEAK}@host/acme.whl")
+    follow.say_notes(capture)
+    assert "https://…@host/acme.whl." in capsys.readouterr().err
 
 
 def test_the_address_of_a_cluster_is_shown_without_its_password(home):
@@ -326,11 +371,15 @@ def test_a_dry_run_is_masked_and_can_be_applied_where_that_is_asked_for(scene):
     assert all(base64.b64decode(value, validate=True) for value in secret["data"].values())
 
 
-def test_a_cluster_that_is_not_verified_is_said_once(scene, tmp_path, monkeypatch):
+def test_a_cluster_that_is_not_verified_is_said_once_whatever_is_asked(
+    scene, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(backend, "_told_unverified", set())
-    assert not [note for note in dry_run("")[1] if "tls" in note]
+    run("jobs --backend kubernetes")
+    assert "tls" not in capsys.readouterr().err
     config = scene.kubeconfig(tmp_path / "unverified", **{"insecure-skip-tls-verify": True})
     monkeypatch.setenv("KUBECONFIG", str(config))
-    notes = [dry_run("")[1] for _ in range(2)]
-    said = [[note for note in some if "insecure-skip-tls-verify" in note] for some in notes]
-    assert [len(some) for some in said] == [1, 0]
+    run("jobs --backend kubernetes")
+    assert "insecure-skip-tls-verify" in capsys.readouterr().err
+    dry_run("")
+    assert "insecure-skip-tls-verify" not in capsys.readouterr().err

@@ -8,6 +8,7 @@ the next follower finishes (`follower.py`).
 from __future__ import annotations
 
 import contextlib
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -36,7 +37,7 @@ from jupyter_jax_trainer.errors import BackendError, CaptureError, JaxTrainError
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.runtime import Runtime
 from jupyter_jax_trainer.spec import JobSpec
-from jupyter_jax_trainer.text import size
+from jupyter_jax_trainer.text import plain, size
 from jupyter_jax_trainer.worker.durable import sync_folder
 
 if TYPE_CHECKING:
@@ -61,8 +62,22 @@ def get_client(context: str | None = None, namespace: str | None = None) -> Clie
     """Give a client for a cluster, the same one again until the kubeconfig changes."""
     key, stamp = (context, namespace), kubeconfig.stamp()
     if key not in _clients or _clients[key][0] != stamp:
-        _clients[key] = (stamp, Client(context, namespace))
+        client = Client(context, namespace)
+        _clients[key] = (stamp, client)
+        if warning := unverified(client):
+            print(plain(warning), file=sys.stderr)
     return _clients[key][1]
+
+
+def unverified(client: Client) -> str | None:
+    """Return the warning for a cluster whose certificate is not checked, once for each server."""
+    if client.verified or client.server in _told_unverified:
+        return None
+    _told_unverified.add(client.server)
+    return (
+        f"{UNVERIFIED}: the identity of {masking.text(client.server)} is not verified, and it "
+        "receives your token and your jobs."
+    )
 
 
 class KubernetesBackend:
@@ -128,7 +143,7 @@ class KubernetesBackend:
         self._notes = [
             note for note in (
                 runtimes.deprecation(runtime), *placed.notes, taken.note,
-                *masking.environment_notes(spec, secrets=True), self._unverified(),
+                *masking.environment_notes(spec, secrets=True),
             ) if note
         ]  # fmt: skip
         tolerated = patched.get("tolerations", False)
@@ -240,7 +255,8 @@ class KubernetesBackend:
         ]
         lines += [f"# {name}  module file" for name in capture.modules]
         if packed.upload:
-            lines.append(f"# The bundle itself would be copied to {packed.upload}")
+            target = packed.upload if spec.show_secrets else masking.text(packed.upload)
+            lines.append(f"# The bundle itself would be copied to {target}")
         head = "\n".join([
             f"# Nothing was started. Sent with the job, {size(capture.total)} in all:", *lines,
             *(_TO_APPLY if spec.show_secrets else _TO_READ),
@@ -285,14 +301,6 @@ class KubernetesBackend:
             if packed.upload:
                 payload.remove(packed.upload, manifest["uid"])
             raise
-
-    def _unverified(self) -> str | None:
-        """Say once for each cluster that nobody checks whether it is the right one."""
-        server = self._client.server
-        if self._client.verified or server in _told_unverified:
-            return None
-        _told_unverified.add(server)
-        return f"{UNVERIFIED}: whoever answers at {masking.text(server)} gets the token and the job"
 
     def _secret_keys(self, name: str) -> list[str]:
         try:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.backends.kubernetes import identity, launch, payload, queues, trainjob
 from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.client import (
@@ -101,7 +102,7 @@ def delete(manifest: Mapping[str, Any], directory: JobDir) -> None:
     if spec.store and identity.submitted_here(manifest):
         left = payload.remove(payload.url_of(spec.store, manifest["uid"]), manifest["uid"])
         if left is not None:
-            print(left)
+            print(plain(masking.text(left)))
     try:
         cancel(manifest, directory)
         _delete_secrets(manifest, directory.read_trainjob_uid())

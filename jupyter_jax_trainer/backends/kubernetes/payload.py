@@ -38,7 +38,7 @@ if "JAXTRAIN_BUNDLE_URL" in e:
         try:
             import fsspec
         except ImportError:
-            sys.exit("jaxtrain: the image lacks fsspec, with which the bundle is read from " + url)
+            sys.exit("jaxtrain: the image lacks fsspec, which reads the bundle from its store")
         with fsspec.open(url, "rb") as f:
             data = f.read()
     else:

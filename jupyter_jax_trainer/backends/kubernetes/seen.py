@@ -5,14 +5,13 @@ All of it is the API's JSON as it came. Names and messages in it were written by
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from jupyter_jax_trainer.text import plain
+from jupyter_jax_trainer.text import uncoloured
 
 Json = dict[str, Any]
 RANK = "batch.kubernetes.io/job-completion-index"
@@ -20,7 +19,6 @@ ROLE = "jobset.sigs.k8s.io/replicatedjob-name"
 MESSAGE = 4000  # characters of a message that are read
 TRAINER = "node"  # the replicated Job, and the container, that train
 _SIGNALS = {number.value for number in signal.Signals}
-_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
 @dataclass(kw_only=True)
@@ -135,7 +133,7 @@ class Seen:
 
 def line(value: object, most: int = 120) -> str:
     """Make text from the cluster harmless: one line, no colours or control characters, cut."""
-    text = " ".join(plain(_COLOUR.sub("", str(value)[:MESSAGE])).split())
+    text = " ".join(uncoloured(str(value)[:MESSAGE]).split())
     if not text.isprintable():  # private and unassigned characters, joiners
         text = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
