@@ -58,6 +58,15 @@ def test_nothing_from_outside_becomes_code(path):
                 assert step["with"]["persist-credentials"] is False
 
 
+def test_root_owns_the_caches_while_it_runs_what_ci_runs():
+    steps = [step.get("run", "") for step in jobs(ROOT / ".github" / "workflows" / "ci.yml")["all"]["steps"]]
+    (given,) = (at for at, text in enumerate(steps) if "chown -R root ~/.cache" in text)
+    (ran,) = (at for at, text in enumerate(steps) if ".ci/run" in text)
+    (given_back,) = (at for at, text in enumerate(steps) if 'chown -R "$USER" ~/.cache' in text)
+    assert given < ran < given_back
+    assert "mkdir -p ~/.cache/pip" in steps[given]  # pip looks at the owner of what is there
+
+
 def test_images_come_with_sbom_and_provenance_and_what_is_published_with_attestations():
     steps = {step["uses"].partition("@")[0]: step.get("with", {})
              for job in jobs(ROOT / ".github" / "workflows" / "release.yml").values()
