@@ -50,7 +50,7 @@ def install(context: Context, values: dict[str, Any]) -> None:
             context.print(f"{mark}  {_one_line(change)}")
     if only_show:
         context.print(to_yaml(items))
-    elif not (image or values.get("registry")):
+    elif not image and any("/" not in manifests.image_of(item) for item in items):
         context.print("The nodes have to find these images; --registry says where they are.")
 
 

@@ -179,6 +179,12 @@ def test_the_packages_of_images_that_are_not_built_can_be_had(tmp_path):
 # ---- what is installed
 
 
+@pytest.fixture(autouse=True)
+def not_pinned(monkeypatch):
+    """Know no digests, as a clone: a release's sdist has some."""
+    monkeypatch.setattr(manifests, "_pinned", lambda folder: {})
+
+
 def test_a_wheel_has_the_runtimes_where_they_are_looked_for():
     package = Path(runtimes.__file__).parents[2]
     assert (package / "manifests", package.parent / "runtimes") == manifests._PLACES
@@ -289,6 +295,19 @@ def test_hostile_words_in_a_changed_field_stay_in_their_line(monkeypatch):
     run_command(["runtimes", "install", "-d", "cpu", "--dry-run"], Context(print=said.append))
     (line,) = [text for text in said if "x\\n---" in text]
     assert line.startswith("# ") and "\n" not in line and "\x1b" not in line
+
+
+@pytest.mark.parametrize(("pinned", "hints"), [(None, 1), ("ghcr.io/team/jax@sha256:0", 0)])
+def test_where_images_are_is_asked_for_only_where_no_registry_is_known(monkeypatch, pinned, hints):
+    if pinned:
+        usual = manifests.image_of(manifests.manifest("cpu"))
+        monkeypatch.setattr(manifests, "_pinned", lambda folder: {usual: pinned})
+    monkeypatch.setattr(backend, "get_client", lambda *_: Cluster())
+    monkeypatch.setattr(backend, "said_plainly", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(runtimes, "check_trainer", lambda _: "2.3")
+    said: list[str] = []
+    run_command(["runtimes", "install", "-d", "cpu"], Context(print=said.append))
+    assert sum("--registry says where" in line for line in said) == hints
 
 
 def test_what_others_set_is_not_taken_over_in_silence():

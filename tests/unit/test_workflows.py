@@ -14,6 +14,8 @@ import policy
 import pytest
 import yaml
 
+from jupyter_jax_trainer.backends.kubernetes import manifests
+
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
@@ -89,6 +91,16 @@ def pin(tmp_path):
     return make, tmp_path / "runtimes"
 
 
+def usual(name: str) -> str:
+    """Give an image as its runtime names it, with its tag."""
+    (found,) = (image for path in (ROOT / "runtimes").glob("*/jax-*.yaml")
+                for image in re.findall(rf"image: ({name}:\S+)", path.read_text()))  # fmt: skip
+    return str(found)
+
+
+CPU, GPU, TPU = map(usual, ("jupyter-jax-trainer-cpu", "jupyter-jax-trainer-cuda", "jupyter-jax-trainer-tpu"))
+
+
 def images_of(folder: Path, device: str) -> list[dict[str, str]]:
     text = (folder / device / "kustomization.yaml").read_text()
     found = yaml.safe_load(text)
@@ -98,24 +110,38 @@ def images_of(folder: Path, device: str) -> list[dict[str, str]]:
 
 def test_runtimes_are_pinned_to_digests(pin):
     make, folder = pin
-    other = DIGEST.replace("0", "f")
+    other, before = DIGEST.replace("0", "f"), images_of(folder, "tpu")
     for digest in (other, DIGEST):  # the second time it replaces what the first has written
-        assert make(f"ghcr.io/team/jupyter-jax-trainer-cpu:jax1-py3.11@{digest}",
-                    f"localhost:5000/a/jupyter-jax-trainer-cuda@{digest}") == 0  # fmt: skip
+        assert make(f"ghcr.io/team/{CPU}@{digest}", f"localhost:5000/a/{GPU}@{digest}") == 0
     assert images_of(folder, "cpu") == [{"name": "jupyter-jax-trainer-cpu", "digest": DIGEST,
                                          "newName": "ghcr.io/team/jupyter-jax-trainer-cpu"}]  # fmt: skip
     assert images_of(folder, "gpu")[0]["newName"] == "localhost:5000/a/jupyter-jax-trainer-cuda"
-    assert images_of(folder, "tpu") == []
+    assert images_of(folder, "tpu") == before
+
+
+def test_install_names_pinned_images_by_their_digests_for_each_python(pin, monkeypatch):
+    make, folder = pin
+    newer = CPU.replace("-py3.11", "-py3.13")
+    assert make(f"ghcr.io/team/{newer}@{DIGEST}", f"ghcr.io/team/{CPU}@{DIGEST.replace('0', 'f')}") == 0
+    assert images_of(folder, "cpu")[0]["digest"] == DIGEST.replace("0", "f")  # that of the runtime's Python
+    monkeypatch.setattr(manifests, "_PLACES", (folder,))
+    item = manifests.manifest("cpu", python="3.13")
+    assert manifests.image_of(item) == f"ghcr.io/team/{newer}@{DIGEST}"
+    assert item["metadata"]["labels"]["jupyter-jax-trainer/python"] == "3.13"
+    assert manifests.image_of(manifests.manifest("cpu")).startswith(f"ghcr.io/team/{CPU}@sha256:f")
+    for own in ({"registry": "mine"}, {"image": f"mine/{CPU}"}):  # they may have been built by others
+        assert manifests.image_of(manifests.manifest("cpu", **own)) == f"mine/{CPU}"
 
 
 @pytest.mark.parametrize("image", [
-    "ghcr.io/team/jupyter-jax-trainer-cpu:latest", f"ghcr.io/team/other@{DIGEST}", f"ghcr.io/a\nb@{DIGEST}",
-    f"jupyter-jax-trainer-cpu@{DIGEST}",
+    f"ghcr.io/team/{CPU}", f"ghcr.io/team/other:1@{DIGEST}", f"ghcr.io/a\nb:1@{DIGEST}", f"{CPU}@{DIGEST}",
+    f"ghcr.io/team/jupyter-jax-trainer-cpu@{DIGEST}", f"ghcr.io/team/jupyter-jax-trainer-cpu:jax0.1-py3.11@{DIGEST}",
 ])  # fmt: skip
 def test_what_is_no_image_of_ours_by_its_digest_changes_nothing(pin, image):
     make, folder = pin
-    assert make(f"ghcr.io/team/jupyter-jax-trainer-tpu@{DIGEST}", image) == 1
-    assert images_of(folder, "tpu") == []
+    before = {path: path.read_text() for path in folder.rglob("*.*")}
+    assert make(f"ghcr.io/team/{TPU}@{DIGEST}", image) == 1
+    assert {path: path.read_text() for path in folder.rglob("*.*")} == before
 
 
 def test_an_image_of_a_runtime_has_the_name_that_is_pinned():

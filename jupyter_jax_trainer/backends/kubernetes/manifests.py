@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -59,7 +60,8 @@ def manifest(
     registry
         Where the image is.
     image
-        Another image. What its tag doesn't say of versions is left out.
+        Another image. What its tag doesn't say of versions is left out. Without this and without a
+        registry it is the one that a release has pushed, by its digest; a clone knows none.
     volume
         A claim and where to mount it (``CLAIM:/path``), for checkpoints.
     """
@@ -82,6 +84,8 @@ def manifest(
         labels.pop(f"{PREFIX}/{version}")
         if told:
             labels[f"{PREFIX}/{version}"] = told[version]
+    if not image:
+        node["image"] = _pinned(folder).get(node["image"], node["image"])
     if volume:
         claim, _, place = volume.partition(":")
         if place.rstrip("/") in [mount["mountPath"] for mount in node["volumeMounts"]]:
@@ -144,6 +148,13 @@ def apply(
 def image_of(item: Mapping[str, Any]) -> str:
     """Give the image of a runtime."""
     return str(container(item)["image"])
+
+
+def _pinned(folder: Path) -> dict[str, str]:
+    """Read which images have digests: images/pin.py writes that, for a release."""
+    path = folder / "images.json"
+    found: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
 
 
 def _pod(item: dict[str, Any]) -> dict[str, Any]:
