@@ -130,11 +130,14 @@ kueue:  ## build Kueue for the tests of queues (first time: 4 to 8 minutes), aft
 images: $(TEST)  ## build the worker images for all devices (15 GB), and try each, after `make cluster`
 	$(PY) -m pytest -rs tests/cluster/test_images.py
 
-requirements: $(TEST)  ## write images/*/requirements.txt: what requirements.in beside them pin, with its hashes
+requirements: $(TEST)  ## write the requirements.txt of the images and of the release, with hashes, from requirements.in
 	@$(PIP) 'uv>=0.13,<1'
 	@for kind in cpu cuda tpu; do $(VENV)/bin/uv pip compile --quiet --no-deps --generate-hashes --no-annotate \
 	  --python-version 3.11 --custom-compile-command 'make requirements' \
 	  --output-file images/$$kind/requirements.txt images/$$kind/requirements.in || exit 1; done
+	@$(VENV)/bin/uv pip compile --quiet --generate-hashes --no-annotate \
+	  --python-version 3.12 --custom-compile-command 'make requirements' \
+	  --output-file .github/requirements.txt .github/requirements.in
 
 cluster-down:  ## stop it, and remove all that it made but the cache
 	@"$(PYTHON)" tests/cluster/harness/down.py

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,11 @@ import pytest
 import yaml
 
 from jupyter_jax_trainer.backends.kubernetes import manifests
+from jupyter_jax_trainer.options import PYTHONS
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+CI, RELEASE = (ROOT / ".github" / "workflows" / f"{name}.yml" for name in ("ci", "release"))
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
 DIGEST = f"sha256:{'0123456789abcdef' * 4}"
 
@@ -61,7 +65,7 @@ def test_nothing_from_outside_becomes_code(path):
 
 
 def test_root_owns_the_caches_while_it_runs_what_ci_runs():
-    steps = [step.get("run", "") for step in jobs(ROOT / ".github" / "workflows" / "ci.yml")["all"]["steps"]]
+    steps = [step.get("run", "") for step in jobs(CI)["all"]["steps"]]
     (given,) = (at for at, text in enumerate(steps) if "chown -R root ~/.cache" in text)
     (ran,) = (at for at, text in enumerate(steps) if ".ci/run" in text)
     (given_back,) = (at for at, text in enumerate(steps) if 'chown -R "$USER" ~/.cache' in text)
@@ -71,11 +75,62 @@ def test_root_owns_the_caches_while_it_runs_what_ci_runs():
 
 def test_images_come_with_sbom_and_provenance_and_what_is_published_with_attestations():
     steps = {step["uses"].partition("@")[0]: step.get("with", {})
-             for job in jobs(ROOT / ".github" / "workflows" / "release.yml").values()
+             for job in jobs(RELEASE).values()
              for step in job["steps"] if "uses" in step}  # fmt: skip
     image, package = steps["docker/build-push-action"], steps["pypa/gh-action-pypi-publish"]
     assert (image["sbom"], image["provenance"], package["attestations"]) == (True, "mode=max", True)
     assert "password" not in package
+
+
+def test_a_release_has_its_images_first_and_publishes_only_what_was_tried():
+    order = {name: job.get("needs") for name, job in jobs(RELEASE).items()}
+    assert order == {"tests": None, "images": "tests", "build": "images", "wheel": "build",
+                     "publish": "wheel", "release": "publish"}  # fmt: skip
+    matrix = jobs(RELEASE)["images"]["strategy"]["matrix"]
+    assert (matrix["kind"], matrix["python"]) == (["cpu", "cuda", "tpu"], list(PYTHONS))
+    assert jobs(RELEASE)["wheel"]["strategy"]["matrix"]["python"] == list(PYTHONS)
+
+
+def run_step(text: str, folder: Path, **variables: str) -> None:
+    """Run a step's commands as GitHub does, with this Python."""
+    path = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-e", "-c", text], cwd=folder, env={**os.environ, "PATH": path, **variables}, check=True)
+
+
+def test_a_release_pins_all_images_before_it_builds(pin, tmp_path):
+    _, folder = pin
+    steps = [step.get("run", "") for step in jobs(RELEASE)["build"]["steps"]]
+    (at,) = (at for at, text in enumerate(steps) if "images/pin.py" in text)
+    assert at < steps.index("python -m build")
+    pushed = [f"ghcr.io/team/{re.sub('-py.*', '', image)}-py{python}@{DIGEST}"
+              for image in (CPU, GPU, TPU) for python in PYTHONS]  # fmt: skip
+    for number, image in enumerate(pushed):
+        (tmp_path / "pushed" / str(number)).mkdir(parents=True)
+        (tmp_path / "pushed" / str(number) / "image").write_text(f"{image}\n")
+    run_step(steps[at], tmp_path, TAG="v1")
+    for device in ("cpu", "gpu", "tpu"):
+        assert images_of(folder, device)[0]["digest"] == DIGEST
+    with tarfile.open(tmp_path / "assets" / "runtimes-v1.tar.gz") as archive:
+        assert archive.extractfile("runtimes/images.json").read() == (folder / "images.json").read_bytes()
+    assert sorted(json.loads((tmp_path / "assets" / "images.json").read_text()).values()) == sorted(pushed)
+
+
+def test_images_are_built_on_a_base_by_its_digest(tmp_path):
+    steps = {step.get("id"): step for step in jobs(RELEASE)["images"]["steps"]}
+    assert steps["push"]["with"]["build-args"] == "BASE=${{ steps.base.outputs.image }}"
+    (tmp_path / "docker").write_text(f"#!/bin/sh\necho {DIGEST}\n")
+    (tmp_path / "docker").chmod(0o755)
+    run_step(steps["base"]["run"], tmp_path, BASE="python:3.11-slim-bookworm", GITHUB_OUTPUT="said")
+    assert (tmp_path / "said").read_text() == f"image=python:3.11-slim-bookworm@{DIGEST}\n"
+
+
+def test_what_builds_a_release_is_installed_by_its_hashes():
+    folder = ROOT / ".github"
+    (install,) = (step["run"] for step in jobs(RELEASE)["build"]["steps"] if "pip install" in step.get("run", ""))
+    assert install.endswith("--require-hashes --requirement .github/requirements.txt")
+    wanted = re.findall(r"(?m)^[a-z-]+", (folder / "requirements.in").read_text())
+    listed = re.findall(r"(?m)^([a-z0-9-]+)==\S+ \\\n    --hash=sha256:", (folder / "requirements.txt").read_text())
+    assert {"build", "twine"} == set(wanted) <= set(listed), "run `make requirements`"
 
 
 @pytest.fixture
