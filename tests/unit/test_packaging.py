@@ -161,6 +161,7 @@ def test_an_sdist_gives_the_same_wheel_with_nothing_left_to_build(tmp_path, monk
         names = {name.partition("/")[2] for name in archive.getnames()}
         archive.extractall(tmp_path, filter="data")
     assert {"labextension/yarn.lock", "labextension/.yarnrc.yml", "tests/policy.py", "Makefile"} <= names
+    assert {".ci/run", ".github/workflows/release.yml", ".github/requirements.txt"} <= names  # tests read them
     assert not any("node_modules" in name or name.startswith("labextension/lib") for name in names)
     unpacked = Path(made.removesuffix(".tar.gz"))
     assert builder("wheel", unpacked).config.dependencies == []
