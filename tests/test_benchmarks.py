@@ -15,7 +15,7 @@ pytestmark = pytest.mark.timeout(240)
 
 QUICK = ("loading", "capture", "follow_logs", "log_pages")
 LOCAL = ("start", "step", "logs")
-FACE = ("face_start", "face_log", "face_live", "face_jobs")
+FACE = ("face_start", "face_log", "face_live", "face_jobs", "face_others")
 CLUSTER = ("cluster_start", "cluster_restart", "cluster_status", "cluster_log", "cluster_list")
 ELSEWHERE = ("queue_fifty",)  # tests/cluster/test_queues.py, which installs Kueue
 
@@ -31,8 +31,6 @@ PARAMS = [
     *_params(QUICK, "nothing"),
     *_params(LOCAL, "nothing", "slow"),
     *_params(FACE, "browser", "slow", "browser"),
-    # The other viewers are fetched for it, which nothing else needs.
-    *_params(("face_others",), "browser", "slow", "browser", "release"),
     *_params(CLUSTER, "cluster", "slow", "cluster"),
 ]
 
