@@ -16,6 +16,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes import launch, payload, runtimes, trainjob
 from jupyter_jax_trainer.bundle import write_bundle
 from jupyter_jax_trainer.capture import capture_cell
@@ -261,6 +262,16 @@ def test_only_what_a_job_needs_is_patched(tmp_path):
     env = environment(job)
     assert env["JAXTRAIN_SCRATCH"]["value"] in mounts.values()
     assert env["JAXTRAIN_CHECKPOINT_DIR"]["value"].startswith("/data/")
+
+
+def test_the_time_for_the_rendezvous_goes_along_where_it_is_set(tmp_path, monkeypatch):
+    bundle = a_bundle(tmp_path, 1000)
+    name = timeouts.RENDEZVOUS.variable
+    monkeypatch.delenv(name, raising=False)
+    assert name not in environment(documents(bundle)[1][0]), "a runtime may say it"
+    monkeypatch.setenv(name, "60")
+    assert environment(documents(bundle)[1][0])[name]["value"] == "60.0"
+    assert environment(documents(bundle, f"--env {name}=5")[1][0])[name]["value"] == "5"
 
 
 def test_the_users_variables_have_the_last_word(tmp_path):

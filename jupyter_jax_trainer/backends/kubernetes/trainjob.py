@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_jax_trainer import masking
+from jupyter_jax_trainer import masking, timeouts
 from jupyter_jax_trainer.backends.kubernetes import devices, payload, podsecurity, queues
 from jupyter_jax_trainer.backends.kubernetes.payload import Payload
 from jupyter_jax_trainer.spec import JobSpec
@@ -21,7 +22,6 @@ FAILED = f"{PREFIX}/failed"
 JOB_LABEL = f"{PREFIX}/job"
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"  # by it Trainer finds a runtime's parts
 CONVERTED = f"{PREFIX}/converted"  # a label of runtimes that `jaxtrain convert` makes
-RENDEZVOUS = 1800  # seconds: nodes may have to be started for the last pod
 _MANAGER = f"{PREFIX}/submit"
 _SCRATCH = "/jaxtrain-scratch"
 _MESH = "sidecar.istio.io/inject"  # a mesh breaks the rendezvous
@@ -201,7 +201,9 @@ def _environment(
         own["JAXTRAIN_CHECKPOINT_DIR"] = f"{folder}/{manifest['name']}/checkpoints"
     if spec.store:
         own["JAXTRAIN_RESULT_STORE"] = spec.store
-    own["JAXTRAIN_RENDEZVOUS_TIMEOUT"] = str(RENDEZVOUS)
+    # Where nothing is set, the runtime may say it; what is written here would hide that.
+    if patience := timeouts.RENDEZVOUS.given(os.environ):
+        own[timeouts.RENDEZVOUS.variable] = str(patience)
     if plan["pip"]:
         own["JAXTRAIN_PIP"] = json.dumps(plan["pip"])
     own.update(spec.env)  # the user's word is the last
