@@ -15,7 +15,7 @@ from jupyter_jax_trainer.worker.describe import kind_of
 from jupyter_jax_trainer.worker.pickling import Pickler
 from jupyter_jax_trainer.worker.refusals import explain
 
-SECONDS = 2.0
+SECONDS = 2.0  # of work
 DEPTH = 60
 _GLOBAL = " -> global "
 _PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None), types.ModuleType,

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from jupyter_jax_trainer import jobdir, jobstore, locks, machine, masking
+from jupyter_jax_trainer import jobdir, jobstore, locks, machine, masking, timeouts
 from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
 from jupyter_jax_trainer.runtime import gpu_plugin, installed, local_gpus
@@ -190,10 +190,11 @@ def _loopback() -> Finding:
     """See whether two processes of this machine can meet, as the ranks of a job do."""
     import socket
 
+    patience = timeouts.DOCTOR.seconds
     try:
         with socket.create_server(("127.0.0.1", 0)) as server:
-            server.settimeout(5)
-            with socket.create_connection(server.getsockname(), timeout=5):
+            server.settimeout(patience)
+            with socket.create_connection(server.getsockname(), timeout=patience):
                 server.accept()[0].close()
     except OSError as error:
         advice = "The ranks of a job meet there: see to the loopback interface and its firewall."
@@ -264,7 +265,7 @@ def _answers(path: Path) -> bool:
         return False
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
-            end.settimeout(1.0)
+            end.settimeout(timeouts.DOCTOR.seconds)
             # By way of the directory: a socket's own path may have 107 bytes only.
             end.connect(f"/proc/self/fd/{directory}/{path.name}")
             return True

@@ -23,7 +23,7 @@ _TO_HIT, _BREATH = 0.1, 0.005  # … and of a rest, as long as there is no hit: 
 _BUSY, _QUIET = 0.02, 0.1  # seconds between looks, while there is work left and when there is none
 _REST, _SELDOM = 8, 0.25  # so many times what a look took, up to so many seconds, until the next
 _NEAR = 200  # hits that are told of, next to the line that is looked at
-_ERROR_BUDGET = 10.0
+_ERROR_BUDGET = 10.0  # seconds of work for the first error of a log
 
 
 class LogTopic:

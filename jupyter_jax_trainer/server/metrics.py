@@ -16,14 +16,13 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from jupyter_jax_trainer import jobstore
+from jupyter_jax_trainer import jobstore, timeouts
 from jupyter_jax_trainer.backends.kubernetes.counts import FILE
 from jupyter_jax_trainer.backends.kubernetes.launch import has_follower
 from jupyter_jax_trainer.options import STATES
 from jupyter_jax_trainer.server.table import Table
 
 _MAX_FILE = 1 << 20  # bytes; a follower writes about two thousand
-_PATIENCE = 0.1  # seconds that the loop may wait
 
 
 class Numbers(Collector):
@@ -51,7 +50,7 @@ class Numbers(Collector):
         if self._worker is None or not self._worker.is_alive():
             self._worker = threading.Thread(target=self._work, name="jaxtrain numbers", daemon=True)
             self._worker.start()
-        self._worker.join(_PATIENCE)
+        self._worker.join(timeouts.METRICS.seconds)
         yield from self._found
 
     def _work(self) -> None:

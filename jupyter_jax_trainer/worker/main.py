@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from jupyter_jax_trainer.worker import exceptions, output, rendezvous
+from jupyter_jax_trainer.worker import exceptions, output, rendezvous, timeouts
 from jupyter_jax_trainer.worker.archive import Archive
 from jupyter_jax_trainer.worker.channel import Channel
 from jupyter_jax_trainer.worker.display import Displayer
@@ -277,19 +277,18 @@ class Worker:
                 status = 1  # it is lost because of an error, not of a broken node
             if first and self.rank == 0 and self.nodes > 1:
                 # Rank 0 holds the store from which the others learn of it.
-                self.channel.wait_for_leave(1)
+                self.channel.wait_for_leave(timeouts.LEAVE.seconds)
             if self.pod is not None and status == exceptions.TRY_AGAIN:
                 self.pod.wait_for_cause()
             self._leave(status)
 
     def _stop_because(self, first: int, summary: str, status: int) -> None:
-        if not self._ending.acquire(timeout=2):
-            return
+        self._ending.acquire()  # whoever holds it ends this process
         print(f"stopped: rank {first} failed first ({summary})", file=sys.stderr)
         self.channel.send("stopped", because=first, summary=summary)
         if self.rank == 0:
             # It holds the store, without which the one that failed would be aborted in mid-word.
-            self.channel.wait_for_leave(1)
+            self.channel.wait_for_leave(timeouts.LEAVE.seconds)
         self._leave(exceptions.TRY_AGAIN if status == exceptions.TRY_AGAIN else 1)
 
     def _leave(self, status: int) -> NoReturn:

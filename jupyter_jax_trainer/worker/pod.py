@@ -16,14 +16,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from jupyter_jax_trainer.worker import frames, secretvars
+from jupyter_jax_trainer.worker import frames, secretvars, timeouts
 from jupyter_jax_trainer.worker.podchannel import PodChannel
 from jupyter_jax_trainer.worker.termination import Termination
 
 SCRATCH_VARIABLE = "JAXTRAIN_SCRATCH"
 UID_VARIABLE = "JAXTRAIN_JOB_UID"
 RESTARTS_VARIABLE = "JAXTRAIN_MAX_RESTARTS"
-_CAUSE = 5.0  # seconds
 _SHARED_MEMORY = "/dev/shm"  # of all containers of the pod, and of all attempts
 
 class Pod:
@@ -115,7 +114,7 @@ class Pod:
         The first end that the cluster sees decides whether all ranks start again.
         """
         if self.may_run_again():
-            time.sleep(_CAUSE)
+            time.sleep(timeouts.CAUSE.seconds)
 
     @staticmethod
     def may_run_again() -> bool:

@@ -113,7 +113,7 @@ class PodChannel(Channel):
                 try:
                     view = view[os.write(self._fd, view) :]
                 except BlockingIOError:
-                    select.select([], [self._fd], [], 1)
+                    select.select([], [self._fd], [])
 
     def hand_over(self, status: int) -> None:
         """Stay until the node has taken what was printed; end the process if that takes long."""

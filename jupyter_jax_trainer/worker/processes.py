@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from jupyter_jax_trainer.worker import timeouts
+
 LINUX = sys.platform == "linux"
 
 
@@ -37,8 +39,8 @@ def descendants(*pids: int) -> list[int]:
 
 
 def end_descendants() -> None:
-    """Kill every descendant of this process and wait until they are gone."""
-    deadline = time.monotonic() + 10
+    """Kill every descendant of this process and wait until they are gone, but not for ever."""
+    deadline = time.monotonic() + timeouts.KILL.seconds
     while time.monotonic() < deadline:
         found = descendants(os.getpid())
         if not found:

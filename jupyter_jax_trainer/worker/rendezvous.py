@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import math
 import os
 import socket
 import sys
@@ -21,14 +22,11 @@ from jupyter_jax_trainer.worker.channel import Channel
 from jupyter_jax_trainer.worker.exceptions import WorkerError
 
 # The supervisor ends a rendezvous that takes too long, with a sentence that names the ranks that
-# are missing; where there is none, this rank says it. Left to itself jax aborts the process; it
-# gets the later bound.
-_ALONE = 1_800.0  # other pods may wait for a node, and pull an image
-_SHORT, _LONG = 0.005, 0.1  # seconds between looks for the coordinator
-_CONNECT = 2.0  # seconds until a name is asked for again: it may have another address by then
+# are missing; where there is none, this rank says it. Left to itself jax aborts the process; its
+# bound is so many seconds later.
 _MARGIN = 30
-_ANSWER = 1_000  # milliseconds that the store has to say what it knows
-_FOREVER = 86_400  # seconds: a rank that ends late must not fail a good job
+_SHORT, _LONG = 0.005, 0.1  # seconds between looks for the coordinator
+_ROUND = 86_400_000  # milliseconds between two calls of the store while no rank has failed
 _ADVICE = f"Look at the other ranks' pods and logs; {timeouts.RENDEZVOUS.variable} sets the time."
 _PROXIES = ("grpc_proxy", "http_proxy", "https_proxy")
 _FIRST_ERROR = "jaxtrain/first_error"
@@ -95,8 +93,7 @@ def join(
     import jax
 
     channel.send("arrived")
-    usual = timeouts.RENDEZVOUS.usual if channel.supervised else _ALONE
-    timeout = timeouts.RENDEZVOUS.given(os.environ) or usual
+    timeout = (timeouts.RENDEZVOUS if channel.supervised else timeouts.RENDEZVOUS_OF_PODS).seconds
     since = time.monotonic()
     address, reached = _address(rank, timeout, channel)
     late = threading.Timer(
@@ -116,7 +113,7 @@ def join(
             cluster_detection_method="deactivate",
             coordinator_bind_address=address if address.startswith("127.") else None,
             initialization_timeout=int(timeout) + _MARGIN,
-            shutdown_timeout_seconds=_FOREVER,
+            shutdown_timeout_seconds=math.ceil(timeouts.FINISH.seconds),
         )
     late.cancel()
     _accept_second_initialize(rank)
@@ -163,7 +160,9 @@ def _address(rank: int, timeout: float, channel: Channel) -> tuple[str, str]:
         pause = _SHORT
         while True:
             try:
-                with socket.create_connection((name, int(port)), timeout=_CONNECT) as connection:
+                # The next try looks the name up again: it may have another address by then.
+                patience = timeouts.PEER.seconds
+                with socket.create_connection((name, int(port)), patience) as connection:
                     reached = _text(connection.getpeername())
                 break
             except OSError as error:  # no address yet, nobody there yet, or a network that fails
@@ -253,7 +252,7 @@ def announce_error(rank: int, summary: str, status: int) -> bool:
 def first_status() -> int | None:
     """Give the exit code of the rank that failed first; None where none has said so."""
     try:
-        text = _client().blocking_key_value_get(_FIRST_ERROR, _ANSWER)
+        text = _client().blocking_key_value_get(_FIRST_ERROR, _milliseconds(timeouts.PEER))
         return int(json.loads(text)["status"])
     except Exception:
         return None  # the service is gone, and with it what was said
@@ -276,7 +275,7 @@ def watch_errors(rank: int, stop: Callable[[int, str, int], None]) -> None:
     def wait() -> None:
         while True:
             try:
-                text = client.blocking_key_value_get(_FIRST_ERROR, _FOREVER * 1000)
+                text = client.blocking_key_value_get(_FIRST_ERROR, _ROUND)
             except Exception as error:
                 if "DEADLINE_EXCEEDED" in str(error):
                     continue
@@ -290,11 +289,14 @@ def watch_errors(rank: int, stop: Callable[[int, str, int], None]) -> None:
 
 
 def finish() -> None:
-    """Wait for the other ranks, however late, then leave jax.distributed together with them."""
+    """Wait for the other ranks, then leave jax.distributed together with them.
+
+    A rank that ends late must not fail a good job: the time is long.
+    """
     client = _client()
     if client is None:
         return
-    client.wait_at_barrier(_FINISHED, _FOREVER * 1000)
+    client.wait_at_barrier(_FINISHED, _milliseconds(timeouts.FINISH))
 
 
 def dissolve() -> None:
@@ -350,4 +352,9 @@ def read(key: str, rank: int) -> str | None:
     client = _client()
     if client is None:
         return None
-    return str(client.blocking_key_value_get(f"jaxtrain/{key}/{rank}", _FOREVER * 1000))
+    patience = _milliseconds(timeouts.FINISH)
+    return str(client.blocking_key_value_get(f"jaxtrain/{key}/{rank}", patience))
+
+
+def _milliseconds(timeout: timeouts.Timeout) -> int:
+    return math.ceil(1000 * timeout.seconds)

@@ -106,7 +106,7 @@ def test_what_is_not_the_api(server, config, answer, words):
 def test_a_page_is_no_log(server, config):
     server.answer = lambda path, token: page("Sign in")
     with pytest.raises(Unreachable, match="web page"):
-        Client().open("/api/v1/namespaces/default/pods/a/log")
+        Client().open("/api/v1/namespaces/default/pods/a/log", None, 60)
 
 
 def test_an_error_page_of_a_load_balancer(server, config):
@@ -126,7 +126,7 @@ def test_the_server_says_when_to_ask_again(server, config):
     assert found == {"is": "fine"} and time.monotonic() - begun >= 1
 
 
-def test_no_answer_is_put_into_words(server, config, tmp_path):
+def test_no_answer_is_put_into_words(server, config, tmp_path, monkeypatch):
     written(config, "http://127.0.0.1:1")
     with pytest.raises(Unreachable, match="^connection refused$"):
         Client().request("GET", "/version")
@@ -140,6 +140,9 @@ def test_no_answer_is_put_into_words(server, config, tmp_path):
         written(config, f"http://127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(Unreachable, match="too long to answer"):
             Client().request("GET", "/version", timeout=0.2)
+        monkeypatch.setenv(timeouts.REQUEST.variable, "0.2")
+        with pytest.raises(Unreachable, match="too long to answer"):
+            Client().request("GET", "/version")
 
 
 def test_a_server_that_dies_before_the_handshake(server, config, monkeypatch):

@@ -120,19 +120,25 @@ class Client:
         query: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
-        timeout: float = 30.0,
+        timeout: float | None = None,
     ) -> dict[str, Any]:
         """Make a request and give the JSON object that comes back.
+
+        Parameters
+        ----------
+        timeout
+            Seconds for the answer; None for those of most requests.
 
         Raises
         ------
         ApiError
             It was refused.
         Unreachable
-            There was no answer within `timeout` seconds.
+            There was no answer in time.
         """
         data = None if body is None else json.dumps(body).encode()
-        response = self._send(method, path, query, data, content_type, timeout)
+        patience = timeouts.REQUEST.seconds if timeout is None else timeout
+        response = self._send(method, path, query, data, content_type, patience)
         try:
             text = response.read(decode_content=True)
         except Exception as error:
@@ -147,9 +153,7 @@ class Client:
             raise Unreachable("it answers with something else than an object")
         return found
 
-    def open(
-        self, path: str, query: Mapping[str, Any] | None = None, read_timeout: float = 60.0
-    ) -> Any:
+    def open(self, path: str, query: Mapping[str, Any] | None, read_timeout: float) -> Any:
         """Open a stream: a watch, or a log.
 
         Parameters

@@ -200,6 +200,6 @@ class Fetch(threading.Thread):
         with contextlib.suppress(Exception), self._client.forward(
             self._pod, self._held["port"]
         ) as end:
-            end.settimeout(5)
+            end.settimeout(timeouts.TRANSFER.seconds)
             end.sendall(f"{self._mac} done\n".encode())
             end.recv(1)

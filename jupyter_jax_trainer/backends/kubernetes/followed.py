@@ -35,7 +35,6 @@ from jupyter_jax_trainer.failure import (
 from jupyter_jax_trainer.jobdir import ENDED, JobDir
 from jupyter_jax_trainer.spec import JobSpec
 
-_OTHERS = 5.0  # the same for containers that are no rank's own: a sidecar may never end
 _UNPROVEN = "whose pods these are could not be looked up when they began"
 _UNSEEN = "unseen"  # in place of a TrainJob's uid
 _NOTHING = Seen(
@@ -170,7 +169,9 @@ class Followed:
                 return False
             if not self._has_results():
                 return False
-            if not self.streams.others_idle and now - self._over_at < _OTHERS:
+            # A sidecar may never end.
+            waited = now - self._over_at
+            if not self.streams.others_idle and waited < timeouts.LOG_END.seconds:
                 return False
             if not self.streams.idle:
                 drain = timeouts.DRAIN.seconds

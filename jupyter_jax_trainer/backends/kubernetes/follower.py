@@ -37,7 +37,6 @@ _GLANCE, _GLANCES = 0.05, 6  # seconds between tries for the lock, and how many
 _TICK = 0.05  # seconds between looks at the job directories
 _AGAIN = 1.0  # seconds after which each job is looked at, though nothing was heard
 _POLL = 2.0  # seconds between looks at single TrainJobs, where all may not be watched
-_AWAY = 2.0  # seconds of silence that are no trouble yet
 _KINDS = ("trainjobs", "pods", "jobs", "events")  # of objects that are watched
 _SIGNED_OUT = "it does not accept your credentials (any more); sign in again"
 _ASK_AGAIN = 60.0  # seconds between questions for rights, while some are missing
@@ -269,8 +268,8 @@ class Follower:
 
     def _silent(self) -> str | None:
         """Say why the cluster has not answered for a while; None where it does."""
-        now = time.monotonic()
-        silent = [text for since, text in self._away.values() if now - since > _AWAY]
+        silent_since = time.monotonic() - timeouts.SILENCE.seconds
+        silent = [text for since, text in self._away.values() if since < silent_since]
         return silent[0] if silent else None
 
     def _tell_rights(self, followed: Followed) -> None:

@@ -19,15 +19,15 @@ from jupyter_jax_trainer.backends.kubernetes.spool import Spool
 _GATHER = 0.03  # seconds in which small pieces are let become one
 _SMALL = 16 << 10
 _BEGINNING = 4096  # bytes by which the last line is known again
+# Seconds between one try and the next: after an error, of a container that has not started, and of
+# a log that may not be read.
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
 _STARTING_WAIT = 0.2
 _FORBIDDEN_WAIT = 30.0
-# Seconds in which nothing more may come before a log is taken to be whole: a container counts as
-# ended while its node still writes down what it printed last.
+# Seconds after the last piece of a log until its end is read once more: a container counts as ended
+# while its node still writes down what it printed last.
 _SETTLES = 0.5
 _SETTLES_AFTER_LAST_WORD = 0.1  # of a worker, which prints nothing after it
-_SETTLES_WITHOUT = 5.0  # of a worker that ended well, so that its last word has to come
-_REFUSED_PATIENCE = 5.0  # the same, when the node answers that it can't give it
 
 
 class _NotWrittenError(Exception):
@@ -229,7 +229,8 @@ class LogStream(threading.Thread):
     def _settles(self) -> float:
         if self._spool.had_last_word:
             return _SETTLES_AFTER_LAST_WORD
-        return _SETTLES_WITHOUT if self._ended_well() else _SETTLES
+        # Of a worker that ended well the last word has to come.
+        return timeouts.LOG_END.seconds if self._ended_well() else _SETTLES
 
     def _note_last(self, data: bytes) -> None:
         """Keep the beginning of the last line, finished or not."""
@@ -324,7 +325,8 @@ class LogStream(threading.Thread):
             # It has not started yet, or never will; or the log of the previous one is gone.
             if not over:
                 return _STARTING_WAIT
-            if "waiting to start" in error.message or self._tried_for(_REFUSED_PATIENCE):
+            late = self._tried_for(timeouts.LOG_END.seconds)
+            if late or "waiting to start" in error.message:
                 self._give_up()
         elif error.status == 403:
             self.refused = True

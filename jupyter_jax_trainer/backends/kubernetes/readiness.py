@@ -118,7 +118,7 @@ def _trial(client: Client, found: Items, bad: str) -> Iterator[Finding]:
 
 
 def _clock(client: Client) -> Iterator[Finding]:
-    response = client.open("/version", read_timeout=timeouts.DOCTOR.seconds)
+    response = client.open("/version", None, timeouts.DOCTOR.seconds)
     try:
         date = response.headers.get("Date")
         response.read()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.client import Client
 from jupyter_jax_trainer.backends.kubernetes.logstream import Attempt, LogStream
 from jupyter_jax_trainer.backends.kubernetes.restarts import attempt_of
@@ -215,7 +216,7 @@ class Streams:
         for _, stream, _ in self._running.values():
             stream.stop()
         for source, (_, stream, spool) in self._running.items():
-            stream.join(5)
+            stream.join(timeouts.LOG_END.seconds)
             if isinstance(source, str) and not stream.finished and not stream.is_alive():
                 with contextlib.suppress(OSError):
                     spool.gap("the job has ended; what this container printed later is not here")

@@ -14,12 +14,12 @@ from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unr
 from jupyter_jax_trainer.backends.kubernetes.counts import COUNTS
 
 ADDED, GONE = "ADDED", "DELETED"
-_SERVER_TIMEOUT = 270  # seconds after which the server ends a watch
+_RENEWAL = 270  # seconds between connections: the next one goes on where the server ended one
 _PAGE = 500
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
-_STEADY = 5.0  # seconds after which a silent connection counts as a good one
-_POLL = 2.0  # seconds, where listing is allowed and watching is not
-_FORBIDDEN_PAUSE = 30.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds between tries
+_STEADY = 5.0  # seconds that a silent connection has to last, or the pauses go on growing
+_POLL = 2.0  # seconds between lists, where listing is allowed and watching is not
+_FORBIDDEN_PAUSE = 30.0  # seconds between tries, where neither is
 
 Change = Callable[[str, dict[str, Any]], None]
 
@@ -131,7 +131,7 @@ class Watch(threading.Thread):
             **self._query,
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": _SERVER_TIMEOUT,
+            "timeoutSeconds": _RENEWAL,
             "resourceVersion": self._version,
         }
         # The server sends a bookmark each minute; a dead connection is silent.

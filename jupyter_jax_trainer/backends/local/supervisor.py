@@ -35,7 +35,6 @@ from jupyter_jax_trainer.worker.processes import end_descendants
 
 _TICK = 0.05  # seconds between looks at the logs, the clock and the cancel file
 _LAST_WORDS = 20  # lines of the log of a rank that ended without an exception
-_ANSWER = 0.5  # seconds that ranks have to say where they are
 
 
 @dataclass
@@ -379,7 +378,7 @@ class Supervisor:
             for rank in self.ranks:
                 rank.tell(kind="where")
         waiting = [r for r in self.ranks if not (r.gone or r.end.finished or r.where)]
-        if waiting and now - self._asked < _ANSWER:
+        if waiting and now - self._asked < timeouts.LAST_WORDS.seconds:
             return
         stuck = any(r.end.finished for r in self.ranks)
         where = positions([(rank.end, rank.where) for rank in self.ranks])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.causes.cause import Cause, Facts
 from jupyter_jax_trainer.backends.kubernetes.queues import QUEUE
 from jupyter_jax_trainer.backends.kubernetes.seen import (
@@ -16,8 +17,6 @@ from jupyter_jax_trainer.backends.kubernetes.seen import (
     seconds,
 )
 from jupyter_jax_trainer.text import duration
-
-_SLOW = 10.0  # seconds in which an admitted job should have started
 
 
 def spec_of(seen: Seen) -> Json:
@@ -55,7 +54,8 @@ def _stripped(seen: Seen) -> Facts | None:
     if not spec_of(seen).get("suspend") and (seen.made or not refused):
         return None
     since = seconds(admitted.get("lastTransitionTime")) or seen.now
-    return {"time": duration(seen.now - since)} if seen.now - since > _SLOW else None
+    waited = seen.now - since
+    return {"time": duration(waited)} if waited > timeouts.CONTROLLER.seconds else None
 
 
 def _stopped(seen: Seen) -> Facts | None:

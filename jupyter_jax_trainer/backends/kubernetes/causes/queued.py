@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.causes.cause import Cause, Facts, Refused, who
 from jupyter_jax_trainer.backends.kubernetes.causes.kueue import (
     KUEUE,
@@ -22,7 +23,6 @@ from jupyter_jax_trainer.backends.kubernetes.seen import (
 )
 from jupyter_jax_trainer.text import duration
 
-_SLOW = 10.0  # seconds in which a controller should have done its part
 _SAME = 3.0  # seconds by which the times of events and objects may differ
 
 
@@ -82,13 +82,13 @@ def _initializing(seen: Seen) -> Facts | None:
 def _silent(seen: Seen) -> Facts | None:
     """Find a TrainJob of which no controller has made anything."""
     made = seen.jobs or seen.pods or seen.jobset or status(seen.trainjob).get("jobsStatus")
-    if made or _age(seen) < _SLOW:
+    if made or _age(seen) < timeouts.CONTROLLER.seconds:
         return None
     return {"time": duration(_age(seen))}
 
 
 def _jobless(seen: Seen) -> Facts | None:
-    if seen.jobs or seen.pods or _age(seen) < _SLOW:
+    if seen.jobs or seen.pods or _age(seen) < timeouts.CONTROLLER.seconds:
         return None
     return {"time": duration(_age(seen))}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.causes.cause import Cause, Facts, of_pods
 from jupyter_jax_trainer.backends.kubernetes.causes.ended import how_it_ended
 from jupyter_jax_trainer.backends.kubernetes.seen import (
@@ -21,7 +22,6 @@ from jupyter_jax_trainer.backends.kubernetes.seen import (
 )
 from jupyter_jax_trainer.text import duration
 
-_PATIENCE = 60.0  # seconds within which the job's own Secret should be there
 _CONFIG = "container waits: `CreateContainerConfigError`"
 _START = "container waits: `RunContainerError`, `CreateContainerError`, or ended: `StartError`"
 _MOUNT = "event `FailedMount` or `FailedAttachVolume` of the pod"
@@ -114,7 +114,7 @@ def _sending(late: bool) -> Callable[[Seen], Facts | None]:
         facts = sources[0](seen) or sources[1](seen)
         metadata = seen.trainjob["metadata"] if seen.trainjob else {}
         waited = seen.now - (seconds(metadata.get("creationTimestamp")) or seen.now)
-        if facts is None or late != (waited > _PATIENCE):
+        if facts is None or late != (waited > timeouts.SECRET.seconds):
             return None
         return {**facts, "time": duration(waited)}
 

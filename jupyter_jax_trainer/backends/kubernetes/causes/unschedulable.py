@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.causes.cause import Cause, Facts, of_pods
 from jupyter_jax_trainer.backends.kubernetes.seen import (
     Json,
@@ -17,7 +18,6 @@ from jupyter_jax_trainer.backends.kubernetes.seen import (
 )
 
 _WHERE = "pod condition `PodScheduled=False`, event `FailedScheduling`"
-_SCALING = 900.0  # seconds after which a new node should be there
 _LACKS = "Insufficient "
 _SELECTOR = "didn't match Pod's node affinity"
 _TAINT = "taint"
@@ -165,7 +165,7 @@ def _scaling(seen: Seen) -> Facts | None:
         event = seen.last_event([pod], "TriggeredScaleUp", "NotTriggerScaleUp", "Nominated")
         if _unscheduled(pod) is None or event is None or event["reason"] == "NotTriggerScaleUp":
             return None
-        return {} if seen.now - event_time(event) < _SCALING else None
+        return {} if seen.now - event_time(event) < timeouts.SCALE_UP.seconds else None
 
     return of_pods(seen, look)
 
