@@ -8,7 +8,9 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import anywidget
+import traitlets
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.server.page import Page, PageGoneError
 from jupyter_jax_trainer.server.requests import Asked, refusal, route, status_of
@@ -26,9 +28,10 @@ class Panel(anywidget.AnyWidget):  # type: ignore[misc]
 
     _esm = STATIC / "panel.js"
     _css = STATIC / "panel.css"
+    patience = traitlets.Float().tag(sync=True)  # seconds, then a view says that we are silent
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(patience=timeouts.KERNEL.seconds)
         self._table = Table(None)
         self._pages: dict[str, Page] = {}
         self._workers = ThreadPoolExecutor(4, "jaxtrain panel")

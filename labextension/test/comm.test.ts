@@ -109,6 +109,15 @@ describe('a kernel that does not answer', () => {
     expect(comm.silent).toBe(false);
   });
 
+  it('is given as long as it says that it may take', () => {
+    model.values['patience'] = 30;
+    void comm.fetch('jobs');
+    vi.advanceTimersByTime(29_000);
+    expect(comm.silent).toBe(false);
+    vi.advanceTimersByTime(2000);
+    expect(comm.silent).toBe(true);
+  });
+
   it('is not thought to be when nothing was asked', async () => {
     const opened = live.open({ op: 'open', topic: 'jobs' }, () => {});
     await soon();

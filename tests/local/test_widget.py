@@ -171,6 +171,8 @@ def test_the_panel_asks_and_hears_as_a_page_does(kernel, comms):
     cell = kernel.run("from jupyter_jax_trainer import panel\np = panel()\np")
     assert WIDGET in cell.outputs[-1]["data"]
     comm = comms.opened(cell, "Panel")
+    states = [content["data"].get("state", {}) for content in comms.heard(cell, "comm_open")]
+    assert [state["patience"] for state in states if "patience" in state] == [5.0]
 
     def ask(number, method, path, body=None):
         comms.say(comm, {"page": "a", "ask": number, "method": method, "path": path, "body": body})

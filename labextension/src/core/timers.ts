@@ -1,5 +1,7 @@
 /** When to connect again: after how long, when the machine has slept, when nothing comes any more. */
 
+// Intervals, in milliseconds: before the second try and, at most, before each later one; between looks
+// at the clock, and at how long a server has been silent. Too long is what that server says.
 const FIRST = 500;
 const MOST = 30_000;
 const LOOK = 15_000;

@@ -5,8 +5,6 @@ import type { Socket } from '../core/live';
 import { Teller } from '../core/teller';
 import { fields, type Model } from './model';
 
-const PATIENCE = 5000; // milliseconds after which a kernel that says nothing counts as silent
-
 /** A view's end of the comm; it tells when the kernel falls silent, or speaks again. */
 export class Comm extends Teller {
   #model: Model;
@@ -55,7 +53,7 @@ export class Comm extends Teller {
   #send(page: string, message: object, answered: boolean): void {
     this.#model.send({ page, ...message });
     if (answered) {
-      this.#timer ??= setTimeout(() => this.#hush(true), PATIENCE);
+      this.#listen();
     }
   }
 
@@ -80,9 +78,15 @@ export class Comm extends Teller {
       this.#asked.delete(answer);
     }
     if (this.#asked.size > 0) {
-      this.#timer ??= setTimeout(() => this.#hush(true), PATIENCE);
+      this.#listen();
     }
   };
+
+  /** Begin to wait for an answer, as long as the kernel says that one may take. */
+  #listen(): void {
+    const patience = 1000 * Number(this.#model.get('patience') || 5);
+    this.#timer ??= setTimeout(() => this.#hush(true), patience);
+  }
 
   #hush(silent: boolean): void {
     if (silent !== this.silent) {
