@@ -2,7 +2,8 @@
 
 The store is code: what stands in it says which program signs in to a cluster, and its results are
 unpickled. So each level is made for this user alone, and one that others could have written to is
-refused, as ssh refuses such files.
+refused, as ssh refuses such files. So is a store that others could exchange: by a directory above
+it, or by a link on the way to it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import errno
 import os
 import shlex
 import stat
+import sys
 from pathlib import Path
 
 from jupyter_jax_trainer.errors import BackendError
 
 _PRIVATE = 0o700
 _OF_OTHERS = 0o077
+_MAX_LINKS = 40  # on the way to a file, as for Linux
+_CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 
 
 def home() -> Path:
@@ -34,18 +38,21 @@ def private_directory(path: Path) -> Path:
     """Make a directory of the store, and what is missing above it, for this user alone.
 
     Levels of the store that are there already are checked, and closed to readers. Those above the
-    store are left as they are.
+    store are checked, and left as they are.
 
     Raises
     ------
     BackendError
-        Others can write to a level of the store, or it belongs to somebody else.
+        Others can write to a level of the store or exchange it, or it belongs to somebody else.
     OSError
         It can't be made.
     """
     ours = _levels(path)
     for level in (*reversed(path.parents), path):
-        if level in ours or not level.exists():
+        missing = not level.exists()
+        if level == ours[0] or (missing and level not in ours):
+            _check_way(level)
+        if level in ours or missing:
             with contextlib.suppress(FileExistsError):
                 level.mkdir(_PRIVATE)
         if level in ours:
@@ -54,14 +61,17 @@ def private_directory(path: Path) -> Path:
 
 
 def check(path: Path) -> Path:
-    """Look at the levels of the store above a directory, and at itself, before it is read.
+    """Check a directory before it is read, and all levels above it.
 
     Raises
     ------
     BackendError
         As for `private_directory`. What is not there, or can't be looked at, is nothing to refuse.
     """
-    for level in _levels(path):
+    levels = _levels(path)
+    with contextlib.suppress(OSError):
+        _check_way(levels[0])
+    for level in levels:
         with contextlib.suppress(OSError):
             _secure(level)
     return path
@@ -73,26 +83,86 @@ def _levels(path: Path) -> list[Path]:
     return [one for one in (*reversed(path.parents), path) if one.is_relative_to(root)] or [path]
 
 
+def _check_way(path: Path) -> None:
+    """Check each directory and each link through which the kernel finds a path."""
+    at, left, links = Path("/"), list(reversed(path.parts[1:])), 0
+    while left:
+        _check_above(at)
+        step = left.pop()
+        at = at.parent if step == ".." else at / step
+        if not at.is_symlink():
+            continue
+        links += 1
+        if links > _MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        _check_above(at)
+        target = at.readlink()
+        at = Path("/") if target.is_absolute() else at.parent
+        left += reversed(target.relative_to(target.anchor).parts)
+
+
+def _check_above(level: Path) -> None:
+    """Refuse a directory above the store, or a link, with which others could exchange it."""
+    found = level.lstat()
+    if not (_is_trusted_owner(found.st_uid) or _is_in_container()):
+        raise BackendError(
+            f"The job store can't be trusted: {level}, on the way to it, belongs to "
+            f"{owner_name(found.st_uid)}.",
+            "Its owner could put another store in its place. Set JAXTRAIN_HOME to a directory "
+            "that is not below it.",
+        )
+    # In a sticky directory, as /tmp is, only its owner can rename a file.
+    if stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX:
+        return
+    everybody = bool(found.st_mode & stat.S_IWOTH)
+    if everybody or (not _is_in_container() and _others_can_write(level, found)):
+        mend = (
+            f"They could put another store in its place: chmod go-w {shlex.quote(str(level))}"
+            if found.st_uid == os.geteuid()
+            else "They could put another store in its place. Set JAXTRAIN_HOME to a directory that "
+            "is not below it."
+        )
+        raise BackendError(
+            f"The job store can't be trusted: others can write to {level}, on the way to it "
+            f"({_mode(found)}).", mend
+        )  # fmt: skip
+
+
+def _is_trusted_owner(user: int) -> bool:
+    # In a user namespace without root, what is root's belongs to another number, as / does.
+    return user in (os.geteuid(), 0, os.lstat("/").st_uid)
+
+
+def _is_in_container() -> bool:
+    """Tell whether only the processes of a container can reach its directories.
+
+    Nobody else signs in there. Images are made by other users than the one that runs them, and
+    home directories are often writable to a group, for one with any number.
+    """
+    return "KUBERNETES_SERVICE_HOST" in os.environ or any(map(os.path.exists, _CONTAINER_FILES))
+
+
 def _secure(level: Path) -> None:
     found = level.stat()
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(level))
     if found.st_uid not in (os.geteuid(), 0):
+        me = owner_name(os.geteuid())
         raise BackendError(
-            f"The job store can't be trusted: {level} belongs to {_user(found.st_uid)}.",
+            f"The job store can't be trusted: {level} belongs to {owner_name(found.st_uid)}.",
             "Its owner could run code as you. Set JAXTRAIN_HOME to a directory of your own, or, "
-            f"if all in it is yours: sudo chown -R {_user(os.geteuid())} {shlex.quote(str(level))}",
+            f"if all in it is yours: sudo chown -R {me} {shlex.quote(str(level))}",
         )
-    if _others_can_write(found):
-        mode = f"mode {stat.S_IMODE(found.st_mode):04o}"
+    if _others_can_write(level, found):
+        below = ", below it if you like" if found.st_mode & stat.S_ISVTX else ""
         mend = (
             "Whoever can write there can run code as you. See that nothing in it is strange, then: "
             f"chmod go-w {shlex.quote(str(level))}"
             if found.st_uid == os.geteuid()
-            else "Set JAXTRAIN_HOME to a directory of your own, below it if you like."
+            else f"Set JAXTRAIN_HOME to a directory of your own{below}."
         )
         raise BackendError(
-            f"The job store can't be trusted: others can write to {level} ({mode}).", mend
+            f"The job store can't be trusted: others can write to {level} ({_mode(found)}).", mend
         )
     # A directory that JAXTRAIN_HOME names may hold other things, which others may read.
     named = level == home() and "JAXTRAIN_HOME" in os.environ
@@ -101,21 +171,39 @@ def _secure(level: Path) -> None:
             level.chmod(stat.S_IMODE(found.st_mode) & ~_OF_OTHERS)
 
 
-def _others_can_write(found: os.stat_result) -> bool:
+def _others_can_write(level: Path, found: os.stat_result) -> bool:
     if found.st_mode & stat.S_IWOTH:
         return True
-    return bool(found.st_mode & stat.S_IWGRP) and not (
-        _is_alone_in(found.st_gid) or _is_by_fs_group(found.st_mode)
-    )
+    if not found.st_mode & stat.S_IWGRP:
+        return False
+    own = _is_own_group(found.st_gid) or _is_by_fs_group(found.st_mode)
+    return not own or _has_access_list(level)
 
 
-def _is_alone_in(group: int) -> bool:
-    """Tell whether a group is this user's own, as many systems give one to each user."""
+def _has_access_list(level: Path) -> bool:
+    """Tell whether a directory has an ACL: the group's bits are the most that it gives to anyone.
+
+    So they may be somebody else's that it names.
+    """
+    if sys.platform != "linux":
+        return False
+    try:
+        return "system.posix_acl_access" in os.listxattr(level)
+    except OSError:  # a file system without ACLs
+        return False
+
+
+def _is_own_group(group: int) -> bool:
+    """Tell whether a group is this user's or root's own, as many systems give one to each user."""
+    return any(_is_alone_in(group, user) for user in (os.geteuid(), 0))
+
+
+def _is_alone_in(group: int, user_id: int) -> bool:
     import grp
     import pwd
 
     try:
-        user, known = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+        user, known = pwd.getpwuid(user_id), grp.getgrgid(group)
     except KeyError:
         return False
     alone = set(known.gr_mem) <= {user.pw_name}
@@ -127,7 +215,12 @@ def _is_by_fs_group(mode: int) -> bool:
     return bool(mode & stat.S_ISGID) and "KUBERNETES_SERVICE_HOST" in os.environ
 
 
-def _user(number: int) -> str:
+def _mode(found: os.stat_result) -> str:
+    return f"mode {stat.S_IMODE(found.st_mode):04o}"
+
+
+def owner_name(number: int) -> str:
+    """Give the name of a user, or the number where it has none."""
     import pwd
 
     try:

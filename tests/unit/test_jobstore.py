@@ -6,6 +6,7 @@ import os
 import shlex
 import socket
 import stat
+import struct
 import subprocess
 import threading
 from pathlib import Path
@@ -25,7 +26,10 @@ from jupyter_jax_trainer.server import routes
 from jupyter_jax_trainer.server.table import Table
 from jupyter_jax_trainer.views.waiting import Waiting, is_waited_for
 
-STRANGER = 12345  # a group that is nobody's own
+STRANGER = 12345  # a user that nobody is, and a group that is nobody's own
+ACL_VERSION = 2
+# Tag, rights and id: u::rwx, u:12345:rwx, g::r-x, m::rwx, o::---
+ACL = (0x01, 7, -1), (0x02, 7, STRANGER), (0x04, 5, -1), (0x10, 7, -1), (0x20, 0, -1)
 
 
 def mode(path: Path) -> int:
@@ -137,6 +141,117 @@ def test_a_store_by_a_link_and_one_that_is_a_file(tmp_path, monkeypatch):
     monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "file"))
     with pytest.raises(NotADirectoryError):
         jobstore.private_directory(jobstore.home())
+
+
+def test_an_acl_may_give_the_rights_of_the_group_to_anybody(home, monkeypatch):
+    make_job("fit")
+    monkeypatch.setattr(jobstore, "_is_own_group", lambda group: True)
+    jobs = home / "jobs"
+    jobs.chmod(0o770)
+    assert jobdir.names() == {"fit"}
+    entries = b"".join(struct.pack("<HHi", *one) for one in ACL)
+    os.setxattr(jobs, "system.posix_acl_access", struct.pack("<I", ACL_VERSION) + entries)
+    assert mode(jobs) == 0o770
+    with pytest.raises(BackendError, match="others can write"):
+        jobdir.names()
+    jobs.chmod(0o750)  # what the hint says: it takes the right from all that the ACL names
+    assert jobdir.names() == {"fit"}
+
+
+# ---- who may write above it
+
+
+@pytest.fixture
+def above(tmp_path, monkeypatch):
+    """Give a directory above the store, which is not in a container."""
+    monkeypatch.setattr(jobstore, "_CONTAINER_FILES", ())
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "above" / "between" / "store"))
+    (tmp_path / "above").mkdir(mode=0o755)
+    return tmp_path / "above"
+
+
+@pytest.mark.parametrize("look", [jobdir.names, jobdir.create])
+def test_a_store_that_others_could_exchange_is_refused(above, look):
+    make_job("fit")
+    above.chmod(0o777)
+    with pytest.raises(BackendError, match=rf"others can write to {above}, .*0777") as refused:
+        look()
+    command = (refused.value.hint or "").partition(": ")[2]
+    assert shlex.split(command) == ["chmod", "go-w", str(above)]
+    subprocess.run(command, shell=True, check=True)
+    look()
+    assert mode(above) == 0o755
+    above.chmod(0o1777)  # as /tmp
+    look()
+
+
+def test_nothing_is_made_where_others_could_exchange_it(above):
+    above.chmod(0o777)
+    with pytest.raises(BackendError, match="on the way to it"):
+        jobdir.create()
+    assert list(above.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_whose_directories_are_above(above, monkeypatch):
+    make_job("fit")
+    os.chown(above, -1, STRANGER)
+    above.chmod(0o775)
+    with pytest.raises(BackendError, match="others can write"):
+        jobdir.names()
+    os.chown(above, -1, os.getgid())  # root's own group: nobody else is in it
+    assert jobdir.names() == {"fit"} and mode(above) == 0o775
+    os.chown(above, STRANGER, -1)
+    with pytest.raises(BackendError, match=f"{above}, .* belongs to 12345") as refused:
+        jobdir.names()
+    assert "JAXTRAIN_HOME" in (refused.value.hint or "")
+    # Where this user isn't root: what is root's is trusted, and can't be mended.
+    monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+    os.chown(above.parent, 0, STRANGER)
+    jobstore._check_way(above / "store")
+    above.parent.chmod(0o775)
+    with pytest.raises(BackendError, match="others can write") as refused:
+        jobstore._check_way(above / "store")
+    assert "JAXTRAIN_HOME" in (refused.value.hint or "") and "chmod" not in (refused.value.hint or "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_in_a_container_images_have_directories_of_others(above, monkeypatch):
+    make_job("fit")
+    os.chown(above, STRANGER, STRANGER)
+    above.chmod(0o775)
+    with pytest.raises(BackendError):
+        jobdir.names()
+    monkeypatch.setattr(jobstore, "_CONTAINER_FILES", ("/",))
+    assert jobdir.names() == {"fit"}
+    above.chmod(0o777)
+    with pytest.raises(BackendError, match="others can write"):
+        jobdir.names()
+
+
+def test_links_on_the_way_are_followed_one_by_one(above, tmp_path, monkeypatch):
+    for name in ("open", "closed"):
+        (tmp_path / name).mkdir(mode=0o700)
+    (above / "one").symlink_to(tmp_path / "open" / "two")
+    (tmp_path / "open" / "two").symlink_to("../closed")
+    monkeypatch.setenv("JAXTRAIN_HOME", str(above / "one" / "store"))
+    make_job("fit")
+    assert (tmp_path / "closed/store/jobs/fit").is_dir() and jobdir.names() == {"fit"}
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(BackendError, match=f"others can write to {tmp_path}/open,"):
+        jobdir.names()
+    if os.geteuid() == 0:  # who owns a link in a sticky directory can make another of it
+        (tmp_path / "open").chmod(0o1777)
+        assert jobdir.names() == {"fit"}
+        os.chown(tmp_path / "open" / "two", STRANGER, STRANGER, follow_symlinks=False)
+        with pytest.raises(BackendError, match=f"{tmp_path}/open/two, .* belongs to 12345"):
+            jobdir.names()
+    (above / "loop").symlink_to("loop")
+    monkeypatch.setenv("JAXTRAIN_HOME", str(above / "loop" / "store"))
+    for look in (jobdir.names, jobdir.create):
+        with pytest.raises(OSError, match="symbolic links"):
+            look()
 
 
 # ---- a file system without locks
