@@ -11,15 +11,17 @@ import errno
 import fcntl
 import hashlib
 import os
+import stat
 import time
 from pathlib import Path
 
 from jupyter_jax_trainer.errors import BackendError
-from jupyter_jax_trainer.jobstore import home, private_directory
+from jupyter_jax_trainer.jobstore import home, owner_name
 from jupyter_jax_trainer.ownlog import log
 
 _MISSING = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 _PLACES = ("/var/tmp", "/tmp")  # of this machine, whatever TMPDIR is
+_PRIVATE = 0o700
 _TRIES, _PAUSE = 3, 0.1  # a lock service may be out for a moment
 _told: set[Path] = set()
 
@@ -91,7 +93,7 @@ def _lock(file: int, kind: int) -> bool:
 def _impossible(error: OSError) -> BackendError:
     return BackendError(
         f"Files of the job store {home()} can't be locked: {error.strerror or error}.",
-        "Set JAXTRAIN_HOME to a directory on a local disk; `jaxtrain doctor` tries the locks.",
+        "Set JAXTRAIN_HOME to a directory on a local disk.",
     )
 
 
@@ -103,10 +105,14 @@ def _stand_in(file: int, why: OSError) -> None:
         log("warning", f"flock in {home()}: {why.strerror}; locks are in {where}, "
             "for this machine alone")  # fmt: skip
     store = hashlib.sha256(os.fsencode(os.path.realpath(home()))).hexdigest()[:12]
-    name = where / f"{store}-{os.fstat(file).st_ino}"
+    name = f"{store}-{os.fstat(file).st_ino}"
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        private_directory(where)
-        other = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        place = _open_folder(where)
+        try:
+            other = os.open(name, flags, 0o600, dir_fd=place)
+        finally:
+            os.close(place)
     except OSError:
         raise _impossible(why) from None
     try:
@@ -115,3 +121,31 @@ def _stand_in(file: int, why: OSError) -> None:
         os.dup2(other, file, os.get_inheritable(file))
     finally:
         os.close(other)
+
+
+def _open_folder(where: Path) -> int:
+    """Open the directory of the stand-ins, which is made if there is none.
+
+    Others can write where it is, so what they left there under its name is refused.
+    """
+    with contextlib.suppress(FileExistsError):
+        where.mkdir(_PRIVATE)
+    found = where.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise _refused(where, f"is {'a link' if stat.S_ISLNK(found.st_mode) else 'no directory'}")
+    if found.st_uid != os.geteuid():
+        raise _refused(where, f"belongs to {owner_name(found.st_uid)}")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise _refused(where, "can be written to by others")
+    # Nobody else can put a link in its place now: what is one's own in /tmp others can't rename.
+    folder = os.open(where, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    os.fchmod(folder, _PRIVATE)
+    return folder
+
+
+def _refused(where: Path, why: str) -> BackendError:
+    return BackendError(
+        f"{where}, where this machine keeps the locks of your jobs, {why}.",
+        "Remove it, or ask an administrator to: the next job makes a new one. It isn't needed "
+        "where JAXTRAIN_HOME is on a local disk.",
+    )

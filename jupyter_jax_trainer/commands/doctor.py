@@ -166,7 +166,7 @@ def _locks() -> Finding:
         try:
             held = locks.try_lock(first.fileno())
         except BackendError as error:
-            return Finding(FAIL, "Locks", error.message, advice)
+            return Finding(FAIL, "Locks", error.message, error.hint)
         with Path(first.name).open() as second:
             if not held or locks.try_lock(second.fileno()):
                 return Finding(FAIL, "Locks", "flock does not keep others out there", advice)

@@ -19,6 +19,7 @@ from nolocks import without_flock
 from jupyter_jax_trainer import api, files, jobdir, jobstore, locks
 from jupyter_jax_trainer.backends.kubernetes import launch
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
+from jupyter_jax_trainer.commands import doctor
 from jupyter_jax_trainer.errors import BackendError, JobNotFound
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.logs import LogReader, last_lines
@@ -309,6 +310,27 @@ def test_where_nothing_can_be_locked_a_sentence_says_so(nolocks, monkeypatch):
     with pytest.raises(BackendError, match="No locks available") as refused:
         jobdir.create()
     assert "JAXTRAIN_HOME" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize("left, why", [
+    (lambda place: place.symlink_to(place.parent / "target"), "is a link"),
+    (lambda place: place.write_text(""), "is no directory"),
+    (lambda place: (place.mkdir(), place.chmod(0o777)), "by others"),
+    pytest.param(
+        lambda place: (place.mkdir(), os.chown(place, STRANGER, STRANGER)), "belongs to 12345",
+        marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away"),
+    ),
+])  # fmt: skip
+def test_what_others_left_where_the_locks_go_is_refused(nolocks, left, why):
+    (nolocks / "target").mkdir()
+    (nolocks / "target").chmod(0o755)
+    left(locks.folder())
+    with pytest.raises(BackendError, match=f"{locks.folder()}, .* {why}") as refused:
+        jobdir.create()
+    assert "Remove it" in (refused.value.hint or "")
+    assert mode(nolocks / "target") == 0o755
+    finding = doctor._locks()
+    assert why in finding.detail and "Remove it" in str(finding.advice)
 
 
 # ---- links and pipes in the store
