@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.jobstore import home, private_directory
+from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.jobstore import check, home, owner_name, private_directory
 
 _DOMAIN = b"jupyter-jax-trainer job signature v1\0"
 _NAMED = b"jupyter-jax-trainer key id v1\0"
@@ -99,7 +99,9 @@ def sign(statement: Statement) -> str:
     Raises
     ------
     UsageError
-        The file of the key is damaged, or others can read it.
+        The file of the key is damaged or somebody else's, or others can read it.
+    BackendError
+        The store can't be trusted.
     OSError
         It can't be written.
     """
@@ -108,7 +110,7 @@ def sign(statement: Statement) -> str:
 
 def is_mine(statement: Statement, signature: str) -> bool:
     """Tell whether a key of this store has signed a statement; a damaged store has signed none."""
-    with contextlib.suppress(UsageError, OSError):
+    with contextlib.suppress(UsageError, BackendError, OSError):
         return any(
             hmac.compare_digest(statement.signed_with(key).encode(), signature.encode())
             for key in _keys()
@@ -127,7 +129,9 @@ def ensure_key() -> str:
     Raises
     ------
     UsageError
-        The file is damaged, or others can read it.
+        The file is damaged or somebody else's, or others can read it.
+    BackendError
+        The store can't be trusted.
     """
     if not (found := _keys()):
         _write([secrets.token_hex(32)], replace=False)
@@ -183,9 +187,17 @@ def import_keys(path: Path) -> list[str]:
 
 def _keys() -> list[str]:
     path = key_file()
+    check(path.parent)
     try:
         with path.open(encoding="ascii") as file:
-            if os.fstat(file.fileno()).st_mode & _of_others():
+            found = os.fstat(file.fileno())
+            if found.st_uid not in (os.geteuid(), 0):
+                raise UsageError(
+                    f"The keys in {path} belong to {owner_name(found.st_uid)}.",
+                    "Who put them there could sign as you. Remove the file, and the next job makes "
+                    "a new key.",
+                )
+            if found.st_mode & _of_others():
                 raise UsageError(f"Others can read the keys in {path}.", f"chmod 600 {path}")
             return _parse(file.read(_MOST), path)
     except FileNotFoundError:

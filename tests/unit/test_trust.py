@@ -23,7 +23,7 @@ from jupyter_jax_trainer import cli, files, signing, trust
 from jupyter_jax_trainer.backends.kubernetes import attach, fetch, launch, trainjob
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.commands.completion import complete
-from jupyter_jax_trainer.errors import JobNotFound, ResultsWithheld, UsageError
+from jupyter_jax_trainer.errors import BackendError, JobNotFound, ResultsWithheld, UsageError
 from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.rows import row_of
@@ -510,6 +510,24 @@ def test_a_damaged_or_open_key_is_said_and_signs_nothing(foreign, harm):
     with pytest.raises(UsageError, match="keys"):
         signing.ensure_key()
     assert trust.of(job) is Trust.FOREIGN, "and lists go on"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_key_of_somebody_else_is_said_and_signs_nothing(foreign):
+    job = signed(foreign, signing.sign(STATEMENT))
+    os.chown(signing.key_file(), 12345, -1)
+    with pytest.raises(UsageError, match="belong to 12345"):
+        signing.ensure_key()
+    assert trust.of(job) is Trust.FOREIGN
+
+
+def test_a_store_that_others_can_write_to_has_no_key(home):
+    signature = signing.sign(STATEMENT)
+    home.chmod(0o777)
+    for ask in (signing.ensure_key, lambda: signing.sign(STATEMENT)):
+        with pytest.raises(BackendError, match="others can write"):
+            ask()
+    assert not signing.is_mine(STATEMENT, signature)
 
 
 def test_a_volume_that_the_kubelet_opens_to_the_group_of_the_pod_may_hold_the_key(home, monkeypatch):
