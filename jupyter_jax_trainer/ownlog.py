@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import traceback
 from pathlib import Path
 
 from jupyter_jax_trainer import masking
@@ -25,6 +26,11 @@ def log(level: str, text: str) -> None:
         return
     clock = time.strftime("%Y-%m-%dT%H:%M:%S%z")
     print(f"{clock} {level.upper()} {masking.text(text)}", file=sys.stderr, flush=True)
+
+
+def log_exception() -> None:
+    """Write the traceback of the exception that is being handled; secrets are left out."""
+    log("error", traceback.format_exc())
 
 
 def _least() -> int:

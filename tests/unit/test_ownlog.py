@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -11,11 +13,14 @@ from pathlib import Path
 
 import pytest
 from harness import eventually
+from made_jobs import make_job
 from prometheus_client.parser import text_string_to_metric_families
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer import ownlog
 from jupyter_jax_trainer.backends.kubernetes.counts import FILE, Counts
+from jupyter_jax_trainer.backends.local import keeper, warm, workers
+from jupyter_jax_trainer.jobdir import JobDir
 
 
 @pytest.mark.parametrize("level, seen", [
@@ -49,6 +54,43 @@ def test_secrets_are_left_out(text, secret, capsys):
     ownlog.log("error", text)
     said = capsys.readouterr().err
     assert secret not in said and "…" in said
+
+
+NOWHERE = "/nowhere?token=s3cr3t"
+
+
+def start_job(path: str, log: int) -> None:
+    request = {"path": path, "cwd": NOWHERE, "environment": {}}
+    warm._fork_job(request, os.dup(log), log, warm=True)
+    os.wait()
+
+
+def keep_job(path: str, log: int) -> None:
+    os.dup2(log, 2)
+    keeper.supervise(path, workers.start_cold, os.dup(log))
+
+
+def start_rank(path: str, log: int) -> None:
+    channel, _ = socket.socketpair()
+    workers.start_warm(JobDir(path), {}, NOWHERE, channel, log)
+    os.wait()
+
+
+@pytest.mark.parametrize("start", [start_job, keep_job, start_rank])
+def test_what_breaks_a_process_is_written_without_secrets(start, home, tmp_path, monkeypatch):
+    monkeypatch.setattr(keeper, "Supervisor", lambda *_: os.chdir(NOWHERE))
+    path = str(make_job("fit", "Running").path)
+    with (tmp_path / "supervisor.log").open("w") as log, open(2, "w", closefd=False) as stderr:
+        child = os.fork()
+        if not child:
+            try:
+                with contextlib.redirect_stderr(stderr):  # not pytest's
+                    start(path, log.fileno())
+            finally:
+                os._exit(1)
+        os.waitpid(child, 0)
+    said = (tmp_path / "supervisor.log").read_text()
+    assert "ERROR Traceback" in said and "/nowhere?token=…" in said and "s3cr3t" not in said
 
 
 def test_a_log_that_grows_is_put_aside_with_all_that_comes_from_below(tmp_path):

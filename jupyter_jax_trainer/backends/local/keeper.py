@@ -15,6 +15,7 @@ from jupyter_jax_trainer import jobdir
 from jupyter_jax_trainer.backends.local import processes, workers
 from jupyter_jax_trainer.backends.local.supervisor import Supervisor
 from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.ownlog import log_exception
 from jupyter_jax_trainer.worker.processes import end_descendants
 
 
@@ -41,9 +42,7 @@ def supervise(path: str, start_rank: workers.Starter, lock: int) -> NoReturn:
             Supervisor(directory, start_rank, keeper).run()
             code = 0
         except BaseException:
-            import traceback
-
-            traceback.print_exc()
+            log_exception()
             with contextlib.suppress(BaseException):
                 end_descendants()
         finally:

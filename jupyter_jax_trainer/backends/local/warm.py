@@ -22,7 +22,6 @@ import struct
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -33,6 +32,7 @@ from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.local.processes import close_files_from, move_file
 from jupyter_jax_trainer.jobstore import private_directory
 from jupyter_jax_trainer.locks import try_lock
+from jupyter_jax_trainer.ownlog import log_exception
 
 SWITCH_VARIABLE = "JAXTRAIN_WARM"
 _MAX_REQUEST = 16 << 20  # bytes: an environment, which Linux bounds to less
@@ -315,6 +315,6 @@ def _fork_job(request: dict[str, Any], lock: int, log: int, *, warm: bool) -> No
             request["path"], workers.start_warm if warm else workers.start_cold, lock
         )
     except BaseException:
-        traceback.print_exc()  # into supervisor.log
+        log_exception()  # into supervisor.log
     finally:
         os._exit(1)

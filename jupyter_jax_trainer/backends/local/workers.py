@@ -15,6 +15,7 @@ from typing import Any, NoReturn, Protocol
 
 from jupyter_jax_trainer.backends.local.processes import close_files_from, move_file
 from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.ownlog import log_exception
 from jupyter_jax_trainer.worker.channel import FD_VARIABLE
 from jupyter_jax_trainer.worker.main import DIGEST_VARIABLE, RESULT_VARIABLE
 from jupyter_jax_trainer.worker.reporting import CHECKPOINTS_VARIABLE
@@ -161,10 +162,8 @@ def _become_worker(
 
         Worker(bundle, prepare=_set_jax_options).run()
     except BaseException:
-        import traceback
-
         with contextlib.suppress(BaseException):
-            traceback.print_exc()
+            log_exception()
     finally:
         os._exit(1)
 
