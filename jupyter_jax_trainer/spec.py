@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
+from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.checks import nearest, shown
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.options import (
@@ -74,6 +75,12 @@ class JobSpec:
     dry_run: bool = False
     show_secrets: bool = False
     explicit: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        """Show the options without what may be secret: a notebook keeps the output of a cell."""
+        shown = masking.spec(self)
+        values = (f"{one.name}={getattr(shown, one.name)!r}" for one in fields(self) if one.repr)
+        return f"{type(self).__name__}({', '.join(values)})"
 
     def given(self) -> dict[str, Any]:
         """Give the options that are not at their defaults, in the order of the help."""

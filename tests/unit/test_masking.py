@@ -270,6 +270,16 @@ def test_what_a_notebook_keeps_of_a_job_has_no_secret(home):
         assert LEAK not in repr(found) and found["text/html"]
 
 
+def test_a_cell_that_ends_in_the_options_of_a_job_shows_no_secret(home):
+    shown = repr(Job(make_job("one", spec=SPEC)).spec)
+    assert LEAK not in shown and LEAK in str(SPEC.env)
+    assert shown.startswith("JobSpec(name='fit', nodes=1") and "explicit" not in shown
+    assert "('HF_TOKEN', '…')" in shown and "('LR', '0.1')" in shown
+    same = parse_cell_line(f"--env HF_TOKEN={LEAK}")
+    other = parse_cell_line("--env HF_TOKEN=another")
+    assert repr(same) == repr(other) and same != other and len({same, other}) == 2
+
+
 def test_the_annotation_for_other_machines_has_no_value_of_a_variable():
     manifest = {
         **dict.fromkeys(("format", "created", "sent", "returns", "digest", "python", "package")),
