@@ -89,6 +89,7 @@ _PREFIXED = re.compile(
     r"(?<![A-Za-z0-9])(?:gh[opsur]_|github_pat_|hf_|sk-|sk_live_|rk_live_|glpat-|gldt-|xox[abeoprs]-"
     r"|AKIA|ASIA|AIza|ya29\.|pypi-|npm_|dop_v1_|SG\.)[\w.-]{8,}+"
 )
+_RUNS = re.compile(r"[A-Za-z0-9]{10,}")  # the random part of a token has one, a name seldom
 _SCHEME = re.compile(r"\b(?P<scheme>bearer|basic)\s++(?P<value>[^\s\"',]++)", re.IGNORECASE)
 # A name with what parts it from its value: NAME=, "name": or --name followed by a blank.
 _NAMED = re.compile(
@@ -120,7 +121,30 @@ def is_secret_name(name: str, value: str | None = None) -> bool:
 
 def is_secret_value(value: str) -> bool:
     """Tell whether a value looks like a secret by itself: a token, a key, random characters."""
-    return text(value) != value or _looks_random(value)
+    return text(value) != value or looks_random(value)
+
+
+def looks_random(value: str) -> bool:
+    """Tell whether a word looks like a row of random characters."""
+    if len(value) < _LONG or not re.fullmatch(r"[A-Za-z0-9+/=_-]+", value):
+        return False
+    mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    if not mixed or value.count("/") > 3 or value.count("-") > 4:  # a path, a name made of words
+        return False
+    share = [count / len(value) for count in Counter(value).values()]
+    return -sum(part * math.log2(part) for part in share) >= _ENTROPY
+
+
+def has_token(said: str) -> bool:
+    """Tell whether there is a token in a text that is known by its prefix: ``hf_…``, ``gho_…``.
+
+    Unlike `text`, which rather masks too much, this takes no name with such a prefix for one.
+    """
+    return any(
+        any(map(str.isdigit, run)) and any(map(str.isalpha, run))
+        for found in _PREFIXED.finditer(said)
+        for run in _RUNS.findall(found[0])
+    )
 
 
 def variable(name: str, value: str) -> str:
@@ -157,7 +181,7 @@ def arguments(words: Sequence[str]) -> list[str]:
             hide = is_secret_name(name, value) or is_secret_value(value)
             shown.append(f"{name}={HIDDEN}" if hide else text(word))
         else:
-            shown.append(HIDDEN if _looks_random(word) else text(word))
+            shown.append(HIDDEN if looks_random(word) else text(word))
     return shown
 
 
@@ -255,16 +279,6 @@ def _is_secret_in_text(name: str, value: str) -> bool:
     """Tell whether what follows this name in a sentence is a secret: ``key`` is too common."""
     words = _words(name)
     return is_secret_name(name, value) if len(words) > 1 else _is_strong(words)
-
-
-def _looks_random(value: str) -> bool:
-    if len(value) < _LONG or not re.fullmatch(r"[A-Za-z0-9+/=_-]+", value):
-        return False
-    mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
-    if not mixed or value.count("/") > 3 or value.count("-") > 4:  # a path, a name made of words
-        return False
-    share = [count / len(value) for count in Counter(value).values()]
-    return -sum(part * math.log2(part) for part in share) >= _ENTROPY
 
 
 # -- text ------------------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ def _files(spec: ModuleSpec) -> Iterator[tuple[str, Path, bool]]:
                 continue
             _refuse_compiled(path, spec.name)
             if path.suffix == ".py" or path.stat().st_size < MAX_DATA_FILE:
-                stays = leads_out(path, place) or looks_secret(path)
+                stays = leads_out(path, place) or looks_secret(path, place)
                 yield f"{spec.name}/{inner.as_posix()}", path, stays
 
 

@@ -99,6 +99,96 @@ def test_files_that_look_like_secrets_stay_here_and_are_named(tree, tmp_path):
     assert [all(name in note for name in left_out) for note in captured.notes].count(True) == 1
 
 
+RANDOM = "Zq7RtX2mPv9KbLw4NcYs8HdJf3Gu"  # what follows the prefix of a token
+KUBECONFIG = "apiVersion: v1\nkind: Config\nusers:\n- name: me\n  user:\n    token: {}\n"
+
+
+@pytest.fixture
+def stays(tree):
+    """Tell whether a file of a package stays here, of what name and with what in it."""
+    package = tree(minepkg____init__="") / "minepkg"
+
+    def ask(name, text="x"):
+        path = package / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text) if isinstance(text, str) else path.write_bytes(text)
+        left_out: list[str] = []
+        found = modules.collect(["minepkg"], left_out=left_out)
+        assert (f"minepkg/{name}" in left_out) != (f"minepkg/{name}" in found)
+        return bool(left_out)
+
+    return ask
+
+
+@pytest.mark.parametrize("name", [
+    "passwords.txt", "password.txt", "tokens.json", "access_tokens.json", "api_keys.json", "apikeys.yaml",
+    "creds.json", "auth.json", "pgpass.conf", "kube_config.yml", "secrets.yaml.bak", "secrets.yaml~",
+    "secrets.xml", "id_rsa.bak", "id_ed25519.old.bak", "env.local", "terraform.tfstate",
+    "terraform.tfstate.backup", "cookies.txt", "accessKeys.csv", "Secrets/db", "conf/secrets/deep/er/x.txt",
+    "ssh/config", "credentials/me",
+])  # fmt: skip
+def test_secrets_are_told_by_their_names_and_folders(stays, name):
+    assert stays(name)
+
+
+@pytest.mark.parametrize("name", [
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "tokens.txt",
+    "tokens.csv", "vocab.txt", "token_map.json", "env.yaml", "author.json", "authors.txt", "passage.txt",
+    "keyboard.json", "id_rsa.pub", "id_rsa.pub.bak", "state.tf", "cookie_cutter.json", "secretary.txt",
+    "secrets/__init__.py", "secrets.py", "ssh/client.py", "secrets/stub.pyi", "kubernetes/config.yaml",
+    "docker/Dockerfile", "credits.txt",
+])  # fmt: skip
+def test_names_that_only_resemble_those_of_secrets_travel(stays, name):
+    assert not stays(name)
+
+
+@pytest.mark.parametrize("text", [
+    KUBECONFIG.format("abc"), KUBECONFIG.format("'abc'"),
+    json.dumps({"apiVersion": "v1", "kind": "Config", "users": [{"user": {"token": "abc"}}]}),
+    json.dumps({"kind": "Config", "users": [{"user": {"client-key-data": "eA=="}}]}, indent=2),
+    json.dumps({"users": [{"user": {"client-key-data": "eA=="}}]}),
+    json.dumps({"auths": {"registry.example": {"auth": "abc"}}}),
+    json.dumps({"auths": {"registry.example": {"auth": "abc"}}}, indent="\t"),
+    f"login: hf_{RANDOM}", f"gho_{RANDOM}", f"x = '{'AKIA'}{RANDOM[:16].upper()}'", f"sk-proj-{RANDOM}-x",
+    f"caf\xe9 glpat-{RANDOM}", f"\0\0hf_{RANDOM}".encode(),
+    "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nx", "-----BEGIN OPENSSH PRIVATE KEY-----\nx",
+    "[default]\naws_session_token = x", "export AWS_SESSION_TOKEN=x", 'a: 1\nAWS_SECRET_ACCESS_KEY: "x"',
+    '{"a": 1, "aws_session_token": "x"}',
+])  # fmt: skip
+def test_secrets_are_told_by_what_is_in_them(stays, text):
+    assert stays("config", text)
+
+
+@pytest.mark.parametrize("text", [
+    KUBECONFIG.format(""), KUBECONFIG.format("${TOKEN}"), "kind: Deployment\ntoken: abc", "token: abc",
+    '{"auths": {}}', "the auths: {", "pip install sk-learn-extra==0.3.1 npm_config_2 pypi-publish-v2",
+    "hf_transformers_4_57_1", "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nx",
+    "the PRIVATE KEY is not here", "aws_secret_access_key = ${KEY}",
+    json.dumps({"source": ["    aws_session_token=found.token,"]}, indent=1), b"\xff\xfe\0\x01" * 100,
+])  # fmt: skip
+def test_what_only_resembles_a_secret_travels(stays, text):
+    assert not stays("config", text)
+
+
+@pytest.mark.parametrize("text, secret", [
+    (f"{RANDOM}\n", True), (f"alice {RANDOM}\nbob {RANDOM[::-1]}\n", True), (f"hf_{RANDOM}", True), ("", False),
+    ("<blk> 0\n\u2581bearer 1\nbasic 2\n\u2581password 3\n", False),
+    ("\n".join(f"reserved_special_token_{number}x" if number == 7 else f"word{number}"
+               for number in range(100)), False),
+])  # fmt: skip
+def test_a_list_of_tokens_is_a_vocabulary_unless_they_look_random(stays, text, secret):
+    assert stays("tokens.txt", text) is secret
+
+
+def test_code_travels_whatever_is_in_it(stays):
+    assert not stays("auth.py", f"TOKEN = 'hf_{RANDOM}'")
+
+
+def test_only_the_beginning_of_a_file_is_read(stays):
+    assert stays("a.txt", "x\n" * 30_000 + f"hf_{RANDOM}")
+    assert not stays("a.txt", "x\n" * 40_000 + f"hf_{RANDOM}")
+
+
 def test_the_version_on_disk_is_sent(tree):
     root = tree(mine_a="x = 1")
     importlib.import_module("mine_a")
