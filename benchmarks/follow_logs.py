@@ -114,7 +114,7 @@ def raw(client: Client, pod: str, path: Path) -> float:
     """Write a log to a file as it comes; give the CPU seconds."""
     began = time.process_time()
     query = {"container": "node", "timestamps": "true", "follow": "true"}
-    response = client.open(client.core("pods", pod, "log"), query)
+    response = client.open(client.core("pods", pod, "log"), query, 60.0)
     with path.open("wb", buffering=0) as file:
         for piece in response.stream(65536, decode_content=False):
             file.write(piece)

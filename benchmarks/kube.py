@@ -105,7 +105,7 @@ class Place:
         return until(check, 0.25)
 
     def log(self, pod: str) -> str:
-        response = self.client.open(self.client.core("pods", pod, "log"))
+        response = self.client.open(self.client.core("pods", pod, "log"), None, 60.0)
         with contextlib.closing(response):
             return str(response.read().decode(errors="replace"))
 

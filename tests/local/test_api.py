@@ -195,6 +195,7 @@ def test_a_long_message_is_cut(home):
     assert "left out" in str(raised.value)
 
 
+@pytest.mark.slow
 def test_a_timeout_says_where_the_ranks_are(home):
     def uneven():
         import jax

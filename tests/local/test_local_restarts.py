@@ -122,6 +122,7 @@ def test_when_no_restart_is_left_it_fails_and_says_so(store):
     assert failure.message == "was killed (signal 9), after 2 restarts (--max-restarts)"
 
 
+@pytest.mark.slow
 def test_the_time_out_counts_all_attempts(store):
     cell = ("import os, signal, time\nprint('begins', flush=True)\ntime.sleep(1.5)\n"
             "os.kill(os.getpid(), signal.SIGKILL)")

@@ -105,6 +105,7 @@ multihost_utils.sync_global_devices("never")
 """
 
 
+@pytest.mark.slow
 def test_a_rank_that_the_kernel_kills_for_lack_of_memory_is_told_so(
     home, little_memory, monkeypatch
 ):

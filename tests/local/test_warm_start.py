@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import pytest
 from conftest import warm_starts
 from harness import (
     LONG_S,
@@ -64,6 +65,7 @@ def test_a_notebook_that_has_imported_jax_shares_it(home, monkeypatch):
     assert len(warm_starts(home)) == 1
 
 
+@pytest.mark.slow
 def test_it_can_be_turned_off_and_is_not_used_where_it_would_change_the_job(home, monkeypatch):
     monkeypatch.setenv("JAXTRAIN_WARM", "0")
     assert not is_warm()
@@ -76,6 +78,7 @@ def test_it_can_be_turned_off_and_is_not_used_where_it_would_change_the_job(home
     assert not warm_starts(home)
 
 
+@pytest.mark.slow
 def test_it_ends_when_it_is_idle(home, monkeypatch):
     monkeypatch.setenv("JAXTRAIN_WARM_IDLE", "5")
     assert is_warm()
@@ -98,6 +101,7 @@ def test_a_job_goes_on_when_the_warm_process_is_killed_and_the_next_one_works(ho
     nothing_left(job)
 
 
+@pytest.mark.slow
 def test_a_process_of_a_job_holds_nothing_but_its_own_files(home):
     for _ in range(2):  # the one that starts the warm process, and one that asks it
         job = wait_for(submit(ENDLESS), "Running")
@@ -109,6 +113,7 @@ def test_a_process_of_a_job_holds_nothing_but_its_own_files(home):
         job.cancel()
 
 
+@pytest.mark.slow
 def test_a_warm_process_that_hangs_is_passed_over_and_starts_nothing_later(home, monkeypatch):
     monkeypatch.setenv(timeouts.WARM.variable, "1")
     assert is_warm()

@@ -45,6 +45,7 @@ def waiting(
     server.stop()
 
 
+@pytest.mark.slow
 def test_lists_and_other_extensions_are_answered_all_the_time(waiting, cluster):
     directory = make_job("one")
     for rank in range(3):
@@ -79,6 +80,7 @@ def test_lists_and_other_extensions_are_answered_all_the_time(waiting, cluster):
 LINES, REPORTS = 3_000_000, 300_000
 
 
+@pytest.mark.slow
 def test_others_are_answered_while_a_large_log_is_filtered_and_searched(server):
     directory = make_job("large")
     report = '{"time": 1.0, "rank": 0, "step": 1, "total": null, "values": {"loss": 0.5}}\n'

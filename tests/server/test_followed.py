@@ -46,6 +46,7 @@ def row(page, check):
                 return found
 
 
+@pytest.mark.slow
 def test_a_job_whose_follower_is_dead_is_followed_again(server, store, scene, tmp_path):
     show(scene)
     directory = make_job("fit", "Running")

@@ -8,6 +8,7 @@ import select
 import time
 from pathlib import Path
 
+import pytest
 from harness import eventually
 from made_jobs import make_job
 
@@ -51,6 +52,7 @@ def idle(server, opened):
     return not read and (cpu(server) - before) / (time.monotonic() - began) < 0.02
 
 
+@pytest.mark.slow
 def test_nothing_is_read_and_no_core_is_used_while_no_page_is_open(server, store):
     for number in range(500):
         make_job(f"job-{number}")

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 
+import pytest
 from harness import eventually
 from made_jobs import make_job
 
@@ -71,6 +72,7 @@ def test_what_living_followers_have_counted(server, store):
     tells(server, {("jaxtrain_followers",): 0, ("jaxtrain_follower_jobs", "bb", "team"): None})  # they have left
 
 
+@pytest.mark.slow
 def test_a_real_follower_whose_cluster_is_gone(server, store, tmp_path, monkeypatch):
     gone = Silent()
     gone.kubeconfig(tmp_path / "kubeconfig", "team", "one")

@@ -16,13 +16,12 @@ import pytest
 
 from ui.labs import NOTEBOOK, PROMISED, ROOT, Installed, Lab, need_built
 
-pytestmark = pytest.mark.browser
-
 ARGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 SIZE = {"width": 1400, "height": 900}
+QUICK = ("test_path.py",)  # the one way through all views is enough before a commit
 
 SHOTS = pytest.StashKey[dict[str, str]]()  # pictures for docs/images, and what is new about each
 _report = pytest.StashKey[pytest.TestReport]()
@@ -33,6 +32,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.browser)
+            if item.path.name not in QUICK:
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

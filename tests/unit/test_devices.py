@@ -478,6 +478,7 @@ def has_driver() -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(has_driver(), reason="this machine has NVIDIA's driver")
 def test_a_worker_does_not_go_on_with_the_cpu_in_silence(tmp_path):
     def said(**more):

@@ -251,6 +251,7 @@ def test_what_a_node_writes_down_when_the_container_has_ended(server, following)
     assert stream.complete and following.text == text_of(run.lines)
 
 
+@pytest.mark.slow
 def test_the_last_word_of_a_worker_that_ended_well_is_waited_for(server, following):
     """However long a busy node needs to write it down."""
     word = encode(KEY, 0, "0123abcd", 1, {"kind": "finished"})[0][:-1]
@@ -266,6 +267,7 @@ def test_the_last_word_of_a_worker_that_ended_well_is_waited_for(server, followi
     assert stream.complete and following.text.endswith(b"done\n")
 
 
+@pytest.mark.slow
 def test_a_log_without_the_last_word_of_a_worker_that_ended_well_is_told(server, following):
     """A busy node drops what it has not taken when the container has ended."""
     run = server.pods["pod"].now

@@ -307,6 +307,7 @@ def test_a_proxy_is_not_asked_for_the_coordinator_and_the_cell_has_its_own(ranks
     assert all("no proxy for example.org\n" in rank.text for rank in both)
 
 
+@pytest.mark.slow
 def test_ranks_that_were_waited_for_in_vain_are_worth_another_attempt(ranks):
     (rank,) = ranks("1", nodes=2, only=(0,), JAXTRAIN_RENDEZVOUS_TIMEOUT="1", JAXTRAIN_MAX_RESTARTS="1")
     assert rank.end() == TRY_AGAIN
