@@ -114,7 +114,7 @@ def prepare(spec: JobSpec) -> tuple[Backend, dict[str, Any]]:
     retention.Bounds.of_environment()
     timeouts.check(dict(spec.env))
     if spec.show_secrets and not spec.dry_run:
-        raise UsageError("--show-secrets is for --dry-run: nothing is shown without it.")
+        raise UsageError("--show-secrets only works with --dry-run.")
     backend = _choose(spec)
     plan = backend.plan(spec)
     if spec.name is not None:

@@ -151,7 +151,7 @@ def _explain(end: RankEnd) -> Failure:
     if end.cause:
         return failure("memory" if end.out_of_memory else "cluster", end.cause, end.hint)
     if end.told:
-        hint = "The other ranks were told this; its own log could not be read."
+        hint = "Reported by the other ranks; this rank's log is unavailable."
         return failure("error", f"failed first: {end.told}", hint)
     if end.out_of_memory:
         return failure(

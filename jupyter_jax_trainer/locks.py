@@ -92,7 +92,7 @@ def _lock(file: int, kind: int) -> bool:
 
 def _impossible(error: OSError) -> BackendError:
     return BackendError(
-        f"Files of the job store {home()} can't be locked: {error.strerror or error}.",
+        f"Files in the job store {home()} can't be locked: {error.strerror or error}.",
         "Set JAXTRAIN_HOME to a directory on a local disk.",
     )
 
@@ -102,8 +102,8 @@ def _stand_in(file: int, why: OSError) -> None:
     where = folder()
     if where not in _told:
         _told.add(where)
-        log("warning", f"flock in {home()}: {why.strerror}; locks are in {where}, "
-            "for this machine alone")  # fmt: skip
+        log("warning", f"flock unavailable in {home()}: {why.strerror}; using locks in {where} "
+            "(this machine only)")  # fmt: skip
     store = hashlib.sha256(os.fsencode(os.path.realpath(home()))).hexdigest()[:12]
     name = f"{store}-{os.fstat(file).st_ino}"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from jupyter_jax_trainer.spec import JobSpec
 
 HIDDEN = "…"
-ADVICE = "--env-from-secret SECRET sets the keys of a Secret, and keeps them out of the notebook"
-_LOCAL_ADVICE = "jobs on this machine inherit the environment of Jupyter: set it there"
+ADVICE = "Use --env-from-secret SECRET instead"
+_LOCAL_ADVICE = "Use the environment of Jupyter instead; jobs on this machine inherit it"
 
 # Words of a name that say what it holds, as in HF_TOKEN or --api-key.
 _STRONG = frozenset((
@@ -231,9 +231,9 @@ def environment_notes(given: JobSpec, *, secrets: bool) -> list[str]:
     ]  # fmt: skip
     if not names:
         return []
-    are = "looks like a secret, and stands" if len(names) == 1 else "look like secrets, and stand"
+    are = "looks like a secret; it is" if len(names) == 1 else "look like secrets; they are"
     return [
-        f"--env {', '.join(names)} {are} in the notebook and in the job's files; "
+        f"--env {', '.join(names)} {are} saved in the notebook and the job's files. "
         f"{ADVICE if secrets else _LOCAL_ADVICE}"
     ]
 

@@ -144,7 +144,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="show-secrets", group=_RUN, kubernetes="the values in the YAML of --dry-run",
         help="With --dry-run: YAML that kubectl can apply, with the cell, its key and all values "
-        "that are masked without it. Pipe it; don't keep it in a notebook.",
+        "that are otherwise masked. Pipe it; don't save it in a notebook.",
     ),
     Option(
         name="context", metavar="NAME", group=_KUBERNETES, check=checks.word,
@@ -175,14 +175,14 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="package", metavar="REQUIREMENT", group=_KUBERNETES, check=checks.package, repeat=True,
         kubernetes="packages to install in the containers",
-        help="Package for the job, as pip names it, or the path of a wheel. Its wheels travel "
-        "along, from the index of this machine. Repeatable.",
+        help="Package for the job: a pip requirement or the path of a wheel. Wheels come from "
+        "this machine's index and are bundled with the job. Repeatable.",
     ),
     Option(
         name="package-from-pods", group=_KUBERNETES,
         kubernetes="where packages may come from",
-        help="Let pip in the pods install each --package whose wheels can't travel along, from the "
-        "index that the pods have.",
+        help="Allow pip in the pods to install packages that can't be bundled, from the index "
+        "configured there.",
     ),
     Option(
         name="env-from-secret", metavar="SECRET", group=_KUBERNETES, check=checks.subdomain(),

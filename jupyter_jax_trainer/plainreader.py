@@ -116,14 +116,14 @@ class PlainReader:
         for number in order:
             self._measure(self._parsed[number])
         if self._parsed[root].depth > MAX_DEPTH or self._parsed[root].weight > MAX_WEIGHT:
-            raise ValueError("it is too deep or too large")
+            raise ValueError("it is nested too deeply or too large")
         return order
 
     def _parse(self, number: int) -> _Parsed:
         words = json.loads(self._lines[number])
         head = _HEADS.get(words[0]) if type(words) is list and words else None
         if head is None or len(words) < head:
-            raise ValueError(f"node {number} is of no kind that is known")
+            raise ValueError(f"node {number} is of an unknown kind")
         if words[0] in _WITHOUT_VALUES and len(words) != head:
             raise ValueError(f"node {number} is too long")
         values = words[head:]
@@ -142,7 +142,7 @@ class PlainReader:
             return self._made[value[0]]
         if value is None or type(value) in (bool, int, float, str):
             return value
-        raise ValueError(f"a {type(value).__name__} is no value")
+        raise ValueError(f"a {type(value).__name__} is not a valid value")
 
     def _make(self, number: int, words: list[Any]) -> Any:
         kind = words[0]
@@ -174,20 +174,20 @@ class PlainReader:
 
         dtype, shape, data = read_dtype(words[1]), read_shape(words[2]), self._data(words[4])
         if math.prod(shape) * dtype.itemsize != len(data):
-            raise ValueError("the size of an array is not that of its data")
+            raise ValueError("the size of an array does not match its data")
         if words[0] == "ndarray":
             if words[3] not in ("C", "F"):
-                raise ValueError(f"{str(words[3])[:80]!r} is no order")
+                raise ValueError(f"{str(words[3])[:80]!r} is not a memory order")
             return numpy.ndarray(shape, dtype, data, order=words[3])
         made = jaxvalues.make_array(numpy.ndarray(shape, dtype, data), words[3] is True)
         if made.dtype != dtype or made.shape != shape:
-            raise ValueError(f"jax makes {made.dtype}{made.shape} of {dtype}{shape} here")
+            raise ValueError(f"jax turns {dtype}{shape} into {made.dtype}{made.shape} here")
         return made
 
     def _record(self, number: int, words: list[Any], values: list[Any]) -> Any:
         kind, module, name, fields = words[:4]
         if type(fields) is not list or len(fields) != len(values):
-            raise ValueError("an object has not the fields that it names")
+            raise ValueError("an object does not have the fields that it names")
         key = (kind, _text(module), _text(name), tuple(_text(field) for field in fields))
         if key not in self._classes:
             found = records.find_class(module, name)
@@ -203,13 +203,13 @@ class PlainReader:
 def _reference(value: list[Any], before: int) -> int:
     """Give the number of the node that a value refers to; it has to come before."""
     if len(value) != 1 or type(value[0]) is not int or not 0 <= value[0] < before:
-        raise ValueError(f"{str(value)[:80]} refers to no node")
+        raise ValueError(f"{str(value)[:80]} is not a reference to a node")
     return value[0]
 
 
 def _text(value: Any) -> str:
     if type(value) is not str:
-        raise ValueError(f"{str(value)[:80]!r} is no text")
+        raise ValueError(f"{str(value)[:80]!r} is not a string")
     return value
 
 
@@ -229,7 +229,7 @@ def _leaf(words: list[Any], values: list[Any]) -> Any:
     kind, what = words[0], words[1]
     if kind == "int":
         if not _HEX.fullmatch(_text(what)):
-            raise ValueError("it is no number")
+            raise ValueError("it is not a number")
         return int(what, 16)
     if kind == "float":
         return struct.unpack("<d", bytes.fromhex(_text(what)))[0]
@@ -240,7 +240,7 @@ def _leaf(words: list[Any], values: list[Any]) -> Any:
     if kind == "scalar":
         return _scalar(what, words[2])
     if len(values) != 1 or len(_text(what)) > _IMPL:
-        raise ValueError("it is no key")
+        raise ValueError("it is not a key")
     return jaxvalues.make_key(what, values[0])
 
 
@@ -249,5 +249,5 @@ def _scalar(spelled: Any, data: Any) -> Any:
 
     dtype, content = read_dtype(spelled), base64.b64decode(_text(data), validate=True)
     if dtype.itemsize != len(content):
-        raise ValueError("the size of a number is not that of its data")
+        raise ValueError("the size of a scalar does not match its data")
     return numpy.ndarray((), dtype, bytearray(content))[()]

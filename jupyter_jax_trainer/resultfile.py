@@ -66,7 +66,7 @@ class ResultFile:
         try:
             data = self._get(name, most)
         except Exception as error:
-            raise ResultError(f"{self.path} has no readable {name}: {error}") from None
+            raise ResultError(f"{name} in {self.path} can't be read: {error}") from None
         if hashlib.sha256(data).hexdigest() != self._members.get(name):
             raise self._changed(name)
         return data
@@ -75,11 +75,11 @@ class ResultFile:
         # Only as much is unpacked as the directory says, and that is bounded.
         size = self._sizes[name]
         if most is not None and size > most:
-            raise ValueError(f"it has {size} bytes")
+            raise ValueError(f"it has {size} bytes, and the limit is {most}")
         with zipfile.ZipFile(self.path) as archive, archive.open(name) as file:
             data = file.read(size)
         if len(data) != size:
-            raise ValueError("it is cut off")
+            raise ValueError("it is truncated")
         return data
 
     def buffer(self, number: int) -> memoryview:
@@ -99,7 +99,7 @@ class ResultFile:
         """Compare buffers with their sha256, those that were not compared before."""
         new = [n for n in dict.fromkeys(numbers) if n not in self._intact]
         if not all(0 <= number < len(self._table) for number in new):
-            raise ResultError(f"{self.path} is damaged: it has no such buffer.")
+            raise ResultError(f"{self.path} is damaged: it lacks a buffer.")
         cut = [(number, piece) for number in new for piece in pieces(self._view(number))]
         if sum(piece.nbytes for _, piece in cut) < _SMALL:
             digests = [_sha256(piece) for _, piece in cut]
@@ -128,9 +128,9 @@ def _tables(manifest: Any, size: int) -> tuple[dict[str, Any], list[dict[str, An
     for entry in buffers:
         start, length = entry["offset"], entry["size"]
         if type(start) is not int or type(length) is not int or start < 0 or length < 0:
-            raise ValueError("its manifest has a buffer without a place")
+            raise ValueError("its manifest has a buffer with an invalid position")
         if start + length > size or type(entry["sha256"]) is not list:
-            raise ValueError("its manifest has a buffer that is not there")
+            raise ValueError("its manifest has a buffer that is not in the file")
     if not isinstance(members, dict) or not isinstance(buffers, list):
         raise ValueError("its manifest has no tables")
     return members, buffers

@@ -175,7 +175,7 @@ def show_lines(lines: Iterable[str], context: Context, where: str) -> None:
 def attach(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Watch a job to its end."""
     if values.get("trust") and not words:
-        raise UsageError("--trust needs the name of the job whose maker is trusted.")
+        raise UsageError("--trust needs a job name.")
     given = any(values.get(name) for name in ("context", "namespace"))
     job = named_anywhere(words, **context.place(values), here=not given)
     if values.get("trust"):

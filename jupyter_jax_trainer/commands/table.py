@@ -141,17 +141,17 @@ _COMMANDS = (
     ),
     Command(
         name="attach", usage="attach [NAME] [--trust]", summary="watch a job to its end",
-        help="Watch a job to its end. In a notebook its results are put into the variables then. "
-        "Interrupting leaves the job running. A job that this machine does not know is looked for "
-        "in the cluster; its results and HTML are withheld unless it carries the signature of "
+        help="Watch a job to its end. In a notebook, its results are then loaded into the "
+        "variables. Interrupting leaves the job running. A job that this machine does not know is "
+        "looked up in the cluster; its results and HTML are withheld unless it is signed with "
         "your key, or you trust its maker.",
         handler=actions.attach, words=(0, 1), takes="job",
         options=(
             *_PLACE[1:],
             Option(
                 name="trust",
-                help="Load the results and show the HTML of this job, which somebody else "
-                "submitted: both may run code here, as you.",
+                help="Load the results and show the HTML of a job that somebody else "
+                "submitted; both can run code with your permissions.",
             ),
         ),
     ),

@@ -56,8 +56,8 @@ def in_time(make: Callable[[], Iterable[T]]) -> Iterator[T]:
             is_item, found = made.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
             raise BackendError(
-                f"The cluster did not tell all within {patience:.0f} seconds.",
-                "Is it up, and are you signed in? `jaxtrain doctor` looks at it, and waits longer.",
+                f"Cluster request timed out after {patience:.0f} s.",
+                "Is it up, and are you signed in? `jaxtrain doctor` checks, and waits longer.",
             ) from None
         if is_item:
             yield found

@@ -41,14 +41,14 @@ class JaxTrain(ExtensionApp):
     ).tag(config=True)
     allow_foreign_results = Bool(
         True,
-        help="Whether users may say of a job that somebody else submitted that its results are "
-        "loaded and its HTML is shown, which may run code. If not, neither pages nor the kernels "
-        "and terminals of this server can: they get JAXTRAIN_ALLOW_FOREIGN_RESULTS=0.",
+        help="Whether users may trust other people's jobs, which loads their results and shows "
+        "their HTML. If false, this also holds in the kernels and terminals of this server: they "
+        "get JAXTRAIN_ALLOW_FOREIGN_RESULTS=0.",
     ).tag(config=True)
     allow_pickled_results = Bool(
         True,
-        help="Whether results that need pickle may be loaded: unpickling runs code that came with "
-        "them. If not, the kernels and terminals of this server load the others only: they get "
+        help="Whether results that need pickle may be loaded; unpickling can run code. If false, "
+        "the kernels and terminals of this server load only plain results: they get "
         "JAXTRAIN_ALLOW_PICKLED_RESULTS=0.",
     ).tag(config=True)
     max_pages = Integer(

@@ -169,7 +169,7 @@ def trust(key: str, uid: Any) -> None:
     """
     job = find(key)
     if not isinstance(uid, str) or uid != job.uid:
-        raise JobNotFound(f"The job {key!r} that was looked at is not there any more.")
+        raise JobNotFound(f"Job {key!r} no longer exists.")
     job.trust()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.backends.kubernetes import trainjob
 
-_NOTE = f"# What may be secret is shown as {masking.HIDDEN} here.\n"
+_NOTE = f"# Secrets are masked as {masking.HIDDEN}.\n"
 
 
 def shown_yaml(item: Mapping[str, Any]) -> str:

@@ -73,7 +73,7 @@ def read_dtype(spelled: Any, depth: int = 0) -> Any:
 
         return numpy.dtype(getattr(ml_dtypes, spelled))
     if not isinstance(spelled, dict) or depth > _DEPTH:
-        raise ValueError(f"{str(spelled)[:80]!r} is no dtype")
+        raise ValueError(f"{str(spelled)[:80]!r} is not a dtype")
     if "base" in spelled:
         shape = read_shape(spelled["shape"])
         return numpy.dtype((read_dtype(spelled["base"], depth + 1), shape))
@@ -81,7 +81,7 @@ def read_dtype(spelled: Any, depth: int = 0) -> Any:
     if not all(isinstance(name, str) for name in names) or not all(
         title is None or isinstance(title, str) for title in titles
     ):
-        raise ValueError("the names of fields are not texts")
+        raise ValueError("the names of fields are not strings")
     fields: dict[str, Any] = {
         "names": names,
         "formats": [read_dtype(part, depth + 1) for part in formats],
@@ -95,7 +95,7 @@ def read_dtype(spelled: Any, depth: int = 0) -> Any:
 
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise ValueError("the fields of a structure are no list")
+        raise ValueError("the fields of a structure are not a list")
     return value
 
 
@@ -110,5 +110,5 @@ def read_shape(value: Any) -> tuple[int, ...]:
     if not isinstance(value, list) or not all(
         type(size) is int and 0 <= size < 1 << 62 for size in value
     ):
-        raise ValueError(f"{str(value)[:80]!r} is no shape")
+        raise ValueError(f"{str(value)[:80]!r} is not a shape")
     return tuple(value)

@@ -131,7 +131,7 @@ def _pip(arguments: list[str], wanted: list[str]) -> None:
     if process.returncode:
         named = masking.text(" ".join(wanted))
         raise PackageError(
-            f"--package {named}: pip has failed.\n{''.join(last)}".rstrip(),
+            f"--package {named}: pip failed.\n{''.join(last)}".rstrip(),
             "Where the pods can't reach an index, give wheels (--package ./some.whl), or put the "
             "packages into the image.",
         )

@@ -191,7 +191,7 @@ class PlainWriter:
         if known is not None:
             return known
         if id(value) in self._open:
-            raise NotPlain("it holds itself")
+            raise NotPlain("it contains itself")
         if len(self._open) >= MAX_DEPTH:
             raise NotPlain("it is nested too deeply")
         self._open.add(id(value))
@@ -228,7 +228,7 @@ class PlainWriter:
         if isinstance(value, defaultdict):
             names = [name for name, made in FACTORIES.items() if made is value.default_factory]
             if not names:
-                raise NotPlain("it makes its values with a function")
+                raise NotPlain("its default factory is not a built-in type")
             head += names
         parts = [self._value(part) for item in value.items() for part in item]
         return self._add(value, head, parts)
@@ -237,10 +237,10 @@ class PlainWriter:
         cls = type(value)
         kind = records.kind_of(cls)
         if kind is None or not records.is_found_elsewhere(cls):
-            raise NotPlain(f"it holds an object of type {cls.__qualname__}")
+            raise NotPlain(f"it contains an object of type {cls.__qualname__}")
         parts = records.values_of(value)
         if parts is None:
-            raise NotPlain(f"an object of type {cls.__qualname__} is more than its fields")
+            raise NotPlain(f"an object of type {cls.__qualname__} has state beyond its fields")
         head = [kind, cls.__module__, cls.__qualname__, records.field_names(cls)]
         return self._add(value, head, [self._value(part) for part in parts])
 
@@ -277,7 +277,7 @@ class PlainWriter:
         dtype = spell_dtype(value.dtype)
         again = numpy.ndarray((), read_dtype(dtype), bytearray(data))[()]
         if type(again) is not type(value) or again.tobytes() != data:
-            raise NotPlain(f"{type(value).__name__} can't be had back exactly")
+            raise NotPlain(f"{type(value).__name__} can't be restored exactly")
         return self._add(value, ["scalar", dtype, _base64(data)])
 
     def _jax_array(self, jax: Any, array: Any) -> int:

@@ -27,7 +27,7 @@ from jupyter_jax_trainer.worker.exceptions import WorkerError
 _MARGIN = 30
 _SHORT, _LONG = 0.005, 0.1  # seconds between looks for the coordinator
 _ROUND = 86_400_000  # milliseconds between two calls of the store while no rank has failed
-_ADVICE = f"Look at the other ranks' pods and logs; {timeouts.RENDEZVOUS.variable} sets the time."
+_ADVICE = f"Check the other ranks' pods and logs; {timeouts.RENDEZVOUS.variable} sets the timeout."
 _PROXIES = ("grpc_proxy", "http_proxy", "https_proxy")
 _FIRST_ERROR = "jaxtrain/first_error"
 _FINISHED = "jaxtrain/finished"

@@ -54,8 +54,8 @@ class Timeout:
             seconds = math.nan
         if not 0 < seconds < math.inf:
             raise UsageError(
-                f"{self.variable} is a number of seconds, and it is {text!r}.",
-                f"Give a number above 0; without the variable it is {self.usual:g}.",
+                f"{self.variable} must be a positive number of seconds, not {text!r}.",
+                f"Unset it for the default, {self.usual:g}.",
             )
         return seconds
 

@@ -220,7 +220,7 @@ describe('an output', () => {
     tell(glance(ended()));
     refuse();
     expect(root.textContent).toContain('Succeeded');
-    expect(root.textContent).toContain('this job is not there any more');
+    expect(root.textContent).toContain('no longer exists');
     expect(root.querySelectorAll('.jaxtrain-glance-buttons button')).toHaveLength(0);
   });
 });

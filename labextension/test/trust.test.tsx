@@ -97,7 +97,9 @@ describe('its output in a cell', () => {
 describe('the question', () => {
   it('says what it means and who made the job', () => {
     const asked = questionOf(foreign(), 'trust', english);
-    expect(asked?.body).toMatch(/claims to be made by eve@lab.*cannot confirm.*run code as you/s);
+    expect(asked?.body).toMatch(
+      /claims to be made by eve@lab.*cannot confirm.*with your permissions/s
+    );
     expect(questionOf(foreign({ maker: null }), 'trust', english)?.body).not.toContain('claims');
     expect(menuOf(foreign(), fakeHost()).map(({ label }) => label)).toContain('Trust results…');
   });

@@ -127,7 +127,7 @@ def test_what_a_finished_job_leaves(lab, job):
 
     numbers = view.locator(".jaxtrain-glance-numbers").text_content()
     api.job(job.name).delete()
-    expect(view).to_contain_text("this job is not there any more")
+    expect(view).to_contain_text("no longer exists")
     lab.reload()
     expect(view).to_contain_text("as the notebook saved it", timeout=SLOW)
     expect(view.get_by_role("group", name="Last lines")).to_have_count(0)

@@ -335,7 +335,7 @@ def test_a_job_of_somebody_else_is_trusted_after_a_question_that_says_whose_it_i
     question = lab.page.locator(".jp-Dialog")
     trust.click()
     expect(question).to_contain_text("eve@lab")
-    expect(question).to_contain_text("may run code as you")
+    expect(question).to_contain_text("run code with your permissions")
     question.get_by_role("button", name="Withhold", exact=True).click()
     expect(question).to_have_count(0)
     assert not directory.trust.exists()

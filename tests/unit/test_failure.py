@@ -74,7 +74,7 @@ def test_the_text_names_the_rank_the_line_and_the_others():
 def test_what_the_others_were_told_stands_for_a_log_that_is_gone():
     text = format_failure(diagnose([end(0, told="KeyError: 'x'"), end(1, stopped=True)]), "digits")
     assert "Job 'digits' failed: rank 0 failed first: KeyError: 'x'\n" in text
-    assert "its own log could not be read" in text and "Rank 1 stopped because of it." in text
+    assert "this rank's log is unavailable" in text and "Rank 1 stopped because of it." in text
 
 
 def test_an_exit_before_the_rendezvous_says_so():

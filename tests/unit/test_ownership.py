@@ -137,7 +137,7 @@ def test_a_folder_that_is_a_link_is_left(cluster, home, tmp_path, capsys):
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / UID).symlink_to(stored(tmp_path, "mine", UID))
     delete(made("own", str(tmp_path / "store")))
-    assert (tmp_path / "mine" / "precious").exists() and "was left" in capsys.readouterr().out
+    assert (tmp_path / "mine" / "precious").exists() and "was not deleted" in capsys.readouterr().out
 
 
 def test_a_job_without_a_folder_says_nothing_of_it(cluster, home, tmp_path, capsys):

@@ -56,14 +56,14 @@ def test_what_is_too_large_or_not_to_be_had_is_left_to_the_pods_where_that_is_as
     pip(PIP)
     found = wheels.gather(["wanted", mine], "3.11", 120, from_pods=True)
     assert list(found.files) == [MINE] and found.pip == ["wanted"]
-    assert "250 B, and 120 B can be sent" in found.note
+    assert "250 B, and the limit is 120 B" in found.note
     pip("import sys; sys.exit('ERROR: No matching distribution found for wanted')")
     found = wheels.gather(["wanted", mine], "3.11", None, from_pods=True)
     assert list(found.files) == [MINE] and found.pip == ["wanted"]
     assert "pip installs wanted in the pods" in found.note
     assert found.note.endswith("No matching distribution found for wanted")
     found = wheels.gather([mine], "3.11", None)
-    assert list(found.files) == [MINE] and found.pip == [] and "not sent along" in found.note
+    assert list(found.files) == [MINE] and found.pip == [] and "not bundled" in found.note
 
 
 def test_a_wheel_that_is_not_there_or_too_large_is_refused(pip, tmp_path):
@@ -71,7 +71,7 @@ def test_a_wheel_that_is_not_there_or_too_large_is_refused(pip, tmp_path):
     with pytest.raises(UsageError, match=r"nothere\.whl can't be read: No such file"):
         wheels.gather([str(tmp_path / "nothere.whl")], "3.11", None)
     (tmp_path / MINE).write_bytes(bytes(500))
-    with pytest.raises(UsageError, match="700 B, and 300 B can be sent"):
+    with pytest.raises(UsageError, match="700 B, and the limit is 300 B"):
         wheels.gather([str(tmp_path / MINE)], "3.11", 300)
 
 
@@ -124,7 +124,7 @@ def test_another_file_than_the_one_of_the_report_is_refused(tmp_path, monkeypatc
         swap = False
         assert list(wheels.gather(["acme-lib"], "3.11", None).files) == ["acme_lib-1.0-py3-none-any.whl"]
         swap = True
-        with pytest.raises(UsageError, match="can't be sent along"):
+        with pytest.raises(UsageError, match="can't be bundled"):
             wheels.gather(["acme-lib"], "3.11", None)
     finally:
         server.close()

@@ -116,16 +116,15 @@ def read(found: Mapping[str, Any]) -> About:
     try:
         return _checked(annotations.get(trainjob.UID), said)
     except (UsageError, RecursionError) as error:
-        why = error.message if isinstance(error, UsageError) else "It is nested too deeply."
+        why = error.message if isinstance(error, UsageError) else "Nested too deeply."
         raise BackendError(
-            f"TrainJob {name} can't be attached: what its annotations say of the job is invalid. "
-            f"{line(why, _WORDS)}",
-            f"Only what jupyter_jax_trainer itself wrote there is taken. {_logs(name)}",
+            f"TrainJob {name} can't be attached: invalid annotation. {line(why, _WORDS)}",
+            f"It must have been written by jupyter_jax_trainer. {_logs(name)}",
         ) from None
 
 
 def _logs(name: str) -> str:
-    return f"kubectl can show it: kubectl logs -l jobset.sigs.k8s.io/jobset-name={name}"
+    return f"To see its logs: kubectl logs -l jobset.sigs.k8s.io/jobset-name={name}"
 
 
 def _checked(uid: Any, said: Mapping[str, Any]) -> About:

@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 
 _DRY_RUN = {"dryRun": "All", "fieldManager": trainjob.PREFIX}
 _TO_APPLY = (
-    "# `kubectl apply --server-side -f -` starts it; `kubectl delete -f -` takes it away.",
+    "# `kubectl apply --server-side -f -` starts it; `kubectl delete -f -` removes it.",
 )
 _TO_READ = (
-    f"# The Secret's data and what else may be secret is shown as {masking.HIDDEN}: this can't be",
-    "# applied. With --show-secrets it can: `kubectl apply --server-side -f -`.",
+    f"# Secrets are masked as {masking.HIDDEN}, so this can't be applied.",
+    "# Add --show-secrets for YAML that can be applied: `kubectl apply --server-side -f -`.",
 )
 _ONCE_MORE = "# Apply it once more if Trainer does not know the runtime yet."
 _LARGE_RESULT = 4 << 20
-UNVERIFIED = "The kubeconfig has insecure-skip-tls-verify for this cluster"
+UNVERIFIED = "The kubeconfig sets insecure-skip-tls-verify for this cluster"
 _told_unverified: set[str] = set()
 _clients: dict[tuple[str | None, str | None], tuple[Any, Client]] = {}
 
@@ -75,8 +75,8 @@ def unverified(client: Client) -> str | None:
         return None
     _told_unverified.add(client.server)
     return (
-        f"{UNVERIFIED}: the identity of {masking.text(client.server)} is not verified, and it "
-        "receives your token and your jobs."
+        f"{UNVERIFIED}: the identity of {masking.text(client.server)} is not verified, but it "
+        "receives your token and jobs."
     )
 
 

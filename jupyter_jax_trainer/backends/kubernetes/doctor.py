@@ -44,7 +44,7 @@ def examine(context: str | None, namespace: str | None, *, asked: bool) -> Itera
         return
     major = int(version.split(".")[0])
     if not _LEAST <= major < _MOST or major == 36:
-        advice = f"pip install '{EXTRAS['kubernetes'][0]}' (36 garbles logs)"
+        advice = f"pip install '{EXTRAS['kubernetes'][0]}' (version 36 corrupts logs)"
         yield Finding(WARN, "Package kubernetes", version, advice)
     else:
         yield Finding(OK, "Package kubernetes", version)
@@ -61,8 +61,8 @@ def examine(context: str | None, namespace: str | None, *, asked: bool) -> Itera
     yield Finding(OK, "Cluster", where + (f", context {client.context}" if client.context else ""))
     if not client.verified:
         advice = (
-            "Put the cluster's certificate-authority into the kubeconfig instead: whoever answers "
-            "at that address gets your token and your jobs."
+            "Add the cluster's certificate-authority to the kubeconfig; without it, anyone who "
+            "intercepts the connection gets your token and jobs."
         )
         yield Finding(WARN, "Certificate", UNVERIFIED, advice)
     if not known:

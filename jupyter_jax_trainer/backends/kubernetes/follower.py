@@ -98,7 +98,7 @@ class Follower:
             self._count(directory)
             if self._followed or self._waiting:
                 busy = now
-        log("info", f"leaves: there was nothing to follow for {idle:g} s")
+        log("info", f"exiting: nothing to follow for {idle:g} s")
 
     def _count(self, directory: Path) -> None:
         """Write down how the work goes; a full disk must not end it."""
@@ -400,7 +400,7 @@ def main(cluster: str, context: str, namespace: str) -> NoReturn:
             )
         problem.unlink(missing_ok=True)
         if not client.verified:
-            log("warning", f"The certificate of {client.server} is not checked.")
+            log("warning", f"The certificate of {client.server} is not verified.")
         Follower(client).run()
     except JaxTrainError as error:
         files.write_private(problem, masking.text(str(error)).encode())

@@ -260,8 +260,8 @@ class LogStream(threading.Thread):
         """Be done with the log."""
         if complete and self._ended_well() and not self._spool.had_last_word:
             self._problem(
-                f"the last lines of the log of pod {self._attempt.pod} may be missing: what a "
-                "worker prints at its end did not come"
+                f"the last lines of the log of pod {self._attempt.pod} may be missing: "
+                "the worker's end marker never arrived"
             )
         with contextlib.suppress(OSError):  # then the next follower finds the end again
             self._spool.close()

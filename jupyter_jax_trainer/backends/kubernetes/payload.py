@@ -18,7 +18,7 @@ from jupyter_jax_trainer.text import size
 KEY = "frame-key"
 MARKER = "jaxtrain-job"  # in a job's folder of a store; holds our own id of the job
 SIGNATURE = "signature"  # of the submitter's own key; no pod gets it
-_LEFT = "The folder {} of the job was left: {}. Delete it yourself if it is the job's."
+_LEFT = "The job's folder {} was not deleted: {}. Delete it yourself if it belongs to the job."
 FOLDER = "/jaxtrain-bundle"  # where the volume with the parts is mounted
 _CHUNK = 120_000  # characters of one environment variable; Linux allows 131,071
 _IN_ENVIRONMENT = 1_040_000 * 3 // 4  # bytes, four characters for three: a Secret holds 1 MiB
@@ -279,7 +279,7 @@ def remove(url: str, uid: str) -> str | None:
                 return _LEFT.format(folder, "it belongs to another job")
             shutil.rmtree(folder)
     except FileNotFoundError:
-        why = f"it has no file {MARKER}, which version 0.1 did not write"
+        why = f"it has no file {MARKER} (version 0.1 did not write one)"
         return _LEFT.format(folder, why)
     except Exception as error:  # of whatever library talks to the store
         return _LEFT.format(folder, str(error) or type(error).__name__)

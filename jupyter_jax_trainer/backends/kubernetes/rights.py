@@ -54,7 +54,7 @@ _NO_RANKS = "ranks, logs and results can't be shown"
 _NO_LOGS = "neither logs, progress nor results can be shown"
 _NO_REASON = "why a job waits can often not be told"
 _NO_PODS = "why pods are not created can't be told"
-_NO_OWNERS = "whose pods these are can't be told, so only logs and the state are shown"
+_NO_OWNERS = "pods can't be matched to jobs, so only logs and the state are shown"
 _NO_FORWARD = "results over 4 MiB need a --store"
 # Together they are runtimes/rights.yaml.
 RIGHTS = (

@@ -103,7 +103,7 @@ class Steering:
         try:
             brief = timeouts.API.seconds
             if not restarts.delete(self._client, name, own, trainjob_uid, timeout=brief):
-                self._on_problem(f"the runtime {name} is not the job's, and stays")
+                self._on_problem(f"the runtime {name} does not belong to the job and is kept")
         except Unreachable:
             return False
         except ApiError as error:

@@ -83,9 +83,9 @@ def _security(restricted: bool | None, found: Items) -> Iterator[Finding]:
     loose = [item for item in found if runtimes.patches(item, restricted=True)["restricted"]]
     if restricted is None and loose:
         yield Finding(
-            OK, "PodSecurity", "whether the namespace enforces restricted can't be seen (the right "
-            f"to get it, or to create pods); if it does, the first job of {_names(loose)} is "
-            "refused, and the next ones meet it",
+            OK, "PodSecurity", "can't tell whether the namespace enforces restricted (needs get "
+            "on the namespace, or create on pods). If it does, the first job of "
+            f"{_names(loose)} fails and later ones comply.",
         )  # fmt: skip
     if not restricted:
         return
@@ -98,9 +98,9 @@ def _security(restricted: bool | None, found: Items) -> Iterator[Finding]:
     for item in found:
         if why := podsecurity.beyond(item):
             yield Finding(
-                WARN, "PodSecurity", "the namespace enforces restricted, and jobs of "
-                f"{item['metadata']['name']} can't meet it: {', '.join(why)}",
-                "Use another runtime, or have these changed in it: jobs can't patch them away.",
+                WARN, "PodSecurity", "the namespace enforces restricted, which jobs of "
+                f"{item['metadata']['name']} can't meet: {', '.join(why)}",
+                "Use another runtime, or have these changed in it: jobs can't override them.",
             )  # fmt: skip
 
 

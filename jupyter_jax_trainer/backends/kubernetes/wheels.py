@@ -80,7 +80,7 @@ def gather(
             files, problem = own, _words(error)
     length = sum(map(len, files.values()))
     if problem is None and limit is not None and length > limit:
-        problem = f"the wheels have {size(length)}, and {size(limit)} can be sent"
+        problem = f"the wheels take {size(length)}, and the limit is {size(limit)}"
         files = {} if sum(map(len, own.values())) > limit else own
     if problem is None:
         return Wheels(files)
@@ -90,17 +90,18 @@ def gather(
             f"--package {' '.join(local)}: {problem}.", "Put the packages into the image."
         )
     if not rest:
-        return Wheels(files, note=f"What {' '.join(wanted)} needs is not sent along: {problem}")
+        note = f"The dependencies of {' '.join(wanted)} are not bundled: {problem}"
+        return Wheels(files, note=note)
     if not from_pods:
         raise UsageError(
-            f"--package {' '.join(rest)} can't be sent along: {problem}.",
-            "--package-from-pods lets pip in the pods install it, from the index that they have. "
+            f"--package {' '.join(rest)} can't be bundled: {problem}.",
+            "--package-from-pods lets pip in the pods install it, from the index configured there. "
             "Or give wheels (--package ./some.whl), a --store, or an --image that has it.",
         )
     return Wheels(
         files, rest,
-        f"pip installs {', '.join(rest)} in the pods, which need an index for that; from here the "
-        f"wheels could not be taken along: {problem}",
+        f"pip installs {', '.join(rest)} in the pods (they need an index): the wheels could not be "
+        f"bundled: {problem}",
         problem,
     )  # fmt: skip
 
@@ -154,7 +155,7 @@ def _requirement(item: dict[str, Any]) -> str | None:
         return None
     digest = ((source.get("archive_info") or {}).get("hashes") or {}).get("sha256")
     if not digest:
-        raise ValueError(f"pip knows no sha256 of {meta['name']} {meta['version']}")
+        raise ValueError(f"the index gives no sha256 for {meta['name']} {meta['version']}")
     wanted = f"{name} @ {url}" if item.get("is_direct") else f"{meta['name']}=={meta['version']}"
     return f"{wanted} --hash=sha256:{digest}"
 
@@ -173,5 +174,5 @@ def _run(arguments: list[str]) -> None:
 
 def _words(error: BaseException) -> str:
     if isinstance(error, subprocess.TimeoutExpired):
-        return f"pip did not answer within {timeouts.PIP.seconds:.0f} s"
+        return f"pip timed out after {timeouts.PIP.seconds:.0f} s"
     return str(error).rstrip(".") or type(error).__name__

@@ -364,7 +364,7 @@ class Supervisor:
                 message=f"{ranks_text(late)} did not {'arrive at' if missing else 'get through'} "
                 f"the rendezvous within {self._join_limit:g} s",
                 others=[r.number for r in self.ranks if r.number not in late],
-                hint=f"Look at their logs; {timeouts.RENDEZVOUS.variable} sets the time.",
+                hint=f"Check their logs; {timeouts.RENDEZVOUS.variable} sets the timeout.",
             ))
         timeout = self.manifest["spec"].get("timeout")
         if timeout and now - self._started > timeout:

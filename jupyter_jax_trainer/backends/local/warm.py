@@ -265,7 +265,7 @@ def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     head, files, _, _ = socket.recv_fds(connection, 8, 2)
     try:
         if len(files) != 2 or len(head) != 8:
-            raise ValueError("a request has a length and two files")
+            raise ValueError("a request needs a length and two files")
         length = int.from_bytes(head)
         if length > _MAX_REQUEST:
             raise ValueError("the request is too long")
@@ -291,7 +291,7 @@ def _request(data: bytes) -> dict[str, Any]:
         case {"path": str(), "cwd": str(), "environment": dict(found)}:
             if all(isinstance(text, str) for text in found.values()):
                 return dict(value)
-    raise ValueError("the request is damaged")
+    raise ValueError("the request is malformed")
 
 
 def _fork_job(request: dict[str, Any], lock: int, log: int, *, warm: bool) -> None:

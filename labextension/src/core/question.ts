@@ -46,9 +46,9 @@ export function questionOf(row: Row, action: Action, words: Words): Question | n
               plain(maker)
             ),
         words.__(
-          'Its results and HTML may run code as you: with your files, and what you may do in clusters. Agree only if you know who made it.'
+          'Its results and HTML can run code with your permissions. Continue only if you trust the author.'
         ),
-        words.__('To load them then: %1', `%jaxtrain result ${name}`)
+        words.__('Then load them with %1', `%jaxtrain result ${name}`)
       ].join(' '),
       label: words.__('Trust Results'),
       refusal: words.__('Withhold')

@@ -62,9 +62,9 @@ REFUSED = (
         symptom="The namespace's PodSecurity level refuses the pods",
         where=_EVENT,
         sentence="PodSecurity {level} of the namespace refuses {who}: {what}",
-        hint="Run the cell again: where the namespace's labels can't be read, the refusal tells "
-        "its level, and jobs patch in what they can. Else use a runtime whose pods meet it, as "
-        "jax-cpu does (--runtime), or ask for one.",
+        hint="If you can't read the namespace's labels, run the cell again; the job will now "
+        "comply where it can. Otherwise use a runtime that complies, such as jax-cpu (--runtime), "
+        "or ask for one.",
         match=security,
     ),
     Cause(

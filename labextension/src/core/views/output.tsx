@@ -28,7 +28,7 @@ function saidOf(from: From, active: boolean, words: Words): string {
     return words.__('as the notebook saved it');
   }
   if (from === 'gone') {
-    return words.__('this job is not there any more');
+    return words.__('this job no longer exists');
   }
   // What has ended does not change, so it cannot be out of date.
   return from === 'before' && active
