@@ -147,6 +147,7 @@ def test_metrics_and_events_are_kept(home):
     assert [event["kind"] for event in job.events()][:1] == ["state"]
 
 
+@pytest.mark.slow
 def test_the_notebooks_settings_of_jax_hold_in_the_job(home):
     import jax
 

@@ -117,6 +117,7 @@ def test_a_variable_larger_than_the_disk_is_refused(home, tmp_path):
 # ---------------------------------------------------------------------------- names
 
 
+@pytest.mark.slow
 def test_the_name_of_an_active_job_is_refused(home):
     job = wait_for(submit(ENDLESS, line="taken"), "Running")
     with pytest.raises(UsageError, match="There is an active job 'taken'") as raised:

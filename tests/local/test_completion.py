@@ -58,6 +58,7 @@ def test_completion_in_the_first_line_of_a_cell(kernel):
     assert complete(kernel, code, code.index("\n")) == ["%%jaxtrain -n 2 --detach"]
 
 
+@pytest.mark.slow
 def test_names_below_the_first_line_are_completed_as_ever(kernel):
     assert "%%jaxtrain\nparams_best" in complete(kernel, "%%jaxtrain\nparams_b")
 

@@ -268,6 +268,7 @@ def test_grandchildren_are_gone_at_the_end(start, how):
 LATE = "import os, time\nif os.environ.get('JAX_PROCESS_ID') == '1':\n    time.sleep(1000)\n"
 
 
+@pytest.mark.slow
 def test_a_rank_that_never_arrives_is_named(store, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(LATE)
     line = f"-n 2 --env PYTHONPATH={tmp_path} --env JAXTRAIN_RENDEZVOUS_TIMEOUT=3"

@@ -82,6 +82,7 @@ def test_one_interrupt_detaches_and_another_kernel_follows_to_the_end(kernel, tm
         assert other.value("x") == "3"
 
 
+@pytest.mark.slow
 def test_second_interrupt_cancels_and_leaves_no_process(kernel, tmp_path):
     cell = kernel.start(LONG.format("doomed", str(tmp_path / "never")))
     cell.until_text("running")

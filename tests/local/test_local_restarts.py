@@ -113,6 +113,7 @@ multihost_utils.sync_global_devices("end")
     assert job.restarts == 0 and text(job).count("begins") == 2
 
 
+@pytest.mark.slow
 def test_when_no_restart_is_left_it_fails_and_says_so(store):
     cell = ("import jax, os, signal\nprint('begins', flush=True)\n"
             "if jax.process_index() == 1: os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -21,6 +21,7 @@ def kernel(work, tmp_path_factory):
     assert end_processes_of(home) == {}
 
 
+@pytest.mark.slow
 def test_only_what_a_cell_needs_is_sent(kernel):
     kernel.run("import threading\nlock = threading.Lock()\ndef unrelated():\n    with lock: pass")
     kernel.run("big = np.ones(100_000_000 // 8)\ndef other():\n    return big.sum()")

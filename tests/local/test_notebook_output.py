@@ -36,6 +36,7 @@ def plain(text):
 # ---------------------------------------------------------------------------- the card
 
 
+@pytest.mark.slow
 def test_card_comes_first_moves_and_stays(kernel, no_widgets):
     cell = kernel.run(
         "%%jaxtrain steps -n 2 --devices-per-node 2\n"

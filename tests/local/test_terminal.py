@@ -75,6 +75,7 @@ def test_run_is_as_python_runs_a_script(home, tmp_path):
     assert done.stdout == f"['{tmp_path}/tr.py', '--lr', '0.5'] tr.py 3\n"
 
 
+@pytest.mark.slow
 def test_exit_codes(home, tmp_path):
     (tmp_path / "bad.py").write_text("def f():\n    raise ValueError('no')\nf()\n")
     failed = jaxtrain("run", "bad.py", "bad", cwd=tmp_path)
@@ -93,6 +94,7 @@ def test_detached_says_how_to_come_back(home, waiting):
     assert "`jaxtrain attach bg`" in waiting.stdout and "%jaxtrain" not in waiting.stdout
 
 
+@pytest.mark.slow
 def test_attach_on_a_terminal_and_leave_with_ctrl_c(home, waiting, tmp_path):
     watch = spawn("jupyter_jax_trainer", "attach", "bg", cwd=tmp_path)
     watch.expect("running\r\n")
@@ -114,6 +116,7 @@ def test_attach_on_a_terminal_and_leave_with_ctrl_c(home, waiting, tmp_path):
     assert again.exitstatus == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_run_leaves_the_job_running(home, tmp_path):
     (tmp_path / "wait.py").write_text(WAITS.format(str(tmp_path / "gate")))
     run = spawn("jupyter_jax_trainer", "run", "wait.py", "fg", cwd=tmp_path)
@@ -126,6 +129,7 @@ def test_ctrl_c_in_run_leaves_the_job_running(home, tmp_path):
     assert state(home, "fg") == "Cancelled"
 
 
+@pytest.mark.slow
 def test_logs_follow_to_the_end(home, waiting, tmp_path):
     follow = subprocess.Popen(
         [sys.executable, "-m", "jupyter_jax_trainer", "logs", "bg", "-f", "--rank", "0"],
@@ -138,6 +142,7 @@ def test_logs_follow_to_the_end(home, waiting, tmp_path):
         assert follow.wait(10) == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_logs_follow_is_quiet(home, waiting, tmp_path):
     follow = spawn("jupyter_jax_trainer", "logs", "bg", "--follow", cwd=tmp_path)
     follow.expect("running")
@@ -149,6 +154,7 @@ def test_ctrl_c_in_logs_follow_is_quiet(home, waiting, tmp_path):
     eventually(lambda: state(home, "bg") == "Running")
 
 
+@pytest.mark.slow
 def test_head_is_enough(home, tmp_path):
     (tmp_path / "many.py").write_text("for i in range(200_000): print(i)\n")
     assert jaxtrain("run", "many.py", "many", cwd=tmp_path).returncode == 0
@@ -159,6 +165,7 @@ def test_head_is_enough(home, tmp_path):
     assert done.stdout == "0\n1\n2\n" and done.stderr == "" and done.returncode == 0
 
 
+@pytest.mark.slow
 def test_plain_ipython(home, tmp_path):
     shell = spawn("IPython", "--simple-prompt", "--no-banner", "--colors=NoColor", cwd=tmp_path)
 

@@ -38,6 +38,7 @@ def warm_process(home) -> int:
     return pid
 
 
+@pytest.mark.slow
 def test_jobs_are_forked_from_one_process_per_environment(home, monkeypatch):
     assert is_warm()
     pid = warm_process(home)
@@ -48,6 +49,7 @@ def test_jobs_are_forked_from_one_process_per_environment(home, monkeypatch):
     assert len(warm_starts(home)) == 2
 
 
+@pytest.mark.slow
 def test_a_notebook_that_has_imported_jax_shares_it(home, monkeypatch):
     for name in ("TF_CPP_MIN_LOG_LEVEL", "TPU_SKIP_MDS_QUERY"):
         monkeypatch.delenv(name, raising=False)
@@ -88,6 +90,7 @@ def test_it_ends_when_it_is_idle(home, monkeypatch):
     assert is_warm()
 
 
+@pytest.mark.slow
 def test_a_job_goes_on_when_the_warm_process_is_killed_and_the_next_one_works(home):
     job = wait_for(submit(ENDLESS, line="-n 1"), "Running")
     pid = warm_process(home)

@@ -21,6 +21,7 @@ def change(directory, **fields):
     files.write_json(directory.state, {**directory.read_state(), **fields})
 
 
+@pytest.mark.slow
 def test_the_list_of_jobs_lives(server):
     first = make_job("first", "Running")
     with held(first), server.page() as page:
@@ -115,6 +116,7 @@ def test_what_a_job_reports_comes_once(server):
             page.hear("metrics", 3, seconds=1)
 
 
+@pytest.mark.slow
 def test_a_page_opens_its_things_again_when_the_server_was_restarted(server):
     make_job("one")
     server.stop()
@@ -188,6 +190,7 @@ def small(store, tmp_path):
     server.stop()
 
 
+@pytest.mark.slow
 def test_no_more_pages_are_let_in_than_the_server_takes(small):
     make_job("one")
     with small.page() as first:

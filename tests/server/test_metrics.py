@@ -25,6 +25,7 @@ def tells(server, wanted):
     eventually(lambda: {name: server.numbers().get(name) for name in wanted} == wanted)
 
 
+@pytest.mark.slow
 def test_jobs_by_state_and_pages(server):
     make_job("one")
     make_job("two")

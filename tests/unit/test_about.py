@@ -120,6 +120,7 @@ def test_what_is_unknown_is_dropped():
 PATHS = [(key,) for key in SAID] + [(k, n) for k in ("spec", "plan") for n in (*SAID[k], *JobSpec().to_json())]
 
 
+@pytest.mark.slow
 @FUZZ
 @given(path=st.sampled_from(PATHS), value=JSON)
 def test_whatever_a_field_holds_is_checked_or_refused(path, value):

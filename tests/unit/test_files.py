@@ -44,6 +44,7 @@ def bytes_read() -> int:
     return int(Path("/proc/self/io").read_text().split()[1])
 
 
+@pytest.mark.slow
 def test_a_page_costs_no_more_where_it_begins_late(long):
     pages, costs = LinePages(long), []
     for start in range(0, 300_000, MOST):
@@ -59,6 +60,7 @@ def test_a_page_costs_no_more_where_it_begins_late(long):
     assert bytes_read() - before < 0.5 * page
 
 
+@pytest.mark.slow
 def test_what_is_held_in_memory_is_a_page(long):
     tracemalloc.start()
     try:

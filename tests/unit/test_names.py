@@ -256,6 +256,7 @@ class Recorder(dict):
         return (lambda: 1) if key in "fg" else 1
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(st.lists(statement, min_size=1, max_size=7))
 def test_free_names_hold_all_that_a_run_reads(statements):

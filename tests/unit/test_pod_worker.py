@@ -113,6 +113,7 @@ print("last")
     assert len([m for m in done.messages if m["kind"] == "reports"]) <= 4
 
 
+@pytest.mark.slow
 def test_it_ends_when_its_node_has_taken_what_it_printed(tmp_path):
     """A busy node drops what it has not taken soon after the end."""
     ended = tmp_path / "ended"
@@ -251,6 +252,7 @@ multihost_utils.sync_global_devices("end")
     assert both[0].get("error")["secondary"]
 
 
+@pytest.mark.slow
 def test_two_ranks_find_each_other_and_one_failure_is_told_once(ranks):
     both = ranks("import jax\nprint(jax.process_count())\nif jax.process_index(): 1 / 0\n"
                  "import time; time.sleep(100)", nodes=2, JAXTRAIN_RENDEZVOUS_TIMEOUT="60")
