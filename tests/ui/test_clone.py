@@ -104,19 +104,25 @@ def test_the_readme_without_node(
     with lab_of(clone, environment, tmp_path / "lab.log") as made:
         context = browser.new_context(viewport={"width": 1600, "height": 1000})
         lab = LabPage(context, made)  # type: ignore[arg-type]
-        lab.open()
-        page = lab.page
-        page.get_by_role("tab", name="JAX Training", exact=True).click()
-        expect(lab.row("digits")).to_be_visible()  # that of `make quickstart`
-        lab.kernel_is("idle")
-        page.get_by_role("menuitem", name="Run", exact=True).click()
-        page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-        view = glance(page.locator(".jp-NotebookPanel"))
-        expect(view.locator(".jaxtrain-glance-numbers")).to_contain_text(
-            re.compile(r"\d+/300"), timeout=SLOW
-        )
-        is_state(view, "Succeeded")
-        button(view, "Log").click()
-        expect(page.locator(".jaxtrain-log-list")).to_contain_text("2 processes with 4 devices")
-        picture(lab, request)
-        context.close()
+        try:
+            the_quick_start(lab)
+        finally:
+            picture(lab, request)
+            context.close()
+
+
+def the_quick_start(lab: LabPage) -> None:
+    """Run the notebook that is open, and look at the job in all views."""
+    lab.open()
+    page = lab.page
+    page.get_by_role("tab", name="JAX Training", exact=True).click()
+    expect(lab.row("digits")).to_be_visible()  # that of `make quickstart`
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+    view = glance(page.locator(".jp-NotebookPanel"))
+    expect(view.locator(".jaxtrain-glance-numbers")).to_contain_text(
+        re.compile(r"\d+/300"), timeout=SLOW
+    )
+    is_state(view, "Succeeded")
+    button(view, "Log").click()
+    expect(page.locator(".jaxtrain-log-list")).to_contain_text("2 processes with 4 devices")
