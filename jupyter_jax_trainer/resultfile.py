@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
-import zipfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer.errors import ResultError
+from jupyter_jax_trainer.unpacking import read_member
 from jupyter_jax_trainer.worker.archive import FORMAT, pieces
 from jupyter_jax_trainer.worker.plain import MAX_TEXT
 
@@ -39,9 +39,7 @@ class ResultFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            with zipfile.ZipFile(path) as archive:
-                self._sizes = {info.filename: info.file_size for info in archive.infolist()}
-            self.manifest = json.loads(self._get("manifest.json", MAX_TEXT))
+            self.manifest = json.loads(read_member(path, "manifest.json", MAX_TEXT))
             self._members, self._table = _tables(self.manifest, path.stat().st_size)
         except FileNotFoundError:
             raise ResultError(f"{path} is missing: the results are gone.") from None
@@ -64,22 +62,11 @@ class ResultFile:
             It is not what was written, or larger.
         """
         try:
-            data = self._get(name, most)
+            data = read_member(self.path, name, most)
         except Exception as error:
             raise ResultError(f"{name} in {self.path} can't be read: {error}") from None
         if hashlib.sha256(data).hexdigest() != self._members.get(name):
             raise self._changed(name)
-        return data
-
-    def _get(self, name: str, most: int | None) -> bytes:
-        # Only as much is unpacked as the directory says, and that is bounded.
-        size = self._sizes[name]
-        if most is not None and size > most:
-            raise ValueError(f"it has {size} bytes, and the limit is {most}")
-        with zipfile.ZipFile(self.path) as archive, archive.open(name) as file:
-            data = file.read(size)
-        if len(data) != size:
-            raise ValueError("it is truncated")
         return data
 
     def buffer(self, number: int) -> memoryview:

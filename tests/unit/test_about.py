@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import copy
+import hashlib
 import json
+import struct
+import tracemalloc
+import zipfile
+import zlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -207,6 +214,43 @@ def test_a_secret_that_holds_something_else_is_not_used(cluster, data):
     cluster.objects[f"fit-{UID[:8]}"] = {"metadata": {"labels": {trainjob.UID: UID}}, "data": data}
     directory = attach.attach("fit", None, None)
     assert "frame_key" not in directory.read_manifest() and not directory.bundle.exists()
+
+
+def forged_bundle(path: Path, code: bytes, method: int, said: int | None = None) -> str:
+    """Write a bundle that says another size of its cell than it unpacks to; give its digest."""
+    shown = code if said is None else code[:said]
+    manifest = json.dumps({"format": 1, "members": {"cell.py": hashlib.sha256(shown).hexdigest()}}).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manifest.json", manifest)
+        archive.writestr("cell.py", code, method)
+    whole = struct.pack("<L", zlib.crc32(code)), struct.pack("<L", len(code))
+    data = bytearray(path.read_bytes())
+    for old, new in zip(whole, (zlib.crc32(shown), len(shown)), strict=True):
+        data = data.replace(old, struct.pack("<L", new))
+    path.write_bytes(data)
+    return hashlib.sha256(manifest).hexdigest()
+
+
+@pytest.mark.parametrize(("method", "said", "code"), [
+    (zipfile.ZIP_DEFLATED, None, "# The bundle"), (zipfile.ZIP_DEFLATED, 10, "#" * 10),
+    (zipfile.ZIP_LZMA, 10, "# The bundle"), (zipfile.ZIP_BZIP2, None, "# The bundle"),
+])  # fmt: skip
+def test_a_bundle_that_unpacks_to_more_than_it_says_fills_no_memory(
+    cluster, tmp_path, method, said, code
+):
+    digest = forged_bundle(tmp_path / "bomb", b"#" * (100 << 20), method, said)
+    data = base64.b64encode(base64.b64encode((tmp_path / "bomb").read_bytes())).decode()
+    cluster.objects["fit"] = ended(made(changed(("digest",), digest)))
+    cluster.objects[f"fit-{UID[:8]}"] = {
+        "metadata": {"labels": {trainjob.UID: UID}}, "data": {"frame-key": KEY, "bundle-0": data},
+    }  # fmt: skip
+    tracemalloc.start()
+    try:
+        job = Job(attach.attach("fit", None, None))
+        assert tracemalloc.get_traced_memory()[1] < 24 << 20
+    finally:
+        tracemalloc.stop()
+    assert job.code.startswith(code)
 
 
 def test_a_busy_api_does_not_count_as_a_missing_right(cluster, monkeypatch):
