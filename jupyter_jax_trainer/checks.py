@@ -18,6 +18,9 @@ from jupyter_jax_trainer.errors import UsageError
 
 Check = Callable[[str, Any], Any]
 
+MAX_TEXT = 4096  # characters of a value
+MAX_SETTING = 100_000  # of an environment variable; Linux starts nothing with 128 KiB in one
+MAX_ITEMS = 1000  # of an option that may be repeated
 _LABEL_LENGTH = 63
 _SUBDOMAIN_LENGTH = 253
 _IMAGE = re.compile(
@@ -26,8 +29,8 @@ _IMAGE = re.compile(
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
 )
 _REQUIREMENT = re.compile(
-    r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[A-Za-z0-9._,\s-]*\])?"
-    r"\s*(?:[(<>=!~;@].*)?"
+    r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[A-Za-z0-9._,\s-]*\]\s*)?"
+    r"(?:[(<>=!~;@].*)?"
 )
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -154,7 +157,8 @@ def identifier(option: str, value: Any) -> str:
 
 def topology(option: str, value: Any) -> str:
     """Check a TPU topology, ``AxB`` or ``AxBxC``."""
-    text = "x".join(map(str, value)) if isinstance(value, (tuple, list)) else text_of(option, value)
+    joined = "x".join(map(str, value)) if isinstance(value, (tuple, list)) else value
+    text = text_of(option, joined)
     if not re.fullmatch(r"[1-9][0-9]{0,3}(x[1-9][0-9]{0,3}){1,2}", text):
         raise UsageError(f"{option} is written AxB or AxBxC, as in 2x4, and got {shown(text)}.")
     return text
@@ -165,7 +169,7 @@ def environment(option: str, value: Any) -> tuple[str, str]:
     if isinstance(value, (tuple, list)) and len(value) == 2:
         name, setting = str(value[0]), str(value[1])
     else:
-        name, equals, setting = text_of(option, value).partition("=")
+        name, equals, setting = text_of(option, value, MAX_SETTING).partition("=")
         if not equals:
             raise UsageError(
                 f"{option} takes NAME=VALUE, and "
@@ -174,6 +178,8 @@ def environment(option: str, value: Any) -> tuple[str, str]:
             )
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise UsageError(f"{option}: {shown(name)} can't be the name of an environment variable.")
+    if len(name) > MAX_TEXT or len(setting) > MAX_SETTING:
+        raise UsageError(f"{option} {shown(name)}: the name or the value is too long.")
     if "\0" in setting or any("\ud800" <= sign <= "\udfff" for sign in setting):
         raise UsageError(f"{option} {name}: the value has a character that can't be in one.")
     return name, setting
@@ -265,12 +271,16 @@ def listed(option: str, value: Any, *, commas: bool) -> list[Any]:
     raise UsageError(f"{option} takes text or a list of texts, and got {shown(value)}.")
 
 
-def text_of(option: str, value: Any) -> str:
-    """Check that a value is text, and not empty."""
+def text_of(option: str, value: Any, most: int = MAX_TEXT) -> str:
+    """Check that a value is text, not empty, and of at most so many characters."""
     if not isinstance(value, str):
         raise UsageError(f"{option} takes text, and got {shown(value)}.")
     if not value:
         raise UsageError(f"{option} is empty.")
+    if len(value) > most:
+        raise UsageError(
+            f"{option} takes a text of at most {most:,} characters, and got one of {len(value):,}."
+        )
     return value
 
 

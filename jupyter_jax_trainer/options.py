@@ -71,6 +71,10 @@ class Option:
         if not self.repeat:
             return self.check(self.flag, value)
         items = checks.listed(self.flag, value, commas=self.commas)
+        if len(items) > checks.MAX_ITEMS:
+            raise UsageError(
+                f"{self.flag} takes at most {checks.MAX_ITEMS:,} values, and got {len(items):,}."
+            )
         return tuple(dict.fromkeys(self.check(self.flag, item) for item in items))
 
 

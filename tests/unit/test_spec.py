@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
+import time
 from datetime import timedelta
 
 import pytest
@@ -10,9 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from jupyter_jax_trainer.amounts import cores, quantity
-from jupyter_jax_trainer.checks import valid_name
+from jupyter_jax_trainer.checks import MAX_ITEMS, MAX_SETTING, MAX_TEXT, valid_name
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.options import BY_FIELD
+from jupyter_jax_trainer.options import BY_FIELD, OPTIONS, Option
 from jupyter_jax_trainer.spec import (
     KUBERNETES_ONLY,
     HelpRequested,
@@ -481,3 +483,53 @@ def test_reading_a_line_imports_nothing_heavy():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+# ---------------------------------------------------------------------------- long values
+
+# Each is repeated between a beginning and an end that no option takes.
+PIECES = ["1", "1.", ".", "0", "a", "A", "-", "_", "a-", "a.", "a/", "/", ":", "x", "1x", " ", "a ", "[", "[]", "a,", "=",
+          "(", "@", "1d", "1.5", "1e", "https://a", "s3://", "\u0301", "é"]  # fmt: skip
+BEGINNINGS = ["", "a", "a=", "a:/", "a[", "1", "s3://a", "/"]
+OF_TEXT = [option for option in OPTIONS if option.metavar is not None]
+
+
+def steps(option: Option, text: str) -> float:
+    """Give the least processor time of some readings: what else runs here only adds to it."""
+    found = []
+    for _ in range(3):
+        began = time.process_time()
+        with contextlib.suppress(UsageError):
+            option.read(text)
+        found.append(time.process_time() - began)
+        if found[-1] < 0.01:
+            break
+    return min(found)
+
+
+@pytest.mark.parametrize("option", OF_TEXT, ids=lambda option: option.name)
+def test_reading_an_option_is_linear(option):
+    """Of 16 times the text 16 times the time; the square of it would be 256 times."""
+    for beginning in BEGINNINGS:
+        for piece in PIECES:
+            short, long = (f"{beginning}{(piece * length)[:length]}^" for length in (250, 4_000))
+            assert steps(option, long) < 64 * max(steps(option, short), 0.001), (beginning, piece)
+
+
+@pytest.mark.parametrize("option", OF_TEXT, ids=lambda option: option.name)
+def test_every_text_and_list_has_a_bound(option):
+    most = MAX_SETTING if option.field == "env" else MAX_TEXT
+    for piece in "1", "a", "/":
+        for beginning in "", "a=", "/", "s3://a", "a:/":
+            with pytest.raises(UsageError):
+                option.read(beginning + piece * (most + 1))
+    if option.repeat:
+        with pytest.raises(UsageError, match=r"at most 1,000|takes"):
+            option.read([f"a{number}" for number in range(MAX_ITEMS + 1)])
+
+
+def test_a_value_as_long_as_its_bound_is_read():
+    assert spec_from_options(store="/" + "a" * (MAX_TEXT - 1)).store
+    setting = "a" * MAX_SETTING
+    assert spec_from_options(env={"A": setting}).env == (("A", setting),)
+    assert len(spec_from_options(use=[f"a{n}" for n in range(MAX_ITEMS)]).use) == MAX_ITEMS
