@@ -157,12 +157,24 @@ class PlainReader:
             return self._record(number, words, values)
         if kind in ("ndarray", "jax"):
             return self._array(words)
+        if kind == "key":
+            return self._key(words)
         if kind in ("bytes", "bytearray", "str"):
             data = self._data(words[1])
             if kind == "str":
                 return str(data, "utf-8", "surrogatepass")
             return bytes(data) if kind == "bytes" else bytearray(data)
-        return _leaf(words, values)
+        return _leaf(words)
+
+    def _key(self, words: list[Any]) -> Any:
+        """Make a key of bits that are an array: of anything else jax would ask for attributes."""
+        bits = words[2] if len(words) == 3 else None
+        if type(bits) is not list or self._parsed[bits[0]].kind not in ("ndarray", "jax"):
+            raise ValueError("a key is not made of an array")
+        array = self._made[bits[0]]
+        if array.dtype != "uint32" or len(_text(words[1])) > _IMPL:
+            raise ValueError("it is no key")
+        return jaxvalues.make_key(words[1], array)
 
     def _data(self, data: Any) -> Any:
         if type(data) is int:
@@ -191,7 +203,11 @@ class PlainReader:
         key = (kind, _text(module), _text(name), tuple(_text(field) for field in fields))
         if key not in self._classes:
             found = records.find_class(module, name)
-            fits = found and records.kind_of(found) == kind and records.field_names(found) == fields
+            fits = (
+                found is not None
+                and records.kind_of(found) == kind
+                and records.field_names(found) == fields
+            )
             self._classes[key] = found if fits else None
         cls = self._classes[key]
         if cls is not None:
@@ -224,7 +240,7 @@ def _mapping(words: list[Any], values: list[Any]) -> Any:
     return OrderedDict(pairs) if words[0] == "OrderedDict" else dict(pairs)
 
 
-def _leaf(words: list[Any], values: list[Any]) -> Any:
+def _leaf(words: list[Any]) -> Any:
     """Make what fits into one line."""
     kind, what = words[0], words[1]
     if kind == "int":
@@ -237,11 +253,7 @@ def _leaf(words: list[Any], values: list[Any]) -> Any:
         return complex(*struct.unpack("<2d", bytes.fromhex(_text(what))))
     if kind == "dtype":
         return read_dtype(what)
-    if kind == "scalar":
-        return _scalar(what, words[2])
-    if len(values) != 1 or len(_text(what)) > _IMPL:
-        raise ValueError("it is not a key")
-    return jaxvalues.make_key(what, values[0])
+    return _scalar(what, words[2])
 
 
 def _scalar(spelled: Any, data: Any) -> Any:

@@ -16,18 +16,27 @@ from typing import Any
 from jupyter_jax_trainer.worker import classes
 
 NAMED_TUPLE, DATACLASS = "namedtuple", "dataclass"
+# Of any module or class, whatever it would answer itself.
+_HELD_BY_MODULE: Any = vars(types.ModuleType)["__dict__"]
+_HELD_BY_CLASS: Any = vars(type)["__dict__"]
+_BASES: Any = vars(type)["__mro__"]
 
 
 def kind_of(cls: type) -> str | None:
-    """Say how instances of a class can be put together; None if not without running its code."""
-    if hasattr(cls, "__del__"):
+    """Say how instances of a class can be put together; None if not without running its code.
+
+    A class that may be anybody's is looked at without asking it for attributes: its metaclass
+    would answer.
+    """
+    if _static(cls, "__del__") is not None:
         return None
     if issubclass(cls, tuple):
-        named = isinstance(getattr(cls, "_fields", None), tuple)
+        fields = _static(cls, "_fields")
+        named = type(fields) is tuple and all(type(field) is str for field in fields)
         return NAMED_TUPLE if named and _reduces_plainly(cls, tuple) else None
     plain = (
-        dataclasses.is_dataclass(cls)
-        and classes.is_pytree(cls)
+        classes.is_pytree(cls)
+        and type(_static(cls, "__dataclass_fields__")) is dict
         and _reduces_plainly(cls, object)
         and not any(_is_computed(cls, name) for name in field_names(cls))
         and _is_made_by_object(cls)
@@ -35,22 +44,31 @@ def kind_of(cls: type) -> str | None:
     return DATACLASS if plain else None
 
 
+def _static(cls: type, name: str) -> Any:
+    """Give what a class has under a name; `inspect.getattr_static` would ask metaclasses."""
+    for base in _BASES.__get__(cls):
+        held = _HELD_BY_CLASS.__get__(base)
+        if name in held:
+            return held[name]
+    return None
+
+
 def _reduces_plainly(cls: type, base: type) -> bool:
     """Say whether a class leaves it to pickle how its instances are taken apart."""
-    state = getattr(cls, "__setstate__", None)
-    by_dataclass = getattr(state, "__module__", None) == "dataclasses"  # frozen with slots
+    state = _static(cls, "__setstate__")
+    by_dataclass = type(state) is types.FunctionType and state.__module__ == "dataclasses"
     left = ["__reduce__", "__reduce_ex__"]
-    if base is object and not by_dataclass:
+    if base is object and not by_dataclass:  # those that are frozen with slots have their own
         left.append("__getstate__")
     return (state is None or by_dataclass) and all(
-        getattr(cls, name) is getattr(object, name) for name in left
+        _static(cls, name) is _static(object, name) for name in left
     )
 
 
 def _is_computed(cls: type, name: str) -> bool:
     """Say whether code runs when an attribute is set."""
-    found = inspect.getattr_static(cls, name, None)
-    return hasattr(type(found), "__set__") and not isinstance(found, types.MemberDescriptorType)
+    kind = type(_static(cls, name))
+    return kind is not types.MemberDescriptorType and _static(kind, "__set__") is not None
 
 
 def _is_made_by_object(cls: type) -> bool:
@@ -64,7 +82,7 @@ def _is_made_by_object(cls: type) -> bool:
 def field_names(cls: type) -> list[str]:
     """Name the fields of a class, in order."""
     if issubclass(cls, tuple):
-        return list(getattr(cls, "_fields", ()))
+        return list(_static(cls, "_fields") or ())
     known: Any = cls
     return [field.name for field in dataclasses.fields(known)]
 
@@ -102,19 +120,20 @@ def build(cls: type, values: Sequence[Any]) -> Any:
 def find_class(module: str, name: str) -> type | None:
     """Find a class by its name among what is imported; None if it is not there.
 
-    Modules are asked for what they hold, never for an attribute: a lazy one would import it.
+    Modules and classes are asked for what they hold, never for an attribute, and nothing for its
+    `__class__`: what is lazy would import it.
     """
     found = sys.modules.get(module)
-    if not isinstance(found, types.ModuleType):
+    if not issubclass(type(found), types.ModuleType):
         return None
-    inside: Any = types.ModuleType.__getattribute__(found, "__dict__")
-    value: Any = None
+    inside: Any = _HELD_BY_MODULE.__get__(found)
+    cls: type | None = None
     for part in name.split("."):
         value = inside.get(part)
-        if not isinstance(value, type):
+        if not issubclass(type(value), type):
             return None
-        inside = vars(value)
-    return value if isinstance(value, type) else None
+        cls, inside = value, _HELD_BY_CLASS.__get__(value)
+    return cls
 
 
 def is_found_elsewhere(cls: type) -> bool:

@@ -365,6 +365,83 @@ def test_a_lazy_module_is_not_loaded(home, monkeypatch):
         assert load_available(forged([["namedtuple", "lazy_one", "A", ["a"], 1]]))[0]
 
 
+class Nosy(type):
+    """Notes whatever a class is asked for."""
+
+    def __getattribute__(cls, name: str) -> Any:
+        Loud.loaded.append(name)
+        return super().__getattribute__(name)
+
+    def __getattr__(cls, name: str) -> Any:
+        Loud.loaded.append(name)
+        raise AttributeError(name)
+
+    def __hash__(cls) -> int:
+        Loud.loaded.append("hash")
+        return 1
+
+    def __bool__(cls) -> bool:
+        Loud.loaded.append("bool")
+        return True
+
+
+class Lazy:
+    """Stands in for a class that is imported when it is asked what it is."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        Loud.loaded.append("__class__")
+        return type
+
+
+class LazyModule(types.ModuleType):
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        Loud.loaded.append("__dict__")
+        return {}
+
+
+@pytest.mark.parametrize("kind", ["dataclass", "namedtuple"])
+def test_nothing_in_a_module_is_asked_what_it_is(home, monkeypatch, kind):
+    module = types.ModuleType("lazy_parts")
+    module.Nosy = Nosy("Nosy", (), {})  # type: ignore[attr-defined]
+    module.Pair = Nosy("Pair", (tuple,), {"a": 1})  # type: ignore[attr-defined]
+    module.proxy = Lazy()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "lazy_parts", module)
+    monkeypatch.setitem(sys.modules, "lazy_module", LazyModule("lazy_module"))
+    monkeypatch.setitem(sys.modules, "lazy_object", Lazy())  # type: ignore[misc]
+    names = ["lazy_parts Nosy", "lazy_parts Nosy.a", "lazy_parts Pair", "lazy_parts proxy", "lazy_module A", "lazy_object A"]
+    Loud.loaded.clear()
+    reader = PlainReader([json.dumps([kind, *name.split(), ["a"], 1]).encode() for name in names], lambda n: memoryview(b""))
+    for number in range(len(names)):
+        assert reader.read([number]) == {"a": 1}
+    assert Loud.loaded == []
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Bits:
+    a: Any
+
+    @property
+    def shape(self) -> Any:
+        Loud.loaded.append("shape")
+        return (2,)
+
+    ndim = dtype = size = shape
+
+
+def test_a_key_is_made_of_an_array_alone(home):
+    Loud.loaded.clear()
+    key = ["key", "threefry2x32", [0]]
+    for bits in (["dataclass", __name__, "Bits", ["a"], 1], ["scalar", "<u4", "AAAAAA=="], ["list", 1, 2],
+                 ["ndarray", "<i4", [2], "C", SIZE], ["ndarray", "<f4", [2], "C", SIZE]):
+        assert "v" in load_available(forged([bits, key]))[1]
+    assert Loud.loaded == []
+    values, _ = load_available(forged([["ndarray", "<u4", [2], "C", SIZE], key]))
+    assert same(values["v"], jax.random.wrap_key_data(np.zeros(2, "u4")))
+
+
 # ---- hostile files
 
 
