@@ -67,6 +67,7 @@ class PlainReader:
         self._buffers = buffers
         self._parsed: dict[int, _Parsed] = {}
         self._made: dict[int, Any] = {}
+        self._owners: dict[int, int] = {}
         self._strange: dict[int, str] = {}
         self._classes: dict[tuple[str, str, str, tuple[str, ...]], type | None] = {}
 
@@ -156,11 +157,11 @@ class PlainReader:
         if kind in (records.NAMED_TUPLE, records.DATACLASS):
             return self._record(number, words, values)
         if kind in ("ndarray", "jax"):
-            return self._array(words)
+            return self._array(number, words)
         if kind == "key":
             return self._key(words)
         if kind in ("bytes", "bytearray", "str"):
-            data = self._data(words[1])
+            data = self._data(number, words[1])
             if kind == "str":
                 return str(data, "utf-8", "surrogatepass")
             return bytes(data) if kind == "bytes" else bytearray(data)
@@ -176,15 +177,19 @@ class PlainReader:
             raise ValueError("it is no key")
         return jaxvalues.make_key(words[1], array)
 
-    def _data(self, data: Any) -> Any:
+    def _data(self, number: int, data: Any) -> Any:
+        """Give the bytes of a node; a buffer is of one alone, or each would make a copy of it."""
         if type(data) is int:
+            if self._owners.setdefault(data, number) != number:
+                raise ValueError(f"buffer {data} is used twice")
             return self._buffers(data)
         return bytearray(base64.b64decode(_text(data), validate=True))
 
-    def _array(self, words: list[Any]) -> Any:
+    def _array(self, number: int, words: list[Any]) -> Any:
         import numpy
 
-        dtype, shape, data = read_dtype(words[1]), read_shape(words[2]), self._data(words[4])
+        dtype, shape = _item_dtype(words[1]), read_shape(words[2])
+        data = self._data(number, words[4])
         if math.prod(shape) * dtype.itemsize != len(data):
             raise ValueError("the size of an array does not match its data")
         if words[0] == "ndarray":
@@ -229,6 +234,14 @@ def _text(value: Any) -> str:
     return value
 
 
+def _item_dtype(spelled: Any) -> Any:
+    """Read the dtype of an array's items: those of an array of arrays would change its shape."""
+    dtype = read_dtype(spelled)
+    if dtype.subdtype is not None:
+        raise ValueError(f"{dtype} is no dtype of items")
+    return dtype
+
+
 def _mapping(words: list[Any], values: list[Any]) -> Any:
     if len(values) % 2:
         raise ValueError("a dictionary has a key without a value")
@@ -259,7 +272,7 @@ def _leaf(words: list[Any]) -> Any:
 def _scalar(spelled: Any, data: Any) -> Any:
     import numpy
 
-    dtype, content = read_dtype(spelled), base64.b64decode(_text(data), validate=True)
+    dtype, content = _item_dtype(spelled), base64.b64decode(_text(data), validate=True)
     if dtype.itemsize != len(content):
         raise ValueError("the size of a scalar does not match its data")
     return numpy.ndarray((), dtype, bytearray(content))[()]

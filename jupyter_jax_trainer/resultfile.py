@@ -112,12 +112,16 @@ class ResultFile:
 def _tables(manifest: Any, size: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Give the tables of members and buffers, if they are what they should be."""
     members, buffers = manifest["members"], manifest["buffers"]
+    free = 0
     for entry in buffers:
         start, length = entry["offset"], entry["size"]
         if type(start) is not int or type(length) is not int or start < 0 or length < 0:
             raise ValueError("its manifest has a buffer with an invalid position")
         if start + length > size or type(entry["sha256"]) is not list:
             raise ValueError("its manifest has a buffer that is not in the file")
+        if start < free:  # so all buffers together are no larger than the file
+            raise ValueError("its manifest has a buffer within another one")
+        free = start + length
     if not isinstance(members, dict) or not isinstance(buffers, list):
         raise ValueError("its manifest has no tables")
     return members, buffers

@@ -15,7 +15,7 @@ from jupyter_jax_trainer.errors import ResultError, ResultWarning
 from jupyter_jax_trainer.jobdir import RETURNED, JobDir
 from jupyter_jax_trainer.plainreader import PlainReader
 from jupyter_jax_trainer.resultfile import ResultFile
-from jupyter_jax_trainer.worker.plain import FORMAT, MAX_TEXT, MEMBER
+from jupyter_jax_trainer.worker.plain import FORMAT, MAX_NODES, MAX_TEXT, MEMBER
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.handle import Job
@@ -176,6 +176,8 @@ class _Loader:
     @cached_property
     def _reader(self) -> PlainReader:
         text = self._file.read(MEMBER, 2 * MAX_TEXT)
+        if text.count(b"\n") >= MAX_NODES:  # a list of them takes many times their own memory
+            raise ResultError(f"{self._file.path} has more than {MAX_NODES:,} nodes")
         return PlainReader(text.split(b"\n") if text else [], self._file.buffer)
 
     def _read_plain(self, name: str, value: Any) -> Any:

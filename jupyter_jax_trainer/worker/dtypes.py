@@ -56,7 +56,7 @@ def _spell(dtype: Any, depth: int) -> Any:
     return dtype.str
 
 
-def read_dtype(spelled: Any, depth: int = 0) -> Any:
+def read_dtype(spelled: Any) -> Any:
     """Make the dtype that `spell_dtype` wrote.
 
     Raises
@@ -64,6 +64,17 @@ def read_dtype(spelled: Any, depth: int = 0) -> Any:
     ValueError, TypeError
         It is none of those that may be.
     """
+    return _read(spelled, 0)
+
+
+def _read(spelled: Any, depth: int) -> Any:
+    dtype = _make(spelled, depth)
+    if not dtype.itemsize:  # never written; an array of them has any shape without any data
+        raise ValueError(f"{str(spelled)[:80]!r} has no bytes")
+    return dtype
+
+
+def _make(spelled: Any, depth: int) -> Any:
     import numpy
 
     if isinstance(spelled, str) and _SIMPLE.fullmatch(spelled):
@@ -76,7 +87,7 @@ def read_dtype(spelled: Any, depth: int = 0) -> Any:
         raise ValueError(f"{str(spelled)[:80]!r} is not a dtype")
     if "base" in spelled:
         shape = read_shape(spelled["shape"])
-        return numpy.dtype((read_dtype(spelled["base"], depth + 1), shape))
+        return numpy.dtype((_read(spelled["base"], depth + 1), shape))
     names, formats, offsets, titles = (_list(spelled[key]) for key in _FIELDS)
     if not all(isinstance(name, str) for name in names) or not all(
         title is None or isinstance(title, str) for title in titles
@@ -84,7 +95,7 @@ def read_dtype(spelled: Any, depth: int = 0) -> Any:
         raise ValueError("the names of fields are not strings")
     fields: dict[str, Any] = {
         "names": names,
-        "formats": [read_dtype(part, depth + 1) for part in formats],
+        "formats": [_read(part, depth + 1) for part in formats],
         "offsets": read_shape(offsets),
         "itemsize": read_shape([spelled["itemsize"]])[0],
     }

@@ -27,6 +27,7 @@ INLINE = 512  # bytes; larger ones are buffers of the archive
 MAX_DEPTH = 100  # of values in values
 MAX_WEIGHT = 50_000_000  # values in a variable, those that are held twice counted twice
 MAX_TEXT = 256 << 20  # bytes of all nodes
+MAX_NODES = 5_000_000
 BIG = 1 << 63  # from here on, integers are written as hexadecimal text
 
 FACTORIES: Mapping[str, Any] = {
@@ -324,7 +325,10 @@ class PlainWriter:
         pure = all(node.pure for node in inside) and head[0] not in (
             records.NAMED_TUPLE, records.DATACLASS)
         self.nodes.append(Node(value, head[0], text, held, size, depth, weight, pure))
-        if weight > MAX_WEIGHT or depth > MAX_DEPTH or self._text > MAX_TEXT:
+        if (
+            weight > MAX_WEIGHT or depth > MAX_DEPTH or self._text > MAX_TEXT
+            or len(self.nodes) > MAX_NODES
+        ):  # fmt: skip
             raise NotPlain("it is too large for the plain format")
         return len(self.nodes) - 1
 

@@ -10,7 +10,9 @@ import math
 import random
 import struct
 import sys
+import tracemalloc
 import types
+import zipfile
 from typing import Any, NamedTuple
 
 import flax
@@ -30,8 +32,9 @@ from jupyter_jax_trainer.handle import Job
 from jupyter_jax_trainer.pickles import ALLOW
 from jupyter_jax_trainer.plainreader import PlainReader
 from jupyter_jax_trainer.results import load_available, take_results
+from jupyter_jax_trainer.unpacking import read_member
 from jupyter_jax_trainer.worker.archive import write_archive
-from jupyter_jax_trainer.worker.plain import FORMAT, MEMBER, NotPlain, PlainWriter
+from jupyter_jax_trainer.worker.plain import FORMAT, MAX_NODES, MEMBER, NotPlain, PlainWriter
 from jupyter_jax_trainer.worker.results import PICKLE, PLAIN, collect
 
 
@@ -489,6 +492,17 @@ HOSTILE = {
     "a size that runs over": [["ndarray", "<f8", [1 << 61, 1 << 61, 1 << 6], "C", SIZE]],
     "a negative size": [["ndarray", "<f8", [-1], "C", SIZE]],
     "too many dimensions": [["ndarray", "<f8", [1] * 100, "C", SIZE]],
+    "nothing, very often": [["ndarray", "|V0", [1 << 40], "C", ""]],
+    "no bytes": [["ndarray", "|S0", [1 << 40], "C", ""]],
+    "no letters": [["ndarray", "<U0", [1 << 40], "C", ""]],
+    "no fields": [["ndarray", {
+        "names": [], "formats": [], "offsets": [], "titles": [], "itemsize": 0,
+        "aligned": False}, [1 << 40], "C", ""]],
+    "arrays of nothing": [["ndarray", {
+        "names": ["a"], "formats": [{"base": "<f4", "shape": [0]}], "offsets": [0], "titles": [None], "itemsize": 8,
+        "aligned": False}, [1], "C", SIZE]],
+    "an array of arrays": [["ndarray", {"base": "<f4", "shape": [2]}, [1], "C", SIZE]],
+    "a scalar that is an array": [["scalar", {"base": "<f4", "shape": [2]}, SIZE]],
     "an array that is too small": [["ndarray", "<f4", [1], "C", SIZE]],
     "an order": [["ndarray", "<f8", [1], "Z", SIZE]],
     "text in jax": [["jax", "<U2", [1], False, SIZE]],
@@ -516,6 +530,56 @@ def test_a_forged_file_gives_an_error_that_names_the_variable(home, case):
         job = forged(words)
     values, errors = load_available(job)
     assert values == {} and "'v'" in errors["v"]
+
+
+@pytest.mark.parametrize("kind", ["bytes", "str", "bytearray"])
+def test_a_buffer_is_copied_once(kind):
+    words = [[kind, 0], [kind, 0], ["list", [0], [1]]]
+    reader = PlainReader([json.dumps(line).encode() for line in words], lambda n: memoryview(b"a" * 600))
+    with pytest.raises(ValueError, match="buffer 0 is used twice"):
+        reader.read([2])
+    assert len(reader.read([0])) == 600
+
+
+def test_a_dtype_of_arrays_is_a_value(home):
+    dtype = np.dtype(("<f4", (2,)))
+    assert through(dtype) == dtype
+
+
+def test_buffers_may_not_overlap(home):
+    directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1}])
+    text = b'["bytes",0]\n["bytes",1]\n["list",[0],[1]]'
+    manifest = {"results_format": FORMAT, "python": [3, 11], "plain": {"v": [2]}, "groups": [], "results": []}
+    write_archive(directory.result, {MEMBER: text}, [memoryview(b"a" * 640), memoryview(b"a" * 640)], manifest)
+    job, data = Job(directory), directory.result.read_bytes()
+    assert load_available(job)[0] == {"v": [b"a" * 640] * 2}
+    shared = json.loads(read_member(directory.result, "manifest.json"))
+    shared["buffers"][1] = shared["buffers"][0]
+    with zipfile.ZipFile(directory.result, "w") as archive:
+        archive.writestr("manifest.json", json.dumps(shared))
+        archive.writestr(MEMBER, text)
+        archive.writestr("buffers", data)
+    with pytest.raises(ResultError, match="within another one"):
+        load_available(job)
+
+
+def test_a_table_of_empty_lines_fills_no_memory(home):
+    directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1}])
+    manifest = {"results_format": FORMAT, "python": [3, 11], "plain": {"v": [0]}, "groups": [], "results": []}
+    write_archive(directory.result, {MEMBER: b"\n" * (MAX_NODES + 1)}, [], manifest)
+    tracemalloc.start()
+    try:
+        assert "nodes" in load_available(Job(directory))[1]["v"]
+        assert tracemalloc.get_traced_memory()[1] < 4 * MAX_NODES
+    finally:
+        tracemalloc.stop()
+
+
+def test_more_nodes_than_a_reader_takes_are_left_to_pickle(monkeypatch):
+    monkeypatch.setattr("jupyter_jax_trainer.worker.plain.MAX_NODES", 10)
+    assert PlainWriter().write([[] for _ in range(9)]) == [9]
+    with pytest.raises(NotPlain):
+        PlainWriter().write([[] for _ in range(10)])
 
 
 @pytest.mark.parametrize("value", [[99], [], [[0]], {"a": 1}, ["0"]])
