@@ -7,6 +7,7 @@ import io
 import sys
 from collections.abc import Collection, Iterator, MutableMapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 from warnings import warn_explicit
 
@@ -15,11 +16,16 @@ from jupyter_jax_trainer.errors import ResultError, ResultWarning
 from jupyter_jax_trainer.jobdir import RETURNED, JobDir
 from jupyter_jax_trainer.plainreader import PlainReader
 from jupyter_jax_trainer.resultfile import ResultFile
+from jupyter_jax_trainer.text import clip, uncoloured
 from jupyter_jax_trainer.worker.plain import FORMAT, MAX_NODES, MAX_TEXT, MEMBER
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.handle import Job
     from jupyter_jax_trainer.worker.pickling import Unpickler
+
+_NAMES = 10  # that a warning lists
+_WIDTH = 100  # columns of each
+
 
 def load_results(job: Job, name: str | None) -> Any:
     """Read one variable, or all; a function's value where the job is a function's.
@@ -91,6 +97,16 @@ def missing(errors: dict[str, str], others: list[str]) -> ResultError:
     """Make the error for variables that did not come."""
     came = f"{', '.join(others)} came back." if others else None
     return ResultError("\n".join(errors.values()), came)
+
+
+def _few(names: Collection[str]) -> str:
+    """List names of a file, of which each and all together may be anything of any length."""
+    shown = [
+        clip(" ".join(uncoloured(name[: 2 * _WIDTH]).split()), _WIDTH)
+        for name in islice(names, _NAMES)
+    ]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more else "")
 
 
 class _Group(NamedTuple):
@@ -191,14 +207,17 @@ class _Loader:
         """Say for which classes dictionaries came, and what to do about it."""
         classes = dict.fromkeys(name for names in self._strange.values() for name in names)
         packages = dict.fromkeys(name.partition(".")[0] for name in classes)
-        imports = [f"import {name}" for name in packages if name != "__main__"]
+        imports = [
+            f"import {name}" for name in packages if name.isidentifier() and name != "__main__"
+        ]
         if "__main__" in packages:
             imports.append("run the cell that defines it")
         names = ["its value" if name == RETURNED else name for name in self._strange]
         return (
-            f"{', '.join(names)}: dictionaries came in place of {', '.join(classes)}, "
+            f"{_few(names)}: dictionaries came in place of {_few(classes)}, "
             "which this process has not imported, or has with other fields. To have the objects, "
-            f"{', '.join(imports)}, and load the results of {self._job.name} again."
+            f"{_few(imports or ['import their packages'])}, "
+            f"and load the results of {self._job.name} again."
         )
 
     # ---- with pickle

@@ -368,6 +368,17 @@ def test_a_lazy_module_is_not_loaded(home, monkeypatch):
         assert load_available(forged([["namedtuple", "lazy_one", "A", ["a"], 1]]))[0]
 
 
+def test_what_a_file_calls_its_classes_reaches_no_terminal_raw(home):
+    osc = "\x1b]52;c;aGk=\x07\x1b[31m\u202e"
+    names = [f"a{osc}\nb", "x" * 100_000, *(f"m{number}" for number in range(5_000))]
+    words = [["namedtuple", f"team{osc}", name, ["a"], 1] for name in names]
+    with pytest.warns(ResultWarning) as warned:
+        load_available(forged([*words, ["list", *([number] for number in range(len(words)))]]))
+    text = str(warned[0].message)
+    assert text.isprintable() and len(text) < 2_000
+    assert "team.a b" in text and "4,992 more" in text and "import team" not in text
+
+
 class Nosy(type):
     """Notes whatever a class is asked for."""
 
