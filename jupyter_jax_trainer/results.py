@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Collection, Iterator, MutableMapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +17,7 @@ from jupyter_jax_trainer.jobdir import RETURNED, JobDir
 from jupyter_jax_trainer.plainreader import PlainReader
 from jupyter_jax_trainer.resultfile import ResultFile
 from jupyter_jax_trainer.text import clip, uncoloured
-from jupyter_jax_trainer.worker.plain import FORMAT, MAX_NODES, MAX_TEXT, MEMBER
+from jupyter_jax_trainer.worker.plain import FORMAT, MAX_NODES, MAX_TEXT, MEMBER, PICKLE, PLAIN
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.handle import Job
@@ -76,12 +76,12 @@ def load_available(
     trust.require(job)
     table = job.results_info
     errors = {entry["name"]: entry["error"] for entry in table if "error" in entry}
-    wanted = [
-        entry["name"] for entry in table
+    wanted = {
+        entry["name"]: entry.get("format", PICKLE) for entry in table
         if "error" not in entry and (names is None or entry["name"] in names)
-    ]  # fmt: skip
+    }  # fmt: skip
     values = _Loader(job, errors).load(wanted) if wanted else {}
-    return {name: values[name] for name in wanted if name in values}, errors
+    return values, errors
 
 
 def take_results(job: Job, namespace: MutableMapping[str, Any]) -> list[str]:
@@ -134,8 +134,14 @@ class _Loader:
         self._strange: dict[str, list[str]] = {}
         self._jax_arrays: dict[int, Any] = {}
 
-    def load(self, names: Sequence[str]) -> dict[str, Any]:
+    def load(self, formats: Mapping[str, str]) -> dict[str, Any]:
         """Give the variables that can be had.
+
+        Parameters
+        ----------
+        formats
+            The variables, and how each is kept as far as the table of results says: users go by
+            that before they load anything, and it is the word of the ranks.
 
         Raises
         ------
@@ -144,8 +150,17 @@ class _Loader:
         """
         try:
             plain, groups = self._contents()
+            kept = {name: PLAIN for name in plain}
+            kept.update((name, PICKLE) for group in groups for name in group.names)
         except (LookupError, TypeError, ValueError, RecursionError) as error:
             raise ResultError(f"{self._file.path} is damaged: {error}") from None
+        for name, said in formats.items():
+            if kept.get(name, said) != said:
+                self._errors[name] = (
+                    f"{name!r} is not loaded: its format in {self._file.path} is {kept[name]}, "
+                    "and the job's table of results says otherwise."
+                )
+        names = [name for name in formats if name not in self._errors]
         values: dict[str, Any] = {}
         for name in names:
             if name in plain:
@@ -159,7 +174,7 @@ class _Loader:
                 self._errors[name] = f"{name!r} is not in {self._file.path}."
         if self._strange:
             warn_explicit(self._about_strange(), ResultWarning, f"<job {self._job.name}>", 1)
-        return values
+        return {name: values[name] for name in names if name in values}
 
     def _contents(self) -> tuple[dict[str, Any], list[_Group]]:
         """Give what the manifest says of the variables: those in the plain format, and groups."""

@@ -22,6 +22,7 @@ from jupyter_jax_trainer.worker import jaxvalues, records
 from jupyter_jax_trainer.worker.dtypes import read_dtype, spell_dtype
 
 MEMBER = "nodes.jsonl"
+PLAIN, PICKLE = "plain", "pickle"  # how a variable travels
 FORMAT = 2  # of results; 1 had pickles only
 INLINE = 512  # bytes; larger ones are buffers of the archive
 MAX_DEPTH = 100  # of values in values

@@ -20,9 +20,8 @@ from jupyter_jax_trainer.worker import rendezvous
 from jupyter_jax_trainer.worker.archive import write_archive, write_archive_to
 from jupyter_jax_trainer.worker.describe import type_name
 from jupyter_jax_trainer.worker.pickling import Pickler
-from jupyter_jax_trainer.worker.plain import FORMAT, MEMBER, PlainWriter
+from jupyter_jax_trainer.worker.plain import FORMAT, MEMBER, PICKLE, PLAIN, PlainWriter
 
-PLAIN, PICKLE = "plain", "pickle"  # how a variable travels
 _EQUAL = "equal"
 # What can be shared by two variables without anybody noticing that it no longer is.
 _FIXED = (str, bytes, int, float, complex, type, NoneType, FunctionType, BuiltinFunctionType,

@@ -34,8 +34,16 @@ from jupyter_jax_trainer.plainreader import PlainReader
 from jupyter_jax_trainer.results import load_available, take_results
 from jupyter_jax_trainer.unpacking import read_member
 from jupyter_jax_trainer.worker.archive import write_archive
-from jupyter_jax_trainer.worker.plain import FORMAT, MAX_NODES, MEMBER, NotPlain, PlainWriter
-from jupyter_jax_trainer.worker.results import PICKLE, PLAIN, collect
+from jupyter_jax_trainer.worker.plain import (
+    FORMAT,
+    MAX_NODES,
+    MEMBER,
+    PICKLE,
+    PLAIN,
+    NotPlain,
+    PlainWriter,
+)
+from jupyter_jax_trainer.worker.results import collect
 
 
 class Point(NamedTuple):
@@ -294,7 +302,7 @@ def nodes(words: list[list[Any]], values: dict[str, Any], path: Any, **more: Any
 
 
 def forged(words: list[list[Any]], value: Any = None) -> Job:
-    directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1}])
+    directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1, "format": PLAIN}])
     nodes(words, {"v": [len(words) - 1] if value is None else value}, directory.result)
     return Job(directory)
 
@@ -532,7 +540,7 @@ HOSTILE = {
 def test_a_forged_file_gives_an_error_that_names_the_variable(home, case):
     words = HOSTILE[case]
     if isinstance(words, str):
-        directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1}])
+        directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1, "format": PLAIN}])
         manifest = {"results_format": FORMAT, "python": [3, 11], "plain": {"v": [0]}, "groups": [],
                     "results": []}
         write_archive(directory.result, {MEMBER: words.encode()}, [], manifest)
@@ -558,7 +566,7 @@ def test_a_dtype_of_arrays_is_a_value(home):
 
 
 def test_buffers_may_not_overlap(home):
-    directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1}])
+    directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1, "format": PLAIN}])
     text = b'["bytes",0]\n["bytes",1]\n["list",[0],[1]]'
     manifest = {"results_format": FORMAT, "python": [3, 11], "plain": {"v": [2]}, "groups": [], "results": []}
     write_archive(directory.result, {MEMBER: text}, [memoryview(b"a" * 640), memoryview(b"a" * 640)], manifest)
@@ -575,7 +583,7 @@ def test_buffers_may_not_overlap(home):
 
 
 def test_a_table_of_empty_lines_fills_no_memory(home):
-    directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1}])
+    directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1, "format": PLAIN}])
     manifest = {"results_format": FORMAT, "python": [3, 11], "plain": {"v": [0]}, "groups": [], "results": []}
     write_archive(directory.result, {MEMBER: b"\n" * (MAX_NODES + 1)}, [], manifest)
     tracemalloc.start()
@@ -600,12 +608,13 @@ def test_a_forged_root_is_refused(home, value):
 
 @pytest.mark.parametrize("more", [
     {"results_format": 3}, {"groups": 1}, {"groups": [{}]}, {"plain": [1]}, {"plain": None},
+    {"groups": [{"names": [{}], "first": 0, "buffers": 0}]},
     {"groups": [{"names": ["v"], "first": -5, "buffers": 2}], "plain": {}},
     {"groups": [{"names": ["v"], "first": 0, "buffers": 1 << 60}], "plain": {}},
     {"groups": [{"names": ["v"], "first": 0, "buffers": 0}], "plain": {}},
 ])
 def test_a_forged_manifest_gives_a_result_error(home, more):
-    directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1}])
+    directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1, "format": PLAIN}])
     nodes([["list"]], {"v": [0]}, directory.result, **more)
     with contextlib.suppress(ResultError):
         assert load_available(Job(directory))[1].keys() == {"v"}
@@ -776,6 +785,25 @@ def test_the_table_of_results_says_which_are_pickled(home):
     rows = [line.split() for line in results_table(job).splitlines()]
     assert rows[0] == ["RESULT", "TYPE", "SIZE", "FORMAT"]
     assert [(row[0], row[-1]) for row in rows[1:]] == [("w", PLAIN), ("f", PICKLE)]
+
+
+def test_what_is_kept_otherwise_than_the_table_says_is_not_loaded(home, monkeypatch):
+    import jupyter_jax_trainer.worker.pickling as pickling
+
+    job = finished_job(w=np.ones(3), f=len)
+    table = [{**entry, "format": PICKLE if entry["name"] == "w" else PLAIN} for entry in job.results_info]
+    job = Job(make_job("fit", results=table))
+    monkeypatch.setattr(pickling, "Unpickler", None)
+    values, errors = load_available(job)
+    assert values == {} and errors.keys() == {"w", "f"}
+    assert "is pickle, and the job's table" in errors["f"] and "is plain, and" in errors["w"]
+
+
+def test_what_is_kept_in_both_forms_is_pickled(home):
+    directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1, "format": PLAIN}])
+    nodes([["list"]], {"v": [0]}, directory.result, groups=[{"names": ["v"], "first": 0, "buffers": 0}])
+    values, errors = load_available(Job(directory))
+    assert values == {} and "is pickle, and the job's table" in errors["v"]
 
 
 def test_sizes_are_those_of_the_data(home):
