@@ -11,7 +11,9 @@ import json
 import os
 import stat
 import threading
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
 from types import NoneType
 from typing import Any, BinaryIO
@@ -21,7 +23,6 @@ from jupyter_jax_trainer.worker.durable import put_in_place
 
 FORMAT = 1
 _BLOCK = 1 << 18  # bytes that are read at a time
-_EVERY = 5_000  # lines between those whose place is remembered
 
 
 def open_regular(path: Path, buffering: int = -1) -> BinaryIO:
@@ -218,10 +219,11 @@ def _value(line: bytes, shape: Any) -> Any:
 
 
 class LinePages:
-    """Reads the JSON lines of a file that grows, a page at a time, wherever it begins.
+    """Reads the JSON lines of a file that grows, a page at a time.
 
-    It remembers where some of the lines begin, so that a page costs its own length and not that of
-    all before it. It may be used by several threads.
+    The lines before a page are counted, not parsed, and it remembers where some of them begin: so
+    a page costs its own length, and only the first look at what lies before it costs that much
+    reading. It may be used by several threads.
 
     Parameters
     ----------
@@ -234,12 +236,12 @@ class LinePages:
         self._shape = _LINES.get(path.name, dict)
         self._lock = threading.Lock()
         self._file = 0  # its inode
-        self._marks = [0]  # the offsets of lines 0, _EVERY, 2 * _EVERY, …
+        self._marks = [(0, 0)]  # of some lines the number and the offset, rising
 
     def page(self, start: int, most: int) -> tuple[list[Any], bool]:
         """Give at most so many lines from one on, and whether there are more.
 
-        Lines are counted as `LineReader` gives them, without damaged ones.
+        Damaged lines count, and are left out.
         """
         with self._lock:
             try:
@@ -250,24 +252,24 @@ class LinePages:
 
     def _page(self, file: BinaryIO, start: int, most: int) -> tuple[list[Any], bool]:
         status = os.fstat(file.fileno())
-        if status.st_ino != self._file or status.st_size < self._marks[-1]:
-            self._file, self._marks = status.st_ino, [0]
-        mark = min(start // _EVERY, len(self._marks) - 1)
-        count = mark * _EVERY
+        if status.st_ino != self._file or status.st_size < self._marks[-1][1]:
+            self._file, self._marks = status.st_ino, [(0, 0)]
+        number, offset = self._marks[bisect_right(self._marks, start, key=itemgetter(0)) - 1]
         found: list[Any] = []
-        for begin, lines in _whole_lines(file, self._marks[mark]):
-            offset = begin
-            for line in lines.splitlines(keepends=True):
-                value = _value(line, self._shape)
-                if value is not None:
-                    if count == len(self._marks) * _EVERY:
-                        self._marks.append(offset)
-                    if count >= start + most:
-                        return found, True
-                    if count >= start:
-                        found.append(value)
-                    count += 1
-                offset += len(line)
+        for begin, lines in _whole_lines(file, offset):
+            if begin > self._marks[-1][1]:
+                self._marks.append((number, begin))
+            if number >= start + most:
+                return found, True
+            after = number + lines.count(b"\n")
+            if after > start:
+                first = max(0, start - number)
+                wanted = lines.split(b"\n")[first : min(after, start + most) - number]
+                values = (_value(line, self._shape) for line in wanted)
+                found += [value for value in values if value is not None]
+            if after > start + most:
+                return found, True
+            number = after
         return found, False
 
 

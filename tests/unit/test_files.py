@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_jax_trainer import files
 from jupyter_jax_trainer.backends.kubernetes import fetch
 from jupyter_jax_trainer.files import LinePages, LineReader
 from jupyter_jax_trainer.jobdir import JobDir
@@ -73,19 +74,42 @@ def test_what_is_held_in_memory_is_a_page(long):
         tracemalloc.stop()
 
 
-def test_pages_are_those_of_the_lines_that_a_reader_gives(tmp_path):
+def test_what_lies_before_a_page_is_not_parsed(long, monkeypatch):
+    parsed: list[int] = []
+    real = files._value
+    monkeypatch.setattr(files, "_value", lambda line, shape: (parsed.append(1), real(line, shape))[1])
+    pages = LinePages(long)
+    for start in (290_000, 200_000, 299_999):
+        parsed.clear()
+        found, more = pages.page(start, 10)
+        assert found[0]["step"] == start and len(found) == len(parsed) == min(10, 300_000 - start)
+        assert more == (start < 299_990)
+    assert pages.page(300_000, 10) == ([], False)
+
+
+def in_pages(pages: LinePages, most: int) -> list[int]:
+    found, start, more = [], 0, True
+    while more:
+        page, more = pages.page(start, most)
+        found += [line["step"] for line in page]
+        start += most
+    return found
+
+
+def test_all_pages_are_the_lines_that_a_reader_gives(tmp_path):
     path = tmp_path / "metrics.jsonl"
     pages = LinePages(path)
     assert pages.page(0, 5) == ([], False) == (list(LineReader(path).read()), False)
     lines = [report(step) + ("damaged\n{}\n" if step % 3 == 0 else "") for step in range(12_000)]
     path.write_text("".join(lines) + report(12_000)[:-5])  # of which the end is not written yet
-    whole = list(LineReader(path).read())
-    assert [line["step"] for line in whole] == [*range(12_000)]
-    for start, most in ((0, 7_000), (7_000, 7_000), (11_999, 5), (12_000, 5), (20_000, 5), (4_999, 3)):
-        assert pages.page(start, most) == (whole[start : start + most], start + most < 12_000)
+    assert [line["step"] for line in LineReader(path).read()] == [*range(12_000)]
+    for most in (20_000, 20_001, 7_000, 4_999, 100_000):
+        assert in_pages(pages, most) == in_pages(LinePages(path), most) == [*range(12_000)]
+    assert [line["step"] for line in pages.page(5, 5)[0]] == [3, 4, 5]
+    assert pages.page(20_000, 1) == ([], False) and pages.page(19_998, 1)[1]
     with path.open("a") as file:
         file.write(report(12_000)[-5:] + report(12_001))
-    assert [line["step"] for line in pages.page(11_999, 5)[0]] == [11_999, 12_000, 12_001]
+    assert [line["step"] for line in pages.page(20_000, 5)[0]] == [12_000, 12_001]
     path.write_text(report(7))  # another job's, under the same name
     assert [line["step"] for line in pages.page(0, 5)[0]] == [7]
     assert pages.page(10_000, 5) == ([], False)
