@@ -126,8 +126,20 @@ def test_a_plan_of_0_1_means_the_node():
     {"containers": [{"name": "node", "securityContext": {"privileged": True}}]},
     {"initContainers": [{"name": "i", "securityContext": {"runAsUser": 0}}]},
     {"containers": [{"name": "node", "securityContext": {"capabilities": {"add": ["SYS_PTRACE"]}}}]},
+    {"containers": [{"name": "node", "ports": [{"containerPort": 80, "hostPort": 80}]}]},
+    {"initContainers": [{"name": "i", "securityContext": {"procMount": "Unmasked"}}]},
+    {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}},
 ])  # fmt: skip
 def test_what_can_not_be_patched_away_is_named(pod):
     (why,) = podsecurity.beyond(runtime(node=pod))
     assert "node" in why
     assert podsecurity.beyond(FOREIGN) == []
+
+
+def test_what_restricted_allows_is_not_named():
+    pod = {
+        "securityContext": {"sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}]},
+        "containers": [{"name": "node", "ports": [{"containerPort": 80}, {"containerPort": 81, "hostPort": 0}],
+                        "securityContext": {"procMount": "Default"}}],
+    }  # fmt: skip
+    assert podsecurity.beyond(runtime(node=pod)) == []

@@ -27,6 +27,13 @@ _TRIAL = {
 }  # fmt: skip
 _HOST = ("hostNetwork", "hostPID", "hostIPC")
 _MAY_ADD = {"NET_BIND_SERVICE"}
+_SYSCTLS = {
+    "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.ip_unprivileged_port_start", "net.ipv4.ping_group_range",
+    "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes",
+    "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_rmem", "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_wmem",
+}  # fmt: skip
 _VOLUMES = {
     "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim",
     "projected", "secret",
@@ -90,13 +97,23 @@ def beyond(item: Mapping[str, Any]) -> list[str]:
             f"volume {volume.get('name')} of {job}" for volume in pod.get("volumes") or []
             if volume.keys() - {"name"} - _VOLUMES
         ]  # fmt: skip
+        sysctls = (pod.get("securityContext") or {}).get("sysctls") or []
+        found += [
+            f"sysctl {one.get('name')} of {job}" for one in sysctls
+            if one.get("name") not in _SYSCTLS
+        ]  # fmt: skip
         for one in (one for kind in KINDS for one in pod.get(kind) or []):
             secure = one.get("securityContext") or {}
+            found += [
+                f"hostPort {port['hostPort']} of container {one.get('name')} of {job}"
+                for port in one.get("ports") or [] if port.get("hostPort")
+            ]  # fmt: skip
             added = (secure.get("capabilities") or {}).get("add") or []
             if (
                 secure.get("privileged") or {*added} - _MAY_ADD
                 or secure.get("runAsUser") == 0 or secure.get("runAsNonRoot") is False
                 or (secure.get("seccompProfile") or {}).get("type") == "Unconfined"
+                or secure.get("procMount", "Default") != "Default"
             ):  # fmt: skip
                 found.append(f"container {one.get('name')} of {job}")
     return found
