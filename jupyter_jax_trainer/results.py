@@ -150,7 +150,7 @@ class _Loader:
         """
         try:
             plain, groups = self._contents()
-            kept = {name: PLAIN for name in plain}
+            kept = dict.fromkeys(plain, PLAIN)
             kept.update((name, PICKLE) for group in groups for name in group.names)
         except (LookupError, TypeError, ValueError, RecursionError) as error:
             raise ResultError(f"{self._file.path} is damaged: {error}") from None
