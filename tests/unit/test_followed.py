@@ -88,6 +88,23 @@ def test_a_follower_that_dies_when_it_has_noted_a_restart_leaves_no_old_ranks(
     assert [(rank["exit"], rank["restarts"]) for rank in state["ranks"]] == [(None, 1), (None, 1)]
 
 
+@pytest.mark.parametrize("label", ["999999", "9" * 63, "-1", "²", "x"])
+def test_no_label_makes_a_job_restart_more_often_than_it_may(directory, scene, label):
+    store = Store()
+    store.put("trainjobs", ADDED, {
+        "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}}, "spec": {},
+    })  # fmt: skip
+    linked(store)
+    forged = pod(owned("Job", "j"))
+    forged["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"] = label
+    store.put("pods", ADDED, forged)
+    followed = follow(directory, scene)
+    for _ in range(5):
+        followed.update(store)
+    followed.streams.close()
+    assert followed.record.restarts == (3 if label == "999999" else 0)
+
+
 # ---------------------------------------------------------------------------- whose word counts
 
 KEY = b"k" * 64

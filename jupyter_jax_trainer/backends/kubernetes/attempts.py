@@ -76,10 +76,12 @@ class Attempts:
         ]  # fmt: skip
 
     def _number(self, seen: Seen) -> int:
-        """Give how often the cluster has started all ranks again, where the job may."""
-        if not self._most:
-            return 0
-        return max(map(attempt_of, (*seen.jobs, *self.pods.values())), default=0)
+        """Give how often the cluster has started all ranks again, where the job may.
+
+        No label makes that more than the job may: each restart is written down.
+        """
+        found = max(map(attempt_of, (*seen.jobs, *self.pods.values())), default=0)
+        return min(found, self._most)
 
     def _have_left(self, present: Mapping[str, dict[str, Any]]) -> bool:
         gone = self.leaving is not None and self.leaving.isdisjoint(present)

@@ -8,6 +8,7 @@ cluster deletes both together. If its submitter dies in between, the follower en
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from jupyter_jax_trainer.errors import BackendError
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
 
 _ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
+_NUMBER = re.compile(r"[0-9]{1,9}")  # JobSet's is an int32
 # A signal is 128 and more: it came from outside, or from native code that has lost a peer. All
 # other exit codes are the cell's own doing.
 _FROM_OUTSIDE = [TRY_AGAIN, *range(129, 193)]
@@ -158,6 +160,9 @@ def is_own(runtime: Mapping[str, Any]) -> bool:
 
 
 def attempt_of(thing: Json) -> int:
-    """Give how often all ranks had started again when a pod or a Job was made."""
+    """Give how often all ranks had started again when a pod or a Job was made, as its label says.
+
+    Whoever may label a pod can write anything there: the caller bounds it.
+    """
     number = str((thing["metadata"].get("labels") or {}).get(_ATTEMPT, ""))
-    return int(number) if number.isdecimal() else 0
+    return int(number) if _NUMBER.fullmatch(number) else 0
