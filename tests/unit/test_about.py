@@ -271,7 +271,8 @@ def test_a_busy_api_does_not_count_as_a_missing_right(cluster, monkeypatch):
 def test_a_secret_of_somebody_else_is_not_used(cluster):
     cluster.objects["fit"] = ended(made())
     key = {"frame-key": KEY}
-    for metadata in ({}, {"labels": {trainjob.UID: "cd" * 16}}, {"ownerReferences": [{"uid": "k8s-2"}]}):
+    for metadata in ({}, {"labels": {trainjob.UID: "cd" * 16}}, {"ownerReferences": [{"uid": "k8s-2"}]},
+                     {"labels": {trainjob.UID: UID}, "ownerReferences": [{"uid": "k8s-2"}]}):  # fmt: skip
         cluster.objects[f"fit-{UID[:8]}"] = {"metadata": metadata, "data": key}
         directory = attach.attach("fit", None, None)
         assert "frame_key" not in directory.read_manifest()

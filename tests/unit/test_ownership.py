@@ -167,6 +167,8 @@ OWNED = [
     ({"labels": {trainjob.UID: OTHER}}, False),
     ({"labels": {trainjob.JOB_LABEL: "fit"}}, False),
     ({"ownerReferences": [{"uid": "k8s-2"}]}, False),
+    ({"labels": {trainjob.UID: UID}, "ownerReferences": [{"uid": "k8s-2"}]}, False),
+    ({"labels": {trainjob.UID: OTHER}, "ownerReferences": [{"uid": "k8s-1"}]}, True),
     ({}, False),
 ]  # fmt: skip
 

@@ -126,9 +126,11 @@ def owner(trainjob: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def belongs(thing: Mapping[str, Any], own: str, trainjob_uid: str | None) -> bool:
-    """Tell whether a Secret or a runtime is a job's alone, by its owner or by our label.
+    """Tell whether a Secret or a runtime is a job's alone: by its owner, or else by our label.
 
-    Version 0.1 wrote our id into an annotation of runtimes.
+    Our id of an attached job is what its TrainJob claims, so the label of something that another
+    TrainJob owns proves nothing. Nobody owns what was applied from a dry run's YAML, or is so new
+    that its TrainJob is not there yet. Version 0.1 wrote our id into an annotation of runtimes.
 
     Parameters
     ----------
@@ -140,7 +142,7 @@ def belongs(thing: Mapping[str, Any], own: str, trainjob_uid: str | None) -> boo
     metadata = thing.get("metadata") or {}
     ids = [(metadata.get(kind) or {}).get(UID) for kind in ("labels", "annotations")]
     owners = {one.get("uid") for one in metadata.get("ownerReferences") or []}
-    return own in ids or (trainjob_uid is not None and trainjob_uid in owners)
+    return trainjob_uid in owners if owners else own in ids
 
 
 def to_yaml(documents: list[dict[str, Any]], *, exact: bool = True) -> str:
