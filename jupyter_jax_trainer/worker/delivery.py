@@ -17,6 +17,7 @@ from typing import Any
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.worker import timeouts
+from jupyter_jax_trainer.worker.durable import put_in_place
 from jupyter_jax_trainer.worker.podchannel import PodChannel
 
 UID_VARIABLE = "JAXTRAIN_JOB_UID"
@@ -97,7 +98,7 @@ def _store(file: io.FileIO) -> str | None:
             part = place.with_name(place.name + ".part")
             with part.open("wb") as target:
                 shutil.copyfileobj(file, target, _PIECE)
-            part.replace(place)
+            put_in_place(part, place)  # the pod goes once this has been said
     except ImportError as error:
         print(f"The results can't be written to {shown}: {error}. The image needs fsspec and the "
               "package for this kind of store (s3fs, gcsfs, ...).")

@@ -12,9 +12,10 @@ import pytest
 from made_jobs import make_job
 
 from jupyter_jax_trainer import files
-from jupyter_jax_trainer.backends.kubernetes import fetch
+from jupyter_jax_trainer.backends.kubernetes import fetch, identity
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.record import Recorder
+from jupyter_jax_trainer.worker import delivery
 from jupyter_jax_trainer.worker.durable import sync_folder
 from jupyter_jax_trainer.worker.results import collect
 
@@ -88,6 +89,22 @@ def test_a_result_of_this_machine_is_on_the_disk(home, happened):
     happened.clear()
     collect(["x"], {"x": 1}, 0, 1, directory.result)
     assert happened == ["sync result.jtz.part", "rename result.jtz", "sync fit"]
+
+
+def test_a_result_in_a_store_is_on_the_disk_before_it_is_said(tmp_path, monkeypatch, happened):
+    monkeypatch.setenv(delivery.STORE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(delivery.UID_VARIABLE, "job")
+    with delivery.open_file() as file:
+        file.write(b"x" * 5000)
+        assert delivery._store(file) == f"{tmp_path}/job/result.jtz"
+    assert happened == ["sync result.jtz.part", "rename result.jtz", "sync job"]
+
+
+def test_which_trainjob_is_the_job_s_is_on_the_disk(home, happened):
+    directory = make_job("fit")
+    happened.clear()
+    identity.note(directory, "k8s-1")
+    assert [word.partition(" ")[0] for word in happened] == ["sync", "rename", "sync"]
 
 
 def test_only_the_last_state_waits_for_the_disk(home, happened):

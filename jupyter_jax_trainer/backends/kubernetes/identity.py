@@ -17,8 +17,8 @@ from jupyter_jax_trainer.jobdir import JobDir
 
 
 def note(directory: JobDir, uid: str) -> None:
-    """Note which TrainJob is the job's."""
-    files.write_json(directory.trainjob, {"format": files.FORMAT, "uid": uid})
+    """Note which TrainJob is the job's: lost, a copy of its annotations would pass for it."""
+    files.write_json(directory.trainjob, {"format": files.FORMAT, "uid": uid}, durable=True)
 
 
 def is_jobs(directory: JobDir, manifest: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
