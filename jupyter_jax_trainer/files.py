@@ -97,18 +97,18 @@ _LINES: dict[str, Any] = {
 }
 
 
-def _misfit(value: Any, shape: Any, where: str = "") -> str | None:
+def misfit(value: Any, shape: Any, where: str = "") -> str | None:
     """Find where a value differs from what others rely on: types, keys of objects, items."""
     if isinstance(shape, dict):
         if not isinstance(value, dict):
             return where
-        inner = [_misfit(value.get(key), item, f"{where}.{key}") for key, item in shape.items()]
+        inner = [misfit(value.get(key), item, f"{where}.{key}") for key, item in shape.items()]
     elif isinstance(shape, list):
         if not isinstance(value, list):
             return where
-        inner = [_misfit(item, shape[0], f"{where}[{n}]") for n, item in enumerate(value)]
+        inner = [misfit(item, shape[0], f"{where}[{n}]") for n, item in enumerate(value)]
     elif isinstance(shape, tuple):
-        found = [_misfit(value, item, where) for item in shape]
+        found = [misfit(value, item, where) for item in shape]
         return None if None in found else found[-1]
     else:
         return None if isinstance(value, shape) else where
@@ -137,7 +137,7 @@ def read_json(path: Path, shape: dict[str, Any]) -> dict[str, Any]:
             f"{path} has format {value.get('format')!r}; this version reads format {FORMAT}.",
             "Use the version of jupyter_jax_trainer that wrote it, or delete the directory.",
         )
-    if fault := _misfit(value, shape):
+    if fault := misfit(value, shape):
         raise JobDirError(
             f"{path} is damaged: {fault.lstrip('.')} is missing or has the wrong type.",
             _DAMAGED.format(path.parent),
@@ -215,7 +215,7 @@ def _value(line: bytes, shape: Any) -> Any:
         value = json.loads(line)
     except ValueError:
         return None
-    return value if _misfit(value, shape, "the line") is None else None
+    return value if misfit(value, shape, "the line") is None else None
 
 
 class LinePages:

@@ -66,7 +66,7 @@ def test_a_result_is_on_the_disk_before_the_pod_may_go(home, happened):
     held = {"port": 1, "size": len(data), "sha256": hashlib.sha256(data).hexdigest(),
             "seconds": 60, "since": 9e9}
     happened.clear()
-    fetching = fetch.Fetch(Client(), "pod", held, "key", directory, happened.append)  # type: ignore[arg-type]
+    fetching = fetch.Fetch(Client(), "pod", held, "key", directory, happened.append, mine=True)  # type: ignore[arg-type]
     fetching.run()
     assert happened == [
         "asked", "sync result.fetched.part", "rename result.jtz", "sync fit", "done"]

@@ -132,9 +132,9 @@ def spoken() -> Iterator[LogServer]:
     """Serve the log of a pod that says, signed, that there are results."""
     server = LogServer()
     messages: list[dict[str, Any]] = [
-        {"kind": "reports", "reports": [[1.0, 1, 2, {"loss": 0.5}]]},
+        {"kind": "reports", "reports": [{"time": 1.0, "step": 1, "total": 2, "values": {"loss": 0.5}}]},
         {"kind": "results", "results": [{"name": "x", "type": "int", "size": 1}]},
-        {"kind": "result_part", "index": 0, "count": 1, "size": 1, "sha256": "0", "data": "eA=="},
+        {"kind": "result_part", "index": 0, "count": 1, "size": 1, "sha256": "0" * 64, "data": "eA=="},
     ]  # fmt: skip
     frames = [
         frame for number, message in enumerate(messages, 1)

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import hmac
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -19,11 +20,13 @@ from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unr
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.files import LineReader, LineWriter
 from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.text import size
 from jupyter_jax_trainer.worker.durable import put_in_place, sync_folder
 
 RESULT = "result.jtz"  # in a job's folder of a store
 _PIECE = 1 << 20
 _PAUSE = 1.0  # seconds between tries
+_MOST_OF_OTHERS = 16 << 30  # bytes
 
 
 def _parts(directory: JobDir) -> Path:
@@ -69,6 +72,8 @@ def settle(
 def _from_parts(directory: JobDir) -> None:
     parts = {line["index"]: line for line in LineReader(_parts(directory)).read()}
     if not parts:
+        if not trust.standing(directory, directory.read_manifest()).complete:
+            raise ValueError("of a job whose maker is not trusted, nothing is fetched from its pod")
         raise ValueError("the job ended before it was sent or fetched")
     first = next(iter(parts.values()))
     missing = sorted(set(range(first["count"])) - parts.keys())
@@ -114,11 +119,19 @@ class Fetch(threading.Thread):
         Where they go.
     problem
         Called with a sentence when it can't be done.
+    mine
+        Whether the user submitted the job. Somebody else's pod is not told that it may go: whoever
+        submitted it may not have the results yet.
+
+    Attributes
+    ----------
+    doing, trouble
+        What is done, and what keeps from it, in plain words.
     """
 
     def __init__(
         self, client: Client, pod: str, held: dict[str, Any], key: str, directory: JobDir,
-        problem: Callable[[str], None],
+        problem: Callable[[str], None], *, mine: bool,
     ) -> None:  # fmt: skip
         super().__init__(name=f"fetch-{pod}", daemon=True)
         self._client = client
@@ -129,6 +142,8 @@ class Fetch(threading.Thread):
         ).hexdigest()
         self._directory = directory
         self._problem = problem
+        self._mine = mine
+        self.doing = "its results are being fetched"
         self.trouble: str | None = None
         self._hopeless = False
 
@@ -140,7 +155,11 @@ class Fetch(threading.Thread):
         """Try until it is here or the time is over, going on where the last try stopped."""
         if self._directory.result.exists():  # a follower before this one has not said so
             sync_folder(self._directory.path)
-            self._tell_done()
+            self._let_go()
+            return
+        if not self._mine and self._held["size"] > _MOST_OF_OTHERS:
+            self._note(f"its results have {size(self._held['size'])}: of somebody else's job no "
+                       f"more than {size(_MOST_OF_OTHERS)} are fetched")  # fmt: skip
             return
         part = self._directory.path / "result.fetched.part"
         until = self._held["since"] + self._held["seconds"]
@@ -148,7 +167,7 @@ class Fetch(threading.Thread):
             try:
                 self._more(part)
                 self._take(part)
-                self._tell_done()
+                self._let_go()
                 return
             except ApiError as error:
                 words = f"the results can't be fetched: {error.verb} {error.resource}: " + (
@@ -161,16 +180,22 @@ class Fetch(threading.Thread):
                 words = str(error)
             except (Unreachable, OSError) as error:
                 words = f"the results can't be fetched now: {error}"
-            if words != self.trouble:
-                self.trouble = words
-                self._problem(words)
+            self._note(words)
             time.sleep(_PAUSE)
+
+    def _note(self, words: str) -> None:
+        if words != self.trouble:
+            self.trouble = words
+            self._problem(words)
 
     def _more(self, part: Path) -> None:
         """Fetch what is not there yet."""
         have = part.stat().st_size if part.exists() else 0
         if have >= self._held["size"]:
             return
+        left, free = self._held["size"] - have, shutil.disk_usage(self._directory.path).free
+        if 0 < free < left:  # rather than fill the disk, and with it every other job's directory
+            raise OSError(f"they take {size(left)} more, and {size(free)} are free here")
         file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         with contextlib.ExitStack() as stack:
             stack.callback(os.close, file)
@@ -196,7 +221,12 @@ class Fetch(threading.Thread):
             raise ValueError("what was fetched is not what was sent (its sha256 differs)")
         put_in_place(part, self._directory.result)
 
-    def _tell_done(self) -> None:
+    def _let_go(self) -> None:
+        """Tell a pod of the user's own that it may go."""
+        self.trouble = None
+        if not self._mine:
+            self.doing = "its results are here; it waits until whoever submitted it has them"
+            return
         with contextlib.suppress(Exception), self._client.forward(
             self._pod, self._held["port"]
         ) as end:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer import timeouts, trust
 from jupyter_jax_trainer.backends.kubernetes import fetch, identity, initializers, launch
 from jupyter_jax_trainer.backends.kubernetes.attempts import Attempts
 from jupyter_jax_trainer.backends.kubernetes.client import Client
@@ -287,7 +287,7 @@ class Followed:
             verdict = replace(verdict, state=self.record.state["state"])
         reason = verdict.reason
         if self._kept.held is not None and self._fetching is not None:
-            reason = self._fetching.trouble or "its results are being fetched"
+            reason = self._fetching.trouble or self._fetching.doing
         if reason is None:
             reason = self.unseen
         self.record.change(verdict.state, reason, verdict.hint)
@@ -394,14 +394,22 @@ class Followed:
         self.record.end(state, reason, failure)
 
     def _fetch_held(self) -> None:
-        """Fetch results that rank 0 holds until somebody takes them."""
+        """Fetch results that rank 0 holds until somebody takes them; of others only trusted ones.
+
+        The user may say so while they are held: it is asked again at each look.
+        """
         if self._kept.held is None or self._fetching is not None:
+            return
+        standing = trust.standing(self.directory, self.manifest)
+        if not standing.complete:
+            self.problem("its results are left to whoever submitted it: its maker is not trusted")
             return
         pod = self.record.state["ranks"][self._kept.held["rank"]]["pod"]
         key = self.manifest.get("frame_key")
         if pod and key:
             self._fetching = fetch.Fetch(
-                self._client, pod, self._kept.held, key, self.directory, self.problem
+                self._client, pod, self._kept.held, key, self.directory, self.problem,
+                mine=standing.mine,
             )
             self._fetching.start()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes import fetch, launch
+from jupyter_jax_trainer.backends.kubernetes import fetch, launch, messages
 from jupyter_jax_trainer.backends.kubernetes.diagnosis import Seen, rank_ends
 from jupyter_jax_trainer.backends.kubernetes.kept import Kept
 from jupyter_jax_trainer.backends.kubernetes.textreader import lost
@@ -69,6 +69,8 @@ class Ranks:
 
     def _take(self, rank: int, message: dict[str, Any], offset: int) -> None:
         kind, frame = message.pop("kind"), message.get("frame")
+        if not messages.fits(kind, message):
+            raise ValueError(f"a message of kind {kind!r} has another form")
         end = self.kept.ends[rank]
         if kind == "reports":
             self.record.reports(rank, message["reports"], frame)
