@@ -457,8 +457,14 @@ class Job:
         """Delete the job's directory with its logs, results and checkpoints; it is cancelled first.
 
         On Kubernetes its TrainJob is deleted, too; checkpoints on a volume stay. There is no way
-        back.
+        back. Of a job that somebody else submitted only the directory goes: in the cluster it goes
+        on (`cancel` ends it there).
         """
+        from jupyter_jax_trainer import trust
+
+        if not trust.is_mine(self):
+            self._dir.remove()
+            return
         try:
             self.cancel()
         except JobDirError:

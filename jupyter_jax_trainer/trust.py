@@ -66,6 +66,14 @@ def of(job: Job) -> Trust:
     return standing(JobDir(job.directory), job.manifest)
 
 
+def is_mine(job: Job) -> bool:
+    """Tell whether the user submitted a job; a damaged one is no more than what lies here."""
+    try:
+        return of(job).mine
+    except JobDirError:
+        return True
+
+
 def standing(directory: JobDir, manifest: Mapping[str, Any]) -> Trust:
     """Tell how far a job is trusted, by its directory and manifest."""
     origin = manifest.get("origin") or {}

@@ -285,7 +285,8 @@ def delete(context: Context, values: dict[str, Any], words: list[str]) -> None:
     if bool(words) == bool(values.get("all")):
         raise UsageError("delete takes NAME..., or --all for all jobs that have ended.")
     for job in all_named(words) if words else _ended(context, values):
-        if view(job).active and not values.get("yes"):
+        mine = trust.is_mine(job)
+        if mine and view(job).active and not values.get("yes"):
             answer = context.ask(f"Job {job.name} is {job.state}. Cancel and delete it?")
             if answer is None:
                 raise UsageError(
@@ -296,7 +297,10 @@ def delete(context: Context, values: dict[str, Any], words: list[str]) -> None:
                 context.print(f"Job {job.name} is left alone.")
                 continue
         job.delete()
-        context.print(f"Job {job.name} is deleted.")
+        context.print(
+            f"Job {job.name} is deleted." if mine
+            else f"Job {job.name} is deleted here. Somebody else submitted it: its TrainJob stays."
+        )  # fmt: skip
 
 
 def _ended(context: Context, values: dict[str, Any]) -> list[Job]:

@@ -171,7 +171,8 @@ _COMMANDS = (
         name="delete", usage="delete NAME...|--all [--yes]",
         summary="remove jobs with all their files",
         help="Remove jobs with their logs, results and checkpoints. A name may be a pattern in "
-        "quotes, as in 'fit*'. A job that runs is cancelled first; a terminal asks before.",
+        "quotes, as in 'fit*'. A job that runs is cancelled first; a terminal asks before. "
+        "Of a job that somebody else submitted only what is here goes; its TrainJob stays.",
         handler=actions.delete, words=(0, None), takes="job",
         options=(
             Option(name="all", short="a", help="All jobs that have ended; a terminal asks before."),

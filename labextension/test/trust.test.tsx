@@ -104,6 +104,17 @@ describe('the question', () => {
     expect(menuOf(foreign(), fakeHost()).map(({ label }) => label)).toContain('Trust results…');
   });
 
+  it('about deleting it says that its TrainJob stays', () => {
+    const active = (trust: Row['trust']) => questionOf(row({ trust }), 'delete', english)?.body;
+    for (const trust of ['foreign', 'granted', 'forbidden'] as const) {
+      expect(active(trust)).toContain('its TrainJob stays');
+      expect(active(trust)).not.toContain('cancelled');
+    }
+    for (const trust of ['own', 'signed'] as const) {
+      expect(active(trust)).toMatch(/^It has not ended yet, and is cancelled first. Its logs/);
+    }
+  });
+
   it('is asked before the server is, for the job that was looked at', async () => {
     const fetch = vi.fn<Fetch>(() => Promise.resolve(new Response('{}')));
     const lab = new LabHost(new Api(fetch), english, vi.fn(), new CommandRegistry());

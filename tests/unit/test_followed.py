@@ -228,6 +228,22 @@ def test_a_trainjob_that_was_made_anew_is_not_the_job_s(directory, scene):
     assert state_of(directory)["state"] == "Cancelled", "its own is gone"
 
 
+@pytest.mark.parametrize(("origin", "deleted"), [({}, 1), ({"attached": 1.0}, 0)])
+def test_only_a_job_of_this_store_ends_with_its_directory(
+    directory, scene, monkeypatch, origin, deleted
+):
+    files.write_json(directory.manifest, {**directory.read_manifest(), "origin": origin})
+    acted: list[Any] = []
+    monkeypatch.setattr(steering.Steering, "delete", lambda _, found: acted.append(found))
+    store = Store()
+    store.put("trainjobs", ADDED, {
+        "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}}, "spec": {},
+    })  # fmt: skip
+    followed = follow(directory, scene)
+    directory.remove()
+    assert followed.update(store) is not bool(deleted) and len(acted) == deleted
+
+
 def test_a_runtime_that_can_t_be_deleted_now_is_deleted_later(scene, monkeypatch):
     monkeypatch.setattr(steering, "_PAUSE", 0.0)
     problems: list[str] = []

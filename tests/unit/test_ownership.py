@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_jobs import make_job
+from made_jobs import made_elsewhere, make_job
 
-from jupyter_jax_trainer import files
+from jupyter_jax_trainer import cli, files
 from jupyter_jax_trainer.backends.kubernetes import control, identity, payload, restarts, trainjob
 from jupyter_jax_trainer.backends.kubernetes import launch as launching
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client
@@ -218,3 +218,29 @@ def test_what_is_a_job_s_alone_is_labelled(tmp_path):
     packed = payload.Payload("k", [], [{"a": "b"}, {"c": "d"}])
     for item in packed.secrets("fit-abc", trainjob.own_labels(manifest)):
         assert trainjob.belongs(item, UID, None) and not trainjob.belongs(item, OTHER, None)
+
+
+# ---------------------------------------------------------------------------- jobs of others
+
+
+@pytest.mark.parametrize(("state", "words"), [
+    ("Running", ["fit"]), ("Succeeded", ["fit"]), ("Succeeded", ["--all"]),
+])  # fmt: skip
+def test_delete_leaves_the_trainjob_of_somebody_else(cluster, home, capsys, monkeypatch, state, words):
+    monkeypatch.setattr(control.launch, "start_follower", lambda plan: None)
+    directory = make_job("fit", state, spec=JobSpec(nodes=1))
+    made_elsewhere(directory, "k8s-1", trainjob="fit", uid=UID)
+    manifest = directory.read_manifest()
+    files.write_json(directory.manifest, {**manifest, "plan": {**manifest["plan"], "cluster": "f" * 16}})
+    cluster.objects[TRAINJOB] = trainjob_of("k8s-1")
+    assert cli.main(["delete", *words, "--yes"]) == 0
+    assert "its TrainJob stays" in capsys.readouterr().out
+    assert cluster.done == [] and not directory.path.exists()
+
+
+def test_cancel_still_ends_the_trainjob_that_is_named(cluster, home):
+    directory = made("fit", attached=1.0)
+    identity.note(directory, "k8s-1")
+    cluster.objects[TRAINJOB] = trainjob_of("k8s-1")
+    control.cancel(directory.read_manifest(), directory)
+    assert [method for method, *_ in cluster.done] == ["DELETE"]

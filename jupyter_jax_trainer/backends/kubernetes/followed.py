@@ -414,7 +414,13 @@ class Followed:
             self._fetching.start()
 
     def _forget(self) -> bool:
-        """End a job whose directory was deleted: nothing is left that could show it."""
+        """End a job whose directory was deleted: nothing is left that could show it.
+
+        What came from elsewhere goes on in the cluster.
+        """
+        if not identity.submitted_here(self.manifest):
+            self.streams.close()
+            return True
         found = self._trainjob
         if found is not None and deleted_at(found) is None and not self._steering.refused:
             self._steering.delete(found)

@@ -25,10 +25,16 @@ export function questionOf(row: Row, action: Action, words: Words): Question | n
     };
   }
   if (action === 'delete') {
+    const mine = row.trust === 'own' || row.trust === 'signed';
     return {
       title: words.__('Delete %1?', name),
       body:
-        (row.active ? words.__('It has not ended yet, and is cancelled first.') + ' ' : '') +
+        (row.active && mine
+          ? words.__('It has not ended yet, and is cancelled first.') + ' '
+          : '') +
+        (mine
+          ? ''
+          : words.__('Somebody else submitted it: its TrainJob stays in the cluster.') + ' ') +
         words.__('Its logs, metrics, results and checkpoints are removed for good.'),
       label: words.__('Delete'),
       refusal: words.__('Keep')
