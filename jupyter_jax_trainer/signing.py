@@ -163,8 +163,8 @@ def export_keys(path: Path) -> list[str]:
 def import_keys(path: Path) -> list[str]:
     """Take the keys of another store as one's own; give the names of those that are new.
 
-    Its first key signs from now on, so that all of a user's machines sign alike; the keys that
-    were here are kept.
+    A key that is here goes on to sign: with somebody else's, who has it could change what is
+    signed, and pass it for this user's.
 
     Raises
     ------
@@ -181,8 +181,9 @@ def import_keys(path: Path) -> list[str]:
     if not given:
         raise UsageError(f"{path} has no keys in it.", "`jaxtrain key export FILE` writes them.")
     known = _keys()
-    _write([*given, *(key for key in known if key not in given)], replace=True)
-    return [key_id(key) for key in given if key not in known]
+    new = [key for key in given if key not in known]
+    _write([*known, *new], replace=True)
+    return [key_id(key) for key in new]
 
 
 def _keys() -> list[str]:

@@ -387,11 +387,26 @@ def key(context: Context, values: dict[str, Any], words: list[str]) -> None:
             "yours: copy it to your other machines only, then delete it."
         )
         return
+    if not trust.allowed():
+        raise UsageError(
+            f"No key can be imported: the administrator forbids results of others' jobs "
+            f"({trust.ALLOW}), and all that a key has signed counts as yours.",
+        )
     names = signing.import_keys(path)
+    if not names:
+        context.print("There was no new key in it.")
+        return
+    signs = signing.key_id(signing.ensure_key())
     context.print(
-        f"Imported key {', '.join(names)}: jobs that it signed are yours here."
-        if names else "There was no new key in it."
-    )
+        f"Imported key {', '.join(names)}: all jobs that it signed, or will sign, count as yours "
+        "here. Their results are loaded and their HTML is shown unasked, and both may run code. "
+        f"If it is not your own, remove it from {signing.key_file()}.\n"
+        + (f"Your jobs from here are signed with it, too: who has it can make jobs that count as "
+           "yours."
+           if signs in names else
+           f"Your jobs from here are still signed with key {signs}; `key export` takes that one "
+           "to your other machines.")
+    )  # fmt: skip
 
 
 def convert(context: Context, values: dict[str, Any], words: list[str]) -> None:

@@ -285,7 +285,8 @@ _COMMANDS = (
         help="Jobs on Kubernetes are signed with a key of yours, which lies in the job store. "
         "`export` writes it to a new file, `import` takes it into the job store of another "
         "machine: attached there, your jobs are your own, and their results are loaded. Never "
-        "import somebody else's key: whatever it signed would count as yours.",
+        "import somebody else's key: whatever it signed would count as yours. A job store that has "
+        "a key goes on to sign with that one.",
         handler=actions.key, words=(2, 2), takes="key",
     ),
     Command(

@@ -323,10 +323,12 @@ def test_another_key_signs_for_another(foreign, tmp_path, monkeypatch, pwned):
     with pytest.raises(ResultsWithheld, match=signing.key_id("ab" * 32)):
         job.result()
     (tmp_path / "k").write_text(f"jaxtrain-key-v1:{'ab' * 32}\n")
-    assert signing.key_id("ab" * 32) in run(f"key import {tmp_path / 'k'}")
+    said = run(f"key import {tmp_path / 'k'}")
+    assert f"Imported key {signing.key_id('ab' * 32)}" in said and "unasked" in said
+    assert f"still signed with key {signing.key_id(mine)}" in said
     assert trust.of(job) is Trust.SIGNED
-    assert signing.ensure_key() == "ab" * 32, "all machines sign alike from now on"
-    assert signing.is_mine(STATEMENT, STATEMENT.signed_with(mine)), "and the old key still counts"
+    assert signing.ensure_key() == mine, "whose key it is can't be told"
+    assert signing.is_mine(STATEMENT, STATEMENT.signed_with(mine))
     assert "no new key" in run(f"key import {tmp_path / 'k'}")
 
 
@@ -487,8 +489,16 @@ def test_a_key_goes_to_another_machine_in_a_private_file(home, tmp_path, monkeyp
     with pytest.raises(UsageError, match="exists"):
         run(f"key export {path}")
     monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "elsewhere"))
-    run(f"key import {path}")
+    assert "signed with it, too" in run(f"key import {path}")
     assert signing.ensure_key() == key
+
+
+def test_no_key_is_imported_where_others_results_are_forbidden(home, tmp_path, monkeypatch):
+    (tmp_path / "k").write_text(f"jaxtrain-key-v1:{'ab' * 32}\n")
+    monkeypatch.setenv(trust.ALLOW, "0")
+    with pytest.raises(UsageError, match=trust.ALLOW):
+        run(f"key import {tmp_path / 'k'}")
+    assert not signing.key_file().exists()
 
 
 @pytest.mark.parametrize("text", ["", "secret", "jaxtrain-key-v1:", f"jaxtrain-key-v1:{'zz' * 32}",
