@@ -327,23 +327,27 @@ def job(name: str) -> Job:
     """Find a job by its name: the newest of those that were given this name.
 
     A name that is used again gets a number (``fit``, ``fit-2``), so a cell that asks for ``fit``
-    goes on to mean the last run; ``fit-1`` is the first.
+    goes on to mean the last run; ``fit-1`` is the first. A job that somebody else submitted chooses
+    its given name itself, so it is meant only by the name that it has here, and where no job of
+    one's own was given that name.
 
     Raises
     ------
     JobNotFound
         There is none; the nearest name is given.
     """
+    from jupyter_jax_trainer import trust
+
     root = jobdir.jobs_directory()
     again = [Job(JobDir(path)) for path in root.glob(f"{glob.escape(name)}-[0-9]*")]
-    namesakes = [found for found in again if _given_name(found) == name]
+    namesakes = [one for one in again if _given_name(one) == name and trust.is_mine(one)]
     first = root / name.removesuffix("-1")
     if name.endswith("-1") and first.is_dir() and not (root / name).exists():
         return Job(JobDir(first))
     if not namesakes:
         return Job(jobdir.find(name))
-    if (root / name).is_dir():
-        namesakes.append(Job(jobdir.find(name)))
+    if (root / name).is_dir() and trust.is_mine(named := Job(jobdir.find(name))):
+        namesakes.append(named)
     return min(namesakes, key=_newest_first)
 
 

@@ -177,8 +177,9 @@ def attach(context: Context, values: dict[str, Any], words: list[str]) -> None:
     if values.get("trust") and not words:
         raise UsageError("--trust needs a job name.")
     given = any(values.get(name) for name in ("context", "namespace"))
-    job = named_anywhere(words, **context.place(values), here=not given)
-    if values.get("trust"):
+    trusts = values.get("trust", False)
+    job = named_anywhere(words, **context.place(values), here=not given, exact=trusts)
+    if trusts:
         job.trust()
     watch(job, context)
 
@@ -401,7 +402,7 @@ def key(context: Context, values: dict[str, Any], words: list[str]) -> None:
         f"Imported key {', '.join(names)}: all jobs that it signed, or will sign, count as yours "
         "here. Their results are loaded and their HTML is shown unasked, and both may run code. "
         f"If it is not your own, remove it from {signing.key_file()}.\n"
-        + (f"Your jobs from here are signed with it, too: who has it can make jobs that count as "
+        + ("Your jobs from here are signed with it, too: who has it can make jobs that count as "
            "yours."
            if signs in names else
            f"Your jobs from here are still signed with key {signs}; `key export` takes that one "

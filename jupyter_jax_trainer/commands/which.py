@@ -13,33 +13,38 @@ if TYPE_CHECKING:
 
 
 def named(words: Sequence[str]) -> Job:
-    """Give the job that the words name, or the newest one."""
-    from jupyter_jax_trainer import api
+    """Give the job that the words name, or the newest one, if possible one's own."""
+    from jupyter_jax_trainer import api, trust
 
     if words:
         return api.job(words[0])
-    newest = next(iter(api.jobs()), None)
-    if newest is None:
+    found = api.jobs()
+    if not found:
         raise JobNotFound("There are no jobs yet.", "A cell that starts with %%jaxtrain makes one.")
-    return newest
+    return next(filter(trust.is_mine, found), found[0])
 
 
 def named_anywhere(
-    words: Sequence[str], context: str | None, namespace: str | None, *, here: bool
-) -> Job:
-    """Give a job of this machine (only with `here`), or one that only the cluster knows."""
+    words: Sequence[str], context: str | None, namespace: str | None, *, here: bool,
+    exact: bool = False,
+) -> Job:  # fmt: skip
+    """Give a job of this machine (only with `here`), or one that only the cluster knows.
+
+    With `exact` it is never a namesake: what is trusted has to be the one that was named.
+    """
+    from jupyter_jax_trainer import jobdir
     from jupyter_jax_trainer.backends.kubernetes.client import is_configured
+    from jupyter_jax_trainer.handle import Job
 
     try:
         if here:
-            return named(words)
+            return Job(jobdir.find(words[0])) if exact else named(words)
     except JobNotFound:
         if not words or not is_configured():
             raise
     if not words:
         raise UsageError("attach needs the name of a job, to look for it in the cluster.")
     from jupyter_jax_trainer.backends.kubernetes.attach import attach
-    from jupyter_jax_trainer.handle import Job
 
     return Job(attach(words[0], context, namespace))
 

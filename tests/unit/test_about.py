@@ -290,6 +290,12 @@ def test_a_job_is_attached_once_and_its_trainjob_is_noted(cluster):
     assert attach.attach("fit", None, None).path == directory.path
 
 
+def test_when_a_job_was_made_is_the_word_of_the_cluster(cluster):
+    cluster.objects["fit"] = ended(made())
+    cluster.objects["fit"]["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    assert Job(attach.attach("fit", None, None)).created == 1767225600.0
+
+
 def test_a_trainjob_with_copied_annotations_is_not_taken_for_a_known_job(cluster):
     cluster.objects["fit"] = ended(made())
     attach.attach("fit", None, None)

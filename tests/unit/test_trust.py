@@ -19,9 +19,9 @@ from made_jobs import made_elsewhere, make_job, uid_of
 from test_about import Cluster, ended
 from test_trainjob import a_bundle, documents
 
-from jupyter_jax_trainer import cli, files, signing, trust
+from jupyter_jax_trainer import api, cli, files, signing, trust
 from jupyter_jax_trainer.backends.kubernetes import attach, fetch, launch, trainjob
-from jupyter_jax_trainer.commands import Context, run_command
+from jupyter_jax_trainer.commands import Context, run_command, which
 from jupyter_jax_trainer.commands.completion import complete
 from jupyter_jax_trainer.errors import BackendError, JobNotFound, ResultsWithheld, UsageError
 from jupyter_jax_trainer.handle import Job
@@ -148,6 +148,32 @@ def test_what_version_0_1_attached_is_somebody_elses(home):
     # Once the uid of the TrainJob is known, the word is asked for again.
     files.write_json(directory.trainjob, {"format": 1, "uid": "t-1"})
     assert not Job(directory).trusted
+
+
+# ---------------------------------------------------------------------------- names
+
+LATER = 4e9
+
+
+def test_a_name_that_somebody_elses_job_claims_goes_on_to_mean_ones_own(home):
+    claims = JobSpec(nodes=1, name="fit")
+    own = make_job("fit", spec=claims, results=[])
+    foreign = made_elsewhere(make_job("fit-2", spec=claims, created=LATER, results=[]))
+    assert api.job("fit").directory == own.path and api.job("fit-2").directory == foreign.path
+    run("attach fit --trust", namespace={})
+    assert not Job(foreign).trusted and which.named([]).directory == own.path
+    again = make_job("fit-3", spec=claims)
+    assert api.job("fit").directory == again.path
+
+
+def test_ones_own_namesake_is_meant_though_somebody_else_has_the_name_here(home):
+    foreign = made_elsewhere(make_job("fit", spec=JobSpec(nodes=1), created=LATER))
+    own = make_job("fit-2", spec=JobSpec(nodes=1, name="fit"))
+    assert api.job("fit").directory == own.path
+    assert which.named([]).directory == own.path
+    assert which.named_anywhere(["fit"], None, None, here=True, exact=True).directory == foreign.path
+    own.remove()
+    assert api.job("fit").directory == which.named([]).directory == foreign.path
 
 
 # ---------------------------------------------------------------------------- the user's word

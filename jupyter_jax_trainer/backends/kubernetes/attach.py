@@ -24,7 +24,7 @@ from jupyter_jax_trainer.backends.kubernetes import (
 )
 from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client
-from jupyter_jax_trainer.backends.kubernetes.seen import condition
+from jupyter_jax_trainer.backends.kubernetes.seen import condition, seconds
 from jupyter_jax_trainer.errors import BackendError, JobNotFound
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.unpacking import read_member
@@ -79,6 +79,8 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
         }
         manifest = {
             **said,
+            # Not what it says itself: by this the newest of all jobs is told.
+            "created": seconds(found["metadata"].get("creationTimestamp")) or time.time(),
             "name": _free(name),
             "trainjob": name,
             "backend": "kubernetes",
