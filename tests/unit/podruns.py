@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jupyter_jax_trainer.backends.kubernetes import messages
 from jupyter_jax_trainer.bundle import write_bundle
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.worker import frames
@@ -57,6 +58,8 @@ class PodRun:
             self.raw += data
             if not data:
                 self.text += self._rest.decode(errors="replace")
+                odd = [each for each in self.messages if not messages.fits(each["kind"], each)]
+                assert not odd, "the follower would leave them out"
                 return self
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:

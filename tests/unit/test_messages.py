@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_jobs import made_elsewhere, make_job
 
@@ -35,6 +35,7 @@ SOUND: list[tuple[str, dict[str, Any]]] = [
     ("where", {"cell": "Cell", "cell_line": 3, "doing": None}),
     ("reports", {"reports": [{"time": 1.0, "step": 1, "total": None, "values": {"loss": "nan"}}]}),
     ("finished", {}),
+    ("running", {"size": None, "sha256": 5}),
 ]  # fmt: skip
 ODD: list[tuple[str, dict[str, Any]]] = [
     *(("result_held", {**HELD, name: value}) for name, value in [
@@ -88,6 +89,7 @@ def test_what_has_another_form_is_left_out_and_said(directory, kind, message):
     assert directory.read_state() is not None
 
 
+@settings(deadline=None, max_examples=500)
 @given(
     st.sampled_from([kind for kind, _ in SOUND]),
     st.dictionaries(

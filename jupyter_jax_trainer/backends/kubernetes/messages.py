@@ -34,16 +34,15 @@ _BOUNDS = {
 
 def fits(kind: str, message: Mapping[str, Any]) -> bool:
     """Tell whether a message has the form that one of its kind has; unknown kinds have any."""
-    if misfit(message, _FORMS.get(kind, {})) is not None:
+    form = _FORMS.get(kind, {})
+    if misfit(message, form) is not None:
         return False
     if kind == "results":
         return all(map(_is_result, message["results"]))
-    if not kind.startswith("result_"):
-        return True
-    bounded = all(
-        low <= message[name] <= high for name, (low, high) in _BOUNDS.items() if name in message
-    )
-    return bounded and _SHA256.fullmatch(message.get("sha256", "0" * 64)) is not None
+    if "sha256" in form and not _SHA256.fullmatch(message["sha256"]):
+        return False
+    bounds = {name: bound for name, bound in _BOUNDS.items() if name in form}
+    return all(low <= message[name] <= high for name, (low, high) in bounds.items())
 
 
 def _is_result(entry: Mapping[str, Any]) -> bool:
