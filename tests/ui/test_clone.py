@@ -117,6 +117,8 @@ def the_quick_start(lab: LabPage) -> None:
     page = lab.page
     page.get_by_role("tab", name="JAX Training", exact=True).click()
     expect(lab.row("digits")).to_be_visible()  # that of `make quickstart`
+    lab.cell(0).click()  # the menu is that of the notebook in front
+    lab.kernel_is("idle")
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     view = glance(page.locator(".jp-NotebookPanel"))
