@@ -61,7 +61,7 @@ def test_a_setting_that_makes_no_sense_is_said(home, monkeypatch, variable, valu
     monkeypatch.setenv(variable, value)
     error = refused("x = 1")
     assert isinstance(error, UsageError)
-    assert error.message.startswith(f"{variable} is a number of")
+    assert error.message.startswith(f"{variable} must be a positive number of ")
     assert repr(value) in error.message
 
 

@@ -86,7 +86,6 @@ def glances(comms, cell):
     return first + later
 
 
-@pytest.mark.slow
 def test_the_widget_moves_and_the_document_does_not(kernel, comms):
     cell = kernel.run(STEPS)
     seen = glances(comms, cell)

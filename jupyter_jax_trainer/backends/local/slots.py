@@ -27,7 +27,7 @@ def limit_of_cores() -> int:
     given = os.environ.get(LIMIT_VARIABLE)
     if given:
         if not given.isdecimal() or not int(given):
-            raise UsageError(f"{LIMIT_VARIABLE} is a number of cores, and it is {given!r}.")
+            raise UsageError(f"{LIMIT_VARIABLE} must be a positive number of cores, not {given!r}.")
         return int(given)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
