@@ -30,6 +30,7 @@ __all__ = ["INLINE", "Pickler", "Unpickler", "load_pairs", "stays_behind", "type
 INLINE = 512
 """Arrays of fewer bytes stay in the stream: an entry in the index of buffers costs as much."""
 
+_NO_FILE = "<dynamic-code>"
 _PACKAGE = __name__.partition(".")[0]
 _SHELL_NAMES = {"get_ipython", "display", "exit", "quit", "open", "input", "print"}
 _HISTORY = {"In", "Out", "_", "__", "___", "_i", "_ii", "_iii", "_ih", "_oh", "_dh"}
@@ -160,7 +161,9 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return NotImplemented
         if kind is types.CodeType:
             self._note_code(obj)
-            return NotImplemented
+            # cloudpickle 3.1.3 leaves out the file, which tracebacks name.
+            make, arguments = self.dispatch_table[kind](obj)
+            return make, tuple(obj.co_filename if one == _NO_FILE else one for one in arguments)
         for stream in ("stdout", "stderr"):
             if obj is getattr(sys, stream):
                 return getattr, (sys, stream)

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import fractions
 import io
+import pickle
 import sys
 import types
 
+import cloudpickle
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -220,6 +222,21 @@ def outcomes(tmp_path_factory):
 @pytest.mark.parametrize("name", CASES)
 def test_travels(name, outcomes):
     assert not isinstance(outcomes[name], str), outcomes[name]
+
+
+def test_code_keeps_its_file(monkeypatch):
+    """Tracebacks name it; cloudpickle 3.1.3 writes another name in its place."""
+    usual = cloudpickle.Pickler.dispatch_table[types.CodeType]
+
+    def without(code):
+        make, arguments = usual(code)
+        return make, tuple("<dynamic-code>" if one == code.co_filename else one for one in arguments)
+
+    monkeypatch.setattr(Pickler, "dispatch_table", {types.CodeType: without}, raising=False)
+    code = compile("def f(): ...", "a-cell.py", "exec")
+    file = io.BytesIO()
+    Pickler(file).dump(code)
+    assert pickle.loads(file.getvalue()).co_filename == "a-cell.py"
 
 
 def test_classes_come_back_as_they_are(tmp_path):
