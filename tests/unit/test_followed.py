@@ -18,7 +18,7 @@ from jupyter_jax_trainer.backends.kubernetes import identity, launch, steering, 
 from jupyter_jax_trainer.backends.kubernetes.followed import Followed
 from jupyter_jax_trainer.backends.kubernetes.seen import RANK, ROLE
 from jupyter_jax_trainer.backends.kubernetes.store import JOB_SET, Store
-from jupyter_jax_trainer.backends.kubernetes.watch import ADDED
+from jupyter_jax_trainer.backends.kubernetes.watch import ADDED, GONE
 from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.spec import JobSpec
 from jupyter_jax_trainer.worker.frames import encode
@@ -103,6 +103,28 @@ def test_no_label_makes_a_job_restart_more_often_than_it_may(directory, scene, l
         followed.update(store)
     followed.streams.close()
     assert followed.record.restarts == (3 if label == "999999" else 0)
+
+
+def test_an_initializer_that_failed_is_named_when_its_pod_is_gone(directory, scene):
+    """JobSet deletes the pod at once: its end and its deletion may come in one look."""
+    failed = {"type": "Failed", "status": "True", "reason": "x", "message": "boom"}
+    store = Store()
+    store.put("trainjobs", ADDED, {
+        "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
+        "spec": {}, "status": {"conditions": [failed]},
+    })  # fmt: skip
+    linked(store)
+    fetched = pod(owned("Job", "j"))
+    name = "dataset-initializer"
+    fetched["metadata"]["labels"][ROLE] = name
+    fetched["spec"]["containers"][0]["name"] = name
+    ended = {"name": name, "state": {"terminated": {"exitCode": 3}}}
+    fetched["status"] = {"phase": "Failed", "containerStatuses": [ended]}
+    store.put("pods", ADDED, fetched)
+    store.put("pods", GONE, fetched)
+    followed = follow(directory, scene)
+    eventually(lambda: followed.update(store))
+    assert state_of(directory)["failure"]["message"] == "the dataset initializer failed with exit code 3"
 
 
 # ---------------------------------------------------------------------------- whose word counts

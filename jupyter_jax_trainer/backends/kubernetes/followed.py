@@ -18,7 +18,7 @@ from jupyter_jax_trainer.backends.kubernetes.ending import DELETED, failure_of, 
 from jupyter_jax_trainer.backends.kubernetes.kept import applied
 from jupyter_jax_trainer.backends.kubernetes.lineage import JobSetRef
 from jupyter_jax_trainer.backends.kubernetes.ranks import Ranks
-from jupyter_jax_trainer.backends.kubernetes.seen import condition, deleted_at
+from jupyter_jax_trainer.backends.kubernetes.seen import condition, deleted_at, rank_of
 from jupyter_jax_trainer.backends.kubernetes.steering import Steering
 from jupyter_jax_trainer.backends.kubernetes.store import Store
 from jupyter_jax_trainer.backends.kubernetes.streams import Streams
@@ -341,7 +341,9 @@ class Followed:
         if self._suspended or self._attempts.leaving is not None:
             return None
         marked = launch.marked(self._trainjob)
-        verdict = judge(self._seen, self.manifest["spec"], [])
+        # JobSet deletes the pod of an initializer as soon as it has failed.
+        seen = replace(self._seen, pods=[*self._seen.pods, *self._gone_initializers()])
+        verdict = judge(seen, self.manifest["spec"], [])
         once = self.manifest["plan"]["runs_once"]
         # A rank whose work is done has succeeded, whatever happens to its pod afterwards; and what
         # all ranks have said is known some seconds before the controllers have worked it out.
@@ -365,6 +367,13 @@ class Followed:
             self._steering.stop_reruns(self._trainjob, summary(failure))
             return None
         return ("Failed", summary(failure), failure) if failed else None
+
+    def _gone_initializers(self) -> list[dict[str, Any]]:
+        there = {pod["metadata"]["uid"] for pod in self._seen.pods}
+        return [
+            pod for pod in self._attempts.present_ones()
+            if pod["metadata"]["uid"] not in there and rank_of(pod) is None
+        ]  # fmt: skip
 
     @property
     def _goes_on(self) -> bool:
