@@ -126,5 +126,7 @@ def the_quick_start(lab: LabPage) -> None:
         re.compile(r"\d+/300"), timeout=SLOW
     )
     is_state(view, "Succeeded")
-    button(view, "Log").click()
+    button(view, "Open").click()
+    shown = lab.job("digits-2")  # the cell's name, once more
+    shown.get_by_role("button", name="Log", exact=True).first.click()
     expect(page.locator(".jaxtrain-log-list")).to_contain_text("2 processes with 4 devices")
