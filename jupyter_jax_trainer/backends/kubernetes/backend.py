@@ -53,7 +53,6 @@ _TO_READ = (
 )
 _ONCE_MORE = "# Apply it once more if Trainer does not know the runtime yet."
 _LARGE_RESULT = 4 << 20
-UNVERIFIED = "The kubeconfig sets insecure-skip-tls-verify for this cluster"
 _told_unverified: set[str] = set()
 _clients: dict[tuple[str | None, str | None], tuple[Any, Client]] = {}
 
@@ -64,20 +63,10 @@ def get_client(context: str | None = None, namespace: str | None = None) -> Clie
     if key not in _clients or _clients[key][0] != stamp:
         client = Client(context, namespace)
         _clients[key] = (stamp, client)
-        if warning := unverified(client):
-            print(plain(warning), file=sys.stderr)
+        if client.warning is not None and client.server not in _told_unverified:
+            _told_unverified.add(client.server)
+            print(plain(client.warning), file=sys.stderr)
     return _clients[key][1]
-
-
-def unverified(client: Client) -> str | None:
-    """Return the warning for a cluster whose certificate is not checked, once for each server."""
-    if client.verified or client.server in _told_unverified:
-        return None
-    _told_unverified.add(client.server)
-    return (
-        f"{UNVERIFIED}: the identity of {masking.text(client.server)} is not verified, but it "
-        "receives your token and jobs."
-    )
 
 
 class KubernetesBackend:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer import masking, timeouts
 from jupyter_jax_trainer.backends.kubernetes.answers import (
     A_PAGE,
     ApiError,
@@ -46,6 +46,7 @@ __all__ = [
 ]
 
 MERGE_PATCH = "application/merge-patch+json"
+UNVERIFIED = "The kubeconfig sets insecure-skip-tls-verify for this cluster"
 _CONNECTIONS = 300  # at once: a stream for each pod whose log is followed
 _UNAUTHORIZED = 401
 _FRESH = 10.0  # seconds for which a token is used without asking whether it is still good
@@ -95,6 +96,16 @@ class Client:
     def identity(self) -> str:
         """A short name for this cluster and namespace, the same in each process."""
         return hashlib.sha256(f"{self.server}\n{self.namespace}".encode()).hexdigest()[:16]
+
+    @property
+    def warning(self) -> str | None:
+        """What to say of a cluster whose certificate is not checked; None where it is."""
+        if self.verified:
+            return None
+        return (
+            f"{UNVERIFIED}: the identity of {masking.text(self.server)} is not verified, but it "
+            "receives your token and jobs."
+        )
 
     def _connect(self) -> None:
         """Load the configuration, and make the pool of connections."""

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes import queues, readiness, rights, runtimes
-from jupyter_jax_trainer.backends.kubernetes.backend import UNVERIFIED, get_client, said_plainly
+from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.client import (
+    UNVERIFIED,
     ApiError,
     Client,
     has_kubeconfig,

@@ -399,8 +399,8 @@ def main(cluster: str, context: str, namespace: str) -> NoReturn:
                 f"The context {context} is now of another cluster ({client.server})."
             )
         problem.unlink(missing_ok=True)
-        if not client.verified:
-            log("warning", f"The certificate of {client.server} is not verified.")
+        if client.warning is not None:
+            log("warning", client.warning)
         Follower(client).run()
     except JaxTrainError as error:
         files.write_private(problem, masking.text(str(error)).encode())
