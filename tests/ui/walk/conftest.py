@@ -14,6 +14,7 @@ import other_python
 import pytest
 from harness import submit
 from made_jobs import make_job
+from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api, files
 from jupyter_jax_trainer.errors import JobFailed
@@ -91,6 +92,8 @@ def walker(
     # JupyterLab's own, of notebooks that are closed soon.
     lab.allow("Could not restore the debugger state", r"'promise'\)\s+at \S+\.invoke \(\S+jlab_core")
     lab.open()
+    # JupyterLab opens one itself when it has listed the files, which may take the focus from a menu.
+    lab.command("launcher:create")
     yield HANDS[request.param](lab)
     context.close()
 
@@ -100,6 +103,7 @@ def hand(walker: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
     """Give a hand, and look in the end that it was no other and that the page is well."""
     for command in ("docmanager:save-all", "application:close-all"):
         walker.lab.command(command)
+    expect(walker.lab.page.locator(".jp-Launcher")).to_be_visible()  # in place of what was closed
     yield walker
     if failed(request):
         picture(walker.lab, request)

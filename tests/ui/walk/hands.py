@@ -207,6 +207,7 @@ class Keyboard(Hand):
             if item in active.inner_text():
                 break
         expect(active).to_contain_text(item)
+        expect(active).to_be_focused()  # else the key would go elsewhere, and leave the menu open
         self.lab.keys("Enter")
 
     def command(self, label: str) -> None:
