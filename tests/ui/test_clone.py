@@ -34,7 +34,11 @@ class Made:
     """The server that `make lab` has started."""
 
     def __init__(self, runtime: Path) -> None:
-        self.opens = eventually(lambda: [*runtime.glob("jpserver-*-open.html")], 120)[0]
+        # Not jpserver-PID-open.html, which stands beside it: that page opens no notebook.
+        self.opens = eventually(
+            lambda: [f for f in runtime.glob("jpserver-file-to-run-*-open.html") if f.stat().st_size],
+            120,
+        )[0]
         told = json.loads(next(runtime.glob("jpserver-*.json")).read_text())
         self.root = Path(told["root_dir"])
         self._url = told["url"]
