@@ -74,6 +74,7 @@ lab: labextension  ## open JupyterLab on the quick-start notebook
 # ---------------------------------------------------------------------------- checks
 
 lint: $(TEST)  ## ruff and mypy
+	$(PY) -m ruff format --check
 	$(PY) -m ruff check
 	$(PY) -m mypy
 

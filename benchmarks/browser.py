@@ -30,9 +30,14 @@ __all__ = ["Lab", "Tab", "chromium", "find", "lab", "made_jobs", "within"]
 BUILT = ROOT / "jupyter_jax_trainer/labextension"
 TOKEN = "a-token-of-the-benchmarks"
 _ARGUMENTS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update",
-)  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+)
 
 # What measurements need in every page. A message comes right after the frame that was asked for.
 _TOOLS = """
@@ -117,27 +122,51 @@ def lab(*, extension: bool = True) -> Iterator[Lab]:
         (folder / "config/labconfig/page_config.json").write_text(
             '{"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": true}}'
         )
-        (folder / "config/jupyter_lab_config.json").write_text(json.dumps({
-            "LabApp": {"expose_app_in_browser": True, "labextensions_path": [str(extensions)]},
-        }))  # fmt: skip
+        (folder / "config/jupyter_lab_config.json").write_text(
+            json.dumps(
+                {
+                    "LabApp": {
+                        "expose_app_in_browser": True,
+                        "labextensions_path": [str(extensions)],
+                    },
+                }
+            )
+        )
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
         probe.close()
         environment = {
-            **os.environ, "HOME": name, "JAXTRAIN_HOME": str(home),
-            "JUPYTER_CONFIG_DIR": str(folder / "config"), "JUPYTER_DATA_DIR": str(folder / "data"),
-            "JUPYTER_RUNTIME_DIR": str(folder / "run"), "KUBECONFIG": str(folder / "no-kubeconfig"),
-        }  # fmt: skip
+            **os.environ,
+            "HOME": name,
+            "JAXTRAIN_HOME": str(home),
+            "JUPYTER_CONFIG_DIR": str(folder / "config"),
+            "JUPYTER_DATA_DIR": str(folder / "data"),
+            "JUPYTER_RUNTIME_DIR": str(folder / "run"),
+            "KUBECONFIG": str(folder / "no-kubeconfig"),
+        }
         before = os.environ.get("JAXTRAIN_HOME")
         os.environ["JAXTRAIN_HOME"] = str(home)  # jobs are made there by this process
         with (folder / "lab.log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root",
-                 "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0",
-                 f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}",
-                 f"--ServerApp.jpserver_extensions={{'jupyter_jax_trainer.server': {extension}}}"],
-                env=environment, stdout=log, stderr=log, cwd=folder,
-            )  # fmt: skip
+                [
+                    sys.executable,
+                    "-m",
+                    "jupyterlab",
+                    "--no-browser",
+                    "--allow-root",
+                    "--ip=127.0.0.1",
+                    f"--port={port}",
+                    "--ServerApp.port_retries=0",
+                    f"--IdentityProvider.token={TOKEN}",
+                    f"--ServerApp.root_dir={root}",
+                    "--ServerApp.jpserver_extensions="
+                    f"{{'jupyter_jax_trainer.server': {extension}}}",
+                ],
+                env=environment,
+                stdout=log,
+                stderr=log,
+                cwd=folder,
+            )
         try:
             url = f"http://127.0.0.1:{port}/"
             _wait(f"{url}api/status?token={TOKEN}", process, folder / "lab.log")
@@ -235,13 +264,18 @@ def chromium() -> Iterator[Any]:
             browser.close()
 
 
-def within(name: str, values: list[float], most: float | None, unit: str = "ms",
-           detail: str = "") -> Measured:  # fmt: skip
+def within(
+    name: str, values: list[float], most: float | None, unit: str = "ms", detail: str = ""
+) -> Measured:
     """Hold the median against a bound; without one it is only said."""
     middle = statistics.median(values)
-    return Measured(f"{name}, {unit}", middle, "none" if most is None else f"<= {most:g}",
-                    ", ".join(filter(None, [spread(values, unit), detail])),
-                    most is None or middle <= most)
+    return Measured(
+        f"{name}, {unit}",
+        middle,
+        "none" if most is None else f"<= {most:g}",
+        ", ".join(filter(None, [spread(values, unit), detail])),
+        most is None or middle <= most,
+    )
 
 
 @contextmanager

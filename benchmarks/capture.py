@@ -33,9 +33,7 @@ def measure(runs: int) -> list[Measured]:
     from jupyter_jax_trainer.worker.main import load_variables
 
     rng = np.random.default_rng(0)
-    namespace = {
-        f"a{i}": rng.integers(0, 255, EACH, dtype=np.uint8) for i in range(ARRAYS)
-    }
+    namespace = {f"a{i}": rng.integers(0, 255, EACH, dtype=np.uint8) for i in range(ARRAYS)}
     cell = "total = " + " + ".join(f"{name}[0]" for name in namespace)
     peaks: list[float] = []
     with job_home(warm=False) as home, tempfile.TemporaryDirectory(dir=home) as name:
@@ -64,7 +62,7 @@ def measure(runs: int) -> list[Measured]:
                 for value in namespace.values():
                     view = memoryview(value)
                     while view.nbytes:
-                        view = view[file.write(view):]
+                        view = view[file.write(view) :]
             with path.open("rb") as file:
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
             _touch(mapped)
@@ -78,10 +76,20 @@ def measure(runs: int) -> list[Measured]:
     ratio = ratio_of(a, b)
     peak = max(peaks) / 1e6
     return [
-        Measured("1 GB captured, sent and mapped", ratio, "<= 1.3",
-                 f"ours {spread(a)}, raw {spread(b)}", ratio <= 1.3),
-        Measured("the same with hashed buffers, as for another machine", ratio_of(hashed, bare),
-                 "none", f"ours {spread(hashed)}, raw {spread(bare)}", True),
+        Measured(
+            "1 GB captured, sent and mapped",
+            ratio,
+            "<= 1.3",
+            f"ours {spread(a)}, raw {spread(b)}",
+            ratio <= 1.3,
+        ),
+        Measured(
+            "the same with hashed buffers, as for another machine",
+            ratio_of(hashed, bare),
+            "none",
+            f"ours {spread(hashed)}, raw {spread(bare)}",
+            True,
+        ),
         Measured("peak extra memory in the kernel, MB", peak, "<= 64", "", peak <= 64),
     ]
 

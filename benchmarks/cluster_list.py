@@ -45,14 +45,24 @@ def measure(runs: int) -> list[Measured]:
     ratio = statistics.median(many) / statistics.median(few)
     return [
         Measured(f"{MANY} TrainJobs listed, s", warm, "<= 2", spread(lists), warm <= 2),
-        Measured("... by `jaxtrain jobs`, a new process, s", cold, "<= 2", spread(listed_cold),
-                 cold <= 2),
-        Measured("... CPU time of the follower for a change, against "
-                 f"{FEW} TrainJobs", ratio, "<= 1.5",
-                 f"{spread(many, 'ms', 1e3)} : {spread(few, 'ms', 1e3)}", ratio <= 1.5),
-        Measured("... peak of the follower, MB", peak, "<= 200",
-                 f"knows all {synced:.1f} s after its start", peak <= 200),
-    ]  # fmt: skip
+        Measured(
+            "... by `jaxtrain jobs`, a new process, s", cold, "<= 2", spread(listed_cold), cold <= 2
+        ),
+        Measured(
+            f"... CPU time of the follower for a change, against {FEW} TrainJobs",
+            ratio,
+            "<= 1.5",
+            f"{spread(many, 'ms', 1e3)} : {spread(few, 'ms', 1e3)}",
+            ratio <= 1.5,
+        ),
+        Measured(
+            "... peak of the follower, MB",
+            peak,
+            "<= 200",
+            f"knows all {synced:.1f} s after its start",
+            peak <= 200,
+        ),
+    ]
 
 
 def _make(there: Place, count: int) -> None:
@@ -61,11 +71,15 @@ def _make(there: Place, count: int) -> None:
 
     def make(number: int) -> None:
         body = {
-            "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainJob",
             "metadata": {"name": f"sleeper-{number}"},
-            "spec": {"suspend": True, "runtimeRef": {"name": RUNTIME},
-                     "trainer": {"numNodes": 2, "command": ["true"]}},
-        }  # fmt: skip
+            "spec": {
+                "suspend": True,
+                "runtimeRef": {"name": RUNTIME},
+                "trainer": {"numNodes": 2, "command": ["true"]},
+            },
+        }
         client.request("POST", client.trainer("trainjobs"), body=body)
 
     with ThreadPoolExecutor(4) as pool:

@@ -36,8 +36,9 @@ def measure(runs: int) -> list[Measured]:
         def kubectl(*more: str) -> float:
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             with path.open("wb") as file:
-                subprocess.run([*there.kubectl, "logs", "--timestamps", *more, POD], stdout=file,
-                               check=True)
+                subprocess.run(
+                    [*there.kubectl, "logs", "--timestamps", *more, POD], stdout=file, check=True
+                )
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -57,11 +58,16 @@ def measure(runs: int) -> list[Measured]:
         for taken in (ours_taken, theirs_taken)
     ]
     reading = lines / (statistics.median(theirs_taken) - starting)
-    return [Measured(
-        "one pod's log, lines per CPU second, against kubectl", ratio, ">= 1.0",
-        f"{lines} lines; ours {rates[0]}, kubectl {rates[1]}, without its start "
-        f"{reading / 1e3:.0f} k/s", ratio >= 1.0,
-    )]  # fmt: skip
+    return [
+        Measured(
+            "one pod's log, lines per CPU second, against kubectl",
+            ratio,
+            ">= 1.0",
+            f"{lines} lines; ours {rates[0]}, kubectl {rates[1]}, without its start "
+            f"{reading / 1e3:.0f} k/s",
+            ratio >= 1.0,
+        )
+    ]
 
 
 def _print(there: Place) -> str:
@@ -73,9 +79,16 @@ def _print(there: Place) -> str:
     image = job["template"]["spec"]["template"]["spec"]["containers"][0]["image"]
     container = {"name": "node", "image": image, "command": ["python3", "-c", PRINT]}
     spec = {"restartPolicy": "Never", "containers": [container]}
-    made = there.client.request("POST", there.client.core("pods"), body={
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": POD}, "spec": spec,
-    })  # fmt: skip
+    made = there.client.request(
+        "POST",
+        there.client.core("pods"),
+        body={
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": POD},
+            "spec": spec,
+        },
+    )
     asked = there.client.core("pods", POD)
     until(lambda: there.client.request("GET", asked)["status"]["phase"] == "Succeeded", 0.25)
     return str(made["metadata"]["uid"])

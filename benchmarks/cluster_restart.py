@@ -30,10 +30,15 @@ def measure(runs: int) -> list[Measured]:
             runs, lambda: _restarted(there, _ours), lambda: _restarted(there, _bare)
         )
     ratio = ratio_of(ours, bare)
-    return [Measured(
-        f"killed pod to the first line again, {NODES} nodes, against bare jax.distributed", ratio,
-        "<= 1.05", f"ours {spread(ours)}, bare {spread(bare)}", ratio <= 1.05,
-    )]  # fmt: skip
+    return [
+        Measured(
+            f"killed pod to the first line again, {NODES} nodes, against bare jax.distributed",
+            ratio,
+            "<= 1.05",
+            f"ours {spread(ours)}, bare {spread(bare)}",
+            ratio <= 1.05,
+        )
+    ]
 
 
 def _line(there: Place) -> str:

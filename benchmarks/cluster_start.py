@@ -52,17 +52,25 @@ def measure(runs: int) -> list[Measured]:
     found = []
     for other, bound in (("kubectl", 1.05), ("the SDK", 1.0)):
         ratio = ratio_of(taken["ours"], taken[other])
-        found.append(Measured(
-            f"cell to its first line, {NODES} nodes, against {other}", ratio,
-            f"<= {bound}" if bound > 1 else "< 1",
-            f"ours {seconds['ours']}, {other} {seconds[other]}",
-            ratio <= bound if bound > 1 else ratio < 1,
-        ))  # fmt: skip
+        found.append(
+            Measured(
+                f"cell to its first line, {NODES} nodes, against {other}",
+                ratio,
+                f"<= {bound}" if bound > 1 else "< 1",
+                f"ours {seconds['ours']}, {other} {seconds[other]}",
+                ratio <= bound if bound > 1 else ratio < 1,
+            )
+        )
     ratio = ratio_of(taken_cold["ours"], taken_cold["the SDK"])
-    found.append(Measured(
-        "... from new processes, against the SDK", ratio, "none",
-        f"ours {spread(taken_cold['ours'])}, the SDK {spread(taken_cold['the SDK'])}", True,
-    ))  # fmt: skip
+    found.append(
+        Measured(
+            "... from new processes, against the SDK",
+            ratio,
+            "none",
+            f"ours {spread(taken_cold['ours'])}, the SDK {spread(taken_cold['the SDK'])}",
+            True,
+        )
+    )
     return found
 
 
@@ -85,8 +93,10 @@ def _ours_cold(there: Place) -> float:
     began = time.time()
     done = subprocess.run(
         [sys.executable, "-c", COLD, str(HERE), str(HERE.parent), CELL, _line(there)],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     name = done.stdout.strip()
     taken = there.began(name, NODES) - began
     there.delete(name)
@@ -113,8 +123,12 @@ def _sdk(there: Place, sdk: Sdk) -> float:
 
 def _sdk_cold(there: Place) -> float:
     began = time.time()
-    done = subprocess.run([str(sdk_python()), str(HERE / "sdk.py"), there.name, str(NODES), "once"],
-                          check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [str(sdk_python()), str(HERE / "sdk.py"), there.name, str(NODES), "once"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     name = json.loads(done.stdout)
     taken = there.began(name, NODES) - began
     there.delete(name)

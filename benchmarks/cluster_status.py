@@ -64,9 +64,7 @@ class Seen:
         """Wait until the view shows something; give the seconds since `began`."""
 
         def look() -> float | None:
-            return next(
-                (at for at, *words in self.said if at > began and check(*words)), None
-            )
+            return next((at for at, *words in self.said if at > began and check(*words)), None)
 
         return float(until(look)) - began
 
@@ -87,16 +85,32 @@ def measure(runs: int) -> list[Measured]:
     found = []
     for name, values in taken.items():
         middle = statistics.median(values)
-        found.append(Measured(f"change to status line: {name}, s", middle, "none",
-                              spread(values, "ms", 1e3), True))
+        found.append(
+            Measured(
+                f"change to status line: {name}, s", middle, "none", spread(values, "ms", 1e3), True
+            )
+        )
     every = [value for values in taken.values() for value in values]
     middle = statistics.median(every)
-    found.append(Measured("change to status line: all, s", middle, f"<= {BOUND}",
-                          spread(every, "ms", 1e3), middle <= BOUND))
+    found.append(
+        Measured(
+            "change to status line: all, s",
+            middle,
+            f"<= {BOUND}",
+            spread(every, "ms", 1e3),
+            middle <= BOUND,
+        )
+    )
     ratio = ratio_of(taken["a pod runs"], theirs)
-    found.append(Measured("a pod runs, against the SDK's wait", ratio, "< 1",
-                          f"ours {spread(taken['a pod runs'])}, the SDK {spread(theirs)}",
-                          ratio < 1))
+    found.append(
+        Measured(
+            "a pod runs, against the SDK's wait",
+            ratio,
+            "< 1",
+            f"ours {spread(taken['a pod runs'])}, the SDK {spread(theirs)}",
+            ratio < 1,
+        )
+    )
     return found
 
 
@@ -104,13 +118,24 @@ def _waiting_job(there: Place, reason: str) -> list[tuple[str, float]]:
     """Change a job whose pod waits, and delete it in the end."""
     job, view = _wait_for_pod(there)
     before = view.said[-1][2]
-    began = there.patch(_pod_status(there, job), {"status": {
-        "conditions": [{"type": "PodScheduled", "status": "True"}],
-        "containerStatuses": [{
-            "name": "node", "image": "x", "imageID": "", "ready": False, "restartCount": 0,
-            "state": {"waiting": {"reason": reason, "message": "as a test"}},
-        }],
-    }})  # fmt: skip
+    began = there.patch(
+        _pod_status(there, job),
+        {
+            "status": {
+                "conditions": [{"type": "PodScheduled", "status": "True"}],
+                "containerStatuses": [
+                    {
+                        "name": "node",
+                        "image": "x",
+                        "imageID": "",
+                        "ready": False,
+                        "restartCount": 0,
+                        "state": {"waiting": {"reason": reason, "message": "as a test"}},
+                    }
+                ],
+            }
+        },
+    )
     found = [("a pod's reason to wait", view.after(began, lambda _, words: words != before))]
     began = there.patch(there.trainjob(job.name), {"spec": {"suspend": True}})
     found.append(("suspended", view.after(began, lambda state, _: state == "Suspended")))
@@ -138,14 +163,25 @@ def _pod_runs(there: Place, sdk: Sdk) -> tuple[float, float]:
     job, view = _wait_for_pod(there)
     sdk.ask("wait", job.name, "Running")
     time.sleep(1 + 2 * random.random())  # at any moment of the SDK's interval
-    began = there.patch(_pod_status(there, job), {"status": {
-        "phase": "Running",
-        "conditions": [{"type": "PodScheduled", "status": "True"}],
-        "containerStatuses": [{
-            "name": "node", "image": "x", "imageID": "", "ready": True, "restartCount": 0,
-            "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
-        }],
-    }})  # fmt: skip
+    began = there.patch(
+        _pod_status(there, job),
+        {
+            "status": {
+                "phase": "Running",
+                "conditions": [{"type": "PodScheduled", "status": "True"}],
+                "containerStatuses": [
+                    {
+                        "name": "node",
+                        "image": "x",
+                        "imageID": "",
+                        "ready": True,
+                        "restartCount": 0,
+                        "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+                    }
+                ],
+            }
+        },
+    )
     theirs = float(sdk.answer()) - began
     ours = view.after(began, lambda state, _: state == "Starting")
     there.delete(job.name)

@@ -48,8 +48,12 @@ def job_home(*, warm: bool) -> Iterator[Path]:
     """Use a job home of its own, with the warm start on or off; delete it in the end."""
     before = dict(os.environ)
     with tempfile.TemporaryDirectory(prefix="jaxtrain-bench-") as name:
-        os.environ.update(JAXTRAIN_HOME=name, JAXTRAIN_WARM="1" if warm else "0",
-                          JAXTRAIN_WARM_IDLE=sized("20", "3"), JAXTRAIN_CORES="64")
+        os.environ.update(
+            JAXTRAIN_HOME=name,
+            JAXTRAIN_WARM="1" if warm else "0",
+            JAXTRAIN_WARM_IDLE=sized("20", "3"),
+            JAXTRAIN_CORES="64",
+        )
         try:
             yield Path(name)
         finally:

@@ -53,8 +53,13 @@ class Coming:
             jobstore.private_directory(self._directory.path)
             lock = self._directory.take_lock()  # before there is something that needs somebody
             assert lock is not None
-            made_jobs.make_job(self._directory.path.name, "Queued", created=time.time(),
-                               progress=None, reason="waits for free cores")  # fmt: skip
+            made_jobs.make_job(
+                self._directory.path.name,
+                "Queued",
+                created=time.time(),
+                progress=None,
+                reason="waits for free cores",
+            )
             yield
             self._set("Running", reason=None)
             yield
@@ -68,14 +73,16 @@ class Coming:
         before = self._directory.read_state()
         assert before is not None
         history = [*before["history"], {"state": state, "time": time.time()}]
-        files.write_json(self._directory.state,
-                         {**before, "state": state, "history": history, **more})  # fmt: skip
+        files.write_json(
+            self._directory.state, {**before, "state": state, "history": history, **more}
+        )
 
 
 def change() -> None:
     """Let running jobs report steps and others come and go, until this process is ended."""
-    running = [directory for directory in jobdir.list_all()
-               if directory.path.name.startswith("running-")]  # fmt: skip
+    running = [
+        directory for directory in jobdir.list_all() if directory.path.name.startswith("running-")
+    ]
     coming = [Coming(number) for number in range(COMING)]
     with ExitStack() as stack:
         states = []
@@ -104,9 +111,15 @@ def _use(tab: Tab, until: float) -> None:
     middle = {"x": box["x"] + box["width"] / 2, "y": box["y"] + min(box["height"], 500) / 2}
     while time.perf_counter() < until:
         for distance in sized((-3000, 2000), (-300, 200)):
-            tab.cdp.send("Input.synthesizeScrollGesture", {
-                **middle, "yDistance": distance, "speed": 2000, "gestureSourceType": "mouse",
-            })  # fmt: skip
+            tab.cdp.send(
+                "Input.synthesizeScrollGesture",
+                {
+                    **middle,
+                    "yDistance": distance,
+                    "speed": 2000,
+                    "gestureSourceType": "mouse",
+                },
+            )
         tab.page.locator(_FILTER).press_sequentially("coming", delay=150)
         tab.page.wait_for_timeout(500)
         tab.page.locator(_FILTER).press("Escape")
@@ -163,10 +176,14 @@ def _measure(server: Lab, tab: Tab, runs: int) -> Iterator[Measured]:
             cpu.append(percent)
             free.append(100 - busy)
     shown = tab.page.locator(".jaxtrain-jobs [data-key]").count()
-    yield within(f"{JOBS} jobs, {RATE} changes/s: longest frame of {_SECONDS} s", frames, 50,
-                 detail=f"{over} of {runs * _SECONDS * 60} over 50 ms, {len(long)} long tasks"
-                        f"{f' of up to {max(long):.0f} ms' if long else ''}, main thread free "
-                        f"{min(free):.0f} %, {shown} rows; without the list {spread(idle, 'ms')}")
+    yield within(
+        f"{JOBS} jobs, {RATE} changes/s: longest frame of {_SECONDS} s",
+        frames,
+        50,
+        detail=f"{over} of {runs * _SECONDS * 60} over 50 ms, {len(long)} long tasks"
+        f"{f' of up to {max(long):.0f} ms' if long else ''}, main thread free "
+        f"{min(free):.0f} %, {shown} rows; without the list {spread(idle, 'ms')}",
+    )
     mine = [one - other for one, other in zip(cpu, alone, strict=True)]
     yield within("… of a core, for the server", mine, 5, "%", f"without a page {max(alone):.1f} %")
 

@@ -63,12 +63,23 @@ _ALONE = """
 () => [...jupyterapp.shell.widgets('main')]
   .filter(tab => !tab.context?.path.endsWith('.ipynb')).forEach(tab => tab.dispose())
 """
-NOTEBOOK = json.dumps({
-    "nbformat": 4, "nbformat_minor": 5,
-    "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
-    "cells": [{"cell_type": "code", "id": "a", "source": "", "metadata": {}, "outputs": [],
-               "execution_count": None}],
-})  # fmt: skip
+NOTEBOOK = json.dumps(
+    {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+        "cells": [
+            {
+                "cell_type": "code",
+                "id": "a",
+                "source": "",
+                "metadata": {},
+                "outputs": [],
+                "execution_count": None,
+            }
+        ],
+    }
+)
 
 
 def write(path: str) -> None:
@@ -104,9 +115,10 @@ def write(path: str) -> None:
 def follow(url: str) -> None:
     """Follow the log as a page does beside which somebody types, until this process is ended."""
     socket = websocket.create_connection(
-        url.replace("http", "ws") + "jaxtrain/api/live", suppress_origin=True,
+        url.replace("http", "ws") + "jaxtrain/api/live",
+        suppress_origin=True,
         header=[f"Authorization: token {TOKEN}"],
-    )  # fmt: skip
+    )
     socket.send(json.dumps({"op": "open", "id": 1, "topic": "log", "key": "live"}))
     looked = 0.0
     while True:
@@ -116,9 +128,9 @@ def follow(url: str) -> None:
                 print("following", flush=True)
             looked = time.monotonic()
             start = max(0, message["length"] - _SHOWN)
-            socket.send(json.dumps(
-                {"op": "lines", "id": 2, "view": 1, "start": start, "count": _SHOWN}
-            ))  # fmt: skip
+            socket.send(
+                json.dumps({"op": "lines", "id": 2, "view": 1, "start": start, "count": _SHOWN})
+            )
 
 
 def _typed(tab: Tab) -> float:
@@ -177,15 +189,21 @@ def _measure(server: Lab, tab: Tab, runs: int) -> Iterator[Measured]:
             tab.evaluate("clearInterval(bench.timer)")
             ages.append(tab.evaluate("bench.ages"))
         alone = statistics.median(free)
-        yield Measured("20,000 lines/s: main thread free, %", alone, ">= 70", spread(free, "%"),
-                       alone >= 70)  # fmt: skip
+        yield Measured(
+            "20,000 lines/s: main thread free, %", alone, ">= 70", spread(free, "%"), alone >= 70
+        )
         newest = [statistics.quantiles(one, n=20)[-1] for one in ages]
         every = [age for one in ages for age in one]
-        yield within("… age of the newest line, 19 of 20 times at most", newest, 500,
-                     detail=f"median {statistics.median(every):.0f} ms, longest {max(every):.0f}")
+        yield within(
+            "… age of the newest line, 19 of 20 times at most",
+            newest,
+            500,
+            detail=f"median {statistics.median(every):.0f} ms, longest {max(every):.0f}",
+        )
         tab.evaluate(CLOSE)
-        tab.evaluate("path => void jupyterapp.commands.execute('docmanager:open', { path })",
-                     "typing.ipynb")  # fmt: skip
+        tab.evaluate(
+            "path => void jupyterapp.commands.execute('docmanager:open', { path })", "typing.ipynb"
+        )
         tab.page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content")
         beside, without, alone = in_turn(
             sized(4 * runs, 1),  # what is compared is a millisecond
@@ -194,10 +212,14 @@ def _measure(server: Lab, tab: Tab, runs: int) -> Iterator[Measured]:
             lambda: _beside_nothing(tab),
         )
         ratio = ratio_of(beside, without)
-        yield Measured("… typing in a cell beside it, key to paint", ratio, "<= 1.05",
-                       f"beside it {spread(beside, 'ms')}, beside an empty text "
-                       f"{spread(without, 'ms')}; {spread(alone, 'ms')} where nobody follows",
-                       ratio <= 1.05)  # fmt: skip
+        yield Measured(
+            "… typing in a cell beside it, key to paint",
+            ratio,
+            "<= 1.05",
+            f"beside it {spread(beside, 'ms')}, beside an empty text "
+            f"{spread(without, 'ms')}; {spread(alone, 'ms')} where nobody follows",
+            ratio <= 1.05,
+        )
 
 
 if __name__ == "__main__":

@@ -142,10 +142,16 @@ def opened(tab: Tab, key: str) -> tuple[float, float]:
 def wheel(tab: Tab, selector: str) -> None:
     """Turn the wheel for three seconds, in a smoke run for one."""
     x, y, _, _ = _box(tab, selector)
-    tab.cdp.send("Input.synthesizeScrollGesture", {
-        "x": x, "y": y, "yDistance": sized(-6000, -2000), "speed": 2000,
-        "gestureSourceType": "mouse",
-    })  # fmt: skip
+    tab.cdp.send(
+        "Input.synthesizeScrollGesture",
+        {
+            "x": x,
+            "y": y,
+            "yDistance": sized(-6000, -2000),
+            "speed": 2000,
+            "gestureSourceType": "mouse",
+        },
+    )
 
 
 def drag(tab: Tab, selector: str) -> None:
@@ -166,8 +172,13 @@ def _box(tab: Tab, selector: str) -> tuple[float, float, float, float]:
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, box["width"], box["height"]
 
 
-def scrolled(tab: Tab, gesture: Callable[[Tab, str], None], script: str, selector: str,
-             seen: list[dict[str, Any]]) -> float:  # fmt: skip
+def scrolled(
+    tab: Tab,
+    gesture: Callable[[Tab, str], None],
+    script: str,
+    selector: str,
+    seen: list[dict[str, Any]],
+) -> float:
     """Scroll a box from its middle; give the frames per second."""
     tab.evaluate(script)
     tab.evaluate("bench.painted")
@@ -186,16 +197,21 @@ def _scrolling(tab: Tab, runs: int) -> Iterator[Measured]:
         ours, empty = in_turn(
             runs,
             lambda gesture=gesture, seen=seen: scrolled(
-                tab, gesture, _LOG, ".jaxtrain-log-list", seen),
+                tab, gesture, _LOG, ".jaxtrain-log-list", seen
+            ),
             lambda gesture=gesture: scrolled(tab, gesture, _EMPTY, "#bench-empty", []),
-        )  # fmt: skip
+        )
         ratio = ratio_of(ours, empty)
         full = statistics.median(one["full"] for one in seen)
         longest = statistics.median(one["longest"] for one in seen)
-        yield Measured(f"frame rate scrolling {name}", ratio, ">= 0.9",
-                       f"ours {spread(ours, 'Hz')}, empty {spread(empty, 'Hz')}, the longest "
-                       f"frame {longest:.0f} ms, all lines there in {full:.0%} of the frames",
-                       ratio >= 0.9)  # fmt: skip
+        yield Measured(
+            f"frame rate scrolling {name}",
+            ratio,
+            ">= 0.9",
+            f"ours {spread(ours, 'Hz')}, empty {spread(empty, 'Hz')}, the longest "
+            f"frame {longest:.0f} ms, all lines there in {full:.0%} of the frames",
+            ratio >= 0.9,
+        )
 
 
 def _searching(tab: Tab, runs: int) -> Iterator[Measured]:
@@ -210,8 +226,9 @@ def _searching(tab: Tab, runs: int) -> Iterator[Measured]:
             found.append(tab.evaluate(SEARCH, word))
         del found[:WARM_UPS]
         yield within(f"the first hit, {name}", [one["first"] for one in found], 200)
-        yield within(f"all counted, {name}", [one["all"] for one in found], 2000,
-                     detail=found[0]["count"])  # fmt: skip
+        yield within(
+            f"all counted, {name}", [one["all"] for one in found], 2000, detail=found[0]["count"]
+        )
 
 
 def measure(runs: int) -> Iterator[Measured]:
@@ -230,15 +247,24 @@ def _measure(server: Lab, tab: Tab, runs: int) -> Iterator[Measured]:
         first_times.append(first)
         whole_times.append(whole)
         tab.evaluate(CLOSE)
-    yield within("log opened, first lines painted", first_times[WARM_UPS:], 300,
-                 detail=f"the first time in a page {first_times[0]:.0f} ms")
+    yield within(
+        "log opened, first lines painted",
+        first_times[WARM_UPS:],
+        300,
+        detail=f"the first time in a page {first_times[0]:.0f} ms",
+    )
     yield within("… the last lines of the whole log", whole_times[WARM_UPS:], None)
     opened(tab, "big")
     yield from _scrolling(tab, runs)
     yield from _searching(tab, runs)
     heap, memory = tab.heap() - heap, tab.memory() - memory
-    yield within("JavaScript's memory over the empty page", [heap], 150, "MB",
-                 f"the page's process {memory:.0f} MB more, documents and buffers included")
+    yield within(
+        "JavaScript's memory over the empty page",
+        [heap],
+        150,
+        "MB",
+        f"the page's process {memory:.0f} MB more, documents and buffers included",
+    )
 
 
 if __name__ == "__main__":

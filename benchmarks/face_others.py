@@ -93,13 +93,33 @@ def _bundle(folder: Path) -> None:
     environment = find_tools()
     (folder / "yarn.lock").touch()  # a project of its own
     (folder / ".yarnrc.yml").write_text("nodeLinker: node-modules\nenableScripts: false\n")
-    subprocess.run(["jlpm", "install", "--no-immutable"],
-                   cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+    subprocess.run(
+        ["jlpm", "install", "--no-immutable"],
+        cwd=folder,
+        env=environment,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     for name in ("react-window", "xterm"):
-        subprocess.run(["rolldown", f"{name}.js", "--format", "iife", "--platform", "browser",
-                        "--minify", "--transform.define", "process.env.NODE_ENV:'production'",
-                        "--file", f"built/{name}.js"],
-                       cwd=folder, env=environment, check=True, capture_output=True)  # fmt: skip
+        subprocess.run(
+            [
+                "rolldown",
+                f"{name}.js",
+                "--format",
+                "iife",
+                "--platform",
+                "browser",
+                "--minify",
+                "--transform.define",
+                "process.env.NODE_ENV:'production'",
+                "--file",
+                f"built/{name}.js",
+            ],
+            cwd=folder,
+            env=environment,
+            check=True,
+            capture_output=True,
+        )
         (folder / f"{name}.html").write_text(
             "<!doctype html><meta charset=utf-8>"
             '<link rel="stylesheet" href="/node_modules/@xterm/xterm/css/xterm.css">'
@@ -228,13 +248,20 @@ def _borne(output: Callable[[int], Any]) -> int:
 
 def _compared(name: str, pairs: list[tuple[Figures, Figures]]) -> Iterator[Measured]:
     for what, words, unit in (
-        ("load", "shown", "ms"), ("append", "main thread's work for 200 lines more", "ms"),
-        ("memory", "memory", "MB"), ("search", "searched", "ms"),
-    ):  # fmt: skip
+        ("load", "shown", "ms"),
+        ("append", "main thread's work for 200 lines more", "ms"),
+        ("memory", "memory", "MB"),
+        ("search", "searched", "ms"),
+    ):
         ours, theirs = ([figures[what] for figures in side] for side in zip(*pairs, strict=True))
         ratio = ratio_of(ours, theirs)
-        yield Measured(f"{words}, against {name}", ratio, "none",
-                       f"ours {spread(ours, unit)}, theirs {spread(theirs, unit)}", True)
+        yield Measured(
+            f"{words}, against {name}",
+            ratio,
+            "none",
+            f"ours {spread(ours, unit)}, theirs {spread(theirs, unit)}",
+            True,
+        )
 
 
 if __name__ == "__main__":

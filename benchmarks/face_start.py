@@ -68,20 +68,33 @@ def measure(runs: int) -> Iterator[Measured]:
     yield within("all built files, compressed", [sum(map(_compressed, _built()))], 300, "kB")
     with lab() as server, lab(extension=False) as plain, chromium() as browser:
         tab, other = _tab(browser), _tab(browser)
-        ours, theirs = in_turn(sized(max(21, runs), 1), partial(started, tab, server),
-                               partial(started, other, plain))  # fmt: skip
+        ours, theirs = in_turn(
+            sized(max(21, runs), 1), partial(started, tab, server), partial(started, other, plain)
+        )
         assert not _loaded(other)
         loaded = _loaded(tab)
     more = statistics.median(a - b for a, b in zip(ours, theirs, strict=True))
-    yield Measured("JupyterLab's start, ms more with the extension", more, "<= 50",
-                   f"with it {spread(ours, 'ms')}, without {spread(theirs, 'ms')}", more <= 50)
-    parts = {name: [path for path in BUILT.rglob("*.js") if mark in path.read_bytes()]
-             for name, mark in _LATER.items()}  # fmt: skip
+    yield Measured(
+        "JupyterLab's start, ms more with the extension",
+        more,
+        "<= 50",
+        f"with it {spread(ours, 'ms')}, without {spread(theirs, 'ms')}",
+        more <= 50,
+    )
+    parts = {
+        name: [path for path in BUILT.rglob("*.js") if mark in path.read_bytes()]
+        for name, mark in _LATER.items()
+    }
     assert all(parts.values()), parts
     early = [name for name, paths in parts.items() if {*paths} & {*loaded}]
-    yield Measured("parts loaded at the start that could wait", len(early), "0",
-                   f"{', '.join(early) or 'none'}; {len(loaded)} files, "
-                   f"{sum(map(_compressed, loaded)):.1f} kB compressed", not early)
+    yield Measured(
+        "parts loaded at the start that could wait",
+        len(early),
+        "0",
+        f"{', '.join(early) or 'none'}; {len(loaded)} files, "
+        f"{sum(map(_compressed, loaded)):.1f} kB compressed",
+        not early,
+    )
 
 
 if __name__ == "__main__":

@@ -99,8 +99,9 @@ def _chunks(lines: list[bytes], size: int) -> list[bytes]:
 @contextmanager
 def server() -> Iterator[str]:
     """Run the server; give its address."""
-    process = subprocess.Popen([sys.executable, __file__, "serve"], stdout=subprocess.PIPE,
-                               text=True)
+    process = subprocess.Popen(
+        [sys.executable, __file__, "serve"], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     try:
         yield process.stdout.readline().strip()
@@ -162,8 +163,10 @@ def many(url: str, streams: int, lines: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name:
         done = subprocess.run(
             [sys.executable, __file__, "follow", url, str(streams), str(lines), f"{name}/job"],
-            check=True, capture_output=True, text=True,
-        )  # fmt: skip
+            check=True,
+            capture_output=True,
+            text=True,
+        )
     found: dict[str, float] = json.loads(done.stdout)
     return found
 
@@ -188,19 +191,33 @@ def measure(runs: int) -> list[Measured]:
         rate = rates[len(rates) // 2]
         most = many(url, *MOST)
     found = [
-        Measured(f"one pod's log in {words}, lines per CPU second, against a raw reader",
-                 ratio_of(a, b), bound, f"ours {spread([LINES / t for t in b], 'k/s', 1e-3)}, "
-                 f"raw {spread([LINES / t for t in a], 'k/s', 1e-3)}",
-                 ratio_of(a, b) >= float(bound.split()[1]))
+        Measured(
+            f"one pod's log in {words}, lines per CPU second, against a raw reader",
+            ratio_of(a, b),
+            bound,
+            f"ours {spread([LINES / t for t in b], 'k/s', 1e-3)}, "
+            f"raw {spread([LINES / t for t in a], 'k/s', 1e-3)}",
+            ratio_of(a, b) >= float(bound.split()[1]),
+        )
         for words, bound, (a, b) in zip(
-            ("chunks of a line", "chunks of 4 KiB"), (">= 1.0", ">= 0.3"), pairs, strict=True)
+            ("chunks of a line", "chunks of 4 KiB"), (">= 1.0", ">= 0.3"), pairs, strict=True
+        )
     ]
     found += [
-        Measured("64 streams, thousand lines per CPU second", rate / 1e3, ">= 120",
-                 f"{some[0]['lines']:.0f} lines, {some[0]['peak']:.0f} MB", rate >= 120_000),
-        Measured("256 streams, peak MB", most["peak"], "<= 150",
-                 f"{most['lines'] / most['cpu'] / 1e3:.0f} k lines per CPU second",
-                 most["peak"] <= 150),
+        Measured(
+            "64 streams, thousand lines per CPU second",
+            rate / 1e3,
+            ">= 120",
+            f"{some[0]['lines']:.0f} lines, {some[0]['peak']:.0f} MB",
+            rate >= 120_000,
+        ),
+        Measured(
+            "256 streams, peak MB",
+            most["peak"],
+            "<= 150",
+            f"{most['lines'] / most['cpu'] / 1e3:.0f} k lines per CPU second",
+            most["peak"] <= 150,
+        ),
     ]
     return found
 

@@ -111,8 +111,13 @@ class Place:
 
     def create(self, text: str) -> None:
         """Create objects as people do who have them in a file."""
-        subprocess.run([*self.kubectl, "create", "-f", "-"], input=text, text=True, check=True,
-                       stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [*self.kubectl, "create", "-f", "-"],
+            input=text,
+            text=True,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
 
     def kill(self, pod: str, grace: int = 0) -> None:
         """Take a pod away: at once, as a node that is lost does, or after so many seconds."""
@@ -152,9 +157,11 @@ class Place:
     def start_follower(self) -> int:
         """See that there is a follower; give its process id."""
         plan = {
-            "cluster": self.client.identity, "context": self.client.context,
-            "namespace": self.name, "kubeconfig": str(self.cluster.kubeconfig),
-        }  # fmt: skip
+            "cluster": self.client.identity,
+            "context": self.client.context,
+            "namespace": self.name,
+            "kubeconfig": str(self.cluster.kubeconfig),
+        }
 
         def start() -> int | None:
             start_follower(plan)  # does nothing while the lock of a dying one is held
@@ -193,8 +200,9 @@ def place() -> Iterator[Place]:
     name = f"jaxtrain-bench-{uuid.uuid4().hex[:8]}"
     with job_home(warm=False):
         os.environ["KUBECONFIG"] = str(cluster.kubeconfig)
-        subprocess.run([*cluster.kubectl, "create", "namespace", name], check=True,
-                       capture_output=True)
+        subprocess.run(
+            [*cluster.kubectl, "create", "namespace", name], check=True, capture_output=True
+        )
         with ExitStack() as after:
             gone = [*cluster.kubectl, "delete", "namespace", name, "--wait=false"]
             after.callback(subprocess.run, gone, check=False, capture_output=True)
@@ -229,8 +237,10 @@ def sdk_python() -> Path:
     python, stamp = folder / "bin/python", folder / "installed"
     if not stamp.exists():
         folder.parent.mkdir(exist_ok=True)
-        for command in ([sys.executable, "-m", "venv", "--clear", str(folder)],
-                        [str(python), "-m", "pip", "install", "--quiet", SDK]):
+        for command in (
+            [sys.executable, "-m", "venv", "--clear", str(folder)],
+            [str(python), "-m", "pip", "install", "--quiet", SDK],
+        ):
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 last = (done.stderr or done.stdout).strip().splitlines()[-1:]
@@ -246,8 +256,10 @@ class Sdk:
         program = Path(__file__).parent / "sdk.py"
         self._process = subprocess.Popen(
             [str(sdk_python()), str(program), place.name, str(nodes)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.answer()
 
     def ask(self, *words: object) -> None:

@@ -23,10 +23,17 @@ assert not heavy, heavy
 def measure(runs: int) -> list[Measured]:
     """Time it in fresh processes."""
     times = [
-        float(subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True,
-                             check=True).stdout.split()[-1]) * 1e3
+        float(
+            subprocess.run(
+                [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+            ).stdout.split()[-1]
+        )
+        * 1e3
         for _ in range(sized(max(5, runs), 1))
     ]
     middle = statistics.median(times)
-    return [Measured("%load_ext, ms", middle, "<= 60", f"({min(times):.0f}-{max(times):.0f})",
-                     middle <= 60)]
+    return [
+        Measured(
+            "%load_ext, ms", middle, "<= 60", f"({min(times):.0f}-{max(times):.0f})", middle <= 60
+        )
+    ]

@@ -124,12 +124,17 @@ def measure(runs: int) -> list[Measured]:
 def _measure(each: int, runs: int) -> Iterator[Measured]:
     words = f"{each} lines a piece" if each > 1 else "a line a piece"
 
-    def against(name: str, bound: float, ours: Callable[[], object],
-                theirs: Callable[[], object], what: str) -> Measured:  # fmt: skip
+    def against(
+        name: str, bound: float, ours: Callable[[], object], theirs: Callable[[], object], what: str
+    ) -> Measured:
         a, b = in_turn(runs, partial(clock, ours), partial(clock, theirs))
-        return Measured(f"{name}, {words}", ratio_of(a, b), f"<= {bound}",
-                        f"ours {spread(a, 'ms', 1e3)}, {what} {spread(b, 'ms', 1e3)}",
-                        ratio_of(a, b) <= bound)
+        return Measured(
+            f"{name}, {words}",
+            ratio_of(a, b),
+            f"<= {bound}",
+            f"ours {spread(a, 'ms', 1e3)}, {what} {spread(b, 'ms', 1e3)}",
+            ratio_of(a, b) <= bound,
+        )
 
     with job(each) as directory:
         view = opened(directory, raw=True)
@@ -139,35 +144,72 @@ def _measure(each: int, runs: int) -> Iterator[Measured]:
         rare, every = partial(grep, directory, "-F", NEEDLE), partial(grep, directory, "-F", "step")
         regex = partial(grep, directory, "-E", "step +[0-9]+")
         if each > 1:
-            yield against("10^6 lines opened at the end, chatter too", 0.2,
-                          lambda: opened(directory, True), partial(merged, directory),
-                          "MergedReader")
+            yield against(
+                "10^6 lines opened at the end, chatter too",
+                0.2,
+                lambda: opened(directory, True),
+                partial(merged, directory),
+                "MergedReader",
+            )
         for name, bound, work, theirs in (
             ("opened at the end, chatter too", 15, lambda: opened(directory, True), rare),
             ("opened at the end, without chatter", 25, lambda: opened(directory, False), rare),
-            ("a page in the middle", 0.5,
-             lambda: LogView(view.book, raw=True).lines(random.randrange(count), 200), rare),
+            (
+                "a page in the middle",
+                0.5,
+                lambda: LogView(view.book, raw=True).lines(random.randrange(count), 200),
+                rare,
+            ),
             ("the first hit of many", 1, lambda: found(view, Pattern("step")), rare),
             ("the only hit", 2, lambda: found(view, Pattern(NEEDLE)), rare),
             ("all counted, one hit", 15, lambda: found(view, Pattern(NEEDLE), 1), rare),
-            ("all counted, every line", 12, lambda: found(view, Pattern("step"), count - RANKS - 1),
-             every),
-            ("all counted, every line, with case", 12,
-             lambda: found(view, Pattern("step", case=True), count - RANKS - 1), every),
-            ("all counted, a regex for every line", 8,
-             lambda: found(view, Pattern(r"step +\d+", regex=True), count - RANKS - 1), regex),
-            ("all counted, a regex for half the lines", 12,
-             lambda: found(view, Pattern(r"step +\d*[02468] ", regex=True)).advance(), regex),
-            ("lines of one rank", 40,
-             lambda: LogView(view.book, raw=True, sources=[7]).advance(), rare),
+            (
+                "all counted, every line",
+                12,
+                lambda: found(view, Pattern("step"), count - RANKS - 1),
+                every,
+            ),
+            (
+                "all counted, every line, with case",
+                12,
+                lambda: found(view, Pattern("step", case=True), count - RANKS - 1),
+                every,
+            ),
+            (
+                "all counted, a regex for every line",
+                8,
+                lambda: found(view, Pattern(r"step +\d+", regex=True), count - RANKS - 1),
+                regex,
+            ),
+            (
+                "all counted, a regex for half the lines",
+                12,
+                lambda: found(view, Pattern(r"step +\d*[02468] ", regex=True)).advance(),
+                regex,
+            ),
+            (
+                "lines of one rank",
+                40,
+                lambda: LogView(view.book, raw=True, sources=[7]).advance(),
+                rare,
+            ),
             ("where the first error is", 30, lambda: first_error(view), rare),
-        ):  # fmt: skip
+        ):
             yield against(name, bound, work, theirs, "grep")
-        done = subprocess.run([sys.executable, __file__, str(directory.path)],
-                              check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, __file__, str(directory.path)],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         shown, searched = map(float, done.stdout.split())
-        yield Measured(f"MB for all of this, {words}", searched, "<= 40",
-                       f"{shown:.1f} MB to open", searched <= 40)
+        yield Measured(
+            f"MB for all of this, {words}",
+            searched,
+            "<= 40",
+            f"{shown:.1f} MB to open",
+            searched <= 40,
+        )
 
 
 if __name__ == "__main__":

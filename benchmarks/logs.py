@@ -54,8 +54,18 @@ def measure(runs: int) -> list[Measured]:
         assert count == RANKS * LINES, count
     ratio = 1 / ratio_of(a, b)
     return [
-        Measured("rate of 10^6 log lines from 4 ranks, written", ratio, ">= 0.8",
-                 f"ours {spread(a)}, bare {spread(b)}", ratio >= 0.8),
-        Measured("reading them merged, million lines/s", count / reading / 1e6, ">= the writing",
-                 f"{reading:.2f} s", reading <= 1.25 * min(b)),
+        Measured(
+            "rate of 10^6 log lines from 4 ranks, written",
+            ratio,
+            ">= 0.8",
+            f"ours {spread(a)}, bare {spread(b)}",
+            ratio >= 0.8,
+        ),
+        Measured(
+            "reading them merged, million lines/s",
+            count / reading / 1e6,
+            ">= the writing",
+            f"{reading:.2f} s",
+            reading <= 1.25 * min(b),
+        ),
     ]

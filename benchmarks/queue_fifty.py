@@ -33,8 +33,9 @@ def measure(runs: int) -> list[Measured]:
         raise Missing("Kueue is installed on the cluster of `make cluster` only")
     with place() as there, _kueue(there):
         began = time.time()
-        jobs = [run_job(CELL, f"job-{number} {OPTIONS} {there.options}")[0]
-                for number in range(COUNT)]  # fmt: skip
+        jobs = [
+            run_job(CELL, f"job-{number} {OPTIONS} {there.options}")[0] for number in range(COUNT)
+        ]
         submitted = time.time() - began
         for job in jobs:
             try:
@@ -48,12 +49,18 @@ def measure(runs: int) -> list[Measured]:
     # Kueue knows the second only in which a job came.
     late = sum(a[0] < b[0] and a[1] > b[1] for a, b in itertools.combinations(turns, 2))
     return [
-        Measured(f"{COUNT} jobs of 2 pods in a queue that have ended well", ended, f">= {COUNT}",
-                 f"{took:.0f} s in all, {submitted:.0f} s of them to submit", ended == COUNT),
-        Measured("... runs of their cell, one for each rank", ran, f"{2 * COUNT}", "",
-                 ran == 2 * COUNT),
+        Measured(
+            f"{COUNT} jobs of 2 pods in a queue that have ended well",
+            ended,
+            f">= {COUNT}",
+            f"{took:.0f} s in all, {submitted:.0f} s of them to submit",
+            ended == COUNT,
+        ),
+        Measured(
+            "... runs of their cell, one for each rank", ran, f"{2 * COUNT}", "", ran == 2 * COUNT
+        ),
         Measured("... pairs of jobs of which the later was let in first", late, "0", "", late == 0),
-    ]  # fmt: skip
+    ]
 
 
 def _lines(job: Job) -> list[str]:
@@ -82,13 +89,21 @@ def _kueue(there: Place) -> Iterator[None]:
     flavors = [{"name": name, "resources": [cpu, memory]}]
     bodies = {
         "resourceflavors": {"kind": "ResourceFlavor", "metadata": {"name": name}},
-        "clusterqueues": {"kind": "ClusterQueue", "metadata": {"name": name}, "spec": {
-            "namespaceSelector": {}, "queueingStrategy": "StrictFIFO",
-            "resourceGroups": [{"coveredResources": ["cpu", "memory"], "flavors": flavors}],
-        }},
-        f"namespaces/{name}/localqueues": {"kind": "LocalQueue", "metadata": {"name": "team"},
-                                           "spec": {"clusterQueue": name}},
-    }  # fmt: skip
+        "clusterqueues": {
+            "kind": "ClusterQueue",
+            "metadata": {"name": name},
+            "spec": {
+                "namespaceSelector": {},
+                "queueingStrategy": "StrictFIFO",
+                "resourceGroups": [{"coveredResources": ["cpu", "memory"], "flavors": flavors}],
+            },
+        },
+        f"namespaces/{name}/localqueues": {
+            "kind": "LocalQueue",
+            "metadata": {"name": "team"},
+            "spec": {"clusterQueue": name},
+        },
+    }
     try:
         for path, body in bodies.items():
             client.request("POST", f"/apis/{API}/{path}", body={"apiVersion": API, **body})

@@ -19,7 +19,11 @@ GROUPS = {
     "local": ("loading", "start", "step", "capture", "logs", "follow_logs", "log_pages"),
     "face": ("face_start", "face_log", "face_live", "face_jobs", "face_others"),
     "cluster": (
-        "cluster_start", "cluster_restart", "cluster_status", "cluster_log", "cluster_list",
+        "cluster_start",
+        "cluster_restart",
+        "cluster_status",
+        "cluster_log",
+        "cluster_list",
     ),
     "queues": ("queue_fifty",),
 }
@@ -39,16 +43,22 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join([*GROUPS, *ALL]))
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--runs", type=int, default=5)
-    how.add_argument("--smoke", action="store_true",
-                     help="once, with the smallest input, to see that they run; judges no bound")
+    how.add_argument(
+        "--smoke",
+        action="store_true",
+        help="once, with the smallest input, to see that they run; judges no bound",
+    )
     given = parser.parse_args()
     runs = 1 if given.smoke else given.runs
     how_often = f"median of {runs} pairs in turn"
     if given.smoke:
         os.environ["BENCHMARK_SMOKE"] = "1"  # before a benchmark is imported: see common.py
         how_often = "a smoke run, whose figures say nothing"
-    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-          f"load {os.getloadavg()[0]:.1f}; {how_often}", flush=True)
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+        f"load {os.getloadavg()[0]:.1f}; {how_often}",
+        flush=True,
+    )
     over = missing = False
     for name in [name for word in given.names or ALL for name in GROUPS.get(word, (word,))]:
         try:

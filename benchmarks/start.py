@@ -38,8 +38,13 @@ def measure(runs: int) -> list[Measured]:
                 a, b = in_turn(runs, ours, bare)
             ratio = ratio_of(a, b)
             kind = "warm" if warm else "cold"
-            found.append(Measured(
-                f"submit to first psum, {kind}, {count} processes", ratio, f"<= {bound}",
-                f"ours {spread(a)}, bare {spread(b)}", ratio <= bound,
-            ))
+            found.append(
+                Measured(
+                    f"submit to first psum, {kind}, {count} processes",
+                    ratio,
+                    f"<= {bound}",
+                    f"ours {spread(a)}, bare {spread(b)}",
+                    ratio <= bound,
+                )
+            )
     return found

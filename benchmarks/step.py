@@ -60,9 +60,13 @@ def measure(runs: int) -> list[Measured]:
 
             a, b = in_turn(runs, ours, bare)
         ratio = ratio_of(a, b)
-        found.append(Measured(
-            f"a training step{name}", ratio, "1.00 +- 0.02",
-            f"ours {spread(a, 'ms', 1e3)}, bare {spread(b, 'ms', 1e3)}",
-            0 < ratio <= 1.02,
-        ))
+        found.append(
+            Measured(
+                f"a training step{name}",
+                ratio,
+                "1.00 +- 0.02",
+                f"ours {spread(a, 'ms', 1e3)}, bare {spread(b, 'ms', 1e3)}",
+                0 < ratio <= 1.02,
+            )
+        )
     return found

@@ -13,8 +13,11 @@ import sys
 from pathlib import Path
 
 RUNTIMES = Path(__file__).resolve().parent.parent / "runtimes"
-DEVICES = {"jupyter-jax-trainer-cpu": "cpu", "jupyter-jax-trainer-cuda": "gpu",
-           "jupyter-jax-trainer-tpu": "tpu"}  # fmt: skip
+DEVICES = {
+    "jupyter-jax-trainer-cpu": "cpu",
+    "jupyter-jax-trainer-cuda": "gpu",
+    "jupyter-jax-trainer-tpu": "tpu",
+}
 IMAGE = re.compile(
     r"(?P<place>[\w.:/-]+)/(?P<own>(?P<name>[\w-]+):(?P<tag>[\w.-]+))@(?P<digest>sha256:[0-9a-f]{64})"
 )

@@ -134,7 +134,12 @@ def _choose(spec: JobSpec) -> Backend:
 
 
 def dry_run(
-    spec: JobSpec, backend: Backend, plan: dict[str, Any], capture: Capture, *, stem: str = "cell",
+    spec: JobSpec,
+    backend: Backend,
+    plan: dict[str, Any],
+    capture: Capture,
+    *,
+    stem: str = "cell",
     argv: Sequence[str] = (),
 ) -> str:
     """Say what a job would be and what would be sent, on Kubernetes as YAML.
@@ -182,7 +187,12 @@ def submit(
         name = _free_name(spec.name, backend, plan) if spec.name else _new_name(stem, plan)
         out = (jobdir.RETURNED,) if returns else spec.out
         digest = write_bundle(
-            directory.bundle, name, capture, out, travels=backend.bundle_travels, argv=argv,
+            directory.bundle,
+            name,
+            capture,
+            out,
+            travels=backend.bundle_travels,
+            argv=argv,
             wheels=backend.wheels,
         )
         files.write_private(directory.cell, (cell if cell is not None else capture.code).encode())
@@ -210,9 +220,14 @@ def submit(
 
 
 def _manifest(
-    name: str, spec: JobSpec, backend: Backend, plan: dict[str, Any], capture: Capture,
-    origin: Mapping[str, Any], returns: bool,
-) -> dict[str, Any]:  # fmt: skip
+    name: str,
+    spec: JobSpec,
+    backend: Backend,
+    plan: dict[str, Any],
+    capture: Capture,
+    origin: Mapping[str, Any],
+    returns: bool,
+) -> dict[str, Any]:
     return {
         "format": files.FORMAT,
         "name": name,
@@ -240,9 +255,7 @@ def _maker() -> str:
         return f"{os.getuid()}@{platform.node()}"
 
 
-def _publish(
-    directory: JobDir, name: str, manifest: dict[str, Any], backend: Backend
-) -> JobDir:
+def _publish(directory: JobDir, name: str, manifest: dict[str, Any], backend: Backend) -> JobDir:
     """Give the job its name; another submission may have taken it a moment ago."""
     while True:
         try:

@@ -22,8 +22,14 @@ _MAIN = b"from jupyter_jax_trainer.worker.main import main\n\nmain()\n"
 
 
 def write_bundle(
-    path: Path, name: str, capture: Capture, out: Sequence[str] = (), *, travels: bool = True,
-    argv: Sequence[str] = (), wheels: Mapping[str, bytes] | None = None,
+    path: Path,
+    name: str,
+    capture: Capture,
+    out: Sequence[str] = (),
+    *,
+    travels: bool = True,
+    argv: Sequence[str] = (),
+    wheels: Mapping[str, bytes] | None = None,
 ) -> str:
     """Write the bundle of a job.
 

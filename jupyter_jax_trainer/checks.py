@@ -122,8 +122,7 @@ def accelerator(option: str, value: Any) -> str:
     key, equals, last = text.rpartition("=")
     prefix, slash, name = key.rpartition("/")
     fine = _LABEL_VALUE.fullmatch(last) and (
-        not equals
-        or (_LABEL_VALUE.fullmatch(name) and (not slash or _SUBDOMAIN.fullmatch(prefix)))
+        not equals or (_LABEL_VALUE.fullmatch(name) and (not slash or _SUBDOMAIN.fullmatch(prefix)))
     )
     if not fine or len(prefix) > _SUBDOMAIN_LENGTH:
         raise UsageError(

@@ -33,10 +33,16 @@ def metrics(*jobs: Job | str) -> list[dict[str, Any]]:
     >>> frame.pivot_table("loss", "step", "job").plot()                # doctest: +SKIP
     """
     return [
-        {"job": job.name, "rank": line["rank"], "step": line["step"], "time": line["time"],
-         **{name: _number(value) for name, value in line["values"].items()}}
-        for job in map(_job, jobs) for line in job.metrics()
-    ]  # fmt: skip
+        {
+            "job": job.name,
+            "rank": line["rank"],
+            "step": line["step"],
+            "time": line["time"],
+            **{name: _number(value) for name, value in line["values"].items()},
+        }
+        for job in map(_job, jobs)
+        for line in job.metrics()
+    ]
 
 
 def compare(*jobs: Job | str, metric: str | None = None) -> list[dict[str, Any]]:
@@ -85,8 +91,9 @@ def differences(*jobs: Job | str) -> dict[str, list[str]]:
     given, shown = map(_options, specs), (_options(masking.spec(spec)) for spec in specs)
     pairs = list(zip(given, shown, strict=True))
     names = dict.fromkeys(name for one, _ in pairs for name in one)
-    found = {name: [(one.get(name, ""), mask.get(name, "")) for one, mask in pairs]
-             for name in names}  # fmt: skip
+    found = {
+        name: [(one.get(name, ""), mask.get(name, "")) for one, mask in pairs] for name in names
+    }
     return {name: _told_apart(pairs) for name, pairs in found.items() if len(set(pairs)) > 1}
 
 
@@ -108,9 +115,13 @@ def _job(job: Job | str) -> Job:
 
 def _row(job: Job, known: dict[str, list[tuple[int, float]]], metric: str | None) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "job": job.name, "state": job.state, "nodes": job.spec.nodes, "steps": job.steps,
-        "took": job.elapsed, "options": _options(masking.spec(job.spec)),
-    }  # fmt: skip
+        "job": job.name,
+        "state": job.state,
+        "nodes": job.spec.nodes,
+        "steps": job.steps,
+        "took": job.elapsed,
+        "options": _options(masking.spec(job.spec)),
+    }
     chosen = {name: series for name, series in known.items() if metric in (None, name)}
     for name, series in chosen.items():
         # A value that is no number any more is neither the least nor the greatest.
@@ -147,8 +158,9 @@ def _number(value: object) -> float | int:
 def _options(spec: JobSpec) -> dict[str, str]:
     return {
         name: " ".join(map(_word, value)) if isinstance(value, tuple) else str(value)
-        for name, value in spec.given().items() if name != "name"
-    }  # fmt: skip
+        for name, value in spec.given().items()
+        if name != "name"
+    }
 
 
 def _word(item: Any) -> str:

@@ -184,8 +184,10 @@ def _explain(end: RankEnd) -> Failure:
             name = signal.Signals(-code).name
         except ValueError:
             name = "unknown"
-        return failure("crashed" if code == -signal.SIGSEGV else "killed",
-                       f"was ended by signal {-code} ({name})")
+        return failure(
+            "crashed" if code == -signal.SIGSEGV else "killed",
+            f"was ended by signal {-code} ({name})",
+        )
     what = "before the cell was finished" if end.joined else "before it joined the others"
     hint = "os._exit() or native code ended it without an exception; see the end of its log."
     return failure("exit", f"ended with exit code {code} {what}", hint)

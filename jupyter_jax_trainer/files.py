@@ -78,17 +78,25 @@ def disk_use(path: Path) -> int:
 _TEXT = (str, NoneType)
 _NUMBER = (int, float)
 MANIFEST = {
-    "name": str, "uid": str, "host": str, "created": _NUMBER, "spec": {"nodes": int},
-    "plan": dict, "sent": [{"name": str}], "returns": bool,
-}  # fmt: skip
+    "name": str,
+    "uid": str,
+    "host": str,
+    "created": _NUMBER,
+    "spec": {"nodes": int},
+    "plan": dict,
+    "sent": [{"name": str}],
+    "returns": bool,
+}
 STATE = {
-    "state": str, "reason": _TEXT, "hint": _TEXT,
+    "state": str,
+    "reason": _TEXT,
+    "hint": _TEXT,
     "history": [{"state": str, "time": _NUMBER}],
     "ranks": [{"rank": int, "state": str, "exit": (int, NoneType)}],
     "progress": (NoneType, {"step": int, "metrics": dict, "time": _NUMBER}),
     "failure": (NoneType, {"kind": str, "message": str}),
     "results": (NoneType, [{"name": str}]),
-}  # fmt: skip
+}
 _LINES: dict[str, Any] = {
     "events.jsonl": {"time": _NUMBER, "kind": str, "message": str},
     "metrics.jsonl": {"time": _NUMBER, "rank": int, "step": int, "values": dict},

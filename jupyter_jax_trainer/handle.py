@@ -231,8 +231,13 @@ class Job:
     # -- what it says ------------------------------------------------------------------------
 
     def logs(
-        self, rank: int | None = None, *, container: str | None = None, tail: int | None = None,
-        follow: bool = False, raw: bool = False,
+        self,
+        rank: int | None = None,
+        *,
+        container: str | None = None,
+        tail: int | None = None,
+        follow: bool = False,
+        raw: bool = False,
     ) -> Iterator[LogLine]:
         """Give the lines that the ranks printed, in the order in which they came.
 

@@ -124,8 +124,9 @@ def _check_above(level: Path) -> None:
         )
         raise BackendError(
             f"The job store can't be trusted: others can write to {level}, on the way to it "
-            f"({_mode(found)}).", mend
-        )  # fmt: skip
+            f"({_mode(found)}).",
+            mend,
+        )
 
 
 def _is_trusted_owner(user: int) -> bool:

@@ -102,8 +102,11 @@ def _stand_in(file: int, why: OSError) -> None:
     where = folder()
     if where not in _told:
         _told.add(where)
-        log("warning", f"flock unavailable in {home()}: {why.strerror}; using locks in {where} "
-            "(this machine only)")  # fmt: skip
+        log(
+            "warning",
+            f"flock unavailable in {home()}: {why.strerror}; using locks in {where} "
+            "(this machine only)",
+        )
     store = hashlib.sha256(os.fsencode(os.path.realpath(home()))).hexdigest()[:12]
     name = f"{store}-{os.fstat(file).st_ino}"
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -78,7 +78,11 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
         return
     backend, plan = api.prepare(spec)
     capture = capture_cell(
-        cell, shell.user_ns, use=spec.use, out=spec.out, shell=shell,
+        cell,
+        shell.user_ns,
+        use=spec.use,
+        out=spec.out,
+        shell=shell,
         on_size=lambda total: backend.check_size(total, spec),
     )
     backend.check_capture(capture, spec, plan)
@@ -92,9 +96,14 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
         try:
             # From the start of the job on, an interrupt must not make this cell forget it.
             job = api.submit(
-                spec, backend, plan, capture, cell=cell, origin=api.notebook_origin(),
+                spec,
+                backend,
+                plan,
+                capture,
+                cell=cell,
+                origin=api.notebook_origin(),
                 before_start=interrupts.hold,
-            )  # fmt: skip
+            )
         except BaseException:
             display.not_started(view, spec)
             raise
@@ -114,8 +123,9 @@ def _command(line: str, shell: Any) -> None:
     from jupyter_jax_trainer.options import split
     from jupyter_jax_trainer.views import follow as display
 
-    context = Context(in_notebook=display.in_notebook(), defaults=_defaults,
-                      namespace=shell.user_ns)
+    context = Context(
+        in_notebook=display.in_notebook(), defaults=_defaults, namespace=shell.user_ns
+    )
     run_command(split(line), context)
 
 

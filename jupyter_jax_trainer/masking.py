@@ -29,23 +29,71 @@ ADVICE = "Use --env-from-secret SECRET instead"
 _LOCAL_ADVICE = "Use the environment of Jupyter instead; jobs on this machine inherit it"
 
 # Words of a name that say what it holds, as in HF_TOKEN or --api-key.
-_STRONG = frozenset((
-    "token", "secret", "secrets", "password", "passwd", "passphrase", "pwd", "credential",
-    "credentials", "creds", "apikey", "accesskey", "secretkey", "privatekey", "authorization",
-    "signature", "sig", "jwt", "bearer", "cookie", "dsn",
-))  # fmt: skip
+_STRONG = frozenset(
+    (
+        "token",
+        "secret",
+        "secrets",
+        "password",
+        "passwd",
+        "passphrase",
+        "pwd",
+        "credential",
+        "credentials",
+        "creds",
+        "apikey",
+        "accesskey",
+        "secretkey",
+        "privatekey",
+        "authorization",
+        "signature",
+        "sig",
+        "jwt",
+        "bearer",
+        "cookie",
+        "dsn",
+    )
+)
 # Words that say it of a variable, and in a sentence only as a part of a longer name.
-_WEAK = frozenset((
-    "key", "keys", "tokens", "pass", "auth", "oauth", "cred", "private", "pw", "pat",
-))  # fmt: skip
+_WEAK = frozenset(
+    (
+        "key",
+        "keys",
+        "tokens",
+        "pass",
+        "auth",
+        "oauth",
+        "cred",
+        "private",
+        "pw",
+        "pat",
+    )
+)
 # Words that say it at the end of a name alone: pin_memory is none.
 _LAST = frozenset(("pin", "otp", "passcode"))
 _PLURAL = frozenset(("keys", "tokens"))  # of a number they are a count: MAX_TOKENS=2048
 _ENDINGS = (
-    "token", "secret", "password", "passwd", "passphrase", "credential", "credentials", "apikey",
-    "accesskey", "secretkey", "privatekey", "accountkey", "authkey", "encryptionkey", "masterkey",
-    "sharedkey", "signingkey", "storagekey", "subscriptionkey", "passcode",
-)  # fmt: skip
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "credential",
+    "credentials",
+    "apikey",
+    "accesskey",
+    "secretkey",
+    "privatekey",
+    "accountkey",
+    "authkey",
+    "encryptionkey",
+    "masterkey",
+    "sharedkey",
+    "signingkey",
+    "storagekey",
+    "subscriptionkey",
+    "passcode",
+)
 _OWN = (["from", "secret"], ["show", "secrets"])  # our own options that end so
 _HEADERS = frozenset(("authorization", "cookie"))  # their values have blanks
 # These have no use for a secret; unless their names say so: NVIDIA_API_KEY is one.
@@ -58,9 +106,12 @@ _HARMLESS_ANNOTATION = re.compile(
     r"|jupyter-jax-trainer/.*"
 )
 # Copies of a whole object, or of a job's options.
-_COPIES = frozenset((
-    "kubectl.kubernetes.io/last-applied-configuration", "jupyter-jax-trainer/job",
-))  # fmt: skip
+_COPIES = frozenset(
+    (
+        "kubectl.kubernetes.io/last-applied-configuration",
+        "jupyter-jax-trainer/job",
+    )
+)
 _PLAIN_VALUE = re.compile(
     r"[-+]?[0-9]{1,12}(?:\.[0-9]{0,12})?(?:[eE][-+]?[0-9]{1,3})?|true|false|yes|no|on|off|none",
     re.IGNORECASE,
@@ -226,9 +277,10 @@ def environment_notes(given: JobSpec, *, secrets: bool) -> list[str]:
         Whether the job runs where there is ``--env-from-secret``.
     """
     names = [
-        name for name, value in given.env
+        name
+        for name, value in given.env
         if value and (is_secret_name(name, value) or is_secret_value(value))
-    ]  # fmt: skip
+    ]
     if not names:
         return []
     are = "looks like a secret; it is" if len(names) == 1 else "look like secrets; they are"

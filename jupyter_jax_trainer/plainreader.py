@@ -25,12 +25,38 @@ Buffers = Callable[[int], memoryview]
 _HEX = re.compile(r"-?0x[0-9a-f]+")
 # Words before the values of a node: its kind, and what belongs to that.
 _HEADS = {
-    "list": 1, "tuple": 1, "set": 1, "frozenset": 1, "dict": 1, "OrderedDict": 1, "defaultdict": 2,
-    records.NAMED_TUPLE: 4, records.DATACLASS: 4, "key": 2, "ndarray": 5, "jax": 5, "scalar": 3,
-    "dtype": 2, "bytes": 2, "bytearray": 2, "str": 2, "int": 2, "float": 2, "complex": 2,
+    "list": 1,
+    "tuple": 1,
+    "set": 1,
+    "frozenset": 1,
+    "dict": 1,
+    "OrderedDict": 1,
+    "defaultdict": 2,
+    records.NAMED_TUPLE: 4,
+    records.DATACLASS: 4,
+    "key": 2,
+    "ndarray": 5,
+    "jax": 5,
+    "scalar": 3,
+    "dtype": 2,
+    "bytes": 2,
+    "bytearray": 2,
+    "str": 2,
+    "int": 2,
+    "float": 2,
+    "complex": 2,
 }
 _WITHOUT_VALUES = {
-    "ndarray", "jax", "scalar", "dtype", "bytes", "bytearray", "str", "int", "float", "complex",
+    "ndarray",
+    "jax",
+    "scalar",
+    "dtype",
+    "bytes",
+    "bytearray",
+    "str",
+    "int",
+    "float",
+    "complex",
 }
 _WITH_DATA = {"ndarray", "jax", "bytes", "bytearray", "str"}  # in their last word
 _SEQUENCES = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
@@ -88,9 +114,10 @@ class PlainReader:
         """Name the buffers that are needed for a value."""
         nodes = (self._parsed[number] for number in self._needed(value))
         return [
-            node.words[-1] for node in nodes
+            node.words[-1]
+            for node in nodes
             if node.kind in _WITH_DATA and type(node.words[-1]) is int
-        ]  # fmt: skip
+        ]
 
     def strange_classes(self, value: Any) -> list[str]:
         """Name the classes of a value that are not here, so that dictionaries came instead."""

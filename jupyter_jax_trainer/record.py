@@ -135,10 +135,15 @@ class Recorder:
         reason
             Why, in plain words.
         """
-        self.state.setdefault("restarts", []).append({
-            "time": time.time(), "most": most, "reason": masking.text(reason),
-            "reached": self._forget_progress(), "step": None,
-        })  # fmt: skip
+        self.state.setdefault("restarts", []).append(
+            {
+                "time": time.time(),
+                "most": most,
+                "reason": masking.text(reason),
+                "reached": self._forget_progress(),
+                "step": None,
+            }
+        )
         self._save_now()
         self.event("restart", f"all ranks start again: {self.about_restart()}")
 

@@ -77,9 +77,10 @@ def load_available(
     table = job.results_info
     errors = {entry["name"]: entry["error"] for entry in table if "error" in entry}
     wanted = {
-        entry["name"]: entry.get("format", PICKLE) for entry in table
+        entry["name"]: entry.get("format", PICKLE)
+        for entry in table
         if "error" not in entry and (names is None or entry["name"] in names)
-    }  # fmt: skip
+    }
     values = _Loader(job, errors).load(wanted) if wanted else {}
     return values, errors
 

@@ -29,12 +29,28 @@ def row_of(job: Job, root: Path | None) -> Row:
     except (JaxTrainError, KeyError, TypeError, ValueError) as error:
         why = error.message if isinstance(error, JaxTrainError) else f"it is damaged: {error}"
         return {
-            "key": job.name, "name": job.name, "uid": None, "state": "damaged", "reason": why,
-            "hint": None, "active": False, "created": 0.0, "ended": None, "elapsed": 0.0,
-            "nodes": 0, "shape": "", "backend": "local", "place": "", "runtime": None,
-            "progress": None, "notebook": None, "cell": None, "actions": ["delete"],
-            "trust": "own", "maker": None,
-        }  # fmt: skip
+            "key": job.name,
+            "name": job.name,
+            "uid": None,
+            "state": "damaged",
+            "reason": why,
+            "hint": None,
+            "active": False,
+            "created": 0.0,
+            "ended": None,
+            "elapsed": 0.0,
+            "nodes": 0,
+            "shape": "",
+            "backend": "local",
+            "place": "",
+            "runtime": None,
+            "progress": None,
+            "notebook": None,
+            "cell": None,
+            "actions": ["delete"],
+            "trust": "own",
+            "maker": None,
+        }
 
 
 def _row(job: Job, root: Path | None) -> Row:
@@ -46,16 +62,28 @@ def _row(job: Job, root: Path | None) -> Row:
     standing = trust.of(job)
     can = actions(manifest["backend"], state["state"])
     return {
-        "key": job.name, "name": job.name, "uid": manifest["uid"], "state": state["state"],
-        "reason": state["reason"], "hint": state["hint"], "active": active,
-        "created": manifest["created"], "ended": ended,
+        "key": job.name,
+        "name": job.name,
+        "uid": manifest["uid"],
+        "state": state["state"],
+        "reason": state["reason"],
+        "hint": state["hint"],
+        "active": active,
+        "created": manifest["created"],
+        "ended": ended,
         "elapsed": None if active else (ended or manifest["created"]) - manifest["created"],
-        "nodes": spec["nodes"], "shape": shape(spec, plan), "backend": manifest["backend"],
-        "place": place(manifest), "runtime": plan.get("runtime"), "progress": state["progress"],
-        "notebook": notebook_path(origin.get("notebook"), root), "cell": origin.get("cell"),
+        "nodes": spec["nodes"],
+        "shape": shape(spec, plan),
+        "backend": manifest["backend"],
+        "place": place(manifest),
+        "runtime": plan.get("runtime"),
+        "progress": state["progress"],
+        "notebook": notebook_path(origin.get("notebook"), root),
+        "cell": origin.get("cell"),
         "actions": ["trust", *can] if standing is trust.Trust.FOREIGN else can,
-        "trust": standing, "maker": trust.claimed_maker(job),
-    }  # fmt: skip
+        "trust": standing,
+        "maker": trust.claimed_maker(job),
+    }
 
 
 def actions(backend: str, state: str) -> list[str]:

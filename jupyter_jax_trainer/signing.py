@@ -55,9 +55,15 @@ class Statement:
 
     @classmethod
     def of(
-        cls, *, trainjob_uid: str, uid: str, namespace: str, trainjob: str, about: str,
+        cls,
+        *,
+        trainjob_uid: str,
+        uid: str,
+        namespace: str,
+        trainjob: str,
+        about: str,
         frame_key: str,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Make the statement from the texts themselves."""
         return cls(trainjob_uid, uid, namespace, trainjob, _sha256(about), _sha256(frame_key))
 

@@ -66,6 +66,12 @@ def cut_off() -> dict[str, Any]:
 def without_files(state: str, reason: str) -> dict[str, Any]:
     """Give a state that is nowhere on disk."""
     return {
-        "state": state, "reason": reason, "hint": None, "history": [], "ranks": [],
-        "progress": None, "failure": None, "results": None,
+        "state": state,
+        "reason": reason,
+        "hint": None,
+        "history": [],
+        "ranks": [],
+        "progress": None,
+        "failure": None,
+        "results": None,
     }

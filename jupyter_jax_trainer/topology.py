@@ -49,13 +49,19 @@ def fit(topology: str, nodes: int | None, per_node: int | None) -> tuple[int, in
         for count, each in hosts(topology):
             if nodes in (None, count) and per_node in (None, each):
                 return count, each
-        asked = f"--nodes {nodes} does not fit" if nodes else (
-            f"--devices-per-node {per_node} does not fit" if per_node else
-            f"no machines of {_CHIPS} chips make that"
-        )  # fmt: skip
+        asked = (
+            f"--nodes {nodes} does not fit"
+            if nodes
+            else (
+                f"--devices-per-node {per_node} does not fit"
+                if per_node
+                else f"no machines of {_CHIPS} chips make that"
+            )
+        )
     ways = " or ".join(f"-n {n} --devices-per-node {each}" for n, each in hosts(topology))
     raise UsageError(
         f"--topology {topology} is a TPU slice of {chips} chips, and {asked}.",
-        f"The topology says it all: leave the others out, or give {ways}." if ways else
-        "4x4, 4x8 and 8x8 are shapes of v5e and v6e; 2x2x2, 2x2x4 and 4x4x4 of v4 and v5p.",
-    )  # fmt: skip
+        f"The topology says it all: leave the others out, or give {ways}."
+        if ways
+        else "4x4, 4x8 and 8x8 are shapes of v5e and v6e; 2x2x2, 2x2x4 and 4x4x4 of v4 and v5p.",
+    )

@@ -101,9 +101,11 @@ def grant(job: Job) -> None:
         raise UsageError(f"Job {job.name} can't be trusted here: {_FORBIDDEN}.", _ASK)
     directory = JobDir(job.directory)
     note = {
-        "format": FORMAT, "uid": job.uid, "trainjob_uid": directory.read_trainjob_uid(),
+        "format": FORMAT,
+        "uid": job.uid,
+        "trainjob_uid": directory.read_trainjob_uid(),
         "granted": time.time(),
-    }  # fmt: skip
+    }
     try:
         write_json(directory.trust, note)
     except FileNotFoundError:

@@ -22,9 +22,17 @@ EXTENSION = PACKAGE / "labextension"
 WIDGETS = PACKAGE / "widget" / "static"
 STAMP = EXTENSION / "sources.sha256"  # written last: what it lies beside is whole
 SOURCES = (
-    "package.json", "yarn.lock", ".yarnrc.yml", "tsconfig.json", "tsconfig.build.json",
-    "*.build.js", "sizes.js", "schema/*", "src/**/*", "style/*",
-)  # fmt: skip
+    "package.json",
+    "yarn.lock",
+    ".yarnrc.yml",
+    "tsconfig.json",
+    "tsconfig.build.json",
+    "*.build.js",
+    "sizes.js",
+    "schema/*",
+    "src/**/*",
+    "style/*",
+)
 
 
 class BuildError(Exception):

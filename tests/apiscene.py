@@ -70,10 +70,16 @@ class Scene(WebServer):
 
     def kubeconfig(self, path: Path, **about: Any) -> Path:
         """Write a kubeconfig that leads here; with more `about` the cluster."""
-        path.write_text(json.dumps({
-            "apiVersion": "v1", "kind": "Config", "current-context": "one",
-            "clusters": [{"name": "one", "cluster": {"server": self.url, **about}}],
-            "users": [{"name": "one", "user": {"token": "t"}}],
-            "contexts": [{"name": "one", "context": {"cluster": "one", "user": "one"}}],
-        }))  # fmt: skip
+        path.write_text(
+            json.dumps(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "one",
+                    "clusters": [{"name": "one", "cluster": {"server": self.url, **about}}],
+                    "users": [{"name": "one", "user": {"token": "t"}}],
+                    "contexts": [{"name": "one", "context": {"cluster": "one", "user": "one"}}],
+                }
+            )
+        )
         return path

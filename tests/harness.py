@@ -32,8 +32,11 @@ def submit(cell: str, namespace: dict[str, Any] | None = None, line: str = "-n 2
     spec = parse_cell_line(line)
     backend, plan = api.prepare(spec)
     capture = capture_cell(
-        cell, {"__name__": "__main__"} if namespace is None else namespace,
-        use=spec.use, out=spec.out, on_size=lambda total: backend.check_size(total, spec),
+        cell,
+        {"__name__": "__main__"} if namespace is None else namespace,
+        use=spec.use,
+        out=spec.out,
+        on_size=lambda total: backend.check_size(total, spec),
     )
     return api.submit(spec, backend, plan, capture, cell=cell)
 
@@ -95,8 +98,11 @@ def wait_for_text(job: Job, wanted: str) -> str:
 def ranks_of(job: Job) -> list[int]:
     """Give the process ids of the ranks, once all are known."""
     return eventually(
-        lambda: (pids := [rank.pid for rank in job.ranks if rank.pid])
-        and len(pids) == job.spec.nodes and pids
+        lambda: (
+            (pids := [rank.pid for rank in job.ranks if rank.pid])
+            and len(pids) == job.spec.nodes
+            and pids
+        )
     )
 
 
@@ -109,6 +115,7 @@ def _status(pid: int, field: str) -> int:
 
 def keeper_and_supervisor(job: Job) -> tuple[int, int]:
     """Find the two processes that hold a running job's lock: the parent is the keeper."""
+
     def holders() -> list[int]:
         return [pid for pid, files in _open_files() if str(JobDir(job.directory).lock) in files]
 

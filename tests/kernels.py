@@ -90,10 +90,11 @@ class Cell:
     def shown(self) -> list[str]:
         """The outputs as plain text, in order; those of an error are its lines."""
         return [
-            output.get("text") or output.get("data", {}).get("text/plain")
+            output.get("text")
+            or output.get("data", {}).get("text/plain")
             or "\n".join(output["traceback"])
             for output in self.outputs
-        ]  # fmt: skip
+        ]
 
     @property
     def text(self) -> str:
@@ -127,8 +128,12 @@ class Kernel:
     def __init__(self, home: Path, cwd: Path) -> None:
         self.home = home
         self.manager = KernelManager(kernel_name="python3")
-        environment = {**os.environ, "JAXTRAIN_HOME": str(home), "IPYTHONDIR": str(home / "ipy"),
-                       "JUPYTER_PREFER_ENV_PATH": "1"}
+        environment = {
+            **os.environ,
+            "JAXTRAIN_HOME": str(home),
+            "IPYTHONDIR": str(home / "ipy"),
+            "JUPYTER_PREFER_ENV_PATH": "1",
+        }
         self.manager.start_kernel(env=environment, cwd=str(cwd))
         self.client = self.manager.client()
         self.client.start_channels()
@@ -148,8 +153,10 @@ class Kernel:
     @contextmanager
     def without_widgets(self) -> Iterator[None]:
         """Have no widgets, as in a clone in which their scripts were not built."""
-        self.run("from pathlib import Path\nfrom jupyter_jax_trainer import widget\n"
-                 "static, widget.STATIC = widget.STATIC, Path('/nowhere')")
+        self.run(
+            "from pathlib import Path\nfrom jupyter_jax_trainer import widget\n"
+            "static, widget.STATIC = widget.STATIC, Path('/nowhere')"
+        )
         yield
         self.run("widget.STATIC = static")
 

@@ -104,9 +104,14 @@ def made_elsewhere(
     found = directory.read_manifest()
     there = {"namespace": "ns", "context": "ctx", "server": "https://c", "cluster": "c"}
     manifest = {
-        **found, "plan": {**found["plan"], **there}, "backend": "kubernetes", "host": "",
-        "maker": "mallory@laptop", "origin": {"attached": time.time()}, **more,
-    }  # fmt: skip
+        **found,
+        "plan": {**found["plan"], **there},
+        "backend": "kubernetes",
+        "host": "",
+        "maker": "mallory@laptop",
+        "origin": {"attached": time.time()},
+        **more,
+    }
     files.write_json(directory.manifest, manifest)
     directory.trainjob.unlink(missing_ok=True)
     if trainjob_uid is not None:

@@ -67,9 +67,13 @@ class Backend(Protocol):
         """
 
     def dry_run(
-        self, spec: JobSpec, plan: dict[str, Any], capture: Capture, manifest: dict[str, Any],
+        self,
+        spec: JobSpec,
+        plan: dict[str, Any],
+        capture: Capture,
+        manifest: dict[str, Any],
         write: Callable[[Path], str],
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Say what would be started; `write` writes the bundle and gives its digest.
 
         Raises

@@ -50,18 +50,26 @@ def bound_names(body: Iterable[ast.AST]) -> set[str]:
 
     Targets of comprehensions are left out, walrus targets in them are not.
     """
-    targets = {id(name) for node in scope_nodes(body) if isinstance(node, ast.comprehension)
-               for name in ast.walk(node.target)}
-    return {name for node in scope_nodes(body) if id(node) not in targets
-            for name in bound_by(node)}
+    targets = {
+        id(name)
+        for node in scope_nodes(body)
+        if isinstance(node, ast.comprehension)
+        for name in ast.walk(node.target)
+    }
+    return {
+        name for node in scope_nodes(body) if id(node) not in targets for name in bound_by(node)
+    }
 
 
 def deleted_names(body: Iterable[ast.AST]) -> set[str]:
     """Give the names that statements may delete; a handler deletes its own at its end."""
-    return {node.id for node in scope_nodes(body)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del)} | {
-            node.name for node in scope_nodes(body)
-            if isinstance(node, ast.ExceptHandler) and node.name}
+    return {
+        node.id
+        for node in scope_nodes(body)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del)
+    } | {
+        node.name for node in scope_nodes(body) if isinstance(node, ast.ExceptHandler) and node.name
+    }
 
 
 def global_bindings(tree: ast.AST) -> set[str]:
@@ -96,10 +104,15 @@ def swallows_errors(item: ast.withitem) -> bool:
 
 def catches_name_errors(statement: Try) -> bool:
     """Say whether a NameError in the body of `try` is caught there."""
-    return any(handler.type is None or any(
-        getattr(node, "id", getattr(node, "attr", None)) in
-        ("NameError", "Exception", "BaseException") for node in ast.walk(handler.type))
-        for handler in statement.handlers)
+    return any(
+        handler.type is None
+        or any(
+            getattr(node, "id", getattr(node, "attr", None))
+            in ("NameError", "Exception", "BaseException")
+            for node in ast.walk(handler.type)
+        )
+        for handler in statement.handlers
+    )
 
 
 def irrefutable(case: ast.match_case) -> bool:

@@ -28,8 +28,10 @@ _PROVIDED = {"get_ipython", "display", "exit", "quit"}
 _RECORDS = {"In", "Out", "_", "__", "___"}
 _MOST_OUTSIDE = 500
 _FLAG = "xla_force_host_platform_device_count"
-_FLAG_NOTE = ("virtual devices come from --devices-per-node N; XLA_FLAGS has no effect once jax "
-              "runs in the job")
+_FLAG_NOTE = (
+    "virtual devices come from --devices-per-node N; XLA_FLAGS has no effect once jax "
+    "runs in the job"
+)
 
 OnSize = Callable[[int], None]
 
@@ -95,13 +97,24 @@ class Capture:
     @property
     def total(self) -> int:
         """Bytes of everything."""
-        return (len(self.code) + len(self.stream) + sum(b.nbytes for b in self.buffers)
-                + sum(map(len, self.modules.values())))
+        return (
+            len(self.code)
+            + len(self.stream)
+            + sum(b.nbytes for b in self.buffers)
+            + sum(map(len, self.modules.values()))
+        )
 
 
-def capture_cell(cell: str, namespace: dict[str, Any], *, use: Sequence[str] = (),
-                 out: Sequence[str] = (), shell: Any = None, file: str | None = None,
-                 on_size: OnSize | None = None) -> Capture:
+def capture_cell(
+    cell: str,
+    namespace: dict[str, Any],
+    *,
+    use: Sequence[str] = (),
+    out: Sequence[str] = (),
+    shell: Any = None,
+    file: str | None = None,
+    on_size: OnSize | None = None,
+) -> Capture:
     """Capture a cell with the variables of the notebook that it reads.
 
     Parameters
@@ -134,28 +147,42 @@ def capture_cell(cell: str, namespace: dict[str, Any], *, use: Sequence[str] = (
     _check_undefined(tree, namespace, cell)
     for name in use:
         if name not in namespace:
-            raise UsageError(f"--use {name}: the notebook has no variable {name!r}."
-                             + _did_you_mean(name, namespace))
+            raise UsageError(
+                f"--use {name}: the notebook has no variable {name!r}."
+                + _did_you_mean(name, namespace)
+            )
     for name in free.certain & _RECORDS & namespace.keys():
-        raise UsageError(f"line {free.lines[name]} of the cell reads `{name}`, which the notebook "
-                         "keeps for itself; it is not sent.", "Give the value a name of its own.")
+        raise UsageError(
+            f"line {free.lines[name]} of the cell reads `{name}`, which the notebook "
+            "keeps for itself; it is not sent.",
+            "Give the value a name of its own.",
+        )
     needed = [n for n in free.lines if n in namespace and not stays_behind(n, namespace[n])]
     assigned = analysis.assigned_names(tree)
     packer = _Packer(namespace, namespace, on_size, left_out=assigned - set(needed) - set(use))
-    packer.add([*needed, *(name for name in use if name not in needed)],
-               optional=set(needed) - free.certain - set(use), via=free.via)
+    packer.add(
+        [*needed, *(name for name in use if name not in needed)],
+        optional=set(needed) - free.certain - set(use),
+        via=free.via,
+    )
     for name in out:
         if name not in assigned and name not in packer.capture.names:
-            raise UsageError(f"--out {name}: the cell never sets {name!r}."
-                             + _did_you_mean(name, {*assigned, *packer.capture.names}))
+            raise UsageError(
+                f"--out {name}: the cell never sets {name!r}."
+                + _did_you_mean(name, {*assigned, *packer.capture.names})
+            )
     captured = packer.finish(source.code, tree, shell)
     captured.label = file or captured.label
     return captured
 
 
-def capture_call(func: Callable[..., Any], args: Sequence[Any] = (),
-                 kwargs: Mapping[str, Any] | None = None, *,
-                 on_size: OnSize | None = None) -> Capture:
+def capture_call(
+    func: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    on_size: OnSize | None = None,
+) -> Capture:
     """Capture a call: a function and its arguments. The code binds what it returns to `RETURNED`.
 
     Raises
@@ -184,8 +211,11 @@ def capture_call(func: Callable[..., Any], args: Sequence[Any] = (),
     values = {**namespace, **call}
     free = analysis.analyze(tree, _Outside(values))
     packer = _Packer(namespace, values, on_size, labels=labels)
-    packer.add([n for n in free.lines if n in values and not stays_behind(n, values[n])],
-               optional=set(), via=free.via)
+    packer.add(
+        [n for n in free.lines if n in values and not stays_behind(n, values[n])],
+        optional=set(),
+        via=free.via,
+    )
     return packer.finish(code, tree, None)
 
 
@@ -204,8 +234,10 @@ def _check_undefined(tree: ast.Module, namespace: Mapping[str, Any], cell: str) 
     for name, line in missing:
         text = lines[line - 2].strip() if 0 <= line - 2 < len(lines) else ""
         candidates = {*known, *analysis.assigned_names(tree), *dir(builtins)}
-        sentences.append(f"line {line} of the cell reads {name!r}, which is defined neither there "
-                         f"nor in the notebook.{_did_you_mean(name, candidates)}\n    {text}")
+        sentences.append(
+            f"line {line} of the cell reads {name!r}, which is defined neither there "
+            f"nor in the notebook.{_did_you_mean(name, candidates)}\n    {text}"
+        )
     raise UsageError("\n".join(sentences))
 
 
@@ -226,9 +258,15 @@ class _Outside:
 class _Packer:
     """Pickles variables one after another, and keeps account."""
 
-    def __init__(self, namespace: dict[str, Any], values: Mapping[str, Any],
-                 on_size: OnSize | None, *, labels: Mapping[str, str] | None = None,
-                 left_out: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        values: Mapping[str, Any],
+        on_size: OnSize | None,
+        *,
+        labels: Mapping[str, str] | None = None,
+        left_out: Iterable[str] = (),
+    ) -> None:
         self.capture = Capture("")
         self._namespace = namespace
         self._values, self._labels = values, labels or {}
@@ -257,8 +295,11 @@ class _Packer:
             sent = self._pack(name, name in optional, via)
             if sent is not None:
                 found[name] = sent
-        self.capture.sent = [found[name] for name in wanted if name in found and (
-            name not in via or found[name].kind in order)]
+        self.capture.sent = [
+            found[name]
+            for name in wanted
+            if name in found and (name not in via or found[name].kind in order)
+        ]
 
     def _pack(self, name: str, optional: bool, via: Mapping[str, str]) -> Sent | None:
         value = self._values[name]
@@ -300,11 +341,16 @@ class _Packer:
             capture.notes.append(words)
         if _FLAG in code:
             capture.notes.append(_FLAG_NOTE)
-        capture.outside = [name for name, value in self._namespace.items()
-                           if not name.startswith("_") and name not in capture.names
-                           and not stays_behind(name, value)][:_MOST_OUTSIDE]
-        capture.sources = {file: (_label(file, shell), text)
-                           for file, text in pickler.sources.items()}
+        capture.outside = [
+            name
+            for name, value in self._namespace.items()
+            if not name.startswith("_")
+            and name not in capture.names
+            and not stays_behind(name, value)
+        ][:_MOST_OUTSIDE]
+        capture.sources = {
+            file: (_label(file, shell), text) for file, text in pickler.sources.items()
+        }
         return capture
 
 

@@ -53,7 +53,7 @@ def parse_cell(cell: str, shell: Any = None, first_line: int = 2) -> CellSource:
     text = body.lstrip("\n")
     lead = len(body) - len(text)
     while (first := re.match(r"[ \t]*\n", text)) is not None:
-        text, lead = text[first.end():], lead + 1
+        text, lead = text[first.end() :], lead + 1
     before = "\n" * (first_line - 1)
     transform = shell.transform_cell if shell is not None else _transformer()
     try:
@@ -92,16 +92,19 @@ def _syntax_error(error: SyntaxError, shown: str) -> UsageError:
     indent = len(text) - len(text.lstrip())
     column = max((error.offset or 1) - 1 - indent, 0)
     caret = f"\n    {' ' * column}^" if error.offset else ""
-    return UsageError(f"syntax error in line {line} of the cell: {error.msg}\n"
-                      f"    {text.strip()}{caret}")
+    return UsageError(
+        f"syntax error in line {line} of the cell: {error.msg}\n    {text.strip()}{caret}"
+    )
 
 
 def _commands(tree: ast.AST) -> Iterator[tuple[ast.Call, str, list[Any]]]:
     """Give the calls that IPython's syntax became: the call, the method's name, its arguments."""
     for node in ast.walk(tree):
         match node:
-            case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="get_ipython")),
-                                             attr=name), args=args):
+            case ast.Call(
+                func=ast.Attribute(value=ast.Call(func=ast.Name(id="get_ipython")), attr=name),
+                args=args,
+            ):
                 yield node, name, [a.value if isinstance(a, ast.Constant) else None for a in args]
 
 
@@ -113,19 +116,26 @@ def _check_commands(tree: ast.Module, lines: list[str]) -> None:
         where = f"line {node.lineno} of the cell: "
         shown = lines[node.lineno - 1].strip() if node.lineno <= len(lines) else f"%{name}"
         if method == "run_cell_magic":
-            raise UsageError(f"{where}%%{name} does not work in a job.",
-                             "A job's cell is Python; leave that line out.")
+            raise UsageError(
+                f"{where}%%{name} does not work in a job.",
+                "A job's cell is Python; leave that line out.",
+            )
         if name in ("pinfo", "pinfo2", "psearch"):
-            raise UsageError(f"{where}`{shown}` asks for help, which a job can't show.",
-                             "Ask in a cell of its own.")
+            raise UsageError(
+                f"{where}`{shown}` asks for help, which a job can't show.",
+                "Ask in a cell of its own.",
+            )
         if name in _INSTALLERS:
             raise UsageError(
                 f"{where}`{shown}` would install on every node while the job runs.",
-                "Name the packages with --package, or use an image that has them.")
+                "Name the packages with --package, or use an image that has them.",
+            )
         if name not in LINE_MAGICS:
             known = ", ".join(f"%{magic}" for magic in LINE_MAGICS)
-            raise UsageError(f"{where}`{shown}` does not work in a job: %{name} is a command of "
-                             f"the notebook.", f"In a job, !commands and {known} work.")
+            raise UsageError(
+                f"{where}`{shown}` does not work in a job: %{name} is a command of the notebook.",
+                f"In a job, !commands and {known} work.",
+            )
 
 
 def for_analysis(tree: ast.Module, namespace: Mapping[str, Any]) -> ast.Module:
@@ -155,8 +165,11 @@ class _Expander(ast.NodeTransformer):
                 if len(body) == 1 and isinstance(body[0], ast.Expr):
                     return _moved(body[0].value, node)
             if method in ("system", "getoutput") and args and isinstance(args[0], str):
-                node.args += [_moved(ast.Name(name, ast.Load()), node)
-                              for name in _names_in_command(args[0]) if name in self.namespace]
+                node.args += [
+                    _moved(ast.Name(name, ast.Load()), node)
+                    for name in _names_in_command(args[0])
+                    if name in self.namespace
+                ]
         return node
 
 
@@ -178,6 +191,10 @@ def _names_in_command(command: str) -> set[str]:
     """Give the names in ``{expression}`` and ``$name`` of a command."""
     names = set(re.findall(r"(?<!\$)\$(\w+)", command))
     for expression in re.findall(r"\{([^{}]+)\}", command):
-        names.update(n.id for s in _parsed(expression.partition("!")[0].strip())
-                     for n in ast.walk(s) if isinstance(n, ast.Name))
+        names.update(
+            n.id
+            for s in _parsed(expression.partition("!")[0].strip())
+            for n in ast.walk(s)
+            if isinstance(n, ast.Name)
+        )
     return names

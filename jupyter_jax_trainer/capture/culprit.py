@@ -18,8 +18,19 @@ from jupyter_jax_trainer.worker.refusals import explain
 SECONDS = 2.0  # of work
 DEPTH = 60
 _GLOBAL = " -> global "
-_PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None), types.ModuleType,
-          types.CodeType, type(Ellipsis))
+_PLAIN = (
+    str,
+    bytes,
+    bytearray,
+    int,
+    float,
+    complex,
+    bool,
+    type(None),
+    types.ModuleType,
+    types.CodeType,
+    type(Ellipsis),
+)
 
 
 def find_culprit(root: Any, wanted: Any, *, seconds: float = SECONDS) -> str | None:
@@ -58,8 +69,9 @@ def find_culprit(root: Any, wanted: Any, *, seconds: float = SECONDS) -> str | N
     return None
 
 
-def describe_failure(name: str, path: str, value: Any, error: BaseException,
-                     culprit: Any) -> tuple[str, str]:
+def describe_failure(
+    name: str, path: str, value: Any, error: BaseException, culprit: Any
+) -> tuple[str, str]:
     """Say in a sentence which part of a variable can't be sent, and how to go on.
 
     Parameters
@@ -142,9 +154,9 @@ def _function_children(function: types.FunctionType) -> Iterator[tuple[str, Any]
     for name in code_globals(function.__code__):
         if name in function.__globals__:
             yield f"{_GLOBAL}{name}", function.__globals__[name]
-    parameters = function.__code__.co_varnames[:function.__code__.co_argcount]
+    parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
     defaults = function.__defaults__ or ()
-    for name, item in zip(parameters[len(parameters) - len(defaults):], defaults, strict=True):
+    for name, item in zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True):
         yield f" -> default of {name}", item
     for name, item in (function.__kwdefaults__ or {}).items():
         yield f" -> default of {name}", item

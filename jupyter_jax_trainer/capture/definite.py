@@ -72,10 +72,14 @@ class Walker(PathWalker):
     def visit_Comprehension(self, node: Comprehension) -> None:
         first = node.generators[0]
         self.visit(first.iter)
-        self._comprehensions.append({name.id for generator in node.generators
-                                     for name in ast.walk(generator.target)
-                                     if isinstance(name, ast.Name)
-                                     and isinstance(name.ctx, ast.Store)})
+        self._comprehensions.append(
+            {
+                name.id
+                for generator in node.generators
+                for name in ast.walk(generator.target)
+                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+            }
+        )
         after = self.state and self.state.copy()
         for generator in node.generators:
             if generator is not first:
@@ -111,8 +115,13 @@ class Walker(PathWalker):
     def _definition_time(self, arguments: ast.arguments) -> None:
         self.block([*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)])
         if not self._lazy_annotations:
-            everyone = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs,
-                        arguments.vararg, arguments.kwarg]
+            everyone = [
+                *arguments.posonlyargs,
+                *arguments.args,
+                *arguments.kwonlyargs,
+                arguments.vararg,
+                arguments.kwarg,
+            ]
             self.block([a.annotation for a in everyone if a is not None and a.annotation])
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
@@ -144,8 +153,12 @@ class Walker(PathWalker):
         self.block(node.decorator_list)
         self._open_type_params(node)
         self.block([*node.bases, *node.keywords])
-        declared = {name for inner in facts.scope_nodes(node.body)
-                    if isinstance(inner, ast.Global) for name in inner.names}
+        declared = {
+            name
+            for inner in facts.scope_nodes(node.body)
+            if isinstance(inner, ast.Global)
+            for name in inner.names
+        }
         self._classes.append((node.name, declared))
         comprehensions, self._comprehensions = self._comprehensions, []
         self.block(node.body)

@@ -40,13 +40,17 @@ def differences(files: Mapping[str, bytes]) -> list[str]:
             code = compile(tree, path, "exec", dont_inherit=True)
         except (SyntaxError, ValueError):
             continue
-        notes += [f"{name} is sent from its file, where {constant}"
-                  for constant in _constants(tree, vars(module))]
+        notes += [
+            f"{name} is sent from its file, where {constant}"
+            for constant in _constants(tree, vars(module))
+        ]
         changed = list(_functions(tree, code, vars(module), ""))
         if changed:
             several = len(changed) > 1
-            notes.append(f"{name} is sent from its file, where {_joined(changed)} "
-                         + ("are not what they are here" if several else "is not what it is here"))
+            notes.append(
+                f"{name} is sent from its file, where {_joined(changed)} "
+                + ("are not what they are here" if several else "is not what it is here")
+            )
     return notes
 
 
@@ -89,18 +93,25 @@ def _short(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def _functions(tree: ast.Module | ast.ClassDef, code: types.CodeType, here: Mapping[str, Any],
-               prefix: str) -> Iterator[str]:
+def _functions(
+    tree: ast.Module | ast.ClassDef, code: types.CodeType, here: Mapping[str, Any], prefix: str
+) -> Iterator[str]:
     """Give the functions whose code is another one; decorated ones may be anything."""
     once = _bound_once(tree)
     inner = {part.co_name: part for part in code.co_consts if isinstance(part, types.CodeType)}
     for node in tree.body:
         match node:
-            case ast.FunctionDef(name=name, decorator_list=[]) | ast.AsyncFunctionDef(
-                    name=name, decorator_list=[]):
+            case (
+                ast.FunctionDef(name=name, decorator_list=[])
+                | ast.AsyncFunctionDef(name=name, decorator_list=[])
+            ):
                 found = here.get(name)
-                if name in once and name in inner and isinstance(found, types.FunctionType) and (
-                        _facts(found.__code__) != _facts(inner[name])):
+                if (
+                    name in once
+                    and name in inner
+                    and isinstance(found, types.FunctionType)
+                    and (_facts(found.__code__) != _facts(inner[name]))
+                ):
                     yield f"{prefix}{name}()"
             case ast.ClassDef(name=name, decorator_list=[]):
                 found = here.get(name)
@@ -111,9 +122,13 @@ def _functions(tree: ast.Module | ast.ClassDef, code: types.CodeType, here: Mapp
 def _facts(code: types.CodeType) -> tuple[Any, ...]:
     """Give what a function does, without where it stands."""
     constants = tuple(
-        _facts(part) if isinstance(part, types.CodeType)
-        else part if isinstance(part, frozenset) else (type(part), repr(part))
-        for part in code.co_consts)
+        _facts(part)
+        if isinstance(part, types.CodeType)
+        else part
+        if isinstance(part, frozenset)
+        else (type(part), repr(part))
+        for part in code.co_consts
+    )
     return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars
 
 

@@ -31,7 +31,9 @@ def is_own(module: ModuleType) -> bool:
     return _own_spec(getattr(module, "__spec__", None)) is not None or (
         getattr(module, "__spec__", None) is None
         and module.__name__ not in ("__main__", "__mp_main__")
-        and bool(getattr(module, "__file__", None)) and _own_file(str(module.__file__)))
+        and bool(getattr(module, "__file__", None))
+        and _own_file(str(module.__file__))
+    )
 
 
 def collect(
@@ -80,7 +82,8 @@ def collect(
             raise CaptureError(
                 f"your own modules are {total >> 20} MB, more than the {MAX_TOTAL >> 20} MB that "
                 f"can be sent (the last one: {top}).",
-                "Install them in the image, or keep data out of the package.")
+                "Install them in the image, or keep data out of the package.",
+            )
     return files
 
 
@@ -160,7 +163,9 @@ def _refuse_compiled(path: Path, module: str) -> None:
     if path.name.endswith((*EXTENSION_SUFFIXES, ".pyd", ".dylib")) or ".so." in path.name:
         raise CaptureError(
             f"your module {module!r} can't be sent: {path} is compiled, and may not run on the "
-            "workers.", "Install it there: as a package (--package) or in the image.")
+            "workers.",
+            "Install it there: as a package (--package) or in the image.",
+        )
 
 
 def _imports_of(source: bytes) -> Iterator[str]:

@@ -48,8 +48,12 @@ def analyze(tree: ast.Module, outside: Outside | None = None) -> FreeNames:
     """
     walker = Walker(tree, outside)
     walker.block(tree.body)
-    return FreeNames(walker.lines, frozenset(walker.certain),
-                     frozenset(walker.lines.keys() - walker.unguarded), walker.via)
+    return FreeNames(
+        walker.lines,
+        frozenset(walker.certain),
+        frozenset(walker.lines.keys() - walker.unguarded),
+        walker.via,
+    )
 
 
 def free_names(tree: ast.Module) -> dict[str, int]:
@@ -69,17 +73,27 @@ def undefined_names(tree: ast.Module, known: Iterable[str]) -> list[tuple[str, i
     (``exec``, ``globals()``, a star import) gets no verdict.
     """
     free = analyze(tree)
-    stars = any(isinstance(node, ast.ImportFrom) and any(a.name == "*" for a in node.names)
-                for node in ast.walk(tree))
+    stars = any(
+        isinstance(node, ast.ImportFrom) and any(a.name == "*" for a in node.names)
+        for node in ast.walk(tree)
+    )
     if stars or free.lines.keys() & {"exec", "eval", "globals", "locals", "vars"}:
         return []
     # The body of a class inside a function reads its own names as if they were global.
-    in_classes = {name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
-                  for name in bindings.bound_names(node.body)}
+    in_classes = {
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for name in bindings.bound_names(node.body)
+    }
     given = {*known, *dir(builtins), *assigned_names(tree), *in_classes}
-    return [(name, line) for name, line in free.lines.items()
-            if name not in given and name not in free.guarded
-            and not (name.startswith("__") and name.endswith("__"))]
+    return [
+        (name, line)
+        for name, line in free.lines.items()
+        if name not in given
+        and name not in free.guarded
+        and not (name.startswith("__") and name.endswith("__"))
+    ]
 
 
 def nearest_name(name: str, candidates: Iterable[str]) -> str | None:

@@ -36,8 +36,10 @@ def merge(*states: State | None) -> State | None:
     taken = [state for state in states if state is not None]
     if not taken:
         return None
-    return State(set.intersection(*(state.sure for state in taken)),
-                 set.union(*(state.maybe for state in taken)))
+    return State(
+        set.intersection(*(state.sure for state in taken)),
+        set.union(*(state.maybe for state in taken)),
+    )
 
 
 @dataclass
@@ -65,8 +67,11 @@ class PathWalker:
         self._guards = 0
         self._star = False
         self._lazy_annotations = any(
-            isinstance(node, ast.ImportFrom) and node.module == "__future__"
-            and any(alias.name == "annotations" for alias in node.names) for node in tree.body)
+            isinstance(node, ast.ImportFrom)
+            and node.module == "__future__"
+            and any(alias.name == "annotations" for alias in node.names)
+            for node in tree.body
+        )
 
     # ---- names
 
@@ -94,8 +99,9 @@ class PathWalker:
                 if not self._guards:
                     self.unguarded.add(name)
                 # A function may be called later than here, when more names are bound.
-                if not self._star and name not in (self._assigned if deferred
-                                                   else self.state.maybe):
+                if not self._star and name not in (
+                    self._assigned if deferred else self.state.maybe
+                ):
                     self.certain.add(name)
             queue.extend((n, True, source) for n, source in inner.items() if n not in seen)
             seen.update(inner)
@@ -268,8 +274,10 @@ class PathWalker:
     visit_TryStar = visit_Try
 
     def _interrupted(self, start: State, body: Iterable[ast.AST]) -> State:
-        return State(start.sure - {self._key(name) for name in facts.deleted_names(body)},
-                     start.maybe | {self._key(name) for name in facts.bound_names(body)})
+        return State(
+            start.sure - {self._key(name) for name in facts.deleted_names(body)},
+            start.maybe | {self._key(name) for name in facts.bound_names(body)},
+        )
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
         if node.type is not None:

@@ -123,9 +123,12 @@ def logs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     if container is not None and rank is not None:
         raise UsageError("--rank and --container exclude each other.")
     found = job.logs(
-        rank, container=container, tail=_NOTEBOOK_TAIL if bounded else tail, follow=follow,
+        rank,
+        container=container,
+        tail=_NOTEBOOK_TAIL if bounded else tail,
+        follow=follow,
         raw=values.get("raw", False),
-    )  # fmt: skip
+    )
     lines = log_lines(
         found,
         ranks=rank is None and container is None and job.spec.nodes > 1,
@@ -299,9 +302,10 @@ def delete(context: Context, values: dict[str, Any], words: list[str]) -> None:
                 continue
         job.delete()
         context.print(
-            f"Job {job.name} is deleted." if mine
+            f"Job {job.name} is deleted."
+            if mine
             else f"Job {job.name} is deleted here. Somebody else submitted it: its TrainJob stays."
-        )  # fmt: skip
+        )
 
 
 def _ended(context: Context, values: dict[str, Any]) -> list[Job]:
@@ -402,12 +406,14 @@ def key(context: Context, values: dict[str, Any], words: list[str]) -> None:
         f"Imported key {', '.join(names)}: all jobs that it signed, or will sign, count as yours "
         "here. Their results are loaded and their HTML is shown unasked, and both may run code. "
         f"If it is not your own, remove it from {signing.key_file()}.\n"
-        + ("Your jobs from here are signed with it, too: who has it can make jobs that count as "
-           "yours."
-           if signs in names else
-           f"Your jobs from here are still signed with key {signs}; `key export` takes that one "
-           "to your other machines.")
-    )  # fmt: skip
+        + (
+            "Your jobs from here are signed with it, too: who has it can make jobs that count as "
+            "yours."
+            if signs in names
+            else f"Your jobs from here are still signed with key {signs}; `key export` takes "
+            "that one to your other machines."
+        )
+    )
 
 
 def convert(context: Context, values: dict[str, Any], words: list[str]) -> None:

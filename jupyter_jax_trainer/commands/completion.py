@@ -79,9 +79,7 @@ def _words_for_options(
     return list(positionals) or ([option.flag for option in options] if not part else [])
 
 
-def _values(
-    option: Option, namespace: Mapping[str, Any] | None, jobs: Sequence[str]
-) -> list[str]:
+def _values(option: Option, namespace: Mapping[str, Any] | None, jobs: Sequence[str]) -> list[str]:
     if option.choices:
         return list(option.choices)
     if option.name in ("out", "use"):

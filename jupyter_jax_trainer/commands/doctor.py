@@ -172,10 +172,11 @@ def _locks() -> Finding:
                 return Finding(FAIL, "Locks", "flock does not keep others out there", advice)
     if missing:
         return Finding(
-            WARN, "Locks",
+            WARN,
+            "Locks",
             f"flock unavailable: {missing}; using locks in {locks.folder()} (this machine only)",
             f"Use the job store from this machine only, or {advice[0].lower()}{advice[1:]}",
-        )  # fmt: skip
+        )
     return Finding(OK, "Locks", "flock works in the job store")
 
 

@@ -94,11 +94,15 @@ def trainjobs_table(rows: Iterable[Row], columns: int) -> str:
     """Lay out the TrainJobs of a cluster, one a line."""
     lines = [
         (
-            row.name, row.state, age(row.created) if row.created else None, row.nodes,
-            None if row.uid else "other tools", _clip(row.reason),
+            row.name,
+            row.state,
+            age(row.created) if row.created else None,
+            row.nodes,
+            None if row.uid else "other tools",
+            _clip(row.reason),
         )
         for row in rows
-    ]  # fmt: skip
+    ]
     return lay_out(lines, ("NAME", "STATE", "AGE", "NODES", "MADE BY", "REASON"), columns=columns)
 
 
@@ -112,13 +116,21 @@ def ended_table(found: Iterable[Ended], columns: int) -> str:
 
 
 def comparison_table(
-    rows: Sequence[dict[str, Any]], options: dict[str, list[Any]], metric_name: str | None,
+    rows: Sequence[dict[str, Any]],
+    options: dict[str, list[Any]],
+    metric_name: str | None,
     columns: int,
-) -> str:  # fmt: skip
+) -> str:
     """Lay out jobs beside each other, and under them the options in which they differ."""
-    names = [metric_name] if metric_name else list(dict.fromkeys(
-        name.removesuffix("_min") for row in rows for name in row if name.endswith("_min")
-    ))[:_METRICS]  # fmt: skip
+    names = (
+        [metric_name]
+        if metric_name
+        else list(
+            dict.fromkeys(
+                name.removesuffix("_min") for row in rows for name in row if name.endswith("_min")
+            )
+        )[:_METRICS]
+    )
     headers = ["JOB", "STATE", "NODES", "STEPS", "TOOK", *(name.upper() for name in names)]
     if metric_name:
         headers += ["LOWEST", "HIGHEST"]
@@ -225,11 +237,12 @@ def ranks_table(job: Job) -> str:
 def results_table(job: Job, names: Container[str] | None = None) -> str:
     """Lay out what came back from a job, and what did not; or only some of it."""
     rows = [
-        (item["name"], None, item["error"], None) if "error" in item
+        (item["name"], None, item["error"], None)
+        if "error" in item
         else (item["name"], item.get("type"), size(item.get("size", 0)), result_format(item))
         for item in job.results_info
         if names is None or item["name"] in names
-    ]  # fmt: skip
+    ]
     return lay_out(rows, ("RESULT", "TYPE", "SIZE", "FORMAT"))
 
 

@@ -56,15 +56,19 @@ def run_script(words: list[str], values: dict[str, Any], context: Context) -> No
     display.say_notes(capture)
     if spec.dry_run:
         argv = [str(path), *arguments]
-        context.print(
-            api.dry_run(spec, backend, plan, capture, stem=path.stem, argv=argv)
-        )
+        context.print(api.dry_run(spec, backend, plan, capture, stem=path.stem, argv=argv))
         return
     origin = {"script": str(path.absolute()), "cwd": str(Path.cwd())}
     job = api.submit(
-        spec, backend, plan, capture, cell=source, stem=path.stem, origin=origin,
+        spec,
+        backend,
+        plan,
+        capture,
+        cell=source,
+        stem=path.stem,
+        origin=origin,
         argv=[str(path), *arguments],
-    )  # fmt: skip
+    )
     if spec.detach:
         display.announce_detached(job)
     else:

@@ -25,9 +25,13 @@ def named(words: Sequence[str]) -> Job:
 
 
 def named_anywhere(
-    words: Sequence[str], context: str | None, namespace: str | None, *, here: bool,
+    words: Sequence[str],
+    context: str | None,
+    namespace: str | None,
+    *,
+    here: bool,
     exact: bool = False,
-) -> Job:  # fmt: skip
+) -> Job:
     """Give a job of this machine (only with `here`), or one that only the cluster knows.
 
     With `exact` it is never a namesake: what is trusted has to be the one that was named.

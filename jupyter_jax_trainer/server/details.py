@@ -13,8 +13,15 @@ from jupyter_jax_trainer.jobdir import JobDir
 from jupyter_jax_trainer.rows import row_of
 
 _PLAN = (
-    "device", "devices_per_node", "runtime", "image", "context", "namespace", "note", "trainjob",
-)  # fmt: skip
+    "device",
+    "devices_per_node",
+    "runtime",
+    "image",
+    "context",
+    "namespace",
+    "note",
+    "trainjob",
+)
 
 
 def find(key: str) -> Job:

@@ -52,9 +52,10 @@ class JaxTrain(ExtensionApp):
         "JAXTRAIN_ALLOW_PICKLED_RESULTS=0.",
     ).tag(config=True)
     max_pages = Integer(
-        200, min=1,
+        200,
+        min=1,
         help="How many pages may be connected at once; more are refused until others have gone.",
-    ).tag(config=True)  # fmt: skip
+    ).tag(config=True)
 
     def initialize_settings(self) -> None:
         """Give the handlers what they share."""

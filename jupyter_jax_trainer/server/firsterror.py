@@ -21,9 +21,19 @@ from jupyter_jax_trainer.server.patterns import visible
 _TRACEBACKS = (b"Traceback (most recent call last):",)
 # Each sign has one of these in it; they are found fast.
 _HINTS = (
-    b"Error", b"Exception", b"Fatal Python", b"CUDA", b"RESOURCE_EXHAUSTED", b"ut of memory",
-    b"OOM", b"Segmentation fault", b"ERROR", b"CRITICAL", b"FATAL", b"\nF",
-)  # fmt: skip
+    b"Error",
+    b"Exception",
+    b"Fatal Python",
+    b"CUDA",
+    b"RESOURCE_EXHAUSTED",
+    b"ut of memory",
+    b"OOM",
+    b"Segmentation fault",
+    b"ERROR",
+    b"CRITICAL",
+    b"FATAL",
+    b"\nF",
+)
 _SIGN = re.compile(
     rb"(?:^|[\s\])>])[A-Za-z_][\w.]*(?:Error|Exception)(?::\s|$)"
     rb"|\bFatal Python error\b|\bCUDA error\b|\bCUDA_ERROR_\w+|\bRESOURCE_EXHAUSTED\b"

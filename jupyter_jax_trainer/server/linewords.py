@@ -106,9 +106,12 @@ def parts(line: str) -> list[Part]:
         if meaning.kind == "value follows" and places and _takes(word, places[0][2]):
             second = places.pop(0)
             part = Part(
-                start=start, end=second[1], option=meaning.option, value=second[2],
+                start=start,
+                end=second[1],
+                option=meaning.option,
+                value=second[2],
                 words=((start, end), second[:2]),
-            )  # fmt: skip
+            )
         elif meaning.kind == "name" and doubtful:
             found.append(_single(place, None))
             continue

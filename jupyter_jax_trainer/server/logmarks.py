@@ -252,9 +252,13 @@ class Marks:
         self._first = first  # at once, since `length` is read without the lock
 
     def _count_log(
-        self, slot: int, at: int, marks: list[array[int]], begins: list[array[int]],
+        self,
+        slot: int,
+        at: int,
+        marks: list[array[int]],
+        begins: list[array[int]],
         counts: list[int],
-    ) -> None:  # fmt: skip
+    ) -> None:
         begin = self.begin[slot]
         with contextlib.ExitStack() as stack:
             file: BinaryIO = io.BytesIO()

@@ -49,9 +49,12 @@ class LogTopic:
         every_rank = range(self._job.spec.nodes)
         book = books.get(self._directory, names or every_rank)
         self.view = LogView(
-            book, _pattern(message.get("include")), _pattern(message.get("exclude")),
-            raw=bool(message.get("raw")), sources=None if names else ranks,
-        )  # fmt: skip
+            book,
+            _pattern(message.get("include")),
+            _pattern(message.get("exclude")),
+            raw=bool(message.get("raw")),
+            sources=None if names else ranks,
+        )
         self._last: Message | None = None
         self._logs: list[int | str] = []
 
@@ -66,12 +69,15 @@ class LogTopic:
         left = max(0.0, began + budget - time.monotonic())
         complete = self.view.advance(left) and (book.ended or not ended)
         message = {
-            "kind": "log", "length": self.view.length, "complete": complete, "ended": ended,
+            "kind": "log",
+            "length": self.view.length,
+            "complete": complete,
+            "ended": ended,
             "began": state["history"][0]["time"] if state["history"] else self._job.created,
             "open": {
                 str(source): text.decode(errors="replace") for source, text in book.open().items()
             },
-        }  # fmt: skip
+        }
         rest = min(_SELDOM, max(_QUIET, _REST * (time.monotonic() - began)))
         self.every = rest if complete else _BUSY
         if message != self._last:
@@ -112,9 +118,12 @@ class SearchTopic:
         complete = self.search.advance(budget)
         self.every = _QUIET if complete else _BUSY if self.search.count else _BREATH
         message = {
-            "kind": "hits", "count": self.search.count, "complete": complete,
-            "near": self.search.near(self._from, _NEAR), "before": self.search.before(self._from),
-        }  # fmt: skip
+            "kind": "hits",
+            "count": self.search.count,
+            "complete": complete,
+            "near": self.search.near(self._from, _NEAR),
+            "before": self.search.before(self._from),
+        }
         if message != self._last:
             self._last = message
             yield message
@@ -127,9 +136,12 @@ class SearchTopic:
         number = None if position is None else search.number(position)
         index = None if position is None else search.view.index(position)
         return {
-            "kind": "hit", "position": position, "index": index, "number": number,
+            "kind": "hit",
+            "position": position,
+            "index": index,
+            "number": number,
             "count": search.count,
-        }  # fmt: skip
+        }
 
     def marks(self, message: Mapping[str, Any]) -> Message:
         """Tell where it matches in texts as the page shows them."""
@@ -153,10 +165,16 @@ def line(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
     found = view.book.line(position)
     if found is None:
         raise UsageError(f"There is no line {position} in this log.")
-    return [{
-        "kind": "line", "position": position, "source": found.source, "time": found.time,
-        "text": found.text.decode(errors="replace"), "bytes": found.size,
-    }]  # fmt: skip
+    return [
+        {
+            "kind": "line",
+            "position": position,
+            "source": found.source,
+            "time": found.time,
+            "text": found.text.decode(errors="replace"),
+            "bytes": found.size,
+        }
+    ]
 
 
 def found(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:

@@ -41,9 +41,13 @@ class LogView:
     """
 
     def __init__(
-        self, book: LogBook, include: Pattern | None = None, exclude: Pattern | None = None,
-        raw: bool = False, sources: Collection[int | str] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        book: LogBook,
+        include: Pattern | None = None,
+        exclude: Pattern | None = None,
+        raw: bool = False,
+        sources: Collection[int | str] | None = None,
+    ) -> None:
         self.book = book
         self._include = include
         self._exclude = exclude

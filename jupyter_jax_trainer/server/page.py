@@ -98,9 +98,7 @@ class Page:
             return _IDLE
         return max(_SHORTEST, min(self._due.values()) - time.monotonic())
 
-    def _tell(
-        self, number: Any, task: Callable[..., Iterable[Message]], *args: Any
-    ) -> bool:
+    def _tell(self, number: Any, task: Callable[..., Iterable[Message]], *args: Any) -> bool:
         """Send what a task gives, each as it comes, or its error; False when the page is gone."""
         try:
             error = self._send_all(number, task, *args)

@@ -103,6 +103,7 @@ def health(place: Place, fresh: bool = False) -> list[dict[str, Any]]:
         ``level`` (``ok``, ``warning`` or ``error``), ``title``, ``detail`` and ``hint``. Of this
         machine all that is not well, and a few figures.
     """
+
     def find_all() -> list[dict[str, Any]]:
         return [_as_json(finding) for finding in _examined(place)]
 
@@ -224,9 +225,10 @@ def _places() -> list[Place]:
     try:
         return [_HERE, *_clusters()]
     except JaxTrainError as error:
-        return [_HERE, Place(
-            "kubernetes", "kubernetes", "Kubernetes", problem=error.message, hint=error.hint
-        )]  # fmt: skip
+        return [
+            _HERE,
+            Place("kubernetes", "kubernetes", "Kubernetes", problem=error.message, hint=error.hint),
+        ]
 
 
 def _clusters() -> list[Place]:

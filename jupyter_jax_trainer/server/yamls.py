@@ -14,8 +14,9 @@ _NOTE = f"# Secrets are masked as {masking.HIDDEN}.\n"
 def shown_yaml(item: Mapping[str, Any]) -> str:
     """Write an object as YAML, without its managed fields and what may be secret."""
     metadata = {
-        name: value for name, value in (item.get("metadata") or {}).items()
+        name: value
+        for name, value in (item.get("metadata") or {}).items()
         if name != "managedFields"
-    }  # fmt: skip
+    }
     shown = masking.manifest({**item, **({"metadata": metadata} if "metadata" in item else {})})
     return (_NOTE if shown.hidden else "") + trainjob.to_yaml([shown.item], exact=False)

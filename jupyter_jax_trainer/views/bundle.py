@@ -26,9 +26,12 @@ def reference(job: Job | None) -> dict[str, Any]:
         return {"key": None}
     manifest = job.manifest
     return {
-        "key": job.name, "backend": manifest["backend"],
-        "namespace": manifest["plan"].get("namespace"), "name": job.name, "uid": manifest["uid"],
-    }  # fmt: skip
+        "key": job.name,
+        "backend": manifest["backend"],
+        "namespace": manifest["plan"].get("namespace"),
+        "name": job.name,
+        "uid": manifest["uid"],
+    }
 
 
 def whole(job: Job) -> dict[str, Any]:
@@ -45,9 +48,10 @@ def whole(job: Job) -> dict[str, Any]:
     except JobDirError:
         return {"text/plain": repr(job)}
     found: dict[str, Any] = {
-        JOB: reference(job), "text/plain": repr(job),
+        JOB: reference(job),
+        "text/plain": repr(job),
         "text/html": card.render(facts, snapshot),
-    }  # fmt: skip
+    }
     if snapshot["state"] in ENDED:
         last = Glances(job).look()
         found[JOB]["last"] = last

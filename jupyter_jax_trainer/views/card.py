@@ -129,8 +129,10 @@ def progress_text(snapshot: Mapping[str, Any]) -> str:
     progress = snapshot["progress"]
     if not progress:
         return ""
-    step = f"{progress['step']}/{progress['total']}" if progress["total"] else (
-        f"step {progress['step']}"
+    step = (
+        f"{progress['step']}/{progress['total']}"
+        if progress["total"]
+        else (f"step {progress['step']}")
     )
     values = [f"{name} {metric(value)}" for name, value in progress["metrics"].items()]
     return "  ".join([step, *values[:6]])
@@ -222,7 +224,10 @@ def things_text(entries: Iterable[Mapping[str, Any]]) -> str:
 
 
 def render(
-    facts: Facts, snapshot: Mapping[str, Any], note: str | None = None, unfinished: str = "",
+    facts: Facts,
+    snapshot: Mapping[str, Any],
+    note: str | None = None,
+    unfinished: str = "",
     spark: dict[str, Any] | None = None,
 ) -> str:
     """Give the card as HTML.

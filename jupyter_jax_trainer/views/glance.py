@@ -50,9 +50,14 @@ class Glances:
         """Give what there is to see now."""
         row = row_of(self._job, self._root)
         found = {
-            "row": row, "sent": "", "results": "", "spark": self._spark.read(),
-            "tail": tail(self._directory), "waited": False, "note": None,
-        }  # fmt: skip
+            "row": row,
+            "sent": "",
+            "results": "",
+            "spark": self._spark.read(),
+            "tail": tail(self._directory),
+            "waited": False,
+            "note": None,
+        }
         if row["state"] != "damaged":
             found["sent"] = things_text(self._job.manifest["sent"])
         if row["state"] in ENDED:  # results come at the end

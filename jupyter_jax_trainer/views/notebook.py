@@ -118,9 +118,7 @@ class NotebookView:
             if live.later and (now or live.due()):
                 live.show(*live.later)
 
-    def _show_card(
-        self, snapshot: dict[str, Any], note: str | None, last: bool = False
-    ) -> None:
+    def _show_card(self, snapshot: dict[str, Any], note: str | None, last: bool = False) -> None:
         assert self._facts is not None
         self._note = note
         unfinished = _clipped(readable(self._unfinished))

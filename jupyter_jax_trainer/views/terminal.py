@@ -32,9 +32,7 @@ class TerminalView:
         self._said: tuple[Any, ...] = ()
         self._hint = ""
 
-    def begin(
-        self, facts: Facts, snapshot: dict[str, Any], job: Job | None = None
-    ) -> None:
+    def begin(self, facts: Facts, snapshot: dict[str, Any], job: Job | None = None) -> None:
         """Say what is sent, and then what is to be known of the job."""
         known, self._facts = self._facts, facts
         if snapshot["state"] not in ENDED:

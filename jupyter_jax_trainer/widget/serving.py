@@ -32,8 +32,10 @@ class Serving:
             with contextlib.suppress(AttributeError):
                 thread = getattr(kernel, "shell_channel_thread", None)
                 # ipykernel 7 hands the main thread's messages over by a pair of sockets.
-                stream = thread.manager._shell_channel_to_main.to_stream if thread else (
-                    kernel.shell_stream
+                stream = (
+                    thread.manager._shell_channel_to_main.to_stream
+                    if thread
+                    else (kernel.shell_stream)
                 )
                 if callable(stream._recv_callback) and callable(stream._run_callback):
                     self._stream = stream
@@ -70,7 +72,5 @@ class Serving:
             parts = [frame.bytes for frame in frames]
             _, header, _, _, content = parts[parts.index(_DELIMITER) + 1 :][:5]
             unpack = self._kernel.session.unpack
-            return (
-                unpack(header)["msg_type"] == "comm_msg" and unpack(content)["comm_id"] in comms
-            )
+            return unpack(header)["msg_type"] == "comm_msg" and unpack(content)["comm_id"] in comms
         return False

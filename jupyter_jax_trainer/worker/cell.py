@@ -69,9 +69,7 @@ def _execute(
     mode: str,
     runner: asyncio.Runner,
 ) -> Any:
-    code = compile(
-        tree, filename, mode, flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
-    )
+    code = compile(tree, filename, mode, flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     value = eval(code, namespace)
     return runner.run(value) if code.co_flags & inspect.CO_COROUTINE else value
 

@@ -31,8 +31,11 @@ def is_class_by_value(reduced: Any) -> bool:
 def finish_class(cls: type, reduced: Reduced) -> Reduced:
     """Turn cloudpickle's form of a class into ours."""
     make, arguments, (state, slots), *_ = reduced
-    state = {name: value for name, value in state.items()
-             if not isinstance(value, types.MemberDescriptorType)}
+    state = {
+        name: value
+        for name, value in state.items()
+        if not isinstance(value, types.MemberDescriptorType)
+    }
     if make is internals._make_skeleton_class:
         at_creation = {**arguments[3]}
         if "__slots__" in state and not issubclass(cls, tuple):  # named tuples set their own
@@ -68,7 +71,8 @@ def _looks_at_fields(cls: type) -> bool:
     """Say whether something tells jax of the fields of a class at the moment of its creation."""
     return str(type(cls).__module__).startswith("equinox.") or any(
         base.__name__ == "PyTreeNode" and base.__module__.startswith("flax.")
-        for base in cls.__mro__[1:])
+        for base in cls.__mro__[1:]
+    )
 
 
 def _fields(cls: type) -> dict[str, Any]:
@@ -126,8 +130,9 @@ def _closure(function: Any) -> dict[str, Any]:
     code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None)
     if code is None:
         return {}
-    return {name: cell.cell_contents
-            for name, cell in zip(code.co_freevars, cells or (), strict=True)}
+    return {
+        name: cell.cell_contents for name, cell in zip(code.co_freevars, cells or (), strict=True)
+    }
 
 
 def register_pytree(cls: type, how: str, arguments: tuple[Any, ...]) -> None:

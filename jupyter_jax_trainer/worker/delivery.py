@@ -35,9 +35,7 @@ def open_file() -> io.FileIO:
         return io.FileIO(os.memfd_create("jaxtrain-results"), "r+")
 
 
-def deliver(
-    channel: PodChannel, file: io.FileIO, table: list[dict[str, Any]]
-) -> Held | None:
+def deliver(channel: PodChannel, file: io.FileIO, table: list[dict[str, Any]]) -> Held | None:
     """Send the results, small ones in the log, large ones into the store if there is one.
 
     Parameters
@@ -71,9 +69,7 @@ def _send_parts(channel: PodChannel, file: io.FileIO, size: int, digest: str) ->
     count = -(-size // _PART)
     for index in range(count):
         data = base64.b64encode(os.pread(file.fileno(), _PART, index * _PART)).decode()
-        channel.send(
-            "result_part", index=index, count=count, size=size, sha256=digest, data=data
-        )
+        channel.send("result_part", index=index, count=count, size=size, sha256=digest, data=data)
 
 
 def _store(file: io.FileIO) -> str | None:
@@ -100,8 +96,10 @@ def _store(file: io.FileIO) -> str | None:
                 shutil.copyfileobj(file, target, _PIECE)
             put_in_place(part, place)  # the pod goes once this has been said
     except ImportError as error:
-        print(f"The results can't be written to {shown}: {error}. The image needs fsspec and the "
-              "package for this kind of store (s3fs, gcsfs, ...).")
+        print(
+            f"The results can't be written to {shown}: {error}. The image needs fsspec and the "
+            "package for this kind of store (s3fs, gcsfs, ...)."
+        )
     except Exception as error:  # of whatever library talks to the store
         said = masking.text(f"{type(error).__name__}: {error}")
         print(f"The results can't be written to {shown}: {said}")
@@ -148,8 +146,11 @@ class Held:
         # A port-forward comes from within the pod.
         with socket.create_server(("127.0.0.1", 0)) as server:
             self._channel.send(
-                "result_held", port=server.getsockname()[1], size=self._size,
-                sha256=self._digest, seconds=seconds,
+                "result_held",
+                port=server.getsockname()[1],
+                size=self._size,
+                sha256=self._digest,
+                seconds=seconds,
             )
             self._channel.send("results", results=self._table)
             until = time.monotonic() + seconds

@@ -39,7 +39,8 @@ def kind_of(value: Any) -> str:
         return "class"
     cls = type(value)
     if isinstance(value, types.FunctionType | types.BuiltinFunctionType | types.MethodType) or (
-            cls.__name__ in ("PjitFunction", "custom_vjp", "custom_jvp", "ufunc")):
+        cls.__name__ in ("PjitFunction", "custom_vjp", "custom_jvp", "ufunc")
+    ):
         return "function"
     if _package(cls) in ("numpy", "jax", "jaxlib") and hasattr(value, "dtype"):
         return "array" if getattr(value, "shape", ()) else "value"

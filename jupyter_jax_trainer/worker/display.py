@@ -26,6 +26,7 @@ _METHODS = {
 }
 _MAX_BYTES = 16 << 20
 
+
 class Send(Protocol):
     """Passes a display on; `more` has ``id`` and ``update`` where the cell gave them."""
 

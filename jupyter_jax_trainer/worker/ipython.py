@@ -52,15 +52,23 @@ class Shell:
 
     def system(self, command: str) -> None:
         """Run ``!command``; what it prints goes where the cell's own output goes."""
-        code = subprocess.call(_expand(command, self._variables()), shell=True,
-                               stdin=subprocess.DEVNULL)
+        code = subprocess.call(
+            _expand(command, self._variables()), shell=True, stdin=subprocess.DEVNULL
+        )
         self.user_ns["_exit_code"] = code
 
     def getoutput(self, command: str, split: bool = True) -> Lines | str:
         """Run ``x = !command`` and give the lines that it printed."""
-        done = subprocess.run(_expand(command, self._variables()), shell=True, text=True,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, errors="replace", check=False)
+        done = subprocess.run(
+            _expand(command, self._variables()),
+            shell=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            errors="replace",
+            check=False,
+        )
         self.user_ns["_exit_code"] = done.returncode
         return Lines(done.stdout.splitlines()) if split else done.stdout
 
@@ -72,17 +80,21 @@ class Shell:
             return None  # figures are always shown in the notebook
         raise NotImplementedError(
             f"%{magic_name} is a command of the notebook; in a job only !commands and "
-            + " and ".join(f"%{name}" for name in LINE_MAGICS) + " work.")
+            + " and ".join(f"%{name}" for name in LINE_MAGICS)
+            + " work."
+        )
 
     def run_cell_magic(self, magic_name: str, line: str, cell: str) -> Any:
         """Refuse: cell magics are the notebook's."""
         raise NotImplementedError(
-            f"%%{magic_name} is a command of the notebook and does not work in a job.")
+            f"%%{magic_name} is a command of the notebook and does not work in a job."
+        )
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
             f"get_ipython().{name} is not there in a job: it has no IPython shell, only what "
-            "!commands and %time need.")
+            "!commands and %time need."
+        )
 
     def _frame(self) -> FrameType:
         """Give the nearest frame outside of this module."""
@@ -119,6 +131,7 @@ def _seconds(value: float) -> str:
 
 def _expand(command: str, variables: Mapping[str, Any]) -> str:
     """Put values into ``{expression}`` and ``$name``, and leave alone what is none of ours."""
+
     def dollar(match: re.Match[str]) -> str:
         name = match.group(1)
         return str(variables[name]) if name in variables else match.group(0)

@@ -39,14 +39,30 @@ def reduce_jax(value: Any, expect: Callable[[int], None]) -> Reduced | None:
     if kind == "PjitFunction":
         return _reduce_jit(value)
     if kind == "custom_vjp":
-        rules = (value.fwd, value.bwd, value.symbolic_zeros,
-                 getattr(value, "optimize_remat", False))
-        return (make_custom, (kind, value.fun, tuple(value.nondiff_argnums)),
-                (rules, _extras(value)), None, None, set_custom)
+        rules = (
+            value.fwd,
+            value.bwd,
+            value.symbolic_zeros,
+            getattr(value, "optimize_remat", False),
+        )
+        return (
+            make_custom,
+            (kind, value.fun, tuple(value.nondiff_argnums)),
+            (rules, _extras(value)),
+            None,
+            None,
+            set_custom,
+        )
     if kind == "custom_jvp":
         jvp = (value.jvp, value.symbolic_zeros)
-        return (make_custom, (kind, value.fun, tuple(value.nondiff_argnums)),
-                (jvp, _extras(value)), None, None, set_custom)
+        return (
+            make_custom,
+            (kind, value.fun, tuple(value.nondiff_argnums)),
+            (jvp, _extras(value)),
+            None,
+            None,
+            set_custom,
+        )
     return None
 
 
@@ -57,13 +73,21 @@ def _reduce_array(jax: Any, value: Any, expect: Callable[[int], None]) -> Reduce
     import numpy
 
     if value.is_deleted():
-        raise CannotTravel(Refusal(
-            "an array whose memory was given away (donated to a jitted function, or deleted)",
-            "Use the value that the function returned instead."), value)
+        raise CannotTravel(
+            Refusal(
+                "an array whose memory was given away (donated to a jitted function, or deleted)",
+                "Use the value that the function returned instead.",
+            ),
+            value,
+        )
     if not value.is_fully_addressable:
-        raise CannotTravel(Refusal(
-            "an array that is spread over several processes",
-            "Gather it first (jax.experimental.multihost_utils.process_allgather)."), value)
+        raise CannotTravel(
+            Refusal(
+                "an array that is spread over several processes",
+                "Gather it first (jax.experimental.multihost_utils.process_allgather).",
+            ),
+            value,
+        )
     if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
         return make_key, (str(jax.random.key_impl(value)), jax.random.key_data(value))
     expect(value.nbytes)
@@ -86,6 +110,7 @@ def _weaken(array: Any, weak_type: bool) -> Any:
         return array
     try:
         from jax._src.lax.lax import _convert_element_type
+
         return _convert_element_type(array, weak_type=True)
     except (ImportError, TypeError):
         return array  # a jax without that private function: promotes differently, no more
@@ -129,13 +154,20 @@ def _reduce_jit(value: Any) -> Reduced | None:
     try:
         placed = (*info.in_shardings_leaves, *info.out_shardings_leaves)
         layouts = (*info.in_layouts_leaves, *info.out_layouts_leaves)
-        plain = (all(type(leaf).__name__ == "UnspecifiedValue" for leaf in placed)
-                 and all(leaf is None for leaf in layouts)
-                 and info.device is None and info.backend is None and not info.use_resource_env)
+        plain = (
+            all(type(leaf).__name__ == "UnspecifiedValue" for leaf in placed)
+            and all(leaf is None for leaf in layouts)
+            and info.device is None
+            and info.backend is None
+            and not info.use_resource_env
+        )
         options = {
-            "static_argnums": info.static_argnums, "static_argnames": info.static_argnames,
-            "donate_argnums": info.donate_argnums, "donate_argnames": info.donate_argnames,
-            "keep_unused": info.keep_unused, "inline": info.inline,
+            "static_argnums": info.static_argnums,
+            "static_argnames": info.static_argnames,
+            "donate_argnums": info.donate_argnums,
+            "donate_argnames": info.donate_argnames,
+            "keep_unused": info.keep_unused,
+            "inline": info.inline,
             "compiler_options": dict(info.compiler_options_kvs),
         }
     except AttributeError:  # another jax; its own pickle does
@@ -153,9 +185,22 @@ def make_jit(fun: Any, options: dict[str, Any]) -> Any:
 
 def _extras(value: Any) -> dict[str, Any]:
     """Give attributes that the user added to a custom_jvp or custom_vjp function."""
-    own = {"fun", "fwd", "bwd", "jvp", "nondiff_argnums", "symbolic_zeros", "optimize_remat",
-           "__wrapped__", "__module__", "__name__", "__qualname__", "__doc__", "__annotations__",
-           "__type_params__"}
+    own = {
+        "fun",
+        "fwd",
+        "bwd",
+        "jvp",
+        "nondiff_argnums",
+        "symbolic_zeros",
+        "optimize_remat",
+        "__wrapped__",
+        "__module__",
+        "__name__",
+        "__qualname__",
+        "__doc__",
+        "__annotations__",
+        "__type_params__",
+    }
     copied = set(getattr(value.fun, "__dict__", ()))
     return {k: v for k, v in vars(value).items() if k not in own | copied}
 

@@ -187,9 +187,7 @@ class Worker:
         frame = sys._current_frames().get(threading.main_thread().ident or 0)
         self.channel.send("where", **exceptions.where(frame, self._cell_file, self._labels))
 
-    def _send_display(
-        self, data: dict[str, Any], metadata: dict[str, Any], /, **more: Any
-    ) -> None:
+    def _send_display(self, data: dict[str, Any], metadata: dict[str, Any], /, **more: Any) -> None:
         if self.pod is None:
             output.flush()
             try:

@@ -35,8 +35,9 @@ def unpack(archive: Archive, directory: Path | None) -> str | None:
     if shared is not None and (shared / "modules").is_dir():
         return str(shared / "modules")
     try:
-        place = Path(tempfile.mkdtemp(prefix=".modules-" if shared else "jaxtrain-modules-",
-                                      dir=shared))
+        place = Path(
+            tempfile.mkdtemp(prefix=".modules-" if shared else "jaxtrain-modules-", dir=shared)
+        )
     except FileNotFoundError:  # no directory can be written: they can be imported, if not opened
         return f"{archive.path}/{_PREFIX.rstrip('/')}"
     for name in names:

@@ -12,9 +12,16 @@ import time
 from typing import Any, NoReturn
 
 _FLUSH_INTERVAL = 0.02  # seconds; what a killed rank can lose of its last lines
-_CHILDREN = frozenset({
-    "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty",
-})  # fmt: skip
+_CHILDREN = frozenset(
+    {
+        "subprocess.Popen",
+        "os.system",
+        "os.exec",
+        "os.posix_spawn",
+        "os.fork",
+        "os.forkpty",
+    }
+)
 
 # Held for each write that is counted, and for each frame of a message (see podchannel.py), so that
 # a count belongs to a place in the stream. A signal's handler may print within a write: hence an

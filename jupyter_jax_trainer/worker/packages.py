@@ -121,8 +121,12 @@ def _pip(arguments: list[str], wanted: list[str]) -> None:
     last: deque[str] = deque(maxlen=_LAST_LINES)
     # Without the bundle on its path: pip is to see the image's packages, not the worker's.
     with subprocess.Popen(
-        [*_PIP, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL, text=True, errors="replace",
+        [*_PIP, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:

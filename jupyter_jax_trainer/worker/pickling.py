@@ -102,8 +102,13 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         Globals of the notebook that functions don't bring along.
     """
 
-    def __init__(self, file: IO[bytes], *, main_globals: dict[str, Any] | None = None,
-                 on_size: Callable[[int], None] | None = None) -> None:
+    def __init__(
+        self,
+        file: IO[bytes],
+        *,
+        main_globals: dict[str, Any] | None = None,
+        on_size: Callable[[int], None] | None = None,
+    ) -> None:
         super().__init__(_Sink(file, self._count), protocol=5, buffer_callback=self._take)
         self.buffers: list[memoryview] = []
         self.total = 0
@@ -222,9 +227,11 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         namespace = function.__globals__
         module = str(namespace.get("__name__"))
         if namespace is self._main_globals:
-            slots["__globals__"] = {name: value for name, value in slots["__globals__"].items()
-                                    if name not in self.left_out
-                                    and not stays_behind(name, value)}
+            slots["__globals__"] = {
+                name: value
+                for name, value in slots["__globals__"].items()
+                if name not in self.left_out and not stays_behind(name, value)
+            }
         elif module != "__main__" and vars(sys.modules.get(module, types)) is namespace:
             # A function made inside an importable module finds that module's globals there, too.
             self.modules.add(module)
@@ -239,9 +246,13 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         module = getattr(obj, "__module__", None) or "builtins"
         package, _, rest = module.partition(".")
         if package == _PACKAGE and not rest.startswith(("worker", "errors")):
-            raise CannotTravel(Refusal(
-                f"{module}.{obj.__qualname__}, which belongs to the notebook's side",
-                "In a job, jupyter_jax_trainer has report() and checkpoint_dir() only."), obj)
+            raise CannotTravel(
+                Refusal(
+                    f"{module}.{obj.__qualname__}, which belongs to the notebook's side",
+                    "In a job, jupyter_jax_trainer has report() and checkpoint_dir() only.",
+                ),
+                obj,
+            )
         self.modules.add(module)
 
     def _note_code(self, code: types.CodeType) -> None:
@@ -276,8 +287,13 @@ class Unpickler(pickle.Unpickler):
         What functions of the notebook get as their globals. Without it the stream must not ask.
     """
 
-    def __init__(self, file: IO[bytes], *, buffers: Iterable[Any] = (),
-                 main_globals: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        file: IO[bytes],
+        *,
+        buffers: Iterable[Any] = (),
+        main_globals: dict[str, Any] | None = None,
+    ) -> None:
         super().__init__(file, buffers=buffers)
         self._main_globals = main_globals
         self._kept: set[type] = set()
@@ -309,8 +325,9 @@ class Unpickler(pickle.Unpickler):
             classes.set_class(cls, state)
 
 
-def load_pairs(stream: Any, buffers: Iterable[Any],
-               main_globals: dict[str, Any] | None = None) -> Iterator[tuple[str, Any]]:
+def load_pairs(
+    stream: Any, buffers: Iterable[Any], main_globals: dict[str, Any] | None = None
+) -> Iterator[tuple[str, Any]]:
     """Load the (name, value) pairs of a stream, in order."""
     unpickler = Unpickler(io.BytesIO(stream), buffers=buffers, main_globals=main_globals)
     while True:

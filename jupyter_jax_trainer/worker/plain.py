@@ -32,14 +32,31 @@ MAX_NODES = 5_000_000
 BIG = 1 << 63  # from here on, integers are written as hexadecimal text
 
 FACTORIES: Mapping[str, Any] = {
-    "None": None, "list": list, "dict": dict, "set": set, "int": int, "float": float, "str": str,
-    "tuple": tuple, "bool": bool,
+    "None": None,
+    "list": list,
+    "dict": dict,
+    "set": set,
+    "int": int,
+    "float": float,
+    "str": str,
+    "tuple": tuple,
+    "bool": bool,
 }
 _SEQUENCES = (list, tuple, set, frozenset)
 _MAPPINGS = (dict, OrderedDict, defaultdict)
 _KEYS = (type(None), bool, int, float, complex, str, bytes)
-_SHARED = {"list", "dict", "OrderedDict", "defaultdict", "set", "bytearray", "ndarray", "jax",
-           "key", records.DATACLASS}
+_SHARED = {
+    "list",
+    "dict",
+    "OrderedDict",
+    "defaultdict",
+    "set",
+    "bytearray",
+    "ndarray",
+    "jax",
+    "key",
+    records.DATACLASS,
+}
 
 
 class NotPlain(Exception):  # noqa: N818
@@ -221,8 +238,11 @@ class PlainWriter:
         if kind is str:
             text = value.encode("utf-8", "surrogatepass")
             return self._add(value, ["str", self._data(memoryview(text))])
-        return self._array(value) if jaxvalues.package_of(value) in (
-            "jax", "numpy", "ml_dtypes") else self._record(value)
+        return (
+            self._array(value)
+            if jaxvalues.package_of(value) in ("jax", "numpy", "ml_dtypes")
+            else self._record(value)
+        )
 
     def _mapping(self, value: dict[Any, Any]) -> int:
         check_keys(value)
@@ -324,12 +344,16 @@ class PlainWriter:
         elif head[0] in ("bytes", "bytearray", "str"):
             size += len(value)
         pure = all(node.pure for node in inside) and head[0] not in (
-            records.NAMED_TUPLE, records.DATACLASS)
+            records.NAMED_TUPLE,
+            records.DATACLASS,
+        )
         self.nodes.append(Node(value, head[0], text, held, size, depth, weight, pure))
         if (
-            weight > MAX_WEIGHT or depth > MAX_DEPTH or self._text > MAX_TEXT
+            weight > MAX_WEIGHT
+            or depth > MAX_DEPTH
+            or self._text > MAX_TEXT
             or len(self.nodes) > MAX_NODES
-        ):  # fmt: skip
+        ):
             raise NotPlain("it is too large for the plain format")
         return len(self.nodes) - 1
 

@@ -25,6 +25,7 @@ UID_VARIABLE = "JAXTRAIN_JOB_UID"
 RESTARTS_VARIABLE = "JAXTRAIN_MAX_RESTARTS"
 _SHARED_MEMORY = "/dev/shm"  # of all containers of the pod, and of all attempts
 
+
 class Pod:
     """The surroundings of a worker in a pod, prepared before anything looks at them.
 
@@ -75,8 +76,10 @@ class Pod:
             again=status is not None,
         )
         if status is not None:
-            print("This container was started again, but its cell has already run: "
-                  "it does not run a second time.")
+            print(
+                "This container was started again, but its cell has already run: "
+                "it does not run a second time."
+            )
             leave(status)
 
     def begin_cell(self) -> None:
@@ -183,8 +186,11 @@ def make_room() -> Path | None:
     """
     places = [os.environ.get(name) for name in (SCRATCH_VARIABLE, "TMPDIR")]
     scratch = next(
-        (place for place in (*places, "/tmp", "/var/tmp", _SHARED_MEMORY)
-         if place and _is_writable(place)),
+        (
+            place
+            for place in (*places, "/tmp", "/var/tmp", _SHARED_MEMORY)
+            if place and _is_writable(place)
+        ),
         None,
     )
     tempfile.tempdir = None  # what the bootstrap found

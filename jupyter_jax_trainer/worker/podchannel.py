@@ -95,7 +95,10 @@ class PodChannel(Channel):
                 while self._waiting:
                     self._number += 1
                     for frame in frames.encode_json(
-                        self._key, self._rank, self._incarnation, self._number,
+                        self._key,
+                        self._rank,
+                        self._incarnation,
+                        self._number,
                         self._waiting.popleft(),
                     ):
                         self._write_frame(frame)

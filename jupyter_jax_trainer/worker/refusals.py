@@ -49,7 +49,8 @@ _CLASSES: dict[tuple[str, str], Refusal] = {
     ("jax", "Device"): Refusal("a jax device", "Ask for devices inside the cell (jax.devices())."),
     ("jax", "Client"): Refusal("a jax backend", "Ask for devices inside the cell (jax.devices())."),
     ("jax", "Tracer"): Refusal(
-        "a jax tracer", "It leaked out of a transformed function; return the value from there."),
+        "a jax tracer", "It leaked out of a transformed function; return the value from there."
+    ),
     ("jax", "Compiled"): Refusal("a compiled function", _FUNCTION),
     ("jax", "Lowered"): Refusal("a lowered function", _FUNCTION),
     ("jax", "Traced"): Refusal("a traced function", _FUNCTION),
@@ -76,21 +77,29 @@ _CLASSES: dict[tuple[str, str], Refusal] = {
     ("sqlite3", "Cursor"): Refusal("a database cursor", _OPEN),
     ("mmap", "mmap"): Refusal("a memory-mapped file", _OPEN),
     ("IPython", "InteractiveShell"): Refusal(
-        "the IPython shell", "The job has no shell; get_ipython() there knows !commands."),
+        "the IPython shell", "The job has no shell; get_ipython() there knows !commands."
+    ),
     ("IPython", "HistoryManager"): Refusal("the notebook's history", "Give the value a name."),
     ("jupyter_jax_trainer", "Job"): Refusal(
-        "a Job of this notebook", "Send what is needed of it, its result() for example."),
+        "a Job of this notebook", "Send what is needed of it, its result() for example."
+    ),
 }
 
 _TYPES: list[tuple[type | tuple[type, ...], Refusal]] = [
-    ((types.GeneratorType, types.AsyncGeneratorType), Refusal(
-        "a generator", "Send the function that makes it, and call that inside the cell.")),
-    (types.CoroutineType, Refusal(
-        "a coroutine", "Send the async function, and call it inside the cell.")),
+    (
+        (types.GeneratorType, types.AsyncGeneratorType),
+        Refusal("a generator", "Send the function that makes it, and call that inside the cell."),
+    ),
+    (
+        types.CoroutineType,
+        Refusal("a coroutine", "Send the async function, and call it inside the cell."),
+    ),
     (types.FrameType, Refusal("a stack frame", "Leave it out.")),
     (types.TracebackType, Refusal("a traceback", "Send traceback.format_exc() instead.")),
-    ((io.FileIO, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper),
-     Refusal("an open file", "Send its path, and open it inside the cell.")),
+    (
+        (io.FileIO, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper),
+        Refusal("an open file", "Send its path, and open it inside the cell."),
+    ),
 ]
 
 

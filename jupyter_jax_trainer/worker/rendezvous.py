@@ -98,9 +98,12 @@ def join(
     address, reached = _address(rank, timeout, channel)
     late = threading.Timer(
         since + timeout - time.monotonic(),
-        lambda: give_up(RendezvousTimeout(
-            f"Rank {rank} waited {timeout:g} s at {address} for all {nodes} ranks to be there.",
-            _ADVICE)),
+        lambda: give_up(
+            RendezvousTimeout(
+                f"Rank {rank} waited {timeout:g} s at {address} for all {nodes} ranks to be there.",
+                _ADVICE,
+            )
+        ),
     )
     late.daemon = True
     if not channel.supervised:
@@ -172,7 +175,9 @@ def _address(rank: int, timeout: float, channel: Channel) -> tuple[str, str]:
                     return given, given
                 raise RendezvousTimeout(
                     f"Rank {rank} waited {timeout:g} s for rank 0 at {given}, which did not "
-                    f"answer ({problem}).", _ADVICE)
+                    f"answer ({problem}).",
+                    _ADVICE,
+                )
             time.sleep(pause)
             if not channel.supervised:
                 pause = min(2 * pause, _LONG)

@@ -66,8 +66,10 @@ def report(
             steps.append(operator.index(value))
     if len(steps) > 2:
         raise TypeError("report() takes a step, a total and named metrics: report(10, 100, loss=x)")
-    step, total = (keyword if keyword is not None else at for keyword, at in
-                   zip((step, total), (*steps, None, None), strict=False))
+    step, total = (
+        keyword if keyword is not None else at
+        for keyword, at in zip((step, total), (*steps, None, None), strict=False)
+    )
     numbers = {name: _number(name, value) for name, value in {**given, **metrics}.items()}
     if _reporter is not None:
         _reporter.add(step, total, numbers)
@@ -138,8 +140,10 @@ def _note_the_end_of(folder: str) -> None:
     global _noted
     if not _noted:
         _noted = True
-        print(f"checkpoint_dir(): {folder} belongs to this pod alone and ends with it. "
-              "--volume PVC:/path gives a directory that all ranks share and that stays.")
+        print(
+            f"checkpoint_dir(): {folder} belongs to this pod alone and ends with it. "
+            "--volume PVC:/path gives a directory that all ranks share and that stays."
+        )
 
 
 class Reporter:

@@ -24,8 +24,19 @@ from jupyter_jax_trainer.worker.plain import FORMAT, MEMBER, PICKLE, PLAIN, Plai
 
 _EQUAL = "equal"
 # What can be shared by two variables without anybody noticing that it no longer is.
-_FIXED = (str, bytes, int, float, complex, type, NoneType, FunctionType, BuiltinFunctionType,
-          ModuleType, CodeType)
+_FIXED = (
+    str,
+    bytes,
+    int,
+    float,
+    complex,
+    type,
+    NoneType,
+    FunctionType,
+    BuiltinFunctionType,
+    ModuleType,
+    CodeType,
+)
 
 
 class _ResultPickler(Pickler):
@@ -108,15 +119,16 @@ class _Picked:
         known = dict.fromkeys(name for name in names if name in namespace)
         for name in names:
             picked.table[name] = {"name": name, "error": f"the cell never set {name!r}"}
-        rest = [
-            name for name in known if name in pickled or not picked._add_plain(name, namespace)
-        ]
+        rest = [name for name in known if name in pickled or not picked._add_plain(name, namespace)]
         for name in rest:
             picked._add_pickled(name, namespace)
         # What a pickle holds of objects whose class the other side may not have, it holds itself:
         # plain variables that share them go along, or they would be two afterwards.
-        torn = {name for name, held in picked.held.items()
-                if name in picked.values and held & picked.plain.torn}
+        torn = {
+            name
+            for name, held in picked.held.items()
+            if name in picked.values and held & picked.plain.torn
+        }
         return cls.pick(names, namespace, pickled | torn) if torn else picked
 
     def _add_plain(self, name: str, namespace: dict[str, Any]) -> bool:
@@ -155,7 +167,10 @@ class _Picked:
         self, name: str, namespace: dict[str, Any], size: int, how: str, *, has_code: bool
     ) -> None:
         self.table[name] = {
-            "name": name, "type": type_name(namespace[name]), "size": size, "format": how,
+            "name": name,
+            "type": type_name(namespace[name]),
+            "size": size,
+            "format": how,
             "has_code": has_code,
         }
 
@@ -231,9 +246,13 @@ def _write(picked: _Picked, table: list[dict[str, Any]], target: Path | io.FileI
     groups = []
     for number, group in enumerate(picked.groups):
         members[f"group-{number}.pkl"] = group.file.getvalue()
-        groups.append({
-            "names": group.names, "first": len(buffers), "buffers": len(group.pickler.buffers),
-        })
+        groups.append(
+            {
+                "names": group.names,
+                "first": len(buffers),
+                "buffers": len(group.pickler.buffers),
+            }
+        )
         buffers += group.pickler.buffers
     manifest = {
         "results_format": FORMAT,

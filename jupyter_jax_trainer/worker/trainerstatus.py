@@ -72,7 +72,8 @@ class TrainerStatus:
         status: dict[str, Any] = {
             "metrics": [
                 {"name": name[:_MAX_LENGTH], "value": _text(value)}
-                for name, value in list(metrics.items())[:_MAX_METRICS] if name
+                for name, value in list(metrics.items())[:_MAX_METRICS]
+                if name
             ],
             "lastUpdatedTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
@@ -103,8 +104,10 @@ class TrainerStatus:
             except Exception as error:
                 if not self._complained:
                     self._complained = True
-                    print(f"jaxtrain: Kubeflow's status server does not take this job's progress "
-                          f"({error}); the job goes on without it")
+                    print(
+                        f"jaxtrain: Kubeflow's status server does not take this job's progress "
+                        f"({error}); the job goes on without it"
+                    )
 
     def _send(self, data: bytes) -> None:
         request = urllib.request.Request(

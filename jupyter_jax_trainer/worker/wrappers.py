@@ -60,13 +60,22 @@ def make_type_name(kind: str, name: str, supertype: Any, module: str) -> Any:
 def reduce_dispatch(function: types.FunctionType) -> Reduced | None:
     """Reduce a generic function of ``functools.singledispatch``; None for any other."""
     registry = getattr(function, "registry", None)
-    if function.__globals__ is not vars(functools) or not isinstance(
-            registry, types.MappingProxyType) or object not in registry:
+    if (
+        function.__globals__ is not vars(functools)
+        or not isinstance(registry, types.MappingProxyType)
+        or object not in registry
+    ):
         return None
     made = vars(functools.singledispatch(registry[object])).keys() - vars(registry[object]).keys()
     extras = {name: part for name, part in vars(function).items() if name not in made}
-    return (functools.singledispatch, (registry[object],), (dict(registry), extras), None, None,
-            set_dispatch)
+    return (
+        functools.singledispatch,
+        (registry[object],),
+        (dict(registry), extras),
+        None,
+        None,
+        set_dispatch,
+    )
 
 
 def set_dispatch(function: Any, state: tuple[dict[type, Any], dict[str, Any]]) -> None:
@@ -91,9 +100,12 @@ def check_reference(value: Any, name: str) -> str:
     """
     module = internals._whichmodule(value, name)
     if module in (None, "__main__"):
-        raise CannotTravel(Refusal(
-            f"an object of type {type(value).__name__}, which is pickled by the name {name!r} "
-            "alone, and a job doesn't have the notebook's names",
-            "Create it inside the cell, or in a module of your own."), value)
+        raise CannotTravel(
+            Refusal(
+                f"an object of type {type(value).__name__}, which is pickled by the name {name!r} "
+                "alone, and a job doesn't have the notebook's names",
+                "Create it inside the cell, or in a module of your own.",
+            ),
+            value,
+        )
     return str(module)
-

@@ -85,8 +85,15 @@ def pretend(cluster: Cluster) -> Iterator[Callable[..., None]]:
     name, taken = node["metadata"]["name"], []
 
     def status(**amounts: Any) -> None:
-        cluster("patch", "node", name, "--subresource=status", "--type=merge", "-p",
-                json.dumps({"status": {"capacity": amounts, "allocatable": amounts}}))  # fmt: skip
+        cluster(
+            "patch",
+            "node",
+            name,
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            json.dumps({"status": {"capacity": amounts, "allocatable": amounts}}),
+        )
 
     def allocatable() -> dict[str, str]:
         return dict(cluster.get("node", name)["status"]["allocatable"])
@@ -94,16 +101,28 @@ def pretend(cluster: Cluster) -> Iterator[Callable[..., None]]:
     def change(resource: str, amount: int, **labels: str) -> None:
         taken.append((resource, labels))
         status(**{resource: str(amount)})
-        cluster("patch", "node", name, "--type=merge",
-                "-p", json.dumps({"metadata": {"labels": labels}}))  # fmt: skip
+        cluster(
+            "patch",
+            "node",
+            name,
+            "--type=merge",
+            "-p",
+            json.dumps({"metadata": {"labels": labels}}),
+        )
         cluster("taint", "node", name, f"{resource}=present:NoSchedule")
         eventually(lambda: allocatable().get(resource) == str(amount))
 
     yield change
     for resource, labels in taken:
         cluster("taint", "node", name, f"{resource}-", check=False)
-        cluster("patch", "node", name, "--type=merge",
-                "-p", json.dumps({"metadata": {"labels": dict.fromkeys(labels)}}))  # fmt: skip
+        cluster(
+            "patch",
+            "node",
+            name,
+            "--type=merge",
+            "-p",
+            json.dumps({"metadata": {"labels": dict.fromkeys(labels)}}),
+        )
         status(**{resource: None})
         eventually(lambda r=resource: allocatable().get(r, "0") == "0")
 

@@ -76,10 +76,18 @@ def stepped(job: Job) -> None:
 def evict(namespace: Namespace, pod: str) -> None:
     """Evict a pod, as somebody does who empties a node."""
     path = f"/api/v1/namespaces/{namespace.name}/pods/{pod}/eviction"
-    namespace("create", "--raw", path, "-f", "-", stdin={
-        "apiVersion": "policy/v1", "kind": "Eviction",
-        "metadata": {"name": pod, "namespace": namespace.name},
-    })  # fmt: skip
+    namespace(
+        "create",
+        "--raw",
+        path,
+        "-f",
+        "-",
+        stdin={
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod, "namespace": namespace.name},
+        },
+    )
 
 
 def end(job: Job, within: float = PROMISED_S) -> Job:
@@ -103,6 +111,7 @@ def fail(job: Job, within: float = PROMISED_S) -> Failure:
 
 def says(job: Job, *wanted: str, within: float = PROMISED_S) -> str:
     """Wait until a job's reason says something, and give it with its hint."""
+
     def said() -> str:
         state = job.snapshot()
         words = f"{state['reason']}\n{state['hint']}"

@@ -19,9 +19,7 @@ FOLLOWER = "backends.kubernetes.follower"  # in its command line
 PATIENCE = 90.0  # seconds for a job on a busy machine
 
 
-def submit(
-    cell: str, place: str, line: str = "", namespace: dict[str, Any] | None = None
-) -> Job:
+def submit(cell: str, place: str, line: str = "", namespace: dict[str, Any] | None = None) -> Job:
     """Submit a cell to the cluster, without waiting for it."""
     return harness.submit(cell, namespace, f"{place} {line}")
 
@@ -54,6 +52,7 @@ def followers(store: Path) -> list[int]:
 
 def stop_followers(store: Path) -> None:
     """Kill the followers of a job store, also one that has only just been started."""
+
     def running() -> list[int]:
         began = [pid for pid, command in processes_of(store).items() if FOLLOWER in command]
         return [*followers(store), *began]

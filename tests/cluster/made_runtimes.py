@@ -22,8 +22,13 @@ def image(cluster: Cluster) -> str:
 
 
 def make(
-    namespace: Namespace, name: str, change: Change = lambda pod: None, *,
-    initializer: bool = False, before: Change = lambda pod: None, like: str = "jax-cpu",
+    namespace: Namespace,
+    name: str,
+    change: Change = lambda pod: None,
+    *,
+    initializer: bool = False,
+    before: Change = lambda pod: None,
+    like: str = "jax-cpu",
 ) -> str:
     """Make a runtime in the namespace, like one of the cluster's but for a change of its pod.
 
@@ -44,10 +49,17 @@ def make(
         before(pod_of(first))
         node["dependsOn"] = [{"name": "dataset-initializer", "status": "Complete"}]
         job_set["replicatedJobs"] = [first, node]
-    namespace("create", "-f", "-", stdin={
-        "apiVersion": body["apiVersion"], "kind": "TrainingRuntime", "spec": body["spec"],
-        "metadata": {"name": name, "labels": body["metadata"]["labels"]},
-    })  # fmt: skip
+    namespace(
+        "create",
+        "-f",
+        "-",
+        stdin={
+            "apiVersion": body["apiVersion"],
+            "kind": "TrainingRuntime",
+            "spec": body["spec"],
+            "metadata": {"name": name, "labels": body["metadata"]["labels"]},
+        },
+    )
     return name
 
 
@@ -91,21 +103,44 @@ class Shared:
         self.path.symlink_to(self._folder)
         self.claim = claim or "shared"
         spec = {
-            "capacity": {"storage": "5Gi"}, "accessModes": ["ReadWriteMany", "ReadWriteOnce"],
-            "persistentVolumeReclaimPolicy": "Retain", "storageClassName": "",
+            "capacity": {"storage": "5Gi"},
+            "accessModes": ["ReadWriteMany", "ReadWriteOnce"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "",
         }
-        self._cluster("create", "-f", "-", stdin={
-            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": self._name},
-            "spec": {**spec, "hostPath": {"path": f"/mnt/state/{self._name}"},
-                     "claimRef": {"namespace": namespace.name, "name": self.claim}},
-        })  # fmt: skip
+        self._cluster(
+            "create",
+            "-f",
+            "-",
+            stdin={
+                "apiVersion": "v1",
+                "kind": "PersistentVolume",
+                "metadata": {"name": self._name},
+                "spec": {
+                    **spec,
+                    "hostPath": {"path": f"/mnt/state/{self._name}"},
+                    "claimRef": {"namespace": namespace.name, "name": self.claim},
+                },
+            },
+        )
         if claim is not None:
             return
-        namespace("create", "-f", "-", stdin={
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": self.claim},
-            "spec": {"accessModes": ["ReadWriteMany"], "storageClassName": "",
-                     "volumeName": self._name, "resources": {"requests": {"storage": "1Gi"}}},
-        })  # fmt: skip
+        namespace(
+            "create",
+            "-f",
+            "-",
+            stdin={
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": self.claim},
+                "spec": {
+                    "accessModes": ["ReadWriteMany"],
+                    "storageClassName": "",
+                    "volumeName": self._name,
+                    "resources": {"requests": {"storage": "1Gi"}},
+                },
+            },
+        )
 
     def remove(self) -> None:
         """Take the volume away."""

@@ -38,14 +38,24 @@ class Terminal:
     def __init__(self, kubeconfig: Path, home: Path, here: Mapping[str, str]) -> None:
         self._here = here
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self._env = {**os.environ, "KUBECONFIG": str(kubeconfig), "JAXTRAIN_HOME": str(home), "PATH": path}
+        self._env = {
+            **os.environ,
+            "KUBECONFIG": str(kubeconfig),
+            "JAXTRAIN_HOME": str(home),
+            "PATH": path,
+        }
 
     def __call__(self, text: str) -> str:
         """Run lines, of which none may fail, and give what they printed."""
         for words, ours in self._here.items():
             text = re.sub(words, ours, text)
         done = subprocess.run(
-            ["bash", "-euc", text], capture_output=True, text=True, cwd=ROOT, env=self._env, timeout=PATIENCE
+            ["bash", "-euc", text],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            env=self._env,
+            timeout=PATIENCE,
         )
         assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
         return done.stdout

@@ -24,9 +24,12 @@ def minimal() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 def single(rules: Iterable[dict[str, Any]]) -> list[tuple[str, str, str]]:
     """Give rules as single rights: group, resource, verb."""
     return [
-        (group, resource, verb) for rule in rules for group in rule["apiGroups"]
-        for resource in rule["resources"] for verb in rule["verbs"]
-    ]  # fmt: skip
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    ]
 
 
 def rules_of(rights: Iterable[tuple[str, str, str]]) -> list[dict[str, Any]]:
@@ -35,7 +38,10 @@ def rules_of(rights: Iterable[tuple[str, str, str]]) -> list[dict[str, Any]]:
 
 
 def objects(
-    namespace: str, name: str, rules: list[dict[str, Any]], cluster_rules: list[dict[str, Any]],
+    namespace: str,
+    name: str,
+    rules: list[dict[str, Any]],
+    cluster_rules: list[dict[str, Any]],
     roles: Iterable[str] = (),
 ) -> list[dict[str, Any]]:
     """Make a service account that has these rules, and these ClusterRoles in the namespace."""
@@ -43,10 +49,11 @@ def objects(
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     found: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}},
-        _role("Role", name, rules), _binding("RoleBinding", name, "Role", name, subject),
+        _role("Role", name, rules),
+        _binding("RoleBinding", name, "Role", name, subject),
         _role("ClusterRole", wide, cluster_rules),
         _binding("ClusterRoleBinding", wide, "ClusterRole", wide, subject),
-    ]  # fmt: skip
+    ]
     found += [
         _binding("RoleBinding", f"{name}-{role}", "ClusterRole", role, subject) for role in roles
     ]
@@ -64,20 +71,35 @@ def _binding(
     kind: str, name: str, role_kind: str, role: str, subject: dict[str, str]
 ) -> dict[str, Any]:
     reference = {"apiGroup": RBAC, "kind": role_kind, "name": role}
-    return {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": {"name": name},
-            "roleRef": reference, "subjects": [subject]}  # fmt: skip
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "roleRef": reference,
+        "subjects": [subject],
+    }
 
 
 def create(namespace: Namespace, found: list[dict[str, Any]]) -> None:
     """Create objects."""
-    namespace("apply", "--server-side", "-f", "-",
-              stdin={"apiVersion": "v1", "kind": "List", "items": found})  # fmt: skip
+    namespace(
+        "apply",
+        "--server-side",
+        "-f",
+        "-",
+        stdin={"apiVersion": "v1", "kind": "List", "items": found},
+    )
 
 
 def forget(namespace: Namespace) -> None:
     """Delete what belongs to no namespace."""
-    namespace.cluster("delete", "clusterroles,clusterrolebindings", "--selector",
-                      f"jaxtrain-test={namespace.name}", "--ignore-not-found")  # fmt: skip
+    namespace.cluster(
+        "delete",
+        "clusterroles,clusterrolebindings",
+        "--selector",
+        f"jaxtrain-test={namespace.name}",
+        "--ignore-not-found",
+    )
 
 
 def token(namespace: Namespace, name: str) -> str:
@@ -87,24 +109,27 @@ def token(namespace: Namespace, name: str) -> str:
 
 def about(cluster: Cluster) -> dict[str, Any]:
     """Give what a kubeconfig says of the cluster: its address and its authority."""
-    read = json.loads(
-        cluster("config", "view", "--raw", "--minify", "--flatten", "--output=json")
-    )
+    read = json.loads(cluster("config", "view", "--raw", "--minify", "--flatten", "--output=json"))
     return dict(read["clusters"][0]["cluster"])
 
 
 def kubeconfig(
-    path: Path, cluster: dict[str, Any], user: dict[str, Any], namespace: str | None = None,
+    path: Path,
+    cluster: dict[str, Any],
+    user: dict[str, Any],
+    namespace: str | None = None,
     name: str = "someone",
 ) -> Path:
     """Write a kubeconfig with one context."""
     context = {"cluster": name, "user": name, **({"namespace": namespace} if namespace else {})}
     written = {
-        "apiVersion": "v1", "kind": "Config", "current-context": name,
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
         "clusters": [{"name": name, "cluster": cluster}],
         "users": [{"name": name, "user": user}],
         "contexts": [{"name": name, "context": context}],
-    }  # fmt: skip
+    }
     path.touch(mode=0o600)
     path.write_text(json.dumps(written))
     return path

@@ -110,8 +110,13 @@ def test_a_job_of_another_store_is_somebody_elses_until_its_key_is_here(
     environment = {**os.environ, "JAXTRAIN_HOME": str(home)}
 
     def jaxtrain(*words):
-        return subprocess.run([sys.executable, "-m", "jupyter_jax_trainer", *words], text=True,
-                              capture_output=True, env=environment, timeout=60)  # fmt: skip
+        return subprocess.run(
+            [sys.executable, "-m", "jupyter_jax_trainer", *words],
+            text=True,
+            capture_output=True,
+            env=environment,
+            timeout=60,
+        )
 
     seen = jaxtrain("attach", "theirs", "--namespace", namespace.name)
     assert seen.returncode == 0 and "printed" in seen.stdout and "alert" not in seen.stdout
@@ -121,7 +126,9 @@ def test_a_job_of_another_store_is_somebody_elses_until_its_key_is_here(
     assert "@" in trust.claimed_maker(job)
     assert displayed(job) == [{"text/plain": "a page"}]
     refused = jaxtrain("result", "theirs")
-    assert refused.returncode == 1 and "withheld" in refused.stderr and "[1, 2]" not in refused.stdout
+    assert (
+        refused.returncode == 1 and "withheld" in refused.stderr and "[1, 2]" not in refused.stdout
+    )
     assert jaxtrain("key", "import", str(tmp_path / "key")).returncode == 0
     assert trust.of(job) is Trust.SIGNED
     assert "script" in displayed(job)[0]["text/html"]
@@ -153,7 +160,11 @@ def test_a_failed_job_is_rebuilt_with_its_traceback(place, namespace, elsewhere)
 
 def test_what_failed_is_known_from_the_others_when_its_pod_is_gone(place, namespace, elsewhere):
     """The controllers delete pods that still end when the first of a job has failed."""
-    job = submit(f"import jax, time\nif jax.process_index(): time.sleep({LONG_S})\n{FAILS}", place, "gone -n 2")
+    job = submit(
+        f"import jax, time\nif jax.process_index(): time.sleep({LONG_S})\n{FAILS}",
+        place,
+        "gone -n 2",
+    )
     eventually(lambda: not job.active, LONG_S)
     pod = job.snapshot()["ranks"][0]["pod"]
     namespace("delete", "pod", pod, "--ignore-not-found", "--grace-period=0", "--force")
@@ -164,11 +175,17 @@ def test_what_failed_is_known_from_the_others_when_its_pod_is_gone(place, namesp
 
 
 def test_what_others_made_is_not_taken_for_ours(place, namespace):
-    namespace("create", "-f", "-", stdin={
-        "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
-        "metadata": {"name": "theirs"},
-        "spec": {"runtimeRef": {"name": "jax-cpu"}, "suspend": True},
-    })  # fmt: skip
+    namespace(
+        "create",
+        "-f",
+        "-",
+        stdin={
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainJob",
+            "metadata": {"name": "theirs"},
+            "spec": {"runtimeRef": {"name": "jax-cpu"}, "suspend": True},
+        },
+    )
     with pytest.raises(BackendError, match="was not made by"):
         attach("theirs", None, namespace.name)
 
@@ -176,10 +193,20 @@ def test_what_others_made_is_not_taken_for_ours(place, namespace):
 def as_reader(namespace, tmp_path):
     """Make a kubeconfig of somebody who may read all but Secrets."""
     namespace("create", "serviceaccount", "reader")
-    namespace("create", "role", "reader", "--verb=get,list,watch",
-              "--resource=trainjobs.trainer.kubeflow.org,pods,pods/log,events,jobs.batch")  # fmt: skip
-    namespace("create", "rolebinding", "reader", "--role=reader",
-              f"--serviceaccount={namespace.name}:reader")  # fmt: skip
+    namespace(
+        "create",
+        "role",
+        "reader",
+        "--verb=get,list,watch",
+        "--resource=trainjobs.trainer.kubeflow.org,pods,pods/log,events,jobs.batch",
+    )
+    namespace(
+        "create",
+        "rolebinding",
+        "reader",
+        "--role=reader",
+        f"--serviceaccount={namespace.name}:reader",
+    )
     token = namespace("create", "token", "reader").strip()
     config = yaml.safe_load(namespace.cluster.kubeconfig.read_text())
     config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]

@@ -116,7 +116,9 @@ def test_the_trainer_is_away_while_a_job_is_submitted(place, namespace, cluster,
         with monkeypatch.context() as patched:
             patched.setenv("JAXTRAIN_SUBMIT_TIMEOUT", "2")
             began = time.monotonic()
-            with pytest.raises(BackendError, match=r"webhook \S+ does not answer, so the TrainJob") as told:
+            with pytest.raises(
+                BackendError, match=r"webhook \S+ does not answer, so the TrainJob"
+            ) as told:
                 submit("1", place)
         assert time.monotonic() - began < 20
         assert "then run the cell again" in told.value.hint

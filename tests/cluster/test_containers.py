@@ -57,10 +57,14 @@ def test_all_containers_have_a_log(place, namespace, store, tmp_path, monkeypatc
     job.wait(120)
     assert text(job, 0) == "ran"
     ranks = [f"rank-{rank}" for rank in (0, 1)]
-    assert job.containers == sorted([
-        "dataset-initializer", "dataset-initializer.prepare", "dataset-initializer.watch",
-        *(f"{rank}.{name}" for rank in ranks for name in ("prepare", "watch")),
-    ])  # fmt: skip
+    assert job.containers == sorted(
+        [
+            "dataset-initializer",
+            "dataset-initializer.prepare",
+            "dataset-initializer.watch",
+            *(f"{rank}.{name}" for rank in ranks for name in ("prepare", "watch")),
+        ]
+    )
     assert printed(job, "dataset-initializer") == "a data set\n"
     for rank in ranks:
         prepared = "".join(f"prepared {number}\n" for number in range(LINES))
@@ -70,8 +74,10 @@ def test_all_containers_have_a_log(place, namespace, store, tmp_path, monkeypatc
         assert len(looked) > 200 and last == "told to end"
     shown = subprocess.run(
         [sys.executable, "-m", "jupyter_jax_trainer", "show", job.name],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     assert "OTHER CONTAINER" in shown and "rank-1.prepare" in shown
     with monkeypatch.context() as patched:  # another machine
         patched.setenv("JAXTRAIN_HOME", str(tmp_path / "other"))

@@ -18,7 +18,8 @@ LONG = "import time\nprint('begun', flush=True)\ntime.sleep(300)"
 def left(namespace):
     return [
         item["metadata"]["name"]
-        for kind in ("trainjobs", "secrets", "pods") for item in namespace.get(kind)["items"]
+        for kind in ("trainjobs", "secrets", "pods")
+        for item in namespace.get(kind)["items"]
     ]
 
 

@@ -21,13 +21,19 @@ PROGRAM = Path(__file__).with_name("dies.py")
 @pytest.mark.timeout(300)
 def test_a_submitter_that_is_killed_at_any_step_leaves_nothing_behind(place, namespace, store):
     done = subprocess.run(
-        [sys.executable, PROGRAM, f"{place} --cpu 10m"], text=True, stdout=subprocess.PIPE, check=True,
+        [sys.executable, PROGRAM, f"{place} --cpu 10m"],
+        text=True,
+        stdout=subprocess.PIPE,
+        check=True,
         timeout=200,
     )
     steps = dict(line.split(" ", 1) for line in done.stdout.splitlines())
     requests = [step for step in steps.values() if step.startswith("send b'POST")]
     assert [re.findall(r"/(\w+)(?:\?| HTTP)", step)[0] for step in requests] == [
-        "trainjobs", "trainjobs", "secrets"], done.stdout
+        "trainjobs",
+        "trainjobs",
+        "secrets",
+    ], done.stdout
     assert sum(step.startswith("write") for step in steps.values()) > 5, done.stdout
     assert list(steps.values())[-1] == "nothing"  # the last one was not killed
     jobs = {job.name: job for job in api.jobs()}
@@ -39,7 +45,11 @@ def test_a_submitter_that_is_killed_at_any_step_leaves_nothing_behind(place, nam
         assert text(job) == "begins", job.name
     for job in jobs.values():
         if job not in begun:
-            assert (job.state, job.reason, job.hint) == ("Failed", launch.CUT_OFF, "Run the cell again.")
+            assert (job.state, job.reason, job.hint) == (
+                "Failed",
+                launch.CUT_OFF,
+                "Run the cell again.",
+            )
     there = {item["metadata"]["name"]: item for item in namespace.get("trainjobs")["items"]}
     assert there.keys() == {job.name for job in begun}
     for secret in namespace.get("secrets")["items"]:

@@ -106,7 +106,9 @@ def test_a_job_that_asked_for_gpus_does_not_go_on_with_the_cpu(place, namespace,
     pretend("nvidia.com/gpu", 2)
     line = f"-d gpu -n 2 --cpu 50m --memory 400Mi --image {image(cluster)}"
     _, failure = fails(RANK, place, f"{line} --runtime jax-distributed")
-    assert "is to run on GPUs, and JAX has no plugin for them in its image" in failure.message, failure
+    assert "is to run on GPUs, and JAX has no plugin for them in its image" in failure.message, (
+        failure
+    )
     assert "--device cpu" in failure.hint
 
     def chooses(pod: dict[str, Any]) -> None:
@@ -186,10 +188,13 @@ def test_an_eviction_is_told_from_a_broken_cell(place, namespace, cluster):
     broken = submit("1 / 0", place, "--name broken")
     eventually(lambda: broken.state == "Failed", PATIENCE)
     for one, reason in ((job, "PodFailurePolicy"), (broken, "BackoffLimitExceeded")):
-        found = eventually(lambda name=one.name: [
-            c["reason"] for c in namespace.get("job", f"{name}-node-0")["status"].get("conditions", [])
-            if c["type"] == "Failed"
-        ])  # fmt: skip
+        found = eventually(
+            lambda name=one.name: [
+                c["reason"]
+                for c in namespace.get("job", f"{name}-node-0")["status"].get("conditions", [])
+                if c["type"] == "Failed"
+            ]
+        )
         assert found == [reason]
     assert text(job).count("begun") == 1 and len(namespace.pods(job.name)) <= 1
 
@@ -226,14 +231,23 @@ def test_kubectl_takes_the_same_for_all_devices_or_one(cluster):
     folder.mkdir(parents=True)
     try:
         for below, names in (
-            ("", ["cpu", "gpu", "tpu"]), ("/cpu", ["cpu"]), ("/gpu", ["gpu"]), ("/tpu", ["tpu"])
+            ("", ["cpu", "gpu", "tpu"]),
+            ("/cpu", ["cpu"]),
+            ("/gpu", ["gpu"]),
+            ("/tpu", ["tpu"]),
         ):
-            (folder / "kustomization.yaml").write_text(f"resources: [../../runtimes{below}]\n{named}\n")
+            (folder / "kustomization.yaml").write_text(
+                f"resources: [../../runtimes{below}]\n{named}\n"
+            )
             found = list(yaml.safe_load_all(cluster("kustomize", str(folder))))
             assert [item["metadata"]["name"] for item in found] == [f"jax-{name}" for name in names]
-            images = [manifests.image_of(item) for item in found if item["metadata"]["name"] == "jax-gpu"]
+            images = [
+                manifests.image_of(item) for item in found if item["metadata"]["name"] == "jax-gpu"
+            ]
             assert images == ["ghcr.io/team/cuda:1"] * ("gpu" in names)
-            cluster("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", str(folder))
+            cluster(
+                "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", str(folder)
+            )
         for below, kinds in (("network", ["Ingress"]), ("network-closed", ["Egress", "Ingress"])):
             (folder / "kustomization.yaml").write_text(
                 f"namespace: default\ncomponents: [../../runtimes/{below}]\n"
@@ -259,16 +273,19 @@ def test_who_names_a_deprecated_runtime_is_told(place, namespace, cluster):
         capture = capture_cell("1", {})
         chosen.check_capture(capture, spec, made)
         notes.append([note for note in capture.notes if "deprecated" in note])
-    assert notes[0] == ["The runtime jax-cpu is deprecated: choose another, `%jaxtrain runtimes` lists them"]
+    assert notes[0] == [
+        "The runtime jax-cpu is deprecated: choose another, `%jaxtrain runtimes` lists them"
+    ]
     assert not notes[1] and made["runtime_kind"] == "ClusterTrainingRuntime"  # it is not chosen
 
 
 def test_who_may_not_install_is_told_so(place, namespace, tmp_path, monkeypatch):
     people.create(namespace, people.objects(namespace.name, "user", *people.minimal()))
     kubeconfig = people.kubeconfig(
-        tmp_path / "user.kubeconfig", people.about(namespace.cluster),
+        tmp_path / "user.kubeconfig",
+        people.about(namespace.cluster),
         {"token": people.token(namespace, "user")},
-    )  # fmt: skip
+    )
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
     backend._clients.clear()
     try:

@@ -29,16 +29,26 @@ def looked(place, namespace) -> Callable[[], list[Finding]]:
 def wrong(found: list[Finding], subject: str, status: str, *words: str) -> bool:
     """Tell whether that is found, with what to do about it."""
     return any(
-        one.subject == subject and one.status == status and bool(one.advice)
+        one.subject == subject
+        and one.status == status
+        and bool(one.advice)
         and all(word in f"{one.detail} {one.advice}" for word in words)
         for one in found
-    )  # fmt: skip
+    )
 
 
 def create(namespace: Namespace, kind: str, api: str, spec: Any) -> None:
-    namespace("create", "-f", "-", stdin={
-        "apiVersion": api, "kind": kind, "metadata": {"name": "broken"}, "spec": spec,
-    })  # fmt: skip
+    namespace(
+        "create",
+        "-f",
+        "-",
+        stdin={
+            "apiVersion": api,
+            "kind": kind,
+            "metadata": {"name": "broken"},
+            "spec": spec,
+        },
+    )
 
 
 def test_a_cluster_that_is_well(looked):
@@ -68,7 +78,9 @@ def test_broken_certificate(cluster, namespace, place, tmp_path, monkeypatch):
 def test_broken_unreachable(cluster, namespace, place, tmp_path, monkeypatch):
     """The machine is there, and nobody listens at this port."""
     host = people.about(cluster)["server"].rpartition(":")[0]
-    found = as_someone(cluster, namespace, tmp_path, monkeypatch, {"token": "t"}, server=f"{host}:1")
+    found = as_someone(
+        cluster, namespace, tmp_path, monkeypatch, {"token": "t"}, server=f"{host}:1"
+    )
     assert wrong(found, "Cluster", FAIL, "does not answer", "refused"), found
 
 
@@ -126,12 +138,16 @@ def test_broken_no_gang_scheduler(namespace, place, looked):
     made_runtimes.make(namespace, "gang")
     policy = json.dumps({"spec": {"podGroupPolicy": {"coscheduling": {}}}})
     namespace("patch", "trainingruntime", "gang", "--type=merge", "--patch", policy)
-    assert wrong(looked(), "Runtime gang", WARN, "coscheduling plugin is not installed", "podGroupPolicy")
+    assert wrong(
+        looked(), "Runtime gang", WARN, "coscheduling plugin is not installed", "podGroupPolicy"
+    )
     said: list[str] = []
     context = Context(print=said.append)
     run_command(["runtimes", "check", "gang", "--namespace", namespace.name], context)
     assert context.failed and "podGroupPolicy.coscheduling: the coscheduling" in said[1]
-    with pytest.raises(UsageError, match=r"gang has podGroupPolicy\.coscheduling, and the cosch") as refused:
+    with pytest.raises(
+        UsageError, match=r"gang has podGroupPolicy\.coscheduling, and the cosch"
+    ) as refused:
         submit("print('never')", place, "-n 2 --runtime gang")
     assert "Name another --runtime" in refused.value.hint
     assert not namespace.get("trainjobs")["items"]
@@ -141,16 +157,32 @@ def test_broken_webhook_down(cluster, namespace, looked):
     """A webhook of nobody's, for this namespace alone; Trainer's own looks the same when it is down."""
     service = {"name": "nobody", "namespace": namespace.name, "path": "/"}
     only = {"matchLabels": {"kubernetes.io/metadata.name": namespace.name}}
-    rule = {"apiGroups": ["trainer.kubeflow.org"], "apiVersions": ["v1alpha1"],
-            "operations": ["CREATE"], "resources": ["trainjobs"]}  # fmt: skip
-    cluster("create", "-f", "-", stdin={
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": namespace.name},
-        "webhooks": [{
-            "name": "nobody.example.org", "clientConfig": {"service": service}, "rules": [rule],
-            "namespaceSelector": only, "sideEffects": "None", "admissionReviewVersions": ["v1"],
-        }],
-    })  # fmt: skip
+    rule = {
+        "apiGroups": ["trainer.kubeflow.org"],
+        "apiVersions": ["v1alpha1"],
+        "operations": ["CREATE"],
+        "resources": ["trainjobs"],
+    }
+    cluster(
+        "create",
+        "-f",
+        "-",
+        stdin={
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": namespace.name},
+            "webhooks": [
+                {
+                    "name": "nobody.example.org",
+                    "clientConfig": {"service": service},
+                    "rules": [rule],
+                    "namespaceSelector": only,
+                    "sideEffects": "None",
+                    "admissionReviewVersions": ["v1"],
+                }
+            ],
+        },
+    )
     try:
         eventually(
             lambda: wrong(looked(), "Trial", FAIL, "nobody.example.org does not answer", "is down")
@@ -187,9 +219,12 @@ def test_broken_quota_used_up(namespace, looked):
 def test_broken_quota_wants_amounts(namespace, looked):
     create(namespace, "ResourceQuota", "v1", {"hard": {"limits.cpu": "8", "memory": "8Gi"}})
     assert wrong(looked(), "Quota", WARN, "must state limits.cpu", "No option states limits.cpu")
-    create(namespace, "LimitRange", "v1", {"limits": [
-        {"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}}
-    ]})  # fmt: skip
+    create(
+        namespace,
+        "LimitRange",
+        "v1",
+        {"limits": [{"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}}]},
+    )
     assert not wrong(looked(), "Quota", WARN, "must state")
 
 
@@ -207,13 +242,27 @@ def test_broken_network_policy(namespace, looked):
     create(namespace, "NetworkPolicy", api, {"podSelector": {}, "policyTypes": ["Ingress"]})
     assert wrong(looked(), "Network policy", WARN, "broken cuts pods", "ingress: [{from:")
     web = {"podSelector": {"matchLabels": {"app": "web"}}}
-    namespace("create", "-f", "-", stdin={  # it opens nothing to jobs
-        "apiVersion": api, "kind": "NetworkPolicy", "metadata": {"name": "db"},
-        "spec": {"podSelector": {"matchLabels": {"app": "db"}}, "ingress": [{"from": [web]}]},
-    })  # fmt: skip
+    namespace(
+        "create",
+        "-f",
+        "-",
+        stdin={  # it opens nothing to jobs
+            "apiVersion": api,
+            "kind": "NetworkPolicy",
+            "metadata": {"name": "db"},
+            "spec": {"podSelector": {"matchLabels": {"app": "db"}}, "ingress": [{"from": [web]}]},
+        },
+    )
     assert wrong(looked(), "Network policy", WARN, "broken cuts pods")
-    namespace("create", "-f", "-", stdin={
-        "apiVersion": api, "kind": "NetworkPolicy", "metadata": {"name": "mend"},
-        "spec": {"podSelector": {}, "ingress": [{"from": [{"podSelector": {}}]}]},
-    })  # fmt: skip
+    namespace(
+        "create",
+        "-f",
+        "-",
+        stdin={
+            "apiVersion": api,
+            "kind": "NetworkPolicy",
+            "metadata": {"name": "mend"},
+            "spec": {"podSelector": {}, "ingress": [{"from": [{"podSelector": {}}]}]},
+        },
+    )
     assert not wrong(looked(), "Network policy", WARN)

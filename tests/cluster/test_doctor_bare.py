@@ -26,7 +26,10 @@ from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 BARE = Path(__file__).parent / "harness" / "bare.py"
-TRAINER = [f"{kind}.trainer.kubeflow.org" for kind in ("trainjobs", "trainingruntimes", "clustertrainingruntimes")]
+TRAINER = [
+    f"{kind}.trainer.kubeflow.org"
+    for kind in ("trainjobs", "trainingruntimes", "clustertrainingruntimes")
+]
 
 Looked = Callable[[], list[Finding]]
 
@@ -67,7 +70,13 @@ def looked(bare: Cluster, home: Path, monkeypatch) -> Iterator[Looked]:
 
 
 def install(bare: Cluster, *items: Any) -> None:
-    bare("apply", "--server-side", "-f", "-", stdin={"apiVersion": "v1", "kind": "List", "items": items})
+    bare(
+        "apply",
+        "--server-side",
+        "-f",
+        "-",
+        stdin={"apiVersion": "v1", "kind": "List", "items": items},
+    )
 
 
 def test_broken_no_trainer(looked):
@@ -78,14 +87,22 @@ def test_broken_old_trainer(bare, definitions, looked):
     """2.1 had no patches; it is told by that alone, and by the version where Trainer publishes it."""
     old = copy.deepcopy(definitions[0])
     for version in old["spec"]["versions"]:
-        del version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["runtimePatches"]
+        del version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"][
+            "runtimePatches"
+        ]
     install(bare, old)
     eventually(lambda: wrong(looked(), "Kubeflow Trainer", FAIL, "older than 2.2", "2.2 or newer"))
     name = {"name": "kubeflow-trainer-public", "namespace": "kubeflow-system"}
     install(
-        bare, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name["namespace"]}},
-        {"apiVersion": "v1", "kind": "ConfigMap", "data": {"kubeflow_trainer_version": "v2.1.1"}, "metadata": name},
-    )  # fmt: skip
+        bare,
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name["namespace"]}},
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "data": {"kubeflow_trainer_version": "v2.1.1"},
+            "metadata": name,
+        },
+    )
     try:
         assert wrong(looked(), "Kubeflow Trainer", FAIL, "v2.1.1", "2.2 or newer")
     finally:

@@ -75,11 +75,17 @@ def test_of_many_that_are_started_at_once_one_follows(place, store):
     stop_followers(store)
     plan = job.manifest["plan"]
     starts = [
-        subprocess.Popen([sys.executable, "-c",
-            "import json, sys; from jupyter_jax_trainer.backends.kubernetes import launch; "
-            "launch.start_follower(json.loads(sys.argv[1]))", json.dumps(plan)])
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                "import json, sys; from jupyter_jax_trainer.backends.kubernetes import launch; "
+                "launch.start_follower(json.loads(sys.argv[1]))",
+                json.dumps(plan),
+            ]
+        )
         for _ in range(4)
-    ]  # fmt: skip
+    ]
     assert [start.wait(60) for start in starts] == [0] * 4
     end(job, LONG_S)
     assert len(followers(store)) == 1
@@ -96,8 +102,9 @@ def test_a_follower_without_jobs_leaves(place, store):
     began = time.monotonic()
     subprocess.run(
         [sys.executable, "-c", program, plan["cluster"], plan["context"] or "", plan["namespace"]],
-        check=True, timeout=LONG_S,
-    )  # fmt: skip
+        check=True,
+        timeout=LONG_S,
+    )
     assert time.monotonic() - began > 0.5 and not followers(store)
     assert job.state == "Succeeded"
     assert not launch.has_follower(plan["cluster"])  # to ask for an ended job starts none

@@ -55,7 +55,9 @@ def test_all_of_a_job_stays_when_its_trainjob_is_gone(place, namespace, store, m
     namespace("delete", "trainjob", "past", "cut", "--wait=true")
     wait_for(runs, "Cancelled")
     assert "deleted" in (runs.reason or "")
-    eventually(lambda: json.loads((store / "jobs/cut/state.json").read_text())["state"] == "Cancelled")
+    eventually(
+        lambda: json.loads((store / "jobs/cut/state.json").read_text())["state"] == "Cancelled"
+    )
     assert not namespace.get("trainjobs,pods,secrets")["items"]
     said = (folder / "follower.log").read_text()
     assert "follows job past" in said and "INFO cut: Cancelled" in said

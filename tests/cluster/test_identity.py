@@ -61,7 +61,9 @@ def examined(**options: Any) -> dict[str, Finding]:
 # -- kubeconfigs ----------------------------------------------------------------------------------
 
 
-def test_contexts_namespaces_and_several_files(cluster, namespace, user, home, tmp_path, monkeypatch):
+def test_contexts_namespaces_and_several_files(
+    cluster, namespace, user, home, tmp_path, monkeypatch
+):
     """--context and --namespace choose; without them the current context and its namespace count."""
     about = people.about(cluster)
     first = people.kubeconfig(tmp_path / "first", about, {"token": "no good"}, name="wrong")
@@ -99,9 +101,10 @@ def test_client_certificates(cluster, namespace, home, tmp_path, monkeypatch):
     for kind in ("certificate", "key"):
         (tmp_path / kind).write_bytes(base64.b64decode(user[f"client-{kind}-data"]))
     config = people.kubeconfig(
-        tmp_path / "config", people.about(cluster),
+        tmp_path / "config",
+        people.about(cluster),
         {"client-certificate": "certificate", "client-key": "key"},
-    )  # fmt: skip
+    )
     monkeypatch.setenv("KUBECONFIG", str(config))
     run(CELL, f"--backend kubernetes --namespace {namespace.name}", "-o answer")
     key = base64.b64decode(user["client-key-data"]).decode().splitlines()[1]
@@ -120,7 +123,8 @@ def plugin(folder: Path, seconds: int | None) -> tuple[Path, dict[str, Any]]:
             f", 'expirationTimestamp': time.strftime('%Y-%m-%dT%H:%M:%SZ', "
             f"time.gmtime(time.time() + {seconds}))}}"
         )
-    script.write_text(textwrap.dedent(f"""\
+    script.write_text(
+        textwrap.dedent(f"""\
         #!{sys.executable}
         import json, os, sys, time
         here = os.path.dirname(os.path.abspath(__file__))
@@ -129,10 +133,15 @@ def plugin(folder: Path, seconds: int | None) -> tuple[Path, dict[str, Any]]:
             sys.exit("please sign in again")
         print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1",
                           "kind": "ExecCredential", "status": {status}}}))
-        """))
+        """)
+    )
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
-    run = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(script), "args": [],
-           "interactiveMode": "Never"}  # fmt: skip
+    run = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": str(script),
+        "args": [],
+        "interactiveMode": "Never",
+    }
     return folder / "calls", {"exec": run}
 
 
@@ -232,21 +241,36 @@ def test_in_a_pod_its_service_account_is_used(cluster, namespace, user, home, tm
     (account / "ca.crt").write_bytes(base64.b64decode(about["certificate-authority-data"]))
     (account / "namespace").write_text(namespace.name)
     host, _, port = about["server"].removeprefix("https://").partition(":")
-    environment = {
-        name: value for name, value in os.environ.items() if name != "KUBECONFIG"
-    } | {
-        "KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port or "443",
-        "JAXTRAIN_HOME": str(home), "HOME": str(tmp_path), "TESTS": str(REPOSITORY / "tests"),
+    environment = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"} | {
+        "KUBERNETES_SERVICE_HOST": host,
+        "KUBERNETES_SERVICE_PORT": port or "443",
+        "JAXTRAIN_HOME": str(home),
+        "HOME": str(tmp_path),
+        "TESTS": str(REPOSITORY / "tests"),
         "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{REPOSITORY / 'tests'}",
-    }  # fmt: skip
+    }
     user_namespace = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     there = "/run/secrets/kubernetes.io/serviceaccount"
     done = subprocess.run(
-        ["unshare", *user_namespace, "--mount", "sh", "-ec",
-         f'mount -t tmpfs tmpfs /run && mkdir -p {there} && cp "$1"/* {there} && shift && exec "$@"',
-         "sh", str(account), sys.executable, "-c", IN_POD],
-        capture_output=True, text=True, env=environment, timeout=110, cwd=tmp_path,
-    )  # fmt: skip
+        [
+            "unshare",
+            *user_namespace,
+            "--mount",
+            "sh",
+            "-ec",
+            f'mount -t tmpfs tmpfs /run && mkdir -p {there} && cp "$1"/* {there} && shift && exec "$@"',
+            "sh",
+            str(account),
+            sys.executable,
+            "-c",
+            IN_POD,
+        ],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=110,
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert f"SAW {namespace.name} None https://{host}:{port}" in done.stdout
     assert f"PAGE SEES pod {namespace.name} None True" in done.stdout  # what the picker shows

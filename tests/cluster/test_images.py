@@ -20,7 +20,11 @@ from jupyter_jax_trainer.commands import Context, run_command
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(3000)]
 
 IMAGES = Path(__file__).parent / "harness" / "images.py"
-KINDS = {"cpu": [], "cuda": ["jax_plugins.xla_cuda13"], "tpu": ["libtpu"]}  # and what each has beside JAX
+KINDS = {
+    "cpu": [],
+    "cuda": ["jax_plugins.xla_cuda13"],
+    "tpu": ["libtpu"],
+}  # and what each has beside JAX
 ALL = [("cpu", "3.13"), ("cuda", "3.11"), ("cuda", "3.13"), ("tpu", "3.11"), ("tpu", "3.13")]
 OUT = "python,there,ranks,total,drivers,lacking"
 CELL = """
@@ -84,8 +88,13 @@ def test_an_image_runs_a_bundle(kind, python, cluster, namespace, place):
         found = job.result()
         gpu, tpu = found.pop("lacking")
         assert gpu.startswith(LACKING[kind][0]) and tpu == LACKING[kind][1]
-        assert found == {"python": python, "there": KINDS[kind], "ranks": 2, "total": 45.0,
-                         "drivers": "/usr/local/nvidia/lib64"}  # where GKE has them
+        assert found == {
+            "python": python,
+            "there": KINDS[kind],
+            "ranks": 2,
+            "total": 45.0,
+            "drivers": "/usr/local/nvidia/lib64",
+        }  # where GKE has them
     finally:
         images("down", kind, python)
 

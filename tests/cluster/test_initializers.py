@@ -63,7 +63,9 @@ def test_data_and_model_are_fetched_first_and_shown_like_ranks(place, examples, 
     uris = "--dataset hf://people/digits --model s3://bucket/net"
     job = submit(CELL, place, f"-n 2 -o found {uris}")  # the runtime is found by what it has
     assert job.manifest["plan"]["runtime"] == "jax-with-both"
-    eventually(lambda: (step := by_name(job).get("dataset-initializer")) and step.state == "Running")
+    eventually(
+        lambda: (step := by_name(job).get("dataset-initializer")) and step.state == "Running"
+    )
     eventually(lambda: job.reason == "waits for its dataset initializer")
     assert all(rank.state == "Waiting" for rank in job.ranks)
     (shared.path / "go").touch()
@@ -78,12 +80,16 @@ def test_data_and_model_are_fetched_first_and_shown_like_ranks(place, examples, 
     assert text(job, 0) == ""
     shown = subprocess.run(
         [sys.executable, "-m", "jupyter_jax_trainer", "show", job.name],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     assert "BEFORE" in shown and "dataset-initializer" in shown
 
 
-def test_a_data_set_alone_is_fetched_and_a_plain_job_gets_the_plain_runtime(place, examples, shared):
+def test_a_data_set_alone_is_fetched_and_a_plain_job_gets_the_plain_runtime(
+    place, examples, shared
+):
     (shared.path / "go").touch()
     cell = "from pathlib import Path\nfound = Path('/workspace/dataset/from').read_text()"
     job = run(cell, place, "-n 1 -o found --dataset hf://people/digits")
@@ -96,7 +102,9 @@ def test_a_data_set_alone_is_fetched_and_a_plain_job_gets_the_plain_runtime(plac
 
 
 def test_a_runtime_with_other_initializers_is_refused(place, examples):
-    with pytest.raises(UsageError, match="--model needs a runtime with a model-initializer") as raised:
+    with pytest.raises(
+        UsageError, match="--model needs a runtime with a model-initializer"
+    ) as raised:
         run("x = 1", place, "--runtime jax-cpu --model hf://people/net")
     assert raised.value.hint == "Choose another --runtime: jax-with-model."
     with pytest.raises(UsageError, match="fails without --dataset") as raised:

@@ -18,28 +18,44 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "jaxjobs.yaml"
 RESTRICTED = {
-    "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True,
-    "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"},
-}  # fmt: skip
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "runAsUser": 1000,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
 
 
 def jaxjob(name, namespace, code, **more):
     """Give a JAXJob in the form of the training operator's own examples."""
     policy, metadata, about = (more.pop(key, {}) for key in ("policy", "metadata", "about"))
     container = {
-        "name": "jax", "image": image(namespace.cluster), "command": ["python3", "-c", code],
-        "imagePullPolicy": "IfNotPresent", "securityContext": RESTRICTED,
+        "name": "jax",
+        "image": image(namespace.cluster),
+        "command": ["python3", "-c", code],
+        "imagePullPolicy": "IfNotPresent",
+        "securityContext": RESTRICTED,
         "ports": [{"containerPort": 6666, "name": "jaxjob-port"}],
-        "env": [{"name": "JAX_PLATFORMS", "value": "cpu"}], **more.pop("container", {}),
-    }  # fmt: skip
+        "env": [{"name": "JAX_PLATFORMS", "value": "cpu"}],
+        **more.pop("container", {}),
+    }
     pod = {"containers": [container], **more.pop("pod", {})}
     return {
-        "apiVersion": "kubeflow.org/v1", "kind": "JAXJob",
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "JAXJob",
         "metadata": {"name": name, "namespace": namespace.name, **metadata},
-        "spec": {"runPolicy": policy, "jaxReplicaSpecs": {"Worker": {
-            "replicas": 2, "restartPolicy": "Never", **more,
-            "template": {"spec": pod, **({"metadata": about} if about else {})}}}},
-    }  # fmt: skip
+        "spec": {
+            "runPolicy": policy,
+            "jaxReplicaSpecs": {
+                "Worker": {
+                    "replicas": 2,
+                    "restartPolicy": "Never",
+                    **more,
+                    "template": {"spec": pod, **({"metadata": about} if about else {})},
+                }
+            },
+        },
+    }
 
 
 def apply(namespace, job, runtime=None):
@@ -48,8 +64,11 @@ def apply(namespace, job, runtime=None):
 
 
 def log(namespace, job, rank=0):
-    (pod,) = [one for one in namespace.pods(job)
-              if one["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == str(rank)]
+    (pod,) = [
+        one
+        for one in namespace.pods(job)
+        if one["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] == str(rank)
+    ]
     return namespace("logs", pod["metadata"]["name"])
 
 
@@ -69,29 +88,48 @@ def test_the_examples_of_the_docs_run(namespace, runtime):
 
 def test_volumes_a_second_container_and_the_end_of_time(namespace):
     job = jaxjob(
-        "more", namespace, "import time; print(open('/v/said').read(), flush=True); time.sleep(600)",
+        "more",
+        namespace,
+        "import time; print(open('/v/said').read(), flush=True); time.sleep(600)",
         policy={"activeDeadlineSeconds": 25},
         container={"volumeMounts": [{"name": "v", "mountPath": "/v"}], "workingDir": "/v"},
         pod={
             "volumes": [{"name": "v", "emptyDir": {}}],
-            "initContainers": [{
-                "name": "say", "image": image(namespace.cluster), "command": ["sh", "-c", "echo it was said > /v/said"],
-                "volumeMounts": [{"name": "v", "mountPath": "/v"}], "securityContext": RESTRICTED,
-            }],
+            "initContainers": [
+                {
+                    "name": "say",
+                    "image": image(namespace.cluster),
+                    "command": ["sh", "-c", "echo it was said > /v/said"],
+                    "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+                    "securityContext": RESTRICTED,
+                }
+            ],
         },
-    )  # fmt: skip
+    )
     apply(namespace, job)
     found = namespace.until_condition("more", "Failed", PATIENCE)
     assert any(one.get("reason") == "DeadlineExceeded" for one in found["status"]["conditions"])
 
 
-@pytest.mark.parametrize(("policy", "code", "attempts"), [
-    ("OnFailure", 3, 2), ("ExitCode", 3, 1), ("ExitCode", 137, 2), ("Never", 3, 1),
-])
+@pytest.mark.parametrize(
+    ("policy", "code", "attempts"),
+    [
+        ("OnFailure", 3, 2),
+        ("ExitCode", 3, 1),
+        ("ExitCode", 137, 2),
+        ("Never", 3, 1),
+    ],
+)
 def test_how_often_it_begins_anew(namespace, policy, code, attempts):
     """A job that always fails has as many attempts as its policy says."""
-    job = jaxjob("fails", namespace, f"import os; os._exit({code})", restartPolicy=policy,
-                 policy={"backoffLimit": 1}, replicas=1)  # fmt: skip
+    job = jaxjob(
+        "fails",
+        namespace,
+        f"import os; os._exit({code})",
+        restartPolicy=policy,
+        policy={"backoffLimit": 1},
+        replicas=1,
+    )
     apply(namespace, job)
     namespace.until_condition("fails", "Failed", PATIENCE)
     jobset = namespace.get("jobset", "fails")
@@ -119,8 +157,15 @@ for step in range(first, 6):
 print("ends")
 """
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": shared.claim}}
-    job = jaxjob("again", namespace, cell, restartPolicy=policy, policy={"backoffLimit": 1},
-                 container={"volumeMounts": [{"name": "data", "mountPath": "/data"}]}, pod={"volumes": [claim], "terminationGracePeriodSeconds": 1})  # fmt: skip
+    job = jaxjob(
+        "again",
+        namespace,
+        cell,
+        restartPolicy=policy,
+        policy={"backoffLimit": 1},
+        container={"volumeMounts": [{"name": "data", "mountPath": "/data"}]},
+        pod={"volumes": [claim], "terminationGracePeriodSeconds": 1},
+    )
     apply(namespace, job)
     namespace.until_condition("again", "Complete", PATIENCE)
     for rank in (0, 1):
@@ -132,7 +177,9 @@ def test_what_is_printed_can_be_applied(namespace, tmp_path):
     from jupyter_jax_trainer.cli import main
 
     file = tmp_path / "job.yaml"
-    file.write_text(yaml.safe_dump(jaxjob("file", namespace, "print('hello', flush=True)", replicas=1)))
+    file.write_text(
+        yaml.safe_dump(jaxjob("file", namespace, "print('hello', flush=True)", replicas=1))
+    )
     out = tmp_path / "out.yaml"
     with out.open("w") as stream, contextlib.redirect_stdout(stream):
         assert main(["convert", str(file)]) == 0
@@ -147,43 +194,148 @@ def test_what_is_printed_can_be_applied(namespace, tmp_path):
 # decide that (`codes`), and what is said besides what all are told, a word of each line in its order (`said`).
 VARIED = [
     ({}, {}),
-    ({"replicas": 1, "policy": {"cleanPodPolicy": "Running", "backoffLimit": 3}},
-     {"said": ["backoffLimit meant nothing"]}),
-    ({"replicas": 5, "restartPolicy": "OnFailure"},
-     {"times": 6, "said": ["fails after 6 restarts", "OnFailure: when a rank fails, all ranks begin anew, 6 times"]}),
-    ({"restartPolicy": "Always", "policy": {"backoffLimit": 4}},
-     {"times": 4, "said": ["Always: when a rank fails, all ranks begin anew, 4 times", "ended well is not started"]}),
-    ({"restartPolicy": "ExitCode", "policy": {"backoffLimit": 0}},
-     {"codes": True, "said": ["ExitCode: when a rank fails, all ranks begin anew, 0 times"]}),
-    ({"restartPolicy": "ExitCode", "policy": {"backoffLimit": 5, "activeDeadlineSeconds": 7200}},
-     {"times": 5, "codes": True, "said": ["ExitCode: when a rank fails, all ranks begin anew, 5 times"]}),
-    ({"policy": {"activeDeadlineSeconds": 600, "cleanPodPolicy": "All"}}, {"said": ["cleanPodPolicy: All"]}),
-    ({"policy": {"ttlSecondsAfterFinished": 60, "cleanPodPolicy": "None"}}, {"said": ["ttlSecondsAfterFinished"]}),
-    ({"policy": {"schedulingPolicy": {"queue": "gpus", "minAvailable": 2}}},
-     {"said": ["schedulingPolicy.queue", "schedulingPolicy.minAvailable"]}),
-    ({"container": {"command": ["sh", "-c"], "args": ["ping job-9-worker-0 && nc -z job-9-worker-0:6666"]}},
-     {"said": ["says job-9-worker-0", "says :6666"]}),
+    (
+        {"replicas": 1, "policy": {"cleanPodPolicy": "Running", "backoffLimit": 3}},
+        {"said": ["backoffLimit meant nothing"]},
+    ),
+    (
+        {"replicas": 5, "restartPolicy": "OnFailure"},
+        {
+            "times": 6,
+            "said": [
+                "fails after 6 restarts",
+                "OnFailure: when a rank fails, all ranks begin anew, 6 times",
+            ],
+        },
+    ),
+    (
+        {"restartPolicy": "Always", "policy": {"backoffLimit": 4}},
+        {
+            "times": 4,
+            "said": [
+                "Always: when a rank fails, all ranks begin anew, 4 times",
+                "ended well is not started",
+            ],
+        },
+    ),
+    (
+        {"restartPolicy": "ExitCode", "policy": {"backoffLimit": 0}},
+        {"codes": True, "said": ["ExitCode: when a rank fails, all ranks begin anew, 0 times"]},
+    ),
+    (
+        {"restartPolicy": "ExitCode", "policy": {"backoffLimit": 5, "activeDeadlineSeconds": 7200}},
+        {
+            "times": 5,
+            "codes": True,
+            "said": ["ExitCode: when a rank fails, all ranks begin anew, 5 times"],
+        },
+    ),
+    (
+        {"policy": {"activeDeadlineSeconds": 600, "cleanPodPolicy": "All"}},
+        {"said": ["cleanPodPolicy: All"]},
+    ),
+    (
+        {"policy": {"ttlSecondsAfterFinished": 60, "cleanPodPolicy": "None"}},
+        {"said": ["ttlSecondsAfterFinished"]},
+    ),
+    (
+        {"policy": {"schedulingPolicy": {"queue": "gpus", "minAvailable": 2}}},
+        {"said": ["schedulingPolicy.queue", "schedulingPolicy.minAvailable"]},
+    ),
+    (
+        {
+            "container": {
+                "command": ["sh", "-c"],
+                "args": ["ping job-9-worker-0 && nc -z job-9-worker-0:6666"],
+            }
+        },
+        {"said": ["says job-9-worker-0", "says :6666"]},
+    ),
     ({"container": {"workingDir": "/tmp", "imagePullPolicy": "Always", "stdin": True}}, {}),
-    ({"container": {"env": [{"name": "NUM_PROCESSES", "value": "9"}, {"name": "EMPTY", "value": ""},
-                            {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}}, {}),
-    ({"container": {"envFrom": [{"secretRef": {"name": "keys", "optional": True}}]},
-      "metadata": {"labels": {"team": "vision"}, "annotations": {"owner": "jo"}}}, {}),
+    (
+        {
+            "container": {
+                "env": [
+                    {"name": "NUM_PROCESSES", "value": "9"},
+                    {"name": "EMPTY", "value": ""},
+                    {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                ]
+            }
+        },
+        {},
+    ),
+    (
+        {
+            "container": {"envFrom": [{"secretRef": {"name": "keys", "optional": True}}]},
+            "metadata": {"labels": {"team": "vision"}, "annotations": {"owner": "jo"}},
+        },
+        {},
+    ),
     ({"container": {"resources": {"requests": {"cpu": "500m"}, "limits": {"memory": "1Gi"}}}}, {}),
-    ({"container": {"resources": {"limits": {"nvidia.com/gpu": "2"}}},
-      "pod": {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}}, {}),
-    ({"container": {"resources": {"limits": {"google.com/tpu": "4"}}},
-      "pod": {"nodeSelector": {"cloud.google.com/gke-tpu-topology": "2x4"}}}, {}),
-    ({"container": {"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
-      "pod": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}}, {}),
-    ({"container": {"livenessProbe": {"exec": {"command": ["true"]}, "periodSeconds": 30}},
-      "about": {"labels": {"app": "train"}, "annotations": {"example.org/note": "hello"}}}, {}),
-    ({"pod": {"serviceAccountName": "default", "schedulerName": "default-scheduler", "dnsPolicy": "ClusterFirst",
-              "terminationGracePeriodSeconds": 5}, "container": {"ports": [{"containerPort": 6666}, {"containerPort": 8080},
-                                                                     {"containerPort": 9090, "name": "metrics"}]}},
-     {"said": ["port 8080 has the name port-8080 now"]}),
-    ({"pod": {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
-        {"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname"}}]}}}}, {}),
-]  # fmt: skip
+    (
+        {
+            "container": {"resources": {"limits": {"nvidia.com/gpu": "2"}}},
+            "pod": {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]},
+        },
+        {},
+    ),
+    (
+        {
+            "container": {"resources": {"limits": {"google.com/tpu": "4"}}},
+            "pod": {"nodeSelector": {"cloud.google.com/gke-tpu-topology": "2x4"}},
+        },
+        {},
+    ),
+    (
+        {
+            "container": {"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
+            "pod": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]},
+        },
+        {},
+    ),
+    (
+        {
+            "container": {"livenessProbe": {"exec": {"command": ["true"]}, "periodSeconds": 30}},
+            "about": {"labels": {"app": "train"}, "annotations": {"example.org/note": "hello"}},
+        },
+        {},
+    ),
+    (
+        {
+            "pod": {
+                "serviceAccountName": "default",
+                "schedulerName": "default-scheduler",
+                "dnsPolicy": "ClusterFirst",
+                "terminationGracePeriodSeconds": 5,
+            },
+            "container": {
+                "ports": [
+                    {"containerPort": 6666},
+                    {"containerPort": 8080},
+                    {"containerPort": 9090, "name": "metrics"},
+                ]
+            },
+        },
+        {"said": ["port 8080 has the name port-8080 now"]},
+    ),
+    (
+        {
+            "pod": {
+                "affinity": {
+                    "podAntiAffinity": {
+                        "preferredDuringSchedulingIgnoredDuringExecution": [
+                            {
+                                "weight": 1,
+                                "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname"},
+                            }
+                        ]
+                    }
+                }
+            }
+        },
+        {},
+    ),
+]
 TOLD = ["The container jax is called node", "coordinator's port is 29500"]  # to all
 RANK = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
@@ -237,14 +389,22 @@ def runs_as_it_did(job, trainjob, jobset, wanted):
     ports = [one for one in container.pop("ports") if one["containerPort"] != 6666]
     assert within(container, found) and within(ports, found.get("ports", []))
     env = {one["name"]: one for one in found["env"]}
-    assert len(env) == len(found["env"]) and not any(p.get("containerPort") == 6666 for p in found.get("ports", []))
-    old = {"COORDINATOR_ADDRESS": f"{name}-node-0-0.{name}", "COORDINATOR_PORT": "29500",
-           "NUM_PROCESSES": str(worker["replicas"]), "PYTHONUNBUFFERED": "1"}  # fmt: skip
+    assert len(env) == len(found["env"]) and not any(
+        p.get("containerPort") == 6666 for p in found.get("ports", [])
+    )
+    old = {
+        "COORDINATOR_ADDRESS": f"{name}-node-0-0.{name}",
+        "COORDINATOR_PORT": "29500",
+        "NUM_PROCESSES": str(worker["replicas"]),
+        "PYTHONUNBUFFERED": "1",
+    }
     assert {one: env[one]["value"] for one in old} == {
         one: given.get(one, {"value": value})["value"] for one, value in old.items()
     }  # one's own word is the last
     assert env["PROCESS_ID"]["valueFrom"]["fieldRef"]["fieldPath"] == RANK
-    assert all(within({k: v for k, v in one.items() if v}, env[one["name"]]) for one in given.values())
+    assert all(
+        within({k: v for k, v in one.items() if v}, env[one["name"]]) for one in given.values()
+    )
     assert {"JAX_COORDINATOR_ADDRESS", "JAX_PROCESS_ID"} < set(env)  # Trainer's own
 
 
@@ -265,8 +425,17 @@ def test_twenty_varied_jobs_are_what_they_were(namespace):
     def taken(items, *options):
         """Apply all, and tell whether the cluster and its webhooks took all."""
         every = {"apiVersion": "v1", "kind": "List", "items": items}
-        said = namespace.cluster("--namespace", namespace.name, "apply", "--server-side", *options, "-f", "-",
-                                 stdin=every, check=False)  # fmt: skip
+        said = namespace.cluster(
+            "--namespace",
+            namespace.name,
+            "apply",
+            "--server-side",
+            *options,
+            "-f",
+            "-",
+            stdin=every,
+            check=False,
+        )
         return said.count("serverside-applied") == len(items)
 
     assert taken(runtimes) and taken(shared, "--dry-run=server")

@@ -23,12 +23,19 @@ for step in range(5):
 print("rank", jax.process_index(), "of", jax.process_count())
 total = multihost_utils.process_allgather(jax.numpy.arange(3.0) * scale)
 """,
-        place, "-n 2 -o total", {"scale": scale, "__name__": "__main__"},
+        place,
+        "-n 2 -o total",
+        {"scale": scale, "__name__": "__main__"},
     )
     np.testing.assert_array_equal(job.result("total"), np.tile(np.arange(3.0) * 3, (2, 1)))
     assert [line for line in text(job, 1).splitlines() if line] == ["rank 1 of 2"]
     assert [m["values"]["loss"] for m in job.metrics() if m["rank"] == 0] == [
-        1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]
+        1,
+        1 / 2,
+        1 / 3,
+        1 / 4,
+        1 / 5,
+    ]
     assert [rank.state for rank in job.ranks] == ["Finished"] * 2
     assert [state for state, _ in job.history][-2:] == ["Running", "Succeeded"]
 

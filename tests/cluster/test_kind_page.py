@@ -12,26 +12,40 @@ from cluster.made_runtimes import Shared, reachable
 from cluster.pages import Terminal, blocks
 
 pytestmark = [
-    pytest.mark.cluster, pytest.mark.slow, pytest.mark.release, pytest.mark.disruptive,
+    pytest.mark.cluster,
+    pytest.mark.slow,
+    pytest.mark.release,
+    pytest.mark.disruptive,
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore"),  # of the kernel's client, not of this package
-]  # fmt: skip
+]
 
 
 def test_the_page_about_kind(cluster, namespace, tmp_path, monkeypatch):
     kubeconfig, home = tmp_path / "kubeconfig", tmp_path / "home"
     home.mkdir(mode=0o700)
     kubeconfig.write_text(cluster("config", "view", "--raw", "--flatten"))
-    cluster("--kubeconfig", str(kubeconfig), "config", "set-context", "--current",
-            f"--namespace={namespace.name}")  # fmt: skip
+    cluster(
+        "--kubeconfig",
+        str(kubeconfig),
+        "config",
+        "set-context",
+        "--current",
+        f"--namespace={namespace.name}",
+    )
     (named,) = cluster("config", "view", "--output", "jsonpath={.clusters[*].name}").split()
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
     monkeypatch.setenv("JAXTRAIN_HOME", str(home))
-    shell = Terminal(kubeconfig, home, {
-        "kind-jaxtrain": named, "default:dora": f"{namespace.name}:dora",
-        "--namespace default": f"--namespace {namespace.name}",
-        "clusterrolebinding dora": f"clusterrolebinding {namespace.name}-dora",
-    })  # fmt: skip
+    shell = Terminal(
+        kubeconfig,
+        home,
+        {
+            "kind-jaxtrain": named,
+            "default:dora": f"{namespace.name}:dora",
+            "--namespace default": f"--namespace {namespace.name}",
+            "clusterrolebinding dora": f"clusterrolebinding {namespace.name}-dora",
+        },
+    )
     said: list[str] = []
     if not reachable(cluster):
         skip_or_fail("cluster", "this machine and the nodes have no folder in common")
@@ -44,9 +58,10 @@ def test_the_page_about_kind(cluster, namespace, tmp_path, monkeypatch):
         volume.remove()
         stop_followers(home)
         end_processes_of(home)
-        for made in ("clusterrolebinding", f"{namespace.name}-dora"), (
-            "clusterrole", "jupyter-jax-trainer-runtimes"
-        ):  # fmt: skip
+        for made in (
+            ("clusterrolebinding", f"{namespace.name}-dora"),
+            ("clusterrole", "jupyter-jax-trainer-runtimes"),
+        ):
             cluster("delete", *made, "--ignore-not-found")
     _, installed, _, ran, told, listed, claimed, _, _, found, asdora, hers = said
     assert "jax-cpu" in installed and "would be taken" in installed

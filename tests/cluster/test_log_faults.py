@@ -65,7 +65,8 @@ def test_a_job_that_ends_within_a_second_is_told_whole(place):
     job = run(
         "from jupyter_jax_trainer import report\nreport(1, 1, loss=2.5)\nfor i in range(500): print(i)\n"
         "made = list(range(10))",
-        place, "-o made",
+        place,
+        "-o made",
     )
     assert text(job).split() == [str(i) for i in range(500)]
     assert job.result("made") == list(range(10))

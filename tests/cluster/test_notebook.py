@@ -24,9 +24,11 @@ from cluster.jobs import PATIENCE, stop_followers
 from cluster.kubernetes_cluster import Cluster
 
 pytestmark = [
-    pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300),
+    pytest.mark.cluster,
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore"),  # of the kernel's client, not of this package
-]  # fmt: skip
+]
 
 ROOT = Path(__file__).resolve().parents[2]
 ON = "--backend kubernetes"
@@ -61,12 +63,14 @@ def desk(cluster, tmp_path_factory) -> Iterator[Desk]:
     name = f"jaxtrain-notebook-{home.name[-1]}{int(time.time()) % 10**6}"
     strict = {"pod-security.kubernetes.io/enforce": "restricted"}
     metadata = {"name": name, "labels": strict}
-    cluster("create", "-f", "-", stdin={
-        "apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    cluster(
+        "create", "-f", "-", stdin={"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    )
     kubeconfig = cwd / "kubeconfig"
     kubeconfig.write_text(cluster("config", "view", "--raw", "--flatten"))
-    cluster("--kubeconfig", str(kubeconfig), "config", "set-context", "--current",
-            f"--namespace={name}")
+    cluster(
+        "--kubeconfig", str(kubeconfig), "config", "set-context", "--current", f"--namespace={name}"
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KUBECONFIG", str(kubeconfig))
         patch.setenv("JAXTRAIN_HOME", str(home))
@@ -96,8 +100,12 @@ def plain(text: str) -> str:
     ("path", "more"),
     [
         ("docs/quickstart.ipynb", ""),
-        pytest.param("tests/notebooks/optax_linear_regression.ipynb", "", marks=pytest.mark.release),
-        pytest.param("tests/notebooks/equinox_mlp.ipynb", " --package equinox", marks=pytest.mark.release),
+        pytest.param(
+            "tests/notebooks/optax_linear_regression.ipynb", "", marks=pytest.mark.release
+        ),
+        pytest.param(
+            "tests/notebooks/equinox_mlp.ipynb", " --package equinox", marks=pytest.mark.release
+        ),
     ],
 )
 def test_a_notebook_runs_with_nothing_changed_but_that_option(desk, path, more):
@@ -120,7 +128,9 @@ def test_a_notebook_runs_with_nothing_changed_but_that_option(desk, path, more):
 
 def test_run_all_stops_at_a_failed_job(desk):
     sources = [
-        "%load_ext jupyter_jax_trainer", f"%%jaxtrain stops {ON}\n1 / 0", f"%%jaxtrain never {ON}\n3"
+        "%load_ext jupyter_jax_trainer",
+        f"%%jaxtrain stops {ON}\n1 / 0",
+        f"%%jaxtrain never {ON}\n3",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
     with pytest.raises(CellExecutionError, match="ZeroDivisionError"):
@@ -188,7 +198,9 @@ def test_the_same_cell_does_the_same_as_on_this_machine(kernel):
         )
         assert f"{name}: Succeeded · 2 nodes" in cell.card["text/plain"]
         kinds = [sorted(output.get("data", {})) for output in cell.outputs[1:]]
-        back = kernel.value("(jax.random.key_data(keys).tolist(), doubled, str(doubled.dtype), count)")
+        back = kernel.value(
+            "(jax.random.key_data(keys).tolist(), doubled, str(doubled.dtype), count)"
+        )
         logs = kernel.run(f"%jaxtrain logs {name} --rank 1").text
         seen.append((cell.shown[1:], kinds, back, logs))
     for here, there in zip(*seen, strict=True):
@@ -235,7 +247,9 @@ def test_lines_and_progress_arrive_while_it_runs(kernel):
         message = cell.until(
             lambda m: m["msg_type"] == "stream" and "at " in m["content"]["text"], PATIENCE
         )
-        late += [time.time() - float(t) for t in re.findall(r"at (\S+)", message["content"]["text"])]
+        late += [
+            time.time() - float(t) for t in re.findall(r"at (\S+)", message["content"]["text"])
+        ]
         if len(late) == 12:
             break
     cell.finish(PATIENCE)
@@ -267,7 +281,10 @@ def test_an_image_that_does_not_exist(kernel, desk):
     cell.until_text("nowhere.invalid/nothing:1 can't be reached", PATIENCE)
     states = json.loads((desk.home / "jobs" / "noimage" / "state.json").read_text())
     assert time.time() - states["history"][0]["time"] < 5
-    assert "Pending" in cell.card["text/plain"] and "Check the name in --image." in cell.card["text/html"]
+    assert (
+        "Pending" in cell.card["text/plain"]
+        and "Check the name in --image." in cell.card["text/html"]
+    )
     kernel.interrupt()
     cell.finish(10)
     assert cell.reply["ename"] == "JobDetached" and desk.has("noimage")
@@ -288,11 +305,14 @@ def test_an_image_that_does_not_exist(kernel, desk):
 @pytest.mark.parametrize(
     ("options", "reason", "hint"),
     [
-        ("--runtime jax-distributed --device gpu --devices-per-node 4",
-         r"the pod can't be scheduled: 0/\d+ nodes have 4 nvidia.com/gpu", "--device cpu"),
+        (
+            "--runtime jax-distributed --device gpu --devices-per-node 4",
+            r"the pod can't be scheduled: 0/\d+ nodes have 4 nvidia.com/gpu",
+            "--device cpu",
+        ),
         ("--volume nosuch:/data", "there is no PersistentVolumeClaim nosuch", "Check --volume"),
     ],
-)  # fmt: skip
+)
 def test_what_the_cluster_lacks_is_said_in_the_cell(kernel, desk, options, reason, hint):
     cell = kernel.start(f"%%jaxtrain lacks {ON} {options}\n1")
     cell.until(lambda m: re.search(reason, str(m["content"])) is not None, PATIENCE)
@@ -324,7 +344,9 @@ def test_lines_that_can_not_be_are_refused_before_anything_starts(kernel, desk):
     kernel.run("import numpy as np; large = np.zeros(4_000_000); file = open('/etc/hostname')")
     cell = kernel.run(f"%%jaxtrain {ON}\nlarge.sum()", fails=True)
     assert "takes 32 MB" in plain(cell.text) and "--store" in cell.text and "--volume" in cell.text
-    assert "`file` can't be sent" in plain(kernel.run(f"%%jaxtrain {ON}\nfile.read()", fails=True).text)
+    assert "`file` can't be sent" in plain(
+        kernel.run(f"%%jaxtrain {ON}\nfile.read()", fails=True).text
+    )
     assert sorted(desk.home.glob("jobs/*")) == before
 
 
@@ -349,9 +371,13 @@ def test_a_job_outlives_its_kernel_and_its_notebook(desk, tmp_path):
         assert "lasting: Succeeded · 2 nodes" in attached.card["text/plain"]
         assert other.value("out") == "7"
         shown = other.run("%jaxtrain show lasting").text
-        assert re.search(rf"^Where +namespace {desk.namespace} of https", shown, re.MULTILINE), shown
+        assert re.search(rf"^Where +namespace {desk.namespace} of https", shown, re.MULTILINE), (
+            shown
+        )
         assert re.search(r"^RANK +STATE +EXIT +RESTARTS +POD +NODE$", shown, re.MULTILINE), shown
-        assert re.search(r"^ +1 +Finished +0 +lasting-node-0-1-\w+ +\S+$", shown, re.MULTILINE), shown
+        assert re.search(r"^ +1 +Finished +0 +lasting-node-0-1-\w+ +\S+$", shown, re.MULTILINE), (
+            shown
+        )
         assert "out     int" in shown
         listed = other.run("%jaxtrain jobs").text
         assert re.search(r"^lasting +Succeeded .* 2 +8/8 100 %", listed, re.MULTILINE), listed
@@ -363,10 +389,22 @@ def test_a_job_outlives_its_kernel_and_its_notebook(desk, tmp_path):
 GUIDE = (ROOT / "docs" / "kubernetes.md").read_text()
 CELLS = re.findall(r"(?:<!-- (\w+)(?:: (.*?))? -->\n)?```python\n(.*?)```", GUIDE, re.DOTALL)
 EXPECTED = [
-    "Kubeflow Trainer", "I am process 0 of 2", "Defaults of this notebook", "Job greedy was started",
-    "can't be scheduled", "is deleted", "", "brought back", "0.1", "499500", "Job long was started",
-    "step 20", "step 20", "Job long is deleted", "KeyError: 'labels'",
-]  # fmt: skip
+    "Kubeflow Trainer",
+    "I am process 0 of 2",
+    "Defaults of this notebook",
+    "Job greedy was started",
+    "can't be scheduled",
+    "is deleted",
+    "",
+    "brought back",
+    "0.1",
+    "499500",
+    "Job long was started",
+    "step 20",
+    "step 20",
+    "Job long is deleted",
+    "KeyError: 'labels'",
+]
 
 
 @pytest.mark.release

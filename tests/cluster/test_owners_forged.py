@@ -39,12 +39,19 @@ def forged(pod: dict[str, Any], key: bytes, **metadata: Any) -> dict[str, Any]:
     for label in ("batch.kubernetes.io/controller-uid", "controller-uid"):
         pod["metadata"]["labels"].pop(label, None)
     return {
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "forged", **{k: pod["metadata"][k] for k in kept if k in pod["metadata"]},
-                     **metadata},
-        "spec": {"containers": [container], "restartPolicy": "Never",
-                 "securityContext": pod["spec"].get("securityContext", {})},
-    }  # fmt: skip
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "forged",
+            **{k: pod["metadata"][k] for k in kept if k in pod["metadata"]},
+            **metadata,
+        },
+        "spec": {
+            "containers": [container],
+            "restartPolicy": "Never",
+            "securityContext": pod["spec"].get("securityContext", {}),
+        },
+    }
 
 
 def test_a_pod_that_is_a_copy_is_nobody(place, namespace):
@@ -87,10 +94,23 @@ def test_the_role_can_forge_no_owners(namespace):
     people.create(namespace, people.objects(namespace.name, "minimal", *people.minimal()))
     account = f"system:serviceaccount:{namespace.name}:minimal"
     try:
-        for resource in ("pods", "jobs.batch", "jobsets.jobset.x-k8s.io", "pods/ephemeralcontainers"):
+        for resource in (
+            "pods",
+            "jobs.batch",
+            "jobsets.jobset.x-k8s.io",
+            "pods/ephemeralcontainers",
+        ):
             for verb in ("create", "update", "patch"):
                 told = namespace.cluster(
-                    "auth", "can-i", verb, resource, "-n", namespace.name, "--as", account, check=False
+                    "auth",
+                    "can-i",
+                    verb,
+                    resource,
+                    "-n",
+                    namespace.name,
+                    "--as",
+                    account,
+                    check=False,
                 )
                 assert told.strip().endswith("no"), (verb, resource)
     finally:

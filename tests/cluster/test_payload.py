@@ -56,12 +56,17 @@ def test_larger_ones_travel_through_a_store_and_so_do_large_results(
             "from jupyter_jax_trainer import checkpoint_dir\n"
             "back = data[::-1].copy()\n"
             "(checkpoint_dir() / 'step').write_text('5')",
-            place, f"-n 2 -o back --volume {shared.claim}:{shared.path} --store {shared.path}/store",
+            place,
+            f"-n 2 -o back --volume {shared.claim}:{shared.path} --store {shared.path}/store",
             {"data": data, "__name__": "__main__"},
         )
         np.testing.assert_array_equal(job.result("back"), data[::-1])
         folder = shared.path / "store" / job.uid
-        assert {path.name for path in folder.iterdir()} == {"bundle.pyz", "result.jtz", payload.MARKER}
+        assert {path.name for path in folder.iterdir()} == {
+            "bundle.pyz",
+            "result.jtz",
+            payload.MARKER,
+        }
         with monkeypatch.context() as patched:
             elsewhere = tmp_path / "elsewhere"
             elsewhere.mkdir(mode=0o700)
@@ -97,12 +102,15 @@ def test_wheels_travel_in_the_bundle(place, tmp_path):
     own = tmp_path / "mine-1.0-py3-none-any.whl"
     with zipfile.ZipFile(own, "w") as wheel:
         wheel.writestr("mine.py", "word = 'from a wheel'")
-        wheel.writestr("mine-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: mine\nVersion: 1.0")
+        wheel.writestr(
+            "mine-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: mine\nVersion: 1.0"
+        )
         wheel.writestr("mine-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any")
         wheel.writestr("mine-1.0.dist-info/RECORD", "")
     job = run(
         "import inflect, mine\nfrom importlib.metadata import version\n"
         "print(inflect.engine().plural('wheel'), mine.word, version('mine'))",
-        place, f"--package inflect --package {own}",
+        place,
+        f"--package inflect --package {own}",
     )
     assert "wheels from a wheel 1.0" in text(job)

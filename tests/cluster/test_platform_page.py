@@ -19,10 +19,13 @@ def test_the_platform_guide(cluster, namespace, home, tmp_path):
     user = {"token": people.token(namespace, "dora")}
     hers = people.kubeconfig(tmp_path / "hers", people.about(cluster), user, namespace.name)
     name = f"system:serviceaccount:{namespace.name}:dora"
-    registry = "localhost"  # the node has its images under this name, too, as if they had come from there
+    registry = (
+        "localhost"  # the node has its images under this name, too, as if they had come from there
+    )
     here = {
         r"\bCLAIM\b": "claim",
-        r"\bREGISTRY\b": registry, r"\bNAMESPACE\b": namespace.name,
+        r"\bREGISTRY\b": registry,
+        r"\bNAMESPACE\b": namespace.name,
         r"\bNAME\b": name,
     }
     admin, dora = (Terminal(kubeconfig, home, here) for kubeconfig in (cluster.kubeconfig, hers))
@@ -39,15 +42,27 @@ def test_the_platform_guide(cluster, namespace, home, tmp_path):
     up, installed, bound, asdora, runtimes, with_volume, gpu, restarts, cleaned = said
     assert not cleaned  # nothing here is as old
     assert up.count("condition met") >= 1
-    assert f"ClusterTrainingRuntime jax-cpu: configured, {registry}/jupyter-jax-trainer-cpu:" in installed
+    assert (
+        f"ClusterTrainingRuntime jax-cpu: configured, {registry}/jupyter-jax-trainer-cpu:"
+        in installed
+    )
     assert "role.rbac.authorization.k8s.io/jupyter-jax-trainer-user" in bound
-    assert f"rolebinding.rbac.authorization.k8s.io/jupyter-jax-trainer-restarts-{name} created" in restarts
+    assert (
+        f"rolebinding.rbac.authorization.k8s.io/jupyter-jax-trainer-restarts-{name} created"
+        in restarts
+    )
     assert "a job of jax-cpu would be taken" in asdora, asdora
     assert "jobs can't run" not in asdora.lower()
-    assert "jobs can't start again by themselves (--max-restarts)" in asdora  # she gets these rights later
+    assert (
+        "jobs can't start again by themselves (--max-restarts)" in asdora
+    )  # she gets these rights later
     assert f"ClusterTrainingRuntime jax-tpu: configured, {registry}/" in runtimes
     assert "TrainingRuntime jax-gpu: created, " in runtimes
     assert f"TrainingRuntime jax-cpu: created, {registry}/" in with_volume
     assert f"ClusterTrainingRuntime jax-gpu: unchanged, {registry}/jupyter-jax-trainer-cuda:" in gpu
-    image = "{.spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0].image}"
-    assert "/" not in cluster("get", "clustertrainingruntime", "jax-cpu", f"--output=jsonpath={image}")
+    image = (
+        "{.spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0].image}"
+    )
+    assert "/" not in cluster(
+        "get", "clustertrainingruntime", "jax-cpu", f"--output=jsonpath={image}"
+    )

@@ -40,7 +40,10 @@ def test_a_pod_that_is_evicted(place, namespace):
 
 
 def test_a_container_that_needs_more_memory_than_it_may_have(place):
-    job = begin(place, "-n 2 --memory 400Mi", """
+    job = begin(
+        place,
+        "-n 2 --memory 400Mi",
+        """
 print('begins', flush=True)
 import time
 import jax
@@ -48,7 +51,8 @@ if jax.process_index() == 1:
     time.sleep(2)
     held = [b"x" * (1 << 20) for _ in range(4096)]
 time.sleep(300)
-""")
+""",
+    )
     failure = fail(job, 30)
     assert (failure.kind, failure.rank, failure.others) == ("memory", 1, [0])
     assert job.reason == "rank 1 was killed: out of memory at its limit of 400Mi"
@@ -68,7 +72,10 @@ def test_a_worker_that_is_killed(rank, place, cluster):
 
 
 def test_an_error_on_one_rank_of_four(place):
-    job = begin(place, "-n 4", """
+    job = begin(
+        place,
+        "-n 4",
+        """
 print('begins', flush=True)
 import time
 import jax
@@ -76,7 +83,8 @@ if jax.process_index() == 2:
     time.sleep(1)
     raise ValueError("no")
 time.sleep(300)
-""")
+""",
+    )
     failure = fail(job)
     assert (failure.kind, failure.rank, failure.others) == ("error", 2, [0, 1, 3])
     assert job.reason == "rank 2 failed first: ValueError: no (cell line 8)"

@@ -63,25 +63,50 @@ def installed(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture
 def queued(
-    request: pytest.FixtureRequest, installed: None, cluster: Cluster, namespace: Namespace, place: str
+    request: pytest.FixtureRequest,
+    installed: None,
+    cluster: Cluster,
+    namespace: Namespace,
+    place: str,
 ) -> Iterator[str]:
     """Give the options for a job in a queue of the test's own; its strategy may be the parameter."""
     made = [
         {"kind": "ResourceFlavor", "metadata": {"name": namespace.name}},
-        {"kind": "ClusterQueue", "metadata": {"name": namespace.name}, "spec": {
-            "namespaceSelector": {}, "queueingStrategy": getattr(request, "param", "BestEffortFIFO"), "preemption": {"withinClusterQueue": "LowerPriority"},
-            "resourceGroups": [{"coveredResources": ["cpu", "memory"], "flavors": [
-                {"name": namespace.name, "resources": [
-                    {"name": "cpu", "nominalQuota": QUOTA},
-                    {"name": "memory", "nominalQuota": MEMORY},
-                ]},
-            ]}],
-        }},
-        {"kind": "LocalQueue", "metadata": {"name": "team", "namespace": namespace.name},
-         "spec": {"clusterQueue": namespace.name}},
-        {"kind": "WorkloadPriorityClass", "metadata": {"name": f"{namespace.name}-urgent"},
-         "value": 1000, "description": "for the tests"},
-    ]  # fmt: skip
+        {
+            "kind": "ClusterQueue",
+            "metadata": {"name": namespace.name},
+            "spec": {
+                "namespaceSelector": {},
+                "queueingStrategy": getattr(request, "param", "BestEffortFIFO"),
+                "preemption": {"withinClusterQueue": "LowerPriority"},
+                "resourceGroups": [
+                    {
+                        "coveredResources": ["cpu", "memory"],
+                        "flavors": [
+                            {
+                                "name": namespace.name,
+                                "resources": [
+                                    {"name": "cpu", "nominalQuota": QUOTA},
+                                    {"name": "memory", "nominalQuota": MEMORY},
+                                ],
+                            },
+                        ],
+                    }
+                ],
+            },
+        },
+        {
+            "kind": "LocalQueue",
+            "metadata": {"name": "team", "namespace": namespace.name},
+            "spec": {"clusterQueue": namespace.name},
+        },
+        {
+            "kind": "WorkloadPriorityClass",
+            "metadata": {"name": f"{namespace.name}-urgent"},
+            "value": 1000,
+            "description": "for the tests",
+        },
+    ]
     items = [{"apiVersion": API, **item} for item in made]
     cluster("create", "-f", "-", stdin={"apiVersion": "v1", "kind": "List", "items": items})
     eventually(lambda: "Active" in str(namespace.get("localqueue", "team").get("status")), LONG_S)
@@ -129,11 +154,10 @@ def test_what_a_queue_does_not_take_is_refused_before_anything_starts(queued, pl
     refused: dict[str, str] = {
         f"{place} --queue other": f"There is no queue other in namespace {namespace.name}",
         f"{queued} --priority nope": "There is no WorkloadPriorityClass nope",
-        f"{queued} --volume c:/data --service-account me":
-            "--volume and --service-account can't be used together with --queue: Kueue v0.16.2",
+        f"{queued} --volume c:/data --service-account me": "--volume and --service-account can't be used together with --queue: Kueue v0.16.2",
         # The stock runtime does not meet what the namespace demands.
         f"{queued} --runtime jax-distributed": "lacks the settings of PodSecurity restricted",
-    }  # fmt: skip
+    }
     for line, words in refused.items():
         with pytest.raises(UsageError) as told:
             submit("1", line)
@@ -155,15 +179,23 @@ def test_what_a_queue_does_not_take_is_refused_before_anything_starts(queued, pl
     where = next(one for one in places.places() if one["current"])
     told = places.queues(places.find(where["id"], namespace.name))
     assert told["version"] == "v0.16.2" and not told["keeps_patches"]
-    assert {"name": f"{namespace.name}-urgent", "value": 1000, "description": "for the tests"} in told[
-        "priorities"
+    assert {
+        "name": f"{namespace.name}-urgent",
+        "value": 1000,
+        "description": "for the tests",
+    } in told["priorities"]
+    assert told["queues"] == [
+        {
+            "name": "team",
+            "problem": None,
+            "waiting": 0,
+            "admitted": 0,
+            "free": [
+                {"flavor": namespace.name, "resource": "cpu", "total": QUOTA, "free": QUOTA},
+                {"flavor": namespace.name, "resource": "memory", "total": MEMORY, "free": MEMORY},
+            ],
+        }
     ]
-    assert told["queues"] == [{
-        "name": "team", "problem": None, "waiting": 0, "admitted": 0, "free": [
-            {"flavor": namespace.name, "resource": "cpu", "total": QUOTA, "free": QUOTA},
-            {"flavor": namespace.name, "resource": "memory", "total": MEMORY, "free": MEMORY},
-        ],
-    }]  # fmt: skip
 
 
 # -- waiting --------------------------------------------------------------------------------------
@@ -213,7 +245,8 @@ def test_a_preempted_job_says_so_and_goes_on_later(queued, namespace):
     runs(low)
     urgent = submit(UNTIL_TOLD, queued, f"urgent {HALF} --priority {namespace.name}-urgent")
     words = says(
-        low, "it gave way to a job of higher priority, and waits in the queue team again",
+        low,
+        "it gave way to a job of higher priority, and waits in the queue team again",
         within=LONG_S,
     )
     assert "from the beginning of its cell" in words and low.state == "Queued"
@@ -238,7 +271,9 @@ def test_a_preempted_job_says_so_and_goes_on_later(queued, namespace):
 
 def test_a_preempted_job_goes_on_from_its_last_checkpoint(queued, place, namespace, shared):
     """The volume comes from the runtime: this Kueue would drop one of the job's own."""
-    install = f"runtimes install --namespace {namespace.name} --device cpu --volume {shared.claim}:/data"
+    install = (
+        f"runtimes install --namespace {namespace.name} --device cpu --volume {shared.claim}:/data"
+    )
     run_command(install.split(), Context(print=lambda text: None))
     low = submit(STEPS, queued, f"low {HALF} -o begun,w")
     eventually(lambda: text(low).count("step 8") == 2 or not low.active, LONG_S)
@@ -291,7 +326,9 @@ def test_a_queue_of_jobs_ends_in_order(queued, namespace):
 def test_without_rights_for_kueue_a_job_waits_with_fewer_words(queued, namespace, tmp_path):
     people.create(namespace, people.objects(namespace.name, "least", *people.minimal()))
     token = people.token(namespace, "least")
-    config = people.kubeconfig(tmp_path / "least", people.about(namespace.cluster), {"token": token})
+    config = people.kubeconfig(
+        tmp_path / "least", people.about(namespace.cluster), {"token": token}
+    )
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("KUBECONFIG", str(config))
@@ -301,7 +338,9 @@ def test_without_rights_for_kueue_a_job_waits_with_fewer_words(queued, namespace
             assert "It starts by itself when there is room" in words
             lack = "why a job waits in its queue, and for how many others, can't be told"
             eventually(lambda: any(lack in e["message"] for e in job.events()), LONG_S)
-            with pytest.raises(UsageError, match=r"can't .* together with --queue: Kueue up to 0\.16"):
+            with pytest.raises(
+                UsageError, match=r"can't .* together with --queue: Kueue up to 0\.16"
+            ):
                 submit("1", queued, "--volume c:/data")
             job.cancel()
     finally:
@@ -315,13 +354,17 @@ def test_the_benchmark_of_queues_runs(installed, tmp_path_factory):
 
 ROLES = ("jupyter-jax-trainer-queues", "jupyter-jax-trainer-runtimes")
 WIDE = {  # what the guides make for the whole cluster
-    "clusterrole": ROLES, "clusterrolebinding": tuple(f"{role}-NAME" for role in ROLES),
-    "clusterqueue,resourceflavor": ("jaxtrain",), "workloadpriorityclass": ("urgent",),
+    "clusterrole": ROLES,
+    "clusterrolebinding": tuple(f"{role}-NAME" for role in ROLES),
+    "clusterqueue,resourceflavor": ("jaxtrain",),
+    "workloadpriorityclass": ("urgent",),
 }
 
 
 @pytest.fixture
-def guided(installed, cluster, namespace, place, store, tmp_path, monkeypatch) -> Iterator[Terminal]:
+def guided(
+    installed, cluster, namespace, place, store, tmp_path, monkeypatch
+) -> Iterator[Terminal]:
     """Follow docs/queues.md as the one who runs the cluster, and be a user with the rights of the guides."""
     namespace("create", "serviceaccount", "dora")
     user = {"token": people.token(namespace, "dora")}
@@ -353,14 +396,20 @@ def test_who_has_the_rights_of_the_guides_has_all_that_queues_offer(guided, name
     assert "v0.16.2" in told and "team" in told and "may not" not in told, told
     line = f"{place} --queue team"
     for wrong in ("--queue other", "--queue team --priority nope"):
-        with pytest.raises(UsageError, match=r"There is no (queue other|WorkloadPriorityClass nope)"):
+        with pytest.raises(
+            UsageError, match=r"There is no (queue other|WorkloadPriorityClass nope)"
+        ):
             submit("1", place, wrong)
 
     # It starts again when a pod of it is killed; what waits meanwhile says for what.
     first = submit(UNTIL_TOLD, line, f"first {HALF} --max-restarts 1")
     runs(first)
     large = submit("1", line, "large --cpu 1900m")
-    says(large, "waits in the queue team: it takes 100m CPUs more than the queue has free", within=LONG_S)
+    says(
+        large,
+        "waits in the queue team: it takes 100m CPUs more than the queue has free",
+        within=LONG_S,
+    )
     large.cancel()
     pod = namespace.pods(first.name)[0]["metadata"]["name"]
     namespace("delete", "pod", pod, "--force", "--grace-period=0", "--wait=false")

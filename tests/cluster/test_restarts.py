@@ -40,6 +40,7 @@ from jupyter_jax_trainer.views import bundle
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
+
 def runtimes_left(namespace: Namespace) -> list[str]:
     return [item["metadata"]["name"] for item in namespace.get("trainingruntimes")["items"]]
 
@@ -54,8 +55,10 @@ def resumed(job: Job, why: str) -> None:
         assert "step 7" in lines[place:] and "step 6" not in lines[place:]
     assert job.restarts == 1 and [rank.restarts for rank in job.ranks] == [1, 1]
     told = [event["message"] for event in job.events() if event["kind"] == "restart"]
-    assert told == [f"all ranks start again: restart 1 of 2, {why}",
-                    "restart 1 of 2 goes on at step 7; the attempt before had reached 8"]
+    assert told == [
+        f"all ranks start again: restart 1 of 2, {why}",
+        "restart 1 of 2 goes on at step 7; the attempt before had reached 8",
+    ]
     *_, running, end = [state for state, _ in job.history]
     assert (running, end) == ("Running", "Succeeded")
 
@@ -70,7 +73,9 @@ def test_a_pod_that_is_killed_and_no_step_before_the_last_checkpoint_is_lost(
     (name,) = runtimes_left(namespace)
     (owner,) = namespace.get("trainingruntime", name)["metadata"]["ownerReferences"]
     assert owner["uid"] == namespace.get("trainjob", job.name)["metadata"]["uid"]
-    assert name not in [found.name for found in api.runtimes("kubernetes", namespace=namespace.name)]
+    assert name not in [
+        found.name for found in api.runtimes("kubernetes", namespace=namespace.name)
+    ]
     pod = namespace.pods(job.name)[1]["metadata"]["name"]
     namespace("delete", "pod", pod, "--force", "--grace-period=0", "--wait=false")
     why = "rank 1 was ended: somebody deleted its pod"
@@ -84,7 +89,9 @@ def test_a_pod_that_is_killed_and_no_step_before_the_last_checkpoint_is_lost(
 
 
 def test_a_pod_that_is_evicted_and_all_ranks_go_on_from_their_checkpoint(place, namespace, shared):
-    job = submit(STEPS, place, f"-n 2 --max-restarts 2 --volume {shared.claim}:{shared.path} -o begun,w")
+    job = submit(
+        STEPS, place, f"-n 2 --max-restarts 2 --volume {shared.claim}:{shared.path} -o begun,w"
+    )
     eventually(lambda: text(job).count("step 8") == 2, LONG_S)
     eventually(lambda: sum(line["step"] == 8 for line in job.metrics()) == 2)
     pod = namespace.pods(job.name)[1]
@@ -103,26 +110,40 @@ def test_a_pod_that_gives_way_to_a_more_urgent_one_and_all_ranks_go_on_when_ther
     run_command(install.split(), Context(print=lambda text: None))
     pretend("nvidia.com/gpu", 2)
     small = "-d gpu -n 2 --devices-per-node 1 --cpu 50m --memory 400Mi --env JAX_PLATFORMS=cpu"
-    job = submit(STEPS, place, f"{small} --max-restarts 2 --volume {shared.claim}:{shared.path} -o begun,w")
+    job = submit(
+        STEPS, place, f"{small} --max-restarts 2 --volume {shared.claim}:{shared.path} -o begun,w"
+    )
     eventually(lambda: text(job).count("step 8") == 2, LONG_S)
     eventually(lambda: sum(line["step"] == 8 for line in job.metrics()) == 2)
     urgent = {
-        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1000,
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "value": 1000,
         "metadata": {"name": namespace.name},
-    }  # fmt: skip
+    }
     cluster("create", "-f", "-", stdin=urgent)
     try:
         asks = {"limits": {"nvidia.com/gpu": "1", "memory": "50Mi"}}
         pod = namespace.pods(job.name)[0]["spec"]
         secure = {key: pod[key] for key in ("securityContext", "tolerations")}
         container = {
-            "name": "urgent", "image": image(cluster), "command": ["sleep", "600"], "resources": asks,
+            "name": "urgent",
+            "image": image(cluster),
+            "command": ["sleep", "600"],
+            "resources": asks,
             "securityContext": pod["containers"][0]["securityContext"],
-        }  # fmt: skip
-        namespace("create", "-f", "-", stdin={
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent"},
-            "spec": {"priorityClassName": namespace.name, "containers": [container], **secure},
-        })  # fmt: skip
+        }
+        namespace(
+            "create",
+            "-f",
+            "-",
+            stdin={
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "urgent"},
+                "spec": {"priorityClassName": namespace.name, "containers": [container], **secure},
+            },
+        )
         eventually(lambda: namespace.get("pod", "urgent")["status"]["phase"] == "Running", LONG_S)
         eventually(lambda: job.restarts == 1 or not job.active, LONG_S)
         namespace("delete", "pod", "urgent", "--force", "--grace-period=0")
@@ -142,10 +163,14 @@ def test_a_node_that_is_lost_and_comes_back(place, namespace, cluster, shared):
 
     def change(pod):
         pod["tolerations"] = [
-            {"key": f"node.kubernetes.io/{what}", "operator": "Exists", "effect": "NoExecute",
-             "tolerationSeconds": 5}
+            {
+                "key": f"node.kubernetes.io/{what}",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 5,
+            }
             for what in ("not-ready", "unreachable")
-        ]  # fmt: skip
+        ]
 
     runtime = make(namespace, "spot", change)
     line = f"--runtime {runtime} -n 2 --max-restarts 2 --volume {shared.claim}:{shared.path} -o begun,w"
@@ -154,7 +179,8 @@ def test_a_node_that_is_lost_and_comes_back(place, namespace, cluster, shared):
     eventually(lambda: sum(line["step"] == 8 for line in job.metrics()) == 2)
     with stopped("kubelet", cluster):
         eventually(
-            lambda: all("deletionTimestamp" in pod["metadata"] for pod in namespace.pods(job.name)), 120
+            lambda: all("deletionTimestamp" in pod["metadata"] for pod in namespace.pods(job.name)),
+            120,
         )
     job.wait(LONG_S)
     stepped(job)
@@ -165,11 +191,15 @@ def test_a_node_that_is_lost_and_comes_back(place, namespace, cluster, shared):
 
 def test_checkpoints_are_on_the_volume_that_the_runtime_brings_along(place, namespace, shared):
     """Nothing of it is in the job's line."""
-    install = f"runtimes install --namespace {namespace.name} --device cpu --volume {shared.claim}:/data"
+    install = (
+        f"runtimes install --namespace {namespace.name} --device cpu --volume {shared.claim}:/data"
+    )
     run_command(install.split(), Context(print=lambda text: None))
     cell = "from jupyter_jax_trainer import checkpoint_dir\n(checkpoint_dir() / 'state').write_text('here')"
     submit(cell, place, "--name keeps").wait(LONG_S)
-    assert (shared.path / "jaxtrain" / namespace.name / "keeps/checkpoints/state").read_text() == "here"
+    assert (
+        shared.path / "jaxtrain" / namespace.name / "keeps/checkpoints/state"
+    ).read_text() == "here"
 
 
 ORBAX = """

@@ -55,7 +55,8 @@ def test_it_is_said_at_submission_that_results_may_be_large(place):
 def test_results_that_nobody_fetches_are_said_to_be_lost(place, namespace, store):
     job = submit(
         NOISE.format(6_000_000) + "import time\nprint('begun', flush=True)\ntime.sleep(2)",
-        place, "-o big --env JAXTRAIN_RESULT_HOLD=1",
+        place,
+        "-o big --env JAXTRAIN_RESULT_HOLD=1",
     )
     wait_for_text(job, "begun")
     stop_followers(store)

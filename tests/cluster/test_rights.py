@@ -31,19 +31,31 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(400)]
 # What a Kubeflow notebook's user has: ClusterRole kubeflow-trainer-edit of Trainer's manifests
 # (overlays/kubeflow-platform), kubeflow-trainer-view-cluster-runtimes, and Kubernetes' own `edit`.
 KUBEFLOW_EDIT = [
-    {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainingruntimes"],
-     "verbs": ["get", "list", "watch"]},
-    {"apiGroups": ["trainer.kubeflow.org"], "resources": ["trainjobs"],
-     "verbs": ["create", "patch", "get", "list", "watch", "delete"]},
-    {"apiGroups": [""], "resources": ["pods", "pods/log", "events"],
-     "verbs": ["get", "list", "watch"]},
+    {
+        "apiGroups": ["trainer.kubeflow.org"],
+        "resources": ["trainingruntimes"],
+        "verbs": ["get", "list", "watch"],
+    },
+    {
+        "apiGroups": ["trainer.kubeflow.org"],
+        "resources": ["trainjobs"],
+        "verbs": ["create", "patch", "get", "list", "watch", "delete"],
+    },
+    {
+        "apiGroups": [""],
+        "resources": ["pods", "pods/log", "events"],
+        "verbs": ["get", "list", "watch"],
+    },
     # What docs/platform.md adds to these.
     {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": ["get"]},
-]  # fmt: skip
+]
 KUBEFLOW_RUNTIMES = [
-    {"apiGroups": ["trainer.kubeflow.org"], "resources": ["clustertrainingruntimes"],
-     "verbs": ["get", "list", "watch"]}
-]  # fmt: skip
+    {
+        "apiGroups": ["trainer.kubeflow.org"],
+        "resources": ["clustertrainingruntimes"],
+        "verbs": ["get", "list", "watch"],
+    }
+]
 CELL = """
 import jax, numpy
 from jupyter_jax_trainer import report
@@ -83,7 +95,9 @@ def space(cluster: Cluster) -> Iterator[Namespace]:
     """Give a namespace for all tests here."""
     name = f"jaxtrain-test-{uuid.uuid4().hex[:8]}"
     metadata = {"name": name, "labels": STRICT}
-    cluster("create", "-f", "-", stdin={"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    cluster(
+        "create", "-f", "-", stdin={"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    )
     found = Namespace(cluster, name)
     yield found
     people.forget(found)
@@ -117,16 +131,23 @@ def test_these_rights_are_enough_for_everything(which, space, tmp_path, tmp_path
     people.create(space, items)
     someone = person(space, tmp_path, which)
     account = f"system:serviceaccount:{space.name}:{which}"
-    for verb, resource in (("update", "trainjobs.trainer.kubeflow.org"),
-                           ("list", "jobsets.jobset.x-k8s.io"), ("list", "nodes")):  # fmt: skip
-        told = space.cluster("auth", "can-i", verb, resource, "-n", space.name, "--as", account,
-                             check=False)  # fmt: skip
+    for verb, resource in (
+        ("update", "trainjobs.trainer.kubeflow.org"),
+        ("list", "jobsets.jobset.x-k8s.io"),
+        ("list", "nodes"),
+    ):
+        told = space.cluster(
+            "auth", "can-i", verb, resource, "-n", space.name, "--as", account, check=False
+        )
         assert told.strip() == "no"
     other = tmp_path_factory.mktemp("other")
     try:
         with someone.at_work() as place:
-            (finding,) = [f for f in doctor.examine("kubernetes", namespace=space.name)
-                          if f.subject == "Rights"]  # fmt: skip
+            (finding,) = [
+                f
+                for f in doctor.examine("kubernetes", namespace=space.name)
+                if f.subject == "Rights"
+            ]
             assert finding.status == OK
             waiting = submit(WAITS, place, f"--name waits-{which}")
             job = submit(CELL, place, "-n 2 -o large")  # 5.6 MB come by port-forward
@@ -177,9 +198,11 @@ def crowd(space: Namespace, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         less = (right.group, right.resource, right.verb)
         assert less in rules + wide
         items += people.objects(
-            space.name, named(right), people.rules_of([r for r in rules if r != less]),
+            space.name,
+            named(right),
+            people.rules_of([r for r in rules if r != less]),
             people.rules_of([r for r in wide if r != less]),
-        )  # fmt: skip
+        )
     people.create(space, items)
     found: dict[str, Any] = {}
     try:
@@ -233,8 +256,11 @@ def test_without_this_right_one_thing_is_lost_and_it_is_said(right, crowd, space
             job.wait(PATIENCE)
         eventually(lambda: right.lack in [event["message"] for event in job.events()])
         unseen = (right.verb, right.resource) in {
-            ("list", "pods"), ("get", "pods/log"), ("list", "jobs"), ("get", "jobsets"),
-        }  # fmt: skip
+            ("list", "pods"),
+            ("get", "pods/log"),
+            ("list", "jobs"),
+            ("get", "jobsets"),
+        }
         if unseen:
             with pytest.raises(ResultError, match=f"the right to {right.words} is missing"):
                 job.result("answer")
@@ -242,15 +268,19 @@ def test_without_this_right_one_thing_is_lost_and_it_is_said(right, crowd, space
             assert job.result("answer" if name not in LINES else None) in (42, {})
             assert "hello" in text(job)
         if name in ("patch-trainjobs", "delete-trainjobs"):
-            act = control.cancel if right.verb == "delete" else (
-                lambda *job: control.set_suspended(*job, True))
+            act = (
+                control.cancel
+                if right.verb == "delete"
+                else (lambda *job: control.set_suspended(*job, True))
+            )
             with pytest.raises(BackendError, match=f"may not {right.words}"):
                 act(job.manifest, JobDir(job.directory))
         if name == "list-clustertrainingruntimes":
             with pytest.raises(BackendError, match=f"may not {right.words}"):
                 submit(TINY, place)
-        (finding,) = [f for f in doctor.examine("kubernetes", namespace=space.name)
-                      if f.subject == "Rights"]  # fmt: skip
+        (finding,) = [
+            f for f in doctor.examine("kubernetes", namespace=space.name) if f.subject == "Rights"
+        ]
         assert finding.detail == f"missing: {right.words}"
         assert finding.advice and f"{right.without} ({right.words})" in finding.advice
     if name == "get-secrets":

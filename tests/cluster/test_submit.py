@@ -28,9 +28,17 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
 def quota(namespace, **hard):
-    namespace("create", "-f", "-", stdin={
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard},
-    })  # fmt: skip
+    namespace(
+        "create",
+        "-f",
+        "-",
+        stdin={
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "q"},
+            "spec": {"hard": hard},
+        },
+    )
     eventually(lambda: namespace.get("resourcequota", "q")["status"].get("used"))
 
 
@@ -124,12 +132,19 @@ def test_a_name_can_be_used_again_when_its_job_has_ended(place, tmp_path, monkey
 
 def test_options_reach_the_pods(place, namespace):
     namespace("create", "serviceaccount", "me")
-    namespace("create", "secret", "generic", "creds", "--from-literal=TOKEN=abc",
-              "--from-literal=WORD=theirs")  # fmt: skip
+    namespace(
+        "create",
+        "secret",
+        "generic",
+        "creds",
+        "--from-literal=TOKEN=abc",
+        "--from-literal=WORD=theirs",
+    )
     job = run(
         "import os\nprint(os.environ['TOKEN'], os.environ['WORD'], os.environ['EMPTY'] == '')\n"
         "print([n for n in os.environ if n.startswith('JAXTRAIN_BUNDLE') or 'KEY' in n])",
-        place, "--env WORD=mine --env EMPTY= --env-from-secret creds --service-account me "
+        place,
+        "--env WORD=mine --env EMPTY= --env-from-secret creds --service-account me "
         "--cpu 200m --memory 400Mi --timeout 5m",
     )
     assert text(job).splitlines()[0] == "abc mine True"
@@ -137,7 +152,8 @@ def test_options_reach_the_pods(place, namespace):
     (pod,) = namespace.pods(job.name)
     assert pod["spec"]["serviceAccountName"] == "me"
     assert pod["spec"]["containers"][0]["resources"] == {
-        "requests": {"cpu": "200m", "memory": "400Mi"}, "limits": {"memory": "400Mi"}
+        "requests": {"cpu": "200m", "memory": "400Mi"},
+        "limits": {"memory": "400Mi"},
     }
     assert namespace.get("trainjob", job.name)["spec"]["activeDeadlineSeconds"] == 300
     with pytest.raises(UsageError, match="no Secret nothere in namespace") as told:
@@ -172,8 +188,12 @@ def variables():
 
 
 def test_the_stock_runtime_takes_any_image_with_jax(place, namespace, cluster):
-    job = run(FACTS, place, f"-n 2 -o back --runtime jax-distributed --image {made_runtimes.image(cluster)}",
-              variables())  # fmt: skip
+    job = run(
+        FACTS,
+        place,
+        f"-n 2 -o back --runtime jax-distributed --image {made_runtimes.image(cluster)}",
+        variables(),
+    )
     assert int(job.result("back").sum()) == 9900 and "rank 1 of 2" in text(job, 1)
     for pod in namespace.pods(job.name):
         assert pod["metadata"]["labels"]["sidecar.istio.io/inject"] == "false"
@@ -198,21 +218,30 @@ def test_a_read_only_root_without_any_volume_is_enough(place, namespace, monkeyp
 
 def with_tools(namespace, runtime, tools, hide=()):
     """Make a runtime whose PATH has these tools and nothing else."""
-    namespace("create", "configmap", runtime, *(
-        f"--from-literal={name}=#!/bin/sh\nexec {to} \"$@\"\n" for name, to in tools.items()
-    ))
+    namespace(
+        "create",
+        "configmap",
+        runtime,
+        *(f'--from-literal={name}=#!/bin/sh\nexec {to} "$@"\n' for name, to in tools.items()),
+    )
 
     def change(pod):
         container = pod["containers"][0]
         container["env"].append({"name": "PATH", "value": "/tools"})
-        pod["volumes"].append({"name": "tools", "configMap": {"name": runtime, "defaultMode": 0o555}})
+        pod["volumes"].append(
+            {"name": "tools", "configMap": {"name": runtime, "defaultMode": 0o555}}
+        )
         container["volumeMounts"].append({"name": "tools", "mountPath": "/tools"})
         if not hide:
             return
-        pod["volumes"] += [{"name": "hidden", "emptyDir": {}},
-                           {"name": "no-program", "configMap": {"name": runtime, "defaultMode": 0o444}}]
+        pod["volumes"] += [
+            {"name": "hidden", "emptyDir": {}},
+            {"name": "no-program", "configMap": {"name": runtime, "defaultMode": 0o444}},
+        ]
         for place in hide:
-            file = {"name": "no-program", "subPath": "sh"} if "python" in place else {"name": "hidden"}
+            file = (
+                {"name": "no-program", "subPath": "sh"} if "python" in place else {"name": "hidden"}
+            )
             container["volumeMounts"].append({**file, "mountPath": place})
 
     return made_runtimes.make(namespace, runtime, change)
@@ -231,10 +260,17 @@ def test_an_image_that_lacks_something_is_told_in_a_sentence(place, namespace, c
     plain = with_tools(namespace, "plain", {"sh": "/bin/sh", "python3": "/usr/bin/python3"})
     job, failure = fails("print('no')", place, f"--runtime {plain}")
     assert "jax" in failure.message and "image" in f"{failure.message} {failure.hint}", failure
-    found = [one for one in doctor.examine("kubernetes", namespace=namespace.name) if one.subject == "Image"]
-    assert [one.status for one in found] == [WARN] and f"job {job.name} found no jax in" in found[0].detail
-    nothing = with_tools(namespace, "nothing", {"sh": "/bin/sh"},
-                         ["/opt", "/usr/local/bin", "/usr/bin/python3.11"])  # fmt: skip
+    found = [
+        one
+        for one in doctor.examine("kubernetes", namespace=namespace.name)
+        if one.subject == "Image"
+    ]
+    assert [one.status for one in found] == [WARN] and f"job {job.name} found no jax in" in found[
+        0
+    ].detail
+    nothing = with_tools(
+        namespace, "nothing", {"sh": "/bin/sh"}, ["/opt", "/usr/local/bin", "/usr/bin/python3.11"]
+    )
     _, failure = fails("print('no')", place, f"--runtime {nothing}")
     assert "this image has no Python" in failure.message and failure.kind == "start", failure
 
@@ -255,7 +291,9 @@ print("begun", flush=True)
 
 def start_counted(cell, place, cluster, shared):
     return submit(
-        COUNTED + cell, place, "--runtime jax-distributed --image "
+        COUNTED + cell,
+        place,
+        "--runtime jax-distributed --image "
         f"{made_runtimes.image(cluster)} --volume {shared.claim}:{shared.path}",
         {"FOLDER": str(shared.path), "__name__": "__main__"},
     )
@@ -305,7 +343,9 @@ def test_a_cell_whose_pod_is_deleted_does_not_run_to_its_end_in_another(
 def test_a_cell_that_fails_while_nobody_looks_runs_once(place, namespace, cluster, shared, store):
     job = start_counted(
         "while not Path(FOLDER, 'gate').exists(): time.sleep(0.1)\nraise ValueError('no')",
-        place, cluster, shared,
+        place,
+        cluster,
+        shared,
     )
     wait_for_text(job, "begun")
     stop_followers(store)
@@ -324,10 +364,13 @@ def test_a_cell_that_fails_while_nobody_looks_runs_once(place, namespace, cluste
 
 
 STEPS = {
-    "before the dry run": (0, False), "after the dry run": (0, True),
-    "before the TrainJob": (1, False), "after the TrainJob": (1, True),
-    "before the Secret": (2, False), "after the Secret": (2, True),
-}  # fmt: skip
+    "before the dry run": (0, False),
+    "after the dry run": (0, True),
+    "before the TrainJob": (1, False),
+    "after the TrainJob": (1, True),
+    "before the Secret": (2, False),
+    "after the Secret": (2, True),
+}
 
 
 def interrupt(monkeypatch, at, after, again=False):

@@ -18,16 +18,25 @@ WAITS = "import time\nprint('running', flush=True)\ntime.sleep(600)\n"
 
 def jaxtrain(*words, cwd=None):
     return subprocess.run(
-        [sys.executable, "-m", "jupyter_jax_trainer", *map(str, words)], cwd=cwd, text=True,
-        capture_output=True, timeout=100, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "jupyter_jax_trainer", *map(str, words)],
+        cwd=cwd,
+        text=True,
+        capture_output=True,
+        timeout=100,
+        check=False,
+    )
 
 
 def spawn(*words, cwd):
     return pexpect.spawn(
-        sys.executable, ["-m", "jupyter_jax_trainer", *words], cwd=str(cwd), timeout=60,
-        encoding="utf-8", dimensions=(30, 100), env={**os.environ, "TERM": "xterm"},
-    )  # fmt: skip
+        sys.executable,
+        ["-m", "jupyter_jax_trainer", *words],
+        cwd=str(cwd),
+        timeout=60,
+        encoding="utf-8",
+        dimensions=(30, 100),
+        env={**os.environ, "TERM": "xterm"},
+    )
 
 
 def state(store, name):

@@ -14,9 +14,11 @@ from jupyter_jax_trainer import api
 from jupyter_jax_trainer.commands import Context, run_command
 
 pytestmark = [
-    pytest.mark.cluster, pytest.mark.release, pytest.mark.timeout(600),
+    pytest.mark.cluster,
+    pytest.mark.release,
+    pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore"),  # of the kernel's client, not of this package
-]  # fmt: skip
+]
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 
 
@@ -39,7 +41,10 @@ def outcome(path: Path, name: str, more: str = "") -> tuple[list[float], str]:
     magic, _, *options = first.split()  # the name, too, is another
     cell.source = f"{magic} {name} {' '.join(options)} {more}\n{rest}"
     NotebookClient(
-        notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
+        notebook,
+        timeout=240,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(path.parent)}},
     ).execute()  # raises with the cell and its traceback
     *_, last = [cell for cell in notebook.cells if cell.cell_type == "code"]
     printed = "".join(output.get("text", "") for output in last.outputs)
@@ -47,10 +52,14 @@ def outcome(path: Path, name: str, more: str = "") -> tuple[list[float], str]:
 
 
 @pytest.mark.parametrize("stem", ["images", "language_model"])
-def test_a_tutorial_runs_in_both_places_with_equal_losses(stem, place, namespace, shared, notebooks):
+def test_a_tutorial_runs_in_both_places_with_equal_losses(
+    stem, place, namespace, shared, notebooks
+):
     """The runtime brings the volume for checkpoints, as the platform guide has it."""
     path, name = notebooks / f"{stem}.ipynb", stem.replace("_", "-")
-    install = f"runtimes install --namespace {namespace.name} --device cpu --volume {shared.claim}:/data"
+    install = (
+        f"runtimes install --namespace {namespace.name} --device cpu --volume {shared.claim}:/data"
+    )
     run_command(install.split(), Context(print=lambda text: None))
     here, _ = outcome(path, f"{name}-here")
     there, printed = outcome(path, f"{name}-there", place)
@@ -58,5 +67,12 @@ def test_a_tutorial_runs_in_both_places_with_equal_losses(stem, place, namespace
     if stem == "language_model":  # it has learned which letters there are, and no more
         letters = sum(letter.isalpha() or letter.isspace() for letter in printed)
         assert len(printed) >= 120 and letters > len(printed) / 2, printed
-    kept = [str(found.relative_to(shared.path)) for found in shared.path.glob("jaxtrain/*/*/checkpoints/*")]
-    assert kept == ([f"jaxtrain/{namespace.name}/{name}-there/checkpoints/state.npz"] if stem == "language_model" else [])
+    kept = [
+        str(found.relative_to(shared.path))
+        for found in shared.path.glob("jaxtrain/*/*/checkpoints/*")
+    ]
+    assert kept == (
+        [f"jaxtrain/{namespace.name}/{name}-there/checkpoints/state.npz"]
+        if stem == "language_model"
+        else []
+    )

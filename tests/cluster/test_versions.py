@@ -34,7 +34,16 @@ def old_client() -> Path:
     other_python.VENVS.mkdir(exist_ok=True)
     if not stamp.exists():
         wanted = f"kubernetes=={OLDEST}.*"
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), wanted]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--target",
+            str(folder),
+            wanted,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         if done.returncode:
             skip_or_fail("kubernetes-35", f"{wanted} can't be installed: {done.stderr[-300:]}")
@@ -46,16 +55,34 @@ def old_client() -> Path:
 def test_the_oldest_client_passes(cluster: Cluster, old_client: Path, tmp_path: Path) -> None:
     assert not version("kubernetes").startswith(OLDEST)  # what all other tests ran with
     path = os.pathsep.join(map(str, (old_client, TESTS.parent)))
-    environment = {**os.environ, "PYTHONPATH": path, "KUBECONFIG": str(cluster.kubeconfig),
-                   "JAXTRAIN_TURN": "held"}  # fmt: skip
+    environment = {
+        **os.environ,
+        "PYTHONPATH": path,
+        "KUBECONFIG": str(cluster.kubeconfig),
+        "JAXTRAIN_TURN": "held",
+    }
     code = "from importlib.metadata import version; print(version('kubernetes'))"
-    told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    told = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
     assert told.stdout.startswith(f"{OLDEST}."), told.stderr
     if cluster.own:
         del environment["KUBECONFIG"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path}/b",
-         *(str(TESTS / name) for name in CHOSEN)],
-        env=environment, cwd=TESTS.parent, capture_output=True, text=True, timeout=500,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            f"--basetemp={tmp_path}/b",
+            *(str(TESTS / name) for name in CHOSEN),
+        ],
+        env=environment,
+        cwd=TESTS.parent,
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

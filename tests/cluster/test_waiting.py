@@ -24,9 +24,17 @@ BEGINS = "print('begins')"
 
 
 def make(namespace: Namespace, kind: str, spec: dict[str, Any], name: str = "own") -> None:
-    namespace("create", "-f", "-", stdin={
-        "apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "spec": spec,
-    })  # fmt: skip
+    namespace(
+        "create",
+        "-f",
+        "-",
+        stdin={
+            "apiVersion": "v1",
+            "kind": kind,
+            "metadata": {"name": name},
+            "spec": spec,
+        },
+    )
 
 
 def quota(namespace: Namespace, **hard: str) -> None:
@@ -60,7 +68,9 @@ def test_a_quota_for_trainjobs_is_told_at_submission(place, namespace):
 def test_a_quota_for_pods_is_told_and_the_job_goes_on_when_it_is_raised(place, namespace):
     quota(namespace, pods="1")
     job = submit(BEGINS, place, "-n 2")
-    words = says(job, "the quota own has no room for 1 of 2 pods: ", "1 other runs and waits", within=LONG_S)
+    words = says(
+        job, "the quota own has no room for 1 of 2 pods: ", "1 other runs and waits", within=LONG_S
+    )
     assert "wait until other jobs of the namespace end" in words
     namespace("patch", "resourcequota", "own", "--patch", '{"spec": {"hard": {"pods": "2"}}}')
     succeeds(job)
@@ -79,7 +89,8 @@ def test_a_limit_range_is_told(place, namespace):
     make(namespace, "LimitRange", {"limits": limits})
     job = submit(BEGINS, place, "--memory 400Mi")
     words = says(
-        job, "the namespace's LimitRange refuses the pod: maximum memory per Container is "
+        job,
+        "the namespace's LimitRange refuses the pod: maximum memory per Container is "
         "300Mi, and 400Mi was asked for",
     )
     assert "Keep to it with --cpu and --memory" in words
@@ -159,17 +170,32 @@ class Room:
 
     def hold(self, name: str, amount: int) -> None:
         """Start a pod that only takes room."""
-        make(self._namespace, "Pod", {
-            "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": False,
-            "securityContext": {"runAsNonRoot": True, "runAsUser": 1000,
-                                "seccompProfile": {"type": "RuntimeDefault"}},
-            "containers": [{
-                "name": "holds", "image": self._image, "command": ["sleep", "600"],
-                "resources": {"requests": {"cpu": f"{amount}m"}},
-                "securityContext": {"allowPrivilegeEscalation": False,
-                                    "capabilities": {"drop": ["ALL"]}},
-            }],
-        }, name)  # fmt: skip
+        make(
+            self._namespace,
+            "Pod",
+            {
+                "terminationGracePeriodSeconds": 0,
+                "automountServiceAccountToken": False,
+                "securityContext": {
+                    "runAsNonRoot": True,
+                    "runAsUser": 1000,
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
+                "containers": [
+                    {
+                        "name": "holds",
+                        "image": self._image,
+                        "command": ["sleep", "600"],
+                        "resources": {"requests": {"cpu": f"{amount}m"}},
+                        "securityContext": {
+                            "allowPrivilegeEscalation": False,
+                            "capabilities": {"drop": ["ALL"]},
+                        },
+                    }
+                ],
+            },
+            name,
+        )
         self._namespace("wait", "pod", name, "--for=condition=Ready", "--timeout=60s")
 
     def free(self, name: str) -> None:
@@ -205,7 +231,8 @@ def test_two_jobs_that_hold_what_the_other_needs_both_say_so(place, room):
     room.free("small")
     for job, parts in ((first, 7), (second, 6)):
         words = says(
-            job, "1 of 2 pods can't be scheduled: 0/1 nodes have "
+            job,
+            "1 of 2 pods can't be scheduled: 0/1 nodes have "
             f"{parts * room.part}m CPUs free; 1 other runs and waits",
         )
         assert "or wait until other jobs end" in words

@@ -50,7 +50,9 @@ class Turn:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Be alone for a part of a turn that is held beside others."""
-        fcntl.flock(self._cluster, fcntl.LOCK_UN)  # else two who want this would wait for each other
+        fcntl.flock(
+            self._cluster, fcntl.LOCK_UN
+        )  # else two who want this would wait for each other
         self._take(fcntl.LOCK_EX)
         try:
             yield

@@ -59,16 +59,19 @@ def test_a_failure_is_raised_with_the_line_of_the_function(home):
     assert "KeyError" in job.reason
 
 
-@pytest.mark.parametrize(("options", "words"), [
-    ({"nodes": 0}, "1 to"),
-    ({"node": 2}, "nodes"),
-    ({"timeout": "soon"}, "timeout"),
-    ({"memory": "4Gi"}, "Kubernetes"),
-    ({"device": "tpu"}, "tpu"),
-    ({"backend": "kubernetes", "context": "nowhere"}, "no context|no cluster to speak to"),
-    ({"runtime": "local-cpi"}, "local-cpu"),
-    ({"name": "No Good"}, "name"),
-])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"nodes": 0}, "1 to"),
+        ({"node": 2}, "nodes"),
+        ({"timeout": "soon"}, "timeout"),
+        ({"memory": "4Gi"}, "Kubernetes"),
+        ({"device": "tpu"}, "tpu"),
+        ({"backend": "kubernetes", "context": "nowhere"}, "no context|no cluster to speak to"),
+        ({"runtime": "local-cpi"}, "local-cpu"),
+        ({"name": "No Good"}, "name"),
+    ],
+)
 def test_wrong_options_are_refused_before_anything_starts(home, options, words):
     with pytest.raises(UsageError, match=words):
         jjt.train(scaled, 1, **options)
@@ -206,7 +209,9 @@ def test_a_timeout_says_where_the_ranks_are(home):
         if jax.process_index() == 0:
             multihost_utils.process_allgather(np.ones(2))
 
-    with pytest.raises(JobFailed, match="timeout of 10 s; rank 0 is in .*rank 1 has finished") as raised:
+    with pytest.raises(
+        JobFailed, match="timeout of 10 s; rank 0 is in .*rank 1 has finished"
+    ) as raised:
         jjt.train(uneven, nodes=2, timeout="10s").wait()
     assert "all ranks have to come to a collective" in str(raised.value)
 

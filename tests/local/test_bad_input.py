@@ -53,9 +53,14 @@ def test_a_wrong_option_is_refused_in_a_sentence(home, line, said, hint):
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [("JAXTRAIN_CORES", "many"), ("JAXTRAIN_CORES", "0"), ("JAXTRAIN_RENDEZVOUS_TIMEOUT", "soon"),
-     ("JAXTRAIN_RENDEZVOUS_TIMEOUT", "nan"), ("JAXTRAIN_CANCEL_TIMEOUT", "0"),
-     ("JAXTRAIN_FOLLOWER_IDLE", "inf")],
+    [
+        ("JAXTRAIN_CORES", "many"),
+        ("JAXTRAIN_CORES", "0"),
+        ("JAXTRAIN_RENDEZVOUS_TIMEOUT", "soon"),
+        ("JAXTRAIN_RENDEZVOUS_TIMEOUT", "nan"),
+        ("JAXTRAIN_CANCEL_TIMEOUT", "0"),
+        ("JAXTRAIN_FOLLOWER_IDLE", "inf"),
+    ],
 )
 def test_a_setting_that_makes_no_sense_is_said(home, monkeypatch, variable, value):
     monkeypatch.setenv(variable, value)
@@ -150,8 +155,13 @@ def test_of_two_kernels_that_submit_one_name_at_once_one_gets_it(home):
     path = [str(Path(__file__).parents[1]), str(Path(api.__file__).parents[1])]
     program = PAIR.format(path=path, cell=ENDLESS)
     both = [
-        subprocess.Popen([sys.executable, "-c", program], text=True, bufsize=1,
-                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            text=True,
+            bufsize=1,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         for _ in range(2)
     ]
     for one in both:
@@ -172,8 +182,11 @@ def small_disk(tmp_path):
     """Mount a file system of 4 MiB."""
     path = tmp_path / "disk"
     path.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "none", path],
-                             capture_output=True, text=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "none", path],
+        capture_output=True,
+        text=True,
+    )
     if mounted.returncode:
         policy.skip_or_fail("mount", f"a small file system can't be mounted: {mounted.stderr}")
     yield path

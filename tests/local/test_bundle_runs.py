@@ -36,8 +36,15 @@ def run_bundle(python: Path | str, path: Path, digest: str | None = None, **more
     environment.update(JAX_PROCESS_ID="0", JAX_NUM_PROCESSES="1", JAX_PLATFORMS="cpu", **more)
     if digest:
         environment["JAXTRAIN_BUNDLE_SHA256"] = digest
-    return subprocess.run([python, path], capture_output=True, text=True, timeout=110,
-                          env=environment, stdin=subprocess.DEVNULL, cwd=path.parent)
+    return subprocess.run(
+        [python, path],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        cwd=path.parent,
+    )
 
 
 def test_it_runs_alone(tmp_path):
@@ -49,8 +56,10 @@ def test_it_runs_alone(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_it_runs_where_there_is_only_jax(tmp_path, jax_only_python):
-    for cell, namespace, said in ((CODE, functions(), "twice 8\n"),
-                                  (ARRAYS, {"weights": np.ones(3, "f4")}, "mean 1.0 float32\n")):
+    for cell, namespace, said in (
+        (CODE, functions(), "twice 8\n"),
+        (ARRAYS, {"weights": np.ones(3, "f4")}, "mean 1.0 float32\n"),
+    ):
         path, digest = bundle(tmp_path / "job.pyz", cell, namespace)
         done = run_bundle(jax_only_python, path, digest)
         assert (done.returncode, done.stdout) == (0, said), done.stderr
@@ -75,7 +84,8 @@ def test_functions_are_refused_under_another_python_with_a_sentence(tmp_path, ot
     done = run_bundle(other_python, path, digest)
     assert done.returncode == 1
     assert "twice came from Python 3.11, but this job runs Python 3." in done.stderr.replace(
-        f"Python 3.{sys.version_info.minor},", "Python 3.11,")
+        f"Python 3.{sys.version_info.minor},", "Python 3.11,"
+    )
     assert "define them inside the cell" in done.stderr
     assert "twice 8" not in done.stdout
 
@@ -119,14 +129,24 @@ def test_one_byte_on_the_disk_is_enough(tmp_path):
 def test_a_rank_tells_only_its_supervisor(tmp_path):
     """Records travel over a socket of their own, and end with the process."""
     ours, theirs = socket.socketpair()
-    path, digest = bundle(tmp_path / "job.pyz", "print('{\"kind\": \"finished\"}')\n1 / 0", {})
-    environment = {**os.environ, "JAX_PROCESS_ID": "0", "JAX_NUM_PROCESSES": "1",
-                   "JAX_PLATFORMS": "cpu", "JAXTRAIN_BUNDLE_SHA256": digest,
-                   "JAXTRAIN_CHANNEL_FD": str(theirs.fileno())}
+    path, digest = bundle(tmp_path / "job.pyz", 'print(\'{"kind": "finished"}\')\n1 / 0', {})
+    environment = {
+        **os.environ,
+        "JAX_PROCESS_ID": "0",
+        "JAX_NUM_PROCESSES": "1",
+        "JAX_PLATFORMS": "cpu",
+        "JAXTRAIN_BUNDLE_SHA256": digest,
+        "JAXTRAIN_CHANNEL_FD": str(theirs.fileno()),
+    }
     with ours:
         process = subprocess.Popen(
-            [sys.executable, path], env=environment, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[theirs.fileno()])
+            [sys.executable, path],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=[theirs.fileno()],
+        )
         theirs.close()
         process.communicate(timeout=60)
         records = b""

@@ -29,14 +29,24 @@ def complete(kernel, code, cursor=None):
 @pytest.mark.parametrize(
     ("code", "completed"),
     [
-        ("%%jaxtrain -n 2 --de", {"%%jaxtrain -n 2 --detach", "%%jaxtrain -n 2 --device",
-                                  "%%jaxtrain -n 2 --devices-per-node"}),
-        ("%%jaxtrain --device ", {"%%jaxtrain --device cpu", "%%jaxtrain --device gpu",
-                                  "%%jaxtrain --device tpu"}),
+        (
+            "%%jaxtrain -n 2 --de",
+            {
+                "%%jaxtrain -n 2 --detach",
+                "%%jaxtrain -n 2 --device",
+                "%%jaxtrain -n 2 --devices-per-node",
+            },
+        ),
+        (
+            "%%jaxtrain --device ",
+            {"%%jaxtrain --device cpu", "%%jaxtrain --device gpu", "%%jaxtrain --device tpu"},
+        ),
         ("%%jaxtrain --device=g", {"%%jaxtrain --device=gpu"}),
         ("%%jaxtrain -r local-c", {"%%jaxtrain -r local-cpu"}),
-        ("%%jaxtrain -n 2 --out par", {"%%jaxtrain -n 2 --out params",
-                                       "%%jaxtrain -n 2 --out params_best"}),
+        (
+            "%%jaxtrain -n 2 --out par",
+            {"%%jaxtrain -n 2 --out params", "%%jaxtrain -n 2 --out params_best"},
+        ),
         ("%%jaxtrain --out params,params_", {"%%jaxtrain --out params,params_best"}),
         ("%jaxtrain lo", {"%jaxtrain logs"}),
         ("%jaxtrain logs ", {"%jaxtrain logs digits", "%jaxtrain logs digital"}),
@@ -44,7 +54,7 @@ def complete(kernel, code, cursor=None):
         ("%jaxtrain logs digits --f", {"%jaxtrain logs digits --follow"}),
         ("%jaxtrain use --no", {"%jaxtrain use --nodes", "%jaxtrain use --no-allow-large"}),
     ],
-)  # fmt: skip
+)
 def test_completions(kernel, code, completed):
     found = complete(kernel, code)
     if code.endswith("--no"):

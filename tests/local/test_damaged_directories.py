@@ -34,8 +34,19 @@ for step in range(3):
 w = jax.numpy.ones(3)
 w
 """
-FILES = ["manifest.json", "state.json", "cell.py", "bundle.pyz", "events.jsonl", "metrics.jsonl",
-         "displays.jsonl", "logs/rank-0.log", "logs/index.jsonl", "result.jtz", "lock"]
+FILES = [
+    "manifest.json",
+    "state.json",
+    "cell.py",
+    "bundle.pyz",
+    "events.jsonl",
+    "metrics.jsonl",
+    "displays.jsonl",
+    "logs/rank-0.log",
+    "logs/index.jsonl",
+    "result.jtz",
+    "lock",
+]
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +71,26 @@ def look_at(job: Job) -> list[JaxTrainError]:
     """Do everything that reads a job; only errors in sentences may come out."""
     found = []
     for read in (
-        lambda: job.state, lambda: job.reason, lambda: job.history, lambda: job.ranks,
-        lambda: job.progress, lambda: job.failure, lambda: job.spec, lambda: job.elapsed,
-        lambda: job.metrics(), lambda: job.events(), lambda: job.result(), lambda: job.code,
-        lambda: list(log_lines(job.logs(), ranks=True, times=True)), lambda: repr(job),
-        lambda: details(job), lambda: view(job), lambda: api.jobs(), lambda: job.wait(1),
-        job.raise_for_state, job.cancel,
+        lambda: job.state,
+        lambda: job.reason,
+        lambda: job.history,
+        lambda: job.ranks,
+        lambda: job.progress,
+        lambda: job.failure,
+        lambda: job.spec,
+        lambda: job.elapsed,
+        lambda: job.metrics(),
+        lambda: job.events(),
+        lambda: job.result(),
+        lambda: job.code,
+        lambda: list(log_lines(job.logs(), ranks=True, times=True)),
+        lambda: repr(job),
+        lambda: details(job),
+        lambda: view(job),
+        lambda: api.jobs(),
+        lambda: job.wait(1),
+        job.raise_for_state,
+        job.cancel,
     ):
         try:
             read()
@@ -137,8 +162,13 @@ def test_the_list_shows_a_damaged_job_beside_the_others_and_delete_removes_it(co
     environment = {**os.environ, "COLUMNS": "200"}
 
     def command(*words: str) -> str:
-        done = subprocess.run([sys.executable, "-m", "jupyter_jax_trainer", *words],
-                              capture_output=True, text=True, env=environment, timeout=60)
+        done = subprocess.run(
+            [sys.executable, "-m", "jupyter_jax_trainer", *words],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=60,
+        )
         assert "Traceback" not in done.stderr
         return done.stdout + done.stderr
 

@@ -42,10 +42,13 @@ ENDLESS = "import time\nprint('up', flush=True)\nwhile True: time.sleep(0.05)\n"
 def by_rank(one: str, rank: int = 1, others: str = ENDLESS, before: str = "") -> str:
     """Make a cell in which one rank does something and the others do something else."""
     indent = {"one": one, "others": others}
-    body = {key: "\n".join(f"    {line}" for line in code.splitlines())
-            for key, code in indent.items()}
-    return (f"import jax, os, sys, signal, time\n{before}\n"
-            f"if jax.process_index() == {rank}:\n{body['one']}\nelse:\n{body['others']}\n")
+    body = {
+        key: "\n".join(f"    {line}" for line in code.splitlines()) for key, code in indent.items()
+    }
+    return (
+        f"import jax, os, sys, signal, time\n{before}\n"
+        f"if jax.process_index() == {rank}:\n{body['one']}\nelse:\n{body['others']}\n"
+    )
 
 
 # ---------------------------------------------------------------------------- ends of one rank
@@ -85,7 +88,8 @@ def test_a_rank_that_ends_itself_is_named_with_how(start, rank, code, kind, said
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize(
-    "code", ["1 / 0", "os._exit(3)", "os.abort()", "os.kill(os.getpid(), signal.SIGKILL)"],
+    "code",
+    ["1 / 0", "os._exit(3)", "os.abort()", "os.kill(os.getpid(), signal.SIGKILL)"],
     ids=["raises", "_exit", "abort", "kill-9"],
 )
 def test_peers_inside_a_collective_are_never_named_first(start, rank, code):
@@ -136,8 +140,11 @@ def test_an_exception_whose_text_fails_is_told_all_the_same(store):
 
 @pytest.mark.parametrize("stream", ["None", "open(os.devnull)", "closed"])
 def test_a_cell_that_breaks_its_streams_is_told_all_the_same(store, stream):
-    spoil = "sys.stdout.close(); sys.stderr.close()" if stream == "closed" else (
-        f"sys.stdout = sys.stderr = {stream}")
+    spoil = (
+        "sys.stdout.close(); sys.stderr.close()"
+        if stream == "closed"
+        else (f"sys.stdout = sys.stderr = {stream}")
+    )
     failure = fails(f"import os, sys\n{spoil}\nraise OverflowError('deep')")
     assert failure.message.startswith("OverflowError: deep")
 
@@ -170,7 +177,9 @@ def test_a_cell_that_takes_longer_than_its_timeout_fails(store):
     job = submit(ENDLESS, line="-n 2 --timeout 2s")
     failure = wait_failed(job)
     assert failure.kind == "timeout"
-    assert failure.message.startswith("took longer than its --timeout of 2 s; ranks 0 and 1 are at cell line")
+    assert failure.message.startswith(
+        "took longer than its --timeout of 2 s; ranks 0 and 1 are at cell line"
+    )
     assert failure.rank is None
     assert job.ended - job.created < 2 + PROMISED_S + 10  # and what the start took
 
@@ -209,8 +218,9 @@ def test_a_supervisor_that_is_killed_takes_everything_with_it(start, who):
         "print('child', child.pid, flush=True)\n" + ENDLESS
     )
     job = wait_for(submit(cell), "Running")
-    children = eventually(lambda: len(
-        found := [int(n) for n in re.findall(r"child (\d+)", text(job))]) == 4 and found)
+    children = eventually(
+        lambda: len(found := [int(n) for n in re.findall(r"child (\d+)", text(job))]) == 4 and found
+    )
     ranks = ranks_of(job)
     keeper, supervisor = keeper_and_supervisor(job)
     began = time.time()
@@ -219,11 +229,14 @@ def test_a_supervisor_that_is_killed_takes_everything_with_it(start, who):
 
     failure = wait_failed(job)
     assert failure.kind == "supervisor"
-    assert failure.message == {
-        "supervisor": "the process that ran the job was killed (signal 9)",
-        "keeper": "its keeper process was killed",
-        "both": "the process that ran the job is gone: killed, or the machine was restarted",
-    }[who]
+    assert (
+        failure.message
+        == {
+            "supervisor": "the process that ran the job was killed (signal 9)",
+            "keeper": "its keeper process was killed",
+            "both": "the process that ran the job is gone: killed, or the machine was restarted",
+        }[who]
+    )
     assert job.ended - began < PROMISED_S
     assert not any(map(alive, [*ranks, *children, keeper, supervisor]))
 
@@ -281,8 +294,7 @@ def test_a_rank_that_never_arrives_is_named(store, tmp_path):
 
 
 def test_a_rank_that_dies_before_the_rendezvous_is_named(store, tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(
-        LATE.replace("time.sleep(1000)", "os._exit(7)"))
+    (tmp_path / "sitecustomize.py").write_text(LATE.replace("time.sleep(1000)", "os._exit(7)"))
     failure = wait_failed(submit("x = 1", line=f"-n 2 --env PYTHONPATH={tmp_path}"))
     assert (failure.kind, failure.rank) == ("exit", 1)
     assert failure.message == "ended with exit code 7 before it joined the others"
@@ -300,8 +312,7 @@ def test_a_port_that_is_taken_is_said(store):
 
 
 def test_a_cell_may_call_initialize_itself(start):
-    job = run("import jax\njax.distributed.initialize()\nn = jax.process_count()",
-              line="-n 2 -o n")
+    job = run("import jax\njax.distributed.initialize()\nn = jax.process_count()", line="-n 2 -o n")
     assert job.result("n") == 2
     assert "already done for this job" in text(job, 0)
 
@@ -351,8 +362,9 @@ def test_a_kernel_that_is_killed_while_it_submits_leaves_nothing(store, where):
         job = api.job(name)
         assert job.state == "Failed"
         assert job.reason == (
-            "its submission was cut off; nothing was started" if where == "start" else
-            "the process that ran the job is gone: killed, or the machine was restarted"
+            "its submission was cut off; nothing was started"
+            if where == "start"
+            else "the process that ran the job is gone: killed, or the machine was restarted"
         )
         nothing_left(job)
     else:
@@ -368,8 +380,10 @@ def test_a_kernel_that_is_killed_while_it_submits_leaves_nothing(store, where):
 
 def test_a_job_outlives_the_kernel_that_waits_for_it(start, store, tmp_path):
     go = tmp_path / "go"
-    cell = (f"import os, time\nprint('up', flush=True)\n"
-            f"while not os.path.exists({str(go)!r}): time.sleep(0.05)\nx = 41 + 1")
+    cell = (
+        f"import os, time\nprint('up', flush=True)\n"
+        f"while not os.path.exists({str(go)!r}): time.sleep(0.05)\nx = 41 + 1"
+    )
     name = f"outlives-{start}"
     with kernel("nowhere", cell, f"{name} -n 2 -o x") as process:
         assert process.stdout.readline() == "submitted\n"
@@ -386,6 +400,9 @@ def test_jax_may_be_in_use_in_the_notebook_already(start):
     import jax.numpy as jnp
 
     weights = jnp.arange(4.0) * 2
-    job = run("import jax\ntotal = float(weights.sum()) + jax.process_count()",
-              {"weights": weights}, line="-n 2 -o total")
+    job = run(
+        "import jax\ntotal = float(weights.sum()) + jax.process_count()",
+        {"weights": weights},
+        line="-n 2 -o total",
+    )
     assert job.result("total") == 14.0

@@ -30,11 +30,17 @@ def plan_of(line: str) -> dict:
 
 def visible(line: str, gpus: list[str]) -> list[str | None]:
     spec = parse_cell_line(line)
-    manifest = {"name": "j", "uid": "u", "digest": "d", "plan": plan_of(line),
-                "spec": spec.to_json()}
+    manifest = {
+        "name": "j",
+        "uid": "u",
+        "digest": "d",
+        "plan": plan_of(line),
+        "spec": spec.to_json(),
+    }
     return [
         workers.environment({}, JobDir("/nowhere"), manifest, rank, gpus).get(
-            "CUDA_VISIBLE_DEVICES")
+            "CUDA_VISIBLE_DEVICES"
+        )
         for rank in range(spec.nodes)
     ]
 
@@ -56,8 +62,18 @@ def test_gpus_are_shared_out_among_the_ranks(four_gpus, line, device, each, shar
     assert (plan["device"], plan["devices_per_node"]) == (device, each)
     assert visible(line, plan["all_gpus"]) == shares
     environment = workers.environment(
-        {}, JobDir("/nowhere"), {"name": "j", "uid": "u", "digest": "d", "plan": plan,
-                                 "spec": parse_cell_line(line).to_json()}, 0, plan["all_gpus"])
+        {},
+        JobDir("/nowhere"),
+        {
+            "name": "j",
+            "uid": "u",
+            "digest": "d",
+            "plan": plan,
+            "spec": parse_cell_line(line).to_json(),
+        },
+        0,
+        plan["all_gpus"],
+    )
     assert ("JAX_PLATFORMS" in environment) == (device == "cpu")
 
 

@@ -26,11 +26,22 @@ def test_the_guide(tmp_path):
     assert end_processes_of(home) == {}
     for text, expected in zip(
         texts,
-        ["", "I am process 0 of 2", "I am process 1 of 2", "", "Nothing was started",
-         "brought back losses list of 100", "3.", "Job long was started", "long", "is cancelled",
-         "KeyError: 'labels'", "42"],
+        [
+            "",
+            "I am process 0 of 2",
+            "I am process 1 of 2",
+            "",
+            "Nothing was started",
+            "brought back losses list of 100",
+            "3.",
+            "Job long was started",
+            "long",
+            "is cancelled",
+            "KeyError: 'labels'",
+            "42",
+        ],
         strict=True,
-    ):  # fmt: skip
+    ):
         assert expected in text
     assert (home / "jobs" / "fit" / "checkpoints" / "w-1.npy").exists()
 
@@ -46,9 +57,14 @@ def test_the_page_about_long_jobs(tmp_path):
     assert end_processes_of(home) == {}
     for text, expected in zip(
         texts,
-        ["", "restart 1 of 3 went on at step 16; the attempt before had reached", "began at 15 and ended with [820. 820. 820.]",
-         "restart 1 of 3 goes on at step 16; the attempt before had reached", "Succeeded",
-         "went on at 40 and ended with [1275. 1275. 1275.]"],
+        [
+            "",
+            "restart 1 of 3 went on at step 16; the attempt before had reached",
+            "began at 15 and ended with [820. 820. 820.]",
+            "restart 1 of 3 goes on at step 16; the attempt before had reached",
+            "Succeeded",
+            "went on at 40 and ended with [1275. 1275. 1275.]",
+        ],
         strict=True,
-    ):  # fmt: skip
+    ):
         assert expected in text

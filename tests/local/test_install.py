@@ -28,8 +28,17 @@ def test_a_git_url_installs_with_the_extension(tmp_path: Path) -> None:
     environment = without_node.environment(tmp_path / "programs")
     python = tmp_path / "venv" / "bin" / "python"
     run(sys.executable, "-m", "venv", python.parents[1], env=environment, cwd=tmp_path)
-    run(python, "-m", "pip", "install", "--quiet", "--no-deps", f"git+file://{ROOT}",
-        env=environment, cwd=tmp_path)  # fmt: skip
+    run(
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        f"git+file://{ROOT}",
+        env=environment,
+        cwd=tmp_path,
+    )
     extension = python.parents[1] / "share" / "jupyter" / "labextensions" / "jupyter-jax-trainer"
     assert (extension / "package.json").exists()
     assert list(extension.glob("static/remoteEntry.*.js"))
@@ -40,7 +49,9 @@ def test_a_git_url_installs_with_the_extension(tmp_path: Path) -> None:
     assert widgets == {"job.js", "job.css", "panel.js", "panel.css", "third-party-licenses.json"}
 
     # What asks for an extra names this commit.
-    ask = "from jupyter_jax_trainer.installation import install_command as c; print(c('kubernetes'))"
+    ask = (
+        "from jupyter_jax_trainer.installation import install_command as c; print(c('kubernetes'))"
+    )
     commit = run("git", "rev-parse", "HEAD", env=environment, cwd=ROOT).strip()
     said = run(python, "-I", "-c", ask, env=environment, cwd=tmp_path).strip()
     assert said == f"pip install 'jupyter-jax-trainer[kubernetes] @ git+file://{ROOT}@{commit}'"

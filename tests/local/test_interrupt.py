@@ -78,7 +78,10 @@ def test_one_interrupt_detaches_and_another_kernel_follows_to_the_end(kernel, tm
         gate.touch()
         attached.finish(8)
         assert attached.reply["status"] == "ok"
-        assert attached.shown[-1].startswith("running\nseen\n") and "Succeeded" in attached.card["text/plain"]
+        assert (
+            attached.shown[-1].startswith("running\nseen\n")
+            and "Succeeded" in attached.card["text/plain"]
+        )
         assert other.value("x") == "3"
 
 
@@ -176,12 +179,16 @@ def test_interrupts_at_random_moments_leave_nothing_unknown(kernel, tmp_path):
         kernel.interrupt()
         time.sleep(0.1)
         kernel.interrupt()
-        with contextlib.suppress(queue.Empty):  # ipykernel drops a reply at whose sending it is interrupted
+        with contextlib.suppress(
+            queue.Empty
+        ):  # ipykernel drops a reply at whose sending it is interrupted
             cell.finish(20)
         assert cell.reply is None or cell.reply["status"] == "error"
         if (kernel.home / "jobs" / name).exists():
             assert name in cell.text
-            if cell.reply is None or cell.reply["ename"] == "JobDetached":  # it had not begun at the first one
+            if (
+                cell.reply is None or cell.reply["ename"] == "JobDetached"
+            ):  # it had not begun at the first one
                 kernel.run(f"%jaxtrain cancel {name}")
             assert state(kernel, name) == "Cancelled", name
         assert all_gone(kernel), name

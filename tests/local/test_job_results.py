@@ -24,20 +24,31 @@ def spread(value, spec):
 
 
 def test_sharded_arrays_are_gathered_in_place_and_inside_of_containers(start):
-    cell = SHARDED + """
+    cell = (
+        SHARDED
+        + """
 whole = np.arange(16.0).reshape(8, 2)
 rows, same = spread(whole, P("d")), spread(whole, P())
 tree = {"rows": rows, "step": 3, "plain": whole, "again": [rows]}
 """
+    )
     job = run(cell, line="-n 2 --devices-per-node 2 -o rows,same,tree")
     result = job.result()
     whole = np.arange(16.0).reshape(8, 2)
-    for array in (result["rows"], result["same"], result["tree"]["rows"], result["tree"]["plain"],
-                  result["tree"]["again"][0]):
+    for array in (
+        result["rows"],
+        result["same"],
+        result["tree"]["rows"],
+        result["tree"]["plain"],
+        result["tree"]["again"][0],
+    ):
         np.testing.assert_array_equal(array, whole)
     assert result["tree"]["step"] == 3
     assert [(entry["name"], entry["type"]) for entry in job.results_info] == [
-        ("rows", "float32[8,2]"), ("same", "float32[8,2]"), ("tree", "dict of 4")]
+        ("rows", "float32[8,2]"),
+        ("same", "float32[8,2]"),
+        ("tree", "dict of 4"),
+    ]
 
 
 def test_a_variable_that_was_never_set_is_an_error_and_the_others_still_come(store):
@@ -55,8 +66,10 @@ def test_a_variable_that_was_never_set_is_an_error_and_the_others_still_come(sto
 
 
 def test_what_cannot_come_back_is_said_and_the_others_still_come(store):
-    job = run("import threading\nlock = threading.Lock()\nx = 1\ndef f(): return x",
-              line="-n 2 -o lock,x,f")
+    job = run(
+        "import threading\nlock = threading.Lock()\nx = 1\ndef f(): return x",
+        line="-n 2 -o lock,x,f",
+    )
     values, errors = load_available(job)
     assert values["x"] == 1 and values["f"]() == 1
     assert "lock" in errors["lock"]
@@ -73,11 +86,18 @@ def test_of_a_variable_that_differs_rank_0s_comes_back(store):
 
 @pytest.mark.parametrize(
     ("zero", "one"),
-    [("x = rows", "x = 1"), ("x = 1", "x = rows"), ("x = rows", "x = rows[:4] * 1"),
-     ("x = rows", "pass"), ("pass", "x = rows")],
+    [
+        ("x = rows", "x = 1"),
+        ("x = 1", "x = rows"),
+        ("x = rows", "x = rows[:4] * 1"),
+        ("x = rows", "pass"),
+        ("pass", "x = rows"),
+    ],
 )
 def test_ranks_that_hold_different_things_do_not_wait_for_each_other(store, zero, one):
-    cell = SHARDED + f"""
+    cell = (
+        SHARDED
+        + f"""
 rows = spread(np.ones((4, 2)), P("d"))
 part = rows[:2] * 1
 if jax.process_index() == 0:
@@ -86,6 +106,7 @@ else:
     {one.replace("rows[:4] * 1", "part")}
 y = 5
 """
+    )
     job = run(cell, line="-n 2 -o x,y")
     values, errors = load_available(job)
     assert values["y"] == 5
@@ -95,10 +116,13 @@ y = 5
 
 def test_a_result_is_read_in_another_process(store):
     run("import jax\nw = jax.numpy.arange(3.0)\nc = {'lr': 0.1}", line="elsewhere -n 2 -o w,c")
-    program = ("from jupyter_jax_trainer import api\n"
-               "r = api.job('elsewhere').result()\nprint(type(r['w']).__module__, r['w'], r['c'])")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
-                          timeout=60, check=True)
+    program = (
+        "from jupyter_jax_trainer import api\n"
+        "r = api.job('elsewhere').result()\nprint(type(r['w']).__module__, r['w'], r['c'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
     assert "[0. 1. 2.] {'lr': 0.1}" in done.stdout
 
 
@@ -152,7 +176,9 @@ print(checkpoint_dir())
     assert text(job, 0) == text(job, 1) == str(job.directory / "checkpoints")
 
 
-ORBAX = SHARDED + """
+ORBAX = (
+    SHARDED
+    + """
 import os, pathlib
 import orbax.checkpoint as ocp
 from jupyter_jax_trainer import checkpoint_dir
@@ -169,6 +195,7 @@ with ocp.CheckpointManager(directory, options=ocp.CheckpointManagerOptions(creat
         manager.save(step, args=ocp.args.StandardSave({"w": state}))
     manager.wait_until_finished()
 """
+)
 
 
 @pytest.mark.slow
@@ -232,8 +259,11 @@ def test_states_of_optax_flax_and_equinox_come_back_without_pickle(store, start,
     import optax
 
     namespace = {"__name__": "__main__", "flax": flax}
-    exec("@flax.struct.dataclass\nclass Frozen:\n    step: int\n    params: dict\n"
-         "    name: str = flax.struct.field(pytree_node=False)", namespace)
+    exec(
+        "@flax.struct.dataclass\nclass Frozen:\n    step: int\n    params: dict\n"
+        "    name: str = flax.struct.field(pytree_node=False)",
+        namespace,
+    )
     frozen = namespace["Frozen"]
     monkeypatch.setattr(sys.modules["__main__"], "Frozen", frozen, raising=False)
     names = ["params", "opt_state", "linear", "frozen", "key", "best", "history"]
@@ -260,13 +290,16 @@ def test_states_of_optax_flax_and_equinox_come_back_without_pickle(store, start,
 
 
 def test_sharded_arrays_keep_their_type_and_their_width(start):
-    cell = SHARDED + """
+    cell = (
+        SHARDED
+        + """
 jax.config.update("jax_enable_x64", True)
 half = spread(np.arange(16.0).reshape(8, 2), P("d")).astype("bfloat16")
 wide = spread(np.arange(16.0).reshape(8, 2) / 3, P("d"))
 keys = jax.random.split(jax.random.key(5), 4)
 tree = [half, (wide, lambda: 1)]
 """
+    )
     job = run(cell, line="-n 2 --devices-per-node 2 -o half,wide,tree,keys")
     values, errors = load_available(job)
     assert not errors

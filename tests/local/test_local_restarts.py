@@ -68,12 +68,18 @@ def goes_on(rank: int) -> None:
     assert steps == [*range(1, 18), *range(16, 41)]  # steps 16 and 17 alone are done twice
     assert job.restarts == 1 and [each.restarts for each in job.ranks] == [1, 1]
     assert [state for state, _ in job.history] == [
-        "Starting", "Running", "Starting", "Running", "Succeeded"]
+        "Starting",
+        "Running",
+        "Starting",
+        "Running",
+        "Succeeded",
+    ]
     told = [event["message"] for event in job.events() if event["kind"] == "restart"]
     why = f"restart 1 of 3, rank {rank} was killed (signal 9)"
     assert told == [
         f"all ranks start again: {why}",
-        "restart 1 of 3 goes on at step 16; the attempt before had reached 17"]
+        "restart 1 of 3 goes on at step 16; the attempt before had reached 17",
+    ]
     for each in (0, 1):
         lines = text(job, each).split("\n")
         place = lines.index(f"[jaxtrain: {why}]")
@@ -83,8 +89,10 @@ def goes_on(rank: int) -> None:
 
 
 def test_where_it_goes_on_is_said_while_it_runs(store):
-    job = submit(STEPS.replace("begun == 0", "True").replace("== 17", "in (17, 18)"),
-                 line="-n 2 --max-restarts 2")
+    job = submit(
+        STEPS.replace("begun == 0", "True").replace("== 17", "in (17, 18)"),
+        line="-n 2 --max-restarts 2",
+    )
     eventually(lambda: job.steps == 17)
     os.kill(ranks_of(job)[1], signal.SIGKILL)
     words = "restart 1 of 2 goes on at step 16; the attempt before had reached 17"
@@ -95,7 +103,8 @@ def test_where_it_goes_on_is_said_while_it_runs(store):
 
 
 @pytest.mark.parametrize(
-    "code", ["1 / 0", "sys.exit(3)", "os._exit(3)"], ids=["raises", "sys.exit", "_exit"])
+    "code", ["1 / 0", "sys.exit(3)", "os._exit(3)"], ids=["raises", "sys.exit", "_exit"]
+)
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_cell_that_is_broken_runs_once(store, code, rank):
     cell = f"""
@@ -115,9 +124,11 @@ multihost_utils.sync_global_devices("end")
 
 @pytest.mark.slow
 def test_when_no_restart_is_left_it_fails_and_says_so(store):
-    cell = ("import jax, os, signal\nprint('begins', flush=True)\n"
-            "if jax.process_index() == 1: os.kill(os.getpid(), signal.SIGKILL)\n"
-            "import time; time.sleep(600)")
+    cell = (
+        "import jax, os, signal\nprint('begins', flush=True)\n"
+        "if jax.process_index() == 1: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import time; time.sleep(600)"
+    )
     failure = fails(cell, line="-n 2 --max-restarts 2")
     assert (failure.kind, failure.rank, failure.others) == ("killed", 1, [0])
     assert failure.message == "was killed (signal 9), after 2 restarts (--max-restarts)"
@@ -125,8 +136,10 @@ def test_when_no_restart_is_left_it_fails_and_says_so(store):
 
 @pytest.mark.slow
 def test_the_time_out_counts_all_attempts(store):
-    cell = ("import os, signal, time\nprint('begins', flush=True)\ntime.sleep(1.5)\n"
-            "os.kill(os.getpid(), signal.SIGKILL)")
+    cell = (
+        "import os, signal, time\nprint('begins', flush=True)\ntime.sleep(1.5)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
     job = submit(cell, line="-n 1 --max-restarts 100 --timeout 4s")
     failure = wait_failed(job)
     assert failure.kind == "timeout" and job.restarts < 4
@@ -134,17 +147,23 @@ def test_the_time_out_counts_all_attempts(store):
 
 def test_what_a_killed_rank_has_started_is_gone_before_the_next_attempt(store):
     sleeper = f"subprocess.Popen([{sys.executable!r}, '-c', 'import time; time.sleep(600)'])"
-    cell = (f"import os, signal, subprocess, pathlib\nfrom jupyter_jax_trainer import checkpoint_dir\n"
-            f"mark = checkpoint_dir() / 'pid'\n"
-            f"if not mark.exists():\n    mark.write_text(str({sleeper}.pid))\n"
-            "    os.kill(os.getpid(), signal.SIGKILL)\n"
-            "alive = pathlib.Path('/proc', mark.read_text()).exists()")
+    cell = (
+        f"import os, signal, subprocess, pathlib\nfrom jupyter_jax_trainer import checkpoint_dir\n"
+        f"mark = checkpoint_dir() / 'pid'\n"
+        f"if not mark.exists():\n    mark.write_text(str({sleeper}.pid))\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "alive = pathlib.Path('/proc', mark.read_text()).exists()"
+    )
     assert run(cell, line="-n 1 --max-restarts 1 -o alive").result("alive") is False
 
 
 def test_a_killed_supervisor_ends_the_job_as_ever(store):
-    job = wait_for(submit("print('up', flush=True)\nimport time; time.sleep(600)",
-                          line="-n 2 --max-restarts 3"), "Running")
+    job = wait_for(
+        submit(
+            "print('up', flush=True)\nimport time; time.sleep(600)", line="-n 2 --max-restarts 3"
+        ),
+        "Running",
+    )
     os.kill(keeper_and_supervisor(job)[1], signal.SIGKILL)
     assert "the process that ran the job was killed" in wait_failed(job).message
 
@@ -180,6 +199,8 @@ def test_orbax_goes_on_after_a_kill_and_in_a_later_job(store):
 
 
 def test_checkpoints_of_a_job_that_is_not_there_are_missed_with_a_sentence(store):
-    failure = fails("from jupyter_jax_trainer import checkpoint_dir\ncheckpoint_dir('nobody')",
-                    line="-n 1 --max-restarts 1")
+    failure = fails(
+        "from jupyter_jax_trainer import checkpoint_dir\ncheckpoint_dir('nobody')",
+        line="-n 1 --max-restarts 1",
+    )
     assert "there are no checkpoints of a job 'nobody' beside those of this one" in failure.message

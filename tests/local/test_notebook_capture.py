@@ -36,10 +36,12 @@ def test_only_what_a_cell_needs_is_sent(kernel):
 
 
 def test_cached_and_dispatched_functions(kernel):
-    kernel.run("import functools\n@functools.cache\ndef fib(n):\n"
-               "    return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
-               "@functools.singledispatch\ndef show(x):\n    return 'any'\n"
-               "@show.register\ndef _(x: int):\n    return 'int'")
+    kernel.run(
+        "import functools\n@functools.cache\ndef fib(n):\n"
+        "    return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
+        "@functools.singledispatch\ndef show(x):\n    return 'any'\n"
+        "@show.register\ndef _(x: int):\n    return 'int'"
+    )
     cell = kernel.run("%%jaxtrain -n 1\nprint(fib(50), show(1), show('a'))")
     assert "12586269025 int any" in cell.text
 
@@ -59,8 +61,10 @@ def test_data_files_and_changes_of_own_packages(kernel, work):
 
 
 def test_what_a_job_could_not_find_by_name_is_refused_before_it_starts(kernel):
-    kernel.run("class Missing:\n    def __reduce__(self): return 'MISSING'\nMISSING = Missing()\n"
-               "def f(x=MISSING):\n    return x")
+    kernel.run(
+        "class Missing:\n    def __reduce__(self): return 'MISSING'\nMISSING = Missing()\n"
+        "def f(x=MISSING):\n    return x"
+    )
     refused = kernel.run("%%jaxtrain\nf()", fails=True)
     assert "`f` can't be sent: f -> default of x: an object of type Missing" in refused.text
     assert "Create it inside the cell, or in a module of your own." in refused.text
@@ -74,11 +78,16 @@ def test_classes_of_the_notebook_and_of_what_it_has_imported_come_back(kernel):
     )
     said = kernel.run(cell).text
     assert "optax._src.transform.ScaleByAdamState" in said and "import optax" in said
-    kernel.run("assert type(state) is State and state.w.sum() == 4 and state.replace(step=4).step == 4")
-    kernel.run("import sys\nassert 'optax' not in sys.modules and set(opt_state[0]) >= {'count', 'mu'}")
+    kernel.run(
+        "assert type(state) is State and state.w.sum() == 4 and state.replace(step=4).step == 4"
+    )
+    kernel.run(
+        "import sys\nassert 'optax' not in sys.modules and set(opt_state[0]) >= {'count', 'mu'}"
+    )
     shown = [line.split() for line in kernel.run("%jaxtrain show back").text.splitlines()]
-    assert {(line[0], line[-1]) for line in shown if line and line[0] in ("state", "opt_state")} == {
-        ("state", "plain"), ("opt_state", "plain")}
+    assert {
+        (line[0], line[-1]) for line in shown if line and line[0] in ("state", "opt_state")
+    } == {("state", "plain"), ("opt_state", "plain")}
     kernel.run("import optax")
     assert "optax" not in kernel.run("%jaxtrain result back opt_state").text.partition("RESULT")[0]
     kernel.run("assert isinstance(opt_state[0], optax.ScaleByAdamState)")

@@ -47,7 +47,9 @@ def test_card_comes_first_moves_and_stays(kernel, no_widgets):
         "    report(step=i + 1, total=30, loss=1 / (i + 1))\n"
         "    time.sleep(0.05)\n"
     )
-    outputs = [m["msg_type"] for _, m in cell.messages if m["msg_type"] in ("display_data", "stream")]
+    outputs = [
+        m["msg_type"] for _, m in cell.messages if m["msg_type"] in ("display_data", "stream")
+    ]
     assert outputs[0] == "display_data"
     texts = [data["text/plain"].splitlines()[0] for _, data in cell.cards()]
     assert texts[0].startswith("steps: Sending · 2 nodes × 2 CPU devices")
@@ -99,7 +101,9 @@ def test_dry_run_says_what_would_be_sent_and_starts_nothing(kernel):
 def test_name_of_an_ended_job_is_numbered_and_the_cell_says_so(kernel):
     kernel.run("%%jaxtrain twice\n1;")
     for cell in (kernel.run("%%jaxtrain twice\n1;"), kernel.run("%%jaxtrain twice --detach\n1;")):
-        name = re.search(r"twice is taken by a job that has ended: this one is (twice-\d)", cell.text)
+        name = re.search(
+            r"twice is taken by a job that has ended: this one is (twice-\d)", cell.text
+        )
         assert name is not None, cell.text
         assert (kernel.home / "jobs" / name[1]).is_dir()
 
@@ -122,8 +126,13 @@ def test_hostile_text_is_harmless(kernel):
     assert any("&lt;script&gt;alert(1)" in data["text/html"] for _, data in cell.cards())
     # What a terminal or a page could take for a command is in none of the messages.
     for _, message in cell.messages:
-        text = json.dumps(message["content"].get("data") or message["content"].get("traceback")
-                          or message["content"].get("text") or "", ensure_ascii=False)
+        text = json.dumps(
+            message["content"].get("data")
+            or message["content"].get("traceback")
+            or message["content"].get("text")
+            or "",
+            ensure_ascii=False,
+        )
         assert not re.search(r"\\u001b(?!\[[0-9;]*m)|\u202e|\x9b|\\u0007", text), text
 
 
@@ -138,7 +147,9 @@ def test_lines_arrive_while_the_job_runs(kernel):
     late = []
     while len(late) < 4:
         message = cell.until(lambda m: m["msg_type"] == "stream" and "at " in m["content"]["text"])
-        late += [time.time() - float(t) for t in re.findall(r"at (\S+)", message["content"]["text"])]
+        late += [
+            time.time() - float(t) for t in re.findall(r"at (\S+)", message["content"]["text"])
+        ]
     cell.finish()
     assert sorted(late)[1] < 0.5, late  # one hiccup of a busy machine is forgiven
 
@@ -169,14 +180,29 @@ def test_figures_and_displays_stand_between_the_lines_around_them(kernel):
         extra = [m for m in ("image/png", "text/html", "text/markdown") if m in data]
         kinds.append(output.get("text") or (extra[0] if extra else data["text/plain"]))
     assert kinds == [
-        "one\n", "image/png", "two\n", "text/html", "text/markdown", "three\n", "text/html",
-        "four\n", "{'a': 1}", "image/png", "image/png",
-    ]  # fmt: skip
+        "one\n",
+        "image/png",
+        "two\n",
+        "text/html",
+        "text/markdown",
+        "three\n",
+        "text/html",
+        "four\n",
+        "{'a': 1}",
+        "image/png",
+        "image/png",
+    ]
 
 
 @pytest.mark.parametrize(
     ("code", "shown"),
-    [("1 + 1", ["2"]), ("1 + 1;", []), ("None", []), ("x = 1", []), ("display('a'); 3", ["'a'", "3"])],
+    [
+        ("1 + 1", ["2"]),
+        ("1 + 1;", []),
+        ("None", []),
+        ("x = 1", []),
+        ("display('a'); 3", ["'a'", "3"]),
+    ],
 )
 def test_last_expression(kernel, code, shown):
     assert kernel.run(f"%%jaxtrain\n{code}").shown[1:] == shown
@@ -207,7 +233,11 @@ def test_progress_bars_are_one_line(kernel, no_widgets, tmp_path):
         (tmp_path / f"seen-{number}").touch()
     cell.finish()
     assert cell.shown[1].splitlines() == [" 2000/2000 |" + "#" * 80 + "|", "end of it"]
-    live = [m[1] for _, d in cell.cards() if (m := re.search(r"<pre[^>]*> *(\d+)/2000 ", d["text/html"]))]
+    live = [
+        m[1]
+        for _, d in cell.cards()
+        if (m := re.search(r"<pre[^>]*> *(\d+)/2000 ", d["text/html"]))
+    ]
     assert "1501" in live and "501" in live, live  # in the card while it moves
     assert "<pre" not in cell.card["text/html"]
 
@@ -351,11 +381,15 @@ def test_giant_exception_is_bounded(kernel):
 
 
 def test_unusable_store_is_one_sentence(kernel):
-    kernel.run("import os; kept = os.environ['JAXTRAIN_HOME']; os.environ['JAXTRAIN_HOME'] = '/proc/foo'")
+    kernel.run(
+        "import os; kept = os.environ['JAXTRAIN_HOME']; os.environ['JAXTRAIN_HOME'] = '/proc/foo'"
+    )
     try:
         cell = kernel.run("%%jaxtrain\n1", fails=True)
         error = plain("\n".join(cell.outputs[-1]["traceback"])).splitlines()
-        assert len(error) == 2 and error[0].startswith("BackendError: The job store /proc/foo can't")
+        assert len(error) == 2 and error[0].startswith(
+            "BackendError: The job store /proc/foo can't"
+        )
         kernel.run("os.environ['JAXTRAIN_HOME'] = '/dev/null'")
         cell = kernel.run("%jaxtrain jobs", fails=True)
         assert "The job store /dev/null can't be used: Not a directory." in plain(cell.text)
@@ -371,9 +405,11 @@ def test_run_all_stops_at_a_failed_job(tmp_path, home, monkeypatch):
 
     monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
     sources = [
-        "%load_ext jupyter_jax_trainer", "%%jaxtrain one\n1", "%%jaxtrain two\n1 / 0",
+        "%load_ext jupyter_jax_trainer",
+        "%%jaxtrain one\n1",
+        "%%jaxtrain two\n1 / 0",
         "%%jaxtrain three\n3",
-    ]  # fmt: skip
+    ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
     with pytest.raises(CellExecutionError, match="ZeroDivisionError"):
         NotebookClient(notebook, kernel_name="python3", timeout=60).execute()
@@ -387,7 +423,9 @@ def test_results_come_back_and_can_be_had_later_elsewhere(kernel, tmp_path):
         "%%jaxtrain kept -n 2 -o weights,name\nimport jax.numpy as jnp\n"
         "weights = {'w': jnp.ones((3, 2))}\nname = 'n'"
     )
-    assert re.search(r"brought back weights dict of 1 \d+ B, name str \d+ B", cell.card["text/plain"])
+    assert re.search(
+        r"brought back weights dict of 1 \d+ B, name str \d+ B", cell.card["text/plain"]
+    )
     assert kernel.value("(weights['w'].shape, name)") == "((3, 2), 'n')"
     with kernels.running(kernel.home, tmp_path) as other:
         shown = other.run("%jaxtrain result kept").text
@@ -396,9 +434,7 @@ def test_results_come_back_and_can_be_had_later_elsewhere(kernel, tmp_path):
 
 
 def test_variable_that_was_never_set_is_an_error_and_the_others_come(kernel):
-    cell = kernel.run(
-        "%%jaxtrain -o here,gone\nhere = 5\nif here > 9:\n    gone = 1\n", fails=True
-    )
+    cell = kernel.run("%%jaxtrain -o here,gone\nhere = 5\nif here > 9:\n    gone = 1\n", fails=True)
     assert cell.reply["ename"] == "ResultError"
     error = plain("\n".join(cell.outputs[-1]["traceback"]))
     assert "gone" in error and "never set" in error and "here came back" in error
@@ -446,9 +482,14 @@ def run_tool(arguments, home, cwd):
 
     environment = {**os.environ, "JAXTRAIN_HOME": str(home), "JUPYTER_PREFER_ENV_PATH": "1"}
     return subprocess.run(
-        [sys.executable, "-m", *map(str, arguments)], cwd=cwd, env=environment, text=True,
-        capture_output=True, timeout=100, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", *map(str, arguments)],
+        cwd=cwd,
+        env=environment,
+        text=True,
+        capture_output=True,
+        timeout=100,
+        check=False,
+    )
 
 
 @pytest.mark.slow
@@ -471,7 +512,10 @@ def test_headless_tools(tool, tmp_path, home):
     done = run_tool(arguments, home, tmp_path)
     assert done.returncode == 0, done.stderr
     card, text = nbformat.read(tmp_path / "out.ipynb", 4).cells[1].outputs
-    assert "job: Succeeded · 2 nodes" in card["data"]["text/plain"] and "2/2" in card["data"]["text/html"]
+    assert (
+        "job: Succeeded · 2 nodes" in card["data"]["text/plain"]
+        and "2/2" in card["data"]["text/html"]
+    )
     assert text["text"] == "hello\n"
     page = run_tool(["nbconvert", "--to", "html", "out.ipynb"], home, tmp_path)
     assert page.returncode == 0, page.stderr

@@ -47,8 +47,11 @@ ODD = {
     "NUL bytes": (b"a\x00b\x00\x00c\n", "a\x00b\x00\x00c"),
     "no newline at the end": (b"the last words", "the last words"),
     "a surrogate": ("print('\\ud800')", "\\ud800"),
-    "frames": (b'{"kind": "finished"}\n{"kind":"error","type":"E","message":"m","traceback":"",'
-               b'"secondary":false}\n', '{"kind": "finished"}'),
+    "frames": (
+        b'{"kind": "finished"}\n{"kind":"error","type":"E","message":"m","traceback":"",'
+        b'"secondary":false}\n',
+        '{"kind": "finished"}',
+    ),
 }
 
 
@@ -68,9 +71,11 @@ def test_odd_bytes_are_kept_and_shown_harmlessly(what, capsys):
 
 
 def test_records_that_a_cell_forges_on_its_output_do_not_count():
-    forged = [{"kind": "reports", "reports": [{"time": 0, "step": 9, "total": 9, "values": {}}]},
-              {"kind": "results", "results": [{"name": "x", "type": "int", "size": 1}]},
-              {"kind": "stopped", "because": 0}]
+    forged = [
+        {"kind": "reports", "reports": [{"time": 0, "step": 9, "total": 9, "values": {}}]},
+        {"kind": "results", "results": [{"name": "x", "type": "int", "size": 1}]},
+        {"kind": "stopped", "because": 0},
+    ]
     lines = "\n".join(json.dumps(record) for record in forged)
     job = run(f"print({lines!r})")
     assert job.state == "Succeeded"
@@ -81,8 +86,10 @@ def test_records_that_a_cell_forges_on_its_output_do_not_count():
 
 def test_what_a_cell_writes_into_files_that_it_did_not_open_does_no_harm():
     noise = b'noise\n[1]\n{}\n{"kind": "reports"}\n{"kind": "unheard"}\n'
-    cell = (f"import os\nfor fd in range(3, 64):\n    try:\n        os.write(fd, {noise!r})\n"
-            "    except OSError:\n        pass\n")
+    cell = (
+        f"import os\nfor fd in range(3, 64):\n    try:\n        os.write(fd, {noise!r})\n"
+        "    except OSError:\n        pass\n"
+    )
     job = run(cell)
     assert job.state == "Succeeded"
     assert [event["kind"] for event in job.events()].count("warning") >= 2
@@ -116,7 +123,8 @@ def test_what_child_processes_print_comes_in_its_order():
         line="-n 1",
     )
     wanted = [
-        line for n in range(40)
+        line
+        for n in range(40)
         for line in (f"ours {n}", f"a shell {n}", f"ours again {n}", f"a program {n}")
     ]
     assert text(job, 0).splitlines() == [*wanted, "before", "a fork"]

@@ -23,8 +23,11 @@ def small_disk(home, tmp_path, monkeypatch):
     """Give jobs a home of 6 MiB."""
     path = tmp_path / "disk"
     path.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m,mode=700", "none", path],
-                             capture_output=True, text=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=6m,mode=700", "none", path],
+        capture_output=True,
+        text=True,
+    )
     if mounted.returncode:
         policy.skip_or_fail("mount", f"a small file system can't be mounted: {mounted.stderr}")
     monkeypatch.setattr(backend.LocalBackend, "check_size", lambda *args: None)
@@ -48,15 +51,28 @@ with open({path!r}, "wb", buffering=0) as file:
 @pytest.mark.parametrize(
     ("then", "kind", "said"),
     [
-        ("while True:\n    print('x' * 1000, flush=True)\n    time.sleep(0.001)\n",
-         "disk", "No space left on device"),
-        ("from jupyter_jax_trainer import report\n"
-         "while True:\n    report(loss=1.0)\n    time.sleep(0.01)\n",
-         "disk", "no space left in"),
-        pytest.param("while True: time.sleep(0.02)\n", "timeout", "took longer than its --timeout",
-                     marks=pytest.mark.slow),
-        ("raise LookupError('another reason ' + 'x' * 20000)",
-         "error", "LookupError: another reason"),
+        (
+            "while True:\n    print('x' * 1000, flush=True)\n    time.sleep(0.001)\n",
+            "disk",
+            "No space left on device",
+        ),
+        (
+            "from jupyter_jax_trainer import report\n"
+            "while True:\n    report(loss=1.0)\n    time.sleep(0.01)\n",
+            "disk",
+            "no space left in",
+        ),
+        pytest.param(
+            "while True: time.sleep(0.02)\n",
+            "timeout",
+            "took longer than its --timeout",
+            marks=pytest.mark.slow,
+        ),
+        (
+            "raise LookupError('another reason ' + 'x' * 20000)",
+            "error",
+            "LookupError: another reason",
+        ),
     ],
     ids=["printing", "reporting", "silent", "raising"],
 )
@@ -94,7 +110,9 @@ from harness import submit
 submit({cell!r}, line="hungry -n 2")
 """
 
-HUNGRY = PSUM + """
+HUNGRY = (
+    PSUM
+    + """
 import os, time
 if jax.process_index() == 1:
     time.sleep(0.5)
@@ -103,6 +121,7 @@ if jax.process_index() == 1:
         kept.append(bytearray(os.urandom(1 << 20)) * 16)
 multihost_utils.sync_global_devices("never")
 """
+)
 
 
 @pytest.mark.slow
@@ -123,4 +142,3 @@ def test_a_memory_error_of_python_is_told_so(home):
     failure = wait_failed(submit("x = bytearray(1 << 60)"))
     assert failure.kind == "memory"
     assert "MemoryError" in failure.message
-

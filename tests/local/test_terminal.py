@@ -20,16 +20,26 @@ WAITS = (
 
 def jaxtrain(*words, cwd=None, **options):
     return subprocess.run(
-        [sys.executable, "-m", "jupyter_jax_trainer", *map(str, words)], cwd=cwd, text=True,
-        capture_output=True, timeout=60, check=False, **options,
-    )  # fmt: skip
+        [sys.executable, "-m", "jupyter_jax_trainer", *map(str, words)],
+        cwd=cwd,
+        text=True,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        **options,
+    )
 
 
 def spawn(*words, cwd):
     return pexpect.spawn(
-        sys.executable, ["-m", *map(str, words)], cwd=str(cwd), timeout=30, encoding="utf-8",
-        dimensions=(30, 100), env={**os.environ, "TERM": "xterm"},
-    )  # fmt: skip
+        sys.executable,
+        ["-m", *map(str, words)],
+        cwd=str(cwd),
+        timeout=30,
+        encoding="utf-8",
+        dimensions=(30, 100),
+        env={**os.environ, "TERM": "xterm"},
+    )
 
 
 @pytest.fixture
@@ -133,8 +143,9 @@ def test_ctrl_c_in_run_leaves_the_job_running(home, tmp_path):
 def test_logs_follow_to_the_end(home, waiting, tmp_path):
     follow = subprocess.Popen(
         [sys.executable, "-m", "jupyter_jax_trainer", "logs", "bg", "-f", "--rank", "0"],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     with follow:
         assert follow.stdout.readline() == "running\n"
         (tmp_path / "gate").touch()
@@ -160,8 +171,13 @@ def test_head_is_enough(home, tmp_path):
     assert jaxtrain("run", "many.py", "many", cwd=tmp_path).returncode == 0
     done = subprocess.run(
         f"set -o pipefail; {sys.executable} -m jupyter_jax_trainer logs many | head -3",
-        shell=True, executable="/bin/bash", capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.stdout == "0\n1\n2\n" and done.stderr == "" and done.returncode == 0
 
 

@@ -25,7 +25,11 @@ EARLIER_FILE = "/tmp/ipykernel_1/3.py"
 def notebook(store) -> dict:
     """Give a namespace in which an earlier cell has been run."""
     linecache.cache[EARLIER_FILE] = (
-        len(EARLIER), None, EARLIER.splitlines(keepends=True), EARLIER_FILE)
+        len(EARLIER),
+        None,
+        EARLIER.splitlines(keepends=True),
+        EARLIER_FILE,
+    )
     namespace = {"__name__": "__main__"}
     exec(compile(EARLIER, EARLIER_FILE, "exec"), namespace)
     return namespace
@@ -63,7 +67,8 @@ def test_in_a_jitted_function(notebook):
 def test_an_exception_with_its_cause_and_its_context(notebook):
     text = told(
         "try:\n    {}['a']\nexcept KeyError as error:\n    raise RuntimeError('outer') from error",
-        notebook)
+        notebook,
+    )
     assert "KeyError: 'a'" in text and "    {}['a']\n" in text
     assert "The above exception was the direct cause" in text
     assert "RuntimeError: outer (cell line 5)" in text
@@ -86,7 +91,9 @@ def test_a_group_of_exceptions(notebook):
         "for n in range(2):\n"
         "    try:\n        bad() if n else {}['k']\n"
         "    except Exception as error:\n        errors.append(error)\n"
-        "raise ExceptionGroup('both', errors)", notebook)
+        "raise ExceptionGroup('both', errors)",
+        notebook,
+    )
     assert "both (2 sub-exceptions)" in text
     assert "ValueError: first of two" in text and "KeyError: 'k'" in text
     assert "def bad(): raise ValueError" in text

@@ -58,8 +58,9 @@ def test_a_notebook_that_has_imported_jax_shares_it(home, monkeypatch):
         "import os; before = set(os.environ); import jax, jax.numpy; jax.numpy.ones(1)\n"
         "print(*(f'{k}={v}' for k, v in os.environ.items() if k not in before))"
     )
-    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
-                             check=True, timeout=LONG_S).stdout
+    printed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=LONG_S
+    ).stdout
     for item in printed.split():  # what jax leaves in the environment of its process
         monkeypatch.setenv(*item.split("=", 1))
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")  # as many notebooks do; ranks get it anyway
@@ -110,8 +111,12 @@ def test_a_process_of_a_job_holds_nothing_but_its_own_files(home):
         job = wait_for(submit(ENDLESS), "Running")
         for pid in keeper_and_supervisor(job):
             files = [os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")]
-            foreign = [file for file in files if file.startswith("/")
-                       and not file.startswith((f"{job.directory}/", f"{home}/queue/", "/dev/"))]
+            foreign = [
+                file
+                for file in files
+                if file.startswith("/")
+                and not file.startswith((f"{job.directory}/", f"{home}/queue/", "/dev/"))
+            ]
             assert not foreign
         job.cancel()
 
@@ -154,10 +159,7 @@ def test_a_submitter_that_dies_while_it_asks_does_not_leave_the_job_locked(home)
 
 
 def test_random_numbers_differ_between_jobs_and_ranks(home):
-    cell = (
-        "import jax, random, numpy as np\n"
-        "print('drawn', np.random.random(), random.random())"
-    )
+    cell = "import jax, random, numpy as np\nprint('drawn', np.random.random(), random.random())"
     drawn = set()
     for _ in range(2):
         job = run(cell)
@@ -193,8 +195,10 @@ def test_the_environment_of_ranks(start, monkeypatch):
     for name in ("JPY_API_TOKEN", "JPY_SESSION_NAME", "JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN"):
         monkeypatch.setenv(name, "secret-one")
     monkeypatch.setenv("OF_THE_NOTEBOOK", "yes")
-    cell = "import os, subprocess\nseen = dict(os.environ)\n" \
-           "child = subprocess.run(['env'], capture_output=True, text=True).stdout"
+    cell = (
+        "import os, subprocess\nseen = dict(os.environ)\n"
+        "child = subprocess.run(['env'], capture_output=True, text=True).stdout"
+    )
     job = run(cell, line="-o seen,child --env GIVEN=a=b --env OF_THE_NOTEBOOK=no -n 2")
     seen, child = job.result()["seen"], job.result()["child"]
     assert (seen["GIVEN"], seen["OF_THE_NOTEBOOK"]) == ("a=b", "no")

@@ -29,8 +29,10 @@ def kernel(tmp_path_factory):
     for name in ("job.js", "job.css", "panel.js", "panel.css"):
         (work / name).write_text("export default {}")
     with kernels.running(home, work) as kernel:
-        kernel.run("from pathlib import Path\nfrom jupyter_jax_trainer import widget\n"
-                   "widget.STATIC = Path().absolute()")
+        kernel.run(
+            "from pathlib import Path\nfrom jupyter_jax_trainer import widget\n"
+            "widget.STATIC = Path().absolute()"
+        )
         yield kernel
     assert end_processes_of(home) == {}
 
@@ -80,9 +82,14 @@ def comms(kernel):
 
 def glances(comms, cell):
     comm = comms.opened(cell, "JobWidget")
-    first = [c["data"]["state"]["glance"] for c in comms.heard(cell, "comm_open") if c["comm_id"] == comm]
-    later = [c["data"]["state"]["glance"] for c in comms.heard(cell)
-             if c["comm_id"] == comm and "glance" in c["data"].get("state", {})]
+    first = [
+        c["data"]["state"]["glance"] for c in comms.heard(cell, "comm_open") if c["comm_id"] == comm
+    ]
+    later = [
+        c["data"]["state"]["glance"]
+        for c in comms.heard(cell)
+        if c["comm_id"] == comm and "glance" in c["data"].get("state", {})
+    ]
     return first + later
 
 
@@ -94,7 +101,9 @@ def test_the_widget_moves_and_the_document_does_not(kernel, comms):
     assert steps == sorted(steps) and len(set(steps)) > 3
     printed = {text for g in seen for source, _, text in g["tail"] if source == 0}
     assert len(printed & {f"at {n}" for n in range(30)}) > 5, printed  # a glance has five at most
-    assert any(g["spark"]["name"] == "loss" and len(g["spark"]["points"]) > 3 for g in seen if g["spark"])
+    assert any(
+        g["spark"]["name"] == "loss" and len(g["spark"]["points"]) > 3 for g in seen if g["spark"]
+    )
     assert any(g["waited"] for g in seen) and all(len(g["tail"]) <= 5 for g in seen)
     # The document: announced, submitted, with its widget, ended.
     cards = [data for _, data in cell.cards()]
@@ -129,8 +138,10 @@ def test_a_button_works_while_the_cell_waits(kernel, comms, action, error):
 def test_what_else_comes_while_a_cell_waits_is_done_afterwards_in_order(kernel, comms):
     cell = kernel.start("%%jaxtrain\nimport time\ntime.sleep(1.5)")
     cell.until_text(WIDGET)
-    wanted = [kernel.client.execute(f"order = {before}", store_history=False)
-              for before in ("[1]", "[*order, 2]", "[*order, 3]")]
+    wanted = [
+        kernel.client.execute(f"order = {before}", store_history=False)
+        for before in ("[1]", "[*order, 2]", "[*order, 3]")
+    ]
     cell.finish()
     assert cell.reply["status"] == "ok"
     replies = [kernel.client.get_shell_msg(timeout=10) for _ in wanted]
@@ -146,7 +157,9 @@ def test_what_can_t_be_done_is_said(kernel, comms):
     assert "can't be suspended now" in said["message"]
     for wrong in ("_state", "delete", None):
         comms.say(comm, {"op": "act", "action": wrong})
-        said = comms.until(comm, lambda content: content if content.get("kind") == "error" else None)
+        said = comms.until(
+            comm, lambda content: content if content.get("kind") == "error" else None
+        )
         assert "nothing that can be done" in said["message"]
 
 
@@ -163,8 +176,9 @@ def test_detached_cells_show_the_view_too(kernel, comms):
     assert "%jaxtrain attach alone" in cell.text
     comm = comms.opened(cell, "JobWidget")
     comms.say(comm, {"op": "act", "action": "cancel"})
-    comms.until(comm,
-                lambda state: state.get("glance", {}).get("row", {}).get("state") == "Cancelled")
+    comms.until(
+        comm, lambda state: state.get("glance", {}).get("row", {}).get("state") == "Cancelled"
+    )
 
 
 def test_the_panel_asks_and_hears_as_a_page_does(kernel, comms):
@@ -181,29 +195,43 @@ def test_the_panel_asks_and_hears_as_a_page_does(kernel, comms):
     answer = ask(1, "GET", "jobs")
     assert answer["status"] == 200 and "steps" in [row["key"] for row in answer["body"]["jobs"]]
     assert ask(2, "GET", "runtimes?place=local")["body"]["runtimes"]
-    assert ask(3, "POST", "line/read", {"source": "%%jaxtrain -n 3\n1"})["body"]["values"]["nodes"] == 3
+    assert (
+        ask(3, "POST", "line/read", {"source": "%%jaxtrain -n 3\n1"})["body"]["values"]["nodes"]
+        == 3
+    )
     assert ask(4, "GET", "jobs/none")["status"] == 404
     assert ask(5, "GET", "nothing")["status"] == 404
     assert ask(6, "POST", "line/read", [1])["status"] == 400
-    assert "below the next cell" in ask(7, "POST", "next-cell", {"source": "%%jaxtrain"})["body"]["when"]
+    assert (
+        "below the next cell"
+        in ask(7, "POST", "next-cell", {"source": "%%jaxtrain"})["body"]["when"]
+    )
 
     comms.say(comm, {"page": "a", "say": {"op": "open", "id": 1, "topic": "log", "key": "steps"}})
     comms.until(comm, lambda c: any(m.get("length") == 30 for m in c.get("hear", [])))
     comms.say(comm, {"page": "b", "say": {"op": "open", "id": 1, "topic": "jobs"}})
     comms.until(comm, lambda c: c["page"] == "b" and c["hear"][0]["all"] if "hear" in c else None)
     comms.say(comm, {"page": "a", "end": True})
-    kernel.run("import threading, time\nfor _ in range(100):\n"
-               "    pages = [t for t in threading.enumerate() if t.name == 'jaxtrain page']\n"
-               "    if len(pages) == 1: break\n    time.sleep(0.1)\nassert len(pages) == 1\np.close()")
+    kernel.run(
+        "import threading, time\nfor _ in range(100):\n"
+        "    pages = [t for t in threading.enumerate() if t.name == 'jaxtrain page']\n"
+        "    if len(pages) == 1: break\n    time.sleep(0.1)\nassert len(pages) == 1\np.close()"
+    )
     reply = kernel.run("1")  # the line came with the reply to the cell that ran next
     assert reply.reply["status"] == "ok"
 
 
 def test_views_of_the_panel_that_never_said_goodbye_make_room(kernel, comms):
-    comm = comms.opened(kernel.run("from jupyter_jax_trainer import panel\np = panel()\np"), "Panel")
+    comm = comms.opened(
+        kernel.run("from jupyter_jax_trainer import panel\np = panel()\np"), "Panel"
+    )
     for number in range(40):
         comms.say(comm, {"page": f"view {number}", "say": {"op": "open", "id": 1, "topic": "jobs"}})
-        comms.until(comm, lambda c, page=f"view {number}": c["page"] == page if "hear" in c else None)
-    kernel.run("import threading, time\nfor _ in range(100):\n"
-               "    pages = [t for t in threading.enumerate() if t.name == 'jaxtrain page']\n"
-               "    if len(pages) == 32: break\n    time.sleep(0.1)\nassert len(pages) == 32, pages\np.close()")
+        comms.until(
+            comm, lambda c, page=f"view {number}": c["page"] == page if "hear" in c else None
+        )
+    kernel.run(
+        "import threading, time\nfor _ in range(100):\n"
+        "    pages = [t for t in threading.enumerate() if t.name == 'jaxtrain page']\n"
+        "    if len(pages) == 32: break\n    time.sleep(0.1)\nassert len(pages) == 32, pages\np.close()"
+    )

@@ -72,21 +72,36 @@ class Server:
 
     def environment(self) -> dict[str, str]:
         return {
-            **os.environ, "JAXTRAIN_HOME": str(self._home), "HOME": str(self._folder),
+            **os.environ,
+            "JAXTRAIN_HOME": str(self._home),
+            "HOME": str(self._folder),
             "JUPYTER_CONFIG_DIR": str(self._folder / "config"),
-        }  # fmt: skip
+        }
 
     def start(self, status: int = 200) -> None:
         """Start it, and wait until it answers a request for the jobs with this status."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [self.python, "-m", self.program, "--no-browser", "--allow-root",
-                 f"--port={self.port}", "--ServerApp.port_retries=0", "--ip=127.0.0.1",
-                 f"--ServerApp.base_url={BASE}", f"--IdentityProvider.token={self.token}",
-                 f"--ServerApp.root_dir={self.root}",
-                 *self.enabling, *self._options],
-                env=self.environment(), stdout=log, stderr=log, cwd=self._folder,
-            )  # fmt: skip
+                [
+                    self.python,
+                    "-m",
+                    self.program,
+                    "--no-browser",
+                    "--allow-root",
+                    f"--port={self.port}",
+                    "--ServerApp.port_retries=0",
+                    "--ip=127.0.0.1",
+                    f"--ServerApp.base_url={BASE}",
+                    f"--IdentityProvider.token={self.token}",
+                    f"--ServerApp.root_dir={self.root}",
+                    *self.enabling,
+                    *self._options,
+                ],
+                env=self.environment(),
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+            )
         deadline = time.monotonic() + 60
         while True:
             assert self.process.poll() is None, self.log.read_text()
@@ -103,15 +118,20 @@ class Server:
     # -- as a page asks -----------------------------------------------------------------------
 
     def ask(
-        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None,
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
         url: str | None = None,
     ) -> tuple[int, bytes]:
         """Make a request; give status and body."""
         request = urllib.request.Request(
-            (url or self.url) + path, method=method,
+            (url or self.url) + path,
+            method=method,
             data=None if body is None else json.dumps(body).encode(),
             headers={"Authorization": f"token {self.token}"} if headers is None else dict(headers),
-        )  # fmt: skip
+        )
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
                 return answer.status, answer.read()
@@ -130,9 +150,10 @@ class Server:
         assert status == 200, (status, body)
         return {
             (sample.name, *sorted(sample.labels.values())): sample.value
-            for family in text_string_to_metric_families(body.decode()) for sample in family.samples
+            for family in text_string_to_metric_families(body.decode())
+            for sample in family.samples
             if sample.name.startswith("jaxtrain_")
-        }  # fmt: skip
+        }
 
     @contextlib.contextmanager
     def page(self, **headers: str) -> Iterator[Page]:
@@ -153,9 +174,10 @@ class Page:
         self.socket.settimeout(30)
         try:
             self.socket.connect(
-                server.url.replace("http", "ws") + "live", suppress_origin=True,
+                server.url.replace("http", "ws") + "live",
+                suppress_origin=True,
                 header=[f"{name}: {value}" for name, value in given.items()],
-            )  # fmt: skip
+            )
         except BaseException:
             self.socket.shutdown()
             raise

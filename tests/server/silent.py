@@ -33,15 +33,24 @@ class Silent:
         """Write a kubeconfig whose contexts all mean this server."""
         path.parent.mkdir(exist_ok=True)
         port = self._socket.getsockname()[1]
-        path.write_text(json.dumps({
-            "apiVersion": "v1", "kind": "Config", "current-context": contexts[0],
-            "contexts": [
-                {"name": name, "context": {"cluster": "c", "user": "u", "namespace": namespace}}
-                for name in contexts
-            ],
-            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
-            "users": [{"name": "u", "user": {}}],
-        }))  # fmt: skip
+        path.write_text(
+            json.dumps(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": contexts[0],
+                    "contexts": [
+                        {
+                            "name": name,
+                            "context": {"cluster": "c", "user": "u", "namespace": namespace},
+                        }
+                        for name in contexts
+                    ],
+                    "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+                    "users": [{"name": "u", "user": {}}],
+                }
+            )
+        )
 
     def close(self) -> None:
         """Hang up, if that is not done yet; whoever still waits is told so."""

@@ -78,15 +78,27 @@ def refuse(server, what):
 
 ASKED = {
     "read": [
-        ("GET", "jobs"), ("GET", "jobs/one"), ("GET", "jobs/one/metrics"), ("GET", "jobs/one/events"),
-        ("GET", "jobs/one/yaml"), ("GET", "jobs/one/log"), ("GET", "jobs/one/log?source=0"),
-        ("GET", "places"), ("GET", "health?place=local"), ("GET", "runtimes?place=local"),
-        ("GET", "queues?place=local"), ("GET", "options"), ("POST", "line/read"),
-        ("POST", "line/write"), ("GET", "nonsense"),
+        ("GET", "jobs"),
+        ("GET", "jobs/one"),
+        ("GET", "jobs/one/metrics"),
+        ("GET", "jobs/one/events"),
+        ("GET", "jobs/one/yaml"),
+        ("GET", "jobs/one/log"),
+        ("GET", "jobs/one/log?source=0"),
+        ("GET", "places"),
+        ("GET", "health?place=local"),
+        ("GET", "runtimes?place=local"),
+        ("GET", "queues?place=local"),
+        ("GET", "options"),
+        ("POST", "line/read"),
+        ("POST", "line/write"),
+        ("GET", "nonsense"),
     ],
     "write": [("DELETE", "jobs/one")],
-    "execute": [("POST", f"jobs/one/{act}") for act in ("detach", "cancel", "suspend", "resume", "trust")],
-}  # fmt: skip
+    "execute": [
+        ("POST", f"jobs/one/{act}") for act in ("detach", "cancel", "suspend", "resume", "trust")
+    ],
+}
 
 
 @pytest.mark.parametrize("right", ASKED)
@@ -145,7 +157,8 @@ def test_kernels_of_the_server_are_forbidden_it_too(strict):
     try:
         process = eventually(lambda: kernel_process(kernel), 20)
         assert {"JAXTRAIN_ALLOW_FOREIGN_RESULTS=0", "JAXTRAIN_ALLOW_PICKLED_RESULTS=0"} <= set(
-            environment_of(process))
+            environment_of(process)
+        )
     finally:
         assert strict.ask("DELETE", f"api/kernels/{kernel}", url=url)[0] == 204
 
@@ -185,7 +198,11 @@ def test_pages_of_listed_origins_may_ask_and_others_may_not(strict, signed_in, o
     assert strict.ask("GET", "jobs/one", headers=page)[0] == status
     referred = {"Cookie": signed_in, "Referer": f"{origin}/lab"}
     assert strict.ask("GET", "jobs/one", headers=referred)[0] == status
-    said = contextlib.nullcontext() if welcome else pytest.raises(websocket.WebSocketBadStatusException)
+    said = (
+        contextlib.nullcontext()
+        if welcome
+        else pytest.raises(websocket.WebSocketBadStatusException)
+    )
     with said as refused, strict.page(Authorization="", **page) as live:
         live.say(op="open", id=1, topic="jobs")
         assert live.hear("jobs")["rows"][0]["key"] == "one"
@@ -203,7 +220,10 @@ def test_a_cookie_alone_changes_nothing(strict, signed_in):
         status, text = strict.ask(method, path, headers=page)
         assert status == 403 and b"_xsrf" in text and directory.path.is_dir()
     with_word = {**page, "X-XSRFToken": "0123456789abcdef"}
-    assert strict.ask("DELETE", "jobs/one", headers=with_word)[0] == 200 and not directory.path.exists()
+    assert (
+        strict.ask("DELETE", "jobs/one", headers=with_word)[0] == 200
+        and not directory.path.exists()
+    )
 
 
 # ---------------------------------------------------------------------------- clusters
@@ -212,8 +232,12 @@ def test_a_cookie_alone_changes_nothing(strict, signed_in):
 def test_no_error_tells_the_password_of_a_cluster(strict):
     directory = make_job("one", "Running")
     manifest = directory.read_manifest()
-    plan = {"context": "dev-1", "namespace": "team-a", "cluster": "another",
-            "server": "https://jo:hush@c.example"}  # fmt: skip
+    plan = {
+        "context": "dev-1",
+        "namespace": "team-a",
+        "cluster": "another",
+        "server": "https://jo:hush@c.example",
+    }
     files.write_json(directory.manifest, {**manifest, "backend": "kubernetes", "plan": plan})
     with held(directory):
         status, said = strict.ask("POST", "jobs/one/cancel", {})
@@ -228,8 +252,9 @@ def test_contexts_that_are_not_allowed_are_not_told(strict):
 def test_no_cluster_is_asked_about_what_is_not_allowed(strict, cluster, what):
     for place, named, kind in (
         ("context:dev-1&namespace=kube-system", "kube-system", "namespace"),
-        ("context:live", "live", "context"), ("context:live&namespace=mine", "live", "context"),
-    ):  # fmt: skip
+        ("context:live", "live", "context"),
+        ("context:live&namespace=mine", "live", "context"),
+    ):
         status, said = strict.ask("GET", f"{what}?place={place}")
         assert status == 400 and json.loads(said) == {
             "message": f"Pages of this server may not ask about the {kind} '{named}'.",
@@ -238,27 +263,39 @@ def test_no_cluster_is_asked_about_what_is_not_allowed(strict, cluster, what):
     assert not cluster.asked
 
 
-@pytest.mark.parametrize(("context", "namespace", "named", "kind"), [
-    ("live", "team-a", "live", "context"), ("dev-1", "kube-system", "kube-system", "namespace"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("context", "namespace", "named", "kind"),
+    [
+        ("live", "team-a", "live", "context"),
+        ("dev-1", "kube-system", "kube-system", "namespace"),
+    ],
+)
 def test_jobs_on_clusters_that_are_not_allowed_are_seen_and_not_touched(
     strict, cluster, context, namespace, named, kind
 ):
     directory = make_job(context, "Running", log="hello\n")
-    plan = {**directory.read_manifest()["plan"], "context": context, "namespace": namespace,
-            "cluster": "another"}  # fmt: skip
+    plan = {
+        **directory.read_manifest()["plan"],
+        "context": context,
+        "namespace": namespace,
+        "cluster": "another",
+    }
     manifest = {**directory.read_manifest(), "backend": "kubernetes", "plan": plan}
     files.write_json(directory.manifest, manifest)
     with held(directory):
         assert strict.get(f"jobs/{context}")["row"]["name"] == context
         for method, path in (
-            ("GET", f"jobs/{context}/yaml"), ("POST", f"jobs/{context}/cancel"), ("POST", f"jobs/{context}/suspend"),
-            ("POST", f"jobs/{context}/resume"), ("DELETE", f"jobs/{context}"),
-        ):  # fmt: skip
+            ("GET", f"jobs/{context}/yaml"),
+            ("POST", f"jobs/{context}/cancel"),
+            ("POST", f"jobs/{context}/suspend"),
+            ("POST", f"jobs/{context}/resume"),
+            ("DELETE", f"jobs/{context}"),
+        ):
             status, said = strict.ask(method, path, None if method == "GET" else {})
             message = json.loads(said)["message"]
             assert (status, message) == (
-                400, f"Pages of this server may not ask about the {kind} '{named}'."
-            ), path  # fmt: skip
+                400,
+                f"Pages of this server may not ask about the {kind} '{named}'.",
+            ), path
         assert strict.ask("POST", f"jobs/{context}/detach", {})[0] == 200  # no cluster is asked
     assert directory.path.is_dir() and not directory.cancel.exists() and not cluster.asked

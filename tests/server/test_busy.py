@@ -22,8 +22,9 @@ BOUND = 2.0  # seconds; where something waits for a cluster it takes 25
 CONTEXTS = [f"cluster-{n}" for n in range(10)]  # more questions than there are threads for them
 QUESTIONS = [
     f"{what}?place=context:{name}"
-    for name in CONTEXTS for what in ("health", "runtimes", "runtimes/jax-cpu/yaml", "queues")
-]  # fmt: skip
+    for name in CONTEXTS
+    for what in ("health", "runtimes", "runtimes/jax-cpu/yaml", "queues")
+]
 
 
 @pytest.fixture
@@ -63,9 +64,10 @@ def test_lists_and_other_extensions_are_answered_all_the_time(waiting, cluster):
             make_job(f"other-{rounds}")
             for question in (
                 lambda: urllib.request.urlopen(status, timeout=30).close(),
-                lambda: waiting.get("jobs"), lambda: waiting.get("jobs/one"),
+                lambda: waiting.get("jobs"),
+                lambda: waiting.get("jobs/one"),
                 lambda: waiting.ask("POST", "jobs/one/detach", {}),
-            ):  # fmt: skip
+            ):
                 began = time.monotonic()
                 question()
                 times.append(time.monotonic() - began)
@@ -86,8 +88,11 @@ def test_others_are_answered_while_a_large_log_is_filtered_and_searched(server):
     report = '{"time": 1.0, "rank": 0, "step": 1, "total": null, "values": {"loss": 0.5}}\n'
     directory.metrics.write_text(report * REPORTS)
     piece, ends = 10_000, [0, 0]
-    with directory.log(0).open("wb") as one, directory.log(1).open("wb") as two, \
-         directory.log_index.open("wb") as index:
+    with (
+        directory.log(0).open("wb") as one,
+        directory.log(1).open("wb") as two,
+        directory.log_index.open("wb") as index,
+    ):
         for begin in range(0, LINES, piece):
             rank = begin // piece % 2
             file = (one, two)[rank]

@@ -30,13 +30,21 @@ def scene(store: Path) -> Iterator[Scene]:
 
 def show(scene, *conditions):
     """Let the cluster have the TrainJob."""
-    scene.answers[TRAINJOBS] = {**EMPTY, "items": [{
-        "metadata": {
-            "name": "fit", "uid": "t", "resourceVersion": "1",
-            "annotations": {trainjob.UID: uid_of("fit")},
-        },
-        "spec": {}, "status": {"conditions": conditions},
-    }]}  # fmt: skip
+    scene.answers[TRAINJOBS] = {
+        **EMPTY,
+        "items": [
+            {
+                "metadata": {
+                    "name": "fit",
+                    "uid": "t",
+                    "resourceVersion": "1",
+                    "annotations": {trainjob.UID: uid_of("fit")},
+                },
+                "spec": {},
+                "status": {"conditions": conditions},
+            }
+        ],
+    }
 
 
 def row(page, check):
@@ -52,11 +60,15 @@ def test_a_job_whose_follower_is_dead_is_followed_again(server, store, scene, tm
     directory = make_job("fit", "Running")
     manifest = directory.read_manifest()
     plan = {
-        **manifest["plan"], "runs_once": True, "own_runtime": None, "context": "one",
-        "namespace": "default", "server": scene.url,
+        **manifest["plan"],
+        "runs_once": True,
+        "own_runtime": None,
+        "context": "one",
+        "namespace": "default",
+        "server": scene.url,
         "cluster": hashlib.sha256(f"{scene.url}\ndefault".encode()).hexdigest()[:16],
         "kubeconfig": str(scene.kubeconfig(tmp_path / "kubeconfig")),
-    }  # fmt: skip
+    }
     files.write_json(directory.manifest, {**manifest, "backend": "kubernetes", "plan": plan})
     with server.page() as page:
         page.say(op="open", id=1, topic="jobs")

@@ -216,9 +216,14 @@ def comes_in(server):
         return False
 
 
-@pytest.mark.parametrize("headers", [
-    {"Origin": "https://evil.example"}, {"Authorization": "token wrong"}, {"Sec-Fetch-Site": "cross-site"},
-])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Authorization": "token wrong"},
+        {"Sec-Fetch-Site": "cross-site"},
+    ],
+)
 def test_foreign_pages_are_not_let_in(server, headers):
     with pytest.raises(websocket.WebSocketBadStatusException) as refused, server.page(**headers):
         pass

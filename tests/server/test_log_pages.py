@@ -19,8 +19,10 @@ LINES = 5000
 def grow(directory, count, begin=0, seed=0):
     """Add lines of four ranks to a job's logs, in pieces; give them in the merged order."""
     chance, merged = random.Random(seed), []
-    sizes = {rank: directory.log(rank).stat().st_size if directory.log(rank).exists() else 0
-             for rank in range(4)}
+    sizes = {
+        rank: directory.log(rank).stat().st_size if directory.log(rank).exists() else 0
+        for rank in range(4)
+    }
     with directory.log_index.open("a") as index:
         while begin < count:
             rank, some = chance.randrange(4), min(chance.randrange(1, 30), count - begin)
@@ -198,16 +200,20 @@ def test_other_containers(page, directory):
     with directory.log_index.open("a") as index:
         index.write(json.dumps(["rank-0.proxy", 4, 1.0]) + "\n")
     assert log(page, sources=["rank-0.proxy"])["length"] == 2
-    assert [line[1:4:2] for line in lines(page, 0, 9)] == [["rank-0.proxy", "a"],
-                                                           ["rank-0.proxy", "b"]]
+    assert [line[1:4:2] for line in lines(page, 0, 9)] == [
+        ["rank-0.proxy", "a"],
+        ["rank-0.proxy", "b"],
+    ]
 
 
 def test_the_end_of_a_job_brings_the_last_line_without_an_end(page, directory):
     directory.log(0).write_text("a\nno newline")
     assert log(page, complete=False)["length"] == 0
     state = directory.read_state()
-    files.write_json(directory.state, {
-        **state, "state": "Succeeded", "history": [{"state": "Succeeded", "time": 5.0}]})
+    files.write_json(
+        directory.state,
+        {**state, "state": "Succeeded", "history": [{"state": "Succeeded", "time": 5.0}]},
+    )
     assert until(page, 1, lambda found: found["ended"] and found["complete"])["length"] == 2
     assert [line[3] for line in lines(page, 0, 9)] == ["a", "no newline"]
 
@@ -226,8 +232,7 @@ def test_a_real_job_while_it_prints(server):
         assert found["length"] == 600 and seen > 3, "it was shown only at its end"
         texts = [(line[1], line[3]) for line in lines(page, 0, 600)]
         for rank in (0, 1):
-            assert [text for who, text in texts if who == rank] == [
-                f"line {n}" for n in range(300)]
+            assert [text for who, text in texts if who == rank] == [f"line {n}" for n in range(300)]
 
 
 def test_what_can_t_be_asked_of_a_log(page, directory):
@@ -239,8 +244,15 @@ def test_what_can_t_be_asked_of_a_log(page, directory):
         ({"op": "open", "topic": "log", "key": "one", "sources": [True]}, "no such logs"),
         ({"op": "open", "topic": "log", "key": "one", "sources": {"a": [0]}}, "no such logs"),
         ({"op": "open", "topic": "log", "key": "one", "sources": ["no"] * 30_000}, "no such logs"),
-        ({"op": "open", "topic": "log", "key": "one", "include": {"pattern": "(", "regex": True}},
-         "("),
+        (
+            {
+                "op": "open",
+                "topic": "log",
+                "key": "one",
+                "include": {"pattern": "(", "regex": True},
+            },
+            "(",
+        ),
         ({"op": "lines", "view": 77, "start": 0, "count": 1}, "not open"),
         ({"op": "lines", "view": [1], "start": 0, "count": 1}, "not open"),
         ({"op": "lines", "view": 1, "start": -1, "count": 1}, "no number"),
@@ -248,7 +260,10 @@ def test_what_can_t_be_asked_of_a_log(page, directory):
         ({"op": "search", "view": 1, "pattern": ""}, "nothing to search for"),
         ({"op": "search", "view": 1, "pattern": "a" * 2000}, "it may have 1 to 1,000"),
         ({"op": "search", "view": 1, "pattern": r"(a)\1", "regex": True}, "invalid escape"),
-        ({"op": "search", "view": 1, "pattern": "a(?=b)", "regex": True}, "expression that RE2 knows"),
+        (
+            {"op": "search", "view": 1, "pattern": "a(?=b)", "regex": True},
+            "expression that RE2 knows",
+        ),
         ({"op": "marks", "search": 1, "texts": ["a"]}, "not open"),
         ({"op": "find", "view": 1, "what": "me"}, "can't be looked for"),
         ({"op": "hit", "search": 1}, "not open"),

@@ -30,10 +30,14 @@ def test_jobs_by_state_and_pages(server):
     make_job("one")
     make_job("two")
     make_job("three", "Failed")
-    tells(server, {
-        ("jaxtrain_jobs", "Succeeded", "local"): 2, ("jaxtrain_jobs", "Failed", "local"): 1,
-        ("jaxtrain_jobs", "Running", "kubernetes"): 0,
-    })  # fmt: skip
+    tells(
+        server,
+        {
+            ("jaxtrain_jobs", "Succeeded", "local"): 2,
+            ("jaxtrain_jobs", "Failed", "local"): 1,
+            ("jaxtrain_jobs", "Running", "kubernetes"): 0,
+        },
+    )
     before = server.numbers()["jaxtrain_pages",]
     with server.page(), server.page():
         eventually(lambda: server.numbers()["jaxtrain_pages",] == before + 2)
@@ -61,16 +65,21 @@ def follower(name, **numbers):
 def test_what_living_followers_have_counted(server, store):
     locks = [follower("aa", log_bytes_total=123456789), follower("bb", jobs=4)]
     try:
-        tells(server, {
-            ("jaxtrain_followers",): 2,
-            ("jaxtrain_follower_log_bytes_total", "aa", "team"): 123456789,
-            ("jaxtrain_follower_jobs", "bb", "team"): 4,
-            ("jaxtrain_follower_reconnects_total", "aa", "log", "team"): 3,
-        })  # fmt: skip
+        tells(
+            server,
+            {
+                ("jaxtrain_followers",): 2,
+                ("jaxtrain_follower_log_bytes_total", "aa", "team"): 123456789,
+                ("jaxtrain_follower_jobs", "bb", "team"): 4,
+                ("jaxtrain_follower_reconnects_total", "aa", "log", "team"): 3,
+            },
+        )
     finally:
         for lock in locks:
             os.close(lock)
-    tells(server, {("jaxtrain_followers",): 0, ("jaxtrain_follower_jobs", "bb", "team"): None})  # they have left
+    tells(
+        server, {("jaxtrain_followers",): 0, ("jaxtrain_follower_jobs", "bb", "team"): None}
+    )  # they have left
 
 
 @pytest.mark.slow

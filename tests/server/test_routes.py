@@ -25,7 +25,10 @@ def test_jobs_are_listed_newest_first(server):
     assert [row["key"] for row in rows] == ["newer", "older"]
     first = rows[0]
     assert (first["state"], first["reason"], first["active"]) == (
-        "Failed", "rank 0: ValueError: no", False)
+        "Failed",
+        "rank 0: ValueError: no",
+        False,
+    )
     assert first["elapsed"] == 61.0 and first["ended"] == 2061.0
     assert first["nodes"] == 2 and first["shape"] == "2 nodes" and first["place"] == "this machine"
     assert first["progress"]["metrics"] == {"loss": 0.23123} and first["actions"] == ["delete"]
@@ -63,15 +66,22 @@ def test_all_about_a_job_and_nothing_secret(server):
     assert [log["size"] for log in found["logs"]] == [2, 0]
     assert found["sent"][0]["name"] == "data" and found["row"]["key"] == "one"
     text = json.dumps(found)
-    assert "very-secret" not in text and "hush" not in text and "kubeconfig" not in text and "1.2.3.4" not in text
+    assert (
+        "very-secret" not in text
+        and "hush" not in text
+        and "kubeconfig" not in text
+        and "1.2.3.4" not in text
+    )
 
 
 def test_reports_and_events(server):
     directory = make_job("one")
-    directory.metrics.write_text(json.dumps(
-        {"time": 1.0, "rank": 0, "step": 3, "total": 9, "values": {"loss": 0.5}}) + "\n")
-    directory.events.write_text(json.dumps(
-        {"time": 1.0, "kind": "state", "rank": None, "message": "it runs"}) + "\n")
+    directory.metrics.write_text(
+        json.dumps({"time": 1.0, "rank": 0, "step": 3, "total": 9, "values": {"loss": 0.5}}) + "\n"
+    )
+    directory.events.write_text(
+        json.dumps({"time": 1.0, "kind": "state", "rank": None, "message": "it runs"}) + "\n"
+    )
     assert server.get("jobs/one/metrics")["points"][0]["values"] == {"loss": 0.5}
     assert server.get("jobs/one/metrics")["next"] is None
     assert server.get("jobs/one/events")["events"][0]["message"] == "it runs"
@@ -123,19 +133,26 @@ def test_the_text_of_a_cell_has_a_bound(server, path):
     for source in (longest + "x", None, 7):
         status, body = server.ask("POST", path, {"source": source})
         assert (status, json.loads(body)["message"]) == (
-            400, "The text of a cell is missing, or too long.")
+            400,
+            "The text of a cell is missing, or too long.",
+        )
 
 
-@pytest.mark.parametrize("path", ["jobs/none", "jobs/none/metrics", "jobs/none/log", "jobs/..", "no"])
+@pytest.mark.parametrize(
+    "path", ["jobs/none", "jobs/none/metrics", "jobs/none/log", "jobs/..", "no"]
+)
 def test_what_there_is_not(server, path):
     assert server.ask("GET", path)[0] == 404
 
 
-@pytest.mark.parametrize("data", [b"{", b"[" * 100_000, b"\xff", b"1" * 10_000, b"[]", b"null", b'{"source": 1}'])
+@pytest.mark.parametrize(
+    "data", [b"{", b"[" * 100_000, b"\xff", b"1" * 10_000, b"[]", b"null", b'{"source": 1}']
+)
 def test_a_body_that_is_none_is_refused(server, data):
     for method, path in (("POST", "line/read"), ("POST", "line/write")):
         request = urllib.request.Request(
-            server.url + path, data, {"Authorization": f"token {server.token}"}, method=method)
+            server.url + path, data, {"Authorization": f"token {server.token}"}, method=method
+        )
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(request, timeout=30)
         assert refused.value.code == 400 and json.load(refused.value)["message"]
@@ -145,12 +162,26 @@ def test_a_body_that_is_none_is_refused(server, data):
 
 
 ROUTES = [
-    ("GET", "jobs"), ("GET", "jobs/one"), ("DELETE", "jobs/one"), ("GET", "jobs/one/metrics"),
-    ("GET", "jobs/one/log"), ("POST", "jobs/one/cancel"), ("POST", "jobs/one/detach"), ("GET", "places"),
-    ("GET", "health?place=local"), ("GET", "runtimes?place=local"), ("GET", "options"),
-    ("GET", "runtimes/jax-cpu/yaml?place=local"), ("POST", "line/read"), ("GET", "live"),
-    ("GET", "jobs/one/events"), ("GET", "jobs/one/yaml"), ("POST", "jobs/one/suspend"),
-    ("POST", "jobs/one/resume"), ("GET", "queues?place=local"), ("POST", "line/write"),
+    ("GET", "jobs"),
+    ("GET", "jobs/one"),
+    ("DELETE", "jobs/one"),
+    ("GET", "jobs/one/metrics"),
+    ("GET", "jobs/one/log"),
+    ("POST", "jobs/one/cancel"),
+    ("POST", "jobs/one/detach"),
+    ("GET", "places"),
+    ("GET", "health?place=local"),
+    ("GET", "runtimes?place=local"),
+    ("GET", "options"),
+    ("GET", "runtimes/jax-cpu/yaml?place=local"),
+    ("POST", "line/read"),
+    ("GET", "live"),
+    ("GET", "jobs/one/events"),
+    ("GET", "jobs/one/yaml"),
+    ("POST", "jobs/one/suspend"),
+    ("POST", "jobs/one/resume"),
+    ("GET", "queues?place=local"),
+    ("POST", "line/write"),
 ]
 
 
@@ -161,11 +192,15 @@ def test_nothing_without_a_token_or_for_a_foreign_page(server, method, path):
     assert server.ask(method, path, body, headers={})[0] == 403
     token = {"Authorization": f"token {server.token}"}
     for more in (
-        {"Origin": "https://evil.example"}, {"Origin": "null"},
-        {"Referer": "http://127.0.0.1.evil.example/"}, {"Sec-Fetch-Site": "cross-site"},
-        {"Origin": f"http://127.0.0.1:{server.port + 1}"}, {"Origin": "http://["},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Referer": "http://127.0.0.1.evil.example/"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Origin": f"http://127.0.0.1:{server.port + 1}"},
+        {"Origin": "http://["},
         # A name of somebody else that leads to this machine.
-        {"Origin": "http://evil.example", "Host": "evil.example"}, {"Host": "evil.example"},
+        {"Origin": "http://evil.example", "Host": "evil.example"},
+        {"Host": "evil.example"},
     ):
         # What is no WebSocket's request gets a 400 from that route, whoever asks.
         refused = (400, 403) if path == "live" else (403,)
@@ -173,25 +208,28 @@ def test_nothing_without_a_token_or_for_a_foreign_page(server, method, path):
     assert make_job("one").path.exists()
 
 
-@pytest.mark.parametrize(("headers", "welcome"), [
-    ({}, True),
-    ({"Sec-Fetch-Site": "same-origin"}, True),
-    ({"Sec-Fetch-Site": "same-site"}, False),
-    ({"Origin": "http://lab:8888", "Host": "lab:8888"}, True),
-    ({"Origin": "https://lab", "Host": "lab:443"}, True),
-    ({"Origin": "https://LAB", "Host": "lab"}, True),
-    ({"Origin": "https://lab:8888", "Host": "lab"}, False),
-    ({"Origin": "http://[::1]:8888", "Host": "[::1]:8888"}, True),
-    ({"Referer": "https://lab/hub/user/jo/lab?x=1", "Host": "lab"}, True),
-    ({"Origin": "https://proxy.example", "Host": "inner:8888"}, True),
-    ({"Origin": "https://proxy.example.evil", "Host": "inner:8888"}, False),
-    ({"Origin": "null", "Host": ""}, False),
-    ({"Origin": "", "Host": ""}, True),
-    ({"Origin": "http://[", "Host": "["}, False),
-    ({"Origin": "http://lab]", "Host": "lab]"}, False),
-    ({"Referer": "//[", "Host": "lab"}, False),
-    ({"Origin": "file://", "Host": ""}, False),
-])
+@pytest.mark.parametrize(
+    ("headers", "welcome"),
+    [
+        ({}, True),
+        ({"Sec-Fetch-Site": "same-origin"}, True),
+        ({"Sec-Fetch-Site": "same-site"}, False),
+        ({"Origin": "http://lab:8888", "Host": "lab:8888"}, True),
+        ({"Origin": "https://lab", "Host": "lab:443"}, True),
+        ({"Origin": "https://LAB", "Host": "lab"}, True),
+        ({"Origin": "https://lab:8888", "Host": "lab"}, False),
+        ({"Origin": "http://[::1]:8888", "Host": "[::1]:8888"}, True),
+        ({"Referer": "https://lab/hub/user/jo/lab?x=1", "Host": "lab"}, True),
+        ({"Origin": "https://proxy.example", "Host": "inner:8888"}, True),
+        ({"Origin": "https://proxy.example.evil", "Host": "inner:8888"}, False),
+        ({"Origin": "null", "Host": ""}, False),
+        ({"Origin": "", "Host": ""}, True),
+        ({"Origin": "http://[", "Host": "["}, False),
+        ({"Origin": "http://lab]", "Host": "lab]"}, False),
+        ({"Referer": "//[", "Host": "lab"}, False),
+        ({"Origin": "file://", "Host": ""}, False),
+    ],
+)
 def test_from_where_a_page_comes(headers, welcome):
     assert is_from_here(headers, ["https://proxy.example"]) is welcome
 

@@ -17,9 +17,14 @@ import pytest
 from ui.labs import NOTEBOOK, PROMISED, ROOT, Installed, Lab, need_built
 
 ARGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 SIZE = {"width": 1400, "height": 900}
 QUICK = ("test_path.py",)  # the one way through all views is enough before a commit
 
@@ -206,9 +211,13 @@ def open_page(
     contexts: list[Any] = []
 
     def make(
-        server: Lab = lab_server, path: str = "lab?reset", beside: Any = None, port: int | None = None,
-        own: bool = False, **options: Any,
-    ) -> LabPage:  # fmt: skip
+        server: Lab = lab_server,
+        path: str = "lab?reset",
+        beside: Any = None,
+        port: int | None = None,
+        own: bool = False,
+        **options: Any,
+    ) -> LabPage:
         """Open one: beside another, in a browser of its `own`, or in what is as good."""
         own = own or bool(pages) or not options.keys() <= {"viewport"}
         if beside:

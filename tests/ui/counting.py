@@ -31,9 +31,11 @@ SILENT = "No connection: this may be out of date."
 # What requests of JupyterLab and of ours say while the server is away. After that its kernels are
 # unknown.
 AWAY = (
-    "net::ERR_CONNECTION_REFUSED", "WebSocket connection to", r"404 .*/api/kernels/",
+    "net::ERR_CONNECTION_REFUSED",
+    "WebSocket connection to",
+    r"404 .*/api/kernels/",
     r"(?s)^raised: TypeError: Failed to fetch(?!.*jupyter-jax-trainer)",
-)  # fmt: skip
+)
 
 
 def cells(end: Path) -> tuple[str, str]:
@@ -84,8 +86,9 @@ class Counting:
                 const rows = [...list.querySelectorAll('.jaxtrain-log-text')];
                 return rows.some(row => Number(row.textContent.split(' ')[1]) > before + 50);
             }""",
-            arg=[self.log.list.element_handle(), before], timeout=90_000,
-        )  # fmt: skip
+            arg=[self.log.list.element_handle(), before],
+            timeout=90_000,
+        )
 
     def lives(self) -> None:
         """Wait until the cell's view has changed by itself."""

@@ -25,7 +25,9 @@ MEASURING = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 def need_built() -> None:
     """Skip the test where the extension is not built."""
     if not (BUILT / "package.json").exists():
-        policy.skip_or_fail("labextension", "the JupyterLab extension is not built: make labextension")
+        policy.skip_or_fail(
+            "labextension", "the JupyterLab extension is not built: make labextension"
+        )
 
 
 class Lab(Server):
@@ -90,7 +92,9 @@ class Lab(Server):
 
     def page_url(self, path: str, port: int | None = None) -> str:
         """Give the address of a page."""
-        base = self.url.removesuffix("jaxtrain/api/").replace(str(self.port), str(port or self.port), 1)
+        base = self.url.removesuffix("jaxtrain/api/").replace(
+            str(self.port), str(port or self.port), 1
+        )
         return f"{base}{path}{'&' if '?' in path else '?'}token={self.token}"
 
 

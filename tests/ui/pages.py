@@ -59,7 +59,9 @@ class LabPage:
         self._allowed: list[str] = list(KNOWN)
         self.page.set_default_timeout(20_000)
         self.page.on("console", self._on_console)
-        self.page.on("pageerror", lambda error: self.errors.append(f"raised: {error.stack or error}"))
+        self.page.on(
+            "pageerror", lambda error: self.errors.append(f"raised: {error.stack or error}")
+        )
         self.page.on("dialog", self._on_dialog)
 
     def _on_console(self, message: ConsoleMessage) -> None:
@@ -79,7 +81,9 @@ class LabPage:
 
     def check(self) -> None:
         """Fail when something went wrong in the page that nobody looked at."""
-        wrong = [error for error in self.errors if not any(re.search(p, error) for p in self._allowed)]
+        wrong = [
+            error for error in self.errors if not any(re.search(p, error) for p in self._allowed)
+        ]
         assert not wrong, "errors in the page:\n" + "\n".join(wrong)
         assert not self.dialogs, f"the page opened dialogs: {self.dialogs}"
 
@@ -129,7 +133,9 @@ class LabPage:
                 self.evaluate(RAN)
                 field.press("Enter", timeout=3000)
                 self.page.wait_for_function(
-                    "label => window.__ran.some(each => each.includes(label))", arg=label, timeout=3000
+                    "label => window.__ran.some(each => each.includes(label))",
+                    arg=label,
+                    timeout=3000,
                 )
                 break
         else:
@@ -194,8 +200,9 @@ class LabPage:
                 const session = window.jupyterapp.shell.currentWidget?.sessionContext;
                 return session?.session?.kernel?.status === status;
             }""",
-            arg=status, timeout=60_000,
-        )  # fmt: skip
+            arg=status,
+            timeout=60_000,
+        )
 
     def restart_kernel(self) -> None:
         """Restart the kernel of the notebook in front."""
@@ -326,16 +333,24 @@ def write_notebook(path: Path, *cells: str) -> None:
             {
                 "cells": [
                     {
-                        "cell_type": "code", "execution_count": None, "id": f"cell-{number}",
-                        "metadata": {}, "outputs": [], "source": text,
+                        "cell_type": "code",
+                        "execution_count": None,
+                        "id": f"cell-{number}",
+                        "metadata": {},
+                        "outputs": [],
+                        "source": text,
                     }
                     for number, text in enumerate(cells)
                 ],
                 "metadata": {
-                    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}
+                    "kernelspec": {
+                        "display_name": "Python 3",
+                        "language": "python",
+                        "name": "python3",
+                    }
                 },
                 "nbformat": 4,
                 "nbformat_minor": 5,
             }
         )
-    )  # fmt: skip
+    )

@@ -141,12 +141,21 @@ def save_page(page: Page, name: str, folder: Path) -> None:
 @contextlib.contextmanager
 def cluster(lab: Lab, name: str, address: str, namespace: str) -> Iterator[None]:
     """Let the server have a kubeconfig with one cluster, to which no way leads."""
-    lab.kubeconfig.write_text(json.dumps({
-        "clusters": [{"name": name, "cluster": {"server": address}}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": "me", "namespace": namespace}}],
-        "users": [{"name": "me", "user": {}}],
-        "current-context": name,
-    }))  # fmt: skip
+    lab.kubeconfig.write_text(
+        json.dumps(
+            {
+                "clusters": [{"name": name, "cluster": {"server": address}}],
+                "contexts": [
+                    {
+                        "name": name,
+                        "context": {"cluster": name, "user": "me", "namespace": namespace},
+                    }
+                ],
+                "users": [{"name": "me", "user": {}}],
+                "current-context": name,
+            }
+        )
+    )
     try:
         yield
     finally:

@@ -46,9 +46,14 @@ for step in range(first, 1000):
     time.sleep(0.1)
 """
 ERROR = {
-    "type": "KeyError", "message": "'labels'", "traceback": TRACEBACK, "cell": "Cell",
-    "cell_line": 6, "secondary": False, "hint": None,
-}  # fmt: skip
+    "type": "KeyError",
+    "message": "'labels'",
+    "traceback": TRACEBACK,
+    "cell": "Cell",
+    "cell_line": 6,
+    "secondary": False,
+    "hint": None,
+}
 
 
 class Story:
@@ -71,9 +76,13 @@ class Story:
             )
         manifest = self.directory.read_manifest()
         plan = {
-            **manifest["plan"], "runtime": "jax-cpu", "context": "one", "namespace": "default",
-            "cluster": "c", "runs_once": True,
-        }  # fmt: skip
+            **manifest["plan"],
+            "runtime": "jax-cpu",
+            "context": "one",
+            "namespace": "default",
+            "cluster": "c",
+            "runs_once": True,
+        }
         about = {"backend": "kubernetes", "plan": plan, "frame_key": KEY.decode()}
         files.write_json(self.directory.manifest, {**manifest, **about})
         self.directory.cell.write_text(CELL)
@@ -103,8 +112,14 @@ class Story:
         with self.at(65):
             self._record.change("Pending", UNSCHEDULABLE)
         with self.at(95):
-            fetched = {"name": "dataset-initializer", "state": "Finished", "exit": 0, "restarts": 1,
-                       "host": "gpu-a", "pod": "fit-dataset-initializer-0-0-x"}  # fmt: skip
+            fetched = {
+                "name": "dataset-initializer",
+                "state": "Finished",
+                "exit": 0,
+                "restarts": 1,
+                "host": "gpu-a",
+                "pod": "fit-dataset-initializer-0-0-x",
+            }
             self._record.initializers([fetched])
             log = ContainerLog(self.directory, "dataset-initializer", None)
             spool = Spool(log, "uid-dataset-0", print)
@@ -200,7 +215,12 @@ class Story:
     def _train(self, first: int, end: int) -> None:
         for step in range(first, end):
             for rank in (0, 1):
-                report = {"time": self._now, "step": step, "total": 1000, "values": {"loss": 1 / step}}
+                report = {
+                    "time": self._now,
+                    "step": step,
+                    "total": 1000,
+                    "values": {"loss": 1 / step},
+                }
                 self._says(rank, "reports", reports=[report])
                 self._prints(self._spools[rank], f"step {step}")
 
@@ -217,9 +237,15 @@ class Story:
 
     def _see(self, *pods: dict[str, Any]) -> None:
         seen = Seen(
-            trainjob=None, jobs=[], jobset=None, pods=pods, events=[], workloads=[],
-            nodes=len(pods), now=self._now,
-        )  # fmt: skip
+            trainjob=None,
+            jobs=[],
+            jobset=None,
+            pods=pods,
+            events=[],
+            workloads=[],
+            nodes=len(pods),
+            now=self._now,
+        )
         self._ranks.note_pods(seen, pods)
 
     def _pod_name(self, rank: int) -> str:
@@ -234,10 +260,11 @@ class Story:
             "metadata": {"name": name, "uid": name, "labels": {RANK: str(rank), ROLE: "node"}},
             "spec": {"nodeName": node},
             "status": {
-                "phase": "Failed" if exit else "Running", "conditions": conditions or [],
+                "phase": "Failed" if exit else "Running",
+                "conditions": conditions or [],
                 "containerStatuses": [{"name": "node", "restartCount": 0, "state": state}],
             },
-        }  # fmt: skip
+        }
 
 
 @contextlib.contextmanager

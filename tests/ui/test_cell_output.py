@@ -139,9 +139,7 @@ def test_what_a_finished_job_leaves(lab, job):
     assert not is_dirty(lab)
 
 
-def test_all_views_show_the_same(
-    lab: LabPage, open_page: Callable[..., LabPage], job: Job
-) -> None:
+def test_all_views_show_the_same(lab: LabPage, open_page: Callable[..., LabPage], job: Job) -> None:
     again = "import jupyter_jax_trainer\njupyter_jax_trainer.job('count')"
     first = begin(lab, job, again, options="--detach")
     lab.has_run(1)

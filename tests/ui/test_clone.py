@@ -87,8 +87,12 @@ def lab_of(clone: Path, environment: dict[str, str], log: Path) -> Iterator[Made
     with log.open("wb") as out:
         running = subprocess.Popen(
             make("lab", clone, environment),
-            env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
-        )  # fmt: skip
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
     try:
         yield Made(Path(environment["JUPYTER_RUNTIME_DIR"]))
     finally:

@@ -45,8 +45,14 @@ def kubeconfig(cluster, namespace, tmp_path, monkeypatch):
     """Give a kubeconfig that names the namespace of this test."""
     path = tmp_path / "kubeconfig"
     path.write_text(cluster("config", "view", "--raw", "--flatten"))
-    cluster("--kubeconfig", str(path), "config", "set-context", "--current",
-            f"--namespace={namespace.name}")  # fmt: skip
+    cluster(
+        "--kubeconfig",
+        str(path),
+        "config",
+        "set-context",
+        "--current",
+        f"--namespace={namespace.name}",
+    )
     monkeypatch.setenv("KUBECONFIG", str(path))  # the fixtures clean up with it
     return path
 
@@ -69,7 +75,12 @@ def installed_desk(kubeconfig, wheel_python_for_clusters, ui_home, tmp_path):
     stop_followers(ui_home)
 
 
-ASKED = {"Cores per node": "500m", "Memory per node": "1Gi", "Time limit": "2h", "Namespace": "team-b"}
+ASKED = {
+    "Cores per node": "500m",
+    "Memory per node": "1Gi",
+    "Time limit": "2h",
+    "Namespace": "team-b",
+}
 
 
 def eight_gpus(pod: dict[str, Any]) -> None:
@@ -118,7 +129,12 @@ def test_by_either_hand(kind, open_page, installed_desk, namespace):
     for label, value in ASKED.items():
         hand.write(picker.get_by_label(label, exact=True), value)
     done(hand, picker)
-    for option in (f"--namespace {ASKED['Namespace']}", "--cpu 500m", "--memory 1Gi", "--timeout 2h"):
+    for option in (
+        f"--namespace {ASKED['Namespace']}",
+        "--cpu 500m",
+        "--memory 1Gi",
+        "--timeout 2h",
+    ):
         expect(picker.locator(".jaxtrain-foot pre")).to_contain_text(option)
     hand.write(picker.get_by_label("Namespace", exact=True), namespace.name)
     done(hand, picker)
@@ -136,7 +152,9 @@ def test_by_either_hand(kind, open_page, installed_desk, namespace):
     hand.press(lab.row(job.name))
     view = lab.job(job.name)
     hand.press(view.get_by_role("button", name="YAML", exact=True))
-    expect(view.locator(".jaxtrain-source").filter(has_text="kind: TrainJob")).to_be_visible(timeout=WAIT)
+    expect(view.locator(".jaxtrain-source").filter(has_text="kind: TrainJob")).to_be_visible(
+        timeout=WAIT
+    )
     state = view.locator("header .jaxtrain-state")
     hand.press(view.get_by_role("button", name="Suspend", exact=True))
     expect(state).to_have_text("Suspended", timeout=WAIT)

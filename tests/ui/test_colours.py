@@ -24,9 +24,15 @@ PAIRS = {
     for number, name in enumerate(NAMES)
 }
 STYLES = {
-    "bold": "1", "dim": "2", "italic": "3", "underline": "4", "strikethrough": "9",
-    "bold, underlined and green": "1;4;32", "reversed": "7", "reversed red": "31;7",
-}  # fmt: skip
+    "bold": "1",
+    "dim": "2",
+    "italic": "3",
+    "underline": "4",
+    "strikethrough": "9",
+    "bold, underlined and green": "1;4;32",
+    "reversed": "7",
+    "reversed red": "31;7",
+}
 # Readable or not: these a program has chosen itself, and has.
 EXACT = {
     "exact": ("38;2;12;34;56;48;2;250;240;230", [12, 34, 56], [250, 240, 230]),
@@ -125,6 +131,8 @@ def test_the_names_of_ranks(open_page):
     for theme in (DARK, LIGHT):
         lab.theme(theme)
         seen = log.list.evaluate(SEEN, ".jaxtrain-rank")
-        poor = {name: number for name, one in seen.items() if (number := round(contrast(one), 2)) < 4.5}
+        poor = {
+            name: number for name, one in seen.items() if (number := round(contrast(one), 2)) < 4.5
+        }
         assert len(seen) == 9 and not poor, f"{theme}: {poor}"
         assert len({tuple(one["front"]) for one in seen.values()}) == 7

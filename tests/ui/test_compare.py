@@ -42,8 +42,9 @@ def test_two_jobs_over_one_another(lab):
     job.get_by_role("button", name="Compare", exact=True).click()
     job.get_by_role("checkbox", name=re.compile("^second-run")).check()
     expect(legend).to_have_text(["first-run 0.25", "second-run 0.75"])
-    lab.page.wait_for_function(f"plot => ({DRAWN})(plot).every(count => count > 50)",
-                               arg=plot.element_handle())  # fmt: skip
+    lab.page.wait_for_function(
+        f"plot => ({DRAWN})(plot).every(count => count > 50)", arg=plot.element_handle()
+    )
 
     # The values of both at one step.
     canvas = plot.locator(".jaxtrain-canvas")

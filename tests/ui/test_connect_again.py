@@ -60,7 +60,13 @@ def job(jobs_home):
 
 
 def report(job, step):
-    progress = {"step": step, "total": 100, "fraction": step / 100, "metrics": {}, "time": time.time()}
+    progress = {
+        "step": step,
+        "total": 100,
+        "fraction": step / 100,
+        "metrics": {},
+        "time": time.time(),
+    }
     files.write_json(job.state, {**job.read_state(), "progress": progress})
 
 

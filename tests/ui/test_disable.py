@@ -28,7 +28,8 @@ def test_one_plugin_is_left_out(plugin, without, open_page):
     job = submit("print('hello')", line="-n 1").wait(60)
     lab = open_page()
     plugins = lab.evaluate(
-        "names => names.filter(name => window.jupyterapp.hasPlugin(`jupyter-jax-trainer:${name}`))", ALL
+        "names => names.filter(name => window.jupyterapp.hasPlugin(`jupyter-jax-trainer:${name}`))",
+        ALL,
     )
     assert plugins == [name for name in ALL if name != plugin]
     there = lab.evaluate(
@@ -49,12 +50,16 @@ def test_one_plugin_is_left_out(plugin, without, open_page):
         expect(lab.picker.get_by_role("radio", name="local-cpu")).to_be_visible()
 
 
-def test_without_the_connection_there_is_nothing_of_ours_and_jupyterlab_is_as_it_was(without, open_page):
+def test_without_the_connection_there_is_nothing_of_ours_and_jupyterlab_is_as_it_was(
+    without, open_page
+):
     without("jupyter-jax-trainer:connection")
     lab = open_page()
     lab.allow("No provider for: jupyter-jax-trainer:IConnection")
     there = lab.evaluate("() => window.jupyterapp.commands.listCommands()")
-    assert "notebook:run-cell" in there and not [name for name in there if name.startswith("jaxtrain:")]
+    assert "notebook:run-cell" in there and not [
+        name for name in there if name.startswith("jaxtrain:")
+    ]
     lab.notebook("plain", "print(6 * 7)")
     lab.run(0)
     expect(lab.cell(0).locator(".jp-OutputArea-output")).to_have_text("42")

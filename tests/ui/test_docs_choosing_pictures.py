@@ -21,34 +21,64 @@ LOGS = {"wide": {**WIDE, "height": 480}, "narrow": {**NARROW, "height": 480}}
 LINE = "%%jaxtrain -n 4 -r jax-gpu -o weights --queue team-a"
 
 
-def runtime(name: str, device: str, nodes: list[int], devices: int | None, words: str, old: bool = False):
+def runtime(
+    name: str, device: str, nodes: list[int], devices: int | None, words: str, old: bool = False
+):
     return {
-        "name": name, "backend": "kubernetes", "device": device, "nodes": nodes, "description": words,
-        "python": "3.13", "jax": "0.10.2", "devices": devices, "image": f"example.com/{name}:0.10.2-py3.13",
-        "deprecated": old, "problem": None,
-    }  # fmt: skip
+        "name": name,
+        "backend": "kubernetes",
+        "device": device,
+        "nodes": nodes,
+        "description": words,
+        "python": "3.13",
+        "jax": "0.10.2",
+        "devices": devices,
+        "image": f"example.com/{name}:0.10.2-py3.13",
+        "deprecated": old,
+        "problem": None,
+    }
 
 
 ANSWERS = {
-    "health": {"findings": [
-        {"level": "ok", "title": "Cluster", "detail": "Kubernetes 1.36", "hint": None},
-        {"level": "ok", "title": "Kubeflow Trainer", "detail": "2.3.0", "hint": None},
-        {"level": "ok", "title": "Kueue", "detail": "0.16.2", "hint": None},
-    ]},
-    "runtimes": {"runtimes": [
-        runtime("jax-gpu", "gpu", [1, 32], 8, "JAX on NVIDIA GPUs, eight to a node"),
-        runtime("jax-tpu", "tpu", [4, 4], 4, "JAX on a TPU slice of 4x4"),
-        runtime("jax-cpu", "cpu", [1, 64], None, "JAX on CPUs"),
-        runtime("jax-gpu-a100", "gpu", [1, 8], 4, "JAX on A100 GPUs", old=True),
-    ]},
-    "queues": {"kueue": {
-        "version": "0.16.2", "keeps_patches": False, "priorities": [],
-        "queues": [{
-            "name": "team-a", "problem": None, "waiting": 2, "admitted": 3,
-            "free": [{"flavor": "h100", "resource": "nvidia.com/gpu", "total": "64", "free": "40"}],
-        }],
-    }},
-}  # fmt: skip
+    "health": {
+        "findings": [
+            {"level": "ok", "title": "Cluster", "detail": "Kubernetes 1.36", "hint": None},
+            {"level": "ok", "title": "Kubeflow Trainer", "detail": "2.3.0", "hint": None},
+            {"level": "ok", "title": "Kueue", "detail": "0.16.2", "hint": None},
+        ]
+    },
+    "runtimes": {
+        "runtimes": [
+            runtime("jax-gpu", "gpu", [1, 32], 8, "JAX on NVIDIA GPUs, eight to a node"),
+            runtime("jax-tpu", "tpu", [4, 4], 4, "JAX on a TPU slice of 4x4"),
+            runtime("jax-cpu", "cpu", [1, 64], None, "JAX on CPUs"),
+            runtime("jax-gpu-a100", "gpu", [1, 8], 4, "JAX on A100 GPUs", old=True),
+        ]
+    },
+    "queues": {
+        "kueue": {
+            "version": "0.16.2",
+            "keeps_patches": False,
+            "priorities": [],
+            "queues": [
+                {
+                    "name": "team-a",
+                    "problem": None,
+                    "waiting": 2,
+                    "admitted": 3,
+                    "free": [
+                        {
+                            "flavor": "h100",
+                            "resource": "nvidia.com/gpu",
+                            "total": "64",
+                            "free": "40",
+                        }
+                    ],
+                }
+            ],
+        }
+    },
+}
 
 
 def answer(page: Page) -> None:

@@ -133,7 +133,9 @@ def shoot_compared(lab: LabPage, folder: Path) -> None:
     for name in ("rate-05", "rate-80"):
         view.get_by_role("checkbox", name=re.compile(f"^{name}")).check()
     legend = view.locator(".jaxtrain-legend").first.locator("[data-series]")
-    expect(legend).to_have_text([re.compile(rf"{name} \d") for name in ("rate-20", "rate-05", "rate-80")])
+    expect(legend).to_have_text(
+        [re.compile(rf"{name} \d") for name in ("rate-20", "rate-05", "rate-80")]
+    )
     lab.evaluate("() => document.activeElement.blur()")
     section = view.get_by_role("group", name="Metrics", exact=True)
 
@@ -142,7 +144,12 @@ def shoot_compared(lab: LabPage, folder: Path) -> None:
         section.scroll_into_view_if_needed()
         box = section.bounding_box()
         assert box
-        clip = {"x": box["x"] - 10, "y": box["y"], "width": box["width"] + 20, "height": box["height"]}
+        clip = {
+            "x": box["x"] - 10,
+            "y": box["y"],
+            "width": box["width"] + 20,
+            "height": box["height"],
+        }
         save_part(lab.page, clip, f"compare-{how}", folder)
 
     in_all(lab, lambda kind: lab.page.set_viewport_size(SECTIONS[kind]), take)
@@ -220,7 +227,9 @@ def shoot_card(lab: LabPage, folder: Path, tmp_path: Path) -> None:
     """What stays of a job in its notebook, as a page that nbconvert makes shows it."""
     from nbconvert import HTMLExporter
 
-    lab.notebook("saved", LOAD, DATA, "%%jaxtrain digits -n 4 -o weights\n" + code(200, 0, 40).rstrip())
+    lab.notebook(
+        "saved", LOAD, DATA, "%%jaxtrain digits -n 4 -o weights\n" + code(200, 0, 40).rstrip()
+    )
     for number in (0, 1, 2):
         lab.run(number)
     lab.has_run(2)

@@ -95,18 +95,31 @@ def in_marimo(page: Page, jobs_home: Path, tmp_path: Path) -> Iterator[Show]:
     servers: list[subprocess.Popen[bytes]] = []
     own = {
         **{name: str(tmp_path) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")},
-        "XDG_STATE_HOME": str(tmp_path), "KUBECONFIG": str(tmp_path / "no-kubeconfig"),
-    }  # fmt: skip
+        "XDG_STATE_HOME": str(tmp_path),
+        "KUBECONFIG": str(tmp_path / "no-kubeconfig"),
+    }
 
     def show(shown: str) -> Page:
         notebook, log, port = tmp_path / "notebook.py", tmp_path / "marimo.log", free_port()
         notebook.write_text(MARIMO.format(shown=shown))
         with log.open("ab") as output:
             server = subprocess.Popen(
-                [sys.executable, "-m", "marimo", "run", str(notebook), "--headless", "--no-token",
-                 "--host=127.0.0.1", f"--port={port}"],
-                env={**clean_environment(), **own}, stdout=output, stderr=output, cwd=tmp_path,
-            )  # fmt: skip
+                [
+                    sys.executable,
+                    "-m",
+                    "marimo",
+                    "run",
+                    str(notebook),
+                    "--headless",
+                    "--no-token",
+                    "--host=127.0.0.1",
+                    f"--port={port}",
+                ],
+                env={**clean_environment(), **own},
+                stdout=output,
+                stderr=output,
+                cwd=tmp_path,
+            )
         servers.append(server)
         address = f"http://127.0.0.1:{port}"
 
@@ -232,7 +245,9 @@ def test_a_cell_in_jupyterlab_without_the_extension(
     notebook.cells.append(nbformat.v4.new_markdown_cell("What was not run here is not trusted."))
     nbformat.write(notebook, saved.with_name("sent.ipynb"))
     lab.command("docmanager:open", path="sent.ipynb")
-    lab.page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.path === 'sent.ipynb'")
+    lab.page.wait_for_function(
+        "() => window.jupyterapp.shell.currentWidget?.context?.path === 'sent.ipynb'"
+    )
     expect(lab.cell(1)).to_contain_text(LAST)
     trusted = "() => window.jupyterapp.shell.currentWidget.content.widgets[1].model.trusted"
     assert lab.evaluate(trusted) is False
@@ -285,9 +300,11 @@ def saved_page(name: str, folder: Path) -> str:
     )
     notebook = nbformat.v4.new_notebook(cells=[cell])
     NotebookClient(
-        notebook, kernel_name="python3", store_widget_state=True,
+        notebook,
+        kernel_name="python3",
+        store_widget_state=True,
         resources={"metadata": {"path": str(folder)}},
-    ).execute(env=clean_environment())  # fmt: skip
+    ).execute(env=clean_environment())
     body, _ = HTMLExporter().from_notebook_node(notebook)
     return str(body)
 
@@ -298,10 +315,10 @@ def without_network(page: Page) -> list[str]:
     nbextension = Path(sys.prefix) / "share/jupyter/nbextensions/anywidget/index.js"
     here = {
         r"/require(\.min)?\.js$": modules / "requirejs/require.js",
-        r"/@jupyter-widgets/html-manager@[^/]+/dist/embed-amd\.js$":
-            modules / "@jupyter-widgets/html-manager/dist/embed-amd.js",
+        r"/@jupyter-widgets/html-manager@[^/]+/dist/embed-amd\.js$": modules
+        / "@jupyter-widgets/html-manager/dist/embed-amd.js",
         r"/anywidget@[^/]+/dist/index\.js$": nbextension,
-    }  # fmt: skip
+    }
     refused: list[str] = []
 
     def answer(route: Route) -> None:

@@ -68,7 +68,9 @@ def rows(place: Locator) -> list[list[str]]:
     )
 
 
-def test_a_job_of_a_cluster_from_its_queue_to_its_failure(lab: LabPage, story: Story, scene: Scene) -> None:
+def test_a_job_of_a_cluster_from_its_queue_to_its_failure(
+    lab: LabPage, story: Story, scene: Scene
+) -> None:
     story.waits()
     lab.command("jaxtrain:show-jobs")
     lab.row("fit").click()
@@ -131,10 +133,17 @@ def test_a_job_of_a_cluster_from_its_queue_to_its_failure(lab: LabPage, story: S
         (4477, "state", "Failed: rank 1 failed first: KeyError: 'labels' (cell line 6)"),
     ]
     expect(events).to_have_count(len(expected))
-    stamps = [f"{datetime.fromtimestamp(story.begun + at, UTC):%Y-%m-%dT%H:%M:%S}.000Z" for at, *_ in expected]
+    stamps = [
+        f"{datetime.fromtimestamp(story.begun + at, UTC):%Y-%m-%dT%H:%M:%S}.000Z"
+        for at, *_ in expected
+    ]
     assert events.locator("time").evaluate_all("all => all.map(each => each.dateTime)") == stamps
-    texts = events.evaluate_all("all => all.map(each => [...each.children].map(one => one.textContent))")
-    assert [(kind, message) for _, kind, message in texts] == [(kind, text) for _, kind, text in expected]
+    texts = events.evaluate_all(
+        "all => all.map(each => [...each.children].map(one => one.textContent))"
+    )
+    assert [(kind, message) for _, kind, message in texts] == [
+        (kind, text) for _, kind, text in expected
+    ]
     assert all(re.search(r"\d:\d\d:\d\d", time) for time, _, _ in texts)
 
     # What was sent, and the line at which it failed.
@@ -147,10 +156,11 @@ def test_a_job_of_a_cluster_from_its_queue_to_its_failure(lab: LabPage, story: S
     # The TrainJob as the cluster has it, without what may be secret; and then it is gone.
     secret = {"name": "HF_TOKEN", "value": "hf_secret"}
     scene.answers[TRAINJOB] = {
-        "apiVersion": trainjob.API, "kind": "TrainJob",
+        "apiVersion": trainjob.API,
+        "kind": "TrainJob",
         "metadata": {"name": "fit", "uid": "t-1", "annotations": {trainjob.UID: uid_of("fit")}},
         "spec": {"trainer": {"numNodes": 2, "env": [secret]}},
-    }  # fmt: skip
+    }
     yaml = part(view, "YAML")
     yaml.get_by_role("button", name="YAML").click()
     expect(yaml.locator("pre")).to_contain_text("kind: TrainJob")
@@ -160,7 +170,9 @@ def test_a_job_of_a_cluster_from_its_queue_to_its_failure(lab: LabPage, story: S
     scene.answers[TRAINJOB] = 404
     lab.allow("404 .*/jobs/fit/yaml")
     yaml.get_by_role("button", name="Read again").click()
-    expect(yaml.get_by_role("status")).to_have_text("The context one has no TrainJob of fit (any more).")
+    expect(yaml.get_by_role("status")).to_have_text(
+        "The context one has no TrainJob of fit (any more)."
+    )
 
 
 def test_attempts_and_gaps_in_a_log(lab: LabPage, story: Story) -> None:
@@ -186,7 +198,9 @@ def test_attempts_and_gaps_in_a_log(lab: LabPage, story: Story) -> None:
     )
     expect(marks.locator(".jaxtrain-rank")).to_have_text(["0", "0", "1"])
     tool("time of day").click()
-    expect(marks.locator(".jaxtrain-log-time")).to_have_text(["+00:08:20", "+00:12:00", "+00:12:00"])
+    expect(marks.locator(".jaxtrain-log-time")).to_have_text(
+        ["+00:08:20", "+00:12:00", "+00:12:00"]
+    )
 
     # The first error is that of the second attempt: what a logger says in the first one is less.
     goes_to_error("Traceback (most recent call last):", "line 27 of 32")
@@ -225,7 +239,10 @@ def test_what_came_back_and_what_did_not(lab: LabPage) -> None:
     lab.command("jaxtrain:open-job", key="kept")
     results = part(lab.job("kept"), "Results")
     expect(results).to_contain_text("1 of 2 came back")
-    assert rows(results) == [["loss", "float", "8 B", "pickle"], ["acc", "the cell never set 'acc'"]]
+    assert rows(results) == [
+        ["loss", "float", "8 B", "pickle"],
+        ["acc", "the cell never set 'acc'"],
+    ]
     expect(results.locator("[data-bad=true]")).to_have_text("the cell never set 'acc'")
 
 
@@ -240,9 +257,21 @@ def test_a_job_of_the_command_line(lab: LabPage, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in MEASURING}
     with (tmp_path / "printed").open("w+b") as printed:
         process = subprocess.Popen(
-            [sys.executable, "-m", "jupyter_jax_trainer", "run", "train.py", "from-shell", "-n", "2"],
-            env=environment, cwd=tmp_path, stdout=printed, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "jupyter_jax_trainer",
+                "run",
+                "train.py",
+                "from-shell",
+                "-n",
+                "2",
+            ],
+            env=environment,
+            cwd=tmp_path,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+        )
         try:
             _looks_at_the_job(lab, end)
             assert process.wait(60) == 0
@@ -274,10 +303,14 @@ def _looks_at_the_job(lab: LabPage, end: Path) -> None:
     end.touch()
     expect(row.locator(".jaxtrain-state")).to_have_text("Succeeded", timeout=SLOW)
     expect(view.locator("header .jaxtrain-state")).to_have_text("Succeeded")
-    expect(lab.page.locator(".Toastify__toast", has_text="from-shell succeeded in")).to_have_count(1)
+    expect(lab.page.locator(".Toastify__toast", has_text="from-shell succeeded in")).to_have_count(
+        1
+    )
     expect(log.rows).to_have_count(4)
     lines = log.lines()
-    assert sorted(lines[:2]) == ["rank 0 began", "rank 1 began"] and lines[2:] == ["the last line"] * 2
+    assert (
+        sorted(lines[:2]) == ["rank 0 began", "rank 1 began"] and lines[2:] == ["the last line"] * 2
+    )
 
 
 def test_a_job_whose_kernel_was_killed(lab: LabPage, job: Job, tmp_path: Path) -> None:

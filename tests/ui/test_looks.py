@@ -55,8 +55,11 @@ def shown(open_page, tmp_path):
 
 def themes_are_followed_at_once(shown):
     lab, running, _ = shown
-    views = ["#jaxtrain-panel", f"[id='jaxtrain-job-{running}'] .jaxtrain",
-             f"[id='jaxtrain-log-{running}'] .jaxtrain"]  # fmt: skip
+    views = [
+        "#jaxtrain-panel",
+        f"[id='jaxtrain-job-{running}'] .jaxtrain",
+        f"[id='jaxtrain-log-{running}'] .jaxtrain",
+    ]
     plot = "() => document.querySelector('.jaxtrain-plots canvas').toDataURL()"
     before = lab.evaluate(plot)
     for theme, dark in ((DARK, True), (LIGHT, False)):
@@ -219,10 +222,14 @@ def no_axe_violation(shown):
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("looks", [
-    (nothing_jumps_while_jobs_go_on, themes_are_followed_at_once, forced_colours),
-    (no_axe_violation, a_narrow_log, a_narrow_side_bar),
-], ids=["colours", "room"])  # fmt: skip
+@pytest.mark.parametrize(
+    "looks",
+    [
+        (nothing_jumps_while_jobs_go_on, themes_are_followed_at_once, forced_colours),
+        (no_axe_violation, a_narrow_log, a_narrow_side_bar),
+    ],
+    ids=["colours", "room"],
+)
 def test_looks(shown, subtests, looks):
     for look in looks:
         with subtests.test(look.__name__):
@@ -231,7 +238,8 @@ def test_looks(shown, subtests, looks):
 
 def test_text_from_right_to_left(open_page):
     job = submit(
-        'print("plain")\nprint("\\u05e9\\u05dc\\u05d5\\u05dd \\u05e2\\u05d5\\u05dc\\u05dd 12")\nprint("end")', line="-n 2"
+        'print("plain")\nprint("\\u05e9\\u05dc\\u05d5\\u05dd \\u05e2\\u05d5\\u05dc\\u05dd 12")\nprint("end")',
+        line="-n 2",
     ).wait(60)
     lab = open_page()
     lab.command("jaxtrain:open-log", key=job.name)

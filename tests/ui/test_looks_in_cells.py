@@ -16,7 +16,11 @@ from ui.looks import DARK, LIGHT, colours, nothing_jumped, watch_shifts
 FAILS = """print("step 1")
 {}["labels"]
 """
-CARD, PICKER, PANEL_VIEW = ".jaxtrain:has(> .jaxtrain-glance)", "#jaxtrain-runtimes", ".jaxtrain-panel-widget"
+CARD, PICKER, PANEL_VIEW = (
+    ".jaxtrain:has(> .jaxtrain-glance)",
+    "#jaxtrain-runtimes",
+    ".jaxtrain-panel-widget",
+)
 VIEWS = (CARD, PICKER, PANEL_VIEW)
 
 
@@ -52,7 +56,9 @@ def themes(shown):
         lab.theme(theme)
         for view in VIEWS:
             background, text = colours(lab, view)
-            assert (background < 80 and text > 180) if dark else (background > 240 and text < 80), view
+            assert (background < 80 and text > 180) if dark else (background > 240 and text < 80), (
+                view
+            )
         seen.add(spark.evaluate(stroke))
     assert len(seen) == 2
 
@@ -70,7 +76,9 @@ def forced_colours(shown):
     assert card.evaluate(border) == "solid"
     assert card.locator(".jaxtrain-tail").evaluate(border) == "solid"
     spark = card.locator(".jaxtrain-spark path")
-    stroke, text = spark.evaluate("path => [getComputedStyle(path).stroke, getComputedStyle(path).color]")
+    stroke, text = spark.evaluate(
+        "path => [getComputedStyle(path).stroke, getComputedStyle(path).color]"
+    )
     assert stroke == text
     for place in (lab.picker, lab.cell(3)):
         outline = "card => getComputedStyle(card).outlineStyle"
@@ -99,9 +107,9 @@ def a_theme_whose_style_sheet_comes_late(shown):
     expect(panel).to_have_class(re.compile("jaxtrain-alone"))
     held.pop().continue_()
     expect(panel).not_to_have_class(re.compile("jaxtrain-alone"))
-    assert panel.evaluate("panel => getComputedStyle(panel).backgroundColor") == lab.picker.evaluate(
-        "picker => getComputedStyle(picker).backgroundColor"
-    )
+    assert panel.evaluate(
+        "panel => getComputedStyle(panel).backgroundColor"
+    ) == lab.picker.evaluate("picker => getComputedStyle(picker).backgroundColor")
 
 
 def no_axe_violation(shown):
@@ -139,7 +147,9 @@ def test_a_narrow_cell_cuts_nothing_off_that_is_to_be_read(lab, tmp_path):
     view = begin(lab, job)
     moves(view)
     for width in (300, 400, 484, 560):
-        view.locator("xpath=..").evaluate("(node, width) => { node.style.width = `${width}px`; }", width)
+        view.locator("xpath=..").evaluate(
+            "(node, width) => { node.style.width = `${width}px`; }", width
+        )
         assert view.evaluate(CUT) == [], f"at {width} px"
     job.end()
 
@@ -164,7 +174,10 @@ def test_nothing_jumps_while_the_picker_loads(lab, first):
     lab.notebook("form", "%%jaxtrain -n 2\n1 + 1")
     page, held = lab.page, hold_questions(lab.page)
     watch_shifts(lab)
-    with page.expect_request(re.compile(r"/api/health\?")), page.expect_request(re.compile(r"/api/runtimes\?")):
+    with (
+        page.expect_request(re.compile(r"/api/health\?")),
+        page.expect_request(re.compile(r"/api/runtimes\?")),
+    ):
         lab.command("jaxtrain:show-runtimes")
     expect(lab.picker.get_by_text("Looking at this place…")).to_be_visible()
     for name in (first, "runtimes" if first == "health" else "health"):
@@ -178,12 +191,20 @@ def test_nothing_jumps_while_the_picker_loads(lab, first):
 FINDINGS = [{"level": "ok", "title": "Kubeflow Trainer", "detail": "2.3.0 in all", "hint": None}]
 RUNTIMES = [
     {
-        "name": f"jax-{number}", "backend": "kubernetes", "device": "cpu", "nodes": [1, 4],
-        "description": "JAX", "python": "3.12", "jax": "0.10.2", "devices": None,
-        "image": "example.org/jax:1", "deprecated": False, "problem": None,
+        "name": f"jax-{number}",
+        "backend": "kubernetes",
+        "device": "cpu",
+        "nodes": [1, 4],
+        "description": "JAX",
+        "python": "3.12",
+        "jax": "0.10.2",
+        "devices": None,
+        "image": "example.org/jax:1",
+        "deprecated": False,
+        "problem": None,
     }
     for number in range(6)
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("answers", ["good", "none"])

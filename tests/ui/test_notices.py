@@ -80,7 +80,9 @@ def test_what_is_said_of_jobs(open_page, jobs, settings):
     lab.page.bring_to_front()
 
     # How many run is in the status bar; a click leads to them.
-    standing = lab.page.locator("#jp-main-statusbar").get_by_role("button", name=re.compile("training job"))
+    standing = lab.page.locator("#jp-main-statusbar").get_by_role(
+        "button", name=re.compile("training job")
+    )
     expect(standing).to_have_text("4 training jobs running")
     expect(standing).to_have_attribute("title", re.compile("^four · Running\n"))
     expect(lab.jobs).to_be_hidden()

@@ -28,9 +28,15 @@ FIELDS = [
     ("Queue", "fast lane", "is not a valid name on Kubernetes", "fast-lane"),
 ]
 MEANT = spec_from_options(
-    backend="kubernetes", devices_per_node=2, namespace="team-a", out=["loss", "params"], cpu="1.5", memory="16Gi",
-    timeout="1h30m", queue="fast-lane",
-)  # fmt: skip
+    backend="kubernetes",
+    devices_per_node=2,
+    namespace="team-a",
+    out=["loss", "params"],
+    cpu="1.5",
+    memory="16Gi",
+    timeout="1h30m",
+    queue="fast-lane",
+)
 
 CELL = """%%jaxtrain -n 3   --store /tmp/x -o loss  # for the "paper"
 loss = 1
@@ -129,8 +135,12 @@ def test_what_is_typed_into_each_field(far, lab):
     for label in ("Memory per node", "Queue"):
         picker.get_by_label(label).fill("")
     expect(strays).to_have_count(0)
-    expect(line).to_have_text("%%jaxtrain --devices-per-node 2 --cpu 1.5 -o loss,params --timeout 1h30m")
-    expect(picker.get_by_role("button", name="Run cell")).to_have_attribute("aria-disabled", "false")
+    expect(line).to_have_text(
+        "%%jaxtrain --devices-per-node 2 --cpu 1.5 -o loss,params --timeout 1h30m"
+    )
+    expect(picker.get_by_role("button", name="Run cell")).to_have_attribute(
+        "aria-disabled", "false"
+    )
 
 
 def test_who_is_in_the_form_stays_there_while_another_place_is_looked_at(lab, silent):
@@ -177,6 +187,8 @@ def test_who_is_in_the_form_stays_there_while_another_place_is_looked_at(lab, si
 @contextlib.contextmanager
 def looks(lab: LabPage) -> Iterator[None]:
     """Wait until the picker has asked about a place that it has not looked at before."""
-    asked = [lab.page.expect_request(re.compile(rf"/api/{name}\?")) for name in ("health", "runtimes")]
+    asked = [
+        lab.page.expect_request(re.compile(rf"/api/{name}\?")) for name in ("health", "runtimes")
+    ]
     with asked[0], asked[1]:
         yield

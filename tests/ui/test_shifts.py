@@ -109,7 +109,12 @@ def test_nothing_jumps_while_a_job_goes_from_its_begin_to_its_end(
 
 @pytest.mark.parametrize(
     ("kept", "end", "width"),
-    [(" -o kept", "Succeeded", 1400), ("", "Succeeded", 1400), ("", "Failed", 1400), ("", "Failed", 700)],
+    [
+        (" -o kept", "Succeeded", 1400),
+        ("", "Succeeded", 1400),
+        ("", "Failed", 1400),
+        ("", "Failed", 700),
+    ],
 )
 def test_the_cells_below_stay_where_they_are_when_a_job_ends(open_page, tmp_path, kept, end, width):
     lab = open_page(viewport={"width": width, "height": 1000})

@@ -41,7 +41,9 @@ def test_jupyter_finds_it(wheel_python: Path, installed: Installed, tmp_path: Pa
     found = ask("-c", "import jupyter_jax_trainer; print(jupyter_jax_trainer.__file__)").strip()
     assert Path(found).is_relative_to(wheel_python.parents[1])
     static = Path(found).parent / "widget" / "static"
-    assert {"job.js", "job.css", "panel.js", "panel.css"} <= {path.name for path in static.iterdir()}
+    assert {"job.js", "job.css", "panel.js", "panel.css"} <= {
+        path.name for path in static.iterdir()
+    }
 
 
 def test_a_cell_in_jupyterlab(installed: Installed, open_page: OpenPage, job: Job) -> None:

@@ -55,7 +55,7 @@ def is_kept(lab: LabPage, workspace: str, at: int) -> bool:
     """Say whether a workspace has the line of the log, and the place of its tab, which comes later."""
     kept = lab.page.request.get(lab.server.page_url(f"lab/api/workspaces/{workspace}"))
     layout = json.dumps(kept.json()["data"].get("layout-restorer:data"))
-    return rf'\"at\":{at}' in kept.text() and "jaxtrain-logs:" in layout
+    return rf"\"at\":{at}" in kept.text() and "jaxtrain-logs:" in layout
 
 
 def test_a_workspace_keeps_how_jobs_are_looked_at(open_page):

@@ -25,18 +25,32 @@ def run_fresh(cases: dict[str, Any], folder: Path) -> dict[str, Any]:
     """
     packed = {}
     for name, (capture, out) in cases.items():
-        packed[name] = {"stream": capture.stream, "buffers": [bytes(b) for b in capture.buffers],
-                        "code": capture.code, "out": list(out)}
+        packed[name] = {
+            "stream": capture.stream,
+            "buffers": [bytes(b) for b in capture.buffers],
+            "code": capture.code,
+            "out": list(out),
+        }
         for path, content in capture.modules.items():
             (folder / "modules" / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / "modules" / path).write_bytes(content)
     (folder / "cases").write_bytes(pickle.dumps(packed))
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(
-        [str(ROOT), str(Path(__file__).parent), str(folder / "modules")])}
+    environment = {
+        **os.environ,
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": os.pathsep.join(
+            [str(ROOT), str(Path(__file__).parent), str(folder / "modules")]
+        ),
+    }
     environment.pop("JAX_NUM_CPU_DEVICES", None)
     program = "import fresh, sys; fresh.serve(sys.argv[1])"
-    subprocess.run([sys.executable, "-P", "-W", "ignore", "-c", program, str(folder)],
-                   env=environment, check=True, timeout=100, cwd=folder)
+    subprocess.run(
+        [sys.executable, "-P", "-W", "ignore", "-c", program, str(folder)],
+        env=environment,
+        check=True,
+        timeout=100,
+        cwd=folder,
+    )
     return pickle.loads((folder / "results").read_bytes())
 
 

@@ -61,8 +61,14 @@ class Pod:
 
     def status(self) -> dict:
         state = "terminated" if self.now.ended else "running"
-        return {"metadata": {"uid": self.uid}, "status": {"containerStatuses": [
-            {"name": "node", "restartCount": len(self.runs) - 1, "state": {state: {}}}]}}
+        return {
+            "metadata": {"uid": self.uid},
+            "status": {
+                "containerStatuses": [
+                    {"name": "node", "restartCount": len(self.runs) - 1, "state": {state: {}}}
+                ]
+            },
+        }
 
 
 class LogServer(WebServer):

@@ -23,8 +23,9 @@ from jupyter_jax_trainer.worker import frames
 KEY = "0123456789abcdef" * 4
 
 
-def bundle(folder: Path, cell: str, namespace: dict[str, Any] | None = None,
-           out: tuple[str, ...] = ()) -> tuple[Path, str]:
+def bundle(
+    folder: Path, cell: str, namespace: dict[str, Any] | None = None, out: tuple[str, ...] = ()
+) -> tuple[Path, str]:
     """Write a bundle; give its path and digest."""
     path = folder / "job.pyz"
     capture = capture_cell(cell, {"__name__": "__main__", **(namespace or {})}, out=out)
@@ -52,7 +53,9 @@ class PodRun:
         assert self.process.stdout is not None
         limit = time.monotonic() + seconds
         while not until(self):
-            ready, _, _ = select.select([self.process.stdout], [], [], max(0, limit - time.monotonic()))
+            ready, _, _ = select.select(
+                [self.process.stdout], [], [], max(0, limit - time.monotonic())
+            )
             assert ready, self
             data = os.read(self.process.stdout.fileno(), 1 << 16)
             self.raw += data
@@ -89,29 +92,56 @@ class PodRun:
         return kind in [m["kind"] for m in self.messages]
 
 
-def start(folder: Path, path: Path, digest: str, *, rank: int = 0, nodes: int = 1,
-          prefix: tuple[str, ...] = (), **more: str | None) -> PodRun:
+def start(
+    folder: Path,
+    path: Path,
+    digest: str,
+    *,
+    rank: int = 0,
+    nodes: int = 1,
+    prefix: tuple[str, ...] = (),
+    **more: str | None,
+) -> PodRun:
     """Start a rank."""
     environment: dict[str, str | None] = {
-        k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "JAX", "KUBEFLOW"))}
+        k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "JAX", "KUBEFLOW"))
+    }
     scratch = folder / f"scratch-{rank}"
     scratch.mkdir(exist_ok=True)
     environment.update(
-        JAX_PROCESS_ID=str(rank), JAX_NUM_PROCESSES=str(nodes), JAX_PLATFORMS="cpu",
+        JAX_PROCESS_ID=str(rank),
+        JAX_NUM_PROCESSES=str(nodes),
+        JAX_PLATFORMS="cpu",
         JAX_COORDINATOR_ADDRESS=f"127.0.0.1:{port_of(folder)}",
-        JAXTRAIN_JOB="podded", JAXTRAIN_JOB_UID=uid_of(folder), JAXTRAIN_BUNDLE_SHA256=digest,
-        JAXTRAIN_FRAME_KEY=KEY, JAXTRAIN_BOOT="x" * 1000, JAXTRAIN_BUNDLE_000="y" * 100_000,
-        JAXTRAIN_SCRATCH=str(scratch), PYTHONUNBUFFERED="1", PYTHONFAULTHANDLER="1")
+        JAXTRAIN_JOB="podded",
+        JAXTRAIN_JOB_UID=uid_of(folder),
+        JAXTRAIN_BUNDLE_SHA256=digest,
+        JAXTRAIN_FRAME_KEY=KEY,
+        JAXTRAIN_BOOT="x" * 1000,
+        JAXTRAIN_BUNDLE_000="y" * 100_000,
+        JAXTRAIN_SCRATCH=str(scratch),
+        PYTHONUNBUFFERED="1",
+        PYTHONFAULTHANDLER="1",
+    )
     environment.update(more)
     process = subprocess.Popen(
-        [*prefix, sys.executable, "-u", str(path)], cwd=folder, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={k: v for k, v in environment.items() if v is not None})
+        [*prefix, sys.executable, "-u", str(path)],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={k: v for k, v in environment.items() if v is not None},
+    )
     return PodRun(process, rank)
 
 
-def run(folder: Path, cell: str, namespace: dict[str, Any] | None = None,
-        out: tuple[str, ...] = (), **more: Any) -> PodRun:
+def run(
+    folder: Path,
+    cell: str,
+    namespace: dict[str, Any] | None = None,
+    out: tuple[str, ...] = (),
+    **more: Any,
+) -> PodRun:
     """Run a cell on one rank to its end."""
     done = start(folder, *bundle(folder, cell, namespace, out), **more)
     done.end()

@@ -28,31 +28,53 @@ from jupyter_jax_trainer.spec import JobSpec, parse_cell_line
 
 UID = "ab" * 16
 SAID: dict[str, Any] = {
-    "format": 1, "created": 1.5, "sent": [{"name": "x", "kind": "value", "type": "int", "size": 8}],
-    "returns": False, "digest": "0" * 64, "python": "3.11.2", "package": "0.1.0.dev1+g1",
+    "format": 1,
+    "created": 1.5,
+    "sent": [{"name": "x", "kind": "value", "type": "int", "size": 8}],
+    "returns": False,
+    "digest": "0" * 64,
+    "python": "3.11.2",
+    "package": "0.1.0.dev1+g1",
     "maker": "jo@laptop",
     "spec": {"nodes": 2, "store": "/data", "env": {"A": "b"}, "out": ["loss"], "timeout": 60.0},
-    "plan": {"runtime": "jax-cpu", "runtime_kind": "TrainingRuntime", "runs_once": True,
-             "device": "cpu", "devices_per_node": 1, "note": "on Kubernetes"},
-}  # fmt: skip
+    "plan": {
+        "runtime": "jax-cpu",
+        "runtime_kind": "TrainingRuntime",
+        "runs_once": True,
+        "device": "cpu",
+        "devices_per_node": 1,
+        "note": "on Kubernetes",
+    },
+}
 KEY = "MDAw" * 21 + "MA=="  # 64 zeros
 FUZZ = settings(
     max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=20)
     | st.sampled_from([10**400, -1, 1 << 70, "..", "/", "a\x1b]52;c;x\x07", "\ud800", "x/../y"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=6,
-)  # fmt: skip
+)
 
 
 def made(said: Any = SAID, uid: Any = UID, k8s: str = "k8s-1", name: str = "fit") -> dict[str, Any]:
     text = said if isinstance(said, str) else json.dumps(said)
     return {
-        "metadata": {"name": name, "uid": k8s, "annotations": {trainjob.UID: uid, trainjob.ABOUT: text}},
-        "spec": {}, "status": {},
-    }  # fmt: skip
+        "metadata": {
+            "name": name,
+            "uid": k8s,
+            "annotations": {trainjob.UID: uid, trainjob.ABOUT: text},
+        },
+        "spec": {},
+        "status": {},
+    }
 
 
 def changed(path: tuple[str, ...], value: Any) -> dict[str, Any]:
@@ -83,26 +105,64 @@ def test_what_a_submission_writes_is_read_back():
     assert told.spec == given and "own_runtime" not in told.to_manifest()["plan"]
 
 
-@pytest.mark.parametrize("uid", [
-    None, "", "Documents", "..", "../../x", "AB" * 16, "ab" * 15, "ab" * 17, f"{UID}\n", f"{UID}/..",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "uid",
+    [
+        None,
+        "",
+        "Documents",
+        "..",
+        "../../x",
+        "AB" * 16,
+        "ab" * 15,
+        "ab" * 17,
+        f"{UID}\n",
+        f"{UID}/..",
+    ],
+)
 def test_a_uid_that_is_none_is_refused(uid):
     with pytest.raises(BackendError):
         about.read(made(uid=uid))
     assert launch.uid_of(made(uid=uid)) is None
 
 
-@pytest.mark.parametrize(("path", "value"), [
-    (("spec", "nodes"), MAX_NODES + 1), (("spec", "nodes"), 10**9), (("spec", "nodes"), 0),
-    (("spec", "nodes"), "2 "), (("spec", "topology"), "9999x9999x9999"), (("spec", "store"), "etc"),
-    (("spec", "out"), ["a.b"]), (("spec", "env"), {"A=B": "x"}), (("spec", "volume"), ["c:/a/../b"]),
-    (("spec", "timeout"), float("nan")), (("spec", "image"), "-x"), (("spec",), []),
-    (("created",), float("inf")), (("created",), 10**400), (("created",), -1), (("created",), True),
-    (("digest",), "x"), (("digest",), "../" * 20), (("python",), "3.11\n"), (("package",), "$(x)"),
-    (("returns",), 1), (("maker",), 5), (("maker",), ["x"]), (("sent",), {}), (("sent",), [1]), (("sent",), [{"name": "x"}]),
-    (("plan",), None), (("plan", "runtime"), "../x"), (("plan", "runtime_kind"), "Secret"),
-    (("plan", "runs_once"), "no"), (("plan", "device"), "abacus"), (("plan", "devices_per_node"), 10**6),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("spec", "nodes"), MAX_NODES + 1),
+        (("spec", "nodes"), 10**9),
+        (("spec", "nodes"), 0),
+        (("spec", "nodes"), "2 "),
+        (("spec", "topology"), "9999x9999x9999"),
+        (("spec", "store"), "etc"),
+        (("spec", "out"), ["a.b"]),
+        (("spec", "env"), {"A=B": "x"}),
+        (("spec", "volume"), ["c:/a/../b"]),
+        (("spec", "timeout"), float("nan")),
+        (("spec", "image"), "-x"),
+        (("spec",), []),
+        (("created",), float("inf")),
+        (("created",), 10**400),
+        (("created",), -1),
+        (("created",), True),
+        (("digest",), "x"),
+        (("digest",), "../" * 20),
+        (("python",), "3.11\n"),
+        (("package",), "$(x)"),
+        (("returns",), 1),
+        (("maker",), 5),
+        (("maker",), ["x"]),
+        (("sent",), {}),
+        (("sent",), [1]),
+        (("sent",), [{"name": "x"}]),
+        (("plan",), None),
+        (("plan", "runtime"), "../x"),
+        (("plan", "runtime_kind"), "Secret"),
+        (("plan", "runs_once"), "no"),
+        (("plan", "device"), "abacus"),
+        (("plan", "devices_per_node"), 10**6),
+    ],
+)
 def test_a_field_that_is_wrong_is_refused(path, value):
     with pytest.raises(BackendError) as told:
         about.read(made(changed(path, value)))
@@ -124,7 +184,9 @@ def test_what_is_unknown_is_dropped():
     assert manifest["spec"].keys() == JobSpec().to_json().keys()
 
 
-PATHS = [(key,) for key in SAID] + [(k, n) for k in ("spec", "plan") for n in (*SAID[k], *JobSpec().to_json())]
+PATHS = [(key,) for key in SAID] + [
+    (k, n) for k in ("spec", "plan") for n in (*SAID[k], *JobSpec().to_json())
+]
 
 
 @pytest.mark.slow
@@ -200,15 +262,23 @@ def test_the_store_that_an_annotation_names_is_not_read(cluster, monkeypatch):
     monkeypatch.setattr(attach.payload, "read", read)
     cluster.objects["fit"] = ended(made())
     cluster.objects[f"fit-{UID[:8]}"] = {
-        "metadata": {"labels": {trainjob.UID: UID}}, "data": {"frame-key": KEY},
-    }  # fmt: skip
+        "metadata": {"labels": {trainjob.UID: UID}},
+        "data": {"frame-key": KEY},
+    }
     job = Job(attach.attach("fit", None, None))
     assert job.spec.store == "/data" and job.code.startswith("#")
 
 
-@pytest.mark.parametrize("data", [
-    None, {}, {"frame-key": "!"}, {"frame-key": "YWJj"}, {"frame-key": "/////w=="},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        {},
+        {"frame-key": "!"},
+        {"frame-key": "YWJj"},
+        {"frame-key": "/////w=="},
+    ],
+)
 def test_a_secret_that_holds_something_else_is_not_used(cluster, data):
     cluster.objects["fit"] = ended(made())
     cluster.objects[f"fit-{UID[:8]}"] = {"metadata": {"labels": {trainjob.UID: UID}}, "data": data}
@@ -219,7 +289,9 @@ def test_a_secret_that_holds_something_else_is_not_used(cluster, data):
 def forged_bundle(path: Path, code: bytes, method: int, said: int | None = None) -> str:
     """Write a bundle that says another size of its cell than it unpacks to; give its digest."""
     shown = code if said is None else code[:said]
-    manifest = json.dumps({"format": 1, "members": {"cell.py": hashlib.sha256(shown).hexdigest()}}).encode()
+    manifest = json.dumps(
+        {"format": 1, "members": {"cell.py": hashlib.sha256(shown).hexdigest()}}
+    ).encode()
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", manifest)
         archive.writestr("cell.py", code, method)
@@ -231,10 +303,15 @@ def forged_bundle(path: Path, code: bytes, method: int, said: int | None = None)
     return hashlib.sha256(manifest).hexdigest()
 
 
-@pytest.mark.parametrize(("method", "said", "code"), [
-    (zipfile.ZIP_DEFLATED, None, "# The bundle"), (zipfile.ZIP_DEFLATED, 10, "#" * 10),
-    (zipfile.ZIP_LZMA, 10, "# The bundle"), (zipfile.ZIP_BZIP2, None, "# The bundle"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "said", "code"),
+    [
+        (zipfile.ZIP_DEFLATED, None, "# The bundle"),
+        (zipfile.ZIP_DEFLATED, 10, "#" * 10),
+        (zipfile.ZIP_LZMA, 10, "# The bundle"),
+        (zipfile.ZIP_BZIP2, None, "# The bundle"),
+    ],
+)
 def test_a_bundle_that_unpacks_to_more_than_it_says_fills_no_memory(
     cluster, tmp_path, method, said, code
 ):
@@ -242,8 +319,9 @@ def test_a_bundle_that_unpacks_to_more_than_it_says_fills_no_memory(
     data = base64.b64encode(base64.b64encode((tmp_path / "bomb").read_bytes())).decode()
     cluster.objects["fit"] = ended(made(changed(("digest",), digest)))
     cluster.objects[f"fit-{UID[:8]}"] = {
-        "metadata": {"labels": {trainjob.UID: UID}}, "data": {"frame-key": KEY, "bundle-0": data},
-    }  # fmt: skip
+        "metadata": {"labels": {trainjob.UID: UID}},
+        "data": {"frame-key": KEY, "bundle-0": data},
+    }
     tracemalloc.start()
     try:
         job = Job(attach.attach("fit", None, None))
@@ -271,15 +349,20 @@ def test_a_busy_api_does_not_count_as_a_missing_right(cluster, monkeypatch):
 def test_a_secret_of_somebody_else_is_not_used(cluster):
     cluster.objects["fit"] = ended(made())
     key = {"frame-key": KEY}
-    for metadata in ({}, {"labels": {trainjob.UID: "cd" * 16}}, {"ownerReferences": [{"uid": "k8s-2"}]},
-                     {"labels": {trainjob.UID: UID}, "ownerReferences": [{"uid": "k8s-2"}]}):  # fmt: skip
+    for metadata in (
+        {},
+        {"labels": {trainjob.UID: "cd" * 16}},
+        {"ownerReferences": [{"uid": "k8s-2"}]},
+        {"labels": {trainjob.UID: UID}, "ownerReferences": [{"uid": "k8s-2"}]},
+    ):
         cluster.objects[f"fit-{UID[:8]}"] = {"metadata": metadata, "data": key}
         directory = attach.attach("fit", None, None)
         assert "frame_key" not in directory.read_manifest()
         directory.remove()
     cluster.objects[f"fit-{UID[:8]}"] = {
-        "metadata": {"ownerReferences": [{"uid": "k8s-1"}]}, "data": key
-    }  # fmt: skip
+        "metadata": {"ownerReferences": [{"uid": "k8s-1"}]},
+        "data": key,
+    }
     assert attach.attach("fit", None, None).read_manifest()["frame_key"] == "0" * 64
 
 
@@ -318,7 +401,10 @@ def test_a_job_of_this_machine_is_not_what_a_trainjob_says_it_is(cluster):
 def test_a_job_of_version_0_1_is_noted_at_first_sight(home):
     directory = make_job("fit")
     manifest = {**directory.read_manifest(), "uid": UID, "backend": "kubernetes"}
-    assert not identity.is_jobs(directory, manifest, made(uid="cd" * 16)) and not directory.trainjob.exists()
+    assert (
+        not identity.is_jobs(directory, manifest, made(uid="cd" * 16))
+        and not directory.trainjob.exists()
+    )
     assert identity.is_jobs(directory, manifest, made())
     assert directory.read_trainjob_uid() == "k8s-1"
     assert not identity.is_jobs(directory, manifest, made(k8s="k8s-2")), "the annotation is a copy"

@@ -26,8 +26,11 @@ def write(path, members=None, buffers=(), **manifest):
 
 @settings(max_examples=30, deadline=None)
 @given(
-    st.dictionaries(st.from_regex(r"[a-z]{1,8}(/[a-z]{1,8})?\.txt", fullmatch=True),
-                    st.binary(max_size=200), max_size=4),
+    st.dictionaries(
+        st.from_regex(r"[a-z]{1,8}(/[a-z]{1,8})?\.txt", fullmatch=True),
+        st.binary(max_size=200),
+        max_size=4,
+    ),
     st.lists(st.binary(max_size=3000), max_size=5),
 )
 def test_what_is_written_is_read(tmp_path_factory, members, buffers):
@@ -62,8 +65,11 @@ def test_pieces_of_a_large_buffer_are_hashed_apart(tmp_path, monkeypatch):
 
 def test_it_is_a_zip_file_and_a_zip_application(tmp_path):
     path = tmp_path / "a.pyz"
-    write(path, {"__main__.py": b"import help_me; print(help_me.word)", "help_me.py": b"word = 'hi'"},
-          [bytes(100)])
+    write(
+        path,
+        {"__main__.py": b"import help_me; print(help_me.word)", "help_me.py": b"word = 'hi'"},
+        [bytes(100)],
+    )
     assert zipfile.ZipFile(path).testzip() is None
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=True)
     assert done.stdout == "hi\n"

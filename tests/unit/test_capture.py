@@ -32,15 +32,20 @@ def notebook(code: str = "", **values) -> dict:
 
 
 def test_what_is_sent():
-    namespace = notebook("G = 10\ndata = np.ones((100, 3))\nunused = np.ones(10 ** 6)\n"
-                         "def helper(x): return x * G + data\ndef train(p): return helper(p)\n"
-                         "class Net: pass\nnet = Net()\nparams = {'w': 1, 'b': 2}")
+    namespace = notebook(
+        "G = 10\ndata = np.ones((100, 3))\nunused = np.ones(10 ** 6)\n"
+        "def helper(x): return x * G + data\ndef train(p): return helper(p)\n"
+        "class Net: pass\nnet = Net()\nparams = {'w': 1, 'b': 2}"
+    )
     capture = capture_cell("y = train(params)\nnp.sum(y), net", namespace)
     table = {s.name: (s.kind, s.type) for s in capture.sent}
     assert table == {
-        "train": ("function", "function"), "params": ("value", "dict of 2"),
-        "data": ("array", "float64[100,3] (via helper)"), "G": ("value", "int (via helper)"),
-        "np": ("module", "numpy"), "net": ("value", "Net"),
+        "train": ("function", "function"),
+        "params": ("value", "dict of 2"),
+        "data": ("array", "float64[100,3] (via helper)"),
+        "G": ("value", "int (via helper)"),
+        "np": ("module", "numpy"),
+        "net": ("value", "Net"),
     }
     sizes = {s.name: s.size for s in capture.sent}
     assert 2400 <= sizes["data"] < 2800 and sizes["train"] < 1500
@@ -51,8 +56,11 @@ def test_what_is_sent():
 
 def test_line_numbers_are_the_notebooks():
     for cell, line in [("x = 1\n1 / 0", 3), ("\n\n1 / 0", 4), ("!true\n%time 1\n1 / 0", 4)]:
-        namespace = {"get_ipython": lambda: types.SimpleNamespace(
-            system=lambda c: 0, run_line_magic=lambda n, a: 0)}
+        namespace = {
+            "get_ipython": lambda: types.SimpleNamespace(
+                system=lambda c: 0, run_line_magic=lambda n, a: 0
+            )
+        }
         with pytest.raises(ZeroDivisionError) as error:
             exec(compile(capture_cell(cell, {}).code, "<cell>", "exec"), namespace)
         assert error.traceback[-1].lineno + 1 == line
@@ -61,34 +69,40 @@ def test_line_numbers_are_the_notebooks():
 def test_names_that_the_cell_binds_first_stay():
     lock = threading.Lock()
     namespace = notebook("def f(): return mesh", mesh=lock, loss=lock, step=lock, n=3)
-    capture = capture_cell("mesh = 1\nfor i in range(n):\n    loss = i\nprint(f(), loss)\n"
-                           "def step(): pass\nstep()", namespace)
+    capture = capture_cell(
+        "mesh = 1\nfor i in range(n):\n    loss = i\nprint(f(), loss)\ndef step(): pass\nstep()",
+        namespace,
+    )
     assert set(capture.names) == {"n", "f"}
 
 
 def test_mesh_of_a_function_that_the_cell_builds(tmp_path):
     import jax
 
-    namespace = notebook("def f(): return mesh", jax=jax,
-                         mesh=jax.sharding.Mesh(jax.devices()[:1], ("d",)))
+    namespace = notebook(
+        "def f(): return mesh", jax=jax, mesh=jax.sharding.Mesh(jax.devices()[:1], ("d",))
+    )
     with pytest.raises(CaptureError, match=r"f -> global mesh: a jax Mesh"):
         capture_cell("f()", namespace)
     capture = capture_cell("mesh = 'built here'\nassert f() == mesh", namespace)
     assert not isinstance(run_fresh({"x": (capture, [])}, tmp_path)["x"], str)
 
 
-@pytest.mark.parametrize(("cell", "message"), [
-    ("x = 1\ny = [\n", r"syntax error in line 3 of the cell: .*\n    y = \["),
-    ("return 1", "'return' outside function"),
-    ("x = pramas + 1", r"line 2 of the cell reads 'pramas'.*Did you mean 'params'\?\n    x = "),
-    ("%pip install x", "line 2 of the cell: `%pip install x`(.|\n)*--package"),
-    ("a = 1\n%load_ext x", "line 3 of the cell: `%load_ext x` does not work"),
-    ("%%bash\nls", "%%bash does not work in a job"),
-    ("params?", "asks for help"),
-    ("Out[3]", "`Out`, which the notebook keeps"),
-    ("_ + 1", "`_`, which the notebook keeps"),
-    ("x = '\0'", "(?i)null bytes"),
-])
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("x = 1\ny = [\n", r"syntax error in line 3 of the cell: .*\n    y = \["),
+        ("return 1", "'return' outside function"),
+        ("x = pramas + 1", r"line 2 of the cell reads 'pramas'.*Did you mean 'params'\?\n    x = "),
+        ("%pip install x", "line 2 of the cell: `%pip install x`(.|\n)*--package"),
+        ("a = 1\n%load_ext x", "line 3 of the cell: `%load_ext x` does not work"),
+        ("%%bash\nls", "%%bash does not work in a job"),
+        ("params?", "asks for help"),
+        ("Out[3]", "`Out`, which the notebook keeps"),
+        ("_ + 1", "`_`, which the notebook keeps"),
+        ("x = '\0'", "(?i)null bytes"),
+    ],
+)
 def test_wrong_cells(cell, message):
     with pytest.raises(UsageError, match=message):
         capture_cell(cell, notebook(params=1, Out={}, _=2))
@@ -131,8 +145,12 @@ def refused_values():
     donated.delete()
     with socket.socket() as sock, sqlite3.connect(":memory:") as database, open(os.devnull) as file:
         yield "mesh", mesh, "a jax Mesh", "inside the cell"
-        yield "sharding", jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()), \
-            "a jax sharding", "inside the cell"
+        yield (
+            "sharding",
+            jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()),
+            "a jax sharding",
+            "inside the cell",
+        )
         yield "device", devices[0], "a jax device", "jax.devices"
         yield "compiled", compiled, "a compiled function", "Send the function"
         yield "donated", donated, "memory was given away", "returned"
@@ -162,23 +180,30 @@ def test_refusals():
 LOCK = threading.Lock()
 
 
-@pytest.mark.parametrize(("code", "path"), [
-    ("x = {'a': [1, {'b': lock}]}", r"x\['a'\]\[1\]\['b'\]"),
-    ("x = (1, [lock])", r"x\[1\]\[0\]"),
-    ("class A: pass\nx = A()\nx.data = {'k': lock}", r"x\.data\['k'\]"),
-    ("class S:\n __slots__ = ('s',)\nx = S()\nx.s = lock", r"x\.s"),
-    ("def make(v):\n def x(): return v\n return x\nx = make([lock])",
-     r"x -> closure variable v\[0\]"),
-    ("c = {'q': lock}\ndef x(): return c", r"x -> global c\['q'\]"),
-    ("c = [lock]\ndef g(): return c\ndef x(): return g()", r"x -> global g -> global c\[0\]"),
-    ("def x(a, b=lock): pass", r"x -> default of b"),
-    ("def x(*, b=lock): pass", r"x -> default of b"),
-    ("import functools\nx = functools.partial(print, lock)", r"x\.args\[0\]"),
-    ("class A:\n def __init__(self): self.l = lock\n def m(self): pass\nx = A().m",
-     r"x\.__self__\.l"),
-    ("class x:\n l = lock", r"x\.l"),
-    ("import typing\nclass N(typing.NamedTuple):\n f: object\nx = [N(lock)]", r"x\[0\]\.f"),
-])
+@pytest.mark.parametrize(
+    ("code", "path"),
+    [
+        ("x = {'a': [1, {'b': lock}]}", r"x\['a'\]\[1\]\['b'\]"),
+        ("x = (1, [lock])", r"x\[1\]\[0\]"),
+        ("class A: pass\nx = A()\nx.data = {'k': lock}", r"x\.data\['k'\]"),
+        ("class S:\n __slots__ = ('s',)\nx = S()\nx.s = lock", r"x\.s"),
+        (
+            "def make(v):\n def x(): return v\n return x\nx = make([lock])",
+            r"x -> closure variable v\[0\]",
+        ),
+        ("c = {'q': lock}\ndef x(): return c", r"x -> global c\['q'\]"),
+        ("c = [lock]\ndef g(): return c\ndef x(): return g()", r"x -> global g -> global c\[0\]"),
+        ("def x(a, b=lock): pass", r"x -> default of b"),
+        ("def x(*, b=lock): pass", r"x -> default of b"),
+        ("import functools\nx = functools.partial(print, lock)", r"x\.args\[0\]"),
+        (
+            "class A:\n def __init__(self): self.l = lock\n def m(self): pass\nx = A().m",
+            r"x\.__self__\.l",
+        ),
+        ("class x:\n l = lock", r"x\.l"),
+        ("import typing\nclass N(typing.NamedTuple):\n f: object\nx = [N(lock)]", r"x\[0\]\.f"),
+    ],
+)
 def test_the_culprits_path(code, path):
     namespace = notebook(code, lock=LOCK)
     del namespace["lock"]
@@ -187,7 +212,7 @@ def test_the_culprits_path(code, path):
 
 
 def test_errors_of_the_users_own_pickling():
-    code = ("class A:\n def __reduce__(self): raise ValueError('not today')\nx = {'k': A()}")
+    code = "class A:\n def __reduce__(self): raise ValueError('not today')\nx = {'k': A()}"
     with pytest.raises(CaptureError, match=r"x\['k'\]: an object of type .*A \(not today\)"):
         capture_cell("x", notebook(code))
 
@@ -217,8 +242,12 @@ def test_the_shell_stays_behind():
     shell = types.SimpleNamespace()
     opener = types.FunctionType((lambda f: 0).__code__, {}, "open")
     opener.__module__ = "IPython.core.interactiveshell"
-    namespace = notebook("def f(): return open, get_ipython", open=opener,
-                         get_ipython=InteractiveShell.run_cell, shell=shell)
+    namespace = notebook(
+        "def f(): return open, get_ipython",
+        open=opener,
+        get_ipython=InteractiveShell.run_cell,
+        shell=shell,
+    )
     assert capture_cell("open('x'); f(); get_ipython()", namespace).names == ["f"]
 
 
@@ -227,7 +256,8 @@ def test_sources_of_earlier_cells():
     linecache.cache["<earlier>"] = (len(text), None, text.splitlines(True), "<earlier>")
     shell = types.SimpleNamespace(
         transform_cell=lambda c: c,
-        compile=types.SimpleNamespace(format_code_name=lambda f: ("Cell", "In[3]")))
+        compile=types.SimpleNamespace(format_code_name=lambda f: ("Cell", "In[3]")),
+    )
     try:
         capture = capture_cell("f()", notebook(text), shell=shell)
     finally:
@@ -251,11 +281,14 @@ def test_report_travels():
 
 def test_own_modules_come_along(tmp_path, monkeypatch):
     (tmp_path / "my_layers.py").write_text(
-        "import my_utils\ndef dense(x): return my_utils.two() * x")
+        "import my_utils\ndef dense(x): return my_utils.two() * x"
+    )
     (tmp_path / "my_utils.py").write_text("def two(): return 2\ndef make():\n return lambda: two()")
     monkeypatch.syspath_prepend(tmp_path)
-    namespace = notebook("from my_layers import dense\nfrom my_utils import make\ng = make()\n"
-                         "def f(x): return dense(x)")
+    namespace = notebook(
+        "from my_layers import dense\nfrom my_utils import make\ng = make()\n"
+        "def f(x): return dense(x)"
+    )
     capture = capture_cell("assert f(3) == 6 and g() == 2", namespace)
     assert set(capture.modules) == {"my_layers.py", "my_utils.py"}
     folder = tmp_path / "job"
@@ -274,8 +307,11 @@ def test_calls(tmp_path):
     }
     assert [s.name for s in calls["function"][0].sent] == ["f", "K", "argument 1", "argument b"]
     outcomes = run_fresh(calls, tmp_path)
-    results = {name: Unpickler(io.BytesIO(o[0]), buffers=map(bytearray, o[1])).load()
-               for name, o in outcomes.items() if not isinstance(o, str)}
+    results = {
+        name: Unpickler(io.BytesIO(o[0]), buffers=map(bytearray, o[1])).load()
+        for name, o in outcomes.items()
+        if not isinstance(o, str)
+    }
     assert results == {"function": [13], "lambda": [2], "library": [2.0]}, outcomes
     with pytest.raises(CaptureError, match=r"`argument 1` can't be sent: argument 1\[0\]: a thr"):
         capture_call(namespace["f"], ([LOCK],))
@@ -298,10 +334,20 @@ print("fine")
 
 
 def test_sharded_arrays():
-    environment = {**os.environ, "JAX_NUM_CPU_DEVICES": "4", "JAX_PLATFORMS": "cpu",
-                   "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", SHARDED], env=environment,
-                          capture_output=True, text=True, timeout=60, check=False)
+    environment = {
+        **os.environ,
+        "JAX_NUM_CPU_DEVICES": "4",
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": str(ROOT),
+    }
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SHARDED],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.stdout == "fine\n", done.stderr
 
 
@@ -323,8 +369,13 @@ def test_modules_and_the_shell_are_not_searched():
     shell = types.SimpleNamespace(lock=LOCK)
     library = types.ModuleType("some_library")  # in a kernel, modules lead to the shell
     sys.modules["some_library"] = library
-    namespace = notebook("def unrelated():\n with lock: return big\ndef f(): return lib.x + K\n"
-                         "holder = {'f': [f]}", lock=LOCK, lib=library, shell=shell, K=3)
+    namespace = notebook(
+        "def unrelated():\n with lock: return big\ndef f(): return lib.x + K\nholder = {'f': [f]}",
+        lock=LOCK,
+        lib=library,
+        shell=shell,
+        K=3,
+    )
     library.shell = types.SimpleNamespace(ns=namespace, f=namespace["unrelated"])
     try:
         assert capture_cell("lib.f", namespace).names == ["lib"]
@@ -346,9 +397,12 @@ def test_names_that_were_not_sent():
 
 def test_the_note_on_virtual_devices():
     capture = capture_cell(
-        "import os\nos.environ['XLA_FLAGS'] = '--xla_force_host_platform_device_count=4'", {})
-    assert capture.notes == ["virtual devices come from --devices-per-node N; XLA_FLAGS has no "
-                             "effect once jax runs in the job"]
+        "import os\nos.environ['XLA_FLAGS'] = '--xla_force_host_platform_device_count=4'", {}
+    )
+    assert capture.notes == [
+        "virtual devices come from --devices-per-node N; XLA_FLAGS has no "
+        "effect once jax runs in the job"
+    ]
     assert capture_cell("1", {}).notes == []
 
 
@@ -363,7 +417,8 @@ def test_modules_that_differ_from_their_files(tmp_path, monkeypatch):
         "LR = 1\nSAME = (1, 'a')\nTWICE = 1\nTWICE = 2\ncount = 0\n"
         "def bump():\n global count\n count += 1\n"
         "def f(): return 1\nclass A:\n def m(self): return 1\n def n(self): return lambda: 2\n"
-        "import functools\n@functools.cache\ndef g(): return 1\n")
+        "import functools\n@functools.cache\ndef g(): return 1\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     namespace = notebook("import mine_lr")
     try:
@@ -372,13 +427,15 @@ def test_modules_that_differ_from_their_files(tmp_path, monkeypatch):
         assert capture_cell("mine_lr", namespace).notes == []
         module.LR = 99
         assert capture_cell("mine_lr", namespace).notes == [
-            "mine_lr is sent from its file, where LR is 1; here it is 99"]
+            "mine_lr is sent from its file, where LR is 1; here it is 99"
+        ]
         module.LR = 1
         text = (tmp_path / "mine_lr.py").read_text()
         (tmp_path / "mine_lr.py").write_text("'moved down'\n\n" + text)
         assert capture_cell("mine_lr", namespace).notes == []
         (tmp_path / "mine_lr.py").write_text(text.replace("return 1", "return 2"))
         assert capture_cell("mine_lr", namespace).notes == [
-            "mine_lr is sent from its file, where f() and A.m() are not what they are here"]
+            "mine_lr is sent from its file, where f() and A.m() are not what they are here"
+        ]
     finally:
         del sys.modules["mine_lr"]

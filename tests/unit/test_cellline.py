@@ -42,13 +42,31 @@ def changed(line: str, **changes: Any) -> str:
 # ---------------------------------------------------------------------------- where the line is
 
 
-@pytest.mark.parametrize("cell", [
-    "%%jaxtrain", "%%jaxtrain\n", "%%jaxtrain -n 4\nx", "\n \n%%jaxtrain a \t\nx",
-    "  %%jaxtrain -n 4  \n  x", "%%jaxtrain -n 4\x0bx", "%%jaxtrain -n 4 \\\n --cpu 3",
-    "%%time\n%%jaxtrain -n 2\nx", "%%capture out --no-stderr\n\n%%jaxtrain -n 2\nx",
-    "# c\n%%jaxtrain", "x\n%%jaxtrain", "%%jaxtrainer", "%%jaxtrain?", "%% jaxtrain", "%jaxtrain a",
-    "%%bash\n%%jaxtrain", "", " \n", "'%%jaxtrain'", "x = 1",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "%%jaxtrain",
+        "%%jaxtrain\n",
+        "%%jaxtrain -n 4\nx",
+        "\n \n%%jaxtrain a \t\nx",
+        "  %%jaxtrain -n 4  \n  x",
+        "%%jaxtrain -n 4\x0bx",
+        "%%jaxtrain -n 4 \\\n --cpu 3",
+        "%%time\n%%jaxtrain -n 2\nx",
+        "%%capture out --no-stderr\n\n%%jaxtrain -n 2\nx",
+        "# c\n%%jaxtrain",
+        "x\n%%jaxtrain",
+        "%%jaxtrainer",
+        "%%jaxtrain?",
+        "%% jaxtrain",
+        "%jaxtrain a",
+        "%%bash\n%%jaxtrain",
+        "",
+        " \n",
+        "'%%jaxtrain'",
+        "x = 1",
+    ],
+)
 def test_the_line_is_found_where_ipython_finds_it(cell):
     text, line = cell, None
     while line is None:
@@ -91,9 +109,13 @@ def test_only_what_is_given_is_a_value():
     assert values("") == {}
     line = "demo -n 4 --no-detach --env A=1 --env 'B=x y' -o a,b -o c --timeout 1h # it's a"
     assert values(line) == {
-        "name": "demo", "nodes": 4, "env": {"A": "1", "B": "x y"}, "out": ["a", "b", "c"],
-        "timeout": 3600.0, "detach": False,
-    }  # fmt: skip
+        "name": "demo",
+        "nodes": 4,
+        "env": {"A": "1", "B": "x y"},
+        "out": ["a", "b", "c"],
+        "timeout": 3600.0,
+        "detach": False,
+    }
     assert read(f"%%jaxtrain  {line} \n")["line"] == line
 
 
@@ -110,11 +132,15 @@ def test_all_that_is_wrong_is_told():
 
 
 def test_what_is_wrong_only_together_and_help_and_quotes():
-    assert errors("--device cpu --topology 2x4") == {None: "--topology and --device cpu exclude each other."}
+    assert errors("--device cpu --topology 2x4") == {
+        None: "--topology and --device cpu exclude each other."
+    }
     assert "only means something on Kubernetes" in errors("--backend local --memory 4Gi")[None]
     assert errors("a --name b") == {"name": "The job has two names, 'a' and 'b'."}
     assert errors("-n 2 --help") == {None: "--help shows the help, and nothing runs."}
-    assert errors("-n 2 'a b") == {None: "The line \"-n 2 'a b\" can't be read: No closing quotation."}
+    assert errors("-n 2 'a b") == {
+        None: "The line \"-n 2 'a b\" can't be read: No closing quotation."
+    }
 
 
 def test_words_that_may_belong_to_another_option_are_no_name():
@@ -122,19 +148,28 @@ def test_words_that_may_belong_to_another_option_are_no_name():
     assert errors("--out a, B c").keys() == {"out"}
 
 
-@pytest.mark.parametrize(("line", "nodes", "device", "each", "rest"), [
-    ("", 1, None, None, []),
-    ("-n 4", 4, None, None, []),
-    ("-n 4 -d gpu --devices-per-node 8 --cpu 32 --memory 256Gi", 4, "gpu", 8, ["128 CPU", "1 TiB"]),
-    ("-n 4 --devices-per-node 8", 4, None, 8, []),
-    ("-d tpu --topology 4x4", 4, "tpu", 4, []),
-    ("--topology 2x4", 1, "tpu", 8, []),
-    ("--topology 4x4x4 --accelerator v5p", 16, "tpu", 4, []),
-    ("-n 3 --accelerator h100", 3, "gpu", None, []),
-    ("-n 3 --cpu 500m --memory 10G", 3, None, None, ["1.5 CPU", "30 GB"]),
-    ("-n 100 --cpu 10", 100, None, None, ["1000 CPU"]),
-    ("-n 3 --memory 512Mi", 3, None, None, ["1.5 GiB"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "nodes", "device", "each", "rest"),
+    [
+        ("", 1, None, None, []),
+        ("-n 4", 4, None, None, []),
+        (
+            "-n 4 -d gpu --devices-per-node 8 --cpu 32 --memory 256Gi",
+            4,
+            "gpu",
+            8,
+            ["128 CPU", "1 TiB"],
+        ),
+        ("-n 4 --devices-per-node 8", 4, None, 8, []),
+        ("-d tpu --topology 4x4", 4, "tpu", 4, []),
+        ("--topology 2x4", 1, "tpu", 8, []),
+        ("--topology 4x4x4 --accelerator v5p", 16, "tpu", 4, []),
+        ("-n 3 --accelerator h100", 3, "gpu", None, []),
+        ("-n 3 --cpu 500m --memory 10G", 3, None, None, ["1.5 CPU", "30 GB"]),
+        ("-n 100 --cpu 10", 100, None, None, ["1000 CPU"]),
+        ("-n 3 --memory 512Mi", 3, None, None, ["1.5 GiB"]),
+    ],
+)
 def test_what_a_job_asks_for(line, nodes, device, each, rest):
     asked = {"nodes": nodes, "device": device, "each": each, "rest": rest}
     assert read(f"%%jaxtrain {line}")["ask"] == asked
@@ -148,10 +183,17 @@ def test_a_form_knows_all_options():
     found = {option["name"]: option for option in options()}
     assert list(found) == list(BY_FIELD) and all(o["help"] and o["group"] for o in options())
     assert found["device"] == {
-        "name": "device", "flag": "--device", "short": "d", "metavar": "{cpu,gpu,tpu}",
-        "help": BY_FIELD["device"].help, "choices": ["cpu", "gpu", "tpu"], "group": "The job",
-        "kubernetes_only": False, "repeated": False, "default": None,
-    }  # fmt: skip
+        "name": "device",
+        "flag": "--device",
+        "short": "d",
+        "metavar": "{cpu,gpu,tpu}",
+        "help": BY_FIELD["device"].help,
+        "choices": ["cpu", "gpu", "tpu"],
+        "group": "The job",
+        "kubernetes_only": False,
+        "repeated": False,
+        "default": None,
+    }
     assert found["memory"]["kubernetes_only"] and found["env"]["repeated"]
     assert (found["detach"]["metavar"], found["detach"]["default"]) == (None, False)
     assert (found["nodes"]["default"], found["env"]["default"]) == (1, {})
@@ -160,63 +202,70 @@ def test_a_form_knows_all_options():
 # ---------------------------------------------------------------------------- writing
 
 
-@pytest.mark.parametrize(("line", "changes", "expected"), [
-    (" -n 4", {"nodes": 8}, " -n 8"),
-    (" --nodes=4  --cpu   2", {"nodes": 8, "cpu": "3"}, " --nodes=8  --cpu 3"),
-    (" -n4 # four", {"nodes": 8}, " -n8 # four"),
-    (" '-n'  \"4\" x", {"nodes": 8}, " '-n' 8 x"),
-    (" -n 2 -n 4", {"nodes": 4}, " -n 2 -n 4"),
-    (" -n 2 a -n 4", {"nodes": 8}, " -n 8 a"),
-    (" a -n 4  --cpu 2", {"nodes": None}, " a  --cpu 2"),
-    (" -n 2 a --nodes=4", {"nodes": None}, " a"),
-    (" --timeout 120m", {"timeout": 7200}, " --timeout 120m"),
-    (" --timeout 120m", {"timeout": "90m"}, " --timeout 90m"),
-    (" --timeout 120m", {"timeout": 5400.0}, " --timeout 1h30m"),
-    ("", {"nodes": 1, "backend": "auto"}, " -n 1 --backend auto"),
-    (" # c", {"cpu": 2}, " --cpu 2 # c"),
-    # names
-    ("", {"name": "a", "nodes": 2}, " a -n 2"),
-    (" -n 2 a", {"name": "b"}, " -n 2 b"),
-    (" -n 2 --name=a", {"name": "b"}, " -n 2 --name=b"),
-    (" a -n 2 --name a", {"name": "b"}, " b -n 2"),
-    (" a -n 2 --name a", {"name": None}, " -n 2"),
-    (" -n 2", {"name": "a"}, " a -n 2"),
-    (" -n 2 -- a", {"name": "b", "cpu": 1}, " -n 2 --cpu 1 -- b"),
-    # switches
-    ("", {"detach": True}, " --detach"),
-    ("", {"detach": False}, " --no-detach"),
-    (" --detach a", {"detach": False}, " --no-detach a"),
-    (" --no-detach a --detach", {"detach": True}, " --no-detach a --detach"),
-    (" --no-detach a --detach", {"detach": None}, " a"),
-    # lists
-    (" -o a a -o b,c", {"out": ["a", "b", "c"]}, " -o a a -o b,c"),
-    (" -o a a -o b,c", {"out": ["c", "d"]}, " -o c,d a"),
-    (" -oa", {"out": "c,d"}, " -oc,d"),
-    (" --use=a a", {"use": []}, " a"),
-    (" --env A=1 a --env=B=2", {"env": {"A": "1", "C": "x y"}}, " --env A=1 --env 'C=x y' a"),
-    (" --env=A=1 a", {"env": {"A": "1", "C": "x y"}}, " --env=A=1 --env='C=x y' a"),
-    (" --package flax", {"package": ["flax", "optax>=0.2"]}, " --package flax --package 'optax>=0.2'"),
-    # a value that looks like an option
-    ("", {"context": "-x"}, " --context=-x"),
-    (" --context a", {"context": "-x"}, " --context=-x"),
-    # a tab after %%jaxtrain is no blank for IPython
-    (" a\t-n 2", {"name": None}, " \t-n 2"),
-    ("\t-n 2", {"nodes": 3}, " \t-n 3"),
-    # an escaped blank before what is taken away
-    (" --env A=\\  -n 4", {"nodes": None}, " --env A=\\ "),
-    # lines with errors
-    (" -n --cpu 4", {"nodes": 2}, " -n 2 --cpu 4"),
-    (" --cpu 4 --cpu", {"cpu": 4}, " --cpu 4"),
-    (" -n x a", {"nodes": None, "cpu": 2}, " a --cpu 2"),
-    (" --nodse 4 a", {"name": "b", "cpu": 2}, " b --nodse 4 a --cpu 2"),
-    (" --nodse=4 a", {"name": "b"}, " --nodse=4 b"),
-    (" --out a, b", {"name": "c"}, " c --out a, b"),
-    (" a b", {"name": "c"}, " c b"),
-    (" a a", {"name": None}, " a a"),
-    (" --name a a b", {"name": "c"}, " --name c a b"),
-    (" --detach=yes", {"detach": True}, " --detach"),
-    (" -n 4 'a b", {"nodes": 2, "name": None}, " -n 4 'a b"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "changes", "expected"),
+    [
+        (" -n 4", {"nodes": 8}, " -n 8"),
+        (" --nodes=4  --cpu   2", {"nodes": 8, "cpu": "3"}, " --nodes=8  --cpu 3"),
+        (" -n4 # four", {"nodes": 8}, " -n8 # four"),
+        (" '-n'  \"4\" x", {"nodes": 8}, " '-n' 8 x"),
+        (" -n 2 -n 4", {"nodes": 4}, " -n 2 -n 4"),
+        (" -n 2 a -n 4", {"nodes": 8}, " -n 8 a"),
+        (" a -n 4  --cpu 2", {"nodes": None}, " a  --cpu 2"),
+        (" -n 2 a --nodes=4", {"nodes": None}, " a"),
+        (" --timeout 120m", {"timeout": 7200}, " --timeout 120m"),
+        (" --timeout 120m", {"timeout": "90m"}, " --timeout 90m"),
+        (" --timeout 120m", {"timeout": 5400.0}, " --timeout 1h30m"),
+        ("", {"nodes": 1, "backend": "auto"}, " -n 1 --backend auto"),
+        (" # c", {"cpu": 2}, " --cpu 2 # c"),
+        # names
+        ("", {"name": "a", "nodes": 2}, " a -n 2"),
+        (" -n 2 a", {"name": "b"}, " -n 2 b"),
+        (" -n 2 --name=a", {"name": "b"}, " -n 2 --name=b"),
+        (" a -n 2 --name a", {"name": "b"}, " b -n 2"),
+        (" a -n 2 --name a", {"name": None}, " -n 2"),
+        (" -n 2", {"name": "a"}, " a -n 2"),
+        (" -n 2 -- a", {"name": "b", "cpu": 1}, " -n 2 --cpu 1 -- b"),
+        # switches
+        ("", {"detach": True}, " --detach"),
+        ("", {"detach": False}, " --no-detach"),
+        (" --detach a", {"detach": False}, " --no-detach a"),
+        (" --no-detach a --detach", {"detach": True}, " --no-detach a --detach"),
+        (" --no-detach a --detach", {"detach": None}, " a"),
+        # lists
+        (" -o a a -o b,c", {"out": ["a", "b", "c"]}, " -o a a -o b,c"),
+        (" -o a a -o b,c", {"out": ["c", "d"]}, " -o c,d a"),
+        (" -oa", {"out": "c,d"}, " -oc,d"),
+        (" --use=a a", {"use": []}, " a"),
+        (" --env A=1 a --env=B=2", {"env": {"A": "1", "C": "x y"}}, " --env A=1 --env 'C=x y' a"),
+        (" --env=A=1 a", {"env": {"A": "1", "C": "x y"}}, " --env=A=1 --env='C=x y' a"),
+        (
+            " --package flax",
+            {"package": ["flax", "optax>=0.2"]},
+            " --package flax --package 'optax>=0.2'",
+        ),
+        # a value that looks like an option
+        ("", {"context": "-x"}, " --context=-x"),
+        (" --context a", {"context": "-x"}, " --context=-x"),
+        # a tab after %%jaxtrain is no blank for IPython
+        (" a\t-n 2", {"name": None}, " \t-n 2"),
+        ("\t-n 2", {"nodes": 3}, " \t-n 3"),
+        # an escaped blank before what is taken away
+        (" --env A=\\  -n 4", {"nodes": None}, " --env A=\\ "),
+        # lines with errors
+        (" -n --cpu 4", {"nodes": 2}, " -n 2 --cpu 4"),
+        (" --cpu 4 --cpu", {"cpu": 4}, " --cpu 4"),
+        (" -n x a", {"nodes": None, "cpu": 2}, " a --cpu 2"),
+        (" --nodse 4 a", {"name": "b", "cpu": 2}, " b --nodse 4 a --cpu 2"),
+        (" --nodse=4 a", {"name": "b"}, " --nodse=4 b"),
+        (" --out a, b", {"name": "c"}, " c --out a, b"),
+        (" a b", {"name": "c"}, " c b"),
+        (" a a", {"name": None}, " a a"),
+        (" --name a a b", {"name": "c"}, " --name c a b"),
+        (" --detach=yes", {"detach": True}, " --detach"),
+        (" -n 4 'a b", {"nodes": 2, "name": None}, " -n 4 'a b"),
+    ],
+)
 def test_only_the_words_of_what_changes_are_touched(line, changes, expected):
     # An escaped blank at the end is kept from IPython's rstrip() by what follows it.
     end = " x" if expected.endswith("\\ ") else ""
@@ -227,19 +276,26 @@ def test_a_change_that_cannot_be_is_told_and_not_made():
     found = write("%%jaxtrain -n 4", {"nodes": "x", "cpu": 2, "env": {"A": "a\nb"}})
     assert found["source"] == "%%jaxtrain -n 4 --cpu 2"
     assert [(e["option"], e["value"]) for e in found["errors"]] == [
-        ("nodes", "x"), ("env", {"A": "a\nb"})
-    ]  # fmt: skip
+        ("nodes", "x"),
+        ("env", {"A": "a\nb"}),
+    ]
     assert "line break" in found["errors"][1]["message"]
     found = write("x = 1", {"nodes": 0})
     assert (found["source"], found["found"]) == ("x = 1", False)
     assert [e["option"] for e in found["errors"]] == ["nodes"]
 
 
-@pytest.mark.parametrize(("line", "name"), [
-    ("--env A=\\  -n 4", "nodes"),  # IPython would take away the blank, which is then at the end
-    ("-n --cpu 2 fit", "cpu"),  # the job's name would be the value that -n lacks
-    ("--nodse --cpu 2 fit", "cpu"),  # the job's name might be the value of --nodse
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (
+            "--env A=\\  -n 4",
+            "nodes",
+        ),  # IPython would take away the blank, which is then at the end
+        ("-n --cpu 2 fit", "cpu"),  # the job's name would be the value that -n lacks
+        ("--nodse --cpu 2 fit", "cpu"),  # the job's name might be the value of --nodse
+    ],
+)
 def test_nothing_is_taken_away_where_other_words_would_change_their_meaning(line, name):
     source = f"%%jaxtrain {line}\nx"
     found = write(source, {name: None})
@@ -287,13 +343,18 @@ def written(draw: Any) -> tuple[str, dict[str, Any], list[tuple[str, str]]]:
             pieces.append((name, option.flag if value else f"--no-{option.name}"))
             continue
         words = (
-            [f"{k}={v}" for k, v in value.items()] if isinstance(value, dict)
-            else [",".join(value)] if option.commas
-            else [str(v) for v in value] if isinstance(value, list)
+            [f"{k}={v}" for k, v in value.items()]
+            if isinstance(value, dict)
+            else [",".join(value)]
+            if option.commas
+            else [str(v) for v in value]
+            if isinstance(value, list)
             else [f"{value:.6f}" if name == "timeout" else str(value)]
-        )  # fmt: skip
+        )
         for word in words:
-            quoted = draw(st.sampled_from([shlex.quote(word), "'" + word.replace("'", "'\"'\"'") + "'"]))
+            quoted = draw(
+                st.sampled_from([shlex.quote(word), "'" + word.replace("'", "'\"'\"'") + "'"])
+            )
             heads = [f"{option.flag}="] + ([f"{option.flag} "] if word[0] != "-" else [])
             heads += [f"-{option.short}", f"-{option.short}   "] if option.short else []
             heads += [""] if name == "name" else []
@@ -332,14 +393,58 @@ def test_the_changes_are_made_and_all_else_stays(cell, changes, rest):
 
 
 TROUBLE = st.lists(
-    st.sampled_from([
-        "a", "b", "-n", "4", "-n4", "--nodes=x", "--nodse", "--nodse=1", "--cpu", "2", "-1", "-", "--",
-        "-h", "--detach", "--no-detach", "--detach=1", "--out", "a,", "a,b", ",", "-ob", "--env", "A=1",
-        "'A=x y'", "''", "\"a", "it's", "#", "#x", "\\", "\\ ", "-d", "cpu", "--topology", "2x4",
-        "--backend", "local", "--name", "--name=a", "-=", "--=", "--context", "'-a b'", "-x y", "\u2003",
-    ]),
+    st.sampled_from(
+        [
+            "a",
+            "b",
+            "-n",
+            "4",
+            "-n4",
+            "--nodes=x",
+            "--nodse",
+            "--nodse=1",
+            "--cpu",
+            "2",
+            "-1",
+            "-",
+            "--",
+            "-h",
+            "--detach",
+            "--no-detach",
+            "--detach=1",
+            "--out",
+            "a,",
+            "a,b",
+            ",",
+            "-ob",
+            "--env",
+            "A=1",
+            "'A=x y'",
+            "''",
+            '"a',
+            "it's",
+            "#",
+            "#x",
+            "\\",
+            "\\ ",
+            "-d",
+            "cpu",
+            "--topology",
+            "2x4",
+            "--backend",
+            "local",
+            "--name",
+            "--name=a",
+            "-=",
+            "--=",
+            "--context",
+            "'-a b'",
+            "-x y",
+            "\u2003",
+        ]
+    ),
     max_size=7,
-)  # fmt: skip
+)
 
 
 @given(TROUBLE, st.fixed_dictionaries({}, optional=CHANGES))
@@ -361,7 +466,9 @@ def test_a_line_with_errors_is_never_destroyed(words, changes):
     is_now = after["source"].splitlines()[0].removeprefix("%%jaxtrain").rstrip()
     assert left == [is_now[p.start : p.end] for p in parts(is_now) if p.option not in changes]
     untouched = before["values"].keys() - changes.keys()
-    assert {n: after["values"].get(n) for n in untouched} == {n: before["values"][n] for n in untouched}
+    assert {n: after["values"].get(n) for n in untouched} == {
+        n: before["values"][n] for n in untouched
+    }
 
 
 @given(TROUBLE)

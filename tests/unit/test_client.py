@@ -72,12 +72,19 @@ def server() -> Iterator[Server]:
 
 
 def written(path: Path, server: str, user: dict[str, Any] | None = None, **more: Any) -> Path:
-    path.write_text(json.dumps({
-        "apiVersion": "v1", "kind": "Config", "current-context": "one",
-        "clusters": [{"name": "one", "cluster": {"server": server}}],
-        "users": [{"name": "one", "user": user or {"token": "first"}}],
-        "contexts": [{"name": "one", "context": {"cluster": "one", "user": "one"}}], **more,
-    }))  # fmt: skip
+    path.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "one",
+                "clusters": [{"name": "one", "cluster": {"server": server}}],
+                "users": [{"name": "one", "user": user or {"token": "first"}}],
+                "contexts": [{"name": "one", "context": {"cluster": "one", "user": "one"}}],
+                **more,
+            }
+        )
+    )
     return path
 
 
@@ -90,12 +97,18 @@ def config(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 # -- answers --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("answer", "words"), [
-    (page("Sign in"), "a web page instead of the API"),
-    (page("", 302, Location="https://login.example/?token=secret"), "redirects to login.example:"),
-    ((200, {}, b"hello"), "something else than JSON"),
-    ((200, {}, b"[1]"), "something else than an object"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (page("Sign in"), "a web page instead of the API"),
+        (
+            page("", 302, Location="https://login.example/?token=secret"),
+            "redirects to login.example:",
+        ),
+        ((200, {}, b"hello"), "something else than JSON"),
+        ((200, {}, b"[1]"), "something else than an object"),
+    ],
+)
 def test_what_is_not_the_api(server, config, answer, words):
     server.answer = lambda path, token: answer
     with pytest.raises(Unreachable, match=words) as error:
@@ -163,16 +176,23 @@ def test_a_server_that_dies_before_the_handshake(server, config, monkeypatch):
     gc.collect()
 
 
-@pytest.mark.parametrize(("request_", "right"), [
-    (("GET", "/api/v1/namespaces/x/pods/p/log", False), ("get", "pods/log")),
-    (("GET", "/api/v1/namespaces/x/pods", False), ("list", "pods")),
-    (("GET", "/apis/batch/v1/namespaces/x/jobs", True), ("watch", "jobs")),
-    (("GET", "/api/v1/namespaces/x", False), ("get", "namespaces")),
-    (("PATCH", "/apis/trainer.kubeflow.org/v1alpha1/namespaces/x/trainjobs/t", False),
-     ("patch", "trainjobs")),
-    (("GET", "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes", False),
-     ("list", "clustertrainingruntimes")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("request_", "right"),
+    [
+        (("GET", "/api/v1/namespaces/x/pods/p/log", False), ("get", "pods/log")),
+        (("GET", "/api/v1/namespaces/x/pods", False), ("list", "pods")),
+        (("GET", "/apis/batch/v1/namespaces/x/jobs", True), ("watch", "jobs")),
+        (("GET", "/api/v1/namespaces/x", False), ("get", "namespaces")),
+        (
+            ("PATCH", "/apis/trainer.kubeflow.org/v1alpha1/namespaces/x/trainjobs/t", False),
+            ("patch", "trainjobs"),
+        ),
+        (
+            ("GET", "/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes", False),
+            ("list", "clustertrainingruntimes"),
+        ),
+    ],
+)
 def test_what_a_request_needs(request_, right):
     assert right_for(*request_) == right
 
@@ -255,12 +275,15 @@ def test_a_program_that_hangs_does_not_hang_the_others(server, config, monkeypat
 # -- kubeconfigs ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("a: [secret-token", "line 1|line 2"),
-    ("- secret-token", "not a kubeconfig|can't be used"),
-    ("", "kubeconfig"),
-    ("contexts: [{}]\ncurrent-context: secret-token", "kubeconfig"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: [secret-token", "line 1|line 2"),
+        ("- secret-token", "not a kubeconfig|can't be used"),
+        ("", "kubeconfig"),
+        ("contexts: [{}]\ncurrent-context: secret-token", "kubeconfig"),
+    ],
+)
 def test_broken_kubeconfigs(tmp_path, monkeypatch, text, words):
     path = tmp_path / "config"
     path.write_text(text)
@@ -332,8 +355,13 @@ def test_the_role_has_what_is_listed_and_nothing_else():
     assert (role["kind"], cluster_role["kind"]) == (optional["kind"], "ClusterRole")
 
     def single(document: dict[str, Any]) -> list[tuple[str, str, str]]:
-        return [(group, resource, verb) for rule in document["rules"] for group in rule["apiGroups"]
-                for resource in rule["resources"] for verb in rule["verbs"]]  # fmt: skip
+        return [
+            (group, resource, verb)
+            for rule in document["rules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        ]
 
     wide = "clustertrainingruntimes"
     listed = [(right.group, right.resource, right.verb) for right in RIGHTS]

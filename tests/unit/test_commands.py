@@ -323,9 +323,11 @@ def test_attach_says_which_results_did_not_come(home, monkeypatch):
 def test_a_giant_message_is_cut_wherever_it_is_shown(home):
     giant = "x" * 1_000_000
     error = {
-        "type": "ValueError", "message": giant, "secondary": False,
+        "type": "ValueError",
+        "message": giant,
+        "secondary": False,
         "traceback": f"Traceback (most recent call last):\n  Cell, line 2\nValueError: {giant}",
-    }  # fmt: skip
+    }
     failure = {"kind": "error", "message": f"ValueError: {giant}", "rank": 1, "error": error}
     directory = make_job("a", "Failed", reason=f"rank 1: ValueError: {giant}", failure=failure)
     directory.events.write_text(

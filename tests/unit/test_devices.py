@@ -33,16 +33,30 @@ SHAPES = st.lists(SIDE, min_size=2, max_size=3).map(lambda sides: "x".join(map(s
 
 # ---- topologies
 
+
 # As on Google's page "Plan TPUs in GKE".
 @pytest.mark.parametrize(
     ("line", "nodes", "each"),
     [
-        ("1x1", 1, 1), ("2x2", 1, 4), ("2x2x1", 1, 4), ("2x4", 1, 8), ("4x4", 4, 4), ("4x8", 8, 4),
-        ("16x16", 64, 4), ("2x2x2", 2, 4), ("2x2x4", 4, 4), ("4x4x4", 16, 4), ("1x1x1", 1, 1),
-        ("2x4 -n 2", 2, 4), ("2x4 --devices-per-node 4", 2, 4), ("2x4 --devices-per-node 8", 1, 8),
-        ("2x4 -n 1", 1, 8), ("4x4 -n 4", 4, 4), ("2x4 -n 4 --devices-per-node 2", 4, 2),
+        ("1x1", 1, 1),
+        ("2x2", 1, 4),
+        ("2x2x1", 1, 4),
+        ("2x4", 1, 8),
+        ("4x4", 4, 4),
+        ("4x8", 8, 4),
+        ("16x16", 64, 4),
+        ("2x2x2", 2, 4),
+        ("2x2x4", 4, 4),
+        ("4x4x4", 16, 4),
+        ("1x1x1", 1, 1),
+        ("2x4 -n 2", 2, 4),
+        ("2x4 --devices-per-node 4", 2, 4),
+        ("2x4 --devices-per-node 8", 1, 8),
+        ("2x4 -n 1", 1, 8),
+        ("4x4 -n 4", 4, 4),
+        ("2x4 -n 4 --devices-per-node 2", 4, 2),
     ],
-)  # fmt: skip
+)
 def test_a_topology_says_how_many_nodes_there_are(line, nodes, each):
     spec = parse_cell_line(f"-d tpu --topology {line}")
     assert spec.nodes == nodes
@@ -118,13 +132,24 @@ A100 = node("b", {GKE_GPU: "nvidia-tesla-a100"}, gpu=4)
 
 def test_nodes_that_take_no_pods_have_nothing_to_offer():
     def item(name: str, ready: str = "True", **spec: bool) -> dict:
-        return {"metadata": {"name": name}, "spec": spec, "status": {
-            "allocatable": {"nvidia.com/gpu": "8"},
-            "conditions": [{"type": "Ready", "status": ready}]}}  # fmt: skip
+        return {
+            "metadata": {"name": name},
+            "spec": spec,
+            "status": {
+                "allocatable": {"nvidia.com/gpu": "8"},
+                "conditions": [{"type": "Ready", "status": ready}],
+            },
+        }
 
     class Nodes:
         def request(self, *_: str) -> dict:
-            return {"items": [item("drained", unschedulable=True), item("lost", "Unknown"), item("well")]}
+            return {
+                "items": [
+                    item("drained", unschedulable=True),
+                    item("lost", "Unknown"),
+                    item("well"),
+                ]
+            }
 
     found = devices.list_nodes(Nodes())
     assert [each.name for each in found] == ["well"]
@@ -173,15 +198,25 @@ def test_a_word_that_fits_several_types_is_refused():
 
 @pytest.mark.parametrize(
     ("line", "kind"),
-    [("", None), ("-d cpu", "cpu"), ("--topology 2x2", "tpu"), ("--accelerator v6e", "tpu"),
-     ("--accelerator tpu7x", "tpu"), ("--accelerator h100", "gpu"), ("-d gpu", "gpu"),
-     ("--accelerator a.b/c=v5e", "tpu"), (f"--accelerator {GKE_TPU}=any", "tpu")],
-)  # fmt: skip
+    [
+        ("", None),
+        ("-d cpu", "cpu"),
+        ("--topology 2x2", "tpu"),
+        ("--accelerator v6e", "tpu"),
+        ("--accelerator tpu7x", "tpu"),
+        ("--accelerator h100", "gpu"),
+        ("-d gpu", "gpu"),
+        ("--accelerator a.b/c=v5e", "tpu"),
+        (f"--accelerator {GKE_TPU}=any", "tpu"),
+    ],
+)
 def test_the_words_say_which_kind_of_device_is_meant(line, kind):
     assert devices.kind(parse_cell_line(line)) == kind
 
 
-@pytest.mark.parametrize("line", ["--accelerator v5p --topology 4x4", "--accelerator v5e --topology 2x2x2"])
+@pytest.mark.parametrize(
+    "line", ["--accelerator v5p --topology 4x4", "--accelerator v5e --topology 2x2x2"]
+)
 def test_shapes_have_the_sides_of_their_type(line):
     with pytest.raises(UsageError, match="sides, and slices of tpu-v5"):
         place(line, None)
@@ -220,25 +255,41 @@ def test_who_names_no_value_of_nvidias_label_learns_how_they_are_written():
 
 @pytest.mark.parametrize(
     ("line", "nodes"),
-    [("-d gpu --accelerator a100 --devices-per-node 8", [A100, H100]),
-     ("--topology 2x4", [node("t", {SHAPE: "2x4"}, tpu=4)])],
-)  # fmt: skip
+    [
+        ("-d gpu --accelerator a100 --devices-per-node 8", [A100, H100]),
+        ("--topology 2x4", [node("t", {SHAPE: "2x4"}, tpu=4)]),
+    ],
+)
 def test_what_no_node_can_do_now_waits_for_larger_ones(line, nodes):
     """One label is that of machines of several sizes: larger ones may come."""
     (note,) = place(line, nodes).notes
-    assert re.search(r"^No node labelled .* has 8 of .* now \(the largest of the 1 that fit has 4\)", note)
+    assert re.search(
+        r"^No node labelled .* has 8 of .* now \(the largest of the 1 that fit has 4\)", note
+    )
 
 
 def test_amounts_of_memory_and_cores_are_no_devices():
-    own = {"limits": {"volcano.sh/vgpu-cores": "50", "volcano.sh/vgpu-number": "2", "nvidia.com/gpumem": "3000"}}
+    own = {
+        "limits": {
+            "volcano.sh/vgpu-cores": "50",
+            "volcano.sh/vgpu-number": "2",
+            "nvidia.com/gpumem": "3000",
+        }
+    }
     assert devices.resource("gpu", own) == "volcano.sh/vgpu-number"
     assert devices.brought("gpu", own, {}) == 2
 
 
-@pytest.mark.parametrize(("name", "device"), [
-    ("nvidia.com/gpu", "gpu"), ("nvidia.com/gpu.shared", "gpu"), ("nvidia.com/mig-1g.10gb", "gpu"),
-    ("amd.com/gpu", "gpu"), ("google.com/tpu", "tpu"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("nvidia.com/gpu", "gpu"),
+        ("nvidia.com/gpu.shared", "gpu"),
+        ("nvidia.com/mig-1g.10gb", "gpu"),
+        ("amd.com/gpu", "gpu"),
+        ("google.com/tpu", "tpu"),
+    ],
+)
 def test_what_the_runtime_calls_its_devices_is_asked_for(name, device):
     own = {"limits": {name: "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}
     item = a_runtime("r", "", resources=own)
@@ -261,8 +312,10 @@ def test_amounts_and_labels_of_the_runtime_count():
 
 
 def test_all_amounts_are_given_since_trainer_replaces_those_of_the_runtime():
-    own = {"requests": {"cpu": "1", "memory": "4Gi", "nvidia.com/gpu": "1"},
-           "limits": {"cpu": "2", "nvidia.com/gpu": "1"}}  # fmt: skip
+    own = {
+        "requests": {"cpu": "1", "memory": "4Gi", "nvidia.com/gpu": "1"},
+        "limits": {"cpu": "2", "nvidia.com/gpu": "1"},
+    }
 
     def resources(line, **plan):
         spec = parse_cell_line(line)
@@ -311,9 +364,11 @@ def a_runtime(
     job = {"backoffLimit": 0 if once else 6, "template": {"spec": pod}}
     return {
         "metadata": {"name": name, "labels": {"jupyter-jax-trainer/device": device, **labels}},
-        "spec": {"mlPolicy": {"jax": {}},
-                 "template": {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": job}}]}}},
-    }  # fmt: skip
+        "spec": {
+            "mlPolicy": {"jax": {}},
+            "template": {"spec": {"replicatedJobs": [{"name": "node", "template": {"spec": job}}]}},
+        },
+    }
 
 
 FOUR = {"metadata": {"name": "n"}, "status": {"allocatable": {"nvidia.com/gpu": "4"}}}
@@ -325,7 +380,12 @@ EIGHT = a_runtime("g8", "gpu", resources={"limits": {"nvidia.com/gpu": "8"}})
     ("cluster", "line", "name", "said"),
     [
         (Cluster(CPU, GPU, nodes=[FOUR]), "-n 4", "g", "on GPU"),
-        (Cluster(CPU, GPU, nodes=[FOUR]), "-n 2 --devices-per-node 3", "c", "2 × 3 GPUs would be needed"),
+        (
+            Cluster(CPU, GPU, nodes=[FOUR]),
+            "-n 2 --devices-per-node 3",
+            "c",
+            "2 × 3 GPUs would be needed",
+        ),
         (Cluster(CPU, EIGHT, nodes=[FOUR]), "", "c", "1 × 8 GPUs would be needed"),
         (Cluster(CPU, GPU, nodes=[FOUR]), "-d cpu", "c", ""),
         (Cluster(CPU, GPU, nodes=[]), "", "c", ""),
@@ -340,13 +400,17 @@ def test_the_runtime_fits_the_device(cluster, line, name, said):
     assert found["metadata"]["name"] == name and said in words and bool(said) == bool(words)
 
 
-@pytest.mark.parametrize(("most", "name", "said"), [
-    ({"cpu": 8}, "c", "the queue team has no GPUs"),
-    ({"nvidia.com/gpu": 0}, "c", "the queue team has no GPUs"),
-    ({"nvidia.com/gpu": 2}, "c", "3 × 1 GPUs would be needed, and the queue team has 2"),
-    ({"nvidia.com/gpu": 3}, "g", "on GPU"), ({"nvidia.com/gpu": None}, "g", "on GPU"),
-    (None, "g", "on GPU"),  # it may not be read
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("most", "name", "said"),
+    [
+        ({"cpu": 8}, "c", "the queue team has no GPUs"),
+        ({"nvidia.com/gpu": 0}, "c", "the queue team has no GPUs"),
+        ({"nvidia.com/gpu": 2}, "c", "3 × 1 GPUs would be needed, and the queue team has 2"),
+        ({"nvidia.com/gpu": 3}, "g", "on GPU"),
+        ({"nvidia.com/gpu": None}, "g", "on GPU"),
+        (None, "g", "on GPU"),  # it may not be read
+    ],
+)
 def test_a_queue_without_gpus_gets_no_job_for_them_unasked(monkeypatch, most, name, said):
     monkeypatch.setattr(choosing.quota, "most", lambda client, queue: most)
     line = parse_cell_line("-n 3 --queue team")
@@ -359,9 +423,13 @@ def test_a_runtime_for_gpus_that_fits_is_taken_unasked_though_it_is_not_the_firs
     assert found["metadata"]["name"] == "g" and "on GPU" in words
 
 
-@pytest.mark.parametrize("label", [
-    {"jupyter-jax-trainer/python": "3.99"}, {"trainer.kubeflow.org/support": "deprecated"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "label",
+    [
+        {"jupyter-jax-trainer/python": "3.99"},
+        {"trainer.kubeflow.org/support": "deprecated"},
+    ],
+)
 def test_a_worse_runtime_for_gpus_is_not_taken_unasked_because_the_best_does_not_fit(label):
     worse = a_runtime("worse", "gpu", **label)
     found, words = choosing.runtime(Cluster(CPU, EIGHT, worse, nodes=[FOUR]), parse_cell_line(""))
@@ -400,8 +468,9 @@ def test_a_runtime_for_another_device_is_refused():
         choosing.runtime(Cluster(CPU, GPU), parse_cell_line("-r c -d gpu"))
     unsaid = a_runtime("u", "")
     assert choosing.runtime(Cluster(unsaid), parse_cell_line("-r u -d gpu"))[0] == {
-        **unsaid, "kind": "ClusterTrainingRuntime"
-    }  # fmt: skip
+        **unsaid,
+        "kind": "ClusterTrainingRuntime",
+    }
     with pytest.raises(UsageError, match="no JAX runtime for tpu; there are c, g") as refused:
         choosing.runtime(Cluster(CPU, GPU), parse_cell_line("-d tpu"))
     assert "jaxtrain runtimes install --device tpu" in refused.value.hint
@@ -422,7 +491,9 @@ def test_a_runtime_for_another_device_is_refused():
         (1, 2, "a,b,c,d", "1", "4 hosts, and the job has 2 ranks"),
     ],
 )
-def test_trainers_rank_has_to_be_the_place_in_the_slice(monkeypatch, rank, nodes, hosts, place, said):
+def test_trainers_rank_has_to_be_the_place_in_the_slice(
+    monkeypatch, rank, nodes, hosts, place, said
+):
     for name, value in (("TPU_WORKER_HOSTNAMES", hosts), ("TPU_WORKER_ID", place)):
         monkeypatch.delenv(name, raising=False)
         if value is not None:
@@ -454,18 +525,28 @@ def test_labels_are_patched_in_only_where_there_are_any():
     assert job["template"]["spec"]["template"] == {"spec": {"nodeSelector": {SHAPE: "4x4"}}}
 
 
-@pytest.mark.parametrize(("device", "limits", "labels", "each"), [
-    ("gpu", {"nvidia.com/gpu": "8"}, {}, 8), ("gpu", {"nvidia.com/gpu": 4}, {}, 4), ("gpu", {}, {}, None),
-    ("tpu", {"google.com/tpu": "1"}, {SHAPE: "4x4"}, 4), ("tpu", {"google.com/tpu": "4"}, {}, 4),
-    ("tpu", {}, {SHAPE: "odd"}, None), ("cpu", {"cpu": "8"}, {}, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("device", "limits", "labels", "each"),
+    [
+        ("gpu", {"nvidia.com/gpu": "8"}, {}, 8),
+        ("gpu", {"nvidia.com/gpu": 4}, {}, 4),
+        ("gpu", {}, {}, None),
+        ("tpu", {"google.com/tpu": "1"}, {SHAPE: "4x4"}, 4),
+        ("tpu", {"google.com/tpu": "4"}, {}, 4),
+        ("tpu", {}, {SHAPE: "odd"}, None),
+        ("cpu", {"cpu": "8"}, {}, None),
+    ],
+)
 def test_a_runtime_says_how_many_devices_its_nodes_have(device, limits, labels, each):
     assert devices.brought(device, {"limits": limits}, labels) == each
     node = {"name": "node", "resources": {"limits": limits}}
     pod = {"containers": [node], "nodeSelector": labels}
     job = {"name": "node", "template": {"spec": {"template": {"spec": pod}}}}
-    item = {"kind": "TrainingRuntime", "metadata": {"name": "a", "labels": {
-        "jupyter-jax-trainer/device": device}}, "spec": {"template": {"spec": {"replicatedJobs": [job]}}}}
+    item = {
+        "kind": "TrainingRuntime",
+        "metadata": {"name": "a", "labels": {"jupyter-jax-trainer/device": device}},
+        "spec": {"template": {"spec": {"replicatedJobs": [job]}}},
+    }
     found = runtimes.describe(item)
     assert (found.device, found.devices) == (device, each)
 
@@ -511,5 +592,7 @@ def test_a_worker_does_not_go_on_with_the_cpu_in_silence(tmp_path):
     driver = tmp_path / "driver"
     driver.mkdir()
     (driver / "libcuda.so.1").symlink_to(_ctypes.__file__)  # some library
-    found = said(JAXTRAIN_DEVICE="gpu", PYTHONPATH=str(plugin.parents[1]), LD_LIBRARY_PATH=str(driver))
+    found = said(
+        JAXTRAIN_DEVICE="gpu", PYTHONPATH=str(plugin.parents[1]), LD_LIBRARY_PATH=str(driver)
+    )
     assert "runs" in found

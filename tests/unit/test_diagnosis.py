@@ -30,395 +30,493 @@ RECORDED = Path(__file__).with_name("recorded")
 
 EXPECTED = {
     "claim-not-found": (
-        "Pending", "claim-missing",
+        "Pending",
+        "claim-missing",
         "the pod can't be scheduled: there is no PersistentVolumeClaim training-data",
     ),
     "claim-unbound": (
-        "Pending", "claim-unbound",
+        "Pending",
+        "claim-unbound",
         "the pod can't be scheduled: the PersistentVolumeClaim unbound has no volume yet",
     ),
     "crash-loop": (
-        "Pending", "crash-loop",
+        "Pending",
+        "crash-loop",
         "the pod ends again and again: it ended with exit code 3, and waits to be started again",
     ),
     "deadline": (
-        "Failed", "deadline",
+        "Failed",
+        "deadline",
         "took longer than its --timeout of 6 s",
     ),
     "deleted-pod-later": (
-        "Failed", "failed",
+        "Failed",
+        "failed",
         "the cluster says: jobset failed due to reaching max number of restarts (first failed job: del-node-0)",
     ),
     "deleted-pod": (
-        "Failed", "pod-deleted",
+        "Failed",
+        "pod-deleted",
         "rank 1 was ended: somebody deleted its pod",
     ),
     "env-secret-key-missing": (
-        "Pending", "key-missing",
+        "Pending",
+        "key-missing",
         "the Secret half has no key token",
     ),
     "env-secret-missing": (
-        "Pending", "secret-missing",
+        "Pending",
+        "secret-missing",
         "there is no Secret wandb in this namespace",
     ),
     "env-secret-own": (
-        "Pending", "payload",
+        "Pending",
+        "payload",
         "the job's code and data are being sent",
     ),
     "evicted-api-later": (
-        "Failed", "failed",
+        "Failed",
+        "failed",
         "the cluster says: jobset failed due to reaching max number of restarts (first failed job: evict-node-0)",
     ),
     "evicted-api": (
-        "Failed", "drained",
+        "Failed",
+        "drained",
         "rank 1 was evicted: somebody empties its node node0",
     ),
     "evicted-restart": (
-        "Pending", "pods-coming",
+        "Pending",
+        "pods-coming",
         "waits for the pods of rank 1; 1 other runs and waits",
     ),
     "evicted-storage": (
-        "Failed", "evicted-disk",
+        "Failed",
+        "evicted-disk",
         "rank 0 was evicted: Pod ephemeral local storage usage exceeds the total limit of containers 10Mi",
     ),
     "exit-3": (
-        "Failed", "exit",
+        "Failed",
+        "exit",
         "rank 1 ended with exit code 3 before the cell was finished",
     ),
     "exit-abort": (
-        "Failed", "exit",
+        "Failed",
+        "exit",
         "rank 0 was ended by signal 11 (SIGSEGV)",
     ),
     "exit-segv": (
-        "Failed", "exit",
+        "Failed",
+        "exit",
         "rank 0 was ended by signal 11 (SIGSEGV)",
     ),
     "gated": (
-        "Pending", "gated",
+        "Pending",
+        "gated",
         "the pod waits to be let in: scheduling gate example.com/quota",
     ),
     "image-invalid-name": (
-        "Pending", "image-name",
+        "Pending",
+        "image-name",
         "UPPER/case image is not a valid name of an image",
     ),
     "image-never": (
-        "Pending", "image-not-on-node",
+        "Pending",
+        "image-not-on-node",
         "the image team/jax:none is not on the node, and the runtime forbids to pull it",
     ),
     "image-not-found": (
-        "Pending", "image-missing",
+        "Pending",
+        "image-missing",
         "the image localhost:5599/team/jax:nope does not exist",
     ),
     "image-rate-limit": (
-        "Pending", "image-rate-limit",
+        "Pending",
+        "image-rate-limit",
         "the registry allows no more pulls of the image localhost:5599/limited/jax:1 for now",
     ),
     "image-registry-busy": (
-        "Pending", "image-registry-trouble",
+        "Pending",
+        "image-registry-trouble",
         "the registry of the image localhost:5599/broken/jax:1 has trouble: 503 Service Unavailable",
     ),
     "image-registry-refuses": (
-        "Pending", "image-unreachable",
+        "Pending",
+        "image-unreachable",
         "the registry of the image localhost:5598/team/jax:1 can't be reached",
     ),
     "image-unauthorised": (
-        "Pending", "image-denied",
+        "Pending",
+        "image-denied",
         "the registry denies access to the image localhost:5599/private/jax:1",
     ),
     "image-unreachable": (
-        "Pending", "image-unreachable",
+        "Pending",
+        "image-unreachable",
         "the registry of the image registry.example.com/team/jax:1 can't be reached",
     ),
     "initializer-failed": (
-        "Failed", "initializer-failed",
+        "Failed",
+        "initializer-failed",
         "the dataset initializer failed with exit code 3",
     ),
     "job-refused": (
-        "Pending", "invalid",
-        "the cluster does not take the job's parts: spec.template.spec.containers[0].volumeMounts[2].name: Not found: \"nope\"",
+        "Pending",
+        "invalid",
+        'the cluster does not take the job\'s parts: spec.template.spec.containers[0].volumeMounts[2].name: Not found: "nope"',
     ),
     "jobset-quota": (
-        "Pending", "quota",
+        "Pending",
+        "quota",
         "the quota counts has no room for the job's parts: JobSets: 1 asked for, 0 of 0 used",
     ),
     "kueue-drops-patches": (
-        "Pending", "kueue-drops-patches",
+        "Pending",
+        "kueue-drops-patches",
         "Kueue let the job in 14 s ago, and it is still suspended",
     ),
     "kueue-held": (
-        "Queued", "kueue-inadmissible",
+        "Queued",
+        "kueue-inadmissible",
         "the queue team takes no jobs: ClusterQueue diag is inactive",
     ),
     "kueue-inadmissible": (
-        "Queued", "kueue-inadmissible",
+        "Queued",
+        "kueue-inadmissible",
         "the queue nowhere takes no jobs: LocalQueue nowhere doesn't exist",
     ),
     "kueue-pending": (
-        "Queued", "kueue-pending",
+        "Queued",
+        "kueue-pending",
         "waits in the queue team: it takes 100m CPUs more than the queue has free (flavor diag-default)",
     ),
     "kueue-preempted": (
-        "Queued", "kueue-preempted",
+        "Queued",
+        "kueue-preempted",
         "it gave way to a job of higher priority, and waits in the queue team again",
     ),
     "kueue-readmitted": (
-        "Starting", "starting",
+        "Starting",
+        "starting",
         "Python and JAX start",
     ),
     "kueue-suspended": (
-        "Suspended", "suspended",
+        "Suspended",
+        "suspended",
         "its pods have ended until it is resumed",
     ),
     "kueue-too-large": (
-        "Queued", "kueue-too-large",
+        "Queued",
+        "kueue-too-large",
         "the queue team can never take it: 4 CPUs asked for, 300m in all (flavor diag-default)",
     ),
     "limit-range": (
-        "Pending", "limit-range",
+        "Pending",
+        "limit-range",
         "the namespace's LimitRange refuses the pod: maximum memory per Container is 512Mi, and 2Gi was asked for",
     ),
     "made-config": (
-        "Pending", "config",
-        "the container can't be set up: cannot find volume \"x\" to mount into container \"node\"",
+        "Pending",
+        "config",
+        'the container can\'t be set up: cannot find volume "x" to mount into container "node"',
     ),
     "made-configmap-env": (
-        "Pending", "configmap-missing",
+        "Pending",
+        "configmap-missing",
         "there is no ConfigMap settings in this namespace",
     ),
     "made-creating": (
-        "Pending", "creating",
+        "Pending",
+        "creating",
         "the container of the pod is being made",
     ),
     "made-disrupted": (
-        "Failed", "disrupted",
+        "Failed",
+        "disrupted",
         "rank 1 was ended by the cluster: Somebody: had to",
     ),
     "made-evicted-memory": (
-        "Failed", "evicted",
+        "Failed",
+        "evicted",
         "rank 0 was evicted: The node was low on resource: memory",
     ),
     "made-gpus-in-use": (
-        "Pending", "no-accelerators",
+        "Pending",
+        "no-accelerators",
         "2 of 2 pods can't be scheduled: 0/3 nodes fit: 2 without nvidia.com/gpu free, 1 tainted (node-role.kubernetes.io/control-plane)",
     ),
     "made-image-denied-old-kubelet": (
-        "Pending", "image-denied",
+        "Pending",
+        "image-denied",
         "the registry denies access to the image team/denied-not-found:1",
     ),
     "made-image-disk-full": (
-        "Pending", "image-disk-full",
+        "Pending",
+        "image-disk-full",
         "the node has no room for the image localhost:5599/private/jax:1",
     ),
     "made-image-platform": (
-        "Pending", "image-platform",
+        "Pending",
+        "image-platform",
         "the image localhost:5599/private/jax:1 is not made for the processors of the node",
     ),
     "made-image": (
-        "Pending", "image",
+        "Pending",
+        "image",
         "the image localhost:5599/private/jax:1 can't be pulled: unexpected media type text/html",
     ),
     "made-initializing": (
-        "Pending", "initializing",
+        "Pending",
+        "initializing",
         "waits for its dataset initializer",
     ),
     "made-jobset-silent": (
-        "Pending", "jobset-silent",
+        "Pending",
+        "jobset-silent",
         "JobSet has made no Jobs for 34 s",
     ),
     "made-kueue-stopped": (
-        "Suspended", "kueue-stopped",
+        "Suspended",
+        "kueue-stopped",
         "Kueue has stopped it: exceeding the maximum number of re-queuing retries",
     ),
     "made-mount": (
-        "Pending", "mount",
-        "the pod can't mount a volume: volume \"data\" : mount failed: exit status 32",
+        "Pending",
+        "mount",
+        'the pod can\'t mount a volume: volume "data" : mount failed: exit status 32',
     ),
     "made-no-nodes": (
-        "Pending", "no-nodes",
+        "Pending",
+        "no-nodes",
         "2 of 2 pods can't be scheduled: the cluster has no nodes at the moment",
     ),
     "made-node-lost": (
-        "Failed", "node-lost",
+        "Failed",
+        "node-lost",
         "rank 1 was lost with its node node0",
     ),
     "made-node-refused": (
-        "Failed", "node-refused",
+        "Failed",
+        "node-refused",
         "rank 0 was refused by its node node0: Pod was rejected: Node didn't have enough resource: cpu, requested: 1000, used: 1900, capacity: 2000",
     ),
     "made-node-shutdown": (
-        "Failed", "node-lost",
+        "Failed",
+        "node-lost",
         "rank 1 was lost with its node node0",
     ),
     "made-node-silent": (
-        "Starting", "node-silent",
+        "Starting",
+        "node-silent",
         "the node node0 does not answer (1 of 2 pods)",
     ),
     "made-nodes-are-added": (
-        "Pending", "nodes-are-added",
+        "Pending",
+        "nodes-are-added",
         "2 of 2 pods can't be scheduled yet: the cluster is adding nodes",
     ),
     "made-nodes-are-cordoned": (
-        "Pending", "nodes-are-cordoned",
+        "Pending",
+        "nodes-are-cordoned",
         "2 of 2 pods can't be scheduled: the nodes are closed for new pods",
     ),
     "made-nodes-are-full": (
-        "Pending", "nodes-are-full",
+        "Pending",
+        "nodes-are-full",
         "2 of 2 pods can't be scheduled: 0/2 nodes fit: 2 with as many pods as they may have",
     ),
     "made-not-started": (
-        "Failed", "not-started",
+        "Failed",
+        "not-started",
         "rank 0 could not start: exec /bin/sh: argument list too long",
     ),
     "made-other-processor": (
-        "Pending", "other-processor",
+        "Pending",
+        "other-processor",
         "the image jupyter-jax-trainer-cpu:jax0.10.2-py3.11 is not made for the processors of the node",
     ),
     "made-payload-lost": (
-        "Pending", "payload-lost",
+        "Pending",
+        "payload-lost",
         "the job's Secret own-jaxtrain is missing after 5 m 04 s: its submission was cut off, or somebody deleted it",
     ),
     "made-pulling": (
-        "Pending", "pulling",
+        "Pending",
+        "pulling",
         "the image team/jax:1 is being pulled (40 s)",
     ),
     "made-queued": (
-        "Queued", "queued",
+        "Queued",
+        "queued",
         "waits in the queue team-queue",
     ),
     "made-runtime-unsupported": (
-        "Failed", "runtime-unsupported",
+        "Failed",
+        "runtime-unsupported",
         "Kubeflow Trainer can't use the runtime: runtime group kind not supported: ClusterTrainingRuntime.trainer.kubeflow.org",
     ),
     "made-start": (
-        "Pending", "start",
+        "Pending",
+        "start",
         "the container can't be started: exec /bin/sh: argument list too long",
     ),
     "made-tainted": (
-        "Pending", "tainted",
+        "Pending",
+        "tainted",
         "2 of 2 pods can't be scheduled: the nodes are tainted (nvidia.com/gpu)",
     ),
     "made-trainer-silent": (
-        "Pending", "trainer-silent",
+        "Pending",
+        "trainer-silent",
         "Kubeflow Trainer has done nothing for the job for 35 s",
     ),
     "made-trainjob-deleted": (
-        "Starting", "trainjob-deleted",
+        "Starting",
+        "trainjob-deleted",
         "its TrainJob is being deleted",
     ),
     "made-unschedulable": (
-        "Pending", "unschedulable",
+        "Pending",
+        "unschedulable",
         "2 of 2 pods can't be scheduled: node(s) didn't match pod topology spread constraints",
     ),
     "made-volume-in-use": (
-        "Pending", "volume-in-use",
+        "Pending",
+        "volume-in-use",
         "the pod waits for a volume that is in use on another node",
     ),
     "made-wrong-processor": (
-        "Failed", "wrong-processor",
+        "Failed",
+        "wrong-processor",
         "rank 0 could not start: the image jupyter-jax-trainer-cpu:jax0.10.2-py3.11 is not made for its node's processors",
     ),
     "mount-configmap-missing": (
-        "Pending", "configmap-missing",
+        "Pending",
+        "configmap-missing",
         "there is no ConfigMap no-such-map in this namespace",
     ),
     "mount-secret-missing": (
-        "Pending", "secret-missing",
+        "Pending",
+        "secret-missing",
         "there is no Secret no-such-secret in this namespace",
     ),
     "oom-restarts": (
-        "Starting", "started-again",
+        "Starting",
+        "started-again",
         "rank 0 was started again: it was killed: out of memory at its limit of 100Mi",
     ),
     "oom": (
-        "Failed", "out-of-memory",
+        "Failed",
+        "out-of-memory",
         "rank 1 was killed: out of memory at its limit of 100Mi",
     ),
     "pod-security": (
-        "Pending", "pod-security",
+        "Pending",
+        "pod-security",
         "PodSecurity restricted of the namespace refuses the pod: allowPrivilegeEscalation != false, unrestricted capabilities, runAsNonRoot != true, seccompProfile",
     ),
     "preempted-later": (
-        "Failed", "failed",
+        "Failed",
+        "failed",
         "the cluster says: jobset failed due to reaching max number of restarts (first failed job: low-node-0)",
     ),
     "preempted-winner": (
-        "Pending", "no-room",
+        "Pending",
+        "no-room",
         "the pod can't be scheduled: 0/1 nodes have 14Gi memory free",
     ),
     "preempted": (
-        "Failed", "preempted",
+        "Failed",
+        "preempted",
         "rank 0 was removed to make room for a pod with a higher priority",
     ),
     "priority-missing": (
-        "Pending", "priority-missing",
+        "Pending",
+        "priority-missing",
         "there is no priority class no-such-priority",
     ),
     "quota-pods-partly": (
-        "Pending", "quota",
+        "Pending",
+        "quota",
         "the quota team has no room for 1 of 3 pods: requests.memory: 400Mi asked for, 800Mi of 1Gi used; 2 others run and wait",
     ),
     "quota-pods-unset": (
-        "Pending", "quota-wants-amounts",
+        "Pending",
+        "quota-wants-amounts",
         "the quota team refuses the pod: requests.cpu and requests.memory must be given",
     ),
     "quota-pods": (
-        "Pending", "quota",
+        "Pending",
+        "quota",
         "the quota team has no room for 2 of 2 pods: requests.memory: 2Gi asked for, 0 of 1Gi used",
     ),
     "resumed": (
-        "Starting", "starting",
+        "Starting",
+        "starting",
         "Python and JAX start",
     ),
     "run-as-root": (
-        "Pending", "root-image",
+        "Pending",
+        "root-image",
         "the image jupyter-jax-trainer-cpu:jax0.10.2-py3.11 would run as root, which the runtime or the namespace forbids",
     ),
     "running": (
-        "Starting", "starting",
+        "Starting",
+        "starting",
         "Python and JAX start",
     ),
     "sandbox": (
-        "Pending", "sandbox",
-        "the node can't set the pod up: failed to get sandbox runtime: no runtime for \"nope\" is configured",
+        "Pending",
+        "sandbox",
+        'the node can\'t set the pod up: failed to get sandbox runtime: no runtime for "nope" is configured',
     ),
     "service-account-missing": (
-        "Pending", "service-account-missing",
+        "Pending",
+        "service-account-missing",
         "the service account no-such-account does not exist in this namespace",
     ),
     "start-no-program-loop-later": (
-        "Pending", "no-program",
+        "Pending",
+        "no-program",
         "the image jupyter-jax-trainer-cpu:jax0.10.2-py3.11 has no nopython",
     ),
     "start-no-program": (
-        "Failed", "program-missing",
+        "Failed",
+        "program-missing",
         "rank 0 could not start: the image jupyter-jax-trainer-cpu:jax0.10.2-py3.11 has no nopython",
     ),
     "succeeded": (
-        "Succeeded", None,
+        "Succeeded",
+        None,
         None,
     ),
     "suspended-later": (
-        "Suspended", "suspended",
+        "Suspended",
+        "suspended",
         "its pods have ended until it is resumed",
     ),
     "suspended": (
-        "Suspended", "suspended",
+        "Suspended",
+        "suspended",
         "its pods have ended until it is resumed",
     ),
     "unschedulable-cpu": (
-        "Pending", "no-room",
+        "Pending",
+        "no-room",
         "the pod can't be scheduled: 0/1 nodes have 64 CPUs",
     ),
     "unschedulable-gpu": (
-        "Pending", "no-accelerators",
+        "Pending",
+        "no-accelerators",
         "2 of 2 pods can't be scheduled: 0/1 nodes have nvidia.com/gpu",
     ),
     "unschedulable-memory-partly": (
-        "Pending", "no-room",
+        "Pending",
+        "no-room",
         "2 of 4 pods can't be scheduled: 0/1 nodes have 9Gi memory free; 2 others run and wait",
     ),
     "unschedulable-selector": (
-        "Pending", "no-such-nodes",
+        "Pending",
+        "no-such-nodes",
         "the pod can't be scheduled: no node that would do is labelled cloud.google.com/gke-tpu-topology=2x4",
     ),
 }
@@ -473,7 +571,8 @@ def test_every_recording_is_expected_and_every_row_is_reached():
 @pytest.mark.parametrize("name", REFUSED)
 def test_refusals_of_the_api_become_sentences(name):
     [found] = [
-        item for item in json.loads((RECORDED / "api-errors.json").read_text())
+        item
+        for item in json.loads((RECORDED / "api-errors.json").read_text())
         if item.pop("name") == name
     ]
     sentence, hint = explain_api_error(**found)
@@ -481,23 +580,38 @@ def test_refusals_of_the_api_become_sentences(name):
     assert hint
 
 
-@pytest.mark.parametrize(("status", "message", "said"), [
-    (429, "too many requests", "The cluster is busy and takes no more requests at the moment."),
-    (504, "Gateway Timeout", "The cluster took too long to answer."),
-    (500, "Timeout: request did not complete within requested timeout - context deadline exceeded",
-     "The cluster took too long to answer."),
-    (503, "etcdserver: no leader", "The cluster has trouble: etcdserver: no leader."),
-    (409, "the object has been modified; please apply your changes to the latest version",
-     "Somebody else changed it at the same moment."),
-    (403, "Forbidden", "You may not create trainjobs."),
-    (418, "teapot", "The cluster refuses the TrainJob: teapot."),
-    (404, "the server could not find the requested resource",
-     "This cluster has no trainjobs: Kubeflow Trainer is missing or too old."),
-    (500, 'Internal error occurred: failed calling webhook "validator.trainjob.trainer.kubeflow.org": '
-     'Post "https://a.b.svc:443/x?timeout=10s": context deadline exceeded',
-     "The cluster's webhook validator.trainjob.trainer.kubeflow.org does not answer, so the TrainJob "
-     "can't be made."),
-])
+@pytest.mark.parametrize(
+    ("status", "message", "said"),
+    [
+        (429, "too many requests", "The cluster is busy and takes no more requests at the moment."),
+        (504, "Gateway Timeout", "The cluster took too long to answer."),
+        (
+            500,
+            "Timeout: request did not complete within requested timeout - context deadline exceeded",
+            "The cluster took too long to answer.",
+        ),
+        (503, "etcdserver: no leader", "The cluster has trouble: etcdserver: no leader."),
+        (
+            409,
+            "the object has been modified; please apply your changes to the latest version",
+            "Somebody else changed it at the same moment.",
+        ),
+        (403, "Forbidden", "You may not create trainjobs."),
+        (418, "teapot", "The cluster refuses the TrainJob: teapot."),
+        (
+            404,
+            "the server could not find the requested resource",
+            "This cluster has no trainjobs: Kubeflow Trainer is missing or too old.",
+        ),
+        (
+            500,
+            'Internal error occurred: failed calling webhook "validator.trainjob.trainer.kubeflow.org": '
+            'Post "https://a.b.svc:443/x?timeout=10s": context deadline exceeded',
+            "The cluster's webhook validator.trainjob.trainer.kubeflow.org does not answer, so the TrainJob "
+            "can't be made.",
+        ),
+    ],
+)
 def test_other_refusals(status, message, said):
     assert explain_api_error(status, "", message, "create", "trainjobs")[0] == said
 
@@ -509,14 +623,17 @@ def ends(name, **changes):
     return {end.rank: end for end in rank_ends(recorded(name, **changes))}
 
 
-@pytest.mark.parametrize(("name", "exit", "kind"), [
-    ("exit-3", 3, None),
-    ("exit-segv", -11, None),
-    ("oom", -9, "out-of-memory"),
-    ("evicted-storage", -9, "evicted-disk"),
-    ("start-no-program", 128, "program-missing"),
-    ("succeeded", 0, None),
-])
+@pytest.mark.parametrize(
+    ("name", "exit", "kind"),
+    [
+        ("exit-3", 3, None),
+        ("exit-segv", -11, None),
+        ("oom", -9, "out-of-memory"),
+        ("evicted-storage", -9, "evicted-disk"),
+        ("start-no-program", 128, "program-missing"),
+        ("succeeded", 0, None),
+    ],
+)
 def test_the_end_of_a_rank(name, exit, kind):
     end = list(ends(name).values())[-1]
     assert (end.exit, end.kind, end.earlier, end.running) == (exit, kind, False, False)
@@ -559,10 +676,12 @@ def test_a_newer_pod_of_a_rank_counts():
 def test_what_the_cluster_says_of_a_rank_becomes_the_first_cause():
     end = ends("evicted-api")[1]
     lost = {"type": "XlaRuntimeError", "message": "connection closed by peer", "secondary": True}
-    failure = diagnose([
-        RankEnd(rank=0, exit=1, order=1, error=lost, joined=True),
-        RankEnd(rank=1, order=2, joined=True, stopped=True, cause=end.cause, hint=end.hint),
-    ])
+    failure = diagnose(
+        [
+            RankEnd(rank=0, exit=1, order=1, error=lost, joined=True),
+            RankEnd(rank=1, order=2, joined=True, stopped=True, cause=end.cause, hint=end.hint),
+        ]
+    )
     assert summary(failure) == "rank 1 was evicted: somebody empties its node node0"
     assert failure.kind == "cluster" and failure.hint == end.hint
 
@@ -570,14 +689,17 @@ def test_what_the_cluster_says_of_a_rank_becomes_the_first_cause():
 # -- what a job does ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("states", "state", "reason"), [
-    (["Starting", "Waiting"], "Starting", "Python and JAX start"),
-    (["Arrived", "Starting"], "Starting", "waits at the rendezvous for rank 1"),
-    (["Arrived", "Arrived"], "Starting", "the ranks connect to each other"),
-    (["Running", "Joined"], "Starting", "the ranks connect to each other"),
-    (["Running", "Running"], "Running", None),
-    (["Finished", "Running"], "Running", None),
-])
+@pytest.mark.parametrize(
+    ("states", "state", "reason"),
+    [
+        (["Starting", "Waiting"], "Starting", "Python and JAX start"),
+        (["Arrived", "Starting"], "Starting", "waits at the rendezvous for rank 1"),
+        (["Arrived", "Arrived"], "Starting", "the ranks connect to each other"),
+        (["Running", "Joined"], "Starting", "the ranks connect to each other"),
+        (["Running", "Running"], "Running", None),
+        (["Finished", "Running"], "Running", None),
+    ],
+)
 def test_what_the_ranks_say_tells_starting_from_running(states, state, reason):
     verdict = judge(recorded("running"), {}, states)
     assert (verdict.state, verdict.reason) == (state, reason)
@@ -614,8 +736,17 @@ def test_a_job_whose_pods_are_gone_gives_the_cluster_the_word():
     assert judge(seen, {}).reason == "the cluster says: Job has reached the specified backoff limit"
 
 
-@pytest.mark.parametrize("name", ["unschedulable-gpu", "mount-secret-missing", "image-not-found",
-                                  "quota-pods", "sandbox", "made-volume-in-use"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "unschedulable-gpu",
+        "mount-secret-missing",
+        "image-not-found",
+        "quota-pods",
+        "sandbox",
+        "made-volume-in-use",
+    ],
+)
 def test_a_running_job_shows_no_stale_warning(name):
     stale, running = recorded(name), recorded("running")
     events = copy.deepcopy([*stale.events, *running.events])
@@ -638,16 +769,30 @@ def test_events_of_a_namesake_are_left_out():
     assert judge(seen, {}).cause == "preempted"
 
 
-@pytest.mark.parametrize(("event", "expected"), [
-    ({"series": {"lastObservedTime": "1970-01-01T00:00:05.000000Z"},
-      "eventTime": "1970-01-01T00:00:01Z"}, 5),
-    ({"eventTime": "1970-01-01T00:00:04.5Z", "firstTimestamp": None}, 4.5),
-    ({"eventTime": None, "firstTimestamp": "1970-01-01T00:00:01Z",
-      "lastTimestamp": "1970-01-01T00:00:03Z"}, 3),
-    ({"firstTimestamp": "1970-01-01T00:00:01Z"}, 1),
-    ({"metadata": {"creationTimestamp": "1970-01-01T00:00:02Z"}}, 2),
-    ({"eventTime": "soon"}, 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (
+            {
+                "series": {"lastObservedTime": "1970-01-01T00:00:05.000000Z"},
+                "eventTime": "1970-01-01T00:00:01Z",
+            },
+            5,
+        ),
+        ({"eventTime": "1970-01-01T00:00:04.5Z", "firstTimestamp": None}, 4.5),
+        (
+            {
+                "eventTime": None,
+                "firstTimestamp": "1970-01-01T00:00:01Z",
+                "lastTimestamp": "1970-01-01T00:00:03Z",
+            },
+            3,
+        ),
+        ({"firstTimestamp": "1970-01-01T00:00:01Z"}, 1),
+        ({"metadata": {"creationTimestamp": "1970-01-01T00:00:02Z"}}, 2),
+        ({"eventTime": "soon"}, 0),
+    ],
+)
 def test_the_time_of_an_event(event, expected):
     assert event_time(event) == expected
 
@@ -687,10 +832,21 @@ def test_any_answer_of_the_api_gives_one_harmless_line(status, reason, message):
     assert hint is None or hint.isprintable()
 
 
-@pytest.mark.parametrize("piece", [
-    "Invalid value: {", " (", 'admission webhook "a" denied the request: ', "0/1 nodes are available: 1 ",
-    "desc = ", "exec: \"", "is forbidden: ", "ValidatingAdmissionPolicy 'a' ", " ", ", 1 a",
-])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "Invalid value: {",
+        " (",
+        'admission webhook "a" denied the request: ',
+        "0/1 nodes are available: 1 ",
+        "desc = ",
+        'exec: "',
+        "is forbidden: ",
+        "ValidatingAdmissionPolicy 'a' ",
+        " ",
+        ", 1 a",
+    ],
+)
 def test_long_messages_take_no_time(piece):
     begun = time.monotonic()
     explain_api_error(422, "", piece * (1_000_000 // len(piece)), "create", "trainjobs")

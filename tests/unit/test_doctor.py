@@ -65,14 +65,23 @@ def versions(monkeypatch: Any, **changed: str | None) -> None:
 def listed() -> list[tuple[str, str]]:
     """Give the rows of the page: what is broken, and where that is tested."""
     text = (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8")
-    return re.findall(r"^\| `([a-z0-9-]+)` \|.*?(?:\| (cluster|bare|stand-in) )?\|$", text, re.MULTILINE)
+    return re.findall(
+        r"^\| `([a-z0-9-]+)` \|.*?(?:\| (cluster|bare|stand-in) )?\|$", text, re.MULTILINE
+    )
 
 
 def broken_in(path: Path) -> set[str]:
     """Give what the tests of a file break."""
-    names = (one.name for one in ast.parse(path.read_text(encoding="utf-8")).body
-             if isinstance(one, ast.FunctionDef))  # fmt: skip
-    return {n.removeprefix("test_broken_").replace("_", "-") for n in names if n.startswith("test_broken_")}
+    names = (
+        one.name
+        for one in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(one, ast.FunctionDef)
+    )
+    return {
+        n.removeprefix("test_broken_").replace("_", "-")
+        for n in names
+        if n.startswith("test_broken_")
+    }
 
 
 def test_each_row_of_the_list_has_a_test_and_each_test_a_row():
@@ -261,9 +270,13 @@ def test_broken_runtime_reruns_cells(scene):
     check("kubernetes", "JAX runtimes", WARN, "stock", "run a cell that fails again")
 
 
-@pytest.mark.parametrize(("policy", "api"), [
-    ("coscheduling", "/apis/scheduling.x-k8s.io/v1alpha1"), ("volcano", "/apis/scheduling.volcano.sh/v1beta1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("policy", "api"),
+    [
+        ("coscheduling", "/apis/scheduling.x-k8s.io/v1alpha1"),
+        ("volcano", "/apis/scheduling.volcano.sh/v1beta1"),
+    ],
+)
 def test_who_starts_pods_together_is_looked_for_where_a_runtime_wants_it(policy, api, scene):
     gang = runtime("gang")
     gang["spec"]["podGroupPolicy"] = {policy: {}}
@@ -278,19 +291,33 @@ def test_what_is_lost_without_the_rights_for_restarts_is_no_fault(scene, monkeyp
     lacking = rights.RESTARTS[:2]
     with monkeypatch.context() as patch:
         patch.setattr(rights, "_allowed", lambda client, right: right not in lacking)
-        check("kubernetes", "Rights for restarts", OK, "missing: create trainingruntimes, patch",
-              "jobs can't start again by themselves (--max-restarts)", "jupyter-jax-trainer-restarts")  # fmt: skip
+        check(
+            "kubernetes",
+            "Rights for restarts",
+            OK,
+            "missing: create trainingruntimes, patch",
+            "jobs can't start again by themselves (--max-restarts)",
+            "jupyter-jax-trainer-restarts",
+        )
         told = {one.subject: one for one in doctor.examine("kubernetes")}
         assert told["Rights"].status == OK and not told["Rights"].advice
     assert not [one for one in doctor.examine("kubernetes") if one.subject == "Rights for restarts"]
 
 
 @pytest.mark.parametrize(("verb", "resource"), [("get", "jobsets"), ("list", "jobs")])
-def test_without_the_right_to_look_at_owners_it_is_said_what_is_lost(scene, monkeypatch, verb, resource):
+def test_without_the_right_to_look_at_owners_it_is_said_what_is_lost(
+    scene, monkeypatch, verb, resource
+):
     lacking = rights.find(verb, resource)
     monkeypatch.setattr(rights, "_allowed", lambda client, right: right != lacking)
-    check("kubernetes", "Rights", WARN, f"missing: {verb} {resource}", "only logs and the state",
-          "runtimes/rights.yaml")  # fmt: skip
+    check(
+        "kubernetes",
+        "Rights",
+        WARN,
+        f"missing: {verb} {resource}",
+        "only logs and the state",
+        "runtimes/rights.yaml",
+    )
 
 
 def test_broken_image_without_jax(scene):
@@ -312,7 +339,10 @@ def test_an_api_that_falls_silent_in_between_is_one_line_and_the_rest_is_looked_
 
 def test_broken_pod_security_for_good(scene):
     scene.answers["/api/v1/namespaces/default"] = {
-        "metadata": {"name": "default", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
+        "metadata": {
+            "name": "default",
+            "labels": {"pod-security.kubernetes.io/enforce": "restricted"},
+        }
     }
     item = runtime("root")
     (job,) = item["spec"]["template"]["spec"]["replicatedJobs"]

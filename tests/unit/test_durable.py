@@ -63,13 +63,23 @@ def test_a_result_is_on_the_disk_before_the_pod_may_go(home, happened):
         def forward(self, pod: str, port: int) -> End:
             return End()
 
-    held = {"port": 1, "size": len(data), "sha256": hashlib.sha256(data).hexdigest(),
-            "seconds": 60, "since": 9e9}
+    held = {
+        "port": 1,
+        "size": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "seconds": 60,
+        "since": 9e9,
+    }
     happened.clear()
     fetching = fetch.Fetch(Client(), "pod", held, "key", directory, happened.append, mine=True)  # type: ignore[arg-type]
     fetching.run()
     assert happened == [
-        "asked", "sync result.fetched.part", "rename result.jtz", "sync fit", "done"]
+        "asked",
+        "sync result.fetched.part",
+        "rename result.jtz",
+        "sync fit",
+        "done",
+    ]
     assert directory.result.read_bytes() == data
     happened.clear()
     fetching.run()  # a follower after one that was killed before it could say so

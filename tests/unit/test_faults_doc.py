@@ -33,7 +33,8 @@ def literals(file: str) -> str:
     """Give all string literals of a test file; those that are written in pieces are whole here."""
     tree = tree_of(file)
     return "\n".join(
-        node.value for node in ast.walk(tree)
+        node.value
+        for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
 

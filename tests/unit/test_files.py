@@ -30,7 +30,10 @@ MOST = 20_000
 
 
 def report(step: int) -> str:
-    return json.dumps({"time": 1.0, "rank": 0, "step": step, "total": None, "values": {"loss": 1.0}}) + "\n"
+    return (
+        json.dumps({"time": 1.0, "rank": 0, "step": step, "total": None, "values": {"loss": 1.0}})
+        + "\n"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +80,9 @@ def test_what_is_held_in_memory_is_a_page(long):
 def test_what_lies_before_a_page_is_not_parsed(long, monkeypatch):
     parsed: list[int] = []
     real = files._value
-    monkeypatch.setattr(files, "_value", lambda line, shape: (parsed.append(1), real(line, shape))[1])
+    monkeypatch.setattr(
+        files, "_value", lambda line, shape: (parsed.append(1), real(line, shape))[1]
+    )
     pages = LinePages(long)
     for start in (290_000, 200_000, 299_999):
         parsed.clear()

@@ -37,12 +37,17 @@ def scene() -> Iterator[Scene]:
 @pytest.fixture
 def directory(home) -> JobDir:
     found = make_job(
-        "fit", "Running", spec=JobSpec(nodes=2, max_restarts=3),
-        results=[], ranks=[{**launch.new_rank(rank), "state": "Failed", "exit": 137} for rank in (0, 1)],
-    )  # fmt: skip
+        "fit",
+        "Running",
+        spec=JobSpec(nodes=2, max_restarts=3),
+        results=[],
+        ranks=[{**launch.new_rank(rank), "state": "Failed", "exit": 137} for rank in (0, 1)],
+    )
     manifest = found.read_manifest()
     plan = {"namespace": "ns", "runs_once": True, "cluster": "c", "own_runtime": None}
-    files.write_json(found.manifest, {**manifest, "uid": UID, "backend": "kubernetes", "plan": plan})
+    files.write_json(
+        found.manifest, {**manifest, "uid": UID, "backend": "kubernetes", "plan": plan}
+    )
     return found
 
 
@@ -61,11 +66,17 @@ def state_of(directory: JobDir) -> dict[str, Any]:
 def test_a_job_that_is_suspended_just_after_its_end_has_ended(directory, scene):
     failed = {"type": "Failed", "status": "True", "reason": "x", "message": "boom"}
     store = Store()
-    store.put("trainjobs", ADDED, {
-        "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
-        "spec": {"suspend": True},
-        "status": {"conditions": [failed, {"type": "Suspended", "status": "True", "message": ""}]},
-    })  # fmt: skip
+    store.put(
+        "trainjobs",
+        ADDED,
+        {
+            "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
+            "spec": {"suspend": True},
+            "status": {
+                "conditions": [failed, {"type": "Suspended", "status": "True", "message": ""}]
+            },
+        },
+    )
     followed = follow(directory, scene)
     eventually(lambda: followed.update(store))
     state = state_of(directory)
@@ -80,7 +91,9 @@ def test_a_follower_that_dies_when_it_has_noted_a_restart_leaves_no_old_ranks(
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(followed.record, "event", die)  # the first thing after the restart is written
+    monkeypatch.setattr(
+        followed.record, "event", die
+    )  # the first thing after the restart is written
     with pytest.raises(KeyboardInterrupt):
         followed.ranks.start_again(1, 3)
     state = state_of(directory)
@@ -91,9 +104,14 @@ def test_a_follower_that_dies_when_it_has_noted_a_restart_leaves_no_old_ranks(
 @pytest.mark.parametrize("label", ["999999", "9" * 63, "-1", "²", "x"])
 def test_no_label_makes_a_job_restart_more_often_than_it_may(directory, scene, label):
     store = Store()
-    store.put("trainjobs", ADDED, {
-        "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}}, "spec": {},
-    })  # fmt: skip
+    store.put(
+        "trainjobs",
+        ADDED,
+        {
+            "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
+            "spec": {},
+        },
+    )
     linked(store)
     forged = pod(owned("Job", "j"))
     forged["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"] = label
@@ -109,10 +127,15 @@ def test_an_initializer_that_failed_is_named_when_its_pod_is_gone(directory, sce
     """JobSet deletes the pod at once: its end and its deletion may come in one look."""
     failed = {"type": "Failed", "status": "True", "reason": "x", "message": "boom"}
     store = Store()
-    store.put("trainjobs", ADDED, {
-        "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
-        "spec": {}, "status": {"conditions": [failed]},
-    })  # fmt: skip
+    store.put(
+        "trainjobs",
+        ADDED,
+        {
+            "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
+            "spec": {},
+            "status": {"conditions": [failed]},
+        },
+    )
     linked(store)
     fetched = pod(owned("Job", "j"))
     name = "dataset-initializer"
@@ -124,7 +147,10 @@ def test_an_initializer_that_failed_is_named_when_its_pod_is_gone(directory, sce
     store.put("pods", GONE, fetched)
     followed = follow(directory, scene)
     eventually(lambda: followed.update(store))
-    assert state_of(directory)["failure"]["message"] == "the dataset initializer failed with exit code 3"
+    assert (
+        state_of(directory)["failure"]["message"]
+        == "the dataset initializer failed with exit code 3"
+    )
 
 
 # ---------------------------------------------------------------------------- whose word counts
@@ -145,8 +171,10 @@ def pod(owners: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "metadata": {"name": POD, "uid": "p", "labels": labels, "ownerReferences": owners},
         "spec": {"containers": [{"name": "node", "env": env}]},
-        "status": {"containerStatuses": [{"name": "node", "restartCount": 0, "state": {"running": {}}}]},
-    }  # fmt: skip
+        "status": {
+            "containerStatuses": [{"name": "node", "restartCount": 0, "state": {"running": {}}}]
+        },
+    }
 
 
 @pytest.fixture
@@ -154,14 +182,25 @@ def spoken() -> Iterator[LogServer]:
     """Serve the log of a pod that says, signed, that there are results."""
     server = LogServer()
     messages: list[dict[str, Any]] = [
-        {"kind": "reports", "reports": [{"time": 1.0, "step": 1, "total": 2, "values": {"loss": 0.5}}]},
+        {
+            "kind": "reports",
+            "reports": [{"time": 1.0, "step": 1, "total": 2, "values": {"loss": 0.5}}],
+        },
         {"kind": "results", "results": [{"name": "x", "type": "int", "size": 1}]},
-        {"kind": "result_part", "index": 0, "count": 1, "size": 1, "sha256": "0" * 64, "data": "eA=="},
-    ]  # fmt: skip
+        {
+            "kind": "result_part",
+            "index": 0,
+            "count": 1,
+            "size": 1,
+            "sha256": "0" * 64,
+            "data": "eA==",
+        },
+    ]
     frames = [
-        frame for number, message in enumerate(messages, 1)
+        frame
+        for number, message in enumerate(messages, 1)
         for frame in encode(KEY, 0, "0badcafe", number, message)
-    ]  # fmt: skip
+    ]
     stamp = b"2026-01-01T00:00:00.00000000%dZ "
     lines = [b"hello\n", *frames, b"bye\n"]
     server.pods[POD] = Pod("p", [Run([stamp % n + line for n, line in enumerate(lines)])])
@@ -171,9 +210,14 @@ def spoken() -> Iterator[LogServer]:
 
 def followed_with(server: LogServer, directory: JobDir, store: Store, log: str) -> JobDir:
     files.write_json(directory.manifest, {**directory.read_manifest(), "frame_key": KEY.decode()})
-    store.put("trainjobs", ADDED, {
-        "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}}, "spec": {},
-    })  # fmt: skip
+    store.put(
+        "trainjobs",
+        ADDED,
+        {
+            "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
+            "spec": {},
+        },
+    )
     lock = directory.take_lock()
     assert lock is not None
     found = Followed(directory, lock, PlainClient(server.url))
@@ -193,7 +237,12 @@ def followed_with(server: LogServer, directory: JobDir, store: Store, log: str) 
 
 
 def linked(store: Store, trainjob_uid: str = "t") -> None:
-    job = {"name": "fit", "uid": "j", "labels": {JOB_SET: "fit"}, "ownerReferences": owned("JobSet", "s")}
+    job = {
+        "name": "fit",
+        "uid": "j",
+        "labels": {JOB_SET: "fit"},
+        "ownerReferences": owned("JobSet", "s"),
+    }
     store.put("jobs", ADDED, {"metadata": job})
     store.lineage.note_job_set(
         "s", {"metadata": {"uid": "s", "ownerReferences": owned("TrainJob", trainjob_uid)}}
@@ -212,7 +261,12 @@ def test_what_the_job_s_own_pod_says_counts(directory, spoken):
 
 @pytest.mark.parametrize(
     ("owners", "chain"),
-    [([], "t"), (owned("Job", "another"), "t"), (owned("Job", "j"), "t-2"), (owned("TrainJob", "t"), "t")],
+    [
+        ([], "t"),
+        (owned("Job", "another"), "t"),
+        (owned("Job", "j"), "t-2"),
+        (owned("TrainJob", "t"), "t"),
+    ],
 )
 def test_a_pod_with_copied_labels_variables_and_key_is_nobody(directory, spoken, owners, chain):
     store = Store()
@@ -239,12 +293,17 @@ def test_a_trainjob_that_was_made_anew_is_not_the_job_s(directory, scene):
     identity.note(directory, "t")
     scene.answers["/apis/trainer.kubeflow.org/v1alpha1/namespaces/ns/trainjobs/fit"] = {
         "metadata": {"name": "fit", "uid": "t-2", "annotations": {trainjob.UID: UID}},
-    }  # fmt: skip
+    }
     store = Store()
-    store.put("trainjobs", ADDED, {
-        "metadata": {"name": "fit", "uid": "t-2", "annotations": {trainjob.UID: UID}},
-        "spec": {}, "status": {"conditions": [{"type": "Complete", "status": "True"}]},
-    })  # fmt: skip
+    store.put(
+        "trainjobs",
+        ADDED,
+        {
+            "metadata": {"name": "fit", "uid": "t-2", "annotations": {trainjob.UID: UID}},
+            "spec": {},
+            "status": {"conditions": [{"type": "Complete", "status": "True"}]},
+        },
+    )
     followed = follow(directory, scene)
     eventually(lambda: followed.update(store))
     assert state_of(directory)["state"] == "Cancelled", "its own is gone"
@@ -258,9 +317,14 @@ def test_only_a_job_of_this_store_ends_with_its_directory(
     acted: list[Any] = []
     monkeypatch.setattr(steering.Steering, "delete", lambda _, found: acted.append(found))
     store = Store()
-    store.put("trainjobs", ADDED, {
-        "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}}, "spec": {},
-    })  # fmt: skip
+    store.put(
+        "trainjobs",
+        ADDED,
+        {
+            "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
+            "spec": {},
+        },
+    )
     followed = follow(directory, scene)
     directory.remove()
     assert followed.update(store) is not bool(deleted) and len(acted) == deleted
@@ -285,10 +349,15 @@ def test_the_end_waits_for_pods_whose_owners_are_not_known_yet(directory, scene,
     late = pod(owned("Job", "unheard of"))
     scene.answers["/api/v1/namespaces/ns/pods"] = {"items": [late]}
     store = Store()
-    store.put("trainjobs", ADDED, {
-        "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}}, "spec": {},
-        "status": {"conditions": [{"type": "Complete", "status": "True"}]},
-    })  # fmt: skip
+    store.put(
+        "trainjobs",
+        ADDED,
+        {
+            "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
+            "spec": {},
+            "status": {"conditions": [{"type": "Complete", "status": "True"}]},
+        },
+    )
     followed = follow(directory, scene)
     for _ in range(3):
         assert not followed.update(store)

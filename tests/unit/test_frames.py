@@ -27,12 +27,26 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=10,
 )
-messages = st.builds(lambda kind, rest: {**rest, "kind": kind}, st.text(min_size=1),
-                     st.dictionaries(st.text().filter(lambda k: k != "frame"), json_values))
+messages = st.builds(
+    lambda kind, rest: {**rest, "kind": kind},
+    st.text(min_size=1),
+    st.dictionaries(st.text().filter(lambda k: k != "frame"), json_values),
+)
 # Text that is likely to be mistaken for something.
-parts_of_frames = st.sampled_from([
-    MARK, MARK[:-1], b"\x1e", b"\r", b"\n", b"\xff\x00", b" 1/1 ", b"0123abcd 1 1/1 aaaa",
-    MARK + b"0123abcd 1 1/1 aaaa " + b"0" * 32, MARK + b"0123abcd 1 1/1 aaaa " + b"0" * 32 + b"\n"])
+parts_of_frames = st.sampled_from(
+    [
+        MARK,
+        MARK[:-1],
+        b"\x1e",
+        b"\r",
+        b"\n",
+        b"\xff\x00",
+        b" 1/1 ",
+        b"0123abcd 1 1/1 aaaa",
+        MARK + b"0123abcd 1 1/1 aaaa " + b"0" * 32,
+        MARK + b"0123abcd 1 1/1 aaaa " + b"0" * 32 + b"\n",
+    ]
+)
 text = st.lists(parts_of_frames | st.binary(max_size=30), max_size=6).map(b"".join)
 
 
@@ -56,12 +70,15 @@ def large(frames: int) -> dict[str, Any]:
 
 @given(st.lists(st.tuples(text, messages), max_size=5), text)
 def test_text_and_messages_come_back_as_they_were(pairs, last):
-    stream = b"".join(before + b"".join(encode(KEY, 0, INCARNATION, number, message))
-                      for number, (before, message) in enumerate(pairs, 1))
+    stream = b"".join(
+        before + b"".join(encode(KEY, 0, INCARNATION, number, message))
+        for number, (before, message) in enumerate(pairs, 1)
+    )
     kept, found = read(stream + last)
     assert kept == b"".join(before for before, _ in pairs) + last
-    assert found == [{**message, "frame": [INCARNATION, number]}
-                     for number, (_, message) in enumerate(pairs, 1)]
+    assert found == [
+        {**message, "frame": [INCARNATION, number]} for number, (_, message) in enumerate(pairs, 1)
+    ]
 
 
 @given(st.lists(text, min_size=7, max_size=7))
@@ -121,8 +138,9 @@ def test_repeated_frames_are_dropped():
 
 
 def test_another_incarnation_begins_anew():
-    stream = b"".join(encode(KEY, 0, who, 1, {"kind": "hello"})[0] for who in
-                      ("0123abcd", "0123abce", "0123abcd"))
+    stream = b"".join(
+        encode(KEY, 0, who, 1, {"kind": "hello"})[0] for who in ("0123abcd", "0123abce", "0123abcd")
+    )
     assert [m["frame"][0] for m in read(stream)[1]] == ["0123abcd", "0123abce"]
 
 
@@ -151,11 +169,27 @@ def frame(piece: bytes, part: int = 1, parts: int = 1, number: int = 1) -> bytes
     return MARK + body + b" " + frames._mac(KEY, 0, body)
 
 
-@pytest.mark.parametrize("piece", [
-    b"", b"a", b"====", b"aaaa", b"eJw=",
-    *(base64.b64encode(zlib.compress(text))[:3840]
-      for text in (b"[" * 3_000_000, b"[" * 900_000, b"[1]", b'{"a": 1}', b"\xff", b"0" * 10_000)),
-])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        b"",
+        b"a",
+        b"====",
+        b"aaaa",
+        b"eJw=",
+        *(
+            base64.b64encode(zlib.compress(text))[:3840]
+            for text in (
+                b"[" * 3_000_000,
+                b"[" * 900_000,
+                b"[1]",
+                b'{"a": 1}',
+                b"\xff",
+                b"0" * 10_000,
+            )
+        ),
+    ],
+)
 def test_what_holds_no_message_gives_none(piece):
     assert Decoder(KEY, 0).decode(frame(piece)) == (b"", False, None)
 

@@ -45,7 +45,12 @@ def test_the_last_lines_of_all_ranks_in_their_order():
     say(job, "proxy", "e\n", 4.0)
     say(job, 1, "f\npart", 5.0)
     assert lines(job) == [
-        (0, "d"), (0, "[2026-01-01 00:00:00,000] not noise"), ("proxy", "e"), (1, "f"), (1, "part")]
+        (0, "d"),
+        (0, "[2026-01-01 00:00:00,000] not noise"),
+        ("proxy", "e"),
+        (1, "f"),
+        (1, "part"),
+    ]
     say(job, 1, "ly\n", 6.0)
     assert lines(job)[-2:] == [(1, "f"), (1, "partly")]
 
@@ -91,7 +96,9 @@ def test_the_series_that_says_most_thinned_out():
         for step in range(1000):
             for rank in (0, 1):
                 values = {"lr": 0.1, "Loss/train": math.nan if step == 5 else 1000.0 - step}
-                file.write(json.dumps({"time": 1.0, "rank": rank, "step": step, "values": values}) + "\n")
+                file.write(
+                    json.dumps({"time": 1.0, "rank": rank, "step": step, "values": values}) + "\n"
+                )
     found = glances.look()["spark"]
     points = found["points"]
     assert found["name"] == "Loss/train" and 50 < len(points) <= 121
@@ -110,14 +117,21 @@ def test_a_loss_that_is_reported_late_takes_the_place_of_what_came_first():
             file.write(json.dumps({"time": 1.0, "rank": 0, "step": step, "values": values}) + "\n")
             if step == 2:
                 file.flush()
-                assert glances.look()["spark"] == {"name": "lr", "points": [[0, 0.1], [1, 0.1], [2, 0.1]]}
+                assert glances.look()["spark"] == {
+                    "name": "lr",
+                    "points": [[0, 0.1], [1, 0.1], [2, 0.1]],
+                }
     assert glances.look()["spark"] == {"name": "loss", "points": [[3, 6.0], [4, 5.0], [5, 4.0]]}
 
 
 def test_nothing_of_it_can_do_harm():
     evil = "\x1b]0;x\x07\u202e\x9b"
-    job = make_job("one", "Failed", reason=f"ValueError: no{evil}",
-                   progress={"step": 1, "total": None, "fraction": None, "metrics": {evil: 1.0}, "time": 1.0})
+    job = make_job(
+        "one",
+        "Failed",
+        reason=f"ValueError: no{evil}",
+        progress={"step": 1, "total": None, "fraction": None, "metrics": {evil: 1.0}, "time": 1.0},
+    )
     text = json.dumps(Glances(Job(job)).look(), ensure_ascii=False)
     assert "ValueError: no" in text
     assert not any(sign in text for sign in ("\\u001b", "\\u0007", "\u202e", "\x9b"))

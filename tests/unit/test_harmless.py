@@ -32,8 +32,28 @@ COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 STATUS_LINE = "\r\x1b[K"  # our own
 HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
-signs = st.sampled_from(["\x1b", "]52;c;eA==\x07", "\x9b", "\x9d", "\x90", "\x1b[2J", "\x1b[31m", "\x1b[", "\n",
-                         "\r", "\x08", "\u202e", "\u2028", "a", "\x00", "\x1b\\\\", "P", "é"])  # fmt: skip
+signs = st.sampled_from(
+    [
+        "\x1b",
+        "]52;c;eA==\x07",
+        "\x9b",
+        "\x9d",
+        "\x90",
+        "\x1b[2J",
+        "\x1b[31m",
+        "\x1b[",
+        "\n",
+        "\r",
+        "\x08",
+        "\u202e",
+        "\u2028",
+        "a",
+        "\x00",
+        "\x1b\\\\",
+        "P",
+        "é",
+    ]
+)
 said = st.lists(signs, min_size=1, max_size=8).map("".join)
 
 
@@ -56,11 +76,16 @@ def heard(terminal: bool = False) -> Any:
 
 def snapshot(evil: str, state: str = "Running", **more: Any) -> dict[str, Any]:
     return {
-        "state": state, "reason": evil, "hint": evil, "ranks": [], "failure": None,
+        "state": state,
+        "reason": evil,
+        "hint": evil,
+        "ranks": [],
+        "failure": None,
         "history": [{"state": state, "time": 1.0}],
         "progress": {"step": 1, "total": 2, "fraction": 0.5, "metrics": {evil: 0.5}, "time": 1.0},
-        "results": [{"name": evil, "type": evil, "size": 1}, {"name": evil, "error": evil}], **more,
-    }  # fmt: skip
+        "results": [{"name": evil, "type": evil, "size": 1}, {"name": evil, "error": evil}],
+        **more,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +103,12 @@ def test_the_view_of_a_job_in_a_terminal(evil, terminal):
     with heard(terminal) as out:
         view = TerminalView()
         facts = card.Facts(
-            name="a", created=0.0, shape=evil, notes=(evil,),
+            name="a",
+            created=0.0,
+            shape=evil,
+            notes=(evil,),
             sent=card.things_text([{"name": evil, "type": evil, "size": 1}]),
-        )  # fmt: skip
+        )
         view.begin(facts, snapshot(evil))
         view.begin(facts, snapshot(evil, card.SENDING))
         view.status(snapshot(evil), evil)
@@ -93,17 +121,32 @@ def test_the_view_of_a_job_in_a_terminal(evil, terminal):
     assert "\n" not in card.results_text([{"name": evil, "type": evil, "size": 1}])
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(said)
 @example(OSC)
 def test_the_commands(store, evil):
-    failure = Failure(kind="error", message=evil, rank=0, hint=evil,
-                      error={"type": evil, "message": evil, "traceback": evil})  # fmt: skip
-    info = snapshot(evil, "Failed", failure=failure.to_json(), ranks=[
-        {"rank": 0, "state": evil, "exit": 1, "host": evil, "pid": 1}])  # fmt: skip
+    failure = Failure(
+        kind="error",
+        message=evil,
+        rank=0,
+        hint=evil,
+        error={"type": evil, "message": evil, "traceback": evil},
+    )
+    info = snapshot(
+        evil,
+        "Failed",
+        failure=failure.to_json(),
+        ranks=[{"rank": 0, "state": evil, "exit": 1, "host": evil, "pid": 1}],
+    )
     info["history"] = [{"state": "Failed", "time": 2.0}]
-    directory = make_job("one", spec=JobSpec(dataset=evil, env=(("A", evil),)), logs={0: [evil]}, **{
-        name: value for name, value in info.items() if name != "state"})  # fmt: skip
+    directory = make_job(
+        "one",
+        spec=JobSpec(dataset=evil, env=(("A", evil),)),
+        logs={0: [evil]},
+        **{name: value for name, value in info.items() if name != "state"},
+    )
     make_job("two")
     manifest = directory.read_manifest()
     manifest["sent"] = [{"name": evil, "type": evil, "kind": evil, "size": 1}]
@@ -117,13 +160,34 @@ def test_the_commands(store, evil):
         {"time": 1.0, "rank": 0, "step": 1, "total": None, "values": {evil: 1.0}}
     )
     with heard() as out:
-        for line in ("jobs", "show one", "logs one", "logs one --raw", "compare one two", "jobs --all"):
+        for line in (
+            "jobs",
+            "show one",
+            "logs one",
+            "logs one --raw",
+            "compare one two",
+            "jobs --all",
+        ):
             run_command(line.split(), Context())
         actions._take_results(Job(directory), Context())
-        Context().print(listing.runtimes_table([Runtime(
-            name=evil, backend="kubernetes", device="cpu", devices=1, nodes=(1, 1), python=evil,
-            jax=evil, description=evil, problem=evil,
-        )], 100))  # fmt: skip
+        Context().print(
+            listing.runtimes_table(
+                [
+                    Runtime(
+                        name=evil,
+                        backend="kubernetes",
+                        device="cpu",
+                        devices=1,
+                        nodes=(1, 1),
+                        python=evil,
+                        jax=evil,
+                        description=evil,
+                        problem=evil,
+                    )
+                ],
+                100,
+            )
+        )
         Context().print(report([Finding(WARN, evil, evil, evil)], 100))
         for error in (JobFailed(evil, failure), UsageError(evil, evil), JaxTrainError(evil)):
             print("\n".join(error._render_traceback_()))
@@ -135,7 +199,9 @@ def test_the_commands(store, evil):
 @given(said)
 @example(OSC)
 def test_what_is_said_before_a_job_starts(evil):
-    capture = Capture("x", sent=[Sent(evil, "value", evil, 10**8)], stream=bytes(10**7), notes=[evil])
+    capture = Capture(
+        "x", sent=[Sent(evil, "value", evil, 10**8)], stream=bytes(10**7), notes=[evil]
+    )
     plan = {"devices_per_node": 1, "device": "cpu", "runtime": evil, "note": evil}
     with heard() as out:
         display.announce(TerminalView(), JobSpec(), plan, capture)

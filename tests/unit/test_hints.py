@@ -13,8 +13,15 @@ FACTS = Facts(name="a", created=0.0, shape="1 node", sent="")
 
 
 def waiting(reason: str, hint: str | None, state: str = "Pending") -> dict:
-    return {"state": state, "reason": reason, "hint": hint, "history": [], "progress": None,
-            "results": None, "ranks": []}  # fmt: skip
+    return {
+        "state": state,
+        "reason": reason,
+        "hint": hint,
+        "history": [],
+        "progress": None,
+        "results": None,
+        "ranks": [],
+    }
 
 
 def test_the_hint_stands_below_the_reason_while_the_job_waits():
@@ -37,4 +44,7 @@ def test_a_terminal_says_a_hint_once_and_what_counts_seconds_once(monkeypatch):
         view.status(waiting("no room", "Ask for less."), None)
     lines = said.getvalue().splitlines()
     assert [line.rpartition(" · ")[2] for line in lines] == [
-        "is being pulled (1 s)", "no room", "  Ask for less."]
+        "is being pulled (1 s)",
+        "no room",
+        "  Ask for less.",
+    ]

@@ -67,12 +67,15 @@ def choose(line: str, *items: dict) -> str:
     return str(found["metadata"]["name"])
 
 
-@pytest.mark.parametrize(("line", "name"), [
-    ("", "jax-cpu"),
-    ("--dataset hf://a/b", "jax-with-dataset"),
-    ("--model s3://a/b", "jax-with-model"),
-    ("--dataset hf://a/b --model s3://a/b", "jax-with-both"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("", "jax-cpu"),
+        ("--dataset hf://a/b", "jax-with-dataset"),
+        ("--model s3://a/b", "jax-with-model"),
+        ("--dataset hf://a/b --model s3://a/b", "jax-with-both"),
+    ],
+)
 def test_a_job_gets_the_runtime_with_just_what_it_asks_for(line, name):
     for order in permutations(EXAMPLES):
         assert choose(f"-d cpu {line}", *order, CPU) == name
@@ -81,35 +84,66 @@ def test_a_job_gets_the_runtime_with_just_what_it_asks_for(line, name):
     assert choose("-d cpu", BOTH, old) == "old"
 
 
-@pytest.mark.parametrize(("line", "there", "said", "hint"), [
-    ("", [BOTH], "jax-with-both starts its dataset-initializer and model-initializer for every job, and "
-     "that fails without --dataset and --model",
-     "Give --dataset and --model, too, or choose another --runtime; docs/platform.md"),
-    ("--dataset hf://a/b", [BOTH, CPU], "jax-with-both starts its model-initializer for every job, and that "
-     "fails without --model", "Give --model, too, or choose another --runtime; docs/platform.md"),
-    ("--dataset hf://a/b", [CPU, MODEL], "--dataset needs a runtime with a dataset-initializer, and jax-",
-     "docs/platform.md"),
-    ("-r jax-with-both", [BOTH, CPU], "fails without --dataset and --model",
-     "Give --dataset and --model, too, or choose another --runtime: jax-cpu."),
-    ("-r jax-with-both --model s3://a/b", [*EXAMPLES, CPU], "fails without --dataset.",
-     "Give --dataset, too, or choose another --runtime: jax-with-model."),
-    ("-r jax-cpu --model s3://a/b", [*EXAMPLES, CPU], "--model needs a runtime with a model-initializer",
-     "Choose another --runtime: jax-with-model."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "there", "said", "hint"),
+    [
+        (
+            "",
+            [BOTH],
+            "jax-with-both starts its dataset-initializer and model-initializer for every job, and "
+            "that fails without --dataset and --model",
+            "Give --dataset and --model, too, or choose another --runtime; docs/platform.md",
+        ),
+        (
+            "--dataset hf://a/b",
+            [BOTH, CPU],
+            "jax-with-both starts its model-initializer for every job, and that "
+            "fails without --model",
+            "Give --model, too, or choose another --runtime; docs/platform.md",
+        ),
+        (
+            "--dataset hf://a/b",
+            [CPU, MODEL],
+            "--dataset needs a runtime with a dataset-initializer, and jax-",
+            "docs/platform.md",
+        ),
+        (
+            "-r jax-with-both",
+            [BOTH, CPU],
+            "fails without --dataset and --model",
+            "Give --dataset and --model, too, or choose another --runtime: jax-cpu.",
+        ),
+        (
+            "-r jax-with-both --model s3://a/b",
+            [*EXAMPLES, CPU],
+            "fails without --dataset.",
+            "Give --dataset, too, or choose another --runtime: jax-with-model.",
+        ),
+        (
+            "-r jax-cpu --model s3://a/b",
+            [*EXAMPLES, CPU],
+            "--model needs a runtime with a model-initializer",
+            "Choose another --runtime: jax-with-model.",
+        ),
+    ],
+)
 def test_where_there_is_none_the_job_is_refused_with_what_to_do(line, there, said, hint):
     with pytest.raises(UsageError) as refused:
         choose(line if "-r" in line else f"-d cpu {line}", *there)
     assert said in refused.value.message and refused.value.hint.startswith(hint)
 
 
-@pytest.mark.parametrize("change", [
-    lambda job, container: container.update(env=[{"name": "STORAGE_URI", "value": "hf://a/b"}]),
-    lambda job, container: container.update(envFrom=[{"configMapRef": {"name": "data"}}]),
-    lambda job, container: container.update(command=["fetch"]),
-    lambda job, container: container.update(name="fetch"),
-    lambda job, container: job["template"]["metadata"].pop("labels"),
-    lambda job, container: job["template"].pop("metadata"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda job, container: container.update(env=[{"name": "STORAGE_URI", "value": "hf://a/b"}]),
+        lambda job, container: container.update(envFrom=[{"configMapRef": {"name": "data"}}]),
+        lambda job, container: container.update(command=["fetch"]),
+        lambda job, container: container.update(name="fetch"),
+        lambda job, container: job["template"]["metadata"].pop("labels"),
+        lambda job, container: job["template"].pop("metadata"),
+    ],
+)
 def test_an_initializer_that_needs_no_word_of_the_job_is_none_of_its_business(change):
     item = named("fetches", DATASET)
     change(*initializer_of(item))
@@ -141,11 +175,16 @@ def test_a_runtime_of_a_converted_jaxjob_is_taken_by_name_only():
 
 def test_the_examples_differ_in_their_initializers_only():
     """What all have in common is written three times: an anchor is known in its document only."""
-    jobs = {item["metadata"]["name"]: item["spec"]["template"]["spec"]["replicatedJobs"] for item in EXAMPLES}
+    jobs = {
+        item["metadata"]["name"]: item["spec"]["template"]["spec"]["replicatedJobs"]
+        for item in EXAMPLES
+    }
     both = {job["name"]: job for job in jobs["jax-with-both"]}
     for name, fetched in {
-        "jax-with-dataset": ["dataset"], "jax-with-model": ["model"], "jax-with-both": ["dataset", "model"],
-    }.items():  # fmt: skip
+        "jax-with-dataset": ["dataset"],
+        "jax-with-model": ["model"],
+        "jax-with-both": ["dataset", "model"],
+    }.items():
         *first, node = jobs[name]
         assert first == [both[f"{what}-initializer"] for what in fetched]
         waits = [{"name": job["name"], "status": "Complete"} for job in first]

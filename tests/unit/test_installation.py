@@ -65,14 +65,20 @@ def test_a_folder_that_is_gone(command, tmp_path):
     assert command({"url": (tmp_path / "gone.whl").as_uri(), "archive_info": {}}) == PLAIN
 
 
-@pytest.mark.parametrize(("url", "shown"), [
-    ("https://example.com/team/it.git", "git+https://example.com/team/it.git@0123abc"),
-    ("ssh://git@example.com/team/it", "git+ssh://git@example.com/team/it@0123abc"),
-    ("https://${USER}:${TOKEN}@example.com/it", "git+https://${USER}:${TOKEN}@example.com/it@0123abc"),
-    ("https://me:secret@example.com/it", "git+https://****@example.com/it@0123abc"),
-    ("https://secret@example.com/it", "git+https://****@example.com/it@0123abc"),
-    ("ssh://git:secret@example.com/it", "git+ssh://****@example.com/it@0123abc"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://example.com/team/it.git", "git+https://example.com/team/it.git@0123abc"),
+        ("ssh://git@example.com/team/it", "git+ssh://git@example.com/team/it@0123abc"),
+        (
+            "https://${USER}:${TOKEN}@example.com/it",
+            "git+https://${USER}:${TOKEN}@example.com/it@0123abc",
+        ),
+        ("https://me:secret@example.com/it", "git+https://****@example.com/it@0123abc"),
+        ("https://secret@example.com/it", "git+https://****@example.com/it@0123abc"),
+        ("ssh://git:secret@example.com/it", "git+ssh://****@example.com/it@0123abc"),
+    ],
+)
 def test_a_repository(command, url, shown):
     found = command({"url": url, "vcs_info": GIT})
     assert found == f"pip install 'jupyter-jax-trainer[kubernetes] @ {shown}'"
@@ -85,7 +91,9 @@ def test_a_part_of_a_repository(command):
 
 def test_an_archive(command, tmp_path):
     shown = command({"url": "https://example.com/it.whl?token=secret", "archive_info": {}})
-    assert shown == "pip install 'jupyter-jax-trainer[kubernetes] @ https://example.com/it.whl?****'"
+    assert (
+        shown == "pip install 'jupyter-jax-trainer[kubernetes] @ https://example.com/it.whl?****'"
+    )
     wheel = tmp_path / "it.whl"
     wheel.touch()
     shown = command({"url": wheel.as_uri(), "archive_info": {"hashes": {}}})
@@ -106,9 +114,13 @@ def test_a_copy_that_is_not_installed(monkeypatch):
 
 
 def test_the_packages_are_those_of_the_extra():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     for extra, packages in EXTRAS.items():
-        assert [Requirement(each) for each in packages] == [Requirement(each) for each in extras[extra]]
+        assert [Requirement(each) for each in packages] == [
+            Requirement(each) for each in extras[extra]
+        ]
 
 
 def test_no_text_asks_an_index_for_the_name():
@@ -117,15 +129,41 @@ def test_no_text_asks_an_index_for_the_name():
         r"\b(pip\d?|pipx|uvx?|conda|mamba)\b.* (install|add|run|download)\b.*"
         r"[ '\"]jupyter[-_]jax[-_]trainer(?![\w./-])(?!(\[[\w,]+\])? @ )"
     )
-    for text in ("pip install jupyter-jax-trainer", "!uv pip install -U 'jupyter_jax_trainer[kubernetes]'"):
+    for text in (
+        "pip install jupyter-jax-trainer",
+        "!uv pip install -U 'jupyter_jax_trainer[kubernetes]'",
+    ):
         assert named.search(text)
-    assert not named.search("pip install 'jupyter-jax-trainer[kubernetes] @ git+https://example.com/it'")
-    listed = subprocess.run(["git", "ls-files", "-z", "*.py", "*.ts", "*.tsx", "*.md", "*.ipynb", "*.yaml", "*.yml",
-                             "*.js", "*.json", "Makefile", "images/*"],
-                            cwd=ROOT, capture_output=True, text=True, check=True)  # fmt: skip
+    assert not named.search(
+        "pip install 'jupyter-jax-trainer[kubernetes] @ git+https://example.com/it'"
+    )
+    listed = subprocess.run(
+        [
+            "git",
+            "ls-files",
+            "-z",
+            "*.py",
+            "*.ts",
+            "*.tsx",
+            "*.md",
+            "*.ipynb",
+            "*.yaml",
+            "*.yml",
+            "*.js",
+            "*.json",
+            "Makefile",
+            "images/*",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     wrong = []
     for name in filter(None, listed.stdout.split("\0")):
         if name != "tests/unit/test_installation.py" and (ROOT / name).exists():
             lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-            wrong += [f"{name}:{number}" for number, line in enumerate(lines, 1) if named.search(line)]
+            wrong += [
+                f"{name}:{number}" for number, line in enumerate(lines, 1) if named.search(line)
+            ]
     assert wrong == []

@@ -79,13 +79,18 @@ def test_a_simple_job():
     assert runtime["metadata"]["name"] == "mnist" and runtime["metadata"]["namespace"] == "team-a"
     assert runtime["spec"]["mlPolicy"] == {"numNodes": 1, "jax": {}}
     assert trainjob["metadata"] == {
-        "name": "mnist", "namespace": "team-a", "annotations": {"owner": "jo"},
+        "name": "mnist",
+        "namespace": "team-a",
+        "annotations": {"owner": "jo"},
         "labels": {"team": "vision", "kueue.x-k8s.io/queue-name": "gpus"},
     }
     jobset, inner, pod, spec = parts(found)
     assert spec["runtimeRef"]["kind"] == "TrainingRuntime" and spec["runtimeRef"]["name"] == "mnist"
     assert spec["activeDeadlineSeconds"] == 3600 and spec["suspend"] is True
-    assert spec["trainer"]["numNodes"] == 3 and spec["trainer"]["command"] == ["python3", "train.py"]
+    assert spec["trainer"]["numNodes"] == 3 and spec["trainer"]["command"] == [
+        "python3",
+        "train.py",
+    ]
     assert spec["trainer"]["resourcesPerNode"] == {"limits": {"nvidia.com/gpu": 2}}
     assert jobset["failurePolicy"] == {"maxRestarts": 0} and inner["backoffLimit"] == 0
     assert pod["restartPolicy"] == "Never" and pod["containers"] == [{"name": "node"}]
@@ -99,8 +104,11 @@ def test_the_old_variables_are_there_and_ones_own_come_first():
     _, _, _, spec = parts(convert(job(container={"env": [{"name": "PROCESS_ID", "value": "7"}]})))
     env = {one["name"]: one.get("value") or one["valueFrom"] for one in spec["trainer"]["env"]}
     assert env == {
-        "PYTHONUNBUFFERED": "1", "COORDINATOR_ADDRESS": "mnist-node-0-0.mnist",
-        "COORDINATOR_PORT": "29500", "NUM_PROCESSES": "3", "PROCESS_ID": "7",
+        "PYTHONUNBUFFERED": "1",
+        "COORDINATOR_ADDRESS": "mnist-node-0-0.mnist",
+        "COORDINATOR_PORT": "29500",
+        "NUM_PROCESSES": "3",
+        "PROCESS_ID": "7",
     }
     _, _, _, spec = parts(convert(job()))
     rank = next(one for one in spec["trainer"]["env"] if one["name"] == "PROCESS_ID")
@@ -108,13 +116,16 @@ def test_the_old_variables_are_there_and_ones_own_come_first():
     assert spec["trainer"]["env"][-1] == {"name": "LR", "value": "0.1"}
 
 
-@pytest.mark.parametrize(("policy", "limit", "times", "said"), [
-    ("Never", 4, 0, "meant nothing"),
-    ("OnFailure", 4, 4, "4 times at most"),
-    ("OnFailure", None, 6, "without end"),
-    ("Always", 2, 2, "not started again"),
-    ("ExitCode", 3, 3, "3 times at most"),
-])
+@pytest.mark.parametrize(
+    ("policy", "limit", "times", "said"),
+    [
+        ("Never", 4, 0, "meant nothing"),
+        ("OnFailure", 4, 4, "4 times at most"),
+        ("OnFailure", None, 6, "without end"),
+        ("Always", 2, 2, "not started again"),
+        ("ExitCode", 3, 3, "3 times at most"),
+    ],
+)
 def test_when_a_job_begins_anew(policy, limit, times, said):
     given = job(restartPolicy=policy, policy={} if limit is None else {"backoffLimit": limit})
     found = convert(given)
@@ -136,13 +147,25 @@ def test_without_a_restart_policy_it_is_never():
 
 
 def test_what_has_no_counterpart_is_said():
-    found = convert(job(policy={
-        "ttlSecondsAfterFinished": 60, "cleanPodPolicy": "All",
-        "schedulingPolicy": {"queue": "batch", "minAvailable": 3},
-    }, container={"args": ["--coordinator", "mnist-worker-0:6666"]}))
+    found = convert(
+        job(
+            policy={
+                "ttlSecondsAfterFinished": 60,
+                "cleanPodPolicy": "All",
+                "schedulingPolicy": {"queue": "batch", "minAvailable": 3},
+            },
+            container={"args": ["--coordinator", "mnist-worker-0:6666"]},
+        )
+    )
     text = found.report()
-    for word in ("ttlSecondsAfterFinished", "cleanPodPolicy", "schedulingPolicy.queue",
-                 "schedulingPolicy.minAvailable", "mnist-worker-0", ":6666"):
+    for word in (
+        "ttlSecondsAfterFinished",
+        "cleanPodPolicy",
+        "schedulingPolicy.queue",
+        "schedulingPolicy.minAvailable",
+        "mnist-worker-0",
+        ":6666",
+    ):
         assert word in text
     assert convert(job(policy={"cleanPodPolicy": "Running"})).lost == []
     assert convert(job(policy={"managedBy": "kubeflow.org/training-operator"})).lost == []
@@ -150,12 +173,25 @@ def test_what_has_no_counterpart_is_said():
 
 
 def test_all_else_of_the_pod_stays():
-    more = {"nodeSelector": {"pool": "a"}, "hostNetwork": True, "volumes": [{"name": "v", "emptyDir": {}}],
-            "initContainers": [{"name": "fetch", "image": "x"}], "restartPolicy": "OnFailure"}
-    given = job(pod=more, container={"volumeMounts": [{"name": "v", "mountPath": "/v"}], "workingDir": "/w"})
-    given["spec"]["jaxReplicaSpecs"]["Worker"]["template"]["spec"]["containers"].append({"name": "log", "image": "y"})
+    more = {
+        "nodeSelector": {"pool": "a"},
+        "hostNetwork": True,
+        "volumes": [{"name": "v", "emptyDir": {}}],
+        "initContainers": [{"name": "fetch", "image": "x"}],
+        "restartPolicy": "OnFailure",
+    }
+    given = job(
+        pod=more, container={"volumeMounts": [{"name": "v", "mountPath": "/v"}], "workingDir": "/w"}
+    )
+    given["spec"]["jaxReplicaSpecs"]["Worker"]["template"]["spec"]["containers"].append(
+        {"name": "log", "image": "y"}
+    )
     _, _, pod, _ = parts(convert(given))
-    assert pod["hostNetwork"] is True and pod["initContainers"] and pod["nodeSelector"] == {"pool": "a"}
+    assert (
+        pod["hostNetwork"] is True
+        and pod["initContainers"]
+        and pod["nodeSelector"] == {"pool": "a"}
+    )
     assert [one["name"] for one in pod["containers"]] == ["node", "log"]
     assert pod["containers"][0]["workingDir"] == "/w" and pod["containers"][0]["volumeMounts"]
     assert pod["restartPolicy"] == "Never"
@@ -163,32 +199,49 @@ def test_all_else_of_the_pod_stays():
 
 def test_ports_have_names():
     """Trainer would put its own in the place of one without."""
-    ports = [{"containerPort": 6666}, {"containerPort": 8080, "hostPort": 80}, {"containerPort": 1, "name": "a"}]
+    ports = [
+        {"containerPort": 6666},
+        {"containerPort": 8080, "hostPort": 80},
+        {"containerPort": 1, "name": "a"},
+    ]
     found = convert(job(container={"ports": ports}))
     assert parts(found)[2]["containers"][0]["ports"] == [
-        {"containerPort": 8080, "hostPort": 80, "name": "port-8080"}, {"containerPort": 1, "name": "a"}]
+        {"containerPort": 8080, "hostPort": 80, "name": "port-8080"},
+        {"containerPort": 1, "name": "a"},
+    ]
     assert any("port-8080" in line for line in found.changed)
 
 
 def test_names_of_ports_are_not_given_twice():
-    ports = [{"containerPort": 53}, {"containerPort": 53, "protocol": "UDP"}, {"containerPort": 1, "name": "port-2"},
-             {"containerPort": 2}]  # fmt: skip
+    ports = [
+        {"containerPort": 53},
+        {"containerPort": 53, "protocol": "UDP"},
+        {"containerPort": 1, "name": "port-2"},
+        {"containerPort": 2},
+    ]
     made = parts(convert(job(container={"ports": ports})))[2]["containers"][0]["ports"]
     assert [port["name"] for port in made] == ["port-53", "port-53-udp", "port-2", "port-2-tcp"]
 
 
 def test_on_a_runtime_that_others_use():
-    given = job(pod={"nodeSelector": {"pool": "a"}, "hostNetwork": True},
-                container={"workingDir": "/w", "securityContext": {"runAsUser": 1}})
+    given = job(
+        pod={"nodeSelector": {"pool": "a"}, "hostNetwork": True},
+        container={"workingDir": "/w", "securityContext": {"runAsUser": 1}},
+    )
     found = convert(given, "jax-cpu")
     (trainjob,) = found.documents
     assert trainjob["spec"]["runtimeRef"] == {
-        "apiGroup": "trainer.kubeflow.org", "kind": "ClusterTrainingRuntime", "name": "jax-cpu"}
+        "apiGroup": "trainer.kubeflow.org",
+        "kind": "ClusterTrainingRuntime",
+        "name": "jax-cpu",
+    }
     (patch,) = trainjob["spec"]["runtimePatches"]
     (replicated,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
     pod = replicated["template"]["spec"]["template"]["spec"]
-    assert pod == {"nodeSelector": {"pool": "a"},
-                   "containers": [{"name": "node", "securityContext": {"runAsUser": 1}}]}
+    assert pod == {
+        "nodeSelector": {"pool": "a"},
+        "containers": [{"name": "node", "securityContext": {"runAsUser": 1}}],
+    }
     text = found.report()
     assert "spec.hostNetwork" in text and "workingDir" in text and "restartPolicy" in text
     given = job()
@@ -223,52 +276,88 @@ def test_what_a_queue_would_drop_is_said():
     assert "drops" not in lost(None, **queue) and "drops" not in lost("jax-cpu")
 
 
-@pytest.mark.parametrize(("given", "said"), [
-    ({"kind": "PyTorchJob", "apiVersion": "kubeflow.org/v1"}, "PyTorchJob"),
-    ([], "something else"),
-    (broken("apiVersion", "trainer.kubeflow.org/v1alpha1"), "no JAXJob of kubeflow.org/v1"),
-    (broken("metadata.name", None), "not complete"),
-    (broken("metadata.name", "Mnist_1"), "can't be the name"),
-    (broken("metadata.name", "a" * 60), "too long"),
-    (broken("spec.jaxReplicaSpecs", {"Master": {}}), "Worker, and nothing else"),
-    (broken(f"{WORKER}.replicas", 0), "1 or more"),
-    (broken(f"{WORKER}.replicas", "two"), "1 or more"),
-    (broken(f"{WORKER}.template", None), "not complete"),
-    (broken(f"{WORKER}.template.spec.containers", []), "no container"),
-    (broken(f"{WORKER}.template.spec.containers", [{"name": "a"}, {"name": "b"}]), "called jax"),
-    (broken(f"{WORKER}.template.spec.containers", ["jax"]), "not complete"),
-    (broken(f"{WORKER}.template.spec.containers", [{"name": "jax", "args": ["--steps", 100]}]),
-     "args of a container is"),
-    (broken(f"{WORKER}.template.spec.containers", [{"name": "jax", "command": "python a.py"}]),
-     "list of texts"),
-    (broken(f"{WORKER}.template.spec.containers", [{"name": "jax", "env": [{"value": "1"}]}]),
-     "has no name"),
-])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"kind": "PyTorchJob", "apiVersion": "kubeflow.org/v1"}, "PyTorchJob"),
+        ([], "something else"),
+        (broken("apiVersion", "trainer.kubeflow.org/v1alpha1"), "no JAXJob of kubeflow.org/v1"),
+        (broken("metadata.name", None), "not complete"),
+        (broken("metadata.name", "Mnist_1"), "can't be the name"),
+        (broken("metadata.name", "a" * 60), "too long"),
+        (broken("spec.jaxReplicaSpecs", {"Master": {}}), "Worker, and nothing else"),
+        (broken(f"{WORKER}.replicas", 0), "1 or more"),
+        (broken(f"{WORKER}.replicas", "two"), "1 or more"),
+        (broken(f"{WORKER}.template", None), "not complete"),
+        (broken(f"{WORKER}.template.spec.containers", []), "no container"),
+        (
+            broken(f"{WORKER}.template.spec.containers", [{"name": "a"}, {"name": "b"}]),
+            "called jax",
+        ),
+        (broken(f"{WORKER}.template.spec.containers", ["jax"]), "not complete"),
+        (
+            broken(
+                f"{WORKER}.template.spec.containers", [{"name": "jax", "args": ["--steps", 100]}]
+            ),
+            "args of a container is",
+        ),
+        (
+            broken(
+                f"{WORKER}.template.spec.containers", [{"name": "jax", "command": "python a.py"}]
+            ),
+            "list of texts",
+        ),
+        (
+            broken(
+                f"{WORKER}.template.spec.containers", [{"name": "jax", "env": [{"value": "1"}]}]
+            ),
+            "has no name",
+        ),
+    ],
+)
 def test_what_can_t_be_turned(given, said):
     with pytest.raises(UsageError, match=said):
         convert(given)
 
 
 NAMES = st.from_regex(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
-PODS = st.fixed_dictionaries({}, optional={
-    "nodeSelector": st.dictionaries(NAMES, NAMES), "hostNetwork": st.booleans(),
-    "serviceAccountName": NAMES, "terminationGracePeriodSeconds": st.integers(0, 60),
-    "volumes": st.lists(st.fixed_dictionaries({"name": NAMES})),
-})  # fmt: skip
-CONTAINERS = st.fixed_dictionaries({"name": st.just("jax"), "image": NAMES}, optional={
-    "args": st.lists(NAMES), "workingDir": NAMES, "imagePullPolicy": st.just("Always"),
-    "env": st.lists(st.fixed_dictionaries({"name": NAMES, "value": NAMES})),
-    "volumeMounts": st.lists(st.fixed_dictionaries({"name": NAMES, "mountPath": NAMES})),
-})  # fmt: skip
+PODS = st.fixed_dictionaries(
+    {},
+    optional={
+        "nodeSelector": st.dictionaries(NAMES, NAMES),
+        "hostNetwork": st.booleans(),
+        "serviceAccountName": NAMES,
+        "terminationGracePeriodSeconds": st.integers(0, 60),
+        "volumes": st.lists(st.fixed_dictionaries({"name": NAMES})),
+    },
+)
+CONTAINERS = st.fixed_dictionaries(
+    {"name": st.just("jax"), "image": NAMES},
+    optional={
+        "args": st.lists(NAMES),
+        "workingDir": NAMES,
+        "imagePullPolicy": st.just("Always"),
+        "env": st.lists(st.fixed_dictionaries({"name": NAMES, "value": NAMES})),
+        "volumeMounts": st.lists(st.fixed_dictionaries({"name": NAMES, "mountPath": NAMES})),
+    },
+)
 
 
 @given(NAMES, st.integers(1, 99), PODS, CONTAINERS, st.sampled_from([None, "jax-cpu"]))
 def test_every_word_of_a_job_is_somewhere(name, nodes, pod, container, runtime):
     given = {
-        "apiVersion": "kubeflow.org/v1", "kind": "JAXJob", "metadata": {"name": name},
-        "spec": {"jaxReplicaSpecs": {"Worker": {
-            "replicas": nodes, "template": {"spec": {**pod, "containers": [container]}}}}},
-    }  # fmt: skip
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "JAXJob",
+        "metadata": {"name": name},
+        "spec": {
+            "jaxReplicaSpecs": {
+                "Worker": {
+                    "replicas": nodes,
+                    "template": {"spec": {**pod, "containers": [container]}},
+                }
+            }
+        },
+    }
     found = convert(given, runtime)
     text, report = str(found.documents), found.report()
     for part in (pod, container):
@@ -280,13 +369,19 @@ def test_every_word_of_a_job_is_somewhere(name, nodes, pod, container, runtime):
 
 def test_the_command_reads_files_lists_and_pipes(tmp_path, capsys, monkeypatch):
     file = tmp_path / "job.yaml"
-    file.write_text(f"{SIMPLE}---\nkind: ConfigMap\n---\n" + yaml.safe_dump({"kind": "List", "items": [job(
-        metadata={"name": "second"})]}))
+    file.write_text(
+        f"{SIMPLE}---\nkind: ConfigMap\n---\n"
+        + yaml.safe_dump({"kind": "List", "items": [job(metadata={"name": "second"})]})
+    )
     assert main(["convert", str(file)]) == 0
     out, err = capsys.readouterr()
     kinds = [(one["kind"], one["metadata"]["name"]) for one in yaml.safe_load_all(out)]
-    assert kinds == [("TrainingRuntime", "mnist"), ("TrainJob", "mnist"),
-                     ("TrainingRuntime", "second"), ("TrainJob", "second")]
+    assert kinds == [
+        ("TrainingRuntime", "mnist"),
+        ("TrainJob", "mnist"),
+        ("TrainingRuntime", "second"),
+        ("TrainJob", "second"),
+    ]
     assert "JAXJob mnist\nDone in another way:" in err
     with file.open() as piped:
         monkeypatch.setattr("sys.stdin", piped)
@@ -306,7 +401,10 @@ def test_what_has_ended_is_not_run_again(end):
     found = convert(ended)
     assert not found.documents
     assert f"it has {end.lower()}" in found.report() and "--all" in found.report()
-    assert [one["kind"] for one in convert(ended, ended=True).documents] == ["TrainingRuntime", "TrainJob"]
+    assert [one["kind"] for one in convert(ended, ended=True).documents] == [
+        "TrainingRuntime",
+        "TrainJob",
+    ]
     # Kept from before it was started again.
     assert convert(seen("old", Created="True", **{end: "False"})).documents
 
@@ -323,20 +421,27 @@ def test_what_does_not_run_by_itself_has_no_such_line():
     suspended = seen("old", Created="True", Running="False", Suspended="True")
     assert not convert(suspended).before and not convert(job()).before
     suspended["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "gpus"
-    assert "old is in its cluster: delete it, or both run" in convert(suspended).report()  # Kueue resumes it
+    assert (
+        "old is in its cluster: delete it, or both run" in convert(suspended).report()
+    )  # Kueue resumes it
     for broken in ({}, None, "odd", {"conditions": None}, {"conditions": ["odd"]}):
         assert convert({**job(), "status": broken}).documents
 
 
 def test_the_command_leaves_out_what_has_ended(tmp_path, capsys):
     file = tmp_path / "jobs.yaml"
-    items = [seen("done", Created="True", Succeeded="True"), seen("runs", Created="True", Running="True")]
+    items = [
+        seen("done", Created="True", Succeeded="True"),
+        seen("runs", Created="True", Running="True"),
+    ]
     file.write_text(yaml.safe_dump({"kind": "List", "items": items}))
 
     def names(*more: str) -> tuple[list[str], str]:
         assert main(["convert", str(file), *more]) == 0
         out, err = capsys.readouterr()
-        return [one["metadata"]["name"] for one in yaml.safe_load_all(out) if one["kind"] == "TrainJob"], err
+        return [
+            one["metadata"]["name"] for one in yaml.safe_load_all(out) if one["kind"] == "TrainJob"
+        ], err
 
     made, said = names()
     assert made == ["runs"] and "JAXJob done\nLeft out:\n  - The whole job" in said
@@ -345,9 +450,15 @@ def test_the_command_leaves_out_what_has_ended(tmp_path, capsys):
     assert names()[0] == []
 
 
-@pytest.mark.parametrize(("text", "said"), [
-    (None, "can't be read"), ("a: [", "not YAML"), ("kind: Pod", "There is no JAXJob"), ("", "There is no JAXJob"),
-])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "can't be read"),
+        ("a: [", "not YAML"),
+        ("kind: Pod", "There is no JAXJob"),
+        ("", "There is no JAXJob"),
+    ],
+)
 def test_a_file_that_is_none(tmp_path, capsys, text, said):
     file = tmp_path / "job.yaml"
     if text is not None:

@@ -53,8 +53,15 @@ def test_each_level_that_is_made_is_private(tmp_path, monkeypatch, umask):
     directory, lock = jobdir.create()
     os.close(lock)
     jobstore.private_directory(launch.follower_directory("abc"))
-    for path in (root.parent, root, root / "jobs", root / "followers", root / "followers/abc",
-                 directory.path, directory.logs):  # fmt: skip
+    for path in (
+        root.parent,
+        root,
+        root / "jobs",
+        root / "followers",
+        root / "followers/abc",
+        directory.path,
+        directory.logs,
+    ):
         assert mode(path) == 0o700, path
 
 
@@ -63,8 +70,11 @@ def test_each_file_of_a_job_is_private(home, umask):
     job.wait()
     folder = Path(job.directory)
     assert mode(folder / "modules") == 0o700  # what is in it is as its own bundle made it
-    found = [path for path in folder.rglob("*")
-             if path.is_file() and folder / "modules" not in path.parents]  # fmt: skip
+    found = [
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and folder / "modules" not in path.parents
+    ]
     assert {"cell.py", "bundle.pyz", "manifest.json"} <= {path.name for path in found}
     assert {path.name: oct(mode(path)) for path in found if mode(path) & 0o077} == {}
 
@@ -76,8 +86,9 @@ def test_levels_that_0_1_made_readable_are_closed(home, tmp_path, monkeypatch):
         level.mkdir(exist_ok=True)
         level.chmod(0o755)
     assert jobdir.names() == set()
-    assert [mode(level) for level in (tmp_path, tmp_path / "jaxtrain", tmp_path / "jaxtrain/jobs")
-            ] == [0o755, 0o700, 0o700]  # fmt: skip
+    assert [
+        mode(level) for level in (tmp_path, tmp_path / "jaxtrain", tmp_path / "jaxtrain/jobs")
+    ] == [0o755, 0o700, 0o700]
 
 
 def test_a_directory_that_jaxtrain_home_names_stays_readable(home):
@@ -88,8 +99,16 @@ def test_a_directory_that_jaxtrain_home_names_stays_readable(home):
 
 
 @pytest.mark.parametrize("level", [".", "jobs"])
-@pytest.mark.parametrize("look", [jobdir.names, jobdir.create, jobdir.list_all,
-                                  lambda: jobdir.find("fit"), lambda: Table(None).rows()])
+@pytest.mark.parametrize(
+    "look",
+    [
+        jobdir.names,
+        jobdir.create,
+        jobdir.list_all,
+        lambda: jobdir.find("fit"),
+        lambda: Table(None).rows(),
+    ],
+)
 def test_a_store_that_others_can_write_to_is_refused(home, level, look):
     make_job("fit")
     path = home / level
@@ -214,7 +233,9 @@ def test_whose_directories_are_above(above, monkeypatch):
     above.parent.chmod(0o775)
     with pytest.raises(BackendError, match="others can write") as refused:
         jobstore._check_way(above / "store")
-    assert "JAXTRAIN_HOME" in (refused.value.hint or "") and "chmod" not in (refused.value.hint or "")
+    assert "JAXTRAIN_HOME" in (refused.value.hint or "") and "chmod" not in (
+        refused.value.hint or ""
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -312,15 +333,19 @@ def test_where_nothing_can_be_locked_a_sentence_says_so(nolocks, monkeypatch):
     assert "JAXTRAIN_HOME" in (refused.value.hint or "")
 
 
-@pytest.mark.parametrize("left, why", [
-    (lambda place: place.symlink_to(place.parent / "target"), "is a link"),
-    (lambda place: place.write_text(""), "is no directory"),
-    (lambda place: (place.mkdir(), place.chmod(0o777)), "by others"),
-    pytest.param(
-        lambda place: (place.mkdir(), os.chown(place, STRANGER, STRANGER)), "belongs to 12345",
-        marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away"),
-    ),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "left, why",
+    [
+        (lambda place: place.symlink_to(place.parent / "target"), "is a link"),
+        (lambda place: place.write_text(""), "is no directory"),
+        (lambda place: (place.mkdir(), place.chmod(0o777)), "by others"),
+        pytest.param(
+            lambda place: (place.mkdir(), os.chown(place, STRANGER, STRANGER)),
+            "belongs to 12345",
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away"),
+        ),
+    ],
+)
 def test_what_others_left_where_the_locks_go_is_refused(nolocks, left, why):
     (nolocks / "target").mkdir()
     (nolocks / "target").chmod(0o755)

@@ -34,11 +34,27 @@ class Handler(Quiet):
 def certificate(tmp_path_factory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("tls")
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "9", "-subj",
-         "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key",
-         "-out", folder / "crt"],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "9",
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+            "-keyout",
+            folder / "key",
+            "-out",
+            folder / "crt",
+        ],
+        check=True,
+        capture_output=True,
+    )
     return folder / "crt", folder / "key"
 
 
@@ -56,8 +72,12 @@ def server(certificate) -> Iterator[str]:
 def config(home, server, certificate, tmp_path, monkeypatch) -> Iterator[Path]:
     keyfiles.clean_up()  # those of another test lie in its job store
     crt, key = (base64.b64encode(path.read_bytes()).decode() for path in certificate)
-    path = written(tmp_path / "config", server, {"certificate-authority-data": crt},
-                   {"client-certificate-data": crt, "client-key-data": key})
+    path = written(
+        tmp_path / "config",
+        server,
+        {"certificate-authority-data": crt},
+        {"client-certificate-data": crt, "client-key-data": key},
+    )
     monkeypatch.setenv("KUBECONFIG", str(path))
     keyfiles.clean_up()  # what tests before have left in this process
     yield path
@@ -65,12 +85,18 @@ def config(home, server, certificate, tmp_path, monkeypatch) -> Iterator[Path]:
 
 
 def written(path: Path, server: str, cluster: dict[str, Any], user: dict[str, Any]) -> Path:
-    path.write_text(json.dumps({
-        "apiVersion": "v1", "kind": "Config", "current-context": "one",
-        "clusters": [{"name": "one", "cluster": {"server": server, **cluster}}],
-        "users": [{"name": "one", "user": user}],
-        "contexts": [{"name": "one", "context": {"cluster": "one", "user": "one"}}],
-    }))  # fmt: skip
+    path.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "one",
+                "clusters": [{"name": "one", "cluster": {"server": server, **cluster}}],
+                "users": [{"name": "one", "user": user}],
+                "contexts": [{"name": "one", "context": {"cluster": "one", "user": "one"}}],
+            }
+        )
+    )
     return path
 
 
@@ -91,8 +117,12 @@ def test_keys_that_the_kubeconfig_names_and_that_are_gone_are_told(
     home, server, certificate, tmp_path, monkeypatch
 ):
     crt, key = (shutil.copy(path, tmp_path) for path in certificate)
-    path = written(tmp_path / "config", server, {"certificate-authority": str(crt)},
-                   {"client-certificate": str(crt), "client-key": str(key)})
+    path = written(
+        tmp_path / "config",
+        server,
+        {"certificate-authority": str(crt)},
+        {"client-certificate": str(crt), "client-key": str(key)},
+    )
     monkeypatch.setenv("KUBECONFIG", str(path))
     client = Client()
     assert client.request("GET", "/x") == {"a": 1}
@@ -105,10 +135,16 @@ def test_keys_that_the_kubeconfig_names_and_that_are_gone_are_told(
 
 
 def test_what_a_killed_process_has_left_is_removed_and_that_of_a_live_one_is_not(home, config):
-    program = ("from jupyter_jax_trainer.backends.kubernetes.kubeconfig import find_access\n"
-               "find_access(None, 1); print('there', flush=True); input()")
-    others = [subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE) for _ in range(3)]  # fmt: skip
+    program = (
+        "from jupyter_jax_trainer.backends.kubernetes.kubeconfig import find_access\n"
+        "find_access(None, 1); print('there', flush=True); input()"
+    )
+    others = [
+        subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        for _ in range(3)
+    ]
     try:
         for other in others:
             assert other.stdout is not None and other.stdout.readline()
@@ -148,7 +184,9 @@ def test_a_silent_server_does_not_hold_up_a_port_forward(home, tmp_path, monkeyp
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(4)
-        written(tmp_path / "config", f"http://127.0.0.1:{silent.getsockname()[1]}", {}, {"token": "t"})
+        written(
+            tmp_path / "config", f"http://127.0.0.1:{silent.getsockname()[1]}", {}, {"token": "t"}
+        )
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
         monkeypatch.setenv(timeouts.FORWARD.variable, "0.5")
         client, found = Client(), []

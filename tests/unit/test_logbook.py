@@ -59,7 +59,11 @@ class Job:
         found = self.book.lines(0, 10**9)
         assert [line.position for line in found] == [*range(len(self.expected))]
         assert [
-            (line.source if isinstance(line.source, int) else None, line.time, line.text.decode(errors="replace"))
+            (
+                line.source if isinstance(line.source, int) else None,
+                line.time,
+                line.text.decode(errors="replace"),
+            )
             for line in found
         ] == [(line.rank, finite(line.time), line.text) for line in self.expected]
         assert all(line.size == len(line.text) for line in found)
@@ -67,12 +71,30 @@ class Job:
 
 BYTES = st.one_of(
     st.binary(max_size=30),
-    st.lists(st.sampled_from([b"\n", b"a", b"\r", b"\xff", b"word ", b"\r\n", b"\x1b[1m"]), max_size=30).map(b"".join),
+    st.lists(
+        st.sampled_from([b"\n", b"a", b"\r", b"\xff", b"word ", b"\r\n", b"\x1b[1m"]), max_size=30
+    ).map(b"".join),
 )
 SOURCES = [0, 1, 2, 10, "rank-0.proxy"]
-ODD = [b"\n", b"[0, 1\n", b"{}\n", b"[0, 5, 1.0]\r[1, 7, 2.0]\n", b"null\n", b'["0", 3, 1.0]\n', b"[7, 1, 1.0]\n",
-       b"[0, -5, 1.0]\n", b"[1, 99999999999999999999999, 3]\n", b"[2, 3, NaN]\n", b"[true, 9, 1.5]\n",
-       b'["x", 3, 1.0]\n', b"[, , .]\n", b"[0, 2.0, 1]\n", b"[[[[\n", b"[2, 4, 1e999]\n", b"\xff\xfe\n"]  # fmt: skip
+ODD = [
+    b"\n",
+    b"[0, 1\n",
+    b"{}\n",
+    b"[0, 5, 1.0]\r[1, 7, 2.0]\n",
+    b"null\n",
+    b'["0", 3, 1.0]\n',
+    b"[7, 1, 1.0]\n",
+    b"[0, -5, 1.0]\n",
+    b"[1, 99999999999999999999999, 3]\n",
+    b"[2, 3, NaN]\n",
+    b"[true, 9, 1.5]\n",
+    b'["x", 3, 1.0]\n',
+    b"[, , .]\n",
+    b"[0, 2.0, 1]\n",
+    b"[[[[\n",
+    b"[2, 4, 1e999]\n",
+    b"\xff\xfe\n",
+]
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("write"), st.sampled_from(SOURCES), BYTES, st.booleans()),
@@ -81,11 +103,15 @@ STEPS = st.lists(
         st.tuples(st.just("check")),
     ),
     max_size=40,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=150, deadline=None)
-@given(STEPS, st.sampled_from([SOURCES, [1, 0], ["rank-0.proxy"], [0, 1, 2, 10]]), st.sampled_from([(1 << 20, 1 << 17), (7, 60), (40, 200), (1, 1)]))
+@given(
+    STEPS,
+    st.sampled_from([SOURCES, [1, 0], ["rank-0.proxy"], [0, 1, 2, 10]]),
+    st.sampled_from([(1 << 20, 1 << 17), (7, 60), (40, 200), (1, 1)]),
+)
 def test_a_book_agrees_with_the_merged_reader(tmp_path_factory, steps, sources, sizes):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logmarks, "BLOCK_TEXT", sizes[0])
@@ -108,12 +134,15 @@ def test_a_book_agrees_with_the_merged_reader(tmp_path_factory, steps, sources, 
         fresh.finish()
         reader = MergedReader(job.directory, sources, raw=True)
         assert [line.text.decode(errors="replace") for line in fresh.lines(0, 10**6)] == [
-            line.text for line in reader.finish()]
+            line.text for line in reader.finish()
+        ]
 
 
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("block", [3, 1 << 20])
-def test_an_odd_line_of_the_index_counts_as_for_the_merged_reader(tmp_path, monkeypatch, odd, block):
+def test_an_odd_line_of_the_index_counts_as_for_the_merged_reader(
+    tmp_path, monkeypatch, odd, block
+):
     monkeypatch.setattr(logmarks, "BLOCK_TEXT", block)
     job = Job(tmp_path, [0, 1, 2])
     for rank in job.sources:
@@ -163,7 +192,11 @@ def test_lines_that_are_long_are_cut_in_lists_and_whole_alone(tmp_path, monkeypa
     book = job.book
     book.refresh()
     assert [(line.text, line.size) for line in book.lines(0, 9)] == [
-        (b"short", 5), (long[:4096], len(long)), (b"after", 5), (middle[:4096], len(middle))]
+        (b"short", 5),
+        (long[:4096], len(long)),
+        (b"after", 5),
+        (middle[:4096], len(middle)),
+    ]
     assert book.line(1).text == long[:FULL]
     assert book.line(1).size == len(long)
     assert book.line(3).text == middle
@@ -176,7 +209,12 @@ def test_other_ranks_and_containers_in_the_index_do_not_count(tmp_path):
     job.write("rank-0.proxy", b"p\n")
     job.write(0, b"a\n")
     job.raw_index(b"[5, 100, 1.0]\n")
-    for sources, expected in (([0], [b"a"]), (["rank-0.proxy"], [b"p"]), ([0, 0], [b"a"]), ([3], [])):
+    for sources, expected in (
+        ([0], [b"a"]),
+        (["rank-0.proxy"], [b"p"]),
+        ([0, 0], [b"a"]),
+        ([3], []),
+    ):
         book = LogBook(job.directory, sources)
         book.refresh()
         assert [line.text for line in book.lines(0, 9)] == expected
@@ -193,7 +231,14 @@ def test_what_is_not_finished_is_told_by_source(tmp_path):
     assert job.book.open() == {0: b" 50%", 1: b"half", 2: (b"x" * 10_000 + b"\r 70%")[-4096:]}
     job.book.finish()
     assert job.book.open() == {}
-    assert [line.text[:9] for line in job.book.lines(0, 9)] == [b"done", b"done", b" 50%", b"new line", b"half", b"x" * 9]
+    assert [line.text[:9] for line in job.book.lines(0, 9)] == [
+        b"done",
+        b"done",
+        b" 50%",
+        b"new line",
+        b"half",
+        b"x" * 9,
+    ]
 
 
 def test_the_first_line_at_a_time(tmp_path, monkeypatch):
@@ -221,7 +266,11 @@ def test_a_log_that_is_shorter_than_the_index_says_grows_later(tmp_path):
     job.check()
     job.raw_index(b"[0, 14, 2.0]\n")
     job.check()
-    assert [(line.text, line.time) for line in job.book.lines(0, 9)] == [(b"one", 1.0), (b"two", 2.0), (b"three", 2.0)]
+    assert [(line.text, line.time) for line in job.book.lines(0, 9)] == [
+        (b"one", 1.0),
+        (b"two", 2.0),
+        (b"three", 2.0),
+    ]
 
 
 @pytest.mark.parametrize("harm", ["delete", "cut", "replace", "no index", "all"])
@@ -241,7 +290,9 @@ def test_lines_that_can_not_be_read_any_more_are_no_others(tmp_path, harm):
     else:
         shutil.rmtree(job.directory.path)
     found = job.book.lines(0, 100)
-    assert [(line.position, line.source, line.text) for line in found] == [(n, None, GONE) for n in range(20)]
+    assert [(line.position, line.source, line.text) for line in found] == [
+        (n, None, GONE) for n in range(20)
+    ]
     assert job.book.line(3).text == GONE
     assert job.book.span(0).unordered().count(b"\n") == 20
     job.book.refresh()

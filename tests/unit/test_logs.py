@@ -54,7 +54,9 @@ def test_chatter_is_left_out_but_kept_in_the_file(tmp_path):
     noise = b"[Gloo] Rank 0 is connected to 1 peer ranks. Expected number of connected peer ranks is : 1"
     path.write_bytes(noise + b"\n[Gloo] is what I print\n")
     assert is_noise(noise)
-    assert [line for lines in LogReader(path).read() for line in lines] == [b"[Gloo] is what I print"]
+    assert [line for lines in LogReader(path).read() for line in lines] == [
+        b"[Gloo] is what I print"
+    ]
     assert [line for lines in LogReader(path, raw=True).read() for line in lines][0] == noise
 
 
@@ -67,7 +69,11 @@ def test_the_merged_order_is_that_of_the_index(tmp_path):
     reader = MergedReader(job, [0, 1])
     lines = [*reader.read()]
     assert [(line.text, line.time) for line in lines] == [
-        ("a", 1.0), ("b", 2.0), ("c", 2.0), ("d", 3.0)]
+        ("a", 1.0),
+        ("b", 2.0),
+        ("c", 2.0),
+        ("d", 3.0),
+    ]
     assert [line.text for line in reader.finish()] == ["e"]
 
 
@@ -80,7 +86,9 @@ def test_other_containers_have_logs_of_their_own(tmp_path):
     assert job.containers() == ["rank-0.proxy"]
     found = [*MergedReader(job, ["rank-0.proxy"]).finish()]
     assert [(line.text, line.time, line.rank) for line in found] == [
-        ("b", 1.0, None), ("c", 3.0, None)]
+        ("b", 1.0, None),
+        ("c", 3.0, None),
+    ]
     assert [line.text for line in MergedReader(job, [0]).finish()] == ["a"]
 
 

@@ -40,9 +40,12 @@ def counted(folder: Path) -> dict[str, float]:
     """Give what the follower that this process would be has counted."""
     COUNTS.save(folder, "", now=True)
     families = text_string_to_metric_families((folder / FILE).read_text())
-    return {sample.name.removeprefix("jaxtrain_follower_"): sample.value
-            for family in families for sample in family.samples
-            if sample.labels.get("what") in (None, "log")}  # fmt: skip
+    return {
+        sample.name.removeprefix("jaxtrain_follower_"): sample.value
+        for family in families
+        for sample in family.samples
+        if sample.labels.get("what") in (None, "log")
+    }
 
 
 def text_of(lines: list[bytes]) -> bytes:
@@ -64,8 +67,14 @@ class Following:
 
     def start(self, attempt: Attempt = FIRST, over=None, well=False) -> LogStream:
         spool = Spool(self.log, attempt.stream, lambda message, _: self.messages.append(message))
-        stream = LogStream(self.client, spool, attempt, over or self.over.is_set,
-                           self.problems.append, lambda: well)
+        stream = LogStream(
+            self.client,
+            spool,
+            attempt,
+            over or self.over.is_set,
+            self.problems.append,
+            lambda: well,
+        )
         self.streams.append(stream)
         stream.start()
         return stream
@@ -163,8 +172,10 @@ def test_connections_that_end(server, following, monkeypatch, word, tmp_path):
 
 def test_a_rotation_leaves_a_mark(server, following):
     run = server.pods["pod"].now
-    frames = [encode(KEY, 0, "0123abcd", n, message)[0][:-1] for n, message in (
-        (1, {"kind": "hello"}), (2, {"kind": "lines", "count": 40}))]
+    frames = [
+        encode(KEY, 0, "0123abcd", n, message)[0][:-1]
+        for n, message in ((1, {"kind": "hello"}), (2, {"kind": "lines", "count": 40}))
+    ]
     lines = numbered(40)
     run.lines += [lines[0][:31] + frames[0] + b"\n", *lines[:10]]
     server.faults = [("cut", sum(map(len, run.lines)))]
@@ -173,7 +184,8 @@ def test_a_rotation_leaves_a_mark(server, following):
     run.lines += [*lines[10:], lines[-1][:31] + frames[1] + b"\n"]
     run.rotated = 21
     expected = text_of(lines[:10] + lines[20:]) + (
-        b"[jaxtrain: the cluster has lost 10 lines here (log rotation)]\n")
+        b"[jaxtrain: the cluster has lost 10 lines here (log rotation)]\n"
+    )
     following.until(expected)
     wait_for(lambda: len(following.messages) == 3)
     assert [m["kind"] for m in following.messages] == ["hello", "gap", "lines"]
@@ -362,8 +374,13 @@ def test_who_takes_messages_fails_once(server, following):
             raise OSError(28, "No space left on device")
 
     spool = Spool(following.log, "uid-node-0", take)
-    stream = LogStream(following.client, spool, Attempt("pod", "uid", "node"),
-                       following.over.is_set, following.problems.append)
+    stream = LogStream(
+        following.client,
+        spool,
+        Attempt("pod", "uid", "node"),
+        following.over.is_set,
+        following.problems.append,
+    )
     following.streams.append(stream)
     stream.start()
     following.until(b"a\nbc\n")
@@ -396,7 +413,9 @@ def test_bodies_in_any_pieces(sizes):
     assert b"".join(httpbody._dechunked(read)) == b"".join(body)
 
 
-@pytest.mark.parametrize("raw", [b"", b"5\r\nab", b"zz\r\n", b"-5\r\nabc", b"1" * 3000, b"1\r\na\r\n"])
+@pytest.mark.parametrize(
+    "raw", [b"", b"5\r\nab", b"zz\r\n", b"-5\r\nabc", b"1" * 3000, b"1\r\na\r\n"]
+)
 def test_damaged_bodies(raw):
     pieces = iter([raw, b""])
     with pytest.raises(httpbody.BodyCutError):
@@ -464,10 +483,19 @@ def test_killed_twenty_times(server, tmp_path):
             server.pods[f"pod-{rank}"].now.ended = True
 
     def follower(over: bool) -> subprocess.Popen:
-        program = FOLLOWER.format(tests=str(Path(__file__).parent), path=str(directory.path),
-                                  url=server.url, ranks=ranks, key=KEY, over=over)
-        return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE,
-                                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+        program = FOLLOWER.format(
+            tests=str(Path(__file__).parent),
+            path=str(directory.path),
+            url=server.url,
+            ranks=ranks,
+            key=KEY,
+            over=over,
+        )
+        return subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
 
     player = threading.Thread(target=play)
     player.start()

@@ -41,7 +41,14 @@ def needs_re2():
 GLOO = b"[Gloo] Rank 3 is connected"
 ABSL = b"I1121 17:00:00.123456   12345 service.cc:152] XLA service"
 NOISE = [GLOO, ABSL, b"WARNING: All log messages before absl::InitializeLog() is called"]
-NEARLY = [b"[Gloo] is mine", b"I1121 17:00 me", b"WARNING: All is well", b" [Gloo] Rank 1", b"I", b"["]
+NEARLY = [
+    b"[Gloo] is mine",
+    b"I1121 17:00 me",
+    b"WARNING: All is well",
+    b" [Gloo] Rank 1",
+    b"I",
+    b"[",
+]
 
 
 class Job:
@@ -87,16 +94,74 @@ def naive(pattern, regex, case):
     return lambda line: fold(pattern) in fold(visible(line).decode())
 
 
-WORDS = st.lists(st.sampled_from(
-    [b"a", b"A", b"loss", b"Loss ", b" ", b"1", b"22", "é".encode(), "É".encode(), b"\xff", b"\x1b[31m", b"\x1b[0m", b"\r", b"\t", "ß".encode(), b"\x00", b"("]),
-    max_size=6).map(b"".join)  # fmt: skip
+WORDS = st.lists(
+    st.sampled_from(
+        [
+            b"a",
+            b"A",
+            b"loss",
+            b"Loss ",
+            b" ",
+            b"1",
+            b"22",
+            "é".encode(),
+            "É".encode(),
+            b"\xff",
+            b"\x1b[31m",
+            b"\x1b[0m",
+            b"\r",
+            b"\t",
+            "ß".encode(),
+            b"\x00",
+            b"(",
+        ]
+    ),
+    max_size=6,
+).map(b"".join)
 LINES = st.lists(st.one_of(WORDS, WORDS, st.sampled_from(NOISE + NEARLY)), max_size=40)
-REGEX = ["a", "^a", "a$", "^$", "loss|1", r"\d+", "a.*1", "[^a]", r"\s", r"a\s*1", "(a)(b|l)", "x*", r"\Aa", r"1\z", ".", r"\W$", "(?i)LOSS", "É",
-         r"\Q(\E", r"\Q(", "(?s).a", r"\bloss\b", "[^a]$", r"\D\D", "a?$", r"\\A|A", "a{0,3}1", r"^\S+$", "^(a|1)+$", r"a\C", "\u2603"]  # fmt: skip
+REGEX = [
+    "a",
+    "^a",
+    "a$",
+    "^$",
+    "loss|1",
+    r"\d+",
+    "a.*1",
+    "[^a]",
+    r"\s",
+    r"a\s*1",
+    "(a)(b|l)",
+    "x*",
+    r"\Aa",
+    r"1\z",
+    ".",
+    r"\W$",
+    "(?i)LOSS",
+    "É",
+    r"\Q(\E",
+    r"\Q(",
+    "(?s).a",
+    r"\bloss\b",
+    "[^a]$",
+    r"\D\D",
+    "a?$",
+    r"\\A|A",
+    "a{0,3}1",
+    r"^\S+$",
+    "^(a|1)+$",
+    r"a\C",
+    "\u2603",
+]
 PATTERN = st.one_of(
-    st.tuples(st.sampled_from(["a", "A", "loss", "É", "1", " ", "ss", "22", "[31m", "\u2603", "\ufffd", "aa"]), st.just(False), st.booleans()),
+    st.tuples(
+        st.sampled_from(
+            ["a", "A", "loss", "É", "1", " ", "ss", "22", "[31m", "\u2603", "\ufffd", "aa"]
+        ),
+        st.just(False),
+        st.booleans(),
+    ),
     st.tuples(st.sampled_from(REGEX), st.just(re2 is not None), st.booleans()),
-)  # fmt: skip
+)
 SIZES = st.sampled_from([(1 << 20, 1 << 17), (30, 200), (1, 1)])
 
 
@@ -106,22 +171,36 @@ def small_blocks(patch, sizes):
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(LINES, max_size=4), st.none() | PATTERN, st.none() | PATTERN, st.booleans(), st.sampled_from([None, [1], [0, 2], [0, 1, 2], []]), SIZES)
-def test_a_view_has_the_lines_that_it_should(tmp_path_factory, steps, include, exclude, raw, sources, sizes):
+@given(
+    st.lists(LINES, max_size=4),
+    st.none() | PATTERN,
+    st.none() | PATTERN,
+    st.booleans(),
+    st.sampled_from([None, [1], [0, 2], [0, 1, 2], []]),
+    SIZES,
+)
+def test_a_view_has_the_lines_that_it_should(
+    tmp_path_factory, steps, include, exclude, raw, sources, sizes
+):
     with pytest.MonkeyPatch.context() as patch:
         small_blocks(patch, sizes)
         job = Job(tmp_path_factory.mktemp("job") / "job")
-        view = LogView(job.book, include and Pattern(*include), exclude and Pattern(*exclude), raw, sources)
+        view = LogView(
+            job.book, include and Pattern(*include), exclude and Pattern(*exclude), raw, sources
+        )
         keep = naive(*include) if include else lambda _: True
         leave = naive(*exclude) if exclude else lambda _: False
         before = []
         for lines in steps:
             job.write(*lines)
             expected = [
-                line.position for line in job.book.lines(0, 10**6)
-                if keep(line.text) and not leave(line.text) and (raw or not is_noise(line.text))
+                line.position
+                for line in job.book.lines(0, 10**6)
+                if keep(line.text)
+                and not leave(line.text)
+                and (raw or not is_noise(line.text))
                 and (sources is None or line.source in sources)
-            ]  # fmt: skip
+            ]
             found = whole(view)
             assert found == expected
             assert found[: len(before)] == before
@@ -129,7 +208,9 @@ def test_a_view_has_the_lines_that_it_should(tmp_path_factory, steps, include, e
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(LINES, min_size=1, max_size=4), PATTERN, st.none() | PATTERN, st.integers(0, 60), SIZES)
+@given(
+    st.lists(LINES, min_size=1, max_size=4), PATTERN, st.none() | PATTERN, st.integers(0, 60), SIZES
+)
 def test_a_search_finds_what_it_should(tmp_path_factory, steps, pattern, include, start, sizes):
     with pytest.MonkeyPatch.context() as patch:
         small_blocks(patch, sizes)
@@ -147,8 +228,12 @@ def test_a_search_finds_what_it_should(tmp_path_factory, steps, pattern, include
             assert search.count == len(hits)
             assert search.near(0, 10**6) == hits
             for at in range(0, job.book.length + 2, 3):
-                assert search.next(at) == next((n for n in hits if n > at), hits[0] if hits else None)
-                assert search.previous(at) == next((n for n in reversed(hits) if n < at), hits[-1] if hits else None)
+                assert search.next(at) == next(
+                    (n for n in hits if n > at), hits[0] if hits else None
+                )
+                assert search.previous(at) == next(
+                    (n for n in reversed(hits) if n < at), hits[-1] if hits else None
+                )
             assert [search.number(n) for n in hits] == [*range(1, len(hits) + 1)]
 
 
@@ -157,12 +242,15 @@ def test_what_people_see_of_colours_and_line_ends():
     assert visible(text) == "a\nb\r\n\ufffdc\n".encode()
 
 
-@pytest.mark.parametrize(("pattern", "lines", "expected"), [
-    ("x*", "x||ax|", [0, 1, 2]),
-    (r"a|\b$", "a|!|ba|?|", [0, 2]),
-    ("^$", "|a||", [0, 2]),
-    (".", "a|b|c|d|e||f|", [0, 1, 2, 3, 4, 6]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pattern", "lines", "expected"),
+    [
+        ("x*", "x||ax|", [0, 1, 2]),
+        (r"a|\b$", "a|!|ba|?|", [0, 2]),
+        ("^$", "|a||", [0, 2]),
+        (".", "a|b|c|d|e||f|", [0, 1, 2, 3, 4, 6]),
+    ],
+)
 def test_a_line_matches_once_wherever_it_does(needs_re2, pattern, lines, expected):
     text, found = lines.replace("|", "\n").encode(), Pattern(pattern, regex=True)
     for in_runs in (False, True):
@@ -243,7 +331,13 @@ def test_a_search_in_a_log_that_grows_faster_still_turns_to_the_begin(tmp_path, 
 def test_chatter_is_left_out_where_only_some_spans_have_it(tmp_path, monkeypatch):
     small_blocks(monkeypatch, (100, 1000))
     job = Job(tmp_path / "job")
-    lines = [*NOISE * 3, *[b"line %d" % n for n in range(300)], GLOO + b"\r", *NEARLY, *[b"x"] * 300]
+    lines = [
+        *NOISE * 3,
+        *[b"line %d" % n for n in range(300)],
+        GLOO + b"\r",
+        *NEARLY,
+        *[b"x"] * 300,
+    ]
     job.write(*lines)
     view = LogView(job.book)
     assert not view.advance(0)
@@ -262,20 +356,38 @@ def test_a_damaged_log_is_searched_and_shown_without_an_error(tmp_path):
     assert first_error(view) is None
 
 
-@pytest.mark.parametrize(("lines", "expected"), [
-    ([b"fine", b"ValueError: bad", b"Traceback (most recent call last):", b'  File "x"'], 2),
-    ([b"fine", b"an Error of 3 %", b"loss error: 3", b"jax.errors.JaxRuntimeError: no", b"KeyError: 1"], 3),
-    ([b"NoErrors: 0", b"KeyboardInterrupt", b"[rank 1] OSError: x"], 2),
-    ([b"x", b"Fatal Python error: Segmentation fault"], 1),
-    ([b"x", b"\x1b[31mValueError\x1b[0m: bad"], 1),
-    ([b"E1121 17:00:00.1 12 cuda.cc:1] Unable to register cuDNN factory", b"RESOURCE_EXHAUSTED: Out of memory"], 1),
-    ([b"F1121 17:00:00.1 12 a.cc:1] Check failed", b"x"], 0),
-    ([b"BOOM", b"rank 3 OOMKilled"], 1),
-    ([b"2026-11-21 - train - ERROR - no file"], 0),
-    ([b"step 1 loss 0.5 error 0.1", b"errors=0", b"ERRORS"], None),
-    ([b"AssertionError"], 0),
-    ([], None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([b"fine", b"ValueError: bad", b"Traceback (most recent call last):", b'  File "x"'], 2),
+        (
+            [
+                b"fine",
+                b"an Error of 3 %",
+                b"loss error: 3",
+                b"jax.errors.JaxRuntimeError: no",
+                b"KeyError: 1",
+            ],
+            3,
+        ),
+        ([b"NoErrors: 0", b"KeyboardInterrupt", b"[rank 1] OSError: x"], 2),
+        ([b"x", b"Fatal Python error: Segmentation fault"], 1),
+        ([b"x", b"\x1b[31mValueError\x1b[0m: bad"], 1),
+        (
+            [
+                b"E1121 17:00:00.1 12 cuda.cc:1] Unable to register cuDNN factory",
+                b"RESOURCE_EXHAUSTED: Out of memory",
+            ],
+            1,
+        ),
+        ([b"F1121 17:00:00.1 12 a.cc:1] Check failed", b"x"], 0),
+        ([b"BOOM", b"rank 3 OOMKilled"], 1),
+        ([b"2026-11-21 - train - ERROR - no file"], 0),
+        ([b"step 1 loss 0.5 error 0.1", b"errors=0", b"ERRORS"], None),
+        ([b"AssertionError"], 0),
+        ([], None),
+    ],
+)
 def test_the_first_error(tmp_path, monkeypatch, lines, expected):
     small_blocks(monkeypatch, (40, 1000))
     job = Job(tmp_path / "job")
@@ -285,7 +397,13 @@ def test_the_first_error(tmp_path, monkeypatch, lines, expected):
 
 def test_the_first_error_of_a_view_is_a_line_that_it_has(tmp_path):
     job = Job(tmp_path / "job")
-    job.write(b"Traceback (most recent call last):", b"x", b"ValueError: 2", b"Traceback (most recent call last):", b"a ValueError: 1")
+    job.write(
+        b"Traceback (most recent call last):",
+        b"x",
+        b"ValueError: 2",
+        b"Traceback (most recent call last):",
+        b"a ValueError: 1",
+    )
     assert first_error(LogView(job.book, sources=[1])) == 4
     assert first_error(LogView(job.book, include=Pattern("Value"))) == 2
     assert first_error(LogView(job.book), seconds=-1) is None
@@ -311,7 +429,21 @@ def test_a_time_is_told_when_the_lines_up_to_it_are_known(tmp_path, monkeypatch)
     assert late == {"kind": "found", "position": None, "index": None, "complete": True}
 
 
-@pytest.mark.parametrize("pattern", ["(", "a)(?:b", r"(a)\1", "(?=a)", "(?<!a)b", "a\\", "[", "a**", "((a{1000}){1000}){1000}", "x{1,1001}"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(",
+        "a)(?:b",
+        r"(a)\1",
+        "(?=a)",
+        "(?<!a)b",
+        "a\\",
+        "[",
+        "a**",
+        "((a{1000}){1000}){1000}",
+        "x{1,1001}",
+    ],
+)
 def test_patterns_that_re2_does_not_know_are_a_sentence(needs_re2, capfd, pattern):
     with pytest.raises(UsageError, match="is not a regular expression that RE2 knows: .+") as error:
         Pattern(pattern, regex=True)
@@ -344,24 +476,46 @@ def test_without_re2_only_regular_expressions_are_an_error(monkeypatch):
 def test_a_pattern_that_is_hard_is_quiet_and_right(needs_re2, capfd):
     text = b"".join(b"%s\n" % bytes(97 + (n * n * k) % 2 for k in range(120)) for n in range(300))
     pattern = Pattern("a[ab]{40}b[ab]{30}a", regex=True)
-    expected = [n for n, line in enumerate(text.splitlines()) if re.search(rb"a[ab]{40}b[ab]{30}a", line)]
+    expected = [
+        n for n, line in enumerate(text.splitlines()) if re.search(rb"a[ab]{40}b[ab]{30}a", line)
+    ]
     assert [n for a, b in pattern.runs(text) for n in range(a, b)] == expected
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(("pattern", "regex", "case", "text", "expected"), [
-    ("ab", False, False, "xAB ab", ["AB", "ab"]), ("ab", False, True, "xAB ab", ["ab"]), ("a.b", False, False, "a.b axb", ["a.b"]),
-    (r"\d+", True, False, "1 é 23 \U0001f600 4", ["1", "23", "4"]), ("x*", True, False, "abc", []), ("(?i)É", True, True, "é", ["é"]),
-    ("a", False, False, "a" * 5000, ["a"] * 50), (".+", True, False, "a" * 5000, ["a" * 4096]), ("b", True, False, "\ud83db", ["b"]),
-])
-def test_where_a_text_matches_is_counted_as_pages_count(needs_re2, pattern, regex, case, text, expected):
+@pytest.mark.parametrize(
+    ("pattern", "regex", "case", "text", "expected"),
+    [
+        ("ab", False, False, "xAB ab", ["AB", "ab"]),
+        ("ab", False, True, "xAB ab", ["ab"]),
+        ("a.b", False, False, "a.b axb", ["a.b"]),
+        (r"\d+", True, False, "1 é 23 \U0001f600 4", ["1", "23", "4"]),
+        ("x*", True, False, "abc", []),
+        ("(?i)É", True, True, "é", ["é"]),
+        ("a", False, False, "a" * 5000, ["a"] * 50),
+        (".+", True, False, "a" * 5000, ["a" * 4096]),
+        ("b", True, False, "\ud83db", ["b"]),
+    ],
+)
+def test_where_a_text_matches_is_counted_as_pages_count(
+    needs_re2, pattern, regex, case, text, expected
+):
     units = text.encode("utf-16-le", "surrogatepass")
     found = Pattern(pattern, regex, case).spans(text)
     assert [units[2 * begin : 2 * end].decode("utf-16-le") for begin, end in found] == expected
 
 
-HOSTILE = ["(a+)+$", "(a|aa)+b", "(.*a){20}b", "(.*.*.*)*=", "(a?){100}a{100}b", "(a|a)*c|(x+x+)+y", "(([a-z])+.)+[0-9]([a-z])+$",
-           "(.*=)?", "((.*a){20}b)?"]
+HOSTILE = [
+    "(a+)+$",
+    "(a|aa)+b",
+    "(.*a){20}b",
+    "(.*.*.*)*=",
+    "(a?){100}a{100}b",
+    "(a|a)*c|(x+x+)+y",
+    "(([a-z])+.)+[0-9]([a-z])+$",
+    "(.*=)?",
+    "((.*a){20}b)?",
+]
 
 
 @pytest.mark.parametrize("pattern", HOSTILE)
@@ -377,7 +531,11 @@ def test_no_pattern_takes_longer_than_its_text(needs_re2, pattern):
     assert time.thread_time() - began < 10
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4))), st.integers(-2, 60), st.integers(-2, 60))
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4))),
+    st.integers(-2, 60),
+    st.integers(-2, 60),
+)
 def test_runs_are_the_numbers_that_were_added(steps, begin, end):
     runs, numbers, at = Runs(), [], 0
     for gap, count in steps:
@@ -388,9 +546,13 @@ def test_runs_are_the_numbers_that_were_added(steps, begin, end):
     assert len(runs) == len(numbers)
     assert all(b < c for (_, b), (c, _) in pairwise(runs.part(0, len(runs))))
     assert runs.below(begin) == sum(n < begin for n in numbers)
-    assert [n for a, b in runs.within(begin, end) for n in range(a, b)] == [n for n in numbers if begin <= n < end]
+    assert [n for a, b in runs.within(begin, end) for n in range(a, b)] == [
+        n for n in numbers if begin <= n < end
+    ]
     start = max(0, begin)
-    assert [n for a, b in runs.part(start, end) for n in range(a, b)] == numbers[start : start + max(0, end)]
+    assert [n for a, b in runs.part(start, end) for n in range(a, b)] == numbers[
+        start : start + max(0, end)
+    ]
 
 
 def test_many_threads_share_a_view_and_a_search_while_the_log_grows(tmp_path, monkeypatch):
@@ -417,7 +579,12 @@ def test_many_threads_share_a_view_and_a_search_while_the_log_grows(tmp_path, mo
         thread.start()
     try:
         for n in range(60):
-            job.write(*[b"%s %d" % (b"odd" if (20 * n + k) % 2 else b"even", 20 * n + k) for k in range(20)])
+            job.write(
+                *[
+                    b"%s %d" % (b"odd" if (20 * n + k) % 2 else b"even", 20 * n + k)
+                    for k in range(20)
+                ]
+            )
     finally:
         done.set()
         for thread in threads:

@@ -38,23 +38,29 @@ def running(of: dict[str, Any], silent: float = 0.0) -> Job:
     return Job(directory)
 
 
-@pytest.mark.parametrize("of", [
-    replace(HERE, host="other"),
-    replace(HERE, machine="2222", boot="bbbb"),
-    replace(HERE, boot="bbbb"),  # a copy of this machine, or a container from the same image
-    replace(HERE, machine="", boot="bbbb"),
-])
+@pytest.mark.parametrize(
+    "of",
+    [
+        replace(HERE, host="other"),
+        replace(HERE, machine="2222", boot="bbbb"),
+        replace(HERE, boot="bbbb"),  # a copy of this machine, or a container from the same image
+        replace(HERE, machine="", boot="bbbb"),
+    ],
+)
 def test_a_look_leaves_the_job_of_another_machine_alone(of):
     job = running(of.fields())
     assert job.state == "Running" and job.active
     assert json.loads((job.directory / "state.json").read_text())["state"] == "Running"
 
 
-@pytest.mark.parametrize(("of", "silent"), [
-    (HERE, 0),
-    (replace(HERE, boot="bbbb"), 600),  # this machine was restarted
-    (replace(HERE, boot=""), 0),
-])
+@pytest.mark.parametrize(
+    ("of", "silent"),
+    [
+        (HERE, 0),
+        (replace(HERE, boot="bbbb"), 600),  # this machine was restarted
+        (replace(HERE, boot=""), 0),
+    ],
+)
 def test_a_job_of_this_machine_that_nobody_runs_has_failed(of, silent):
     assert running(of.fields(), silent).state == "Failed"
 
@@ -81,9 +87,20 @@ def test_a_submission_on_another_machine_is_not_cleared_away(monkeypatch):
     monkeypatch.setattr(machine, "this", lambda: HERE)
     jobdir._sweep(jobdir.jobs_directory())
     assert directory.path.exists()
-    files.write_json(directory.manifest, {
-        "format": 1, "name": "fit", "uid": "u", "created": 0, "spec": {"nodes": 1}, "plan": {},
-        "sent": [], "returns": False, **there.fields()})  # fmt: skip
+    files.write_json(
+        directory.manifest,
+        {
+            "format": 1,
+            "name": "fit",
+            "uid": "u",
+            "created": 0,
+            "spec": {"nodes": 1},
+            "plan": {},
+            "sent": [],
+            "returns": False,
+            **there.fields(),
+        },
+    )
     directory = jobdir.publish(directory, "fit")
     assert not directory.remove_cut_off()
     monkeypatch.setattr(machine, "this", lambda: there)

@@ -41,42 +41,76 @@ def run(line: str, **context: Any) -> str:
 # ---------------------------------------------------------------------------- text
 
 
-@pytest.mark.parametrize(("said", "shown"), [
-    ("at https://jo:hunter2@host/api", "at https://…@host/api"),
-    ("s3://b/x?X-Amz-Signature=hunter2&X-Amz-Date=1", "s3://b/x?X-Amz-Signature=…&X-Amz-Date=1"),
-    ("https://a/b?sv=1&sig=hunter2%3D", "https://a/b?sv=1&sig=…"),
-    ("https://a/b?token=hunter2#top", "https://a/b?token=…"),
-    ("fit --password=hunter2 --lr 1", "fit --password=… --lr 1"),
-    ("fit --api-key hunter2 --lr 1", "fit --api-key … --lr 1"),
-    ("curl -H 'Authorization: Token hunter2' u", "curl -H 'Authorization: …' u"),
-    ("export DB_PASSWORD='hunter2 too'; run", "export DB_PASSWORD='…'; run"),
-    ('{"api_key": "hunter2", "n": 1}', '{"api_key": "…", "n": 1}'),
-    ("AccountName=a;AccountKey=hunter2;EndpointSuffix=b", "AccountName=a;AccountKey=…;EndpointSuffix=b"),
-    ("storageKey: hunter2", "storageKey: …"), ("fit --encryptionKey=hunter2", "fit --encryptionKey=…"),
-    ("token=hunter2: no", "token=…: no"), ("curl -u jo:hunter2 u", "curl -u jo:… u"), ("//jo:hunter2@host/a", "//…@host/a"),
-    ("by jo:hunter2@proxy.lan:3128", "by …@proxy.lan:3128"), ("fit --token -hunter2", "fit --token …"),
-    ("password=hun,ter2;x y", "password=… y"), ("password=hunter2, n=1", "password=…, n=1"),
-    ('HF_TOKEN="hun\\"ter2" n', 'HF_TOKEN="…" n'), ("https://a/cb?code=hunter2&n=1", "https://a/cb?code=…&n=1"),
-    ("https://a/b;jsessionid=hunter2?n=1", "https://a/b;jsessionid=…"),
-    ("https://hooks.slack.com/services/T0/B0/hunter2", "https://hooks.slack.com/services/…"),
-    ("with ghp_hunter2hunter2", "with …"), ("with hf_hunter2hunter2", "with …"),
-    ("with sk-hunter2hunter2", "with …"), ("with AKIAHUNTER2HUNTER2", "with …"),
-    ("with glpat-hunter2hunter2", "with …"), ("with xoxb-hunter2-hunter2", "with …"),
-    ("-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY----- end", "… end"),
-    ("-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2", "…"),
-    ("a_eyJhbGciOiJSUzI1.hunter2.hunter2 b", "a_… b"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("at https://jo:hunter2@host/api", "at https://…@host/api"),
+        (
+            "s3://b/x?X-Amz-Signature=hunter2&X-Amz-Date=1",
+            "s3://b/x?X-Amz-Signature=…&X-Amz-Date=1",
+        ),
+        ("https://a/b?sv=1&sig=hunter2%3D", "https://a/b?sv=1&sig=…"),
+        ("https://a/b?token=hunter2#top", "https://a/b?token=…"),
+        ("fit --password=hunter2 --lr 1", "fit --password=… --lr 1"),
+        ("fit --api-key hunter2 --lr 1", "fit --api-key … --lr 1"),
+        ("curl -H 'Authorization: Token hunter2' u", "curl -H 'Authorization: …' u"),
+        ("export DB_PASSWORD='hunter2 too'; run", "export DB_PASSWORD='…'; run"),
+        ('{"api_key": "hunter2", "n": 1}', '{"api_key": "…", "n": 1}'),
+        (
+            "AccountName=a;AccountKey=hunter2;EndpointSuffix=b",
+            "AccountName=a;AccountKey=…;EndpointSuffix=b",
+        ),
+        ("storageKey: hunter2", "storageKey: …"),
+        ("fit --encryptionKey=hunter2", "fit --encryptionKey=…"),
+        ("token=hunter2: no", "token=…: no"),
+        ("curl -u jo:hunter2 u", "curl -u jo:… u"),
+        ("//jo:hunter2@host/a", "//…@host/a"),
+        ("by jo:hunter2@proxy.lan:3128", "by …@proxy.lan:3128"),
+        ("fit --token -hunter2", "fit --token …"),
+        ("password=hun,ter2;x y", "password=… y"),
+        ("password=hunter2, n=1", "password=…, n=1"),
+        ('HF_TOKEN="hun\\"ter2" n', 'HF_TOKEN="…" n'),
+        ("https://a/cb?code=hunter2&n=1", "https://a/cb?code=…&n=1"),
+        ("https://a/b;jsessionid=hunter2?n=1", "https://a/b;jsessionid=…"),
+        ("https://hooks.slack.com/services/T0/B0/hunter2", "https://hooks.slack.com/services/…"),
+        ("with ghp_hunter2hunter2", "with …"),
+        ("with hf_hunter2hunter2", "with …"),
+        ("with sk-hunter2hunter2", "with …"),
+        ("with AKIAHUNTER2HUNTER2", "with …"),
+        ("with glpat-hunter2hunter2", "with …"),
+        ("with xoxb-hunter2-hunter2", "with …"),
+        ("-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY----- end", "… end"),
+        ("-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2", "…"),
+        ("a_eyJhbGciOiJSUzI1.hunter2.hunter2 b", "a_… b"),
+    ],
+)
 def test_credentials_in_text(said, shown):
     assert masking.text(said) == shown
 
 
-@pytest.mark.parametrize("said", [
-    "it gave no credentials: exec: process returned 1", "KeyError: 'loss'", "There is no Secret db (--env-from-secret).", "key: a", "sk-learn, hf_tokenizer",
-    "kubectl create secret generic db --from-literal=KEY=VALUE", "max_tokens=2048 and n_tokens: 12",
-    "image ghcr.io/a/b@sha256:" + "0a1b" * 16, "--show-secrets (the values)", "--nodes 2 --cpu 1", "…",
-    "topologyKey: kubernetes.io/hostname, secretName: db", "pin_memory=True", "https://a/b?code=404",
-    "registry:5000/a@sha256:" + "0a1b" * 16, "git@host:path", "a,b;c", "publicKey: abc",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "said",
+    [
+        "it gave no credentials: exec: process returned 1",
+        "KeyError: 'loss'",
+        "There is no Secret db (--env-from-secret).",
+        "key: a",
+        "sk-learn, hf_tokenizer",
+        "kubectl create secret generic db --from-literal=KEY=VALUE",
+        "max_tokens=2048 and n_tokens: 12",
+        "image ghcr.io/a/b@sha256:" + "0a1b" * 16,
+        "--show-secrets (the values)",
+        "--nodes 2 --cpu 1",
+        "…",
+        "topologyKey: kubernetes.io/hostname, secretName: db",
+        "pin_memory=True",
+        "https://a/b?code=404",
+        "registry:5000/a@sha256:" + "0a1b" * 16,
+        "git@host:path",
+        "a,b;c",
+        "publicKey: abc",
+    ],
+)
 def test_what_is_no_credential_stays(said):
     assert masking.text(said) == said
 
@@ -84,12 +118,58 @@ def test_what_is_no_credential_stays(said):
 # What has cost the square of its length, or might: each at the beginning of something that is never
 # there in the end.
 HOSTILE = [
-    "eyJ", "eyJ-", "eyJaaaaaaaa.", "-eyJaaaaaaaa", "://", "://a@", "@", "a", "-", "_", ".", "%", " ", "\t",
-    "token ", "token=", "token\t", "--token ", "--token -", "password='", 'password="a', "a=", "?a", "a:",
-    "//", "a:b@", "a:b@c", "a.", "-u a:", "-u ", "?code=", ";sid=a", "password=a,", "token=;a", 'token="\\', "token='\\'",
-    "hooks.slack.com/services/", "bearer ", "basic ", "basic a", "hf_", "sk-a", "sk-aaaaaaaa ", "-----BEGIN PRIVATE KEY-----",
-    "-----BEGIN ", "-----END PRIVATE KEY-----", "Authorization: ", "\"'", "token: '", "a\n", "\n",
-]  # fmt: skip
+    "eyJ",
+    "eyJ-",
+    "eyJaaaaaaaa.",
+    "-eyJaaaaaaaa",
+    "://",
+    "://a@",
+    "@",
+    "a",
+    "-",
+    "_",
+    ".",
+    "%",
+    " ",
+    "\t",
+    "token ",
+    "token=",
+    "token\t",
+    "--token ",
+    "--token -",
+    "password='",
+    'password="a',
+    "a=",
+    "?a",
+    "a:",
+    "//",
+    "a:b@",
+    "a:b@c",
+    "a.",
+    "-u a:",
+    "-u ",
+    "?code=",
+    ";sid=a",
+    "password=a,",
+    "token=;a",
+    'token="\\',
+    "token='\\'",
+    "hooks.slack.com/services/",
+    "bearer ",
+    "basic ",
+    "basic a",
+    "hf_",
+    "sk-a",
+    "sk-aaaaaaaa ",
+    "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN ",
+    "-----END PRIVATE KEY-----",
+    "Authorization: ",
+    "\"'",
+    "token: '",
+    "a\n",
+    "\n",
+]
 
 
 def steps(text: str) -> float:
@@ -119,12 +199,26 @@ def test_masking_twice_is_masking_once(said):
 # ---------------------------------------------------------------------------- variables, commands
 
 
-@pytest.mark.parametrize(("name", "value", "shown"), [
-    ("HF_TOKEN", LEAK, False), ("WANDB_API_KEY", LEAK, False), ("DATABASE_URL", LEAK, False),
-    ("PASS", "1234", False), ("SIM_PIN", "1234", False), ("OTP", "123456", False), ("X", LEAK, False), ("NVIDIA_API_KEY", LEAK, False),
-    ("LR", "0.001", True), ("N", "-1e-3", True), ("DEBUG", "true", True), ("MAX_TOKENS", "2048", True),
-    ("XLA_FLAGS", "--xla_a=b", True), ("JAX_PLATFORMS", "cpu", True), ("EMPTY", "", True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("HF_TOKEN", LEAK, False),
+        ("WANDB_API_KEY", LEAK, False),
+        ("DATABASE_URL", LEAK, False),
+        ("PASS", "1234", False),
+        ("SIM_PIN", "1234", False),
+        ("OTP", "123456", False),
+        ("X", LEAK, False),
+        ("NVIDIA_API_KEY", LEAK, False),
+        ("LR", "0.001", True),
+        ("N", "-1e-3", True),
+        ("DEBUG", "true", True),
+        ("MAX_TOKENS", "2048", True),
+        ("XLA_FLAGS", "--xla_a=b", True),
+        ("JAX_PLATFORMS", "cpu", True),
+        ("EMPTY", "", True),
+    ],
+)
 def test_variables(name, value, shown):
     assert masking.variable(name, value) == (value if shown else masking.HIDDEN)
 
@@ -134,39 +228,85 @@ def test_a_harmless_variable_may_hold_an_address_with_a_password():
 
 
 def test_words_of_a_command():
-    words = ["run", "--token", LEAK, f"--password={LEAK}", "--lr", "0.1", "--name=fit", f"API_KEY={LEAK}",
-             "dGhpcyBpcyBhIHNlY3JldCBrZXkgMTIzNDU2Nzg5MA=="]  # fmt: skip
+    words = [
+        "run",
+        "--token",
+        LEAK,
+        f"--password={LEAK}",
+        "--lr",
+        "0.1",
+        "--name=fit",
+        f"API_KEY={LEAK}",
+        "dGhpcyBpcyBhIHNlY3JldCBrZXkgMTIzNDU2Nzg5MA==",
+    ]
     assert masking.arguments(words) == [
-        "run", "--token", "…", "--password=…", "--lr", "0.1", "--name=fit", "API_KEY=…", "…"
-    ]  # fmt: skip
-    assert masking.arguments(["python", "-m", "team.train_model", "/data/some/long/path/of/files1"]) == [
-        "python", "-m", "team.train_model", "/data/some/long/path/of/files1"
-    ]  # fmt: skip
+        "run",
+        "--token",
+        "…",
+        "--password=…",
+        "--lr",
+        "0.1",
+        "--name=fit",
+        "API_KEY=…",
+        "…",
+    ]
+    assert masking.arguments(
+        ["python", "-m", "team.train_model", "/data/some/long/path/of/files1"]
+    ) == ["python", "-m", "team.train_model", "/data/some/long/path/of/files1"]
 
 
 PLANTED = {
-    "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
-    "metadata": {"name": "fit", "annotations": {
-        "kubectl.kubernetes.io/last-applied-configuration": LEAK, trainjob.ABOUT: LEAK, "mine": LEAK,
-        "team.kubernetes.io/token": LEAK, trainjob.UID: "0" * 32, "kueue.x-k8s.io/note": "stays",
-    }},
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "TrainJob",
+    "metadata": {
+        "name": "fit",
+        "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": LEAK,
+            trainjob.ABOUT: LEAK,
+            "mine": LEAK,
+            "team.kubernetes.io/token": LEAK,
+            trainjob.UID: "0" * 32,
+            "kueue.x-k8s.io/note": "stays",
+        },
+    },
     "spec": {
         "trainer": {
-            "env": [{"name": "HF_TOKEN", "value": LEAK}, {"name": "ANY", "value": LEAK},
-                    {"name": "XLA_FLAGS", "value": "--stays=1"},
-                    {"name": "K", "valueFrom": {"secretKeyRef": {"name": "s", "key": "stays"}}}],
+            "env": [
+                {"name": "HF_TOKEN", "value": LEAK},
+                {"name": "ANY", "value": LEAK},
+                {"name": "XLA_FLAGS", "value": "--stays=1"},
+                {"name": "K", "valueFrom": {"secretKeyRef": {"name": "s", "key": "stays"}}},
+            ],
             "command": ["sh", "-c", f"curl -H 'Authorization: {LEAK}' https://jo:{LEAK}@host"],
             "args": [f"--token={LEAK}", "--password", LEAK, "stays"],
         },
         "initializer": {"dataset": {"storageUri": f"https://jo:{LEAK}@h/x?sig={LEAK}"}},
-        "runtimePatches": [{"trainingRuntimeSpec": {"template": {
-            "metadata": {"annotations": {"vault": LEAK}},
-            "spec": {"containers": [{"livenessProbe": {"httpGet": {"httpHeaders": [
-                {"name": "Authorization", "value": LEAK}, {"name": "Accept", "value": "stays"},
-            ]}, "exec": {"command": ["check", "--api-key", LEAK]}}}]},
-        }}}],
+        "runtimePatches": [
+            {
+                "trainingRuntimeSpec": {
+                    "template": {
+                        "metadata": {"annotations": {"vault": LEAK}},
+                        "spec": {
+                            "containers": [
+                                {
+                                    "livenessProbe": {
+                                        "httpGet": {
+                                            "httpHeaders": [
+                                                {"name": "Authorization", "value": LEAK},
+                                                {"name": "Accept", "value": "stays"},
+                                            ]
+                                        },
+                                        "exec": {"command": ["check", "--api-key", LEAK]},
+                                    }
+                                }
+                            ]
+                        },
+                    }
+                }
+            }
+        ],
     },
-}  # fmt: skip
+}
 
 
 def test_no_planted_secret_is_in_a_yaml():
@@ -208,8 +348,9 @@ def test_show_use_compare_and_the_page_agree_and_show_no_secret(home):
     make_job("three", spec=same)
     make_job("four", spec=parse_cell_line(f"fit --env HF_TOKEN={LEAK} --env A=y"))
     assert comparison.differences("three", "four")["env"] == [
-        "HF_TOKEN=… A=… (1)", "HF_TOKEN=… A=… (2)"
-    ]  # fmt: skip
+        "HF_TOKEN=… A=… (1)",
+        "HF_TOKEN=… A=… (2)",
+    ]
     assert "env" not in comparison.differences("three", "three")
 
 
@@ -284,10 +425,17 @@ def test_the_annotation_for_other_machines_has_no_value_of_a_variable():
     manifest = {
         **dict.fromkeys(("format", "created", "sent", "returns", "digest", "python", "package")),
         "spec": parse_cell_line(f"--env HF_TOKEN={LEAK} --env ANY={LEAK}").to_json(),
-        "plan": dict.fromkeys((
-            "runtime", "runtime_kind", "runs_once", "device", "devices_per_node", "note",
-        )),
-    }  # fmt: skip
+        "plan": dict.fromkeys(
+            (
+                "runtime",
+                "runtime_kind",
+                "runs_once",
+                "device",
+                "devices_per_node",
+                "note",
+            )
+        ),
+    }
     about = trainjob._about(manifest)
     assert LEAK not in about
     assert dict(JobSpec.from_json(json.loads(about)["spec"]).env) == {"HF_TOKEN": "…", "ANY": "…"}
@@ -296,10 +444,17 @@ def test_the_annotation_for_other_machines_has_no_value_of_a_variable():
 # ---------------------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize("line", [
-    "--env hunter2-pasted", "--env 'HF_TOKEN=hunter2", "a --token=hunter2",
-    "--dataset http://jo:hunter2@h", "--package 'pip https://jo:hunter2@h'", "--image https://jo:hunter2@h/x",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--env hunter2-pasted",
+        "--env 'HF_TOKEN=hunter2",
+        "a --token=hunter2",
+        "--dataset http://jo:hunter2@h",
+        "--package 'pip https://jo:hunter2@h'",
+        "--image https://jo:hunter2@h/x",
+    ],
+)
 def test_a_line_that_is_refused_shows_no_secret(line):
     with pytest.raises(UsageError) as refused:
         parse_cell_line(line)
@@ -317,11 +472,16 @@ def test_an_error_shows_no_credentials_and_a_failed_cell_its_own_words():
 # ---------------------------------------------------------------------------- before submission
 
 
-@pytest.mark.parametrize(("line", "named"), [
-    ("--env HF_TOKEN=x", ["HF_TOKEN"]), ("--env A=ghp_hunter2hunter2", ["A"]),
-    ("--env LR=0.1 --env MODE=fast --env MAX_TOKENS=12", []), ("--env A_SECRET= ", []),
-    ("--env A_SECRET=x --env B_KEY=y", ["A_SECRET", "B_KEY"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("--env HF_TOKEN=x", ["HF_TOKEN"]),
+        ("--env A=ghp_hunter2hunter2", ["A"]),
+        ("--env LR=0.1 --env MODE=fast --env MAX_TOKENS=12", []),
+        ("--env A_SECRET= ", []),
+        ("--env A_SECRET=x --env B_KEY=y", ["A_SECRET", "B_KEY"]),
+    ],
+)
 def test_a_variable_that_looks_like_a_secret_gets_a_hint(line, named):
     spec = parse_cell_line(line)
     for on_cluster in (True, False):

@@ -23,40 +23,76 @@ from jupyter_jax_trainer.views.card import results_text
 DATA = b"x" * 5000
 SHA = hashlib.sha256(DATA).hexdigest()
 HELD = {"port": 1, "size": len(DATA), "sha256": SHA, "seconds": 60.0}
-ERROR = {"type": "E", "message": "m", "traceback": "t", "cell": "Cell", "cell_line": None,
-         "secondary": False, "hint": None, "time": 1.0}  # fmt: skip
+ERROR = {
+    "type": "E",
+    "message": "m",
+    "traceback": "t",
+    "cell": "Cell",
+    "cell_line": None,
+    "secondary": False,
+    "hint": None,
+    "time": 1.0,
+}
 SOUND: list[tuple[str, dict[str, Any]]] = [
     ("result_held", HELD),
     ("result_stored", {"url": "/x", "size": 1, "sha256": SHA}),
     ("result_part", {"index": 0, "count": 1, "size": 1, "sha256": SHA, "data": "eA=="}),
-    ("results", {"results": [{"name": "x", "type": "int", "size": 8, "format": "plain"},
-                             {"name": "y", "error": "never set"}]}),
+    (
+        "results",
+        {
+            "results": [
+                {"name": "x", "type": "int", "size": 8, "format": "plain"},
+                {"name": "y", "error": "never set"},
+            ]
+        },
+    ),
     ("error", ERROR),
     ("where", {"cell": "Cell", "cell_line": 3, "doing": None}),
     ("reports", {"reports": [{"time": 1.0, "step": 1, "total": None, "values": {"loss": "nan"}}]}),
     ("finished", {}),
     ("running", {"size": None, "sha256": 5}),
-]  # fmt: skip
+]
 ODD: list[tuple[str, dict[str, Any]]] = [
-    *(("result_held", {**HELD, name: value}) for name, value in [
-        ("sha256", None), ("sha256", "0"), ("sha256", SHA.upper()), ("size", "1"), ("size", -1),
-        ("size", 1 << 70), ("port", 0), ("port", 1 << 16), ("seconds", float("nan")),
-        ("seconds", float("inf")), ("seconds", None),
-    ]),
+    *(
+        ("result_held", {**HELD, name: value})
+        for name, value in [
+            ("sha256", None),
+            ("sha256", "0"),
+            ("sha256", SHA.upper()),
+            ("size", "1"),
+            ("size", -1),
+            ("size", 1 << 70),
+            ("port", 0),
+            ("port", 1 << 16),
+            ("seconds", float("nan")),
+            ("seconds", float("inf")),
+            ("seconds", None),
+        ]
+    ),
     ("result_held", {}),
     ("result_part", {"index": 0, "count": 10**12, "size": 1, "sha256": SHA, "data": ""}),
     ("result_stored", {"size": 1}),
-    *(("results", {"results": odd}) for odd in [
-        5, None, {}, [5], [{}], [{"name": "x"}], [{"name": "x", "type": "int"}],
-        [{"name": "x", "type": "int", "size": "8"}], [{"name": "x", "error": 5}],
-        [{"name": "x", "type": "int", "size": float("nan")}],
-    ]),
+    *(
+        ("results", {"results": odd})
+        for odd in [
+            5,
+            None,
+            {},
+            [5],
+            [{}],
+            [{"name": "x"}],
+            [{"name": "x", "type": "int"}],
+            [{"name": "x", "type": "int", "size": "8"}],
+            [{"name": "x", "error": 5}],
+            [{"name": "x", "type": "int", "size": float("nan")}],
+        ]
+    ),
     ("error", {**ERROR, "secondary": None}),
     ("error", {"type": "E", "message": "m"}),
     ("where", {"cell": "Cell", "cell_line": "3"}),
     ("reports", {"reports": [[1.0, 1]]}),
     ("reports", {"reports": [{"step": 1, "total": "x", "values": {}, "time": 1.0}]}),
-]  # fmt: skip
+]
 
 
 @pytest.fixture
@@ -81,7 +117,9 @@ def test_what_workers_say_is_taken(directory, kind, message):
 @pytest.mark.parametrize(("kind", "message"), ODD)
 def test_what_has_another_form_is_left_out_and_said(directory, kind, message):
     ranks = told(directory, kind, message)
-    assert ranks.kept.held is None and ranks.kept.stored is None and ranks.kept.ends[0].error is None
+    assert (
+        ranks.kept.held is None and ranks.kept.stored is None and ranks.kept.ends[0].error is None
+    )
     assert [event["message"] for event in Job(directory).events()] == [
         "a record can't be read; left out"
     ]
@@ -96,8 +134,12 @@ def test_what_has_another_form_is_left_out_and_said(directory, kind, message):
         st.sampled_from(sorted({name for _, message in SOUND for name in message})),
         st.recursive(
             st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
-            lambda inner: st.lists(inner, max_size=2)
-            | st.dictionaries(st.sampled_from(["name", "type", "size", "error"]), inner, max_size=3),
+            lambda inner: (
+                st.lists(inner, max_size=2)
+                | st.dictionaries(
+                    st.sampled_from(["name", "type", "size", "error"]), inner, max_size=3
+                )
+            ),
             max_leaves=5,
         ),
     ),
@@ -194,7 +236,9 @@ def test_somebody_elses_results_have_a_bound(directory):
 
 
 def test_results_that_the_disk_has_no_room_for_are_not_begun(directory, monkeypatch):
-    monkeypatch.setattr(fetch.shutil, "disk_usage", lambda _: fetch.shutil._ntuple_diskusage(9, 8, 1))
+    monkeypatch.setattr(
+        fetch.shutil, "disk_usage", lambda _: fetch.shutil._ntuple_diskusage(9, 8, 1)
+    )
     pod = Pod()
     fetched(directory, pod, seconds=0.1)
     assert pod.wishes == [] and "1 B are free" in directory.events.read_text()

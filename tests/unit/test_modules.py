@@ -18,6 +18,7 @@ from jupyter_jax_trainer.errors import CaptureError
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
     """Files of the user's own, importable; forgotten afterwards."""
+
     def write(**files):
         for name, text in files.items():
             path = tmp_path / name.replace("__", "/", 1) if "__" in name else tmp_path / name
@@ -42,8 +43,12 @@ def test_is_own(tree):
 
 
 def test_single_modules_and_what_they_import(tree):
-    tree(mine_a="import mine_b\nimport json, numpy", mine_b="def f():\n    from mine_c import g",
-         mine_c="", mine_d="raise SystemExit")
+    tree(
+        mine_a="import mine_b\nimport json, numpy",
+        mine_b="def f():\n    from mine_c import g",
+        mine_c="",
+        mine_d="raise SystemExit",
+    )
     found = modules.collect(["mine_a"], ast.parse("import mine_d"))
     assert set(found) == {"mine_a.py", "mine_b.py", "mine_c.py", "mine_d.py"}
     assert "mine_d" not in sys.modules
@@ -60,8 +65,12 @@ def test_packages_go_whole(tree):
     (package / ".git").mkdir()
     (package / ".git" / "config").write_text("")
     found = modules.collect(["minepkg.sub"])
-    assert set(found) == {"minepkg/__init__.py", "minepkg/sub.py", "minepkg/data/table.csv",
-                          "mine_b.py"}
+    assert set(found) == {
+        "minepkg/__init__.py",
+        "minepkg/sub.py",
+        "minepkg/data/table.csv",
+        "mine_b.py",
+    }
     assert found["minepkg/data/table.csv"] == b"1,2"
 
 
@@ -69,20 +78,37 @@ def test_files_that_look_like_secrets_stay_here_and_are_named(tree, tmp_path):
     package = tree(minepkg____init__="", minepkg__credentials="x = 1") / "minepkg"
     (package / "conf").mkdir()
     secret = [
-        "credentials.json", "id_rsa", "conf/kubeconfig", "server.key", "prod.env", ".env", ".netrc",
-        "conf/service-account-team.json", "client_secret_1.json", "secrets.yaml", "own.pem",
-        "store.p12", "token.json",
-    ]  # fmt: skip
+        "credentials.json",
+        "id_rsa",
+        "conf/kubeconfig",
+        "server.key",
+        "prod.env",
+        ".env",
+        ".netrc",
+        "conf/service-account-team.json",
+        "client_secret_1.json",
+        "secrets.yaml",
+        "own.pem",
+        "store.p12",
+        "token.json",
+    ]
     for name in secret:
         (package / name).write_text("x")
     inside = {
-        "a.txt": "-----BEGIN RSA PRIVATE KEY-----\nx", "b.json": '{"private_key": "-----BEGIN PRIVATE"}',
-        "conf/c.yaml": "users:\n- user:\n    client-key-data: eA==\n", "d": "aws_secret_access_key = x",
-    }  # fmt: skip
+        "a.txt": "-----BEGIN RSA PRIVATE KEY-----\nx",
+        "b.json": '{"private_key": "-----BEGIN PRIVATE"}',
+        "conf/c.yaml": "users:\n- user:\n    client-key-data: eA==\n",
+        "d": "aws_secret_access_key = x",
+    }
     fine = {
-        "id_rsa.pub": "x", "vocab_tokens.txt": "x", "ca.pem": "-----BEGIN CERTIFICATE-----\nx",
-        "tokenizer.json": "{}", "conf/model.yaml": "key: 1", "environment.yml": "x", "keys.csv": "1",
-    }  # fmt: skip
+        "id_rsa.pub": "x",
+        "vocab_tokens.txt": "x",
+        "ca.pem": "-----BEGIN CERTIFICATE-----\nx",
+        "tokenizer.json": "{}",
+        "conf/model.yaml": "key: 1",
+        "environment.yml": "x",
+        "keys.csv": "1",
+    }
     for name, text in (inside | fine).items():
         (package / name).write_text(text)
     (tmp_path / "outside.txt").write_text("x")
@@ -90,8 +116,9 @@ def test_files_that_look_like_secrets_stay_here_and_are_named(tree, tmp_path):
     (package / "to_inside.txt").symlink_to(package / "keys.csv")
     left_out: list[str] = []
     found = modules.collect(["minepkg"], left_out=left_out)
-    assert set(found) == {f"minepkg/{name}" for name in (
-        "__init__.py", "credentials.py", "to_inside.txt", *fine)}  # fmt: skip
+    assert set(found) == {
+        f"minepkg/{name}" for name in ("__init__.py", "credentials.py", "to_inside.txt", *fine)
+    }
     assert set(left_out) == {f"minepkg/{name}" for name in (*secret, *inside, "link.txt")}
     # They are named before anything is sent, in the notes that every way of submitting shows.
     captured = capture_cell("import minepkg", {})
@@ -120,62 +147,140 @@ def stays(tree):
     return ask
 
 
-@pytest.mark.parametrize("name", [
-    "passwords.txt", "password.txt", "tokens.json", "access_tokens.json", "api_keys.json", "apikeys.yaml",
-    "creds.json", "auth.json", "pgpass.conf", "kube_config.yml", "secrets.yaml.bak", "secrets.yaml~",
-    "secrets.xml", "id_rsa.bak", "id_ed25519.old.bak", "env.local", "terraform.tfstate",
-    "terraform.tfstate.backup", "cookies.txt", "accessKeys.csv", "Secrets/db", "conf/secrets/deep/er/x.txt",
-    "ssh/config", "credentials/me",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "passwords.txt",
+        "password.txt",
+        "tokens.json",
+        "access_tokens.json",
+        "api_keys.json",
+        "apikeys.yaml",
+        "creds.json",
+        "auth.json",
+        "pgpass.conf",
+        "kube_config.yml",
+        "secrets.yaml.bak",
+        "secrets.yaml~",
+        "secrets.xml",
+        "id_rsa.bak",
+        "id_ed25519.old.bak",
+        "env.local",
+        "terraform.tfstate",
+        "terraform.tfstate.backup",
+        "cookies.txt",
+        "accessKeys.csv",
+        "Secrets/db",
+        "conf/secrets/deep/er/x.txt",
+        "ssh/config",
+        "credentials/me",
+    ],
+)
 def test_secrets_are_told_by_their_names_and_folders(stays, name):
     assert stays(name)
 
 
-@pytest.mark.parametrize("name", [
-    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "tokens.txt",
-    "tokens.csv", "vocab.txt", "token_map.json", "env.yaml", "author.json", "authors.txt", "passage.txt",
-    "keyboard.json", "id_rsa.pub", "id_rsa.pub.bak", "state.tf", "cookie_cutter.json", "secretary.txt",
-    "secrets/__init__.py", "secrets.py", "ssh/client.py", "secrets/stub.pyi", "kubernetes/config.yaml",
-    "docker/Dockerfile", "credits.txt",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "tokens.txt",
+        "tokens.csv",
+        "vocab.txt",
+        "token_map.json",
+        "env.yaml",
+        "author.json",
+        "authors.txt",
+        "passage.txt",
+        "keyboard.json",
+        "id_rsa.pub",
+        "id_rsa.pub.bak",
+        "state.tf",
+        "cookie_cutter.json",
+        "secretary.txt",
+        "secrets/__init__.py",
+        "secrets.py",
+        "ssh/client.py",
+        "secrets/stub.pyi",
+        "kubernetes/config.yaml",
+        "docker/Dockerfile",
+        "credits.txt",
+    ],
+)
 def test_names_that_only_resemble_those_of_secrets_travel(stays, name):
     assert not stays(name)
 
 
-@pytest.mark.parametrize("text", [
-    KUBECONFIG.format("abc"), KUBECONFIG.format("'abc'"),
-    json.dumps({"apiVersion": "v1", "kind": "Config", "users": [{"user": {"token": "abc"}}]}),
-    json.dumps({"kind": "Config", "users": [{"user": {"client-key-data": "eA=="}}]}, indent=2),
-    json.dumps({"users": [{"user": {"client-key-data": "eA=="}}]}),
-    json.dumps({"auths": {"registry.example": {"auth": "abc"}}}),
-    json.dumps({"auths": {"registry.example": {"auth": "abc"}}}, indent="\t"),
-    f"login: hf_{RANDOM}", f"gho_{RANDOM}", f"x = '{'AKIA'}{RANDOM[:16].upper()}'", f"sk-proj-{RANDOM}-x",
-    f"caf\xe9 glpat-{RANDOM}", f"\0\0hf_{RANDOM}".encode(),
-    "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nx", "-----BEGIN OPENSSH PRIVATE KEY-----\nx",
-    "[default]\naws_session_token = x", "export AWS_SESSION_TOKEN=x", 'a: 1\nAWS_SECRET_ACCESS_KEY: "x"',
-    '{"a": 1, "aws_session_token": "x"}',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        KUBECONFIG.format("abc"),
+        KUBECONFIG.format("'abc'"),
+        json.dumps({"apiVersion": "v1", "kind": "Config", "users": [{"user": {"token": "abc"}}]}),
+        json.dumps({"kind": "Config", "users": [{"user": {"client-key-data": "eA=="}}]}, indent=2),
+        json.dumps({"users": [{"user": {"client-key-data": "eA=="}}]}),
+        json.dumps({"auths": {"registry.example": {"auth": "abc"}}}),
+        json.dumps({"auths": {"registry.example": {"auth": "abc"}}}, indent="\t"),
+        f"login: hf_{RANDOM}",
+        f"gho_{RANDOM}",
+        f"x = '{'AKIA'}{RANDOM[:16].upper()}'",
+        f"sk-proj-{RANDOM}-x",
+        f"caf\xe9 glpat-{RANDOM}",
+        f"\0\0hf_{RANDOM}".encode(),
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nx",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nx",
+        "[default]\naws_session_token = x",
+        "export AWS_SESSION_TOKEN=x",
+        'a: 1\nAWS_SECRET_ACCESS_KEY: "x"',
+        '{"a": 1, "aws_session_token": "x"}',
+    ],
+)
 def test_secrets_are_told_by_what_is_in_them(stays, text):
     assert stays("config", text)
 
 
-@pytest.mark.parametrize("text", [
-    KUBECONFIG.format(""), KUBECONFIG.format("${TOKEN}"), "kind: Deployment\ntoken: abc", "token: abc",
-    '{"auths": {}}', "the auths: {", "pip install sk-learn-extra==0.3.1 npm_config_2 pypi-publish-v2",
-    "hf_transformers_4_57_1", "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nx",
-    "the PRIVATE KEY is not here", "aws_secret_access_key = ${KEY}",
-    json.dumps({"source": ["    aws_session_token=found.token,"]}, indent=1), b"\xff\xfe\0\x01" * 100,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        KUBECONFIG.format(""),
+        KUBECONFIG.format("${TOKEN}"),
+        "kind: Deployment\ntoken: abc",
+        "token: abc",
+        '{"auths": {}}',
+        "the auths: {",
+        "pip install sk-learn-extra==0.3.1 npm_config_2 pypi-publish-v2",
+        "hf_transformers_4_57_1",
+        "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nx",
+        "the PRIVATE KEY is not here",
+        "aws_secret_access_key = ${KEY}",
+        json.dumps({"source": ["    aws_session_token=found.token,"]}, indent=1),
+        b"\xff\xfe\0\x01" * 100,
+    ],
+)
 def test_what_only_resembles_a_secret_travels(stays, text):
     assert not stays("config", text)
 
 
-@pytest.mark.parametrize("text, secret", [
-    (f"{RANDOM}\n", True), (f"alice {RANDOM}\nbob {RANDOM[::-1]}\n", True), (f"hf_{RANDOM}", True), ("", False),
-    ("<blk> 0\n\u2581bearer 1\nbasic 2\n\u2581password 3\n", False),
-    ("\n".join(f"reserved_special_token_{number}x" if number == 7 else f"word{number}"
-               for number in range(100)), False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text, secret",
+    [
+        (f"{RANDOM}\n", True),
+        (f"alice {RANDOM}\nbob {RANDOM[::-1]}\n", True),
+        (f"hf_{RANDOM}", True),
+        ("", False),
+        ("<blk> 0\n\u2581bearer 1\nbasic 2\n\u2581password 3\n", False),
+        (
+            "\n".join(
+                f"reserved_special_token_{number}x" if number == 7 else f"word{number}"
+                for number in range(100)
+            ),
+            False,
+        ),
+    ],
+)
 def test_a_list_of_tokens_is_a_vocabulary_unless_they_look_random(stays, text, secret):
     assert stays("tokens.txt", text) is secret
 

@@ -93,8 +93,10 @@ CASES = [
     ("raise X\ny", "X"),
     ("async def f():\n async with a: await b\nawait f()", "a b"),
     ("{(k := 1): k}", ""),
-    ("import jax\n@jax.jit\ndef step(p): return helper(p)\ndef helper(p): return p\nstep(1)",
-     "helper"),
+    (
+        "import jax\n@jax.jit\ndef step(p): return helper(p)\ndef helper(p): return p\nstep(1)",
+        "helper",
+    ),
     ("f = lambda: later\nlater = 1\nf()", "later"),
     ("def f(x):\n try:\n  return x\n except ValueError as e:\n  return e\nf", "ValueError"),
     ("x = y = z\ny", "z"),
@@ -110,19 +112,29 @@ def test_free_names(code, expected):
 
 def test_type_parameters():
     """They are new in Python 3.12, which is looked for when this one is older."""
-    code = ("def f[T: B](x: T) -> T: return x, g\ntype A[X] = list[X]\n"
-            "class C[Y](Base):\n z: Y\n def m(self): return Y\nf(1), C, A")
+    code = (
+        "def f[T: B](x: T) -> T: return x, g\ntype A[X] = list[X]\n"
+        "class C[Y](Base):\n z: Y\n def m(self): return Y\nf(1), C, A"
+    )
     python = Path(sys.executable)
     if sys.version_info < (3, 12):
         try:
             _, python = other_python.find_other()
         except other_python.Unavailable as reason:
             policy.skip_or_fail("other-python", str(reason))
-    program = ("import ast, sys; from jupyter_jax_trainer.capture.names import free_names; "
-               "print(*sorted(free_names(ast.parse(sys.argv[1]))))")
+    program = (
+        "import ast, sys; from jupyter_jax_trainer.capture.names import free_names; "
+        "print(*sorted(free_names(ast.parse(sys.argv[1]))))"
+    )
     pure = Path(cloudpickle.__file__).parents[1]  # all that the package imports from there
-    done = subprocess.run([python, "-c", program, code], capture_output=True, text=True, check=True,
-                          cwd=Path(__file__).parents[2], env={**os.environ, "PYTHONPATH": str(pure)})
+    done = subprocess.run(
+        [python, "-c", program, code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONPATH": str(pure)},
+    )
     assert done.stdout.split() == ["B", "Base", "g", "list"]
 
 
@@ -159,18 +171,21 @@ def test_assigned_names():
     assert assigned_names(ast.parse(textwrap.dedent(code))) == set("aefghijlMopruv")
 
 
-@pytest.mark.parametrize(("code", "expected"), [
-    ("parms + 1", [("parms", 1)]),
-    ("x = 1\nprint(x, len(x), __name__)", []),
-    ("from m import *\nanything", []),
-    ("exec('q = 1')\nq", []),
-    ("try:\n unicode\nexcept NameError:\n pass", []),
-    ("if c:\n q = 1\nq", [("c", 1)]),
-    ("def f(): return never_called", []),
-    ("def f(): return called\nf()", [("called", 2)]),
-    ("q = 1\ndel q\nq", []),
-    ("def f():\n class C:\n  a = 1\n  b = a\n return C\nf()", []),
-])
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("parms + 1", [("parms", 1)]),
+        ("x = 1\nprint(x, len(x), __name__)", []),
+        ("from m import *\nanything", []),
+        ("exec('q = 1')\nq", []),
+        ("try:\n unicode\nexcept NameError:\n pass", []),
+        ("if c:\n q = 1\nq", [("c", 1)]),
+        ("def f(): return never_called", []),
+        ("def f(): return called\nf()", [("called", 2)]),
+        ("q = 1\ndel q\nq", []),
+        ("def f():\n class C:\n  a = 1\n  b = a\n return C\nf()", []),
+    ],
+)
 def test_undefined_names(code, expected):
     found = undefined_names(ast.parse(code), {"known"})
     assert found == expected
@@ -200,11 +215,17 @@ expression = st.recursive(
         st.builds("({} and {})".format, inner, inner),
         st.builds("({} := {})".format, name, inner),
         st.builds("(lambda: {})()".format, inner),
-        st.builds("sum([{} for {} in range({} % 3)])".format, inner.filter(lambda e: ":=" not in e),
-                  name, inner.filter(lambda e: ":=" not in e)),
+        st.builds(
+            "sum([{} for {} in range({} % 3)])".format,
+            inner.filter(lambda e: ":=" not in e),
+            name,
+            inner.filter(lambda e: ":=" not in e),
+        ),
         st.builds("({} < {} < {})".format, inner, inner, inner),
         st.builds("len({{{}: {}, {}: {}}})".format, inner, inner, inner, inner),
-    ), max_leaves=4)
+    ),
+    max_leaves=4,
+)
 
 simple = st.one_of(
     st.builds("{} = {}".format, name, expression),
@@ -214,32 +235,69 @@ simple = st.one_of(
     st.builds("del {}".format, name),
 )
 body = st.lists(simple, min_size=1, max_size=3)
-loop_body = st.lists(simple | st.builds("if {}: {}".format, expression,
-                                        st.sampled_from(["break", "continue"])), max_size=4)
+loop_body = st.lists(
+    simple | st.builds("if {}: {}".format, expression, st.sampled_from(["break", "continue"])),
+    max_size=4,
+)
 statement = st.one_of(
     simple,
     st.builds(lambda c, a, b: f"if {c}:\n{block(a)}\nelse:\n{block(b)}", expression, body, body),
-    st.builds(lambda n, e, a, b: f"for {n} in range({e} % 3):\n{block(a)}\nelse:\n{block(b)}",
-              name, expression, loop_body, body),
+    st.builds(
+        lambda n, e, a, b: f"for {n} in range({e} % 3):\n{block(a)}\nelse:\n{block(b)}",
+        name,
+        expression,
+        loop_body,
+        body,
+    ),
     st.builds(lambda a, n: f"for {n} in (0, 1):\n{block(a)}", loop_body, name),
-    st.builds(lambda e, a, b: f"for _ in (0, 1):\n    while {e}:\n{block([block(a)])}\n"
-              f"        break\n    else:\n{block([block(b)])}", expression,
-              loop_body.filter(lambda a: not any("continue" in line for line in a)), body),
-    st.builds(lambda a, b, c, n: f"try:\n{block(a)}\n    1 / {n}\nexcept ZeroDivisionError as e:\n"
-              f"{block(b)}\nfinally:\n{block(c)}", body, body, body, name),
-    st.builds(lambda n, d, a: f"def {n}({n}={d}, *args):\n{block(a)}\n    return 1"
-              if not any(line.startswith("del") for line in a) else "pass",
-              st.sampled_from(["f", "g"]), expression,
-              st.lists(st.builds("{}".format, expression.filter(lambda e: ":=" not in e)))),
+    st.builds(
+        lambda e, a, b: (
+            f"for _ in (0, 1):\n    while {e}:\n{block([block(a)])}\n"
+            f"        break\n    else:\n{block([block(b)])}"
+        ),
+        expression,
+        loop_body.filter(lambda a: not any("continue" in line for line in a)),
+        body,
+    ),
+    st.builds(
+        lambda a, b, c, n: (
+            f"try:\n{block(a)}\n    1 / {n}\nexcept ZeroDivisionError as e:\n"
+            f"{block(b)}\nfinally:\n{block(c)}"
+        ),
+        body,
+        body,
+        body,
+        name,
+    ),
+    st.builds(
+        lambda n, d, a: (
+            f"def {n}({n}={d}, *args):\n{block(a)}\n    return 1"
+            if not any(line.startswith("del") for line in a)
+            else "pass"
+        ),
+        st.sampled_from(["f", "g"]),
+        expression,
+        st.lists(st.builds("{}".format, expression.filter(lambda e: ":=" not in e))),
+    ),
     st.sampled_from(["f()", "g()"]),
     st.builds(lambda a: f"class C:\n{block(a)}", body),
-    st.builds(lambda e, n, a, b: f"match {e}:\n    case 0 | 1:\n{block([block(a)])}\n"
-              f"    case {n} if {n} > 2:\n{block([block(b)])}", expression, name, body, body),
+    st.builds(
+        lambda e, n, a, b: (
+            f"match {e}:\n    case 0 | 1:\n{block([block(a)])}\n"
+            f"    case {n} if {n} > 2:\n{block([block(b)])}"
+        ),
+        expression,
+        name,
+        body,
+        body,
+    ),
 )
 
 
-BUILTINS = {name: getattr(builtins, name) for name in (
-    "range", "sum", "int", "len", "ZeroDivisionError", "__build_class__")}
+BUILTINS = {
+    name: getattr(builtins, name)
+    for name in ("range", "sum", "int", "len", "ZeroDivisionError", "__build_class__")
+}
 
 
 class Recorder(dict):
@@ -286,4 +344,5 @@ def test_free_names_hold_all_that_a_run_reads(statements):
 
     everything = dict.fromkeys(NAMES, 1) | {"f": lambda: 1, "g": lambda: 1, "__name__": "m"}
     assert run({k: v for k, v in everything.items() if k in found or k == "__name__"}) == run(
-        dict(everything)), code
+        dict(everything)
+    ), code

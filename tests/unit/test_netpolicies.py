@@ -50,32 +50,71 @@ def test_what_is_open_to_other_pods_is_not_open_to_a_job():
     assert cut(DENY_IN, lets_in({"podSelector": web}, to=db))
     assert cut(DENY_IN, lets_in({"podSelector": {}}, to=db)), "it is db that is opened"
     assert cut(DENY_IN, lets_in({"podSelector": web})), "it is web that is let in"
-    dns = {"podSelector": {}, "policyTypes": ["Egress"], "egress": [
-        {"to": [{"namespaceSelector": {}, "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}],
-         "ports": [{"protocol": "UDP", "port": 53}]}]}  # fmt: skip
+    dns = {
+        "podSelector": {},
+        "policyTypes": ["Egress"],
+        "egress": [
+            {
+                "to": [
+                    {
+                        "namespaceSelector": {},
+                        "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
+                    }
+                ],
+                "ports": [{"protocol": "UDP", "port": 53}],
+            }
+        ],
+    }
     assert cut(DENY_OUT, dns) == ["a, b cuts pods of a job off each other (egress)"]
-    anywhere = {**dns, "egress": [{"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}]}
+    anywhere = {
+        **dns,
+        "egress": [{"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}],
+    }
     assert cut(DENY_OUT, anywhere), "to everybody, but only for DNS"
-    assert not cut(DENY_OUT, dns, {"podSelector": {}, "policyTypes": ["Egress"],
-                                   "egress": [{"to": [{"podSelector": {}}]}]})  # fmt: skip
+    assert not cut(
+        DENY_OUT,
+        dns,
+        {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{"to": [{"podSelector": {}}]}]},
+    )
 
 
-@pytest.mark.parametrize(("peer", "open_"), [
-    (None, True), ({"podSelector": {}}, True),
-    ({"podSelector": {"matchLabels": {"app": "train"}}}, True),
-    ({"podSelector": {"matchLabels": {JOBS: "mine"}}}, True),  # it may be the job's name
-    ({"podSelector": {"matchExpressions": [{"key": JOBS, "operator": "Exists"}]}}, True),
-    ({"podSelector": {"matchExpressions": [{"key": JOBS, "operator": "DoesNotExist"}]}}, False),
-    ({"podSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["a", "train"]}]}}, True),
-    ({"podSelector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["train"]}]}}, False),
-    ({"podSelector": {"matchExpressions": [{"key": "app", "operator": "Of another time"}]}}, True),
-    ({"ipBlock": {"cidr": "10.0.0.0/8"}}, True),
-    ({"namespaceSelector": {}}, True),
-    ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}}, True),
-    ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "team-b"}}}, False),
-    ({"namespaceSelector": {"matchLabels": {"tier": "lab"}}, "podSelector": {}}, True),
-    ({"namespaceSelector": {"matchLabels": {"tier": "web"}}, "podSelector": {}}, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("peer", "open_"),
+    [
+        (None, True),
+        ({"podSelector": {}}, True),
+        ({"podSelector": {"matchLabels": {"app": "train"}}}, True),
+        ({"podSelector": {"matchLabels": {JOBS: "mine"}}}, True),  # it may be the job's name
+        ({"podSelector": {"matchExpressions": [{"key": JOBS, "operator": "Exists"}]}}, True),
+        ({"podSelector": {"matchExpressions": [{"key": JOBS, "operator": "DoesNotExist"}]}}, False),
+        (
+            {
+                "podSelector": {
+                    "matchExpressions": [{"key": "app", "operator": "In", "values": ["a", "train"]}]
+                }
+            },
+            True,
+        ),
+        (
+            {
+                "podSelector": {
+                    "matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["train"]}]
+                }
+            },
+            False,
+        ),
+        (
+            {"podSelector": {"matchExpressions": [{"key": "app", "operator": "Of another time"}]}},
+            True,
+        ),
+        ({"ipBlock": {"cidr": "10.0.0.0/8"}}, True),
+        ({"namespaceSelector": {}}, True),
+        ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}}, True),
+        ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "team-b"}}}, False),
+        ({"namespaceSelector": {"matchLabels": {"tier": "lab"}}, "podSelector": {}}, True),
+        ({"namespaceSelector": {"matchLabels": {"tier": "web"}}, "podSelector": {}}, False),
+    ],
+)
 def test_whom_a_rule_means(peer, open_):
     assert bool(cut(DENY_IN, lets_in(peer))) != open_
 
@@ -88,27 +127,38 @@ def test_labels_of_a_namespace_that_may_not_be_read_may_be_any():
     assert told(**{"kubernetes.io/metadata.name": "team-b"})
 
 
-@pytest.mark.parametrize(("ports", "open_"), [
-    ([{"port": 29500}], True), ([{"protocol": "TCP"}], True), ([{"port": "rendezvous"}], True),
-    ([{"port": 20000, "endPort": 30000}], True), ([{"port": 80}, {"port": 29500}], True),
-    ([{"port": 80}], False), ([{"port": 29500, "protocol": "UDP"}], False),
-    ([{"port": 20000, "endPort": 29499}], False),
-])
+@pytest.mark.parametrize(
+    ("ports", "open_"),
+    [
+        ([{"port": 29500}], True),
+        ([{"protocol": "TCP"}], True),
+        ([{"port": "rendezvous"}], True),
+        ([{"port": 20000, "endPort": 30000}], True),
+        ([{"port": 80}, {"port": 29500}], True),
+        ([{"port": 80}], False),
+        ([{"port": 29500, "protocol": "UDP"}], False),
+        ([{"port": 20000, "endPort": 29499}], False),
+    ],
+)
 def test_which_ports_a_rule_means(ports, open_):
     assert bool(cut(DENY_IN, lets_in({"podSelector": {}}, ports))) != open_
 
 
-@pytest.mark.parametrize(("selector", "cuts"), [
-    ({"matchLabels": {"app": "train"}}, True), ({"matchLabels": {"app": "db"}}, False),
-    ({"matchLabels": {"app": "train", "tier": "x"}}, False),
-    ({"matchLabels": {"jobset.sigs.k8s.io/replicatedjob-name": "node"}}, True),
-    ({"matchExpressions": [{"key": JOBS, "operator": "Exists"}]}, True),
-    # One rank is enough, and a policy that is about a single job is not about all.
-    ({"matchLabels": {"batch.kubernetes.io/job-completion-index": "1"}}, True),
-    ({"matchLabels": {JOBS: "that-one"}}, False),
-    ({"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}, False),
-    ({"matchExpressions": [{"key": "kueue.x-k8s.io/podset", "operator": "Exists"}]}, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("selector", "cuts"),
+    [
+        ({"matchLabels": {"app": "train"}}, True),
+        ({"matchLabels": {"app": "db"}}, False),
+        ({"matchLabels": {"app": "train", "tier": "x"}}, False),
+        ({"matchLabels": {"jobset.sigs.k8s.io/replicatedjob-name": "node"}}, True),
+        ({"matchExpressions": [{"key": JOBS, "operator": "Exists"}]}, True),
+        # One rank is enough, and a policy that is about a single job is not about all.
+        ({"matchLabels": {"batch.kubernetes.io/job-completion-index": "1"}}, True),
+        ({"matchLabels": {JOBS: "that-one"}}, False),
+        ({"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}, False),
+        ({"matchExpressions": [{"key": "kueue.x-k8s.io/podset", "operator": "Exists"}]}, False),
+    ],
+)
 def test_whom_a_policy_isolates(selector, cuts):
     assert bool(cut({"podSelector": selector})) == cuts  # Ingress, where it says nothing
 
@@ -145,12 +195,20 @@ def component(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def lets(policies: list[dict[str, Any]], kind: str, pod: dict[str, str], peer: dict[str, str],
-         space: dict[str, str] | None = None, port: int = 29500, protocol: str = "TCP") -> bool:  # fmt: skip
+def lets(
+    policies: list[dict[str, Any]],
+    kind: str,
+    pod: dict[str, str],
+    peer: dict[str, str],
+    space: dict[str, str] | None = None,
+    port: int = 29500,
+    protocol: str = "TCP",
+) -> bool:
     """Tell whether policies let a pod be reached by another (Ingress), or reach it (Egress).
 
     As the cluster would, all labels known; `space` is the other's namespace, if it is another one.
     """
+
     def meant(one: dict[str, Any]) -> bool:
         if "namespaceSelector" not in one and space is not None:
             return False
@@ -159,14 +217,19 @@ def lets(policies: list[dict[str, Any]], kind: str, pod: dict[str, str], peer: d
             one.get("podSelector"), unsure=False
         )
 
-    specs = [policy["spec"] for policy in policies if kind in _types(policy["spec"])
-             and _Thing(pod).matches(policy["spec"]["podSelector"], unsure=False)]  # fmt: skip
+    specs = [
+        policy["spec"]
+        for policy in policies
+        if kind in _types(policy["spec"])
+        and _Thing(pod).matches(policy["spec"]["podSelector"], unsure=False)
+    ]
     peers = {"Ingress": "from", "Egress": "to"}[kind]
     return not specs or any(
         (not rule.get(peers) or any(map(meant, rule[peers])))
         and (not rule.get("ports") or {"protocol": protocol, "port": port} in rule["ports"])
-        for spec in specs for rule in spec.get(kind.lower()) or []
-    )  # fmt: skip
+        for spec in specs
+        for rule in spec.get(kind.lower()) or []
+    )
 
 
 OPEN, CLOSED = (component(REPOSITORY / "runtimes" / name) for name in ("network", "network-closed"))
@@ -186,7 +249,9 @@ def test_into_a_job_come_pods_of_jobs_of_the_namespace_alone(policies):
         for stranger in (WEB, {}, {"jobset.sigs.k8s.io/replicatedjob-name": "node"}):
             assert not lets(policies, "Ingress", FIT, stranger, port=port)
             assert not lets(policies, "Ingress", INITIALIZER, stranger, port=port)
-        assert not lets(policies, "Ingress", FIT, OTHER, {"kubernetes.io/metadata.name": "b"}, port=port)
+        assert not lets(
+            policies, "Ingress", FIT, OTHER, {"kubernetes.io/metadata.name": "b"}, port=port
+        )
     assert lets(policies, "Ingress", WEB, {}), "other pods are none of its business"
 
 
@@ -199,7 +264,9 @@ def test_what_it_can_t_say_is_what_the_docs_say():
 def test_out_of_a_job_there_is_nothing_but_its_peers_and_dns_where_that_is_chosen():
     assert lets(OPEN, "Egress", FIT, WEB)
     assert lets(CLOSED, "Egress", FIT, FIT) and lets(CLOSED, "Egress", FIT, FIT, port=41234)
-    assert not lets(CLOSED, "Egress", FIT, WEB) and not lets(CLOSED, "Egress", FIT, {}, SPACE, port=443)
+    assert not lets(CLOSED, "Egress", FIT, WEB) and not lets(
+        CLOSED, "Egress", FIT, {}, SPACE, port=443
+    )
     for protocol in ("UDP", "TCP"):
         assert lets(CLOSED, "Egress", FIT, {"k8s-app": "kube-dns"}, SPACE, 53, protocol)
     assert lets(CLOSED, "Egress", INITIALIZER, WEB), "it fetches data"

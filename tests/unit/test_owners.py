@@ -19,9 +19,19 @@ from jupyter_jax_trainer.spec import JobSpec
 
 ONE = JobSetRef("v1alpha2", "fit", "s1")
 PATH = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/ns/jobsets/fit"
-POD = {"metadata": {"ownerReferences": [
-    {"apiVersion": "batch/v1", "kind": "Job", "name": "fit-node-0", "uid": "j1", "controller": True}
-]}}  # fmt: skip
+POD = {
+    "metadata": {
+        "ownerReferences": [
+            {
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "name": "fit-node-0",
+                "uid": "j1",
+                "controller": True,
+            }
+        ]
+    }
+}
 
 
 class Counting(PlainClient):
@@ -40,9 +50,22 @@ def follower(monkeypatch):
     client = Counting(scene.url)
     client.asked = []
     found = module.Follower(client)
-    found._store.lineage.note_job({"metadata": {"uid": "j1", "ownerReferences": [
-        {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "fit", "uid": "s1",
-         "controller": True}]}})  # fmt: skip
+    found._store.lineage.note_job(
+        {
+            "metadata": {
+                "uid": "j1",
+                "ownerReferences": [
+                    {
+                        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+                        "kind": "JobSet",
+                        "name": "fit",
+                        "uid": "s1",
+                        "controller": True,
+                    }
+                ],
+            }
+        }
+    )
     followed = SimpleNamespace(
         name="fit", wanted={ONE}, spec=JobSpec(), trouble=None, lacking=[], unseen=None
     )
@@ -66,9 +89,21 @@ def owner(parts: Any) -> str | None:
 
 
 def test_a_job_set_is_looked_at_once(follower):
-    follower.scene.answers[PATH] = {"metadata": {"name": "fit", "uid": "s1", "ownerReferences": [
-        {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "fit", "uid": "t1",
-         "controller": True}]}}  # fmt: skip
+    follower.scene.answers[PATH] = {
+        "metadata": {
+            "name": "fit",
+            "uid": "s1",
+            "ownerReferences": [
+                {
+                    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+                    "kind": "TrainJob",
+                    "name": "fit",
+                    "uid": "t1",
+                    "controller": True,
+                }
+            ],
+        }
+    }
     turn(follower)
     assert owner(follower) == "t1" and follower.client.asked == [PATH]
 

@@ -57,8 +57,14 @@ def directory(home) -> JobDir:
 def made(name: str, store: str | None = None, **origin: Any) -> JobDir:
     found = make_job(name, spec=JobSpec(nodes=1, store=store))
     plan = {"context": "ctx", "namespace": "ns", "cluster": "f" * 16, "server": "https://c"}
-    manifest = {**found.read_manifest(), "uid": UID, "backend": "kubernetes", "plan": plan,
-                "origin": origin, "trainjob": "fit"}  # fmt: skip
+    manifest = {
+        **found.read_manifest(),
+        "uid": UID,
+        "backend": "kubernetes",
+        "plan": plan,
+        "origin": origin,
+        "trainjob": "fit",
+    }
     files.write_json(found.manifest, manifest)
     return found
 
@@ -126,7 +132,9 @@ def test_a_folder_in_a_store_goes_with_its_own_job_alone(cluster, home, tmp_path
 
 
 @pytest.mark.parametrize("marker", [None, "", OTHER, f"{UID}\n"])
-def test_a_folder_without_the_job_s_marker_is_left_and_named(cluster, home, tmp_path, capsys, marker):
+def test_a_folder_without_the_job_s_marker_is_left_and_named(
+    cluster, home, tmp_path, capsys, marker
+):
     folder = stored(tmp_path, UID, marker)
     delete(made("own", str(tmp_path)))
     assert (folder / "precious").exists()
@@ -137,7 +145,9 @@ def test_a_folder_that_is_a_link_is_left(cluster, home, tmp_path, capsys):
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / UID).symlink_to(stored(tmp_path, "mine", UID))
     delete(made("own", str(tmp_path / "store")))
-    assert (tmp_path / "mine" / "precious").exists() and "was not deleted" in capsys.readouterr().out
+    assert (
+        tmp_path / "mine" / "precious"
+    ).exists() and "was not deleted" in capsys.readouterr().out
 
 
 def test_a_job_without_a_folder_says_nothing_of_it(cluster, home, tmp_path, capsys):
@@ -170,7 +180,7 @@ OWNED = [
     ({"labels": {trainjob.UID: UID}, "ownerReferences": [{"uid": "k8s-2"}]}, False),
     ({"labels": {trainjob.UID: OTHER}, "ownerReferences": [{"uid": "k8s-1"}]}, True),
     ({}, False),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("metadata", "ours"), OWNED)
@@ -184,7 +194,9 @@ def test_a_secret_is_deleted_only_if_it_is_the_job_s(cluster, directory, metadat
     )
 
 
-@pytest.mark.parametrize(("metadata", "ours"), [*OWNED, ({"annotations": {trainjob.UID: UID}}, True)])
+@pytest.mark.parametrize(
+    ("metadata", "ours"), [*OWNED, ({"annotations": {trainjob.UID: UID}}, True)]
+)
 def test_a_runtime_is_deleted_only_if_it_is_the_job_s(cluster, metadata, ours):
     path = cluster.trainer("trainingruntimes", "jax-cpu")
     assert restarts.delete(cluster, "jax-cpu", UID, "k8s-1"), "there is none"
@@ -223,15 +235,24 @@ def test_what_is_a_job_s_alone_is_labelled(tmp_path):
 # ---------------------------------------------------------------------------- jobs of others
 
 
-@pytest.mark.parametrize(("state", "words"), [
-    ("Running", ["fit"]), ("Succeeded", ["fit"]), ("Succeeded", ["--all"]),
-])  # fmt: skip
-def test_delete_leaves_the_trainjob_of_somebody_else(cluster, home, capsys, monkeypatch, state, words):
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("Running", ["fit"]),
+        ("Succeeded", ["fit"]),
+        ("Succeeded", ["--all"]),
+    ],
+)
+def test_delete_leaves_the_trainjob_of_somebody_else(
+    cluster, home, capsys, monkeypatch, state, words
+):
     monkeypatch.setattr(control.launch, "start_follower", lambda plan: None)
     directory = make_job("fit", state, spec=JobSpec(nodes=1))
     made_elsewhere(directory, "k8s-1", trainjob="fit", uid=UID)
     manifest = directory.read_manifest()
-    files.write_json(directory.manifest, {**manifest, "plan": {**manifest["plan"], "cluster": "f" * 16}})
+    files.write_json(
+        directory.manifest, {**manifest, "plan": {**manifest["plan"], "cluster": "f" * 16}}
+    )
     cluster.objects[TRAINJOB] = trainjob_of("k8s-1")
     assert cli.main(["delete", *words, "--yes"]) == 0
     assert "its TrainJob stays" in capsys.readouterr().out

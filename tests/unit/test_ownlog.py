@@ -23,10 +23,15 @@ from jupyter_jax_trainer.backends.local import keeper, warm, workers
 from jupyter_jax_trainer.jobdir import JobDir
 
 
-@pytest.mark.parametrize("level, seen", [
-    (None, ["warning", "error"]), ("debug", list(ownlog.LEVELS)), ("ERROR", ["error"]),
-    ("nonsense", ["warning", "error"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "level, seen",
+    [
+        (None, ["warning", "error"]),
+        ("debug", list(ownlog.LEVELS)),
+        ("ERROR", ["error"]),
+        ("nonsense", ["warning", "error"]),
+    ],
+)
 def test_levels(level, seen, monkeypatch, capsys):
     monkeypatch.delenv(ownlog.LEVEL_VARIABLE, raising=False)
     if level:
@@ -38,18 +43,21 @@ def test_levels(level, seen, monkeypatch, capsys):
     assert all(line.split()[1] == line.split()[-1].upper() for line in lines)
 
 
-@pytest.mark.parametrize("text, secret", [
-    ("refused: Bearer abc.DEF-123 at /x", "abc.DEF-123"),
-    ("token eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJtZSJ9.c2ln here", "c2ln"),
-    ("https://jo:hunter2@example.org/api", "hunter2"),
-    ("https://jo:hunt@er2@example.org/api", "er2"),
-    ("GET /x?token=s3cr3t&a=1", "s3cr3t"),
-    ("https://store/a?sig=s3cr3t%3D&x=1", "s3cr3t"),
-    ('{"token": "s3cr3t"}', "s3cr3t"),
-    ("{'password': 's3cr3t', 'user': 'jo'}", "s3cr3t"),
-    ("AWS_SECRET_ACCESS_KEY=s3cr3t", "s3cr3t"),
-    ("Authorization: Basic s3cr3t==", "s3cr3t"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text, secret",
+    [
+        ("refused: Bearer abc.DEF-123 at /x", "abc.DEF-123"),
+        ("token eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJtZSJ9.c2ln here", "c2ln"),
+        ("https://jo:hunter2@example.org/api", "hunter2"),
+        ("https://jo:hunt@er2@example.org/api", "er2"),
+        ("GET /x?token=s3cr3t&a=1", "s3cr3t"),
+        ("https://store/a?sig=s3cr3t%3D&x=1", "s3cr3t"),
+        ('{"token": "s3cr3t"}', "s3cr3t"),
+        ("{'password': 's3cr3t', 'user': 'jo'}", "s3cr3t"),
+        ("AWS_SECRET_ACCESS_KEY=s3cr3t", "s3cr3t"),
+        ("Authorization: Basic s3cr3t==", "s3cr3t"),
+    ],
+)
 def test_secrets_are_left_out(text, secret, capsys):
     ownlog.log("error", text)
     said = capsys.readouterr().err
@@ -115,8 +123,9 @@ def numbers(directory):
     text = (directory / FILE).read_text()
     return {
         (sample.name, sample.labels.get("what")): (sample.value, sample.labels["namespace"])
-        for family in text_string_to_metric_families(text) for sample in family.samples
-    }  # fmt: skip
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
 
 
 def test_counts_of_many_threads_are_exact_and_in_prometheus_form(tmp_path):
@@ -152,7 +161,10 @@ def test_the_page_lists_what_is_counted(tmp_path):
     Counts().save(tmp_path, "", now=True)
     counted = set(re.findall(r"^# TYPE (\S+) ", (tmp_path / FILE).read_text(), re.MULTILINE))
     page = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
-    assert counted == set(re.findall(r"^\| `(jaxtrain_follower_\w+)", page, re.MULTILINE)) and len(counted) == 7
+    assert (
+        counted == set(re.findall(r"^\| `(jaxtrain_follower_\w+)", page, re.MULTILINE))
+        and len(counted) == 7
+    )
 
 
 @pytest.mark.parametrize("start", ["0", "1"], ids=["cold", "warm"])
@@ -163,6 +175,8 @@ def test_a_supervisor_is_silent_unless_it_is_asked(start, home, monkeypatch):
     monkeypatch.setenv(ownlog.LEVEL_VARIABLE, "info")
     second = jupyter_jax_trainer.train(int, name="asked").wait(60)
     log = second.directory / "supervisor.log"
-    eventually(lambda: "INFO asked: Succeeded" in log.read_text())  # said after the state is written
+    eventually(
+        lambda: "INFO asked: Succeeded" in log.read_text()
+    )  # said after the state is written
     said = log.read_text()
     assert "INFO asked: Running" in said

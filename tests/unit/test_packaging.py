@@ -42,9 +42,18 @@ def builder(kind: str, root: Path = ROOT) -> Any:
 def clone(tmp_path: Path) -> Path:
     """Give a clone with next to nothing in it."""
     root = tmp_path / "clone"
-    for name in ("hatch_build.py", "pyproject.toml", "README.md", "LICENSE", "labextension/build.py",
-                 "labextension/package.json", "labextension/src/index.ts", "jupyter_jax_trainer/__init__.py",
-                 "jupyter-config/jupyter_jax_trainer.json", "runtimes/kustomization.yaml"):  # fmt: skip
+    for name in (
+        "hatch_build.py",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "labextension/build.py",
+        "labextension/package.json",
+        "labextension/src/index.ts",
+        "jupyter_jax_trainer/__init__.py",
+        "jupyter-config/jupyter_jax_trainer.json",
+        "runtimes/kustomization.yaml",
+    ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
     return root
@@ -63,7 +72,11 @@ def tools(tmp_path: Path) -> Path:
 
 def build(clone: Path, path: Path | str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Build the extension of a clone, where no Python package has Node."""
-    environment = {**os.environ, "PATH": f"{path}:/usr/bin:/bin" if path else "/nowhere", **variables}
+    environment = {
+        **os.environ,
+        "PATH": f"{path}:/usr/bin:/bin" if path else "/nowhere",
+        **variables,
+    }
     command = [sys.executable, "-IS", clone / "labextension" / "build.py"]
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 
@@ -100,7 +113,9 @@ def test_a_build_that_broke_is_not_taken_for_one(clone, tools):
     assert build(clone, tools).returncode == 0
     (clone / "labextension" / "src" / "index.ts").write_text("// something else")
     assert build(clone, tools, FAILS="run").returncode == 1
-    shutil.copy(ROOT / "labextension" / "src" / "index.ts", clone / "labextension" / "src" / "index.ts")
+    shutil.copy(
+        ROOT / "labextension" / "src" / "index.ts", clone / "labextension" / "src" / "index.ts"
+    )
     assert build(clone, tools).returncode == 0
     assert asked(clone)[-1] == "run build:prod"
 
@@ -131,7 +146,9 @@ def test_a_wheel_without_the_extension_is_not_made(clone, tools, tmp_path, monke
 
 def need_built() -> None:
     if not (BUILT / "sources.sha256").exists():
-        policy.skip_or_fail("labextension", "the JupyterLab extension is not built: make labextension")
+        policy.skip_or_fail(
+            "labextension", "the JupyterLab extension is not built: make labextension"
+        )
 
 
 def wheel_of(root: Path, folder: Path) -> zipfile.ZipFile:
@@ -148,9 +165,15 @@ def test_what_a_wheel_holds(tmp_path):
             texts = {each["name"]: each["extractedText"] for each in licences}
             for name in ("anser", "preact", "uplot"):
                 assert "Permission is hereby granted" in texts[name]
-    assert {"jupyter_jax_trainer/manifests/cpu/jax-cpu.yaml", "jupyter_jax_trainer/py.typed",
-            f"{PLACE}/package.json", "jupyter_jax_trainer/widget/static/panel.js"} <= names  # fmt: skip
-    assert not any("node_modules" in name or name.startswith(("tests/", "labextension/")) for name in names)
+    assert {
+        "jupyter_jax_trainer/manifests/cpu/jax-cpu.yaml",
+        "jupyter_jax_trainer/py.typed",
+        f"{PLACE}/package.json",
+        "jupyter_jax_trainer/widget/static/panel.js",
+    } <= names
+    assert not any(
+        "node_modules" in name or name.startswith(("tests/", "labextension/")) for name in names
+    )
     assert not any(name.startswith("jupyter_jax_trainer/labextension") for name in names)  # once
 
 
@@ -160,13 +183,25 @@ def test_an_sdist_gives_the_same_wheel_with_nothing_left_to_build(tmp_path, monk
     with tarfile.open(made) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
         archive.extractall(tmp_path, filter="data")
-    assert {"labextension/yarn.lock", "labextension/.yarnrc.yml", "tests/policy.py", "Makefile"} <= names
-    assert {".ci/run", ".github/workflows/release.yml", ".github/requirements.txt"} <= names  # tests read them
+    assert {
+        "labextension/yarn.lock",
+        "labextension/.yarnrc.yml",
+        "tests/policy.py",
+        "Makefile",
+    } <= names
+    assert {
+        ".ci/run",
+        ".github/workflows/release.yml",
+        ".github/requirements.txt",
+    } <= names  # tests read them
     assert not any("node_modules" in name or name.startswith("labextension/lib") for name in names)
     unpacked = Path(made.removesuffix(".tar.gz"))
     assert builder("wheel", unpacked).config.dependencies == []
     monkeypatch.setenv("PATH", "/nowhere")
-    with wheel_of(unpacked, tmp_path / "of-sdist") as one, wheel_of(ROOT, tmp_path / "of-clone") as other:
+    with (
+        wheel_of(unpacked, tmp_path / "of-sdist") as one,
+        wheel_of(ROOT, tmp_path / "of-clone") as other,
+    ):
         assert set(one.namelist()) == set(other.namelist())
 
 
@@ -174,7 +209,9 @@ def test_make_builds_the_extension_before_tests_and_pages_and_needs_no_other_nod
     makefile = (ROOT / "Makefile").read_text()
     assert not re.search(r"\b(node|npm|npx)\b(?!_modules)", re.sub(r"(?m)^\s*#.*", "", makefile))
     for target in ("test", "test-local", "test-ui", "lab"):
-        asked = subprocess.run(["make", "--dry-run", target], capture_output=True, text=True, cwd=ROOT)
+        asked = subprocess.run(
+            ["make", "--dry-run", target], capture_output=True, text=True, cwd=ROOT
+        )
         steps = asked.stdout
         assert asked.returncode == 0, asked.stderr
         used = min(at for at in map(steps.find, ("-m pytest", "-m jupyterlab ")) if at >= 0)

@@ -112,9 +112,15 @@ def test_a_log_that_is_costly_to_look_at_is_looked_at_less_often(store, monkeypa
     assert min(cheap) < 0.15 < topic.every <= 0.25
 
 
-@pytest.mark.parametrize("opened", [
-    lambda key: JobTopic(key, None), lambda key: GlanceTopic(key, None), lambda key: LogTopic({"key": key}),
-], ids=["job", "glance", "log"])
+@pytest.mark.parametrize(
+    "opened",
+    [
+        lambda key: JobTopic(key, None),
+        lambda key: GlanceTopic(key, None),
+        lambda key: LogTopic({"key": key}),
+    ],
+    ids=["job", "glance", "log"],
+)
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "deleted and made anew"])
 def test_a_job_that_was_deleted_is_not_shown_any_more(opened, again, store):
     directory = make_job("fit", "Succeeded", logs={0: ["old"]})

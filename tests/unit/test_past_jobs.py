@@ -113,10 +113,16 @@ def test_prune_needs_bounds_and_takes_those_of_the_environment(home, monkeypatch
     assert "1 job deleted." in run("prune --yes")
 
 
-@pytest.mark.parametrize("variable, value", [
-    (retention.DAYS, "soon"), (retention.DAYS, "-1"), (retention.DAYS, "nan"),
-    (retention.BYTES, "10 gigs"), (retention.BYTES, "10"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "variable, value",
+    [
+        (retention.DAYS, "soon"),
+        (retention.DAYS, "-1"),
+        (retention.DAYS, "nan"),
+        (retention.BYTES, "10 gigs"),
+        (retention.BYTES, "10"),
+    ],
+)
 def test_bounds_that_make_no_sense_are_refused_by_their_name(variable, value, home, monkeypatch):
     monkeypatch.setenv(variable, value)
     with pytest.raises(UsageError, match=variable):
@@ -165,8 +171,9 @@ def test_dying_while_files_are_deleted_leaves_nothing_that_looks_like_a_job(home
 @settings(deadline=None, max_examples=50)
 @given(
     st.lists(st.tuples(st.floats(0, 100), st.integers(0, 5000), st.booleans()), max_size=8),
-    st.none() | st.floats(0.01, 100), st.none() | st.integers(1, 20_000),
-)  # fmt: skip
+    st.none() | st.floats(0.01, 100),
+    st.none() | st.integers(1, 20_000),
+)
 def test_bounds_hold_and_no_more_goes_than_they_need(jobs, days, size):
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as home:
         patch.setenv("JAXTRAIN_HOME", home)
@@ -204,8 +211,13 @@ def reports(directory: jobdir.JobDir, **series: list[Any]) -> None:
         for step in range(max(map(len, series.values()))):
             values = {name: found[step] for name, found in series.items() if step < len(found)}
             for rank in (0, 1):
-                line = {"time": 1.0 + step, "rank": rank, "step": step, "total": None,
-                        "values": {n: v if rank == 0 else -1.0 for n, v in values.items()}}  # fmt: skip
+                line = {
+                    "time": 1.0 + step,
+                    "rank": rank,
+                    "step": step,
+                    "total": None,
+                    "values": {n: v if rank == 0 else -1.0 for n, v in values.items()},
+                }
                 file.write(json.dumps(line) + "\n")
 
 

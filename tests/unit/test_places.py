@@ -30,27 +30,62 @@ RUNTIME = {
     "kind": "ClusterTrainingRuntime",
     "metadata": {
         "name": "jax-cpu",
-        "labels": {"jupyter-jax-trainer/python": "3.11", "trainer.kubeflow.org/support": "deprecated"},
+        "labels": {
+            "jupyter-jax-trainer/python": "3.11",
+            "trainer.kubeflow.org/support": "deprecated",
+        },
         "annotations": {
-            "kubectl.kubernetes.io/last-applied-configuration": '{"env": "hunter2"}', "mine": "stays",
+            "kubectl.kubernetes.io/last-applied-configuration": '{"env": "hunter2"}',
+            "mine": "stays",
         },
         "managedFields": [{"manager": "kubectl"}],
     },
     "spec": {
         "mlPolicy": {"jax": {}},
-        "template": {"spec": {"replicatedJobs": [{
-            "name": "node",
-            "template": {"spec": {"template": {"spec": {
-                "initContainers": [{"name": "a", "env": [{"name": "HF_TOKEN", "value": "hunter2"}]}],
-                "containers": [{"name": "node", "image": "team/jax:1", "env": [
-                    {"name": "NCCL_DEBUG", "value": "INFO"},
-                    {"name": "DB", "value": "hunter2"},
-                    {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
-                ]}],
-            }}}},
-        }]}},
+        "template": {
+            "spec": {
+                "replicatedJobs": [
+                    {
+                        "name": "node",
+                        "template": {
+                            "spec": {
+                                "template": {
+                                    "spec": {
+                                        "initContainers": [
+                                            {
+                                                "name": "a",
+                                                "env": [{"name": "HF_TOKEN", "value": "hunter2"}],
+                                            }
+                                        ],
+                                        "containers": [
+                                            {
+                                                "name": "node",
+                                                "image": "team/jax:1",
+                                                "env": [
+                                                    {"name": "NCCL_DEBUG", "value": "INFO"},
+                                                    {"name": "DB", "value": "hunter2"},
+                                                    {
+                                                        "name": "KEY",
+                                                        "valueFrom": {
+                                                            "secretKeyRef": {
+                                                                "name": "s",
+                                                                "key": "k",
+                                                            }
+                                                        },
+                                                    },
+                                                ],
+                                            }
+                                        ],
+                                    }
+                                }
+                            }
+                        },
+                    }
+                ]
+            }
+        },
     },
-}  # fmt: skip
+}
 
 
 def config(path: Path, current: str | None, **namespaces: str | None) -> Path:
@@ -58,11 +93,16 @@ def config(path: Path, current: str | None, **namespaces: str | None) -> Path:
         {"name": name, "context": {"cluster": "c", "user": "u", **({"namespace": n} if n else {})}}
         for name, n in namespaces.items()
     ]
-    path.write_text(json.dumps({
-        "current-context": current, "contexts": contexts,
-        "clusters": [{"name": "c", "cluster": {"server": "https://me:hunter2@10.0.0.1"}}],
-        "users": [{"name": "u", "user": {"token": "hunter2"}}],
-    }))  # fmt: skip
+    path.write_text(
+        json.dumps(
+            {
+                "current-context": current,
+                "contexts": contexts,
+                "clusters": [{"name": "c", "cluster": {"server": "https://me:hunter2@10.0.0.1"}}],
+                "users": [{"name": "u", "user": {"token": "hunter2"}}],
+            }
+        )
+    )
     return path
 
 
@@ -107,10 +147,18 @@ class Cluster:
 
 
 def test_without_a_cluster_there_is_this_machine():
-    assert places.places() == [{
-        "id": "local", "backend": "local", "label": "this machine", "context": None,
-        "namespace": None, "current": False, "problem": None, "hint": None,
-    }]  # fmt: skip
+    assert places.places() == [
+        {
+            "id": "local",
+            "backend": "local",
+            "label": "this machine",
+            "context": None,
+            "namespace": None,
+            "current": False,
+            "problem": None,
+            "hint": None,
+        }
+    ]
 
 
 def test_the_contexts_of_all_files_are_places_and_nothing_secret_is_told(two):
@@ -141,15 +189,27 @@ def test_the_list_is_that_of_the_official_client(two):
 def test_a_changed_kubeconfig_is_read_again(two, tmp_path):
     assert len(places.places()) == 4
     config(tmp_path / "new", "new", new="x").replace(tmp_path / "first")
-    assert [p["id"] for p in places.places()] == ["local", "context:new", "context:kind", "context:third"]
+    assert [p["id"] for p in places.places()] == [
+        "local",
+        "context:new",
+        "context:kind",
+        "context:third",
+    ]
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("users: [hunter2", "not a kubeconfig (line "), ("hunter2", "not a kubeconfig."),
-    ("contexts: [{context: hunter2}]", "not a kubeconfig."), ("\x00", "not a kubeconfig"),
-    ("contexts: [hunter2]", "not a kubeconfig."),
-])  # fmt: skip
-def test_a_file_that_is_no_kubeconfig_is_a_problem_and_no_exception(tmp_path, monkeypatch, text, words):
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("users: [hunter2", "not a kubeconfig (line "),
+        ("hunter2", "not a kubeconfig."),
+        ("contexts: [{context: hunter2}]", "not a kubeconfig."),
+        ("\x00", "not a kubeconfig"),
+        ("contexts: [hunter2]", "not a kubeconfig."),
+    ],
+)
+def test_a_file_that_is_no_kubeconfig_is_a_problem_and_no_exception(
+    tmp_path, monkeypatch, text, words
+):
     (tmp_path / "config").write_text(text)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     _, found = places.places()
@@ -217,13 +277,19 @@ def test_pages_may_ask_about_what_is_allowed(two):
     assert places.find("local", allowed=some).backend == "local"
     assert places.find("context:gke", allowed=some).namespace == "team-a"
     assert places.find("context:third", "team-b", some).namespace == "team-b"
-    with pytest.raises(UsageError, match="may not ask about the namespace 'kube-system'") as refused:
+    with pytest.raises(
+        UsageError, match="may not ask about the namespace 'kube-system'"
+    ) as refused:
         places.find("context:gke", "kube-system", some)
-    assert refused.value.hint == "Who runs the server can allow it by c.JaxTrain.allowed_namespaces."
+    assert (
+        refused.value.hint == "Who runs the server can allow it by c.JaxTrain.allowed_namespaces."
+    )
     with pytest.raises(UsageError, match="about the context 'kind'") as refused:
         places.find("context:kind", "team-a", some)
     assert "allowed_contexts" in refused.value.hint
-    with pytest.raises(UsageError, match="namespace 'team-a'"):  # the context's own, which nobody named
+    with pytest.raises(
+        UsageError, match="namespace 'team-a'"
+    ):  # the context's own, which nobody named
         places.find("context:gke", allowed=Allowed(namespaces=["default"]))
     with pytest.raises(UsageError, match="namespace 'team-a'"):
         places.find("context:gke", allowed=Allowed(namespaces=[]))
@@ -247,7 +313,9 @@ def test_the_health_of_this_machine_is_what_is_not_well_and_a_few_figures(home, 
     assert titles[:2] == ["Python", "jax"] and "Locks" not in titles
     assert found[0]["level"] == "ok" and found[0]["hint"] is None
     asking._answers.clear()
-    monkeypatch.setattr(places.doctor, "_CHECKS", (lambda: Finding(WARN, "Locks", "odd", "Do it."),))
+    monkeypatch.setattr(
+        places.doctor, "_CHECKS", (lambda: Finding(WARN, "Locks", "odd", "Do it."),)
+    )
     assert places.health(places.find("local")) == [
         {"level": "warning", "title": "Locks", "detail": "odd", "hint": "Do it."}
     ]
@@ -264,7 +332,12 @@ def test_the_health_of_a_cluster_is_what_doctor_says(two, monkeypatch):
     monkeypatch.setattr(places.doctor, "examine", examine)
     place = places.find("context:gke", "team-b")
     expected = [
-        {"level": "ok", "title": "Cluster", "detail": "https://…@10.0.0.1, namespace team-a", "hint": None},
+        {
+            "level": "ok",
+            "title": "Cluster",
+            "detail": "https://…@10.0.0.1, namespace team-a",
+            "hint": None,
+        },
         {"level": "error", "title": "Rights", "detail": "none", "hint": "Ask."},
     ]
     assert places.health(place) == expected == places.health(place)
@@ -284,7 +357,10 @@ def test_a_cluster_that_does_not_answer_is_not_waited_for(two, monkeypatch):
     found = places.health(places.find("context:gke"))
     end.set()
     assert time.monotonic() - began < 30
-    assert [(f["level"], f["title"]) for f in found] == [("ok", "Package kubernetes"), ("error", "Cluster")]
+    assert [(f["level"], f["title"]) for f in found] == [
+        ("ok", "Package kubernetes"),
+        ("error", "Cluster"),
+    ]
     assert "timed out" in found[1]["detail"]
 
 
@@ -313,9 +389,18 @@ def test_runtimes(two, monkeypatch):
         (found,) = places.runtimes(places.find("context:gke"))
     assert asked == [("gke", "team-a")]
     assert set(found) == {
-        "name", "backend", "device", "nodes", "description", "python", "jax", "devices", "image",
-        "deprecated", "problem",
-    }  # fmt: skip
+        "name",
+        "backend",
+        "device",
+        "nodes",
+        "description",
+        "python",
+        "jax",
+        "devices",
+        "image",
+        "deprecated",
+        "problem",
+    }
     assert (found["name"], found["image"], found["deprecated"]) == ("jax-cpu", "team/jax:1", True)
 
 
@@ -361,18 +446,33 @@ def test_nothing_secret_is_in_a_yaml():
     assert list(found) == ["apiVersion", "kind", "metadata", "spec"]
     assert "managedFields" not in found["metadata"]
     assert text.startswith("# ") and "…" in text
-    pod = found["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod = found["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"][
+        "spec"
+    ]
     assert pod["containers"][0]["env"] == [
-        {"name": "NCCL_DEBUG", "value": "INFO"}, {"name": "DB", "value": "…"},
+        {"name": "NCCL_DEBUG", "value": "INFO"},
+        {"name": "DB", "value": "…"},
         {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
-    ]  # fmt: skip
+    ]
     assert shown_yaml({"kind": "A"}) == "kind: A\n"
 
 
-@pytest.mark.parametrize("name", [
-    "NVIDIA_API_KEY", "LANGCHAIN_API_KEY", "LANGFUSE_SECRET", "JAX_TOKEN", "HOME_PASSWORD", "PATHS",
-    "PYTHON_GITLAB", "TZX", "NCCL_auth", "nccl_debug", "",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "NVIDIA_API_KEY",
+        "LANGCHAIN_API_KEY",
+        "LANGFUSE_SECRET",
+        "JAX_TOKEN",
+        "HOME_PASSWORD",
+        "PATHS",
+        "PYTHON_GITLAB",
+        "TZX",
+        "NCCL_auth",
+        "nccl_debug",
+        "",
+    ],
+)
 def test_what_only_begins_like_a_harmless_variable_is_hidden(name):
     text = shown_yaml({"env": [{"name": name, "value": "hunter2"}]})
     assert "hunter2" not in text and text.startswith("# ") and "…" in text
@@ -385,10 +485,17 @@ def test_harmless_variables_are_shown():
 
 
 def job(directory: Path, **manifest: Any) -> Any:
-    return SimpleNamespace(name="fit", directory=directory, manifest={
-        "backend": "kubernetes", "name": "fit", "uid": "0" * 32,
-        "plan": {"context": "gke", "namespace": "team-a"}, **manifest,
-    })  # fmt: skip
+    return SimpleNamespace(
+        name="fit",
+        directory=directory,
+        manifest={
+            "backend": "kubernetes",
+            "name": "fit",
+            "uid": "0" * 32,
+            "plan": {"context": "gke", "namespace": "team-a"},
+            **manifest,
+        },
+    )
 
 
 def test_the_trainjob_of_a_job(two, monkeypatch, tmp_path):
@@ -401,10 +508,14 @@ def test_the_trainjob_of_a_job(two, monkeypatch, tmp_path):
     again = {**item, "metadata": {**item["metadata"], "uid": "of another one"}}
     monkeypatch.setattr(backend, "get_client", lambda *args: Cluster(fit=again))
     for gone in (
-        job(tmp_path), job(tmp_path / "new", uid="1" * 32), job(tmp_path, name="other"),
+        job(tmp_path),
+        job(tmp_path / "new", uid="1" * 32),
+        job(tmp_path, name="other"),
         job(tmp_path, backend="local"),
     ):
-        with pytest.raises(JobNotFound, match=r"gke has no TrainJob of fit|fit is a job of this machine"):
+        with pytest.raises(
+            JobNotFound, match=r"gke has no TrainJob of fit|fit is a job of this machine"
+        ):
             places.trainjob_yaml(gone)
 
 

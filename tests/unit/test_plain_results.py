@@ -114,8 +114,12 @@ def same(a: Any, b: Any) -> bool:
             return a.dtype == b.dtype and same(jax.random.key_data(a), jax.random.key_data(b))
         return a.weak_type == b.weak_type and same(np.asarray(a), np.asarray(b))
     if isinstance(a, np.ndarray | np.generic):
-        return (a.dtype == b.dtype and a.shape == b.shape and a.tobytes("A") == b.tobytes("A")
-                and a.flags.f_contiguous == b.flags.f_contiguous)
+        return (
+            a.dtype == b.dtype
+            and a.shape == b.shape
+            and a.tobytes("A") == b.tobytes("A")
+            and a.flags.f_contiguous == b.flags.f_contiguous
+        )
     if isinstance(a, float):
         return struct.pack("d", a) == struct.pack("d", b)
     if isinstance(a, complex):
@@ -141,21 +145,31 @@ def in_order(value: Any) -> str:
 
 DTYPES = nps.nested_dtypes(max_itemsize=200)
 FLAT = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.integers(min_value=1 << 62), st.floats(),
-    st.complex_numbers(), st.text(st.characters(), max_size=20), st.binary(max_size=20),
-    st.text(min_size=600, max_size=700), st.binary(min_size=600, max_size=700),
-)  # fmt: skip
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(min_value=1 << 62),
+    st.floats(),
+    st.complex_numbers(),
+    st.text(st.characters(), max_size=20),
+    st.binary(max_size=20),
+    st.text(min_size=600, max_size=700),
+    st.binary(min_size=600, max_size=700),
+)
 ARRAYS = nps.arrays(DTYPES, nps.array_shapes(min_dims=0, min_side=0, max_side=6))
 KEYS = st.one_of(FLAT, st.tuples(FLAT, FLAT), st.frozensets(FLAT, max_size=3))
 VALUES = st.recursive(
     FLAT | ARRAYS,
     lambda inner: st.one_of(
-        st.lists(inner, max_size=4), st.lists(inner, max_size=4).map(tuple),
-        st.dictionaries(KEYS, inner, max_size=4), st.sets(KEYS, max_size=4),
-        st.builds(Point, inner, inner), st.builds(Slotted, inner, inner),
+        st.lists(inner, max_size=4),
+        st.lists(inner, max_size=4).map(tuple),
+        st.dictionaries(KEYS, inner, max_size=4),
+        st.sets(KEYS, max_size=4),
+        st.builds(Point, inner, inner),
+        st.builds(Slotted, inner, inner),
     ),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=300, deadline=None)
@@ -179,8 +193,18 @@ def test_arrays_come_back_to_the_bit_in_their_order_and_writable(array, form):
     assert found.flags.writeable
 
 
-EXTENDED = ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3b11fnuz", "float8_e8m0fnu",
-            "float4_e2m1fn", "int4", "uint4", "int2", "uint2"]
+EXTENDED = [
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e4m3b11fnuz",
+    "float8_e8m0fnu",
+    "float4_e2m1fn",
+    "int4",
+    "uint4",
+    "int2",
+    "uint2",
+]
 
 
 @pytest.mark.parametrize("name", EXTENDED)
@@ -192,23 +216,47 @@ def test_the_small_types_of_jax_come_back(name):
     assert same(through(jnp.asarray(array)), jnp.asarray(array))
 
 
-@pytest.mark.parametrize("value", [
-    np.float32(1.5), np.float64(2), np.bool_(True), np.int8(-3), np.uint64(1 << 63), np.str_("é"),
-    np.bytes_(b"ab"), np.datetime64("2020-01-01", "25s"), np.timedelta64(3, "ms"), np.complex64(1j),
-    np.longdouble("1.1"), np.zeros((), [("a", ">f4"), ("b", "i2", (2,))])[()], np.void(b"xyz"),
-    np.array(3.0), np.array("2020", "M8[Y]"), np.zeros((0, 3), ">c8"), np.array(["ab", ""]),
-    np.zeros(2, np.dtype([("a", "i1"), ("b", "f8")], align=True)), np.dtype("<M8[ns]"),
-    np.zeros(2, {"names": ["a", "b"], "formats": ["i4", "i4"], "offsets": [0, 2]}),
-], ids=lambda value: f"{type(value).__name__}-{value.dtype if hasattr(value, 'dtype') else value}")
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.float32(1.5),
+        np.float64(2),
+        np.bool_(True),
+        np.int8(-3),
+        np.uint64(1 << 63),
+        np.str_("é"),
+        np.bytes_(b"ab"),
+        np.datetime64("2020-01-01", "25s"),
+        np.timedelta64(3, "ms"),
+        np.complex64(1j),
+        np.longdouble("1.1"),
+        np.zeros((), [("a", ">f4"), ("b", "i2", (2,))])[()],
+        np.void(b"xyz"),
+        np.array(3.0),
+        np.array("2020", "M8[Y]"),
+        np.zeros((0, 3), ">c8"),
+        np.array(["ab", ""]),
+        np.zeros(2, np.dtype([("a", "i1"), ("b", "f8")], align=True)),
+        np.dtype("<M8[ns]"),
+        np.zeros(2, {"names": ["a", "b"], "formats": ["i4", "i4"], "offsets": [0, 2]}),
+    ],
+    ids=lambda value: f"{type(value).__name__}-{value.dtype if hasattr(value, 'dtype') else value}",
+)
 def test_scalars_and_rare_arrays_keep_type_and_bits(value):
     assert same(through(value), value)
 
 
 def test_values_of_jax_come_back():
     values = [
-        jnp.arange(1000.0), jnp.float32(3), jnp.asarray(1.0), jnp.zeros((0, 2), jnp.int8),
-        jnp.ones((3, 2), bool), jnp.arange(300, dtype=jnp.complex64),
-        jax.random.key(3), jax.random.split(jax.random.key(1, impl="rbg"), 4), jax.random.PRNGKey(1),
+        jnp.arange(1000.0),
+        jnp.float32(3),
+        jnp.asarray(1.0),
+        jnp.zeros((0, 2), jnp.int8),
+        jnp.ones((3, 2), bool),
+        jnp.arange(300, dtype=jnp.complex64),
+        jax.random.key(3),
+        jax.random.split(jax.random.key(1, impl="rbg"), 4),
+        jax.random.PRNGKey(1),
     ]
     assert jnp.asarray(1.0).weak_type
     assert same(through(values), values)
@@ -222,8 +270,15 @@ def test_containers_and_records_come_back_without_their_constructors():
     state = State(3, {"w": np.ones(200)})
     object.__setattr__(state, "name", "no init")
     values = [
-        Point(1, [2]), state, Slotted(1, 2), lists, collections.OrderedDict(b=1, a=2), {1, 2},
-        frozenset({(1, "a")}), bytearray(b"x" * 600), {1: "a", True and 2: "b", None: 0, (1, 2): 3},
+        Point(1, [2]),
+        state,
+        Slotted(1, 2),
+        lists,
+        collections.OrderedDict(b=1, a=2),
+        {1, 2},
+        frozenset({(1, "a")}),
+        bytearray(b"x" * 600),
+        {1: "a", True and 2: "b", None: 0, (1, 2): 3},
         optax.adamw(1e-3).init({"w": jnp.ones(3)}),
     ]
     found = through(values)
@@ -265,12 +320,25 @@ def test_what_holds_itself_needs_pickle(home):
     assert values["ring"][1] is values["ring"] and values["deep"] == deep
 
 
-@pytest.mark.parametrize("value", [
-    np.array([{}], object), np.zeros(2, [("o", object)]), np.ma.masked_array([1, 2], [0, 1]),
-    np.array(["a"], np.dtypes.StringDType()), print, int, Unregistered(1), Shouting(1),
-    {Point(1, 2): 3}, range(3), types.SimpleNamespace(a=1), collections.defaultdict(lambda: 1),
-    type("Local", (tuple,), {"_fields": ("a",)})((1,)),
-], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array([{}], object),
+        np.zeros(2, [("o", object)]),
+        np.ma.masked_array([1, 2], [0, 1]),
+        np.array(["a"], np.dtypes.StringDType()),
+        print,
+        int,
+        Unregistered(1),
+        Shouting(1),
+        {Point(1, 2): 3},
+        range(3),
+        types.SimpleNamespace(a=1),
+        collections.defaultdict(lambda: 1),
+        type("Local", (tuple,), {"_fields": ("a",)})((1,)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
 def test_what_has_no_plain_form_is_left_to_pickle(value):
     writer = PlainWriter()
     with pytest.raises(NotPlain):
@@ -296,8 +364,14 @@ def test_plain_results_are_loaded_without_any_unpickler(home, monkeypatch):
 def nodes(words: list[list[Any]], values: dict[str, Any], path: Any, **more: Any) -> None:
     """Write a file of results by hand."""
     text = b"\n".join(json.dumps(line).encode() for line in words)
-    manifest = {"results_format": FORMAT, "python": list(sys.version_info[:2]), "plain": values,
-                "groups": [], "results": [{"name": name} for name in values], **more}
+    manifest = {
+        "results_format": FORMAT,
+        "python": list(sys.version_info[:2]),
+        "plain": values,
+        "groups": [],
+        "results": [{"name": name} for name in values],
+        **more,
+    }
     write_archive(path, {MEMBER: text}, [], manifest)
 
 
@@ -342,23 +416,26 @@ class WithSetter:
 WithSetter.a = property(lambda self: 1, lambda self, value: Loud.loaded.append("set"))  # type: ignore[assignment, method-assign]
 
 
-@pytest.mark.parametrize(("kind", "module", "name", "fields"), [
-    ("dataclass", __name__, "Unregistered", ["a"]),
-    ("dataclass", __name__, "State", ["step"]),
-    ("dataclass", __name__, "WithSetter", ["a"]),
-    ("dataclass", "subprocess", "Popen", ["args"]),
-    ("dataclass", "os", "_Environ", []),
-    ("dataclass", "antigravity", "fly", []),
-    ("namedtuple", "antigravity", "fly", []),
-    ("namedtuple", __name__, "Cleaner", ["a"]),
-    ("namedtuple", __name__, "Shouting", ["a"]),
-    ("namedtuple", __name__, "State", ["step", "params", "name"]),
-    ("namedtuple", "builtins", "tuple", []),
-    ("namedtuple", "time", "struct_time", []),
-    ("dataclass", "builtins", "object", []),
-    ("dataclass", __name__, "finished_job", []),
-    ("dataclass", __name__, "State.__class__", []),
-])
+@pytest.mark.parametrize(
+    ("kind", "module", "name", "fields"),
+    [
+        ("dataclass", __name__, "Unregistered", ["a"]),
+        ("dataclass", __name__, "State", ["step"]),
+        ("dataclass", __name__, "WithSetter", ["a"]),
+        ("dataclass", "subprocess", "Popen", ["args"]),
+        ("dataclass", "os", "_Environ", []),
+        ("dataclass", "antigravity", "fly", []),
+        ("namedtuple", "antigravity", "fly", []),
+        ("namedtuple", __name__, "Cleaner", ["a"]),
+        ("namedtuple", __name__, "Shouting", ["a"]),
+        ("namedtuple", __name__, "State", ["step", "params", "name"]),
+        ("namedtuple", "builtins", "tuple", []),
+        ("namedtuple", "time", "struct_time", []),
+        ("dataclass", "builtins", "object", []),
+        ("dataclass", __name__, "finished_job", []),
+        ("dataclass", __name__, "State.__class__", []),
+    ],
+)
 def test_no_other_class_is_used(home, kind, module, name, fields):
     job = forged([[kind, module, name, fields, *fields]])
     with pytest.warns(ResultWarning):
@@ -432,9 +509,19 @@ def test_nothing_in_a_module_is_asked_what_it_is(home, monkeypatch, kind):
     monkeypatch.setitem(sys.modules, "lazy_parts", module)
     monkeypatch.setitem(sys.modules, "lazy_module", LazyModule("lazy_module"))
     monkeypatch.setitem(sys.modules, "lazy_object", Lazy())  # type: ignore[misc]
-    names = ["lazy_parts Nosy", "lazy_parts Nosy.a", "lazy_parts Pair", "lazy_parts proxy", "lazy_module A", "lazy_object A"]
+    names = [
+        "lazy_parts Nosy",
+        "lazy_parts Nosy.a",
+        "lazy_parts Pair",
+        "lazy_parts proxy",
+        "lazy_module A",
+        "lazy_object A",
+    ]
     Loud.loaded.clear()
-    reader = PlainReader([json.dumps([kind, *name.split(), ["a"], 1]).encode() for name in names], lambda n: memoryview(b""))
+    reader = PlainReader(
+        [json.dumps([kind, *name.split(), ["a"], 1]).encode() for name in names],
+        lambda n: memoryview(b""),
+    )
     for number in range(len(names)):
         assert reader.read([number]) == {"a": 1}
     assert Loud.loaded == []
@@ -456,8 +543,13 @@ class Bits:
 def test_a_key_is_made_of_an_array_alone(home):
     Loud.loaded.clear()
     key = ["key", "threefry2x32", [0]]
-    for bits in (["dataclass", __name__, "Bits", ["a"], 1], ["scalar", "<u4", "AAAAAA=="], ["list", 1, 2],
-                 ["ndarray", "<i4", [2], "C", SIZE], ["ndarray", "<f4", [2], "C", SIZE]):
+    for bits in (
+        ["dataclass", __name__, "Bits", ["a"], 1],
+        ["scalar", "<u4", "AAAAAA=="],
+        ["list", 1, 2],
+        ["ndarray", "<i4", [2], "C", SIZE],
+        ["ndarray", "<f4", [2], "C", SIZE],
+    ):
         assert "v" in load_available(forged([bits, key]))[1]
     assert Loud.loaded == []
     values, _ = load_available(forged([["ndarray", "<u4", [2], "C", SIZE], key]))
@@ -501,12 +593,38 @@ HOSTILE = {
     "objects by letter": [["ndarray", "O", [1], "C", SIZE]],
     "a dtype to evaluate": [["ndarray", "i4,__import__('os').system('x')", [1], "C", SIZE]],
     "a dtype of ml_dtypes that is none": [["ndarray", "finfo", [1], "C", SIZE]],
-    "objects in a structure": [["ndarray", {
-        "names": ["a"], "formats": ["|O"], "offsets": [0], "titles": [None], "itemsize": 8,
-        "aligned": False}, [1], "C", SIZE]],
-    "a field outside": [["ndarray", {
-        "names": ["a"], "formats": ["<f8"], "offsets": [4], "titles": [None], "itemsize": 8,
-        "aligned": False}, [1], "C", SIZE]],
+    "objects in a structure": [
+        [
+            "ndarray",
+            {
+                "names": ["a"],
+                "formats": ["|O"],
+                "offsets": [0],
+                "titles": [None],
+                "itemsize": 8,
+                "aligned": False,
+            },
+            [1],
+            "C",
+            SIZE,
+        ]
+    ],
+    "a field outside": [
+        [
+            "ndarray",
+            {
+                "names": ["a"],
+                "formats": ["<f8"],
+                "offsets": [4],
+                "titles": [None],
+                "itemsize": 8,
+                "aligned": False,
+            },
+            [1],
+            "C",
+            SIZE,
+        ]
+    ],
     "an array that is too large": [["ndarray", "<f8", [1 << 40], "C", SIZE]],
     "a size that runs over": [["ndarray", "<f8", [1 << 61, 1 << 61, 1 << 6], "C", SIZE]],
     "a negative size": [["ndarray", "<f8", [-1], "C", SIZE]],
@@ -514,12 +632,38 @@ HOSTILE = {
     "nothing, very often": [["ndarray", "|V0", [1 << 40], "C", ""]],
     "no bytes": [["ndarray", "|S0", [1 << 40], "C", ""]],
     "no letters": [["ndarray", "<U0", [1 << 40], "C", ""]],
-    "no fields": [["ndarray", {
-        "names": [], "formats": [], "offsets": [], "titles": [], "itemsize": 0,
-        "aligned": False}, [1 << 40], "C", ""]],
-    "arrays of nothing": [["ndarray", {
-        "names": ["a"], "formats": [{"base": "<f4", "shape": [0]}], "offsets": [0], "titles": [None], "itemsize": 8,
-        "aligned": False}, [1], "C", SIZE]],
+    "no fields": [
+        [
+            "ndarray",
+            {
+                "names": [],
+                "formats": [],
+                "offsets": [],
+                "titles": [],
+                "itemsize": 0,
+                "aligned": False,
+            },
+            [1 << 40],
+            "C",
+            "",
+        ]
+    ],
+    "arrays of nothing": [
+        [
+            "ndarray",
+            {
+                "names": ["a"],
+                "formats": [{"base": "<f4", "shape": [0]}],
+                "offsets": [0],
+                "titles": [None],
+                "itemsize": 8,
+                "aligned": False,
+            },
+            [1],
+            "C",
+            SIZE,
+        ]
+    ],
     "an array of arrays": [["ndarray", {"base": "<f4", "shape": [2]}, [1], "C", SIZE]],
     "a scalar that is an array": [["scalar", {"base": "<f4", "shape": [2]}, SIZE]],
     "an array that is too small": [["ndarray", "<f4", [1], "C", SIZE]],
@@ -540,9 +684,16 @@ HOSTILE = {
 def test_a_forged_file_gives_an_error_that_names_the_variable(home, case):
     words = HOSTILE[case]
     if isinstance(words, str):
-        directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1, "format": PLAIN}])
-        manifest = {"results_format": FORMAT, "python": [3, 11], "plain": {"v": [0]}, "groups": [],
-                    "results": []}
+        directory = make_job(
+            "forged", results=[{"name": "v", "type": "t", "size": 1, "format": PLAIN}]
+        )
+        manifest = {
+            "results_format": FORMAT,
+            "python": [3, 11],
+            "plain": {"v": [0]},
+            "groups": [],
+            "results": [],
+        }
         write_archive(directory.result, {MEMBER: words.encode()}, [], manifest)
         job = Job(directory)
     else:
@@ -554,7 +705,9 @@ def test_a_forged_file_gives_an_error_that_names_the_variable(home, case):
 @pytest.mark.parametrize("kind", ["bytes", "str", "bytearray"])
 def test_a_buffer_is_copied_once(kind):
     words = [[kind, 0], [kind, 0], ["list", [0], [1]]]
-    reader = PlainReader([json.dumps(line).encode() for line in words], lambda n: memoryview(b"a" * 600))
+    reader = PlainReader(
+        [json.dumps(line).encode() for line in words], lambda n: memoryview(b"a" * 600)
+    )
     with pytest.raises(ValueError, match="buffer 0 is used twice"):
         reader.read([2])
     assert len(reader.read([0])) == 600
@@ -568,8 +721,16 @@ def test_a_dtype_of_arrays_is_a_value(home):
 def test_buffers_may_not_overlap(home):
     directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1, "format": PLAIN}])
     text = b'["bytes",0]\n["bytes",1]\n["list",[0],[1]]'
-    manifest = {"results_format": FORMAT, "python": [3, 11], "plain": {"v": [2]}, "groups": [], "results": []}
-    write_archive(directory.result, {MEMBER: text}, [memoryview(b"a" * 640), memoryview(b"a" * 640)], manifest)
+    manifest = {
+        "results_format": FORMAT,
+        "python": [3, 11],
+        "plain": {"v": [2]},
+        "groups": [],
+        "results": [],
+    }
+    write_archive(
+        directory.result, {MEMBER: text}, [memoryview(b"a" * 640), memoryview(b"a" * 640)], manifest
+    )
     job, data = Job(directory), directory.result.read_bytes()
     assert load_available(job)[0] == {"v": [b"a" * 640] * 2}
     shared = json.loads(read_member(directory.result, "manifest.json"))
@@ -584,7 +745,13 @@ def test_buffers_may_not_overlap(home):
 
 def test_a_table_of_empty_lines_fills_no_memory(home):
     directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1, "format": PLAIN}])
-    manifest = {"results_format": FORMAT, "python": [3, 11], "plain": {"v": [0]}, "groups": [], "results": []}
+    manifest = {
+        "results_format": FORMAT,
+        "python": [3, 11],
+        "plain": {"v": [0]},
+        "groups": [],
+        "results": [],
+    }
     write_archive(directory.result, {MEMBER: b"\n" * (MAX_NODES + 1)}, [], manifest)
     tracemalloc.start()
     try:
@@ -606,13 +773,20 @@ def test_a_forged_root_is_refused(home, value):
     assert "v" in load_available(forged([["list"]], value))[1]
 
 
-@pytest.mark.parametrize("more", [
-    {"results_format": 3}, {"groups": 1}, {"groups": [{}]}, {"plain": [1]}, {"plain": None},
-    {"groups": [{"names": [{}], "first": 0, "buffers": 0}]},
-    {"groups": [{"names": ["v"], "first": -5, "buffers": 2}], "plain": {}},
-    {"groups": [{"names": ["v"], "first": 0, "buffers": 1 << 60}], "plain": {}},
-    {"groups": [{"names": ["v"], "first": 0, "buffers": 0}], "plain": {}},
-])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"results_format": 3},
+        {"groups": 1},
+        {"groups": [{}]},
+        {"plain": [1]},
+        {"plain": None},
+        {"groups": [{"names": [{}], "first": 0, "buffers": 0}]},
+        {"groups": [{"names": ["v"], "first": -5, "buffers": 2}], "plain": {}},
+        {"groups": [{"names": ["v"], "first": 0, "buffers": 1 << 60}], "plain": {}},
+        {"groups": [{"names": ["v"], "first": 0, "buffers": 0}], "plain": {}},
+    ],
+)
 def test_a_forged_manifest_gives_a_result_error(home, more):
     directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1, "format": PLAIN}])
     nodes([["list"]], {"v": [0]}, directory.result, **more)
@@ -626,16 +800,62 @@ def test_an_archive_that_unpacks_to_more_than_it_may_is_refused(home, monkeypatc
     assert "'v'" in load_available(job)[1]["v"]
 
 
-WORDS = ["list", "tuple", "dict", "set", "ndarray", "jax", "scalar", "key", "bytes", "str", "int",
-         "namedtuple", "dataclass", "defaultdict", "dtype", "<f8", "|O", "bfloat16", "C", "F", SIZE,
-         __name__, "Point", "State", "eval", "os", "", None, True, 0, 1, -1, 1 << 70, 1.5, [0], [1],
-         [], {}, ["x"], [1 << 40]]
+WORDS = [
+    "list",
+    "tuple",
+    "dict",
+    "set",
+    "ndarray",
+    "jax",
+    "scalar",
+    "key",
+    "bytes",
+    "str",
+    "int",
+    "namedtuple",
+    "dataclass",
+    "defaultdict",
+    "dtype",
+    "<f8",
+    "|O",
+    "bfloat16",
+    "C",
+    "F",
+    SIZE,
+    __name__,
+    "Point",
+    "State",
+    "eval",
+    "os",
+    "",
+    None,
+    True,
+    0,
+    1,
+    -1,
+    1 << 70,
+    1.5,
+    [0],
+    [1],
+    [],
+    {},
+    ["x"],
+    [1 << 40],
+]
 _watched: list[str] | None = None
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
-    if _watched is not None and event in ("import", "exec", "compile", "os.system", "pickle.find_class",
-                                          "subprocess.Popen", "marshal.loads", "os.exec"):
+    if _watched is not None and event in (
+        "import",
+        "exec",
+        "compile",
+        "os.system",
+        "pickle.find_class",
+        "subprocess.Popen",
+        "marshal.loads",
+        "os.exec",
+    ):
         _watched.append(f"{event} {arguments[:1]}")
 
 
@@ -656,9 +876,13 @@ def nothing_runs():
 
 def _samples() -> dict[str, Any]:
     return {
-        "w": jnp.arange(600.0), "n": np.arange(900).reshape(30, 30).T, "s": State(1, {"w": np.ones(3)}),
-        "p": [Point(1, {"a": np.float32(2)}), {(1, 2): b"x" * 700}], "k": jax.random.key(1),
-        "t": np.zeros(3, [("a", ">f4")]), "c": {"lr": 0.1, "name": "a", "l": [1.5, None, 1 << 80]},
+        "w": jnp.arange(600.0),
+        "n": np.arange(900).reshape(30, 30).T,
+        "s": State(1, {"w": np.ones(3)}),
+        "p": [Point(1, {"a": np.float32(2)}), {(1, 2): b"x" * 700}],
+        "k": jax.random.key(1),
+        "t": np.zeros(3, [("a", ">f4")]),
+        "c": {"lr": 0.1, "name": "a", "l": [1.5, None, 1 << 80]},
     }
 
 
@@ -760,10 +984,19 @@ def test_each_buffer_is_hashed_once_a_load_and_only_those_that_are_wanted(home, 
 # ---- the setting
 
 
-@pytest.mark.parametrize(("setting", "allowed"), [
-    (None, True), ("", True), ("1", True), ("yes", True), ("0", False), ("off", False),
-    ("False", False), ("nonsense", False),
-])
+@pytest.mark.parametrize(
+    ("setting", "allowed"),
+    [
+        (None, True),
+        ("", True),
+        ("1", True),
+        ("yes", True),
+        ("0", False),
+        ("off", False),
+        ("False", False),
+        ("nonsense", False),
+    ],
+)
 def test_a_setting_refuses_pickles(home, monkeypatch, setting, allowed):
     job = finished_job(w=np.ones(3), f=len, g=Unregistered(1))
     if setting is not None:
@@ -791,7 +1024,9 @@ def test_what_is_kept_otherwise_than_the_table_says_is_not_loaded(home, monkeypa
     import jupyter_jax_trainer.worker.pickling as pickling
 
     job = finished_job(w=np.ones(3), f=len)
-    table = [{**entry, "format": PICKLE if entry["name"] == "w" else PLAIN} for entry in job.results_info]
+    table = [
+        {**entry, "format": PICKLE if entry["name"] == "w" else PLAIN} for entry in job.results_info
+    ]
     job = Job(make_job("fit", results=table))
     monkeypatch.setattr(pickling, "Unpickler", None)
     values, errors = load_available(job)
@@ -801,7 +1036,12 @@ def test_what_is_kept_otherwise_than_the_table_says_is_not_loaded(home, monkeypa
 
 def test_what_is_kept_in_both_forms_is_pickled(home):
     directory = make_job("forged", results=[{"name": "v", "type": "t", "size": 1, "format": PLAIN}])
-    nodes([["list"]], {"v": [0]}, directory.result, groups=[{"names": ["v"], "first": 0, "buffers": 0}])
+    nodes(
+        [["list"]],
+        {"v": [0]},
+        directory.result,
+        groups=[{"names": ["v"], "first": 0, "buffers": 0}],
+    )
     values, errors = load_available(Job(directory))
     assert values == {} and "is pickle, and the job's table" in errors["v"]
 
@@ -835,16 +1075,24 @@ def test_results_of_version_0_1_are_read_and_checked(home, monkeypatch):
     first.dump([whole.astype("float32")])
     second.dump({"w": spread, "own": own})
     second.dump([own])
-    directory = make_job("old", results=[
-        {"name": "a", "type": "dict of 2", "size": 1, "has_code": False, "spread": True},
-        {"name": "b", "type": "list of 1", "size": 1, "has_code": False, "spread": False},
-    ])  # fmt: skip
+    directory = make_job(
+        "old",
+        results=[
+            {"name": "a", "type": "dict of 2", "size": 1, "has_code": False, "spread": True},
+            {"name": "b", "type": "list of 1", "size": 1, "has_code": False, "spread": False},
+        ],
+    )
     write_archive(
-        directory.result, {"arrays.pkl": arrays.getvalue(), "group-0.pkl": group.getvalue()},
+        directory.result,
+        {"arrays.pkl": arrays.getvalue(), "group-0.pkl": group.getvalue()},
         [*first.buffers, *second.buffers],
-        {"python": list(sys.version_info[:2]), "array_buffers": 1,
-         "groups": [{"names": ["a", "b"], "buffers": 1}], "results": []},
-    )  # fmt: skip
+        {
+            "python": list(sys.version_info[:2]),
+            "array_buffers": 1,
+            "groups": [{"names": ["a", "b"], "buffers": 1}],
+            "results": [],
+        },
+    )
     job = Job(directory)
     values, errors = load_available(job)
     assert not errors and values["b"][0] is values["a"]["own"]

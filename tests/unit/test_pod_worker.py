@@ -33,11 +33,19 @@ def ranks(tmp_path: Path) -> Iterator[Any]:
     """Start ranks that don't outlive the test."""
     started: list[PodRun] = []
 
-    def begin(cell: str, *, nodes: int = 1, out: tuple[str, ...] = (), only: tuple[int, ...] = (),
-              **more: Any) -> list[PodRun]:
+    def begin(
+        cell: str,
+        *,
+        nodes: int = 1,
+        out: tuple[str, ...] = (),
+        only: tuple[int, ...] = (),
+        **more: Any,
+    ) -> list[PodRun]:
         path, digest = bundle(tmp_path, cell, out=out)
-        started.extend(start(tmp_path, path, digest, rank=rank, nodes=nodes, **more)
-                       for rank in only or range(nodes))
+        started.extend(
+            start(tmp_path, path, digest, rank=rank, nodes=nodes, **more)
+            for rank in only or range(nodes)
+        )
         return started
 
     yield begin
@@ -68,8 +76,15 @@ def test_what_it_prints_and_says(tmp_path):
     assert done.text.endswith("native, then Python\n")
     assert "JAXTRAIN_FRAME_KEY" not in done.text and "BUNDLE_0" not in done.text
     assert "JAXTRAIN_BOOT" not in done.text and "JAXTRAIN_JOB=podded" in done.text
-    assert done.kinds() == ["hello", "arrived", "joined", "running", "display", "reports",
-                            "finished"]
+    assert done.kinds() == [
+        "hello",
+        "arrived",
+        "joined",
+        "running",
+        "display",
+        "reports",
+        "finished",
+    ]
     hello = done.get("hello")
     assert (hello["python"], hello["again"]) == (platform.python_version(), False)
     assert hello["jax"] and hello["host"] == socket.gethostname()
@@ -78,14 +93,17 @@ def test_what_it_prints_and_says(tmp_path):
 
 
 def test_proc_does_not_show_the_key_and_the_bundle(tmp_path):
-    done = run(tmp_path, """
+    done = run(
+        tmp_path,
+        """
 import os, subprocess
 shown = subprocess.run(["cat", f"/proc/{os.getpid()}/environ"], capture_output=True).stdout
 print(shown.replace(b"\\0", b"\\n").decode())
 print("same" if dict(os.environ) == dict(line.split("=", 1) for line in
       subprocess.run(["env", "-0"], capture_output=True, text=True).stdout.split("\\0")[:-1])
       else "other")
-""")
+""",
+    )
     assert done.process.returncode == 0 and done.text.endswith("same\n")
     assert "JAXTRAIN_JOB=podded" in done.text and "JAXTRAIN_FRAME_KEY=" in done.text
     assert podruns.KEY not in done.text and podruns.KEY.encode() not in done.raw
@@ -93,7 +111,9 @@ print("same" if dict(os.environ) == dict(line.split("=", 1) for line in
 
 
 def test_the_counts_of_lines_fit_their_places(tmp_path):
-    done = run(tmp_path, """
+    done = run(
+        tmp_path,
+        """
 import threading, sys
 from jupyter_jax_trainer import report
 def work(stream):
@@ -105,7 +125,8 @@ for i in range(20):
     import time; time.sleep(0.06); report(i)
 for t in threads: t.join()
 print("last")
-""")
+""",
+    )
     counts = [m for m in done.messages if m["kind"] == "lines"]
     assert all((m["count"], m["bytes"]) == (m["at"], m["at_byte"]) for m in counts)
     assert counts[-1]["count"] == 80_001 and len(counts) >= 2
@@ -132,7 +153,9 @@ def test_a_node_that_takes_nothing_does_not_keep_it(tmp_path):
 
 
 def test_what_a_cell_leads_elsewhere_is_not_counted(tmp_path):
-    done = run(tmp_path, f"""
+    done = run(
+        tmp_path,
+        f"""
 import os, sys
 log, other = os.dup(1), os.open({str(tmp_path / "other")!r}, os.O_WRONLY | os.O_CREAT)
 print("one", flush=True)
@@ -140,18 +163,22 @@ os.dup2(other, 1)
 print("two" * 1000, flush=True)
 os.dup2(log, 1)
 print("three")
-""")
+""",
+    )
     assert (tmp_path / "other").stat().st_size == 3001 and done.text == "one\nthree\n"
     assert (done.get("lines")["count"], done.get("lines")["bytes"]) == (2, 10)
 
 
 def test_what_is_too_large_for_a_message_is_told(tmp_path):
-    done = run(tmp_path, """
+    done = run(
+        tmp_path,
+        """
 from jupyter_jax_trainer import report
 display({"text/plain": "x" * 9_000_000}, raw=True)
 for i in range(300):
     report({"a" * 50_000: 1})
-""")
+""",
+    )
     assert "a display of 9 MB" in done.get("display")["data"]["text/plain"]
     steps = [r["step"] for m in done.messages if m["kind"] == "reports" for r in m["reports"]]
     assert steps == list(range(300))
@@ -239,14 +266,17 @@ print("saved a checkpoint")
 
 
 def test_a_rank_that_only_lost_another_one_asks_for_another_attempt(ranks):
-    both = ranks("""
+    both = ranks(
+        """
 import jax, os, signal
 from jax.experimental import multihost_utils
 multihost_utils.sync_global_devices("begin")
 if jax.process_index():
     os.kill(os.getpid(), signal.SIGKILL)
 multihost_utils.sync_global_devices("end")
-""", nodes=2)
+""",
+        nodes=2,
+    )
     assert both[1].end() == -signal.SIGKILL
     assert both[0].end() == TRY_AGAIN
     assert both[0].get("error")["secondary"]
@@ -254,8 +284,12 @@ multihost_utils.sync_global_devices("end")
 
 @pytest.mark.slow
 def test_two_ranks_find_each_other_and_one_failure_is_told_once(ranks):
-    both = ranks("import jax\nprint(jax.process_count())\nif jax.process_index(): 1 / 0\n"
-                 "import time; time.sleep(100)", nodes=2, JAXTRAIN_RENDEZVOUS_TIMEOUT="60")
+    both = ranks(
+        "import jax\nprint(jax.process_count())\nif jax.process_index(): 1 / 0\n"
+        "import time; time.sleep(100)",
+        nodes=2,
+        JAXTRAIN_RENDEZVOUS_TIMEOUT="60",
+    )
     assert [rank.end() for rank in both] == [1, 1]
     assert both[1].get("error")["type"] == "ZeroDivisionError"
     assert both[0].get("stopped")["because"] == 1 and not both[0].has("error")
@@ -274,8 +308,13 @@ def test_rank_0_says_that_the_others_do_not_come(ranks):
 
 
 def test_another_rank_says_for_whom_it_waits(ranks):
-    (rank,) = ranks("1", nodes=2, only=(1,), JAXTRAIN_RENDEZVOUS_TIMEOUT="1",
-                    JAX_COORDINATOR_ADDRESS="job-node-0-0.job.invalid:29500")
+    (rank,) = ranks(
+        "1",
+        nodes=2,
+        only=(1,),
+        JAXTRAIN_RENDEZVOUS_TIMEOUT="1",
+        JAX_COORDINATOR_ADDRESS="job-node-0-0.job.invalid:29500",
+    )
     assert rank.end() == 1
     error = rank.get("error")
     assert error["type"] == "RendezvousTimeout"
@@ -294,24 +333,34 @@ socket.getaddrinfo = getaddrinfo
 def test_ranks_find_each_other_while_grpc_knows_no_name(ranks, tmp_path):
     """It asks for a name every 30 seconds; that of a new pod may still mean the one before it."""
     (tmp_path / "sitecustomize.py").write_text(NAMES)
-    both = ranks("import jax\nprint(jax.process_count(), 'ranks')", nodes=2, PYTHONPATH=str(tmp_path),
-                 JAXTRAIN_RENDEZVOUS_TIMEOUT="20",
-                 JAX_COORDINATOR_ADDRESS=f"job-node-0-0.job.invalid:{port_of(tmp_path)}")
+    both = ranks(
+        "import jax\nprint(jax.process_count(), 'ranks')",
+        nodes=2,
+        PYTHONPATH=str(tmp_path),
+        JAXTRAIN_RENDEZVOUS_TIMEOUT="20",
+        JAX_COORDINATOR_ADDRESS=f"job-node-0-0.job.invalid:{port_of(tmp_path)}",
+    )
     assert [rank.end() for rank in both] == [0, 0]
     assert all("2 ranks" in rank.text for rank in both)
 
 
 def test_a_proxy_is_not_asked_for_the_coordinator_and_the_cell_has_its_own(ranks):
     proxies = {"http_proxy": "http://127.0.0.1:1", "no_grpc_proxy": "example.org"}
-    both = ranks("import os\nprint('no proxy for', os.environ['no_grpc_proxy'])", nodes=2,
-                 JAXTRAIN_RENDEZVOUS_TIMEOUT="20", **proxies)
+    both = ranks(
+        "import os\nprint('no proxy for', os.environ['no_grpc_proxy'])",
+        nodes=2,
+        JAXTRAIN_RENDEZVOUS_TIMEOUT="20",
+        **proxies,
+    )
     assert [rank.end() for rank in both] == [0, 0]
     assert all("no proxy for example.org\n" in rank.text for rank in both)
 
 
 @pytest.mark.slow
 def test_ranks_that_were_waited_for_in_vain_are_worth_another_attempt(ranks):
-    (rank,) = ranks("1", nodes=2, only=(0,), JAXTRAIN_RENDEZVOUS_TIMEOUT="1", JAXTRAIN_MAX_RESTARTS="1")
+    (rank,) = ranks(
+        "1", nodes=2, only=(0,), JAXTRAIN_RENDEZVOUS_TIMEOUT="1", JAXTRAIN_MAX_RESTARTS="1"
+    )
     assert rank.end() == TRY_AGAIN
     assert rank.get("error")["type"] == "RendezvousTimeout"
 
@@ -334,7 +383,11 @@ def names_of(data: bytes, tmp_path: Path) -> list[str]:
 def test_small_results_come_with_the_log(tmp_path):
     import base64
 
-    done = run(tmp_path, "import numpy as np\nx = np.random.bytes(100_000)\nif not x: y = 1", out=("x", "y"))
+    done = run(
+        tmp_path,
+        "import numpy as np\nx = np.random.bytes(100_000)\nif not x: y = 1",
+        out=("x", "y"),
+    )
     parts = [m for m in done.messages if m["kind"] == "result_part"]
     data = b"".join(base64.b64decode(p["data"]) for p in parts)
     assert [p["index"] for p in parts] == list(range(parts[0]["count"]))
@@ -422,15 +475,20 @@ def test_progress_goes_to_the_status_server(tmp_path):
     with HTTPServer(("127.0.0.1", 0), Server) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        done = run(tmp_path, """
+        done = run(
+            tmp_path,
+            """
 import time
 from jupyter_jax_trainer import report
 for step in range(1, 4):
     report(step, 4, loss=0.1 * step, **{f"m{i}": i for i in range(300)}, bad=float("nan"))
     time.sleep(0.2)
 report({"n" * 100: 7}, step=4)
-""", KUBEFLOW_TRAINER_SERVER_URL=f"http://127.0.0.1:{server.server_port}/status",
-            KUBEFLOW_TRAINER_SERVER_TOKEN=str(token), http_proxy="http://127.0.0.1:1")
+""",
+            KUBEFLOW_TRAINER_SERVER_URL=f"http://127.0.0.1:{server.server_port}/status",
+            KUBEFLOW_TRAINER_SERVER_TOKEN=str(token),
+            http_proxy="http://127.0.0.1:1",
+        )
         server.shutdown()
         thread.join()
     assert done.process.returncode == 0 and "status server" not in done.text
@@ -445,9 +503,13 @@ report({"n" * 100: 7}, step=4)
 
 
 def test_a_status_server_that_fails_is_no_error(tmp_path):
-    done = run(tmp_path, "from jupyter_jax_trainer import report\nimport time\nreport(1)\n"
-               "time.sleep(0.2)\nreport(2)", KUBEFLOW_TRAINER_SERVER_URL="https://127.0.0.1:1/",
-               KUBEFLOW_TRAINER_SERVER_CA_CERT="/nonexistent")
+    done = run(
+        tmp_path,
+        "from jupyter_jax_trainer import report\nimport time\nreport(1)\n"
+        "time.sleep(0.2)\nreport(2)",
+        KUBEFLOW_TRAINER_SERVER_URL="https://127.0.0.1:1/",
+        KUBEFLOW_TRAINER_SERVER_CA_CERT="/nonexistent",
+    )
     assert done.process.returncode == 0
     assert done.text.count("Kubeflow's status server does not take") == 1
 
@@ -478,8 +540,13 @@ def wheel(name: str = "aid-1.0-py3-none-any.whl") -> bytes:
         file.writestr("aid/__init__.py", "word = 'from a wheel'")
         file.writestr("aid-1.0.data/purelib/aid_more.py", "word = 'more'")
         file.writestr("aid-1.0.data/scripts/aid", "#!python")
-        file.writestr("aid-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: aid\nVersion: 1.0\n")
-        file.writestr("aid-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(
+            "aid-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: aid\nVersion: 1.0\n"
+        )
+        file.writestr(
+            "aid-1.0.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
         file.writestr("aid-1.0.dist-info/RECORD", "")
     return data.getvalue()
 
@@ -502,7 +569,9 @@ print(import_module('aid').word, version('aid'))
 
 
 def test_wheels_travel_in_the_bundle(tmp_path):
-    path, digest = with_wheel(tmp_path, "aid-1.0-py3-none-any.whl", USE + "import_module('aid_more')")
+    path, digest = with_wheel(
+        tmp_path, "aid-1.0-py3-none-any.whl", USE + "import_module('aid_more')"
+    )
     done = start(tmp_path, path, digest)
     assert (done.end(), done.text) == (0, "from a wheel 1.0\n")
 
@@ -512,13 +581,17 @@ def test_a_wheel_for_another_python_is_refused(tmp_path):
     done = start(tmp_path, path, digest)
     assert done.end() == 1
     assert done.get("error")["type"] == "PackageError"
-    assert "aid-1.0-cp27-cp27m-win32.whl is not for this pod's Python" in done.get("error")["message"]
+    assert (
+        "aid-1.0-cp27-cp27m-win32.whl is not for this pod's Python" in done.get("error")["message"]
+    )
 
 
 def test_pip_installs_what_the_image_lacks(tmp_path):
     file = tmp_path / "aid-1.0-py3-none-any.whl"
     file.write_bytes(wheel())
-    done = run(tmp_path, USE, JAXTRAIN_PIP=json.dumps([str(file), "jax", "numpy"]), PIP_NO_INDEX="1")
+    done = run(
+        tmp_path, USE, JAXTRAIN_PIP=json.dumps([str(file), "jax", "numpy"]), PIP_NO_INDEX="1"
+    )
     assert done.process.returncode == 0, done.text
     assert done.text.endswith("from a wheel 1.0\n")
     (folder,) = (tmp_path / "scratch-0").glob("packages-*")

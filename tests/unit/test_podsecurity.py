@@ -11,8 +11,10 @@ from jupyter_jax_trainer.backends.kubernetes.client import ApiError
 from jupyter_jax_trainer.backends.kubernetes.payload import Payload
 from jupyter_jax_trainer.spec import JobSpec
 
-VIOLATES = ('pods "jaxtrain-trial-x" is forbidden: violates PodSecurity "restricted:latest": '
-            "allowPrivilegeEscalation != false")  # fmt: skip
+VIOLATES = (
+    'pods "jaxtrain-trial-x" is forbidden: violates PodSecurity "restricted:latest": '
+    "allowPrivilegeEscalation != false"
+)
 MAY_NOT = 'pods is forbidden: User "me" cannot create resource "pods" in API group ""'
 
 
@@ -29,7 +31,9 @@ class Cluster:
     def request(self, method: str, path: str, *, query: Any = None, body: Any = None) -> Any:
         self.asked.append(f"{method} {path}")
         if path == "pods":
-            assert query == {"dryRun": "All"} and not podsecurity._is_meek(body["spec"]["containers"][0])
+            assert query == {"dryRun": "All"} and not podsecurity._is_meek(
+                body["spec"]["containers"][0]
+            )
             if self._trial is not None:
                 raise ApiError(403, "Forbidden", self._trial, "create", "pods")
             return body
@@ -38,22 +42,30 @@ class Cluster:
         return {"items": [{"message": one} for one in self._events]}
 
 
-@pytest.mark.parametrize(("cluster", "level"), [
-    (Cluster(VIOLATES), True),
-    (Cluster(None), False),
-    (Cluster(MAY_NOT), None),
-    (Cluster(MAY_NOT, ["exceeded quota: q"]), None),
-    (Cluster(MAY_NOT, ["exceeded quota: q", VIOLATES]), True),
-    (Cluster(MAY_NOT, [VIOLATES.replace("restricted", "baseline")]), None),
-    (Cluster("exceeded quota: q", [VIOLATES]), True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("cluster", "level"),
+    [
+        (Cluster(VIOLATES), True),
+        (Cluster(None), False),
+        (Cluster(MAY_NOT), None),
+        (Cluster(MAY_NOT, ["exceeded quota: q"]), None),
+        (Cluster(MAY_NOT, ["exceeded quota: q", VIOLATES]), True),
+        (Cluster(MAY_NOT, [VIOLATES.replace("restricted", "baseline")]), None),
+        (Cluster("exceeded quota: q", [VIOLATES]), True),
+    ],
+)
 def test_the_level_without_the_right_to_get_the_namespace(cluster, level):
     assert podsecurity.is_restricted(cluster, None) is level
 
 
-@pytest.mark.parametrize(("labels", "level"), [
-    ({podsecurity.ENFORCED: "restricted"}, True), ({podsecurity.ENFORCED: "baseline"}, False), ({}, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("labels", "level"),
+    [
+        ({podsecurity.ENFORCED: "restricted"}, True),
+        ({podsecurity.ENFORCED: "baseline"}, False),
+        ({}, False),
+    ],
+)
 def test_the_labels_are_enough_where_they_can_be_read(labels, level):
     cluster = Cluster(VIOLATES)
     assert podsecurity.is_restricted(cluster, labels) is level and not cluster.asked
@@ -64,16 +76,20 @@ CONFINED = {"securityContext": {"runAsNonRoot": True, "seccompProfile": {"type":
 
 
 def runtime(**pods: dict[str, Any]) -> dict[str, Any]:
-    jobs = [{"name": name.replace("_", "-"), "template": {"spec": {"template": {"spec": pod}}}}
-            for name, pod in pods.items()]
+    jobs = [
+        {"name": name.replace("_", "-"), "template": {"spec": {"template": {"spec": pod}}}}
+        for name, pod in pods.items()
+    ]
     return {"metadata": {"name": "r"}, "spec": {"template": {"spec": {"replicatedJobs": jobs}}}}
 
 
 FOREIGN = runtime(
     dataset_initializer={"containers": [{"name": "dataset-initializer"}]},
     model_initializer={**CONFINED, "containers": [{"name": "model-initializer", **MEEK}]},
-    node={"initContainers": [{"name": "set-up"}, {"name": "fine", **MEEK}],
-          "containers": [{"name": "node", **MEEK}, {"name": "sidecar"}]},
+    node={
+        "initContainers": [{"name": "set-up"}, {"name": "fine", **MEEK}],
+        "containers": [{"name": "node", **MEEK}, {"name": "sidecar"}],
+    },
 )
 
 
@@ -90,7 +106,9 @@ def test_all_containers_are_looked_at():
     meets = runtime(node={**CONFINED, "containers": [{"name": "node", **MEEK}]})
     assert podsecurity.lacking(meets) == {}
     by_container = {"securityContext": {**MEEK["securityContext"], **CONFINED["securityContext"]}}
-    assert podsecurity.lacking(runtime(node={"containers": [{"name": "node", **by_container}]})) == {}
+    assert (
+        podsecurity.lacking(runtime(node={"containers": [{"name": "node", **by_container}]})) == {}
+    )
 
 
 def patched(plan: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +126,8 @@ def test_all_containers_are_patched():
     for pod in pods.values():
         assert pod["securityContext"] == podsecurity.OF_POD
     assert pods["dataset-initializer"]["containers"] == [
-        {"name": "dataset-initializer", "securityContext": podsecurity.OF_CONTAINER}]
+        {"name": "dataset-initializer", "securityContext": podsecurity.OF_CONTAINER}
+    ]
     node = {one["name"]: one for one in pods["node"]["containers"]}
     assert node["sidecar"] == {"name": "sidecar", "securityContext": podsecurity.OF_CONTAINER}
     assert "volumeMounts" in node["node"] and "securityContext" not in node["node"]
@@ -120,16 +139,23 @@ def test_a_plan_of_0_1_means_the_node():
     assert node["name"] == "node" and node["securityContext"] == podsecurity.OF_CONTAINER
 
 
-@pytest.mark.parametrize("pod", [
-    {"hostNetwork": True},
-    {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]},
-    {"containers": [{"name": "node", "securityContext": {"privileged": True}}]},
-    {"initContainers": [{"name": "i", "securityContext": {"runAsUser": 0}}]},
-    {"containers": [{"name": "node", "securityContext": {"capabilities": {"add": ["SYS_PTRACE"]}}}]},
-    {"containers": [{"name": "node", "ports": [{"containerPort": 80, "hostPort": 80}]}]},
-    {"initContainers": [{"name": "i", "securityContext": {"procMount": "Unmasked"}}]},
-    {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {"hostNetwork": True},
+        {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]},
+        {"containers": [{"name": "node", "securityContext": {"privileged": True}}]},
+        {"initContainers": [{"name": "i", "securityContext": {"runAsUser": 0}}]},
+        {
+            "containers": [
+                {"name": "node", "securityContext": {"capabilities": {"add": ["SYS_PTRACE"]}}}
+            ]
+        },
+        {"containers": [{"name": "node", "ports": [{"containerPort": 80, "hostPort": 80}]}]},
+        {"initContainers": [{"name": "i", "securityContext": {"procMount": "Unmasked"}}]},
+        {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}},
+    ],
+)
 def test_what_can_not_be_patched_away_is_named(pod):
     (why,) = podsecurity.beyond(runtime(node=pod))
     assert "node" in why
@@ -139,7 +165,12 @@ def test_what_can_not_be_patched_away_is_named(pod):
 def test_what_restricted_allows_is_not_named():
     pod = {
         "securityContext": {"sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}]},
-        "containers": [{"name": "node", "ports": [{"containerPort": 80}, {"containerPort": 81, "hostPort": 0}],
-                        "securityContext": {"procMount": "Default"}}],
-    }  # fmt: skip
+        "containers": [
+            {
+                "name": "node",
+                "ports": [{"containerPort": 80}, {"containerPort": 81, "hostPort": 0}],
+                "securityContext": {"procMount": "Default"},
+            }
+        ],
+    }
     assert podsecurity.beyond(runtime(node=pod)) == []

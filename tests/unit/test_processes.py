@@ -34,9 +34,11 @@ def is_alive(pid: int) -> bool:
 def test_children_that_only_their_parents_tell_of_go_with_them():
     uid = f"test-{os.getpid()}-{time.time_ns()}"
     rank = subprocess.Popen(
-        [sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", PARENT],
+        stdout=subprocess.PIPE,
+        text=True,
         env={**os.environ, "JAXTRAIN_JOB_UID": uid},
-    )  # fmt: skip
+    )
     assert rank.stdout is not None
     child = int(rank.stdout.readline())
     end_strays(uid)

@@ -49,7 +49,9 @@ class Api:
 
     def __init__(self, objects: dict[str, Any] | None = None, version: str = "v0.16.2") -> None:
         self.objects: dict[str, Any] = {
-            "/apis/kueue.x-k8s.io": {"preferredVersion": {"groupVersion": "kueue.x-k8s.io/v1beta2"}},
+            "/apis/kueue.x-k8s.io": {
+                "preferredVersion": {"groupVersion": "kueue.x-k8s.io/v1beta2"}
+            },
             DEPLOYMENT: image(f"registry.example:5000/kueue/kueue:{version}"),
             LOCAL: {"items": [named("fast", spec={"clusterQueue": "all"}), named("slow", spec={})]},
             f"{LOCAL}/fast": named("fast"),
@@ -105,12 +107,20 @@ def test_those_who_may_not_look_are_believed():
     assert queues.check(api, spec("--queue secret --priority urgent")).version is None
 
 
-@pytest.mark.parametrize(("name", "keeps"), [
-    ("kueue:v0.16.2", False), ("kueue:v0.9.0", False), ("kueue:0.17.0", True),
-    ("kueue:v0.17.3@sha256:0123", True), ("example:5000/kueue:v1.0.0-rc.1", True),
-    # What can't be known is taken for the worse.
-    ("kueue:main", False), ("example:5000/kueue", False), ("kueue@sha256:0123", False),
-])
+@pytest.mark.parametrize(
+    ("name", "keeps"),
+    [
+        ("kueue:v0.16.2", False),
+        ("kueue:v0.9.0", False),
+        ("kueue:0.17.0", True),
+        ("kueue:v0.17.3@sha256:0123", True),
+        ("example:5000/kueue:v1.0.0-rc.1", True),
+        # What can't be known is taken for the worse.
+        ("kueue:main", False),
+        ("example:5000/kueue", False),
+        ("kueue@sha256:0123", False),
+    ],
+)
 def test_the_version_says_whether_patches_are_kept(name, keeps):
     assert queues.find(Api({DEPLOYMENT: image(name)})).keeps_patches is keeps
 
@@ -122,7 +132,9 @@ def allowed(version: str, line: str = "", meshed: bool = False, **patches: bool)
 
 
 def test_what_needs_a_patch_is_refused_with_the_reason():
-    with pytest.raises(UsageError, match=r"--volume and --service-account can't .* Kueue v0\.16\.2"):
+    with pytest.raises(
+        UsageError, match=r"--volume and --service-account can't .* Kueue v0\.16\.2"
+    ):
         allowed("v0.16.2", "--volume c:/data --service-account me")
     with pytest.raises(UsageError, match="--accelerator and --topology can't be used together"):
         allowed("v0.16.2", "--device tpu --accelerator v5e --topology 2x4")
@@ -145,14 +157,20 @@ def test_the_roles_for_queues_have_what_is_listed_and_nothing_else():
 
     def granted(document: dict[str, Any]) -> list[tuple[str, str, str, str]]:
         return sorted(
-            (group, resource, verb, name) for rule in document["rules"] for group in rule["apiGroups"]
-            for resource in rule["resources"] for verb in rule["verbs"]
+            (group, resource, verb, name)
+            for rule in document["rules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
             for name in rule.get("resourceNames", [""])
-        )  # fmt: skip
+        )
 
     def listed(everywhere: bool) -> list[tuple[str, str, str, str]]:
-        return sorted((right.group, right.resource, right.verb, right.name) for right in QUEUE_RIGHTS
-                      if (right.namespace is not None) == everywhere)  # fmt: skip
+        return sorted(
+            (right.group, right.resource, right.verb, right.name)
+            for right in QUEUE_RIGHTS
+            if (right.namespace is not None) == everywhere
+        )
 
     assert (granted(role), granted(cluster_role)) == (listed(False), listed(True))
     assert "in its queue" in find("watch", "workloads").lack
@@ -176,7 +194,10 @@ def test_rights_are_asked_for_where_they_are_needed():
 
     assert not missing(Asked(), QUEUE_RIGHTS)
     (deployment,) = (one for one in asked if one["resource"] == "deployments")
-    assert (deployment["namespace"], deployment["name"]) == ("kueue-system", "kueue-controller-manager")
+    assert (deployment["namespace"], deployment["name"]) == (
+        "kueue-system",
+        "kueue-controller-manager",
+    )
     wide = {one["resource"] for one in asked if not one["namespace"]}
     assert wide == {"workloadpriorityclasses", "clusterqueues"}
     assert {one["namespace"] for one in asked} == {"", "team-a", "kueue-system"}
@@ -188,7 +209,10 @@ def test_rights_are_asked_for_where_they_are_needed():
 def test_doctor_names_version_trap_and_queues():
     found = {finding.subject: finding for finding in doctor._queues(Api())}
     assert (found["Kueue"].status, found["Kueue"].detail) == (WARN, "v0.16.2")
-    assert "--volume, --service-account, --accelerator and --topology are refused" in found["Kueue"].advice
+    assert (
+        "--volume, --service-account, --accelerator and --topology are refused"
+        in found["Kueue"].advice
+    )
     assert (found["Queues"].status, found["Queues"].detail) == (OK, "fast, slow")
     assert "Rights for queues" not in found
     found = {finding.subject: finding for finding in doctor._queues(Api(version="v0.17.0"))}
@@ -196,19 +220,24 @@ def test_doctor_names_version_trap_and_queues():
     denied = Api({REVIEW: {"status": {"allowed": False}}, LOCAL: None})
     found = {finding.subject: finding for finding in doctor._queues(denied)}
     assert "watch workloads" in found["Rights for queues"].detail and "Queues" not in found
-    for words in ("what is free can't be offered to choose from (get clusterqueues)",
-                  "taken for 0.16 (get deployments kueue-controller-manager of kueue-system)",
-                  "runtimes/queue-rights.yaml has all"):  # fmt: skip
+    for words in (
+        "what is free can't be offered to choose from (get clusterqueues)",
+        "taken for 0.16 (get deployments kueue-controller-manager of kueue-system)",
+        "runtimes/queue-rights.yaml has all",
+    ):
         assert words in found["Rights for queues"].advice
     nobody = Api()
     del nobody.objects["/apis/kueue.x-k8s.io"]
     assert not list(doctor._queues(nobody))
 
 
-@pytest.mark.parametrize(("allowed", "why"), [
-    (False, "the right to get deployments kueue-controller-manager of kueue-system is missing"),
-    (True, "no Deployment kueue-controller-manager of kueue-system has it"),
-])
+@pytest.mark.parametrize(
+    ("allowed", "why"),
+    [
+        (False, "the right to get deployments kueue-controller-manager of kueue-system is missing"),
+        (True, "no Deployment kueue-controller-manager of kueue-system has it"),
+    ],
+)
 def test_who_may_not_read_the_version_is_not_told_to_install_another(allowed, why):
     api = Api({REVIEW: {"status": {"allowed": allowed}}, DEPLOYMENT: None})
     (found,) = (one for one in doctor._queues(api) if one.subject == "Kueue")
@@ -218,40 +247,86 @@ def test_who_may_not_read_the_version_is_not_told_to_install_another(allowed, wh
 
 
 def test_a_page_is_told_of_queues_quota_and_priorities():
-    api = Api({
-        LOCAL: {"items": [
-            named("fast", spec={"clusterQueue": "all"},
-                  status={"pendingWorkloads": 2, "admittedWorkloads": 1,
-                          "conditions": [{"type": "Active", "status": "True"}]}),
-            named("held", spec={"clusterQueue": "hidden"},
-                  status={"conditions": [{"type": "Active", "status": "False", "message": "closed"}]}),
-        ]},
-        f"{BASE}/clusterqueues/all": named(
-            "all",
-            spec={"resourceGroups": [{"flavors": [{"name": "small", "resources": [
-                {"name": "cpu", "nominalQuota": "2"}, {"name": "memory", "nominalQuota": "4Gi"},
-            ]}]}]},
-            status={"flavorsReservation": [{"name": "small", "resources": [
-                {"name": "cpu", "total": "500m"}, {"name": "memory", "total": "1Gi"},
-            ]}]},
-        ),
-        f"{BASE}/clusterqueues/hidden": None,
-        CLASSES: {"items": [named("low", value=-5), named("high", value=10, description="now")]},
-    })  # fmt: skip
+    api = Api(
+        {
+            LOCAL: {
+                "items": [
+                    named(
+                        "fast",
+                        spec={"clusterQueue": "all"},
+                        status={
+                            "pendingWorkloads": 2,
+                            "admittedWorkloads": 1,
+                            "conditions": [{"type": "Active", "status": "True"}],
+                        },
+                    ),
+                    named(
+                        "held",
+                        spec={"clusterQueue": "hidden"},
+                        status={
+                            "conditions": [
+                                {"type": "Active", "status": "False", "message": "closed"}
+                            ]
+                        },
+                    ),
+                ]
+            },
+            f"{BASE}/clusterqueues/all": named(
+                "all",
+                spec={
+                    "resourceGroups": [
+                        {
+                            "flavors": [
+                                {
+                                    "name": "small",
+                                    "resources": [
+                                        {"name": "cpu", "nominalQuota": "2"},
+                                        {"name": "memory", "nominalQuota": "4Gi"},
+                                    ],
+                                }
+                            ]
+                        }
+                    ]
+                },
+                status={
+                    "flavorsReservation": [
+                        {
+                            "name": "small",
+                            "resources": [
+                                {"name": "cpu", "total": "500m"},
+                                {"name": "memory", "total": "1Gi"},
+                            ],
+                        }
+                    ]
+                },
+            ),
+            f"{BASE}/clusterqueues/hidden": None,
+            CLASSES: {
+                "items": [named("low", value=-5), named("high", value=10, description="now")]
+            },
+        }
+    )
     assert quota.describe(api) == {
-        "version": "v0.16.2", "keeps_patches": False,
+        "version": "v0.16.2",
+        "keeps_patches": False,
         "queues": [
-            {"name": "fast", "problem": None, "waiting": 2, "admitted": 1, "free": [
-                {"flavor": "small", "resource": "cpu", "total": "2", "free": "1500m"},
-                {"flavor": "small", "resource": "memory", "total": "4Gi", "free": "3Gi"},
-            ]},
+            {
+                "name": "fast",
+                "problem": None,
+                "waiting": 2,
+                "admitted": 1,
+                "free": [
+                    {"flavor": "small", "resource": "cpu", "total": "2", "free": "1500m"},
+                    {"flavor": "small", "resource": "memory", "total": "4Gi", "free": "3Gi"},
+                ],
+            },
             {"name": "held", "problem": "closed", "waiting": 0, "admitted": 0, "free": None},
         ],
         "priorities": [
             {"name": "high", "value": 10, "description": "now"},
             {"name": "low", "value": -5, "description": None},
         ],
-    }  # fmt: skip
+    }
     assert json.dumps(quota.describe(Api({LOCAL: None, CLASSES: None})))  # nothing may be read
     nobody = Api()
     del nobody.objects["/apis/kueue.x-k8s.io"]
@@ -310,10 +385,15 @@ def workload(name: str, *conditions: str, created: str = "1", **more: Any) -> di
     true = [{"type": kind, "status": "True"} for kind in conditions]
     owner = {"kind": "TrainJob", "name": name, "uid": f"uid-{name}"}
     return {
-        "metadata": {"name": f"w-{name}", "uid": f"w-{name}", "ownerReferences": [owner],
-                     "creationTimestamp": created},
-        "spec": {"queueName": "fast", "podSets": ["long"], **more}, "status": {"conditions": true},
-    }  # fmt: skip
+        "metadata": {
+            "name": f"w-{name}",
+            "uid": f"w-{name}",
+            "ownerReferences": [owner],
+            "creationTimestamp": created,
+        },
+        "spec": {"queueName": "fast", "podSets": ["long"], **more},
+        "status": {"conditions": true},
+    }
 
 
 def test_a_job_in_a_queue_is_stopped_by_its_workload():
@@ -334,8 +414,10 @@ def test_a_job_in_a_queue_is_stopped_by_its_workload():
 
 
 def waiting(mine: dict[str, Any], others: list[dict[str, Any]], *, looked_at: bool = True) -> str:
-    job = {"metadata": {"name": "me", "uid": "uid-me", "labels": {queues.QUEUE: "fast"}},
-           "spec": {"suspend": True}}  # fmt: skip
+    job = {
+        "metadata": {"name": "me", "uid": "uid-me", "labels": {queues.QUEUE: "fast"}},
+        "spec": {"suspend": True},
+    }
     store = Store()
     for item in (mine, *others):
         if looked_at:
@@ -345,8 +427,17 @@ def waiting(mine: dict[str, Any], others: list[dict[str, Any]], *, looked_at: bo
         store.put("workloads", ADDED, item)
     found = store.workloads(job)
     assert "podSets" not in found[0]["spec"]
-    seen = Seen(trainjob=job, jobs=[], jobset=None, pods=[], events=[], workloads=found, nodes=1,
-                now=0.0, others=store.others(found))  # fmt: skip
+    seen = Seen(
+        trainjob=job,
+        jobs=[],
+        jobset=None,
+        pods=[],
+        events=[],
+        workloads=found,
+        nodes=1,
+        now=0.0,
+        others=store.others(found),
+    )
     verdict = judge(seen, {})
     assert verdict.state == "Queued" and verdict.reason
     return verdict.reason
@@ -355,12 +446,15 @@ def waiting(mine: dict[str, Any], others: list[dict[str, Any]], *, looked_at: bo
 def test_the_place_in_the_queue_goes_by_priority_then_age():
     assert waiting(workload("me"), []) == "waits in the queue fast: full"
     others = [
-        workload("before", created="0"), workload("after", created="2"),
-        workload("urgent", created="3", priority=9), workload("low", created="0", priority=-1),
-        workload("runs", "QuotaReserved", created="0"), workload("over", "Finished", created="0"),
+        workload("before", created="0"),
+        workload("after", created="2"),
+        workload("urgent", created="3", priority=9),
+        workload("low", created="0", priority=-1),
+        workload("runs", "QuotaReserved", created="0"),
+        workload("over", "Finished", created="0"),
         workload("stopped", created="0", active=False),
         workload("elsewhere", created="0", queueName="slow"),
-    ]  # fmt: skip
+    ]
     words = "waits in the queue fast (place 3 of 5 jobs of this namespace): full"
     assert waiting(workload("me"), others) == words
 

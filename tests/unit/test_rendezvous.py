@@ -12,14 +12,17 @@ from jupyter_jax_trainer.worker.channel import Channel
 GIVEN, BOUND = "JAX_COORDINATOR_ADDRESS", "JAX_COORDINATOR_BIND_ADDRESS"
 
 
-@pytest.mark.parametrize(("given", "bound", "reached"), [
-    ("job-node-0-0.job:29500", None, "127.0.0.1:29500"),
-    ("job-node-0-0.job:29500", "[::]:29500", "127.0.0.1:29500"),
-    ("job-node-0-0.job:29500", "0.0.0.0:29500", "127.0.0.1:29500"),
-    ("job-node-0-0.job:29500", "10.1.2.3:29500", "10.1.2.3:29500"),
-    ("job-node-0-0.job:29500", "[fd00::3]:29500", "[fd00::3]:29500"),
-    ("127.0.0.2:29500", None, "127.0.0.2:29500"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "bound", "reached"),
+    [
+        ("job-node-0-0.job:29500", None, "127.0.0.1:29500"),
+        ("job-node-0-0.job:29500", "[::]:29500", "127.0.0.1:29500"),
+        ("job-node-0-0.job:29500", "0.0.0.0:29500", "127.0.0.1:29500"),
+        ("job-node-0-0.job:29500", "10.1.2.3:29500", "10.1.2.3:29500"),
+        ("job-node-0-0.job:29500", "[fd00::3]:29500", "[fd00::3]:29500"),
+        ("127.0.0.2:29500", None, "127.0.0.2:29500"),
+    ],
+)
 def test_rank_0_reaches_the_service_that_it_starts(monkeypatch, given, bound, reached):
     monkeypatch.setenv(GIVEN, given)
     if bound:
@@ -31,9 +34,13 @@ def test_rank_0_reaches_the_service_that_it_starts(monkeypatch, given, bound, re
 
 def test_another_rank_reaches_an_address_of_either_kind(monkeypatch):
     for family, host, address in (
-        (socket.AF_INET, "localhost", "127.0.0.1"), (socket.AF_INET6, "[::1]", "[::1]"),
-    ):  # fmt: skip
+        (socket.AF_INET, "localhost", "127.0.0.1"),
+        (socket.AF_INET6, "[::1]", "[::1]"),
+    ):
         with socket.create_server((host.strip("[]"), 0), family=family) as service:
             port = service.getsockname()[1]
             monkeypatch.setenv(GIVEN, f"{host}:{port}")
-            assert rendezvous._address(1, 5, Channel(None)) == (f"{host}:{port}", f"{address}:{port}")
+            assert rendezvous._address(1, 5, Channel(None)) == (
+                f"{host}:{port}",
+                f"{address}:{port}",
+            )

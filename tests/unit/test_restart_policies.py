@@ -20,7 +20,9 @@ PART = st.dictionaries(KEYS, st.integers(0, 9), max_size=3)
 @st.composite
 def replicated(draw: st.DrawFn) -> dict[str, Any]:
     """Make a replicated Job; some lack parts, as those do that a platform engineer wrote by hand."""
-    found: dict[str, Any] = {"name": draw(st.sampled_from(["node", "dataset-initializer", "launcher"]))}
+    found: dict[str, Any] = {
+        "name": draw(st.sampled_from(["node", "dataset-initializer", "launcher"]))
+    }
     if draw(st.booleans()):
         job: dict[str, Any] = draw(PART)
         if draw(st.booleans()):
@@ -33,7 +35,10 @@ def replicated(draw: st.DrawFn) -> dict[str, Any]:
 def runtimes(draw: st.DrawFn) -> dict[str, Any]:
     job_set: dict[str, Any] = {"replicatedJobs": draw(st.lists(replicated(), max_size=3))}
     if draw(st.booleans()):
-        job_set["failurePolicy"] = {"maxRestarts": draw(st.integers(0, 9)), "rules": [{"name": "x"}]}
+        job_set["failurePolicy"] = {
+            "maxRestarts": draw(st.integers(0, 9)),
+            "rules": [{"name": "x"}],
+        }
     spec = {"mlPolicy": {"jax": {}}, "template": {"spec": job_set}}
     return {"metadata": {"name": "any"}, "spec": spec}
 
@@ -62,7 +67,8 @@ def test_the_copy_differs_in_its_policies_alone(runtime, most):
 def fails_for_good(code: int, *, disrupted: bool = False) -> bool:
     """Read the policy as the Job controller does: the first rule that fits."""
     made = restarts.spec_from(
-        {"spec": {"template": {"spec": {"replicatedJobs": [{"name": "node"}]}}}}, 1)
+        {"spec": {"template": {"spec": {"replicatedJobs": [{"name": "node"}]}}}}, 1
+    )
     (node,) = made["template"]["spec"]["replicatedJobs"]
     for rule in node["template"]["spec"]["podFailurePolicy"]["rules"]:
         if "onPodConditions" in rule:
@@ -114,8 +120,11 @@ def test_who_starts_again(end, again):
 
 
 def test_the_trainjob_names_the_runtime_of_its_own():
-    manifest = {"name": "fit", "uid": "0123456789abcdef",
-                "plan": {"own_runtime": {"mlPolicy": {}}, "namespace": "team"}}
+    manifest = {
+        "name": "fit",
+        "uid": "0123456789abcdef",
+        "plan": {"own_runtime": {"mlPolicy": {}}, "namespace": "team"},
+    }
     made = restarts.runtime_of(manifest)
     assert made is not None
     assert made["metadata"]["name"] == trainjob.own_name(manifest) == "fit-01234567"

@@ -24,7 +24,12 @@ from jupyter_jax_trainer.options import DEVICES, PYTHONS
 REPOSITORY = Path(__file__).parents[2]
 IMAGES = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
 # What is needed of glibc by the packages: Debian 12 has 2.36.
-PLATFORMS = ["manylinux1", "manylinux2010", "manylinux2014", *(f"manylinux_2_{n}" for n in range(5, 37))]
+PLATFORMS = [
+    "manylinux1",
+    "manylinux2010",
+    "manylinux2014",
+    *(f"manylinux_2_{n}" for n in range(5, 37)),
+]
 devices = pytest.mark.parametrize("device", DEVICES)
 
 
@@ -94,7 +99,9 @@ def test_runtimes_differ_in_their_devices_only():
         assert set(asked.get("limits", {})) == ({resource} if resource else set())
         assert [t["key"] for t in pod.pop("tolerations", [])] == ([resource] if resource else [])
         container.pop("image")
-        container["volumeMounts"] = [m for m in container["volumeMounts"] if m["name"] != "shared-memory"]
+        container["volumeMounts"] = [
+            m for m in container["volumeMounts"] if m["name"] != "shared-memory"
+        ]
         pod["volumes"] = [v for v in pod["volumes"] if v["name"] != "shared-memory"]
         common.append(item["spec"])
     assert common[0] == common[1] == common[2]
@@ -109,10 +116,14 @@ def test_a_failing_cell_is_not_run_again_and_nothing_has_to_be_patched_in(device
     assert {f.subject for f in checkup.examine(item) if f.status == WARN} <= {"Python"}
 
 
-@pytest.mark.parametrize("own", [
-    [], [{"key": "team", "operator": "Exists"}],
-    [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoExecute"}],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "own",
+    [
+        [],
+        [{"key": "team", "operator": "Exists"}],
+        [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoExecute"}],
+    ],
+)
 def test_a_runtime_that_does_not_tolerate_the_taint_of_its_devices_is_told_and_mended(own):
     item = runtime_of("gpu")
     node_of(item)["template"]["spec"]["tolerations"] = own
@@ -123,10 +134,14 @@ def test_a_runtime_that_does_not_tolerate_the_taint_of_its_devices_is_told_and_m
     assert told.status == WARN and "jobs patch it in" in told.detail
 
 
-@pytest.mark.parametrize(("name", "taint"), [
-    ("amd.com/gpu", "amd.com/gpu"), ("nvidia.com/mig-1g.10gb", "nvidia.com/gpu"),
-    ("nvidia.com/gpu.shared", "nvidia.com/gpu"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "taint"),
+    [
+        ("amd.com/gpu", "amd.com/gpu"),
+        ("nvidia.com/mig-1g.10gb", "nvidia.com/gpu"),
+        ("nvidia.com/gpu.shared", "nvidia.com/gpu"),
+    ],
+)
 def test_the_taint_is_that_of_the_devices_that_the_runtime_names(name, taint):
     item = runtime_of("gpu")
     pod = node_of(item)["template"]["spec"]
@@ -139,15 +154,21 @@ def test_the_taint_is_that_of_the_devices_that_the_runtime_names(name, taint):
     assert not runtimes.patches(item, restricted=True, device="gpu")["tolerations"]
 
 
-@pytest.mark.parametrize("own", [
-    {"operator": "Exists"}, {"key": "nvidia.com/gpu", "operator": "Exists"},
-    {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"operator": "Exists"},
+        {"key": "nvidia.com/gpu", "operator": "Exists"},
+        {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"},
+    ],
+)
 def test_a_runtime_that_tolerates_it_is_left_alone(own):
     item = runtime_of("gpu")
     node_of(item)["template"]["spec"]["tolerations"] = [own]
     assert not runtimes.patches(item, restricted=True, device="gpu")["tolerations"]
-    assert "tolerations" not in runtimes.patches(item, restricted=True)  # a job on the CPU needs none
+    assert "tolerations" not in runtimes.patches(
+        item, restricted=True
+    )  # a job on the CPU needs none
 
 
 def test_every_runtime_is_in_a_kustomization_and_all_are_in_one():
@@ -164,15 +185,37 @@ def test_every_runtime_is_in_a_kustomization_and_all_are_in_one():
 def test_the_packages_of_images_that_are_not_built_can_be_had(tmp_path):
     """No base has Python 3.12 where images are built, so that pip is asked for all that is pinned."""
     packages = [
-        f"{name}=={version}" for device in ("gpu", "tpu") for name, version in pins_of(device).items()
+        f"{name}=={version}"
+        for device in ("gpu", "tpu")
+        for name, version in pins_of(device).items()
     ]
     platforms = [word for name in PLATFORMS for word in ("--platform", f"{name}_x86_64")]
     done = subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--dry-run",
-         "--ignore-installed", "--no-deps", "--target", tmp_path, "--only-binary", ":all:",
-         "--python-version", "3.12", "--implementation", "cp", *platforms, *sorted(set(packages))],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--disable-pip-version-check",
+            "--quiet",
+            "--dry-run",
+            "--ignore-installed",
+            "--no-deps",
+            "--target",
+            tmp_path,
+            "--only-binary",
+            ":all:",
+            "--python-version",
+            "3.12",
+            "--implementation",
+            "cp",
+            *platforms,
+            *sorted(set(packages)),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -206,15 +249,21 @@ def test_images_elsewhere_and_for_other_pythons():
 
     assert made(python="3.11") == made()
     assert made(python="3.12", registry="ghcr.io/team/") == (
-        "jax-gpu-py3.12", "ghcr.io/team/jupyter-jax-trainer-cuda:jax0.10.2-py3.12", "0.10.2", "3.12"
-    )  # fmt: skip
+        "jax-gpu-py3.12",
+        "ghcr.io/team/jupyter-jax-trainer-cuda:jax0.10.2-py3.12",
+        "0.10.2",
+        "3.12",
+    )
     assert made(image="mine/jax:7") == ("jax-gpu", "mine/jax:7", None, None)
     assert made(image="mine/jax:jax0.11.0-py3.13")[2:] == ("0.11.0", "3.13")
 
 
 def test_a_volume_for_checkpoints():
     item = manifests.manifest("cpu", namespace="team", volume="fast:/data/team")
-    assert runtimes.shared_folder(item) == "/data/team" and runtimes.shared_folder(runtime_of("cpu")) is None
+    assert (
+        runtimes.shared_folder(item) == "/data/team"
+        and runtimes.shared_folder(runtime_of("cpu")) is None
+    )
     pod = node_of(item)["template"]["spec"]
     assert pod["volumes"][-1] == {"name": "shared", "persistentVolumeClaim": {"claimName": "fast"}}
     assert pod["containers"][0]["volumeMounts"][-1] == {"name": "shared", "mountPath": "/data/team"}
@@ -222,10 +271,19 @@ def test_a_volume_for_checkpoints():
     assert told.status == OK and "/data/team" in told.detail
 
 
-@pytest.mark.parametrize(("folder", "fine"), [
-    ("/data", True), ("/data/", True), ("/data/jax", True), ("/database", False), ("/", None), ("data", None),
-    ("/tmp/x", False), ("/nowhere", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("folder", "fine"),
+    [
+        ("/data", True),
+        ("/data/", True),
+        ("/data/jax", True),
+        ("/database", False),
+        ("/", None),
+        ("data", None),
+        ("/tmp/x", False),
+        ("/nowhere", False),
+    ],
+)
 def test_a_shared_folder_is_on_a_volume_that_stays(folder, fine):
     item = manifests.manifest("cpu", volume="claim:/data")
     item["metadata"]["annotations"] = {runtimes.SHARED: folder}
@@ -358,8 +416,12 @@ def broken(path: str, value: Any = None) -> dict[str, Any]:
     """Give our runtime with one thing of its pods or itself changed; None takes it away."""
     item = runtime_of("cpu")
     job = node_of(item)
-    places = {"job": job, "pod": job["template"], "item": item,
-              "node": job["template"]["spec"]["containers"][0]}  # fmt: skip
+    places = {
+        "job": job,
+        "pod": job["template"],
+        "item": item,
+        "node": job["template"]["spec"]["containers"][0],
+    }
     first, *names, last = path.split("/")
     place = places[first]
     for name in names:
@@ -378,16 +440,30 @@ def broken(path: str, value: Any = None) -> dict[str, Any]:
         (broken("item/spec/mlPolicy"), "Policy", WARN, "no mlPolicy.jax"),
         (broken("job/backoffLimit", 6), "Restarts", WARN, "run again"),
         (broken("pod/spec/restartPolicy", "OnFailure"), "Restarts", WARN, "run again"),
-        (broken("item/spec/template/spec/failurePolicy", {"maxRestarts": 3}), "Restarts", WARN, "again"),
+        (
+            broken("item/spec/template/spec/failurePolicy", {"maxRestarts": 3}),
+            "Restarts",
+            WARN,
+            "again",
+        ),
         (broken("node/volumeMounts"), "Scratch space", WARN, "no emptyDir"),
         (broken("pod/metadata"), "Service mesh", WARN, "may take"),
         (broken("node/securityContext"), "PodSecurity", WARN, "does not meet"),
         (broken("item/metadata/labels", {}), "Python", WARN, "no label"),
-        (broken("item/metadata/labels", {"jupyter-jax-trainer/python": "3.99"}), "Python", WARN, "3.99"),
-        (broken("item/metadata/labels", {"trainer.kubeflow.org/support": "deprecated"}), "Support", WARN,
-         "deprecated"),
+        (
+            broken("item/metadata/labels", {"jupyter-jax-trainer/python": "3.99"}),
+            "Python",
+            WARN,
+            "3.99",
+        ),
+        (
+            broken("item/metadata/labels", {"trainer.kubeflow.org/support": "deprecated"}),
+            "Support",
+            WARN,
+            "deprecated",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_check_finds_what_is_wrong(item, subject, status, said):
     (found,) = [finding for finding in checkup.examine(item) if finding.subject == subject]
     assert found.status == status and said in found.detail and found.advice

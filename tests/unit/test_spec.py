@@ -488,8 +488,38 @@ def test_reading_a_line_imports_nothing_heavy():
 # ---------------------------------------------------------------------------- long values
 
 # Each is repeated between a beginning and an end that no option takes.
-PIECES = ["1", "1.", ".", "0", "a", "A", "-", "_", "a-", "a.", "a/", "/", ":", "x", "1x", " ", "a ", "[", "[]", "a,", "=",
-          "(", "@", "1d", "1.5", "1e", "https://a", "s3://", "\u0301", "é"]  # fmt: skip
+PIECES = [
+    "1",
+    "1.",
+    ".",
+    "0",
+    "a",
+    "A",
+    "-",
+    "_",
+    "a-",
+    "a.",
+    "a/",
+    "/",
+    ":",
+    "x",
+    "1x",
+    " ",
+    "a ",
+    "[",
+    "[]",
+    "a,",
+    "=",
+    "(",
+    "@",
+    "1d",
+    "1.5",
+    "1e",
+    "https://a",
+    "s3://",
+    "\u0301",
+    "é",
+]
 BEGINNINGS = ["", "a", "a=", "a:/", "a[", "1", "s3://a", "/"]
 OF_TEXT = [option for option in OPTIONS if option.metavar is not None]
 

@@ -110,18 +110,35 @@ def test_stamps():
     assert stamps.stamp_of(b"2026-11-21T13:34:58Z x") == base
     assert stamps.stamp_of(b"2026-11-21T15:34:58.5+02:00 x") == base + 5 * 10**8
     assert stamps.stamp_of(b"2026-11-21T08:04:58-05:30 ") == base
-    for line in (b"", b"text", b"2026-13-41T13:34:58Z x", b"2026-11-21T13:34:58Zx",
-                 b"2026-11-21T13:34:58+99:00 x", b"failed to create fsnotify watcher: too many\n"):
+    for line in (
+        b"",
+        b"text",
+        b"2026-13-41T13:34:58Z x",
+        b"2026-11-21T13:34:58Zx",
+        b"2026-11-21T13:34:58+99:00 x",
+        b"failed to create fsnotify watcher: too many\n",
+    ):
         assert stamps.stamp_of(line) is None
 
 
-@given(st.lists(st.tuples(st.sampled_from(["Z", "+02:00", "short", "none"]),
-                          st.binary(max_size=50).filter(lambda b: b"\n" not in b)), min_size=1),
-       st.booleans())
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["Z", "+02:00", "short", "none"]),
+            st.binary(max_size=50).filter(lambda b: b"\n" not in b),
+        ),
+        min_size=1,
+    ),
+    st.booleans(),
+)
 @example([("short", b"12345678 apples")], True)
 def test_stamps_are_taken_off(lines, ended):
-    made = {"Z": stamp(5) + b" ", "+02:00": stamp(5, "+02:00") + b" ",
-            "short": b"2026-11-21T13:34:58.1Z ", "none": b"error: "}
+    made = {
+        "Z": stamp(5) + b" ",
+        "+02:00": stamp(5, "+02:00") + b" ",
+        "short": b"2026-11-21T13:34:58.1Z ",
+        "none": b"error: ",
+    }
     raw = b"\n".join(made[kind] + text for kind, text in lines) + b"\n" * ended
     text = b"".join(t + b"\n" for kind, t in lines if kind != "none")
     if not ended and lines[-1][0] != "none":
@@ -273,8 +290,11 @@ def test_a_rotation_while_disconnected(follower, monkeypatch):
 
 
 def test_offsets_and_short_times(follower):
-    lines = [b"2026-11-21T15:34:58.5+02:00 a\n", b"2026-11-21T15:34:59+02:00 b\n",
-             b"2026-11-21T15:34:59.25+02:00 c\n"]
+    lines = [
+        b"2026-11-21T15:34:58.5+02:00 a\n",
+        b"2026-11-21T15:34:59+02:00 b\n",
+        b"2026-11-21T15:34:59.25+02:00 c\n",
+    ]
     for end in (1, 2, 3, 3):
         follower.read_all(Node(lines[:end]))
     assert follower.text == b"a\nb\nc\n"
@@ -291,18 +311,41 @@ def counted(number: int, count: int, size: int | None = None) -> bytes:
 
 def test_lost_lines_are_marked(follower):
     hello = encode(KEY, RANK, WHO, 1, {"kind": "hello"})[0][:-1]
-    lines = log_of(b"shell", hello, b"a", b"b", b"native", counted(2, 2), b"c", counted(3, 10),
-                   b"d", b"50%" + counted(4, 14), b"e", counted(7, 14))
+    lines = log_of(
+        b"shell",
+        hello,
+        b"a",
+        b"b",
+        b"native",
+        counted(2, 2),
+        b"c",
+        counted(3, 10),
+        b"d",
+        b"50%" + counted(4, 14),
+        b"e",
+        counted(7, 14),
+    )
     kinds = []
     take = follower.take
-    follower.spool._on_message = lambda m, p: (kinds.append((m["kind"], m.get("lines"))), take(m, p))
+    follower.spool._on_message = lambda m, p: (
+        kinds.append((m["kind"], m.get("lines"))),
+        take(m, p),
+    )
     follower.read_all(Node(lines))
     assert follower.text == (
         b"shell\na\nb\nnative\nc\n[jaxtrain: the cluster has lost 7 lines here (log rotation)]\n"
         b"d\n50%e\n[jaxtrain: the cluster has lost 3 lines here (log rotation)]\n"  # no line is cut
     )
-    assert kinds == [("hello", None), ("lines", None), ("gap", 7), ("lines", None), ("gap", 3),
-                     ("lines", None), ("frames_lost", None), ("lines", None)]
+    assert kinds == [
+        ("hello", None),
+        ("lines", None),
+        ("gap", 7),
+        ("lines", None),
+        ("gap", 3),
+        ("lines", None),
+        ("frames_lost", None),
+        ("lines", None),
+    ]
     lost = follower.messages[6]
     assert (lost["from"], lost["to"], lost["frame"]) == (5, 6, [WHO, 6])
 
@@ -311,19 +354,37 @@ def test_a_loss_is_marked_where_the_last_line_never_ends(follower):
     finished = encode(KEY, RANK, WHO, 3, {"kind": "finished"})[0][:-1]
     lines = log_of(counted(1, 0), b"x", b"80%" + counted(2, 9), finished)
     follower.read_all(Node(lines))
-    assert follower.text.endswith(b"80%\n[jaxtrain: the cluster has lost 8 lines here (log rotation)]\n")
+    assert follower.text.endswith(
+        b"80%\n[jaxtrain: the cluster has lost 8 lines here (log rotation)]\n"
+    )
 
 
 def test_a_lost_part_of_a_line_is_marked(follower):
     """A node that rotates its file cuts the line that is being written, and may lose one half."""
     hello = encode(KEY, RANK, WHO, 1, {"kind": "hello"})[0][:-1]
     cut = b"x" * (2 * linebuffer.MAX_LINE)  # by us: that is said in its place, and no loss
-    lines = log_of(b"shell", hello, b"a", b"50%" + counted(2, 1, 5), b"", cut,
-                   counted(3, 3, 7 + len(cut)), b"of a line", counted(4, 4, 27 + len(cut)),
-                   b"b", counted(5, 7, 30 + len(cut)), b"c", b"native", counted(6, 8, 43 + len(cut)))
+    lines = log_of(
+        b"shell",
+        hello,
+        b"a",
+        b"50%" + counted(2, 1, 5),
+        b"",
+        cut,
+        counted(3, 3, 7 + len(cut)),
+        b"of a line",
+        counted(4, 4, 27 + len(cut)),
+        b"b",
+        counted(5, 7, 30 + len(cut)),
+        b"c",
+        b"native",
+        counted(6, 8, 43 + len(cut)),
+    )
     kinds = []
     take = follower.take
-    follower.spool._on_message = lambda m, p: (kinds.append((m.get("lines"), m.get("bytes"))), take(m, p))
+    follower.spool._on_message = lambda m, p: (
+        kinds.append((m.get("lines"), m.get("bytes"))),
+        take(m, p),
+    )
     follower.read_all(Node(lines))
     before, _, after = follower.text.partition(b" bytes more, cut)\n")
     assert before.startswith(b"shell\na\n50%\nxxx")
@@ -425,8 +486,11 @@ def test_cuts_and_kills_anywhere(tmp_path_factory, lines, data):
         for _ in range(data.draw(st.integers(0, 6))):
             # A connection that breaks after some bytes, and a process that dies at some write.
             dies = data.draw(st.integers(0, 9))
-            disk = Disk(dies, data.draw(st.sampled_from([0, 0.3, 0.5, 0.99, 1])),
-                        data.draw(st.sampled_from([Killed, OSError])))
+            disk = Disk(
+                dies,
+                data.draw(st.sampled_from([0, 0.3, 0.5, 0.99, 1])),
+                data.draw(st.sampled_from([Killed, OSError])),
+            )
             with pytest.MonkeyPatch.context() as deadly:
                 deadly.setattr(os, "write", disk)
                 try:
@@ -520,7 +584,14 @@ def test_two_ranks_share_the_index(tmp_path):
     third = Follower(tmp_path, 0)
     third.read_all(Node(log_of(*[b"a"] * 4)))
     assert [row[:2] for row in third.index] == [
-        [0, 2], [1, 2], [0, 4], [1, 4], [0, 6], [1, 6], [0, 8]]
+        [0, 2],
+        [1, 2],
+        [0, 4],
+        [1, 4],
+        [0, 6],
+        [1, 6],
+        [0, 8],
+    ]
 
 
 def test_a_deleted_job_does_not_come_back(follower):

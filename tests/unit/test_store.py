@@ -17,9 +17,11 @@ OLD, NEW = "0" * 32, "1" * 32
 def by(kind: str, name: str, uid: str) -> dict:
     """Give what an object has that this one controls."""
     group = {"Job": "batch/v1", "JobSet": "jobset.x-k8s.io/v1alpha2"}.get(kind, API)
-    return {"ownerReferences": [
-        {"apiVersion": group, "kind": kind, "name": name, "uid": uid, "controller": True}
-    ]}  # fmt: skip
+    return {
+        "ownerReferences": [
+            {"apiVersion": group, "kind": kind, "name": name, "uid": uid, "controller": True}
+        ]
+    }
 
 
 def job_of(item: dict) -> dict:
@@ -44,7 +46,9 @@ def test_objects_are_found_by_job():
     assert store.put("pods", ADDED, thing("fit-node-0-0-x", "p1", "fit")) == "fit"
     assert store.put("jobs", ADDED, job_of(thing("fit-node-0", "j1", "fit"))) == "fit"
     store.put("pods", ADDED, thing("other-node-0-0-x", "p2", "other"))
-    assert store.pods("fit").keys() == {"p1"} and [j["metadata"]["uid"] for j in store.jobs("fit")] == ["j1"]
+    assert store.pods("fit").keys() == {"p1"} and [
+        j["metadata"]["uid"] for j in store.jobs("fit")
+    ] == ["j1"]
     assert store.pods("none") == {} and store.jobs("none") == []
 
 
@@ -101,8 +105,14 @@ def test_initializers_are_of_the_trainjob_that_is_older_than_they():
     def at(second: int, **of: object) -> dict:
         made = f"2026-01-01T00:00:{second:02}Z"
         return thing(str(second), str(second), "fit", spec={}, **of) | {
-            "metadata": {"name": str(second), "uid": str(second), "creationTimestamp": made,
-                         "labels": {JOB_SET: "fit"}, **by("Job", "fit", "unknown")}}  # fmt: skip
+            "metadata": {
+                "name": str(second),
+                "uid": str(second),
+                "creationTimestamp": made,
+                "labels": {JOB_SET: "fit"},
+                **by("Job", "fit", "unknown"),
+            }
+        }
 
     store = Store()
     store.put("pods", ADDED, at(10))
@@ -121,8 +131,18 @@ def test_initializers_are_of_the_trainjob_that_is_older_than_they():
 
 def chain(store: Store, job_set: dict | None = None) -> None:
     """Let the store hear of a Job and its JobSet."""
-    store.put("jobs", ADDED, {"metadata": {"name": "fit-node-0", "uid": "j1", "labels": {JOB_SET: "fit"},
-                                           **by("JobSet", "fit", "s1")}})  # fmt: skip
+    store.put(
+        "jobs",
+        ADDED,
+        {
+            "metadata": {
+                "name": "fit-node-0",
+                "uid": "j1",
+                "labels": {JOB_SET: "fit"},
+                **by("JobSet", "fit", "s1"),
+            }
+        },
+    )
     if job_set is not None:
         store.lineage.note_job_set("s1", job_set)
 
@@ -140,11 +160,14 @@ def test_a_pod_is_of_a_job_by_its_owners_alone():
     chain(store, OURS)
     right = by("Job", "fit-node-0", "j1")
     wrong = [
-        {}, by("Job", "fit-node-0", "j2"), by("JobSet", "fit", "s1"), by("TrainJob", "fit", "t1"),
+        {},
+        by("Job", "fit-node-0", "j2"),
+        by("JobSet", "fit", "s1"),
+        by("TrainJob", "fit", "t1"),
         {"ownerReferences": [{**right["ownerReferences"][0], "controller": False}]},
         {"ownerReferences": [{**right["ownerReferences"][0], "apiVersion": "mine/v1"}]},
         {"ownerReferences": [{**right["ownerReferences"][0], "kind": "ReplicaSet"}]},
-    ]  # fmt: skip
+    ]
     for number, owners in enumerate([right, *wrong]):  # label and variable are right in all of them
         store.put("pods", ADDED, pod(f"p{number}", owners))
         store.put("pods", ADDED, pod(f"gone{number}", owners))
@@ -156,12 +179,17 @@ def test_a_pod_is_of_a_job_by_its_owners_alone():
     assert store.jobs("fit", NEW, "t2") == []
 
 
-@pytest.mark.parametrize("job_set", [
-    {"metadata": {"name": "fit", "uid": "s1"}},
-    {"metadata": {"name": "fit", "uid": "s1", **by("TrainJob", "fit", "t2")}},
-    {"metadata": {"name": "fit", "uid": "s2", **by("TrainJob", "fit", "t1")}},  # made anew since
-    {"metadata": {"name": "fit", "uid": "s1", **by("Job", "fit", "t1")}},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "job_set",
+    [
+        {"metadata": {"name": "fit", "uid": "s1"}},
+        {"metadata": {"name": "fit", "uid": "s1", **by("TrainJob", "fit", "t2")}},
+        {
+            "metadata": {"name": "fit", "uid": "s2", **by("TrainJob", "fit", "t1")}
+        },  # made anew since
+        {"metadata": {"name": "fit", "uid": "s1", **by("Job", "fit", "t1")}},
+    ],
+)
 def test_a_job_set_of_nobody_or_another_gives_no_pods(job_set):
     store = Store()
     chain(store, job_set)
@@ -235,7 +263,9 @@ def test_what_is_kept_is_bounded(monkeypatch):
     store = Store()
     for number in range(100):
         store.put("events", ADDED, about("Pod", "p", f"uid-{number}", number))
-        store.put("events", ADDED, about("Pod", "p", f"uid-{number}", number))  # once more: the same
+        store.put(
+            "events", ADDED, about("Pod", "p", f"uid-{number}", number)
+        )  # once more: the same
         pod = thing("x", f"p{number}", f"job-{number}", status={})
         store.put("pods", ADDED, pod)
         store.put("pods", GONE, pod)
@@ -247,16 +277,33 @@ def test_what_is_kept_is_bounded(monkeypatch):
 
 def test_what_is_large_and_not_needed_is_left_out():
     store = Store()
-    environment = [{"name": "JAXTRAIN_FRAME_KEY", "valueFrom": {}}, {"name": "BIG", "value": "x" * 9999}]
-    job = thing("fit", "t1", spec={"trainer": {"numNodes": 2, "command": ["x"], "args": [], "env": environment}})
+    environment = [
+        {"name": "JAXTRAIN_FRAME_KEY", "valueFrom": {}},
+        {"name": "BIG", "value": "x" * 9999},
+    ]
+    job = thing(
+        "fit",
+        "t1",
+        spec={"trainer": {"numNodes": 2, "command": ["x"], "args": [], "env": environment}},
+    )
     job["metadata"]["annotations"] = {"small": "1", "large": "x" * 5000}
     store.put("trainjobs", ADDED, job)
     kept = store.trainjobs["fit"]
     assert kept["spec"]["trainer"] == {"numNodes": 2, "env": environment[:1]}
-    assert kept["metadata"]["annotations"] == {"small": "1"} and "managedFields" not in kept["metadata"]
-    pod = thing("x", "p1", "fit", spec={"containers": [{"name": "node", "env": environment, "resources": {}}]})
+    assert (
+        kept["metadata"]["annotations"] == {"small": "1"}
+        and "managedFields" not in kept["metadata"]
+    )
+    pod = thing(
+        "x",
+        "p1",
+        "fit",
+        spec={"containers": [{"name": "node", "env": environment, "resources": {}}]},
+    )
     store.put("pods", ADDED, pod)
     assert store.pods("fit")["p1"]["spec"]["containers"] == [{"name": "node", "resources": {}}]
-    store.put("jobs", ADDED, thing("j", "j1", "fit", spec={"template": {"large": 1}, "completions": 2}))
+    store.put(
+        "jobs", ADDED, thing("j", "j1", "fit", spec={"template": {"large": 1}, "completions": 2})
+    )
     assert store.jobs("fit")[0]["spec"] == {"completions": 2}
     assert "BIG" in str(job) and "template" not in str(store.jobs("fit"))

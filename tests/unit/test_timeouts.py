@@ -91,16 +91,30 @@ def test_no_number_in_the_code_is_a_timeout():
 @pytest.mark.parametrize(
     "code",
     [
-        "thread.join(5)", "event.wait(1 + 1)", "lock.acquire(timeout=2)", "lock.acquire(True, 2)",
-        "end.settimeout(5)", "select.select([], [1], [], 1)", "poll.poll(1000)",
-        "client.request(timeout=5.0)", "Live(shutdown_timeout_seconds=30)", "inbox.get(timeout=5)",
-        "socket.create_connection(address, 2)", "client.blocking_key_value_get(key, 1000)",
-        "client.wait_at_barrier(name, 1000)", "channel.wait_for_leave(1)",
-        "thread.join(given or 5)", "def ask(timeout: float = 30.0): ...",
-        "def ask(*, patience=30): ...", "end = time.monotonic() + 10", "old = now - since > 10",
-        "late = 60 < waited", "FEW = 5.0\nthread.join(FEW)", "_A, _B = 1.0, 5.0\nthread.join(_B)",
+        "thread.join(5)",
+        "event.wait(1 + 1)",
+        "lock.acquire(timeout=2)",
+        "lock.acquire(True, 2)",
+        "end.settimeout(5)",
+        "select.select([], [1], [], 1)",
+        "poll.poll(1000)",
+        "client.request(timeout=5.0)",
+        "Live(shutdown_timeout_seconds=30)",
+        "inbox.get(timeout=5)",
+        "socket.create_connection(address, 2)",
+        "client.blocking_key_value_get(key, 1000)",
+        "client.wait_at_barrier(name, 1000)",
+        "channel.wait_for_leave(1)",
+        "thread.join(given or 5)",
+        "def ask(timeout: float = 30.0): ...",
+        "def ask(*, patience=30): ...",
+        "end = time.monotonic() + 10",
+        "old = now - since > 10",
+        "late = 60 < waited",
+        "FEW = 5.0\nthread.join(FEW)",
+        "_A, _B = 1.0, 5.0\nthread.join(_B)",
     ],
-)  # fmt: skip
+)
 def test_a_number_that_is_a_timeout_is_found(code):
     assert list(waits(ast.parse(code)))
 
@@ -108,21 +122,34 @@ def test_a_number_that_is_a_timeout_is_found(code):
 @pytest.mark.parametrize(
     "code",
     [
-        "thread.join()", "event.wait(timeouts.EXIT.seconds)", "', '.join(WORDS)", "poll.poll(0)",
-        "lock.acquire(blocking=False)", "client.request(timeout=timeouts.API.seconds)",
-        "def ask(timeout: float | None = None): ...", "small = length - known < 5",
+        "thread.join()",
+        "event.wait(timeouts.EXIT.seconds)",
+        "', '.join(WORDS)",
+        "poll.poll(0)",
+        "lock.acquire(blocking=False)",
+        "client.request(timeout=timeouts.API.seconds)",
+        "def ask(timeout: float | None = None): ...",
+        "small = length - known < 5",
         "WORDS = 'a', 'b'\nseparator.join(WORDS)",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_number_of_seconds_is_none(code):
     assert not list(waits(ast.parse(code)))
 
 
 # Which argument of a method says how long it waits; what is called with a keyword is found by it.
 PLACES = {
-    "join": 0, "wait": 0, "wait_for_leave": 0, "settimeout": 0, "poll": 0, "select": -1,
-    "acquire": 1, "create_connection": 1, "wait_at_barrier": 1, "blocking_key_value_get": 1,
-}  # fmt: skip
+    "join": 0,
+    "wait": 0,
+    "wait_for_leave": 0,
+    "settimeout": 0,
+    "poll": 0,
+    "select": -1,
+    "acquire": 1,
+    "create_connection": 1,
+    "wait_at_barrier": 1,
+    "blocking_key_value_get": 1,
+}
 BOUND = re.compile("timeout|patience|seconds")
 CLOCK = re.compile(r"\b(now|waited|_age\(\w+\)|monotonic\(\)|time\.time\(\))")
 

@@ -29,17 +29,33 @@ MANY = settings(max_examples=50, suppress_health_check=[HealthCheck.function_sco
 
 def plan(**changes):
     return {
-        "runtime": "jax-cpu", "runtime_kind": "ClusterTrainingRuntime", "runs_once": True,
-        "device": "cpu", "devices_per_node": 1, "note": "", "namespace": "me", "pip": [],
-        "secret_keys": {}, "patches": NOTHING, **changes,
+        "runtime": "jax-cpu",
+        "runtime_kind": "ClusterTrainingRuntime",
+        "runs_once": True,
+        "device": "cpu",
+        "devices_per_node": 1,
+        "note": "",
+        "namespace": "me",
+        "pip": [],
+        "secret_keys": {},
+        "patches": NOTHING,
+        **changes,
     }
 
 
 def documents(path: Path, line: str = "", **changes):
     spec = parse_cell_line(line)
     manifest = {
-        "name": "fit", "uid": uuid.uuid4().hex, "digest": "0" * 64, "format": 1, "created": 0.0,
-        "sent": [], "returns": False, "python": "3.11.2", "package": "1", "plan": plan(**changes),
+        "name": "fit",
+        "uid": uuid.uuid4().hex,
+        "digest": "0" * 64,
+        "format": 1,
+        "created": 0.0,
+        "sent": [],
+        "returns": False,
+        "python": "3.11.2",
+        "package": "1",
+        "plan": plan(**changes),
         "spec": spec.to_json(),
     }
     return launch.manifests(path, manifest, spec, manifest["plan"])
@@ -105,7 +121,9 @@ def test_a_larger_one_needs_a_store(tmp_path):
 
 def test_with_a_queue_nothing_is_mounted(tmp_path):
     path = a_bundle(tmp_path, 780_001)
-    with pytest.raises(CaptureError, match=r"780 kB with --queue \(up to 0.16 Kueue drops volumes") as told:
+    with pytest.raises(
+        CaptureError, match=r"780 kB with --queue \(up to 0.16 Kueue drops volumes"
+    ) as told:
         documents(path, "--queue q")
     assert "--volume" not in told.value.hint and "from a volume (the runtime's)" in told.value.hint
     _, (job, *_) = documents(path, "--queue q --store s3://bucket/x")
@@ -133,7 +151,9 @@ def test_nothing_of_a_job_in_a_queue_is_empty(tmp_path):
 
     def empty(value: object, path: str) -> list[str]:
         if isinstance(value, dict):
-            return [path] * (not value) + [p for k, v in value.items() for p in empty(v, f"{path}.{k}")]
+            return [path] * (not value) + [
+                p for k, v in value.items() for p in empty(v, f"{path}.{k}")
+            ]
         if isinstance(value, list):
             return [path] * (not value) + [p for v in value for p in empty(v, f"{path}[]")]
         return [path] if value in ("", None, False, 0) else []
@@ -166,8 +186,10 @@ def test_the_bootstrap_runs_what_was_sent_and_nothing_else(tmp_path, way):
         for number, start in enumerate(range(0, len(text), 64)):
             env[f"JAXTRAIN_BUNDLE_{number:03}"] = text[start : start + 64]
     done = subprocess.run(
-        [*payload.COMMAND], env={**env, "PATH": os.environ["PATH"], "JAXTRAIN_BOOT": payload.BOOTSTRAP},
-        capture_output=True, text=True,
+        [*payload.COMMAND],
+        env={**env, "PATH": os.environ["PATH"], "JAXTRAIN_BOOT": payload.BOOTSTRAP},
+        capture_output=True,
+        text=True,
     )
     if way == "damaged":
         assert done.returncode == 1 and "is not the one that was sent" in done.stderr
@@ -197,12 +219,20 @@ def test_without_python_the_command_says_so(tmp_path):
 # ---- checkpoints
 
 
-@pytest.mark.parametrize(("line", "shared", "root"), [
-    ("", None, None), ("", "/data", "/data/jaxtrain/me"),
-    ("--volume claim:/mine", "/data", "/mine/jaxtrain"), ("--store /store/", "/data", "/store/jaxtrain/me"),
-    ("--store s3://bucket", "/data", "/data/jaxtrain/me"), ("--queue team", "/data", "/data/jaxtrain/me"),
-])  # fmt: skip
-def test_checkpoints_are_on_what_the_job_names_else_on_what_the_runtime_has(tmp_path, line, shared, root):
+@pytest.mark.parametrize(
+    ("line", "shared", "root"),
+    [
+        ("", None, None),
+        ("", "/data", "/data/jaxtrain/me"),
+        ("--volume claim:/mine", "/data", "/mine/jaxtrain"),
+        ("--store /store/", "/data", "/store/jaxtrain/me"),
+        ("--store s3://bucket", "/data", "/data/jaxtrain/me"),
+        ("--queue team", "/data", "/data/jaxtrain/me"),
+    ],
+)
+def test_checkpoints_are_on_what_the_job_names_else_on_what_the_runtime_has(
+    tmp_path, line, shared, root
+):
     _, (job, *_) = documents(a_bundle(tmp_path, 100), line, shared=shared)
     found = environment(job).get("JAXTRAIN_CHECKPOINT_DIR", {}).get("value")
     assert found == (root and f"{root}/fit/checkpoints")
@@ -233,7 +263,9 @@ SIGNS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 def test_yaml_gives_back_what_was_written(tmp_path, values, folder):
     path = a_bundle(tmp_path, 100)
     _, made = documents(path)
-    made[0]["spec"]["trainer"]["env"] += [{"name": f"V{n}", "value": v} for n, v in enumerate(values)]
+    made[0]["spec"]["trainer"]["env"] += [
+        {"name": f"V{n}", "value": v} for n, v in enumerate(values)
+    ]
     text = trainjob.to_yaml(made)
     assert list(yaml.safe_load_all(text)) == made
     assert "&id" not in text and "!!" not in text
@@ -246,7 +278,8 @@ def test_only_what_a_job_needs_is_patched(tmp_path):
     assert "runtimePatches" not in job["spec"] and job["spec"]["activeDeadlineSeconds"] == 90
     assert trainer["numNodes"] == 3 and trainer["image"] == "a/b:1"
     assert trainer["resourcesPerNode"] == {
-        "requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"memory": "1Gi"}
+        "requests": {"cpu": "2", "memory": "1Gi"},
+        "limits": {"memory": "1Gi"},
     }
     every = dict.fromkeys(NOTHING, True)
     _, (job, _) = documents(path, "--volume claim:/data --service-account me", patches=every)

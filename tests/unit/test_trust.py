@@ -36,8 +36,13 @@ from jupyter_jax_trainer.worker.archive import write_archive
 
 PNG = base64.b64encode(b"\x89PNG\r\n").decode()
 STATEMENT = Statement.of(
-    trainjob_uid="t-1", uid=uid_of("fit"), namespace="ns", trainjob="fit", about="{}", frame_key="a2V5"
-)  # fmt: skip
+    trainjob_uid="t-1",
+    uid=uid_of("fit"),
+    namespace="ns",
+    trainjob="fit",
+    about="{}",
+    frame_key="a2V5",
+)
 
 
 class Evil:
@@ -57,10 +62,16 @@ def brings(directory: JobDir, value: Any, name: str = "open") -> JobDir:
     """Give a job a result, as the maker of the job packed it."""
     results = [{"name": name, "type": "int", "size": 1}]
     write_archive(
-        directory.result, {"arrays.pkl": pickle.dumps([]), "group-0.pkl": pickle.dumps(value)}, [],
-        {"python": [3, 11], "array_buffers": 0, "groups": [{"names": [name], "buffers": 0}],
-         "results": results},
-    )  # fmt: skip
+        directory.result,
+        {"arrays.pkl": pickle.dumps([]), "group-0.pkl": pickle.dumps(value)},
+        [],
+        {
+            "python": [3, 11],
+            "array_buffers": 0,
+            "groups": [{"names": [name], "buffers": 0}],
+            "results": results,
+        },
+    )
     state = json.loads(directory.state.read_text())
     files.write_json(directory.state, {**state, "results": results})
     return directory
@@ -171,7 +182,9 @@ def test_ones_own_namesake_is_meant_though_somebody_else_has_the_name_here(home)
     own = make_job("fit-2", spec=JobSpec(nodes=1, name="fit"))
     assert api.job("fit").directory == own.path
     assert which.named([]).directory == own.path
-    assert which.named_anywhere(["fit"], None, None, here=True, exact=True).directory == foreign.path
+    assert (
+        which.named_anywhere(["fit"], None, None, here=True, exact=True).directory == foreign.path
+    )
     own.remove()
     assert api.job("fit").directory == which.named([]).directory == foreign.path
 
@@ -305,7 +318,9 @@ def test_the_card_says_what_is_withheld(foreign, home):
     assert (row["trust"], row["actions"]) == ("granted", ["delete"])
 
 
-@pytest.mark.parametrize("maker", ["\x1b]52;c;x\x07me\n", "x" * 1000, "\u202eem", 5, None, [], "\n"])
+@pytest.mark.parametrize(
+    "maker", ["\x1b]52;c;x\x07me\n", "x" * 1000, "\u202eem", 5, None, [], "\n"]
+)
 def test_who_claims_to_have_made_it_is_one_harmless_line(home, maker):
     job = Job(made_elsewhere(make_job("fit"), maker=maker))
     said = trust.claimed_maker(job)
@@ -364,8 +379,10 @@ def test_what_is_no_signature_signs_nothing(foreign, signature):
     assert trust.of(signed(foreign, signature)) is Trust.FOREIGN
 
 
-@pytest.mark.parametrize("statement", [None, {}, [], {**STATEMENT.to_json(), "more": "x"},
-                                       {**STATEMENT.to_json(), "uid": 5}])  # fmt: skip
+@pytest.mark.parametrize(
+    "statement",
+    [None, {}, [], {**STATEMENT.to_json(), "more": "x"}, {**STATEMENT.to_json(), "uid": 5}],
+)
 def test_what_is_no_statement_says_nothing(foreign, statement):
     origin = {"attached": 1.0, "signature": signing.sign(STATEMENT), "statement": statement}
     assert trust.of(Job(made_elsewhere(foreign, origin=origin))) is Trust.FOREIGN
@@ -413,7 +430,9 @@ def test_no_request_and_no_pod_is_needed_for_the_signature(there, tmp_path):
     job, *_ = there.objects.values()
     assert [method for method, _ in there.asked] == [] and "signature" not in json.dumps(job)
     (secret,) = (each for each in there.objects.values() if each["kind"] == "Secret")
-    assert secret["immutable"] and signing.signer(base64.b64decode(secret["data"]["signature"]).decode())
+    assert secret["immutable"] and signing.signer(
+        base64.b64decode(secret["data"]["signature"]).decode()
+    )
 
 
 def copied_to_another_trainjob(there: Namespace) -> None:
@@ -440,9 +459,15 @@ def with_another_frame_key(there: Namespace) -> None:
             each["data"]["frame-key"] = base64.b64encode(b"ab" * 32).decode()
 
 
-@pytest.mark.parametrize("change", [
-    copied_to_another_trainjob, with_other_options, with_another_bundle, with_another_frame_key,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        copied_to_another_trainjob,
+        with_other_options,
+        with_another_bundle,
+        with_another_frame_key,
+    ],
+)
 def test_a_copied_signature_makes_no_job_ones_own(there, tmp_path, change):
     signing.import_keys(tmp_path / "key")
     change(there)
@@ -462,10 +487,17 @@ def test_results_in_a_store_are_read_for_signed_jobs_alone(foreign, tmp_path):
     results, where = foreign.result.read_bytes(), tmp_path / "store" / uid_of("fit")
     where.mkdir(parents=True)
     (where / "result.jtz").write_bytes(results)
-    said = {"size": len(results), "sha256": hashlib.sha256(results).hexdigest(), "url": "/elsewhere"}
+    said = {
+        "size": len(results),
+        "sha256": hashlib.sha256(results).hexdigest(),
+        "url": "/elsewhere",
+    }
     spec = JobSpec(store=str(tmp_path / "store")).to_json()
     table = [{"name": "open", "type": "int", "size": 1}]
-    for signature, came in (("v1:" + "0" * 12 + ":" + "0" * 64, False), (signing.sign(STATEMENT), True)):
+    for signature, came in (
+        ("v1:" + "0" * 12 + ":" + "0" * 64, False),
+        (signing.sign(STATEMENT), True),
+    ):
         foreign.result.unlink(missing_ok=True)
         signed(foreign, signature, spec=spec)
         assert ("error" not in fetch.settle(foreign, table, said)[0]) is came
@@ -473,12 +505,16 @@ def test_results_in_a_store_are_read_for_signed_jobs_alone(foreign, tmp_path):
     assert foreign.result.read_bytes() == results
 
 
-def test_a_job_whose_maker_has_a_damaged_key_is_submitted_all_the_same_by_the_follower(home, tmp_path):
+def test_a_job_whose_maker_has_a_damaged_key_is_submitted_all_the_same_by_the_follower(
+    home, tmp_path
+):
     signing.ensure_key()
     signing.key_file().write_text("x")
     _, (job, *secrets) = documents(a_bundle(tmp_path, 1000))
     found = Namespace()
-    launch.add_secrets(found, {**job, "metadata": {**job["metadata"], "uid": "u"}}, job, secrets, 0.0)  # type: ignore[arg-type]
+    launch.add_secrets(
+        found, {**job, "metadata": {**job["metadata"], "uid": "u"}}, job, secrets, 0.0
+    )  # type: ignore[arg-type]
     (secret,) = found.objects.values()
     assert "signature" not in secret["data"]
 
@@ -527,8 +563,17 @@ def test_no_key_is_imported_where_others_results_are_forbidden(home, tmp_path, m
     assert not signing.key_file().exists()
 
 
-@pytest.mark.parametrize("text", ["", "secret", "jaxtrain-key-v1:", f"jaxtrain-key-v1:{'zz' * 32}",
-                                  f"jaxtrain-key-v1:{'ab' * 32} x", "ü"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "secret",
+        "jaxtrain-key-v1:",
+        f"jaxtrain-key-v1:{'zz' * 32}",
+        f"jaxtrain-key-v1:{'ab' * 32} x",
+        "ü",
+    ],
+)
 def test_what_is_no_key_is_refused_and_changes_nothing(home, tmp_path, text):
     key, path = signing.ensure_key(), tmp_path / "k"
     path.write_text(text, encoding="utf-8")
@@ -539,7 +584,9 @@ def test_what_is_no_key_is_refused_and_changes_nothing(home, tmp_path, text):
     assert signing.ensure_key() == key
 
 
-@pytest.mark.parametrize("harm", [lambda path: path.write_text("x"), lambda path: path.chmod(0o640)])
+@pytest.mark.parametrize(
+    "harm", [lambda path: path.write_text("x"), lambda path: path.chmod(0o640)]
+)
 def test_a_damaged_or_open_key_is_said_and_signs_nothing(foreign, harm):
     job = signed(foreign, signing.sign(STATEMENT))
     harm(signing.key_file())
@@ -566,7 +613,9 @@ def test_a_store_that_others_can_write_to_has_no_key(home):
     assert not signing.is_mine(STATEMENT, signature)
 
 
-def test_a_volume_that_the_kubelet_opens_to_the_group_of_the_pod_may_hold_the_key(home, monkeypatch):
+def test_a_volume_that_the_kubelet_opens_to_the_group_of_the_pod_may_hold_the_key(
+    home, monkeypatch
+):
     key = signing.ensure_key()
     signing.key_file().chmod(0o660)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")

@@ -19,9 +19,12 @@ def other(folder, alone):
             sys.stdin.readline()
     """
     return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code)], cwd=ROOT, stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def waits(process):
@@ -45,7 +48,9 @@ def test_many_at_a_time_or_one_alone(tmp_path):
         assert ends(beside)
         lonely = other(tmp_path, alone=True)
         assert waits(lonely)
-        late = other(tmp_path, alone=False)  # behind the one that waits, or that would wait for ever
+        late = other(
+            tmp_path, alone=False
+        )  # behind the one that waits, or that would wait for ever
         assert waits(late)
     assert lonely.stdout.readline() == "there\n"
     assert waits(late)

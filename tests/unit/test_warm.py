@@ -71,19 +71,22 @@ def request(value: object) -> bytes:
 GOOD = {"path": "/p", "cwd": "/", "environment": {"A": "b"}}
 
 
-@pytest.mark.parametrize(("data", "files"), [
-    (request(GOOD), 0),
-    (request(GOOD), 1),
-    (request(GOOD)[:20], 2),
-    (b"\0\0", 2),
-    ((1 << 60).to_bytes(8) + b"x", 2),
-    (request([]), 2),
-    (request({}), 2),
-    (request({**GOOD, "environment": {"A": 1}}), 2),
-    (request({**GOOD, "cwd": None}), 2),
-    ((200_000).to_bytes(8) + b"[" * 200_000, 2),
-    ((4).to_bytes(8) + b"\xff\xfe{}", 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("data", "files"),
+    [
+        (request(GOOD), 0),
+        (request(GOOD), 1),
+        (request(GOOD)[:20], 2),
+        (b"\0\0", 2),
+        ((1 << 60).to_bytes(8) + b"x", 2),
+        (request([]), 2),
+        (request({}), 2),
+        (request({**GOOD, "environment": {"A": 1}}), 2),
+        (request({**GOOD, "cwd": None}), 2),
+        ((200_000).to_bytes(8) + b"[" * 200_000, 2),
+        ((4).to_bytes(8) + b"\xff\xfe{}", 2),
+    ],
+)
 def test_a_bad_request_does_not_end_the_warm_process(served, data, files):
     served.forked.clear()
     before = len(os.listdir("/proc/self/fd"))

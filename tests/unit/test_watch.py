@@ -162,8 +162,13 @@ def test_a_list_comes_in_pages_and_then_the_changes(server):
     server.there, server.version = {"a": 1, "b": 2, "c": 3}, 7
     server.watches = [[event("ADDED", "d", 8), event("DELETED", "a", 9), None]]
     heard = Heard(server)
-    heard.until(("ADDED", "a", "1"), ("ADDED", "b", "2"), ("ADDED", "c", "3"),
-                ("ADDED", "d", "8"), ("DELETED", "a", "9"))  # fmt: skip
+    heard.until(
+        ("ADDED", "a", "1"),
+        ("ADDED", "b", "2"),
+        ("ADDED", "c", "3"),
+        ("ADDED", "d", "8"),
+        ("DELETED", "a", "9"),
+    )
     assert heard.synced == 1 and heard.problems == []
     assert server.asked[0]["resourceVersion"] == "7"
     assert server.asked[0]["allowWatchBookmarks"] == "true"
@@ -172,8 +177,7 @@ def test_a_list_comes_in_pages_and_then_the_changes(server):
 def test_events_may_be_cut_anywhere_and_half_a_line_at_the_end_is_left_out(server):
     whole = event("ADDED", "a", 2) + event("ADDED", "b", 3)
     pieces = [whole[n : n + 7] for n in range(0, len(whole), 7)]
-    server.watches = [[*pieces, event("ADDED", "c", 4)[:-9], "cut"],
-                      [event("ADDED", "c", 4), None]]  # fmt: skip
+    server.watches = [[*pieces, event("ADDED", "c", 4)[:-9], "cut"], [event("ADDED", "c", 4), None]]
     heard = Heard(server)
     heard.until(("ADDED", "a", "2"), ("ADDED", "b", "3"), ("ADDED", "c", "4"))
     assert [query["resourceVersion"] for query in server.asked] == ["1", "3"]
@@ -199,7 +203,10 @@ def test_after_410_it_lists_again_and_tells_what_has_gone_meanwhile(server, answ
     server.go.set()
     eventually(lambda: heard.changes[-1] == ("ADDED", "d", "30"), SOON)
     assert set(heard.changes[4:]) == {
-        ("DELETED", "c", "1"), ("ADDED", "b", "9"), ("ADDED", "e", "5"), ("ADDED", "d", "30")
+        ("DELETED", "c", "1"),
+        ("ADDED", "b", "9"),
+        ("ADDED", "e", "5"),
+        ("ADDED", "d", "30"),
     }  # and "a" is not told again
     assert server.asked[2]["resourceVersion"] == "20" and heard.problems == []
 
@@ -222,13 +229,23 @@ def test_an_error_that_goes_on_is_told_until_it_is_over(server):
     server.watches = [500, [error(500, "InternalError")], [event("ADDED", "a", 2), None]]
     heard = Heard(server)
     heard.until(("ADDED", "a", "2"))
-    assert [getattr(problem, "status", None) for problem in heard.problems] == [500, None, 500, None]
+    assert [getattr(problem, "status", None) for problem in heard.problems] == [
+        500,
+        None,
+        500,
+        None,
+    ]
     assert server.lists == 1
 
 
 @pytest.mark.parametrize(
     "odd",
-    [b"no json\n", b'{"type": "ADDED"}\n', b'{"type": "ADDED", "object": {"metadata": {}}}\n', b"[]\n"],
+    [
+        b"no json\n",
+        b'{"type": "ADDED"}\n',
+        b'{"type": "ADDED", "object": {"metadata": {}}}\n',
+        b"[]\n",
+    ],
 )
 def test_an_answer_in_another_form_is_told_and_begun_anew(server, odd):
     server.there = {"a": 1}
@@ -262,7 +279,13 @@ def test_where_listing_is_forbidden_it_is_told_once_in_a_while(server):
 
 def test_a_server_that_is_away_is_told_and_then_gone_on_with(server, monkeypatch):
     monkeypatch.setattr(watch, "_LONGEST_PAUSE", 0.2)
-    server.watches = [[event("ADDED", "a", 2), "cut"], 503, 503, 503, [event("ADDED", "b", 3), None]]
+    server.watches = [
+        [event("ADDED", "a", 2), "cut"],
+        503,
+        503,
+        503,
+        [event("ADDED", "b", 3), None],
+    ]
     heard = Heard(server)
     heard.until(("ADDED", "a", "2"), ("ADDED", "b", "3"))
     assert heard.problems[-1] is None and len(heard.problems) == 5

@@ -50,7 +50,9 @@ def test_what_an_image_has_anyway_stays_here(pip):
     assert wheels.gather([], "3.11", 1000) == wheels.Wheels()
 
 
-def test_what_is_too_large_or_not_to_be_had_is_left_to_the_pods_where_that_is_asked_for(pip, tmp_path):
+def test_what_is_too_large_or_not_to_be_had_is_left_to_the_pods_where_that_is_asked_for(
+    pip, tmp_path
+):
     (tmp_path / MINE).write_bytes(bytes(50))
     mine = str(tmp_path / MINE)
     pip(PIP)
@@ -75,11 +77,14 @@ def test_a_wheel_that_is_not_there_or_too_large_is_refused(pip, tmp_path):
         wheels.gather([str(tmp_path / MINE)], "3.11", 300)
 
 
-@pytest.mark.parametrize(("program", "hashes", "limit"), [
-    ("import sys; sys.exit('ERROR: No matching distribution found for wanted')", HASHED, None),
-    (PIP, HASHED, 100),
-    (PIP, "HASHES = {}", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("program", "hashes", "limit"),
+    [
+        ("import sys; sys.exit('ERROR: No matching distribution found for wanted')", HASHED, None),
+        (PIP, HASHED, 100),
+        (PIP, "HASHES = {}", None),
+    ],
+)
 def test_no_other_index_is_used_unasked(pip, program, hashes, limit):
     pip(program, hashes)
     with pytest.raises(UsageError, match="wanted") as refused:
@@ -122,7 +127,9 @@ def test_another_file_than_the_one_of_the_report_is_refused(tmp_path, monkeypatc
         monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
         monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
         swap = False
-        assert list(wheels.gather(["acme-lib"], "3.11", None).files) == ["acme_lib-1.0-py3-none-any.whl"]
+        assert list(wheels.gather(["acme-lib"], "3.11", None).files) == [
+            "acme_lib-1.0-py3-none-any.whl"
+        ]
         swap = True
         with pytest.raises(UsageError, match="can't be bundled"):
             wheels.gather(["acme-lib"], "3.11", None)

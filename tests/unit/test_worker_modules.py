@@ -17,8 +17,12 @@ from jupyter_jax_trainer.worker.modules import unpack
 @pytest.fixture
 def archive(tmp_path):
     path = tmp_path / "bundle.pyz"
-    write_archive(path, {"modules/mine/__init__.py": b"x = 1", "modules/mine/d/t.txt": b"hi",
-                         "cell.py": b""}, [], {})
+    write_archive(
+        path,
+        {"modules/mine/__init__.py": b"x = 1", "modules/mine/d/t.txt": b"hi", "cell.py": b""},
+        [],
+        {},
+    )
     return Archive(path)
 
 
@@ -26,8 +30,9 @@ def test_unpacked_once_into_the_directory_of_the_job(archive, tmp_path):
     job = tmp_path / "job"
     job.mkdir()
     places = []
-    threads = [threading.Thread(target=lambda: places.append(unpack(archive, job)))
-               for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: places.append(unpack(archive, job))) for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -36,8 +41,13 @@ def test_unpacked_once_into_the_directory_of_the_job(archive, tmp_path):
     assert [p.name for p in job.iterdir()] == ["modules"]
     assert (job / "modules/mine/d/t.txt").read_bytes() == b"hi"
     assert not (job / "modules/cell.py").exists()
-    done = subprocess.run([sys.executable, "-c", "import mine; print(mine.x)"], cwd=job / "modules",
-                          capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "import mine; print(mine.x)"],
+        cwd=job / "modules",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout == "1\n"
 
 

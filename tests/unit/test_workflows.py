@@ -39,7 +39,9 @@ def test_actionlint_finds_nothing():
     if not go:
         policy.skip_or_fail("go", "there is no Go to run actionlint with")
     command = [go, "run", ACTIONLINT, "-shellcheck=", "-pyflakes=", *map(str, WORKFLOWS)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, "GOFLAGS": ""})
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, "GOFLAGS": ""}
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -47,11 +49,15 @@ def test_actionlint_finds_nothing():
 def test_workflows_may_read_only_but_where_they_say_more(path):
     assert yaml.safe_load(path.read_text())["permissions"] == {"contents": "read"}
     more = {name: job["permissions"] for name, job in jobs(path).items() if "permissions" in job}
-    assert more == ({} if path.stem == "ci" else {
-        "images": {"contents": "read", "packages": "write"},
-        "publish": {"id-token": "write"},
-        "release": {"contents": "write"},
-    })  # fmt: skip
+    assert more == (
+        {}
+        if path.stem == "ci"
+        else {
+            "images": {"contents": "read", "packages": "write"},
+            "publish": {"id-token": "write"},
+            "release": {"contents": "write"},
+        }
+    )
 
 
 @workflows
@@ -74,9 +80,12 @@ def test_root_owns_the_caches_while_it_runs_what_ci_runs():
 
 
 def test_images_come_with_sbom_and_provenance_and_what_is_published_with_attestations():
-    steps = {step["uses"].partition("@")[0]: step.get("with", {})
-             for job in jobs(RELEASE).values()
-             for step in job["steps"] if "uses" in step}  # fmt: skip
+    steps = {
+        step["uses"].partition("@")[0]: step.get("with", {})
+        for job in jobs(RELEASE).values()
+        for step in job["steps"]
+        if "uses" in step
+    }
     image, package = steps["docker/build-push-action"], steps["pypa/gh-action-pypi-publish"]
     assert (image["sbom"], image["provenance"], package["attestations"]) == (True, "mode=max", True)
     assert "password" not in package
@@ -84,8 +93,14 @@ def test_images_come_with_sbom_and_provenance_and_what_is_published_with_attesta
 
 def test_a_release_has_its_images_first_and_publishes_only_what_was_tried():
     order = {name: job.get("needs") for name, job in jobs(RELEASE).items()}
-    assert order == {"tests": None, "images": "tests", "build": "images", "wheel": "build",
-                     "publish": "wheel", "release": "publish"}  # fmt: skip
+    assert order == {
+        "tests": None,
+        "images": "tests",
+        "build": "images",
+        "wheel": "build",
+        "publish": "wheel",
+        "release": "publish",
+    }
     matrix = jobs(RELEASE)["images"]["strategy"]["matrix"]
     assert (matrix["kind"], matrix["python"]) == (["cpu", "cuda", "tpu"], list(PYTHONS))
     assert jobs(RELEASE)["wheel"]["strategy"]["matrix"]["python"] == list(PYTHONS)
@@ -94,7 +109,12 @@ def test_a_release_has_its_images_first_and_publishes_only_what_was_tried():
 def run_step(text: str, folder: Path, **variables: str) -> None:
     """Run a step's commands as GitHub does, with this Python."""
     path = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    subprocess.run(["bash", "-e", "-c", text], cwd=folder, env={**os.environ, "PATH": path, **variables}, check=True)
+    subprocess.run(
+        ["bash", "-e", "-c", text],
+        cwd=folder,
+        env={**os.environ, "PATH": path, **variables},
+        check=True,
+    )
 
 
 def test_a_release_pins_all_images_before_it_builds(pin, tmp_path):
@@ -102,8 +122,11 @@ def test_a_release_pins_all_images_before_it_builds(pin, tmp_path):
     steps = [step.get("run", "") for step in jobs(RELEASE)["build"]["steps"]]
     (at,) = (at for at, text in enumerate(steps) if "images/pin.py" in text)
     assert at < steps.index("python -m build")
-    pushed = [f"ghcr.io/team/{re.sub('-py.*', '', image)}-py{python}@{DIGEST}"
-              for image in (CPU, GPU, TPU) for python in PYTHONS]  # fmt: skip
+    pushed = [
+        f"ghcr.io/team/{re.sub('-py.*', '', image)}-py{python}@{DIGEST}"
+        for image in (CPU, GPU, TPU)
+        for python in PYTHONS
+    ]
     for number, image in enumerate(pushed):
         (tmp_path / "pushed" / str(number)).mkdir(parents=True)
         (tmp_path / "pushed" / str(number) / "image").write_text(f"{image}\n")
@@ -111,8 +134,13 @@ def test_a_release_pins_all_images_before_it_builds(pin, tmp_path):
     for device in ("cpu", "gpu", "tpu"):
         assert images_of(folder, device)[0]["digest"] == DIGEST
     with tarfile.open(tmp_path / "assets" / "runtimes-v1.tar.gz") as archive:
-        assert archive.extractfile("runtimes/images.json").read() == (folder / "images.json").read_bytes()
-    assert sorted(json.loads((tmp_path / "assets" / "images.json").read_text()).values()) == sorted(pushed)
+        assert (
+            archive.extractfile("runtimes/images.json").read()
+            == (folder / "images.json").read_bytes()
+        )
+    assert sorted(json.loads((tmp_path / "assets" / "images.json").read_text()).values()) == sorted(
+        pushed
+    )
 
 
 def test_images_are_built_on_a_base_by_its_digest(tmp_path):
@@ -126,10 +154,16 @@ def test_images_are_built_on_a_base_by_its_digest(tmp_path):
 
 def test_what_builds_a_release_is_installed_by_its_hashes():
     folder = ROOT / ".github"
-    (install,) = (step["run"] for step in jobs(RELEASE)["build"]["steps"] if "pip install" in step.get("run", ""))
+    (install,) = (
+        step["run"]
+        for step in jobs(RELEASE)["build"]["steps"]
+        if "pip install" in step.get("run", "")
+    )
     assert install.endswith("--require-hashes --requirement .github/requirements.txt")
     wanted = re.findall(r"(?m)^[a-z-]+", (folder / "requirements.in").read_text())
-    listed = re.findall(r"(?m)^([a-z0-9-]+)==\S+ \\\n    --hash=sha256:", (folder / "requirements.txt").read_text())
+    listed = re.findall(
+        r"(?m)^([a-z0-9-]+)==\S+ \\\n    --hash=sha256:", (folder / "requirements.txt").read_text()
+    )
     assert {"build", "twine"} == set(wanted) <= set(listed), "run `make requirements`"
 
 
@@ -148,12 +182,17 @@ def pin(tmp_path):
 
 def usual(name: str) -> str:
     """Give an image as its runtime names it, with its tag."""
-    (found,) = (image for path in (ROOT / "runtimes").glob("*/jax-*.yaml")
-                for image in re.findall(rf"image: ({name}:\S+)", path.read_text()))  # fmt: skip
+    (found,) = (
+        image
+        for path in (ROOT / "runtimes").glob("*/jax-*.yaml")
+        for image in re.findall(rf"image: ({name}:\S+)", path.read_text())
+    )
     return str(found)
 
 
-CPU, GPU, TPU = map(usual, ("jupyter-jax-trainer-cpu", "jupyter-jax-trainer-cuda", "jupyter-jax-trainer-tpu"))
+CPU, GPU, TPU = map(
+    usual, ("jupyter-jax-trainer-cpu", "jupyter-jax-trainer-cuda", "jupyter-jax-trainer-tpu")
+)
 
 
 def images_of(folder: Path, device: str) -> list[dict[str, str]]:
@@ -168,8 +207,13 @@ def test_runtimes_are_pinned_to_digests(pin):
     other, before = DIGEST.replace("0", "f"), images_of(folder, "tpu")
     for digest in (other, DIGEST):  # the second time it replaces what the first has written
         assert make(f"ghcr.io/team/{CPU}@{digest}", f"localhost:5000/a/{GPU}@{digest}") == 0
-    assert images_of(folder, "cpu") == [{"name": "jupyter-jax-trainer-cpu", "digest": DIGEST,
-                                         "newName": "ghcr.io/team/jupyter-jax-trainer-cpu"}]  # fmt: skip
+    assert images_of(folder, "cpu") == [
+        {
+            "name": "jupyter-jax-trainer-cpu",
+            "digest": DIGEST,
+            "newName": "ghcr.io/team/jupyter-jax-trainer-cpu",
+        }
+    ]
     assert images_of(folder, "gpu")[0]["newName"] == "localhost:5000/a/jupyter-jax-trainer-cuda"
     assert images_of(folder, "tpu") == before
 
@@ -177,21 +221,36 @@ def test_runtimes_are_pinned_to_digests(pin):
 def test_install_names_pinned_images_by_their_digests_for_each_python(pin, monkeypatch):
     make, folder = pin
     newer = CPU.replace("-py3.11", "-py3.13")
-    assert make(f"ghcr.io/team/{newer}@{DIGEST}", f"ghcr.io/team/{CPU}@{DIGEST.replace('0', 'f')}") == 0
-    assert images_of(folder, "cpu")[0]["digest"] == DIGEST.replace("0", "f")  # that of the runtime's Python
+    assert (
+        make(f"ghcr.io/team/{newer}@{DIGEST}", f"ghcr.io/team/{CPU}@{DIGEST.replace('0', 'f')}")
+        == 0
+    )
+    assert images_of(folder, "cpu")[0]["digest"] == DIGEST.replace(
+        "0", "f"
+    )  # that of the runtime's Python
     monkeypatch.setattr(manifests, "_PLACES", (folder,))
     item = manifests.manifest("cpu", python="3.13")
     assert manifests.image_of(item) == f"ghcr.io/team/{newer}@{DIGEST}"
     assert item["metadata"]["labels"]["jupyter-jax-trainer/python"] == "3.13"
     assert manifests.image_of(manifests.manifest("cpu")).startswith(f"ghcr.io/team/{CPU}@sha256:f")
-    for own in ({"registry": "mine"}, {"image": f"mine/{CPU}"}):  # they may have been built by others
+    for own in (
+        {"registry": "mine"},
+        {"image": f"mine/{CPU}"},
+    ):  # they may have been built by others
         assert manifests.image_of(manifests.manifest("cpu", **own)) == f"mine/{CPU}"
 
 
-@pytest.mark.parametrize("image", [
-    f"ghcr.io/team/{CPU}", f"ghcr.io/team/other:1@{DIGEST}", f"ghcr.io/a\nb:1@{DIGEST}", f"{CPU}@{DIGEST}",
-    f"ghcr.io/team/jupyter-jax-trainer-cpu@{DIGEST}", f"ghcr.io/team/jupyter-jax-trainer-cpu:jax0.1-py3.11@{DIGEST}",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "image",
+    [
+        f"ghcr.io/team/{CPU}",
+        f"ghcr.io/team/other:1@{DIGEST}",
+        f"ghcr.io/a\nb:1@{DIGEST}",
+        f"{CPU}@{DIGEST}",
+        f"ghcr.io/team/jupyter-jax-trainer-cpu@{DIGEST}",
+        f"ghcr.io/team/jupyter-jax-trainer-cpu:jax0.1-py3.11@{DIGEST}",
+    ],
+)
 def test_what_is_no_image_of_ours_by_its_digest_changes_nothing(pin, image):
     make, folder = pin
     before = {path: path.read_text() for path in folder.rglob("*.*")}

@@ -34,9 +34,14 @@ class ApiError(Exception):
     """
 
     def __init__(
-        self, status: int, reason: str, message: str, verb: str = "", resource: str = "",
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        verb: str = "",
+        resource: str = "",
         retry_after: float = 0.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(f"{status} {reason}: {message}")
         self.status = status
         self.reason = reason
@@ -74,9 +79,13 @@ def refusal(response: Any, text: bytes, method: str, path: str, watch: bool) -> 
         message = str(found.get("message") or message[:_LONGEST])
     verb, resource = right_for(method, path, watch)
     return ApiError(
-        status, str(found.get("reason") or ""), message or "no reason given", verb, resource,
+        status,
+        str(found.get("reason") or ""),
+        message or "no reason given",
+        verb,
+        resource,
         _seconds(response.headers.get("Retry-After")),
-    )  # fmt: skip
+    )
 
 
 def forward_refusal(words: str) -> Exception:

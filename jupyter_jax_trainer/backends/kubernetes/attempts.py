@@ -71,9 +71,10 @@ class Attempts:
         """Give the pods since the last suspension, or the last restart."""
         now = self._ranks.record.restarts if self._most else 0
         return [
-            pod for uid, pod in self.pods.items()
+            pod
+            for uid, pod in self.pods.items()
             if uid not in self._past and attempt_of(pod) >= now
-        ]  # fmt: skip
+        ]
 
     def _number(self, seen: Seen) -> int:
         """Give how often the cluster has started all ranks again, where the job may.

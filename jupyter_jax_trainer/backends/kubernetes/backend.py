@@ -44,9 +44,7 @@ if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
 
 _DRY_RUN = {"dryRun": "All", "fieldManager": trainjob.PREFIX}
-_TO_APPLY = (
-    "# `kubectl apply --server-side -f -` starts it; `kubectl delete -f -` removes it.",
-)
+_TO_APPLY = ("# `kubectl apply --server-side -f -` starts it; `kubectl delete -f -` removes it.",)
 _TO_READ = (
     f"# Secrets are masked as {masking.HIDDEN}, so this can't be applied.",
     "# Add --show-secrets for YAML that can be applied: `kubectl apply --server-side -f -`.",
@@ -119,9 +117,11 @@ class KubernetesBackend:
             )
         python = None if spec.image else labels.get(f"{trainjob.PREFIX}/python")
         taken = wheels.gather(
-            spec.package, python or runtimes.PYTHON, payload.room(spec, self._mounts),
+            spec.package,
+            python or runtimes.PYTHON,
+            payload.room(spec, self._mounts),
             from_pods=spec.package_from_pods,
-        )  # fmt: skip
+        )
         if taken.pip and not spec.image and f"{trainjob.PREFIX}/device" in labels:
             raise UsageError(
                 f"--package {' '.join(taken.pip)} can't be sent along: {taken.problem}.",
@@ -130,11 +130,15 @@ class KubernetesBackend:
             )
         self.wheels = taken.files
         self._notes = [
-            note for note in (
-                runtimes.deprecation(runtime), *placed.notes, taken.note,
+            note
+            for note in (
+                runtimes.deprecation(runtime),
+                *placed.notes,
+                taken.note,
                 *masking.environment_notes(spec, secrets=True),
-            ) if note
-        ]  # fmt: skip
+            )
+            if note
+        ]
         tolerated = patched.get("tolerations", False)
         if lacking.get("tolerations") and not tolerated:
             self._notes.append(
@@ -147,7 +151,8 @@ class KubernetesBackend:
             "runtime_kind": runtime["kind"],
             "runs_once": bool(spec.max_restarts) or runtimes.runs_once(runtime),
             "own_runtime": restarts.spec_from(runtime, spec.max_restarts)
-            if spec.max_restarts else None,
+            if spec.max_restarts
+            else None,
             "device": device,
             "devices_per_node": placed.per_node,
             "selector": placed.selector,
@@ -189,9 +194,10 @@ class KubernetesBackend:
             )
         capture.notes += self._notes
         large = [
-            f"{sent.name} ({size(sent.size)})" for sent in capture.sent
+            f"{sent.name} ({size(sent.size)})"
+            for sent in capture.sent
             if sent.name in spec.out and sent.size > _LARGE_RESULT
-        ]  # fmt: skip
+        ]
         if large and not spec.store:
             capture.notes.append(
                 f"What --out brings back may be large: {', '.join(large)}. Up to "
@@ -217,7 +223,11 @@ class KubernetesBackend:
         return False
 
     def dry_run(
-        self, spec: JobSpec, plan: dict[str, Any], capture: Capture, manifest: dict[str, Any],
+        self,
+        spec: JobSpec,
+        plan: dict[str, Any],
+        capture: Capture,
+        manifest: dict[str, Any],
         write: Callable[[Path], str],
     ) -> str:
         """Give the YAML of what would be created, after the cluster itself has looked at it.
@@ -239,18 +249,20 @@ class KubernetesBackend:
                 job = trainjob.with_runtime(job, plan["runtime_kind"], plan["runtime"])
             path = self._client.trainer("trainjobs")
             self._client.request("POST", path, query=_DRY_RUN, body=job)
-        lines = [
-            f"# {s.name}  {s.kind}  {s.type}  {size(s.size)}".rstrip() for s in capture.sent
-        ]
+        lines = [f"# {s.name}  {s.kind}  {s.type}  {size(s.size)}".rstrip() for s in capture.sent]
         lines += [f"# {name}  module file" for name in capture.modules]
         if packed.upload:
             target = packed.upload if spec.show_secrets else masking.text(packed.upload)
             lines.append(f"# The bundle itself would be copied to {target}")
-        head = "\n".join([
-            f"# Nothing was started. Sent with the job, {size(capture.total)} in all:", *lines,
-            *(_TO_APPLY if spec.show_secrets else _TO_READ),
-            *([] if own is None else [_ONCE_MORE]), "",
-        ])
+        head = "\n".join(
+            [
+                f"# Nothing was started. Sent with the job, {size(capture.total)} in all:",
+                *lines,
+                *(_TO_APPLY if spec.show_secrets else _TO_READ),
+                *([] if own is None else [_ONCE_MORE]),
+                "",
+            ]
+        )
         if spec.show_secrets:
             return head + trainjob.to_yaml(documents)
         shown = [masking.manifest(document).item for document in documents]
@@ -314,9 +326,12 @@ class KubernetesBackend:
 
 
 def _patches_in_queue(
-    kueue: queues.Kueue, spec: JobSpec, patches: dict[str, bool], runtime: Mapping[str, Any],
+    kueue: queues.Kueue,
+    spec: JobSpec,
+    patches: dict[str, bool],
+    runtime: Mapping[str, Any],
     around: Mapping[str, str],
-) -> dict[str, bool]:  # fmt: skip
+) -> dict[str, bool]:
     """Refuse what this cluster's Kueue would drop."""
     meshed = around.get("istio-injection") == "enabled" or "istio.io/rev" in around
     name = str(runtime["metadata"]["name"])

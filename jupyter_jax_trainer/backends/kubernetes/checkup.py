@@ -10,15 +10,31 @@ from jupyter_jax_trainer.backends.kubernetes.trainjob import PREFIX
 from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
 
 _LACKS = {
-    "scratch": ("Scratch space", "an emptyDir is mounted", "no emptyDir is mounted",
-                "Mount one for HOME and TMPDIR"),
-    "mesh": ("Service mesh", "kept out", "may take the pods in",
-             'Label the pods sidecar.istio.io/inject: "false"'),
-    "restricted": ("PodSecurity", "meets restricted", "does not meet restricted",
-                   "Take the securityContext of ours"),
-    "tolerations": ("Taints", "that of its devices is tolerated",
-                    "that of its devices is not tolerated", "Take the toleration of ours"),
-}  # fmt: skip
+    "scratch": (
+        "Scratch space",
+        "an emptyDir is mounted",
+        "no emptyDir is mounted",
+        "Mount one for HOME and TMPDIR",
+    ),
+    "mesh": (
+        "Service mesh",
+        "kept out",
+        "may take the pods in",
+        'Label the pods sidecar.istio.io/inject: "false"',
+    ),
+    "restricted": (
+        "PodSecurity",
+        "meets restricted",
+        "does not meet restricted",
+        "Take the securityContext of ours",
+    ),
+    "tolerations": (
+        "Taints",
+        "that of its devices is tolerated",
+        "that of its devices is not tolerated",
+        "Take the toleration of ours",
+    ),
+}
 
 
 def examine(item: Mapping[str, Any]) -> Iterator[Finding]:
@@ -27,9 +43,11 @@ def examine(item: Mapping[str, Any]) -> Iterator[Finding]:
     node = runtimes.container(item)
     if not node:
         yield Finding(
-            FAIL, "Container", "there is no replicated job node with a container node",
+            FAIL,
+            "Container",
+            "there is no replicated job node with a container node",
             "Trainer puts the job's command there: name them so.",
-        )  # fmt: skip
+        )
         return
     if image := node.get("image"):
         yield Finding(OK, "Image", str(image))
@@ -39,9 +57,11 @@ def examine(item: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(OK, "Policy", "mlPolicy.jax")
     else:
         yield Finding(
-            WARN, "Policy", "no mlPolicy.jax, only the label",
+            WARN,
+            "Policy",
+            "no mlPolicy.jax, only the label",
             "Without it ranks don't find each other, and jobs have one node: add mlPolicy.jax: {}.",
-        )  # fmt: skip
+        )
     device = runtimes.device_of(item)
     yield Finding(OK, "Device", device)
     yield _python(labels.get(f"{PREFIX}/python"))
@@ -49,16 +69,20 @@ def examine(item: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(OK, "Restarts", "a cell that fails is not run again")
     else:
         yield Finding(
-            WARN, "Restarts", "a cell that fails is run again, until a follower stops it",
+            WARN,
+            "Restarts",
+            "a cell that fails is run again, until a follower stops it",
             "Set restartPolicy: Never, backoffLimit: 0 and no failurePolicy.maxRestarts.",
-        )  # fmt: skip
+        )
     for name, lacking in runtimes.patches(item, restricted=True, device=device).items():
         subject, fine, wrong, advice = _LACKS[name]
         if lacking:
             yield Finding(
-                WARN, subject, f"{wrong}: jobs patch it in",
+                WARN,
+                subject,
+                f"{wrong}: jobs patch it in",
                 f"{advice}; with --queue and Kueue up to 0.16 jobs can't be patched.",
-            )  # fmt: skip
+            )
         else:
             yield Finding(OK, subject, fine)
     if folder := runtimes.shared_folder(item):
@@ -66,9 +90,11 @@ def examine(item: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding(OK, "Shared folder", f"{folder}: checkpoints go there")
         else:
             yield Finding(
-                WARN, "Shared folder", f"{folder} is on no volume that outlives the pods",
+                WARN,
+                "Shared folder",
+                f"{folder} is on no volume that outlives the pods",
                 f"Mount one there, or take the annotation {runtimes.SHARED} away.",
-            )  # fmt: skip
+            )
     if runtimes.is_deprecated(item):
         yield Finding(WARN, "Support", "deprecated", "Users are told to choose another.")
 
@@ -76,12 +102,16 @@ def examine(item: Mapping[str, Any]) -> Iterator[Finding]:
 def _python(version: str | None) -> Finding:
     if version is None:
         return Finding(
-            WARN, "Python", "no label says which",
+            WARN,
+            "Python",
+            "no label says which",
             f"Label it {PREFIX}/python: cells that can't be read there are refused before a start.",
-        )  # fmt: skip
+        )
     if version != runtimes.PYTHON:
         return Finding(
-            WARN, "Python", f"{version}, and here it is {runtimes.PYTHON}",
+            WARN,
+            "Python",
+            f"{version}, and here it is {runtimes.PYTHON}",
             "Functions and classes of a notebook here can't be read there.",
-        )  # fmt: skip
+        )
     return Finding(OK, "Python", version)

@@ -114,9 +114,11 @@ def _order(item: Mapping[str, Any], spec: JobSpec) -> tuple[bool, ...]:
     """Order runtimes for a device: the deprecated last, ours first, since they run a cell once."""
     python = (item["metadata"].get("labels") or {}).get(f"{PREFIX}/python", runtimes.PYTHON)
     return (
-        *initializers.rank(item, spec), runtimes.is_deprecated(item),
-        not runtimes.runs_once(item), python != runtimes.PYTHON,
-    )  # fmt: skip
+        *initializers.rank(item, spec),
+        runtimes.is_deprecated(item),
+        not runtimes.runs_once(item),
+        python != runtimes.PYTHON,
+    )
 
 
 def _says_device(item: Mapping[str, Any]) -> bool:

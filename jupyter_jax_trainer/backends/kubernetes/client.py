@@ -185,9 +185,14 @@ class Client:
         return self._send("GET", path, query, None, None, read_timeout)
 
     def _send(
-        self, method: str, path: str, query: Mapping[str, Any] | None, data: bytes | None,
-        content_type: str | None, timeout: float,
-    ) -> Any:  # fmt: skip
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None,
+        data: bytes | None,
+        content_type: str | None,
+        timeout: float,
+    ) -> Any:
         generation = self._generation
         try:
             return self._send_once(method, path, query, data, content_type, timeout)
@@ -199,9 +204,14 @@ class Client:
         return response
 
     def _send_once(
-        self, method: str, path: str, query: Mapping[str, Any] | None, data: bytes | None,
-        content_type: str | None, timeout: float,
-    ) -> Any:  # fmt: skip
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None,
+        data: bytes | None,
+        content_type: str | None,
+        timeout: float,
+    ) -> Any:
         import urllib3
 
         url = self.server + path + (f"?{urlencode(query)}" if query else "")
@@ -211,10 +221,15 @@ class Client:
             headers["Content-Type"] = content_type
         try:
             response = self._pool.request(
-                method, url, body=data, headers=headers, preload_content=False, redirect=False,
+                method,
+                url,
+                body=data,
+                headers=headers,
+                preload_content=False,
+                redirect=False,
                 retries=False,
                 timeout=urllib3.Timeout(connect=timeouts.CONNECT.seconds, read=timeout),
-            )  # fmt: skip
+            )
         except (urllib3.exceptions.HTTPError, OSError) as error:  # OSError: a certificate's file
             raise Unreachable(plain_words(error)) from None
         if response.status < 300 and not is_page(response):
@@ -265,9 +280,10 @@ class Client:
             "cert_reqs": ssl.CERT_REQUIRED if settings.verify_ssl else ssl.CERT_NONE,
             "ca_certs": settings.ssl_ca_cert or certifi.where(),
             "check_hostname": settings.verify_ssl and settings.assert_hostname is not False,
-            "certfile": settings.cert_file, "keyfile": settings.key_file,
+            "certfile": settings.cert_file,
+            "keyfile": settings.key_file,
             "server_hostname": settings.tls_server_name,
-        }  # fmt: skip
+        }
         headers = {**self._headers(), "User-Agent": "jupyter-jax-trainer"}  # signs in where due
         path = self.core("pods", pod, "portforward")
         url = f"ws{self.server.removeprefix('http')}{path}?ports={port}"
@@ -277,9 +293,12 @@ class Client:
             options = websocket_proxycare(options, settings, url, headers)
         try:
             connection = websocket.create_connection(
-                url, timeout=timeouts.FORWARD.seconds, subprotocols=["v4.channel.k8s.io"],
-                sslopt={name: value for name, value in tls.items() if value is not None}, **options,
-            )  # fmt: skip
+                url,
+                timeout=timeouts.FORWARD.seconds,
+                subprotocols=["v4.channel.k8s.io"],
+                sslopt={name: value for name, value in tls.items() if value is not None},
+                **options,
+            )
         except websocket.WebSocketBadStatusException as error:
             raise forward_refusal(str(error)) from None
         except Exception as error:

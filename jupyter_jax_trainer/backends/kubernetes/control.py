@@ -37,8 +37,11 @@ def see_to_it(plan: Mapping[str, Any], state: dict[str, Any]) -> dict[str, Any]:
         words = problem.read_text()
     except OSError:
         return state
-    return {**state, "reason": f"it can't be followed: {words.splitlines()[0]}",
-            "hint": "\n".join(words.splitlines()[1:]) or None}  # fmt: skip
+    return {
+        **state,
+        "reason": f"it can't be followed: {words.splitlines()[0]}",
+        "hint": "\n".join(words.splitlines()[1:]) or None,
+    }
 
 
 def _client(manifest: Mapping[str, Any]) -> tuple[Client, str]:
@@ -126,9 +129,7 @@ def _delete_secrets(manifest: Mapping[str, Any], trainjob_uid: str | None) -> No
                 client.request("DELETE", path, body=body)
 
 
-def set_suspended(
-    manifest: Mapping[str, Any], directory: JobDir, suspended: bool
-) -> None:
+def set_suspended(manifest: Mapping[str, Any], directory: JobDir, suspended: bool) -> None:
     """Suspend or resume a TrainJob, where Kueue steers it by its Workload.
 
     Raises

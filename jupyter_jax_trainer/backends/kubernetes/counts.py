@@ -18,14 +18,20 @@ _PREFIX = "jaxtrain_follower_"
 _FAMILIES = (
     ("jobs", "gauge", "Jobs that are followed now."),
     ("log_bytes_total", "counter", "Bytes of logs that were written into job directories."),
-    ("log_lag_seconds", "gauge",
-     "The longest time, since the last write, between a line's stamp and its arrival here."),
-    ("reconnects_total", "counter",
-     "Connections made again: of watches (each five minutes, if nothing is wrong) and of logs."),
+    (
+        "log_lag_seconds",
+        "gauge",
+        "The longest time, since the last write, between a line's stamp and its arrival here.",
+    ),
+    (
+        "reconnects_total",
+        "counter",
+        "Connections made again: of watches (each five minutes, if nothing is wrong) and of logs.",
+    ),
     ("errors_total", "counter", "Errors that nobody foresaw; the follower's log has them."),
     ("cluster_silent", "gauge", "1 while the cluster does not answer."),
     ("start_time_seconds", "gauge", "When the follower started, since the epoch."),
-)  # fmt: skip
+)
 
 
 class Counts:

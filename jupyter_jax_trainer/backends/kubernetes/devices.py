@@ -26,18 +26,33 @@ _GPU_FOUND = "nvidia.com/gpu.product"  # set by NVIDIA's GPU feature discovery
 _LABELS = {"gpu": (_GPU, _GPU_FOUND), "tpu": (_TPU,)}
 # What people call them, as Google labels its nodes.
 _TPUS = {
-    "v4": "tpu-v4-podslice", "v5e": "tpu-v5-lite-podslice", "v5p": "tpu-v5p-slice",
-    "v6e": "tpu-v6e-slice", "v7": "tpu7x", "tpu7x": "tpu7x",
-}  # fmt: skip
+    "v4": "tpu-v4-podslice",
+    "v5e": "tpu-v5-lite-podslice",
+    "v5p": "tpu-v5p-slice",
+    "v6e": "tpu-v6e-slice",
+    "v7": "tpu7x",
+    "tpu7x": "tpu7x",
+}
 _GPUS = {
-    "t4": "nvidia-tesla-t4", "v100": "nvidia-tesla-v100", "l4": "nvidia-l4",
-    "a100": "nvidia-tesla-a100", "a100-80gb": "nvidia-a100-80gb", "h100": "nvidia-h100-80gb",
-    "h100-mega": "nvidia-h100-mega-80gb", "h200": "nvidia-h200-141gb", "b200": "nvidia-b200",
+    "t4": "nvidia-tesla-t4",
+    "v100": "nvidia-tesla-v100",
+    "l4": "nvidia-l4",
+    "a100": "nvidia-tesla-a100",
+    "a100-80gb": "nvidia-a100-80gb",
+    "h100": "nvidia-h100-80gb",
+    "h100-mega": "nvidia-h100-mega-80gb",
+    "h200": "nvidia-h200-141gb",
+    "b200": "nvidia-b200",
     "gb200": "nvidia-gb200",
-}  # fmt: skip
+}
 _SHARES = re.compile(r"mem|core|percent|monitor")  # of a GPU: amounts, and no devices
-_SIDES = {"tpu-v4-podslice": 3, "tpu-v5p-slice": 3, "tpu7x": 3,
-          "tpu-v5-lite-podslice": 2, "tpu-v6e-slice": 2}  # fmt: skip
+_SIDES = {
+    "tpu-v4-podslice": 3,
+    "tpu-v5p-slice": 3,
+    "tpu7x": 3,
+    "tpu-v5-lite-podslice": 2,
+    "tpu-v6e-slice": 2,
+}
 
 
 @dataclass(frozen=True)
@@ -90,8 +105,9 @@ def list_nodes(client: Client) -> list[Node] | None:
             dict(item["metadata"].get("labels") or {}),
             dict((item.get("status") or {}).get("allocatable") or {}),
         )
-        for item in items if _takes_pods(item)
-    ]  # fmt: skip
+        for item in items
+        if _takes_pods(item)
+    ]
 
 
 def _takes_pods(node: Mapping[str, Any]) -> bool:
@@ -248,10 +264,14 @@ def _label(word: str, device: str, nodes: Sequence[Node] | None) -> tuple[str, s
         return name, value
     lower = word.lower()
     google = (_TPUS if device == "tpu" else _GPUS).get(lower, word)
-    carried = sorted({
-        (label, node.labels[label])
-        for node in nodes or () for label in _LABELS[device] if label in node.labels
-    })  # fmt: skip
+    carried = sorted(
+        {
+            (label, node.labels[label])
+            for node in nodes or ()
+            for label in _LABELS[device]
+            if label in node.labels
+        }
+    )
     for fits in (
         lambda text: text.lower() == lower,
         lambda text: text == google,
@@ -309,7 +329,12 @@ def _check(
 
 def _others(selector: Mapping[str, str], nodes: Sequence[Node]) -> str:
     """Say which values of the same labels there are."""
-    found = sorted({
-        f"{name}={node.labels[name]}" for node in nodes for name in selector if name in node.labels
-    })  # fmt: skip
+    found = sorted(
+        {
+            f"{name}={node.labels[name]}"
+            for node in nodes
+            for name in selector
+            if name in node.labels
+        }
+    )
     return f" (there are {', '.join(found)})" if found else ""

@@ -165,12 +165,19 @@ def _failed(seen: Seen) -> Verdict:
     if not ended:
         return _first(OTHER, seen) or Verdict(state="Failed")
     first = min(ended, key=lambda end: (end.at is None, end.at or 0.0, end.rank))
-    told = diagnose([
-        RankEnd(
-            rank=first.rank, exit=first.exit, order=1, joined=_has_joined(seen, first.rank),
-            out_of_memory=first.out_of_memory, cause=first.cause, hint=first.hint,
-        )
-    ])  # fmt: skip
+    told = diagnose(
+        [
+            RankEnd(
+                rank=first.rank,
+                exit=first.exit,
+                order=1,
+                joined=_has_joined(seen, first.rank),
+                out_of_memory=first.out_of_memory,
+                cause=first.cause,
+                hint=first.hint,
+            )
+        ]
+    )
     return Verdict(state="Failed", reason=summary(told), hint=told.hint, cause=first.kind or "exit")
 
 

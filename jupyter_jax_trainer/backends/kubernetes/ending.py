@@ -20,8 +20,11 @@ _NO_MODULE = "The pods' image does not have it: --package brings it along, --ima
 
 
 def failure_of(
-    directory: JobDir, ends: Sequence[RankEnd], where: Mapping[int, dict[str, Any]],
-    verdict: Verdict, pods: Sequence[Json],
+    directory: JobDir,
+    ends: Sequence[RankEnd],
+    where: Mapping[int, dict[str, Any]],
+    verdict: Verdict,
+    pods: Sequence[Json],
 ) -> Failure:
     """Name the first cause: a rank's, where one has failed, else the cluster's.
 
@@ -42,9 +45,10 @@ def failure_of(
         if places := positions([(end, where.get(end.rank)) for end in ends]):
             message += f"; {places}"
         failure = Failure(
-            kind="timeout" if verdict.cause == "deadline" else "cluster", message=message,
+            kind="timeout" if verdict.cause == "deadline" else "cluster",
+            message=message,
             hint=verdict.hint,
-        )  # fmt: skip
+        )
         if verdict.cause == "initializer-failed" and (found := broken_before(pods)):
             failure.container, failure.hint = str(found.source), None  # the log is shown here
             failure.log = last_lines(directory.log(found.source), _LAST_WORDS)

@@ -63,10 +63,11 @@ def settle(
     if problem is None:
         return table
     return [
-        entry if "error" in entry
+        entry
+        if "error" in entry
         else {"name": entry["name"], "error": f"{entry['name']!r} did not come back: {problem}"}
         for entry in table
-    ]  # fmt: skip
+    ]
 
 
 def _from_parts(directory: JobDir) -> None:
@@ -130,9 +131,16 @@ class Fetch(threading.Thread):
     """
 
     def __init__(
-        self, client: Client, pod: str, held: dict[str, Any], key: str, directory: JobDir,
-        problem: Callable[[str], None], *, mine: bool,
-    ) -> None:  # fmt: skip
+        self,
+        client: Client,
+        pod: str,
+        held: dict[str, Any],
+        key: str,
+        directory: JobDir,
+        problem: Callable[[str], None],
+        *,
+        mine: bool,
+    ) -> None:
         super().__init__(name=f"fetch-{pod}", daemon=True)
         self._client = client
         self._pod = pod
@@ -158,8 +166,10 @@ class Fetch(threading.Thread):
             self._let_go()
             return
         if not self._mine and self._held["size"] > _MOST_OF_OTHERS:
-            self._note(f"its results have {size(self._held['size'])}: of somebody else's job no "
-                       f"more than {size(_MOST_OF_OTHERS)} are fetched")  # fmt: skip
+            self._note(
+                f"its results have {size(self._held['size'])}: of somebody else's job no "
+                f"more than {size(_MOST_OF_OTHERS)} are fetched"
+            )
             return
         part = self._directory.path / "result.fetched.part"
         until = self._held["since"] + self._held["seconds"]
@@ -227,9 +237,10 @@ class Fetch(threading.Thread):
         if not self._mine:
             self.doing = "its results are here; it waits until whoever submitted it has them"
             return
-        with contextlib.suppress(Exception), self._client.forward(
-            self._pod, self._held["port"]
-        ) as end:
+        with (
+            contextlib.suppress(Exception),
+            self._client.forward(self._pod, self._held["port"]) as end,
+        ):
             end.settimeout(timeouts.TRANSFER.seconds)
             end.sendall(f"{self._mac} done\n".encode())
             end.recv(1)

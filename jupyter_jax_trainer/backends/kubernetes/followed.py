@@ -66,9 +66,14 @@ class Followed:
         self.record, self._kept = self.ranks.record, self.ranks.kept
         key = self.manifest.get("frame_key")
         self.streams = Streams(
-            client, directory, nodes, key.encode() if key else None, applied(directory, nodes),
-            self.ranks.take, self.problem,
-        )  # fmt: skip
+            client,
+            directory,
+            nodes,
+            key.encode() if key else None,
+            applied(directory, nodes),
+            self.ranks.take,
+            self.problem,
+        )
         self._steering = Steering(client, self.name, self._is_ours, self.problem)
         self._uid = directory.read_trainjob_uid()  # of its TrainJob
         self.trouble: str | None = None
@@ -118,9 +123,12 @@ class Followed:
 
     def wants_look(self) -> bool:
         """Tell whether something has happened that the cluster does not tell."""
-        return self.ranks.spoken or self.streams.changed or (
-            self._trainjob is not None and self.directory.cancel.exists()
-        ) or not self.directory.path.is_dir()
+        return (
+            self.ranks.spoken
+            or self.streams.changed
+            or (self._trainjob is not None and self.directory.cancel.exists())
+            or not self.directory.path.is_dir()
+        )
 
     def save(self) -> None:
         """Write what is not urgent."""
@@ -237,7 +245,8 @@ class Followed:
         # What the others say is no word of this job's: only their logs are shown.
         if self._uid is not None:
             self.streams.proven.update(
-                uid for uid, pod in {**gone, **pods}.items()
+                uid
+                for uid, pod in {**gone, **pods}.items()
                 if store.lineage.of_pod(pod) == self._uid
             )
         jobs = store.jobs(*self._known_as)
@@ -246,10 +255,16 @@ class Followed:
             uids.add(found["metadata"]["uid"])
         workloads = store.workloads(found)
         self._seen = Seen(
-            trainjob=found, jobs=jobs, jobset=None, pods=list(pods.values()),
-            events=store.events(self.name, uids), workloads=workloads, nodes=self.spec.nodes,
-            now=time.time(), others=store.others(workloads),
-        )  # fmt: skip
+            trainjob=found,
+            jobs=jobs,
+            jobset=None,
+            pods=list(pods.values()),
+            events=store.events(self.name, uids),
+            workloads=workloads,
+            nodes=self.spec.nodes,
+            now=time.time(),
+            others=store.others(workloads),
+        )
 
     def _is_ours(self, found: Mapping[str, Any]) -> bool:
         """Tell whether a TrainJob of our name is the job's; at first sight its uid is noted."""
@@ -269,9 +284,10 @@ class Followed:
         """Say how the job is."""
         if self.trouble is not None:
             self.record.change(
-                self.record.state["state"], f"the cluster does not answer: {self.trouble}",
+                self.record.state["state"],
+                f"the cluster does not answer: {self.trouble}",
                 "The job may go on; this is looked at again every few seconds.",
-            )  # fmt: skip
+            )
             return
         verdict = judge(self._seen, self.manifest["spec"], self.ranks.states())
         again, held = self.record.about_restart(), verdict.state in ("Suspended", "Queued")
@@ -300,7 +316,9 @@ class Followed:
         """
         found = self._trainjob
         return bool(
-            found is not None and found["spec"].get("suspend") and launch.marked(found) is None
+            found is not None
+            and found["spec"].get("suspend")
+            and launch.marked(found) is None
             and self._goes_on
         )
 
@@ -314,7 +332,8 @@ class Followed:
     def _lost_a_rank(self) -> bool:
         """Whether a rank of a job that may start again has ended for no fault of the cell."""
         return bool(
-            self.spec.max_restarts and self._kept.broken
+            self.spec.max_restarts
+            and self._kept.broken
             and may_run_again(diagnose(self._kept.ends))
         )
 
@@ -359,9 +378,12 @@ class Followed:
         if marked is not None and verdict.state != "Failed":
             verdict = Verdict(state="Failed", reason=marked)
         failure = failure_of(
-            self.directory, self._kept.ends, self.ranks.where, verdict,
+            self.directory,
+            self._kept.ends,
+            self.ranks.where,
+            verdict,
             self._attempts.present_ones(),
-        )  # fmt: skip
+        )
         failure = after_restarts(failure, self.record.restarts)
         if not once and marked is None and self._goes_on and not self._steering.refused:
             self._steering.stop_reruns(self._trainjob, summary(failure))
@@ -371,9 +393,10 @@ class Followed:
     def _gone_initializers(self) -> list[dict[str, Any]]:
         there = {pod["metadata"]["uid"] for pod in self._seen.pods}
         return [
-            pod for pod in self._attempts.present_ones()
+            pod
+            for pod in self._attempts.present_ones()
             if pod["metadata"]["uid"] not in there and rank_of(pod) is None
-        ]  # fmt: skip
+        ]
 
     @property
     def _goes_on(self) -> bool:
@@ -384,8 +407,10 @@ class Followed:
     def _has_no_runtime(self) -> bool:
         """See to it that no runtime is left of a job that has no TrainJob to own it."""
         own = self.manifest["plan"].get("own_runtime")
-        self._rid = self._rid or not own or self._steering.drop_runtime(
-            own_name(self.manifest), self.manifest["uid"], self._uid
+        self._rid = (
+            self._rid
+            or not own
+            or self._steering.drop_runtime(own_name(self.manifest), self.manifest["uid"], self._uid)
         )
         return self._rid
 
@@ -417,7 +442,12 @@ class Followed:
         key = self.manifest.get("frame_key")
         if pod and key:
             self._fetching = fetch.Fetch(
-                self._client, pod, self._kept.held, key, self.directory, self.problem,
+                self._client,
+                pod,
+                self._kept.held,
+                key,
+                self.directory,
+                self.problem,
                 mine=standing.mine,
             )
             self._fetching.start()

@@ -150,9 +150,13 @@ class Follower:
             put((kind, change, item))
 
         Watch(
-            self._client, path, hear, partial(hear, "synced", None), partial(hear, "problem"),
+            self._client,
+            path,
+            hear,
+            partial(hear, "synced", None),
+            partial(hear, "problem"),
             labels,
-        ).start()  # fmt: skip
+        ).start()
 
     def _watch_queues(self) -> None:
         """Watch Kueue's Workloads, from the first TrainJob in a queue on; in a thread."""
@@ -258,8 +262,11 @@ class Follower:
     def _tell(self) -> None:
         """Tell the jobs what of the cluster can't be seen now."""
         silent = self._silent()
-        lacking = {right.resource for right in (*self._lacking.values(), *self._missing)
-                   if right.verb != "watch"}  # fmt: skip
+        lacking = {
+            right.resource
+            for right in (*self._lacking.values(), *self._missing)
+            if right.verb != "watch"
+        }
         self._store.lineage.blind = not lacking.isdisjoint(("jobs", "jobsets"))
         for followed in self._followed.values():
             followed.trouble = silent

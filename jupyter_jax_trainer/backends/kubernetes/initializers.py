@@ -64,9 +64,10 @@ def check(
     if option is not None:
         raise UsageError(
             f"--{option} needs a runtime with a {NAMES[option]}, and {name} has none.",
-            f"Choose another --runtime: {others}." if others else
-            "docs/platform.md has an example of one; the platform engineer can install it.",
-        )  # fmt: skip
+            f"Choose another --runtime: {others}."
+            if others
+            else "docs/platform.md has an example of one; the platform engineer can install it.",
+        )
     options = " and ".join(f"--{one}" for one in failing)
     raise UsageError(
         f"The runtime {name} starts its {' and '.join(NAMES[one] for one in failing)} for every "
@@ -126,8 +127,10 @@ def _step(name: str, pod: Json, pods_before: int) -> Json:
     doing = "Running" if "running" in now else "Starting"
     ended = {"Succeeded": "Finished", "Failed": "Failed"}
     return {
-        "name": name, "state": ended.get(str(status(pod).get("phase")), doing),
+        "name": name,
+        "state": ended.get(str(status(pod).get("phase")), doing),
         "exit": None if end is None else exit_code(end),
         "restarts": int(found.get("restartCount") or 0) + pods_before,
-        "host": (pod.get("spec") or {}).get("nodeName"), "pod": pod["metadata"].get("name"),
-    }  # fmt: skip
+        "host": (pod.get("spec") or {}).get("nodeName"),
+        "pod": pod["metadata"].get("name"),
+    }

@@ -30,9 +30,14 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # Of a container, what the TrainJob itself says; and of a pod, what it may change in a runtime.
 _TRAINER = ("image", "command", "args", "env")
 _PATCHES = (
-    "serviceAccountName", "volumes", "imagePullSecrets", "securityContext", "nodeSelector",
-    "affinity", "tolerations",
-)  # fmt: skip
+    "serviceAccountName",
+    "volumes",
+    "imagePullSecrets",
+    "securityContext",
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+)
 _PATCHES_OF_CONTAINER = ("volumeMounts", "securityContext")
 
 
@@ -61,9 +66,10 @@ class Conversion:
         """Give all that somebody should know before applying it."""
         parts = []
         for title, lines in (
-            ("Before it is applied:", self.before), ("Done in another way:", self.changed),
+            ("Before it is applied:", self.before),
+            ("Done in another way:", self.changed),
             ("Left out:", self.lost),
-        ):  # fmt: skip
+        ):
             if lines:
                 parts.append("\n".join([title, *(f"  - {line}" for line in lines)]))
         return "\n".join(parts) or "Everything has a counterpart."
@@ -118,9 +124,14 @@ def convert(job: Any, runtime: str | None = None, *, ended: bool = False) -> Con
         found.lost.append(
             f"restartPolicy and backoffLimit: the runtime {runtime} decides when a job begins anew."
         )
-    found.documents.append({
-        "apiVersion": API, "kind": "TrainJob", "metadata": _metadata(metadata), "spec": body,
-    })  # fmt: skip
+    found.documents.append(
+        {
+            "apiVersion": API,
+            "kind": "TrainJob",
+            "metadata": _metadata(metadata),
+            "spec": body,
+        }
+    )
     return found
 
 
@@ -181,9 +192,10 @@ def _look_at_status(job: Mapping[str, Any], ended: bool, found: Conversion) -> b
     status = job.get("status")
     conditions = (status.get("conditions") if isinstance(status, Mapping) else None) or []
     true = {
-        str(one.get("type")) for one in conditions
+        str(one.get("type"))
+        for one in conditions
         if isinstance(one, Mapping) and one.get("status") == "True"
-    }  # fmt: skip
+    }
     if end := true & _ENDED:
         if not ended:
             found.lost.append(
@@ -334,12 +346,18 @@ def _restarts(
         found.changed.append("A rank that has ended well is not started again.")
     if said == "ExitCode":
         # 1 to 127 is a fault of the program; others are signals, which a new start may survive.
-        job["podFailurePolicy"] = {"rules": [{
-            "action": "FailJob",
-            "onExitCodes": {
-                "containerName": _CONTAINER, "operator": "In", "values": list(range(1, 128))
-            },
-        }]}  # fmt: skip
+        job["podFailurePolicy"] = {
+            "rules": [
+                {
+                    "action": "FailJob",
+                    "onExitCodes": {
+                        "containerName": _CONTAINER,
+                        "operator": "In",
+                        "values": list(range(1, 128)),
+                    },
+                }
+            ]
+        }
         jobset["failurePolicy"]["rules"] = [FINAL]
     return {"jobset": jobset, "job": job}
 
@@ -388,8 +406,11 @@ def _patch(
             "Without --runtime the job gets a runtime of its own."
         )
     patched: dict[str, Any] = {"spec": changed} if changed else {}
-    if about := {k: v for k, v in (template.get("metadata") or {}).items()
-                 if k in ("labels", "annotations") and v}:  # fmt: skip
+    if about := {
+        k: v
+        for k, v in (template.get("metadata") or {}).items()
+        if k in ("labels", "annotations") and v
+    }:
         patched["metadata"] = about
     if not patched:
         return None

@@ -58,9 +58,12 @@ class Kept:
     def save(self) -> None:
         """Write the file."""
         kept = {
-            "format": files.FORMAT, "ends": [asdict(end) for end in self.ends],
-            "held": self.held, "stored": self.stored, "submitting": self.submitting,
-        }  # fmt: skip
+            "format": files.FORMAT,
+            "ends": [asdict(end) for end in self.ends],
+            "held": self.held,
+            "stored": self.stored,
+            "submitting": self.submitting,
+        }
         with contextlib.suppress(OSError):
             files.write_json(self._path, kept)
 
@@ -76,9 +79,7 @@ class Kept:
     @property
     def broken(self) -> bool:
         """Whether a rank has failed."""
-        return any(
-            end.error or ((end.exit or end.cause) and not end.finished) for end in self.ends
-        )
+        return any(end.error or ((end.exit or end.cause) and not end.finished) for end in self.ends)
 
     @property
     def all_finished(self) -> bool:

@@ -111,9 +111,11 @@ def _from_kubeconfig(config: Any, configuration: Any, context: str | None) -> Ac
         with overheard(heard):
             # The file is named: the client itself looks at KUBECONFIG only once, at its import.
             config.load_kube_config(
-                files, name, client_configuration=configuration,
+                files,
+                name,
+                client_configuration=configuration,
                 temp_file_path=None if place is None else str(place),
-            )  # fmt: skip
+            )
     except Exception as error:
         raise BackendError(f"The context {name} can't be used: {_words(error)}") from None
     program = (users.get(str(known[name].get("user"))) or {}).get("exec")

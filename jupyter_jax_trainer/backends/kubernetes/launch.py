@@ -42,7 +42,12 @@ def manifests(
     """Make the payload and all objects of a job: the TrainJob, then its Secrets."""
     secret = trainjob.own_name(manifest)
     packed = payload.pack(
-        bundle, secret, manifest["uid"], manifest["digest"], spec, manifest.get("frame_key"),
+        bundle,
+        secret,
+        manifest["uid"],
+        manifest["digest"],
+        spec,
+        manifest.get("frame_key"),
         mounts=plan.get("mounts", spec.queue is None),
     )
     job = trainjob.build(manifest, spec, plan, packed, secret)
@@ -54,9 +59,12 @@ def manifests(
 
 
 def create(
-    client: Client, documents: list[dict[str, Any]], patience: float, undo: Path,
+    client: Client,
+    documents: list[dict[str, Any]],
+    patience: float,
+    undo: Path,
     runtime: dict[str, Any] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Create a TrainJob and its Secrets; the TrainJob is taken back when a Secret is refused.
 
     Parameters
@@ -111,9 +119,12 @@ def create(
 
 
 def add_secrets(
-    client: Client, created: Mapping[str, Any], job: Mapping[str, Any],
-    found: list[dict[str, Any]], deadline: float,
-) -> None:  # fmt: skip
+    client: Client,
+    created: Mapping[str, Any],
+    job: Mapping[str, Any],
+    found: list[dict[str, Any]],
+    deadline: float,
+) -> None:
     """Create the Secrets of a TrainJob; those that exist already are fine.
 
     The first one gets the signature of the user's key: only now is the TrainJob's uid known.
@@ -134,16 +145,17 @@ def add_secrets(
             _patiently(post, deadline)
 
 
-def statement(
-    job: Mapping[str, Any], trainjob_uid: str, frame_key: str
-) -> signing.Statement:
+def statement(job: Mapping[str, Any], trainjob_uid: str, frame_key: str) -> signing.Statement:
     """Give what a job's signature vouches for."""
     metadata = job["metadata"]
     return signing.Statement.of(
-        trainjob_uid=trainjob_uid, uid=metadata["annotations"][trainjob.UID],
-        namespace=metadata["namespace"], trainjob=metadata["name"],
-        about=metadata["annotations"][trainjob.ABOUT], frame_key=frame_key,
-    )  # fmt: skip
+        trainjob_uid=trainjob_uid,
+        uid=metadata["annotations"][trainjob.UID],
+        namespace=metadata["namespace"],
+        trainjob=metadata["name"],
+        about=metadata["annotations"][trainjob.ABOUT],
+        frame_key=frame_key,
+    )
 
 
 def finish(
@@ -269,17 +281,29 @@ def _patiently(request: Callable[[], _Answer], deadline: float) -> _Answer:
 def first_state(nodes: int) -> dict[str, Any]:
     """Give the state of a job that is on its way to the cluster."""
     return {
-        "format": FORMAT, "state": "Queued", "reason": WAITS, "hint": None,
+        "format": FORMAT,
+        "state": "Queued",
+        "reason": WAITS,
+        "hint": None,
         "history": [{"state": "Queued", "time": time.time()}],
         "ranks": [new_rank(n) for n in range(nodes)],
-        "progress": None, "failure": None, "results": None,
-    }  # fmt: skip
+        "progress": None,
+        "failure": None,
+        "results": None,
+    }
 
 
 def new_rank(number: int) -> dict[str, Any]:
     """Give what is known of a rank before it is there."""
-    return {"rank": number, "pid": None, "state": "Waiting", "exit": None, "restarts": 0,
-            "host": None, "pod": None}  # fmt: skip
+    return {
+        "rank": number,
+        "pid": None,
+        "state": "Waiting",
+        "exit": None,
+        "restarts": 0,
+        "host": None,
+        "pod": None,
+    }
 
 
 # -- the follower ----------------------------------------------------------------------------
@@ -322,9 +346,21 @@ def start_follower(plan: Mapping[str, Any]) -> None:
     log = os.open(directory / LOG, flags, 0o600)
     try:
         subprocess.run(
-            [sys.executable, "-c", program, _ROOT, plan["cluster"], plan["context"] or "",
-             plan["namespace"]],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, check=False, cwd="/",
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-c",
+                program,
+                _ROOT,
+                plan["cluster"],
+                plan["context"] or "",
+                plan["namespace"],
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            check=False,
+            cwd="/",
+        )
     finally:
         os.close(log)

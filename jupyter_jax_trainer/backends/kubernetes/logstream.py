@@ -89,9 +89,14 @@ class LogStream(threading.Thread):
     """
 
     def __init__(
-        self, client: Client, spool: Spool, attempt: Attempt, is_over: Callable[[], bool],
-        on_problem: Callable[[str], None], ended_well: Callable[[], bool] = lambda: False,
-    ) -> None:  # fmt: skip
+        self,
+        client: Client,
+        spool: Spool,
+        attempt: Attempt,
+        is_over: Callable[[], bool],
+        on_problem: Callable[[str], None],
+        ended_well: Callable[[], bool] = lambda: False,
+    ) -> None:
         super().__init__(name=f"log of {attempt.stream}", daemon=True)
         self.finished = False
         self.complete = False

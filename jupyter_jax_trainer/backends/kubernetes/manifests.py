@@ -172,11 +172,17 @@ def _node(item: dict[str, Any]) -> dict[str, Any]:
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     """Say what people would call a change: labels, annotations, and the spec."""
     old, new = (
-        dict(_leaves({"labels": item["metadata"].get("labels"),
-                      "annotations": item["metadata"].get("annotations"),
-                      "spec": item.get("spec")}))
+        dict(
+            _leaves(
+                {
+                    "labels": item["metadata"].get("labels"),
+                    "annotations": item["metadata"].get("annotations"),
+                    "spec": item.get("spec"),
+                }
+            )
+        )
         for item in (before, after)
-    )  # fmt: skip
+    )
     for path in sorted({*old, *new}):
         if old.get(path) != new.get(path):
             yield f"{path}: {old.get(path, 'nothing')} → {new.get(path, 'nothing')}"

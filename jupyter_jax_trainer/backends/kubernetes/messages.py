@@ -27,9 +27,12 @@ _FORMS: dict[str, dict[str, Any]] = {
 _RESULT = {"type": str, "size": int}
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _BOUNDS = {
-    "size": (0, 1 << 60), "port": (1, 65535), "seconds": (0, 1 << 31), "count": (1, 1 << 16),
+    "size": (0, 1 << 60),
+    "port": (1, 65535),
+    "seconds": (0, 1 << 31),
+    "count": (1, 1 << 16),
     "index": (0, (1 << 16) - 1),
-}  # fmt: skip
+}
 
 
 def fits(kind: str, message: Mapping[str, Any]) -> bool:

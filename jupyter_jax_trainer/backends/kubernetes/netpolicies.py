@@ -21,14 +21,22 @@ _COORDINATOR = 29500  # as Trainer 2.3 sets it
 _NAME = "kubernetes.io/metadata.name"  # every namespace has it
 # What others put on the pods of a job: whose key begins so may have any value, or be missing.
 _OTHERS = (
-    "jobset.sigs.k8s.io/", "batch.kubernetes.io/", "trainer.kubeflow.org/", "kueue.x-k8s.io/",
-    "job-name", "controller-uid", "sidecar.istio.io/inject",
-)  # fmt: skip
+    "jobset.sigs.k8s.io/",
+    "batch.kubernetes.io/",
+    "trainer.kubeflow.org/",
+    "kueue.x-k8s.io/",
+    "job-name",
+    "controller-uid",
+    "sidecar.istio.io/inject",
+)
 # Of these, what each pod of a job has, whatever the value.
 _ALWAYS = (
-    "jobset.sigs.k8s.io/jobset-name", "batch.kubernetes.io/job-name",
-    "batch.kubernetes.io/controller-uid", "job-name", "controller-uid",
-)  # fmt: skip
+    "jobset.sigs.k8s.io/jobset-name",
+    "batch.kubernetes.io/job-name",
+    "batch.kubernetes.io/controller-uid",
+    "job-name",
+    "controller-uid",
+)
 
 
 @dataclass(frozen=True)
@@ -67,9 +75,11 @@ class _Thing:
             return unsure
         value = self.labels.get(key)
         answers = {
-            "In": value in values, "NotIn": value not in values,
-            "Exists": False, "DoesNotExist": True,
-        }  # fmt: skip
+            "In": value in values,
+            "NotIn": value not in values,
+            "Exists": False,
+            "DoesNotExist": True,
+        }
         return answers.get(str(operator), unsure)
 
 
@@ -95,12 +105,13 @@ def examine(policies: Items, found: Items, namespace: str, labels: Labels) -> It
         for names, of in cut.items():
             whose = "" if len(of) == len(items) else f" of {', '.join(of)}"
             yield Finding(
-                WARN, "Network policy", f"{names} cuts pods of a job{whose} off each other "
-                f"({rules})",
+                WARN,
+                "Network policy",
+                f"{names} cuts pods of a job{whose} off each other ({rules})",
                 "Jobs of more than one node need it: add a NetworkPolicy with "
                 f"{rules}: [{{{peers}: [{{podSelector: {{}}}}]}}]"
                 + (", and one that allows DNS." if kind == "Egress" else "."),
-            )  # fmt: skip
+            )
 
 
 def _ranks(item: Mapping[str, Any]) -> list[_Thing]:
@@ -114,8 +125,11 @@ def _cutting(policies: Items, ranks: Sequence[_Thing], around: _Thing, kind: str
 
     One is blamed only if it surely selects the ranks, and believed to let them through if it may.
     """
-    of_kind = [policy["spec"] | {"name": policy["metadata"]["name"]} for policy in policies
-               if kind in _types(policy["spec"])]  # fmt: skip
+    of_kind = [
+        policy["spec"] | {"name": policy["metadata"]["name"]}
+        for policy in policies
+        if kind in _types(policy["spec"])
+    ]
     for subject, peer in (ranks, ranks[::-1]):
         isolating, allowing = (
             [spec for spec in of_kind if subject.matches(spec.get("podSelector"), unsure=unsure)]
@@ -123,8 +137,9 @@ def _cutting(policies: Items, ranks: Sequence[_Thing], around: _Thing, kind: str
         )
         if isolating and not any(
             _lets_through(rule, kind, peer, around)
-            for spec in allowing for rule in spec.get(kind.lower()) or []
-        ):  # fmt: skip
+            for spec in allowing
+            for rule in spec.get(kind.lower()) or []
+        ):
             return ", ".join(spec["name"] for spec in isolating)
     return ""
 

@@ -53,10 +53,15 @@ def row(store: Store, name: str) -> Row | None:
     pods, jobs = store.pods(name, ours), store.jobs(name, ours)
     uids = {found["metadata"]["uid"], *pods, *(job["metadata"]["uid"] for job in jobs)}
     seen = Seen(
-        trainjob=found, jobs=jobs, jobset=None, pods=list(pods.values()),
-        events=store.events(name, uids), workloads=store.workloads(found), nodes=nodes,
+        trainjob=found,
+        jobs=jobs,
+        jobset=None,
+        pods=list(pods.values()),
+        events=store.events(name, uids),
+        workloads=store.workloads(found),
+        nodes=nodes,
         now=time.time(),
-    )  # fmt: skip
+    )
     verdict = judge(seen, {})
     state, reason = verdict.state, verdict.reason
     if (marked := launch.marked(found)) is not None:
@@ -64,9 +69,14 @@ def row(store: Store, name: str) -> Row | None:
     elif state == "Starting" and len(seen.live) == nodes:
         state, reason = "Running", None  # what runs in it is known to its owner only
     return Row(
-        name=name, state=state, reason=reason, hint=verdict.hint, nodes=nodes,
-        created=seconds(found["metadata"].get("creationTimestamp")), uid=ours,
-    )  # fmt: skip
+        name=name,
+        state=state,
+        reason=reason,
+        hint=verdict.hint,
+        nodes=nodes,
+        created=seconds(found["metadata"].get("creationTimestamp")),
+        uid=ours,
+    )
 
 
 def rows(client: Client) -> list[Row]:

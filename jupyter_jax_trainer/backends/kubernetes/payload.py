@@ -29,7 +29,7 @@ _WORKER = 112 << 10  # bytes of a bundle with nothing captured, at most
 
 # Run by whatever Python the image has. It checks what it was sent before it runs it. A read-only
 # root without any scratch space leaves memory as the place for the file.
-BOOTSTRAP = '''
+BOOTSTRAP = """
 import base64, glob, hashlib, os, sys, tempfile
 e = os.environ
 if "JAXTRAIN_BUNDLE_URL" in e:
@@ -66,15 +66,15 @@ sys.argv = [path]
 sys.path[0] = path
 import runpy
 runpy.run_path(path, run_name="__main__")
-'''.strip()
+""".strip()
 
 # A constant: nothing of the user's is ever put into a shell's text.
 COMMAND = [
     "sh",
     "-c",
-    'for p in python3 python python3.14 python3.13 python3.12 python3.11; do '
+    "for p in python3 python python3.14 python3.13 python3.12 python3.11; do "
     'command -v "$p" >/dev/null 2>&1 && exec "$p" -u -c "$JAXTRAIN_BOOT"; done; '
-    'for p in /opt/*/bin/python3 /usr/local/bin/python3* /usr/bin/python3*; do '
+    "for p in /opt/*/bin/python3 /usr/local/bin/python3* /usr/bin/python3*; do "
     '[ -x "$p" ] && exec "$p" -u -c "$JAXTRAIN_BOOT"; done; '
     'echo "jaxtrain: this image has no Python (no python3 or python was found)"; exit 127',
 ]
@@ -153,9 +153,15 @@ def check_size(total: int, spec: JobSpec, mounts: bool) -> None:
 
 
 def pack(
-    bundle: Path, secret: str, uid: str, digest: str, spec: JobSpec, key: str | None = None,
-    *, mounts: bool = True,
-) -> Payload:  # fmt: skip
+    bundle: Path,
+    secret: str,
+    uid: str,
+    digest: str,
+    spec: JobSpec,
+    key: str | None = None,
+    *,
+    mounts: bool = True,
+) -> Payload:
     """Decide how a bundle travels, and pack it.
 
     Parameters
@@ -198,9 +204,7 @@ def pack(
         return Payload(key, env, [data])
     if length <= _IN_VOLUME and mounts:
         env.append({"name": "JAXTRAIN_BUNDLE_FILES", "value": FOLDER})
-        parts = [
-            {f"part-{number:03}": _base64(part)} for number, part in enumerate(_parts(bundle))
-        ]
+        parts = [{f"part-{number:03}": _base64(part)} for number, part in enumerate(_parts(bundle))]
         return Payload(key, env, [data, *parts], mounted=True)
     if spec.store is None:
         raise _too_large(length, mounts)

@@ -13,31 +13,50 @@ from jupyter_jax_trainer.backends.kubernetes.client import Client
 ENFORCED = "pod-security.kubernetes.io/enforce"
 RESTRICTED = "restricted"
 OF_POD = {
-    "runAsNonRoot": True, "runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000,
+    "runAsNonRoot": True,
+    "runAsUser": 1000,
+    "runAsGroup": 1000,
+    "fsGroup": 1000,
     "seccompProfile": {"type": "RuntimeDefault"},
-}  # fmt: skip
+}
 OF_CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 KINDS = ("initContainers", "containers")
 Pods = dict[str, dict[str, list[str]]]
 
 _REFUSED = re.compile(r'violates PodSecurity "restricted\b')
 _TRIAL = {
-    "apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "jaxtrain-trial-"},
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"generateName": "jaxtrain-trial-"},
     "spec": {"containers": [{"name": "trial", "image": "none"}], "restartPolicy": "Never"},
-}  # fmt: skip
+}
 _HOST = ("hostNetwork", "hostPID", "hostIPC")
 _MAY_ADD = {"NET_BIND_SERVICE"}
 _SYSCTLS = {
-    "kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports",
-    "net.ipv4.ip_unprivileged_port_start", "net.ipv4.ping_group_range",
-    "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes",
-    "net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_rmem", "net.ipv4.tcp_syncookies",
+    "kernel.shm_rmid_forced",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.ping_group_range",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes",
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_syncookies",
     "net.ipv4.tcp_wmem",
-}  # fmt: skip
+}
 _VOLUMES = {
-    "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim",
-    "projected", "secret",
-}  # fmt: skip
+    "configMap",
+    "csi",
+    "downwardAPI",
+    "emptyDir",
+    "ephemeral",
+    "image",
+    "persistentVolumeClaim",
+    "projected",
+    "secret",
+}
 
 
 def is_restricted(client: Client, labels: Mapping[str, str] | None) -> bool | None:
@@ -80,9 +99,11 @@ def lacking(item: Mapping[str, Any]) -> Pods:
             for kind in KINDS
         }
         wide = [
-            one for kind in KINDS for one in pod.get(kind) or []
+            one
+            for kind in KINDS
+            for one in pod.get(kind) or []
             if not _is_confined({**secure, **(one.get("securityContext") or {})})
-        ]  # fmt: skip
+        ]
         if wide or any(loose.values()):
             found[name] = loose
     return found
@@ -94,27 +115,32 @@ def beyond(item: Mapping[str, Any]) -> list[str]:
     for job, pod in _pods(item):
         found += [f"{name} of {job}" for name in _HOST if pod.get(name)]
         found += [
-            f"volume {volume.get('name')} of {job}" for volume in pod.get("volumes") or []
+            f"volume {volume.get('name')} of {job}"
+            for volume in pod.get("volumes") or []
             if volume.keys() - {"name"} - _VOLUMES
-        ]  # fmt: skip
+        ]
         sysctls = (pod.get("securityContext") or {}).get("sysctls") or []
         found += [
-            f"sysctl {one.get('name')} of {job}" for one in sysctls
+            f"sysctl {one.get('name')} of {job}"
+            for one in sysctls
             if one.get("name") not in _SYSCTLS
-        ]  # fmt: skip
+        ]
         for one in (one for kind in KINDS for one in pod.get(kind) or []):
             secure = one.get("securityContext") or {}
             found += [
                 f"hostPort {port['hostPort']} of container {one.get('name')} of {job}"
-                for port in one.get("ports") or [] if port.get("hostPort")
-            ]  # fmt: skip
+                for port in one.get("ports") or []
+                if port.get("hostPort")
+            ]
             added = (secure.get("capabilities") or {}).get("add") or []
             if (
-                secure.get("privileged") or {*added} - _MAY_ADD
-                or secure.get("runAsUser") == 0 or secure.get("runAsNonRoot") is False
+                secure.get("privileged")
+                or {*added} - _MAY_ADD
+                or secure.get("runAsUser") == 0
+                or secure.get("runAsNonRoot") is False
                 or (secure.get("seccompProfile") or {}).get("type") == "Unconfined"
                 or secure.get("procMount", "Default") != "Default"
-            ):  # fmt: skip
+            ):
                 found.append(f"container {one.get('name')} of {job}")
     return found
 

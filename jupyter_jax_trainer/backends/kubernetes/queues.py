@@ -195,11 +195,15 @@ def allowed_patches(
         return dict(patches)
     why = f"{kueue.words} drops what is patched into a TrainJob's runtime."
     needing = [
-        flag for flag, given in (
-            ("--volume", spec.volume), ("--service-account", spec.service_account),
-            ("--accelerator", spec.accelerator), ("--topology", spec.topology),
-        ) if given
-    ]  # fmt: skip
+        flag
+        for flag, given in (
+            ("--volume", spec.volume),
+            ("--service-account", spec.service_account),
+            ("--accelerator", spec.accelerator),
+            ("--topology", spec.topology),
+        )
+        if given
+    ]
     if needing:
         raise UsageError(
             f"{' and '.join(needing)} can't be used together with --queue: {why}",
@@ -207,11 +211,13 @@ def allowed_patches(
             "patches.",
         )
     lacking = [
-        words for name, words in (
+        words
+        for name, words in (
             ("restricted", "the settings of PodSecurity restricted, which the namespace demands"),
             ("mesh", "the label that keeps its pods out of the namespace's mesh"),
-        ) if patches[name] and (name == "restricted" or meshed)
-    ]  # fmt: skip
+        )
+        if patches[name] and (name == "restricted" or meshed)
+    ]
     if lacking:
         raise UsageError(
             f"The runtime {runtime} lacks {' and '.join(lacking)}, and with --queue that can't be "
@@ -263,12 +269,13 @@ def set_active(client: Client, trainjob: Mapping[str, Any], active: bool) -> boo
 def unfinished(workloads: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Give the Workloads of a job that are not over, the newest first; mostly there is one."""
     found = [
-        item for item in workloads
+        item
+        for item in workloads
         if not any(
             one.get("type") == "Finished" and one.get("status") == "True"
             for one in (item.get("status") or {}).get("conditions") or []
         )
-    ]  # fmt: skip
+    ]
     return sorted(
         found, key=lambda one: str(one["metadata"].get("creationTimestamp")), reverse=True
     )

@@ -45,12 +45,13 @@ def describe(client: Client) -> dict[str, Any] | None:
         ],
         "priorities": [
             {
-                "name": item["metadata"]["name"], "value": item.get("value"),
+                "name": item["metadata"]["name"],
+                "value": item.get("value"),
                 "description": item.get("description") or None,
             }
             for item in sorted(classes, key=lambda one: -int(one.get("value") or 0))
         ],
-    }  # fmt: skip
+    }
 
 
 def most(client: Client, queue: str) -> dict[str, int | None] | None:
@@ -102,10 +103,12 @@ def _queue(item: Mapping[str, Any], free: list[dict[str, str]] | None) -> dict[s
         if found.get("type") == "Active" and found.get("status") != "True"
     ]
     return {
-        "name": item["metadata"]["name"], "problem": broken[0] if broken else None,
+        "name": item["metadata"]["name"],
+        "problem": broken[0] if broken else None,
         "waiting": int(status.get("pendingWorkloads") or 0),
-        "admitted": int(status.get("admittedWorkloads") or 0), "free": free,
-    }  # fmt: skip
+        "admitted": int(status.get("admittedWorkloads") or 0),
+        "free": free,
+    }
 
 
 def _cluster_queue(client: Client, kueue: Kueue, name: str) -> dict[str, Any] | None:
@@ -134,17 +137,22 @@ def _free(client: Client, kueue: Kueue, name: str) -> list[dict[str, str]] | Non
     flavors = (found.get("status") or {}).get("flavorsReservation")
     taken = {
         (flavor.get("name"), resource.get("name")): quantity(str(resource.get("total") or "0"))
-        for flavor in flavors or [] for resource in flavor.get("resources") or []
-    }  # fmt: skip
+        for flavor in flavors or []
+        for resource in flavor.get("resources") or []
+    }
     rows = []
     for flavor, resource in _quotas(found.get("spec") or {}):
         total = str(resource.get("nominalQuota") or "0")
         used = taken.get((flavor, resource.get("name"))) or Decimal()
         left = (quantity(total) or Decimal()) - used
-        rows.append({
-            "flavor": flavor, "resource": str(resource.get("name")), "total": total,
-            "free": _written(max(left, Decimal()), total),
-        })  # fmt: skip
+        rows.append(
+            {
+                "flavor": flavor,
+                "resource": str(resource.get("name")),
+                "total": total,
+                "free": _written(max(left, Decimal()), total),
+            }
+        )
     return rows
 
 

@@ -43,9 +43,12 @@ class Ranks:
     """
 
     def __init__(
-        self, directory: JobDir, nodes: int, guard: threading.RLock,
+        self,
+        directory: JobDir,
+        nodes: int,
+        guard: threading.RLock,
         on_problem: Callable[[str], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         ranks = [launch.new_rank(number) for number in range(nodes)]
         self.record = Recorder(directory, ranks, directory.read_state())
         self.kept = Kept(directory, nodes)
@@ -117,7 +120,8 @@ class Ranks:
                 continue
             known = self.record.state["ranks"][found.rank]
             fields: dict[str, Any] = {
-                "pod": found.pod, "host": found.node,
+                "pod": found.pod,
+                "host": found.node,
                 "restarts": found.restarts + self.record.restarts,
             }
             if self.kept.note_end(found):

@@ -49,9 +49,11 @@ def _job_sets(client: Client, bad: str) -> Iterator[Finding]:
             raise
         if error.status == 404:
             yield Finding(
-                bad, "JobSet", "not installed, and Trainer makes jobs of it",
+                bad,
+                "JobSet",
+                "not installed, and Trainer makes jobs of it",
                 "Have it installed: Trainer's manifests bring it.",
-            )  # fmt: skip
+            )
         return
     yield Finding(OK, "JobSet", "there")
 
@@ -64,20 +66,23 @@ def _each(found: Items, bad: str) -> Iterator[Finding]:
         subject = f"Runtime {name}"
         if item not in usable:
             yield Finding(
-                WARN if usable else bad, subject,
+                WARN if usable else bad,
+                subject,
                 "has no replicated job node with a container node",
                 "Trainer puts the job's command there: have them named so, or use another.",
-            )  # fmt: skip
+            )
             continue
         if runtimes.describe(item).deprecated:
             yield Finding(WARN, subject, "is deprecated", "Choose another with --runtime.")
         python = labels.get(f"{trainjob.PREFIX}/python")
         if python not in (None, runtimes.PYTHON):
             yield Finding(
-                WARN, subject, f"has Python {python}, and here it is {runtimes.PYTHON}",
+                WARN,
+                subject,
+                f"has Python {python}, and here it is {runtimes.PYTHON}",
                 "Functions and classes of a notebook can't be read there: use a Python "
                 f"{python} here, another --runtime, or define them inside the cell.",
-            )  # fmt: skip
+            )
 
 
 def _gangs(client: Client, found: Items) -> Iterator[Finding]:
@@ -85,9 +90,11 @@ def _gangs(client: Client, found: Items) -> Iterator[Finding]:
     for item in found:
         if (gang := gangs.of_runtime(client, item)) and not gang.installed:
             yield Finding(
-                WARN, f"Runtime {item['metadata']['name']}",
-                f"has podGroupPolicy.{gang.policy}, and {gang.by} is not installed", gangs.ADVICE,
-            )  # fmt: skip
+                WARN,
+                f"Runtime {item['metadata']['name']}",
+                f"has podGroupPolicy.{gang.policy}, and {gang.by} is not installed",
+                gangs.ADVICE,
+            )
 
 
 def _trial(client: Client, found: Items, bad: str) -> Iterator[Finding]:
@@ -95,10 +102,14 @@ def _trial(client: Client, found: Items, bad: str) -> Iterator[Finding]:
     usable = [item for item in found if runtimes.container(item)]
     if not usable:
         return
-    reference = {"name": usable[0]["metadata"]["name"], "kind": usable[0]["kind"],
-                 "apiGroup": "trainer.kubeflow.org"}  # fmt: skip
+    reference = {
+        "name": usable[0]["metadata"]["name"],
+        "kind": usable[0]["kind"],
+        "apiGroup": "trainer.kubeflow.org",
+    }
     body = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
         "metadata": {"generateName": "jaxtrain-doctor-"},
         "spec": {"runtimeRef": reference, "trainer": {"numNodes": 1}},
     }
@@ -128,11 +139,12 @@ def _clock(client: Client) -> Iterator[Finding]:
         ahead = time.time() - parsedate_to_datetime(date).timestamp()
         if abs(ahead) > _SKEW:
             yield Finding(
-                WARN, "Clock", f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the "
-                "cluster's",
+                WARN,
+                "Clock",
+                f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the cluster's",
                 "Times of logs and events are the cluster's, and credentials may count as expired: "
                 "set this machine's clock.",
-            )  # fmt: skip
+            )
 
 
 def _follower(client: Client) -> Iterator[Finding]:
@@ -141,9 +153,11 @@ def _follower(client: Client) -> Iterator[Finding]:
         words = (launch.follower_directory(client.identity) / "problem").read_text().splitlines()
         if words and not launch.has_follower(client.identity):
             yield Finding(
-                WARN, "Follower", f"has ended with an error: {words[0]}",
+                WARN,
+                "Follower",
+                f"has ended with an error: {words[0]}",
                 " ".join(words[1:]) or "It is started again with the next look at a job.",
-            )  # fmt: skip
+            )
 
 
 def _past(client: Client) -> Iterator[Finding]:
@@ -161,6 +175,8 @@ def _past(client: Client) -> Iterator[Finding]:
                 images.setdefault(str(plan.get("image")), directory.path.name)
     for image, name in images.items():
         yield Finding(
-            WARN, "Image", f"job {name} found no jax in {image}",
+            WARN,
+            "Image",
+            f"job {name} found no jax in {image}",
             "Use an image that has Python and jax (--image, or another --runtime).",
-        )  # fmt: skip
+        )

@@ -71,14 +71,22 @@ def spec_from(runtime: Mapping[str, Any], restarts: int) -> dict[str, Any]:
             for other in ("backoffLimitPerIndex", "maxFailedIndexes", "podReplacementPolicy"):
                 job.pop(other, None)  # they say otherwise, or can't stand beside these
             job["backoffLimit"] = 0
-            job["podFailurePolicy"] = {"rules": [
-                {"action": "Count", "onPodConditions": [
-                    {"type": "DisruptionTarget", "status": "True"}
-                ]},
-                {"action": "FailJob", "onExitCodes": {
-                    "containerName": TRAINER, "operator": "NotIn", "values": _FROM_OUTSIDE,
-                }},
-            ]}  # fmt: skip
+            job["podFailurePolicy"] = {
+                "rules": [
+                    {
+                        "action": "Count",
+                        "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+                    },
+                    {
+                        "action": "FailJob",
+                        "onExitCodes": {
+                            "containerName": TRAINER,
+                            "operator": "NotIn",
+                            "values": _FROM_OUTSIDE,
+                        },
+                    },
+                ]
+            }
             job.setdefault("template", {}).setdefault("spec", {})["restartPolicy"] = "Never"
     return spec
 
@@ -119,15 +127,14 @@ def create(client: Client, runtime: Mapping[str, Any]) -> None:
 def hand_over(client: Client, name: str, created: Mapping[str, Any]) -> None:
     """Make a TrainJob the owner of its runtime."""
     client.request(
-        "PATCH", client.trainer("trainingruntimes", name),
+        "PATCH",
+        client.trainer("trainingruntimes", name),
         body={"metadata": {"ownerReferences": [trainjob.owner(created)]}},
         content_type=MERGE_PATCH,
-    )  # fmt: skip
+    )
 
 
-def delete(
-    client: Client, name: str, own: str, trainjob_uid: str | None, **options: Any
-) -> bool:
+def delete(client: Client, name: str, own: str, trainjob_uid: str | None, **options: Any) -> bool:
     """Delete a job's own runtime; one that is gone is fine, and one that is another's stays.
 
     Parameters

@@ -63,15 +63,30 @@ RIGHTS = (
     Right("", "secrets", "create", _START, needed=True),
     Right(_TRAINER, "trainjobs", "list", _LATE, shown=True),
     Right(_TRAINER, "trainjobs", "watch", _LATE, shown=True),
-    Right(_TRAINER, "trainjobs", "patch", "jobs can't be suspended or resumed, and runtimes that "
-          "run a failed cell again can't be stopped"),
+    Right(
+        _TRAINER,
+        "trainjobs",
+        "patch",
+        "jobs can't be suspended or resumed, and runtimes that "
+        "run a failed cell again can't be stopped",
+    ),
     Right(_TRAINER, "trainjobs", "delete", "jobs can't be cancelled"),
     Right(_TRAINER, "trainingruntimes", "get", "runtimes of the namespace can't be used"),
     Right(_TRAINER, "trainingruntimes", "list", "runtimes of the namespace are not found"),
-    Right(_TRAINER, "clustertrainingruntimes", "get",
-          "runtimes of the cluster can't be chosen by name", namespace=""),
-    Right(_TRAINER, "clustertrainingruntimes", "list",
-          "runtimes of the cluster are found by their names (--runtime) only", namespace=""),
+    Right(
+        _TRAINER,
+        "clustertrainingruntimes",
+        "get",
+        "runtimes of the cluster can't be chosen by name",
+        namespace="",
+    ),
+    Right(
+        _TRAINER,
+        "clustertrainingruntimes",
+        "list",
+        "runtimes of the cluster are found by their names (--runtime) only",
+        namespace="",
+    ),
     Right("", "pods", "get", "logs of containers that were started again may be mixed up"),
     Right("", "pods", "list", _NO_RANKS, shown=True),
     Right("", "pods", "watch", "ranks are seen every two seconds only", shown=True),
@@ -83,9 +98,13 @@ RIGHTS = (
     Right("batch", "jobs", "list", f"{_NO_PODS}, {_NO_OWNERS}", shown=True),
     Right("batch", "jobs", "watch", _NO_PODS),
     Right("jobset.x-k8s.io", "jobsets", "get", _NO_OWNERS, shown=True),
-    Right("", "secrets", "get", "neither --env-from-secret nor attaching to a job from another "
-          "machine works fully"),
-)  # fmt: skip
+    Right(
+        "",
+        "secrets",
+        "get",
+        "neither --env-from-secret nor attaching to a job from another machine works fully",
+    ),
+)
 # For --max-restarts alone: the second Role of that file.
 _ONCE = "jobs can't start again by themselves (--max-restarts)"
 RESTARTS = tuple(
@@ -97,9 +116,13 @@ _NO_ORDER = "why a job waits in its queue, and for how many others, can't be tol
 _NO_CHECK = "a queue that doesn't exist is told only after the submission"
 _NO_CLASS = "a class that doesn't exist is told only after the submission"
 VERSION = Right(
-    "apps", "deployments", "get", "the version can't be told, so that it is taken for 0.16",
-    namespace="kueue-system", name="kueue-controller-manager",
-)  # fmt: skip
+    "apps",
+    "deployments",
+    "get",
+    "the version can't be told, so that it is taken for 0.16",
+    namespace="kueue-system",
+    name="kueue-controller-manager",
+)
 # Together they are runtimes/queue-rights.yaml: for jobs in queues, which do without, too.
 QUEUE_RIGHTS = (
     Right(_KUEUE, "localqueues", "get", _NO_CHECK),
@@ -109,8 +132,9 @@ QUEUE_RIGHTS = (
     Right(_KUEUE, "workloads", "patch", "jobs in a queue can't be suspended or resumed"),
     Right(_KUEUE, "workloadpriorityclasses", "get", _NO_CLASS, namespace=""),
     Right(_KUEUE, "workloadpriorityclasses", "list", _NO_CLASS, namespace=""),
-    Right(_KUEUE, "clusterqueues", "get", "what is free can't be offered to choose from",
-          namespace=""),
+    Right(
+        _KUEUE, "clusterqueues", "get", "what is free can't be offered to choose from", namespace=""
+    ),
     VERSION,
 )
 
@@ -138,9 +162,12 @@ def _allowed(client: Client, right: Right) -> bool:
     resource, _, sub = right.resource.partition("/")
     asked = {
         "namespace": client.namespace if right.namespace is None else right.namespace,
-        "verb": right.verb, "group": right.group, "resource": resource, "subresource": sub,
+        "verb": right.verb,
+        "group": right.group,
+        "resource": resource,
+        "subresource": sub,
         "name": right.name,
-    }  # fmt: skip
+    }
     answer = client.request(
         "POST",
         "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",

@@ -158,9 +158,12 @@ def event_time(event: Json) -> float:
     series = event.get("series") or {}
     metadata = event.get("metadata") or {}
     for stamp in (
-        series.get("lastObservedTime"), event.get("eventTime"), event.get("lastTimestamp"),
-        event.get("firstTimestamp"), metadata.get("creationTimestamp"),
-    ):  # fmt: skip
+        series.get("lastObservedTime"),
+        event.get("eventTime"),
+        event.get("lastTimestamp"),
+        event.get("firstTimestamp"),
+        metadata.get("creationTimestamp"),
+    ):
         when = seconds(stamp) if stamp else None
         if when is not None:
             return when

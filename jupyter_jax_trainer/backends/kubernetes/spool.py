@@ -163,9 +163,12 @@ class Spool:
     """
 
     def __init__(
-        self, log: ContainerLog, stream: str, on_message: OnMessage,
+        self,
+        log: ContainerLog,
+        stream: str,
+        on_message: OnMessage,
         applied: Mapping[str, int] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if "/" in stream:
             raise ValueError(f"{stream!r} is no name of a stream")
         self.last: int | None = None

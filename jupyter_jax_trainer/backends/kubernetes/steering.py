@@ -45,9 +45,12 @@ class Steering:
     """
 
     def __init__(
-        self, client: Client, name: str, is_ours: Callable[[Mapping[str, Any]], bool],
+        self,
+        client: Client,
+        name: str,
+        is_ours: Callable[[Mapping[str, Any]], bool],
         on_problem: Callable[[str], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.refused = False
         self._client = client
         self._name = name
@@ -142,7 +145,10 @@ class Steering:
             return [] if isinstance(error, ApiError) and error.status == 403 else None
 
     def finish(
-        self, directory: JobDir, manifest: Mapping[str, Any], found: Mapping[str, Any],
+        self,
+        directory: JobDir,
+        manifest: Mapping[str, Any],
+        found: Mapping[str, Any],
         on_done: Callable[[], None],
     ) -> None:
         """Create the Secrets of a job whose submitter died, in a thread: much may have to be sent.
@@ -161,9 +167,12 @@ class Steering:
             self._finishing.start()
 
     def _finish(
-        self, directory: JobDir, manifest: Mapping[str, Any], found: Mapping[str, Any],
+        self,
+        directory: JobDir,
+        manifest: Mapping[str, Any],
+        found: Mapping[str, Any],
         on_done: Callable[[], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         while directory.path.is_dir() and not directory.cancel.exists():
             try:
                 launch.finish(self._client, directory, manifest, found)

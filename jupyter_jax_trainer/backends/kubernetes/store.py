@@ -114,7 +114,8 @@ class Store:
         """Give the Workloads that Kueue has made for a TrainJob."""
         uid = trainjob["metadata"]["uid"] if trainjob else None
         return [
-            item for item in self._workloads.values()
+            item
+            for item in self._workloads.values()
             if any(one.get("uid") == uid for one in item["metadata"].get("ownerReferences") or [])
         ]
 
@@ -123,7 +124,8 @@ class Store:
         uids = {item["metadata"]["uid"] for item in mine}
         queues = {item["spec"].get("queueName") for item in mine}
         return [
-            item for uid, item in self._workloads.items()
+            item
+            for uid, item in self._workloads.items()
             if uid not in uids and item["spec"].get("queueName") in queues
         ]
 
@@ -152,9 +154,7 @@ class Store:
         """Give, once, the pods of a job that have gone, as they were last: how they went."""
         gone = self._gone.get(name, {})
         taken = {
-            key: gone.pop(key)
-            for key in list(gone)
-            if self._is_pod(gone[key], name, uid, trainjob)
+            key: gone.pop(key) for key in list(gone) if self._is_pod(gone[key], name, uid, trainjob)
         }
         if not gone:
             self._gone.pop(name, None)
@@ -165,7 +165,8 @@ class Store:
     ) -> list[dict[str, Any]]:
         """Give the Jobs of a job."""
         return [
-            job for job in self._parts["jobs"].get(name, {}).values()
+            job
+            for job in self._parts["jobs"].get(name, {}).values()
             if self._is(job, self.lineage.of_job(job), name, uid, trainjob)
         ]
 
@@ -190,9 +191,13 @@ class Store:
         return self._is(pod, self.lineage.of_pod(pod), name, uid, trainjob)
 
     def _is(
-        self, item: dict[str, Any], owner: str | None, name: str, uid: str | None,
+        self,
+        item: dict[str, Any],
+        owner: str | None,
+        name: str,
+        uid: str | None,
         trainjob: str | None,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Tell whether something is a job's, by the TrainJob that owns it, where that is known."""
         if owner is not None and uid is not None and (owner == NOBODY or trainjob is not None):
             return owner == trainjob
@@ -260,8 +265,9 @@ def _trimmed(item: dict[str, Any]) -> dict[str, Any]:
         metadata["annotations"] = {k: v for k, v in annotations.items() if len(v) < 2000}
     containers = (item.get("spec") or {}).get("containers")
     if isinstance(containers, list):
-        small_containers = [{k: v for k, v in c.items() if k not in ("env", "command", "args")}
-                            for c in containers]  # fmt: skip
+        small_containers = [
+            {k: v for k, v in c.items() if k not in ("env", "command", "args")} for c in containers
+        ]
         kept["spec"] = {**item["spec"], "containers": small_containers}
     elif "template" in (item.get("spec") or {}):
         kept["spec"] = {k: v for k, v in item["spec"].items() if k != "template"}

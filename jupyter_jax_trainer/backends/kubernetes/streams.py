@@ -46,10 +46,15 @@ class Streams:
     """
 
     def __init__(
-        self, client: Client, directory: JobDir, nodes: int, key: bytes | None,
-        applied: Mapping[int, Mapping[str, int]], on_message: OnMessage,
+        self,
+        client: Client,
+        directory: JobDir,
+        nodes: int,
+        key: bytes | None,
+        applied: Mapping[int, Mapping[str, int]],
+        on_message: OnMessage,
         on_problem: Callable[[str], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.proven: set[str] = set()
         self.unproven = False
         self._client = client
@@ -82,9 +87,7 @@ class Streams:
     @property
     def idle(self) -> bool:
         """Whether all logs of ranks that there are have been read."""
-        return all(
-            self._is_read(source) for source in self._attempts if isinstance(source, int)
-        )
+        return all(self._is_read(source) for source in self._attempts if isinstance(source, int))
 
     @property
     def others_idle(self) -> bool:
@@ -186,9 +189,13 @@ class Streams:
             with contextlib.suppress(OSError):
                 spool.gap(begins)
         stream = LogStream(
-            self._client, spool, attempt, lambda: attempt in self._over, self._on_problem,
+            self._client,
+            spool,
+            attempt,
+            lambda: attempt in self._over,
+            self._on_problem,
             lambda: worker and attempt in self._ended_well,
-        )  # fmt: skip
+        )
         self._running[source] = (attempt, stream, spool)
         stream.start()
         return True

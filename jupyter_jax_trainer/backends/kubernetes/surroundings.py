@@ -15,13 +15,20 @@ from jupyter_jax_trainer.commands.findings import OK, WARN, Finding
 
 Items = Sequence[Mapping[str, Any]]
 
-_ISTIO = "sidecar.istio.io/inject: \"false\""
+_ISTIO = 'sidecar.istio.io/inject: "false"'
 _AMOUNTS = ("cpu", "memory")
 # What a job is made of, as quotas count it; amounts come beside.
 _COUNTED = (
-    "pods", "count/pods", "secrets", "count/secrets", "count/jobs.batch", "services",
-    "count/services", "count/trainjobs.trainer.kubeflow.org", "count/jobsets.jobset.x-k8s.io",
-)  # fmt: skip
+    "pods",
+    "count/pods",
+    "secrets",
+    "count/secrets",
+    "count/jobs.batch",
+    "services",
+    "count/services",
+    "count/trainjobs.trainer.kubeflow.org",
+    "count/jobsets.jobset.x-k8s.io",
+)
 
 
 def examine(client: Client, found: Items) -> Iterator[Finding]:
@@ -45,10 +52,13 @@ def examine(client: Client, found: Items) -> Iterator[Finding]:
     path = f"/apis/networking.k8s.io/v1/namespaces/{client.namespace}/networkpolicies"
     policies = read("networkpolicies", path).get("items") or []
     findings = [
-        *_mesh(labels, found), *_security(restricted, found), *_full(quotas),
-        *_amounts_wanted(quotas, ranges, found), *_out_of_range(ranges, found),
+        *_mesh(labels, found),
+        *_security(restricted, found),
+        *_full(quotas),
+        *_amounts_wanted(quotas, ranges, found),
+        *_out_of_range(ranges, found),
         *netpolicies.examine(policies, found, client.namespace, labels),
-    ]  # fmt: skip
+    ]
     yield from findings
     if all(one.status == OK for one in findings):
         words = f" ({', '.join(unseen)} may not be looked at)" if unseen else ""
@@ -64,44 +74,54 @@ def _mesh(labels: Mapping[str, str], found: Items) -> Iterator[Finding]:
     if ambient or labels.get("linkerd.io/inject") in ("enabled", "ingress"):
         kind = "Istio's ambient mode" if ambient else "Linkerd"
         yield Finding(
-            WARN, "Service mesh", f"{kind} takes in all pods of the namespace",
+            WARN,
+            "Service mesh",
+            f"{kind} takes in all pods of the namespace",
             "A mesh can break the rendezvous of the ranks: use a namespace without it.",
-        )  # fmt: skip
+        )
         return
     if labels.get("istio-injection") != "enabled" and "istio.io/rev" not in labels:
         return
     inside = [item for item in found if runtimes.patches(item, restricted=False)["mesh"]]
     if inside:
         yield Finding(
-            WARN, "Service mesh", f"Istio takes in the pods of {_names(inside)}",
+            WARN,
+            "Service mesh",
+            f"Istio takes in the pods of {_names(inside)}",
             f"Have them labelled {_ISTIO}, as ours are. Jobs patch that in, but with --queue they "
             "can't, and then ranks may not find each other.",
-        )  # fmt: skip
+        )
 
 
 def _security(restricted: bool | None, found: Items) -> Iterator[Finding]:
     loose = [item for item in found if runtimes.patches(item, restricted=True)["restricted"]]
     if restricted is None and loose:
         yield Finding(
-            OK, "PodSecurity", "can't tell whether the namespace enforces restricted (needs get "
+            OK,
+            "PodSecurity",
+            "can't tell whether the namespace enforces restricted (needs get "
             "on the namespace, or create on pods). If it does, the first job of "
             f"{_names(loose)} fails and later ones comply.",
-        )  # fmt: skip
+        )
     if not restricted:
         return
     if loose:
         yield Finding(
-            WARN, "PodSecurity", f"the namespace enforces restricted; not met by {_names(loose)}",
+            WARN,
+            "PodSecurity",
+            f"the namespace enforces restricted; not met by {_names(loose)}",
             "Use a runtime whose pods meet it, as ours do. Jobs patch it in, but with --queue they "
             "can't, and then their pods are refused.",
-        )  # fmt: skip
+        )
     for item in found:
         if why := podsecurity.beyond(item):
             yield Finding(
-                WARN, "PodSecurity", "the namespace enforces restricted, which jobs of "
+                WARN,
+                "PodSecurity",
+                "the namespace enforces restricted, which jobs of "
                 f"{item['metadata']['name']} can't meet: {', '.join(why)}",
                 "Use another runtime, or have these changed in it: jobs can't override them.",
-            )  # fmt: skip
+            )
 
 
 def _full(quotas: Items) -> Iterator[Finding]:
@@ -110,25 +130,29 @@ def _full(quotas: Items) -> Iterator[Finding]:
         status = quota.get("status") or {}
         hard, used = status.get("hard") or {}, status.get("used") or {}
         full = [
-            f"{name} {used.get(name, '0')} of {most}" for name, most in hard.items()
+            f"{name} {used.get(name, '0')} of {most}"
+            for name, most in hard.items()
             if (name in _COUNTED or name.rpartition(".")[2] in _AMOUNTS)
             and (quantity(str(used.get(name, "0"))) or 0) >= (quantity(str(most)) or 0)
-        ]  # fmt: skip
+        ]
         if full:
             yield Finding(
-                WARN, "Quota", f"{quota['metadata']['name']} is used up: {', '.join(full)}",
+                WARN,
+                "Quota",
+                f"{quota['metadata']['name']} is used up: {', '.join(full)}",
                 "Jobs can't start before others of the namespace end or are deleted, or the "
                 "ResourceQuota is raised.",
-            )  # fmt: skip
+            )
 
 
 def _amounts_wanted(quotas: Items, ranges: Items, found: Items) -> Iterator[Finding]:
     """Find quotas that refuse pods without amounts, where nothing sets these."""
     wanted = {
         name if "." in name else f"requests.{name}"
-        for quota in quotas for name in (quota.get("spec") or {}).get("hard") or {}
+        for quota in quotas
+        for name in (quota.get("spec") or {}).get("hard") or {}
         if name.rpartition(".")[2] in _AMOUNTS
-    }  # fmt: skip
+    }
     containers = _limits(ranges, "Container")
     default = [one.get("default") or {} for one in containers]
     requested = [one.get("defaultRequest") or {} for one in containers]
@@ -142,9 +166,12 @@ def _amounts_wanted(quotas: Items, ranges: Items, found: Items) -> Iterator[Find
         missing = sorted(wanted - stated)
         if missing:
             yield Finding(
-                WARN, "Quota", f"pods must state {' and '.join(missing)}, and those of "
-                f"{item['metadata']['name']} don't", _advice_on(missing),
-            )  # fmt: skip
+                WARN,
+                "Quota",
+                f"pods must state {' and '.join(missing)}, and those of "
+                f"{item['metadata']['name']} don't",
+                _advice_on(missing),
+            )
             return
 
 
@@ -164,15 +191,18 @@ def _out_of_range(ranges: Items, found: Items) -> Iterator[Finding]:
             for name, most in (one.get("max") or {}).items():
                 if (quantity(str(asked.get(name, "0"))) or 0) > (quantity(str(most)) or 0):
                     yield Finding(
-                        WARN, "Limit range",
+                        WARN,
+                        "Limit range",
                         f"{item['metadata']['name']} asks for {asked[name]} {name}, and the "
                         f"namespace allows {most}",
                         f"Give --{name} with each job, or have the LimitRange changed.",
-                    )  # fmt: skip
+                    )
 
 
 def _limits(ranges: Items, kind: str) -> list[Mapping[str, Any]]:
     return [
-        one for item in ranges for one in (item.get("spec") or {}).get("limits") or []
+        one
+        for item in ranges
+        for one in (item.get("spec") or {}).get("limits") or []
         if one.get("type") == kind
-    ]  # fmt: skip
+    ]

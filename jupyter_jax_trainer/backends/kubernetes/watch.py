@@ -151,8 +151,13 @@ class Watch(threading.Thread):
     def _take(self, event: dict[str, Any]) -> None:
         kind, item = event["type"], event["object"]
         if kind == "ERROR":
-            raise ApiError(int(item.get("code") or 500), str(item.get("reason")),
-                           str(item.get("message")), "watch", self._path.rsplit("/", 1)[-1])
+            raise ApiError(
+                int(item.get("code") or 500),
+                str(item.get("reason")),
+                str(item.get("message")),
+                "watch",
+                self._path.rsplit("/", 1)[-1],
+            )
         self._version = item["metadata"]["resourceVersion"]
         self._heard, self._pause = True, _FIRST_PAUSE
         if kind == "BOOKMARK":

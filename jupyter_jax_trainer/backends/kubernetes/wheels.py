@@ -99,11 +99,12 @@ def gather(
             "Or give wheels (--package ./some.whl), a --store, or an --image that has it.",
         )
     return Wheels(
-        files, rest,
+        files,
+        rest,
         f"pip installs {', '.join(rest)} in the pods (they need an index): the wheels could not be "
         f"bundled: {problem}",
         problem,
-    )  # fmt: skip
+    )
 
 
 def is_path(wanted: str) -> bool:
@@ -129,15 +130,38 @@ def _fetch(wanted: Sequence[str], python: str, folder: Path) -> dict[str, bytes]
         choice += ["--platform", tag]
     named = [str(Path(name).expanduser()) if is_path(name) else name for name in wanted]
     report = folder / "report.json"
-    _run(["install", "--dry-run", "--ignore-installed", "--quiet", "--target", str(folder),
-          "--report", str(report), *choice, *named])  # fmt: skip
+    _run(
+        [
+            "install",
+            "--dry-run",
+            "--ignore-installed",
+            "--quiet",
+            "--target",
+            str(folder),
+            "--report",
+            str(report),
+            *choice,
+            *named,
+        ]
+    )
     found = json.loads(report.read_text())["install"]
     lines = [line for item in found if (line := _requirement(item))]
     if lines:
         listed = folder / "requirements.txt"
         listed.write_text("\n".join(lines))
-        _run(["download", "--no-deps", "--require-hashes", "--quiet", "--dest", str(folder),
-              *choice, "--requirement", str(listed)])  # fmt: skip
+        _run(
+            [
+                "download",
+                "--no-deps",
+                "--require-hashes",
+                "--quiet",
+                "--dest",
+                str(folder),
+                *choice,
+                "--requirement",
+                str(listed),
+            ]
+        )
     return {path.name: path.read_bytes() for path in folder.glob("*.whl")}
 
 
@@ -162,9 +186,14 @@ def _requirement(item: dict[str, Any]) -> str | None:
 
 def _run(arguments: list[str]) -> None:
     done = subprocess.run(
-        [*_PIP, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        errors="replace", timeout=timeouts.PIP.seconds, check=False,
-    )  # fmt: skip
+        [*_PIP, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeouts.PIP.seconds,
+        check=False,
+    )
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("ERROR:")]

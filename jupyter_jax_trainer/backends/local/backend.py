@@ -113,9 +113,13 @@ class LocalBackend:
         return True
 
     def dry_run(
-        self, spec: JobSpec, plan: dict[str, Any], capture: Capture, manifest: dict[str, Any],
+        self,
+        spec: JobSpec,
+        plan: dict[str, Any],
+        capture: Capture,
+        manifest: dict[str, Any],
         write: Callable[[Path], str],
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Say what would be started."""
         from jupyter_jax_trainer.views.follow import dry_run
 
@@ -124,9 +128,15 @@ class LocalBackend:
     def start(self, directory: JobDir, lock: int, manifest: dict[str, Any]) -> None:
         """Start the supervisor of a job; it outlives this process."""
         state = {
-            "format": files.FORMAT, "state": "Starting", "reason": "starting Python and JAX",
-            "hint": None, "history": [{"state": "Starting", "time": time.time()}], "ranks": [],
-            "progress": None, "failure": None, "results": None,
+            "format": files.FORMAT,
+            "state": "Starting",
+            "reason": "starting Python and JAX",
+            "hint": None,
+            "history": [{"state": "Starting", "time": time.time()}],
+            "ranks": [],
+            "progress": None,
+            "failure": None,
+            "results": None,
         }
         files.write_json(directory.state, state)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -149,8 +159,13 @@ class LocalBackend:
         # Isolated and without site-packages: it needs the standard library alone, and starts fast.
         command = [sys.executable, "-I", "-S", "-c", program, _ROOT, str(directory.path), str(lock)]
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[lock],
-            start_new_session=True, check=False,
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[lock],
+            start_new_session=True,
+            check=False,
         )
         if done.returncode != 0:
             raise BackendError(

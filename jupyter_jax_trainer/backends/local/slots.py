@@ -145,12 +145,16 @@ class Ticket:
             if ahead:
                 return f"behind {len(ahead)} in the queue ({', '.join(ahead[-3:])})"
             if len(free) < self._entry.gpus:
-                return (f"needs {self._entry.gpus} of {len(self._all_gpus)} GPUs, "
-                        f"{len(free)} free; running: {names}")
+                return (
+                    f"needs {self._entry.gpus} of {len(self._all_gpus)} GPUs, "
+                    f"{len(free)} free; running: {names}"
+                )
             if running and cores + self._entry.cores > self._limit:
                 free_cores = max(0.0, self._limit - cores)
-                return (f"needs {self._entry.cores:g} of {self._limit} cores, "
-                        f"{free_cores:g} free; running: {names}")
+                return (
+                    f"needs {self._entry.cores:g} of {self._limit} cores, "
+                    f"{free_cores:g} free; running: {names}"
+                )
             self._entry.running = True
             self._entry.devices = free[: self._entry.gpus]
             self._save()

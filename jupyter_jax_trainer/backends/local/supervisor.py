@@ -71,10 +71,20 @@ class Supervisor:
     def __post_init__(self) -> None:
         self.manifest = self.directory.read_manifest()
         host = platform.node()
-        self.record = Recorder(self.directory, [
-            {"rank": n, "pid": None, "state": "Waiting", "exit": None, "restarts": 0, "host": host}
-            for n in range(self.manifest["spec"]["nodes"])
-        ])
+        self.record = Recorder(
+            self.directory,
+            [
+                {
+                    "rank": n,
+                    "pid": None,
+                    "state": "Waiting",
+                    "exit": None,
+                    "restarts": 0,
+                    "host": host,
+                }
+                for n in range(self.manifest["spec"]["nodes"])
+            ],
+        )
         self._selector = selectors.DefaultSelector()
         self._order = 0
         self._stop: _Stop | None = None
@@ -143,9 +153,7 @@ class Supervisor:
     def _spawn(self) -> None:
         cwd = self.manifest["plan"]["cwd"]
         for number in range(self.manifest["spec"]["nodes"]):
-            env = workers.environment(
-                os.environ, self.directory, self.manifest, number, self._gpus
-            )
+            env = workers.environment(os.environ, self.directory, self.manifest, number, self._gpus)
             started = workers.start(self.start_rank, self.directory, env, cwd, number)
             rank = LocalRank(number, started, RankEnd(rank=number))
             self.ranks.append(rank)
@@ -359,13 +367,16 @@ class Supervisor:
             # The others stand at the rendezvous and wait for those that never came to it.
             missing = [r.number for r in apart if r.state == "Starting"]
             late = missing or [r.number for r in apart]
-            self._begin_stop(Failure(
-                kind="rendezvous",
-                message=f"{ranks_text(late)} did not {'arrive at' if missing else 'get through'} "
-                f"the rendezvous within {self._join_limit:g} s",
-                others=[r.number for r in self.ranks if r.number not in late],
-                hint=f"Check their logs; {timeouts.RENDEZVOUS.variable} sets the timeout.",
-            ))
+            self._begin_stop(
+                Failure(
+                    kind="rendezvous",
+                    message=f"{ranks_text(late)} did not "
+                    f"{'arrive at' if missing else 'get through'} "
+                    f"the rendezvous within {self._join_limit:g} s",
+                    others=[r.number for r in self.ranks if r.number not in late],
+                    hint=f"Check their logs; {timeouts.RENDEZVOUS.variable} sets the timeout.",
+                )
+            )
         timeout = self.manifest["spec"].get("timeout")
         if timeout and now - self._started > timeout:
             self._time_out(timeout)
@@ -382,14 +393,17 @@ class Supervisor:
             return
         stuck = any(r.end.finished for r in self.ranks)
         where = positions([(rank.end, rank.where) for rank in self.ranks])
-        self._begin_stop(Failure(
-            kind="timeout",
-            message=f"took longer than its --timeout of {timeout:g} s"
-            + (f"; {where}" if where else ""),
-            hint="Ranks wait for those that have finished: all ranks have to come to a collective."
-            if stuck
-            else "Give it more time, or fewer steps; checkpoints are kept.",
-        ))
+        self._begin_stop(
+            Failure(
+                kind="timeout",
+                message=f"took longer than its --timeout of {timeout:g} s"
+                + (f"; {where}" if where else ""),
+                hint="Ranks wait for those that have finished: all ranks have to come to a "
+                "collective."
+                if stuck
+                else "Give it more time, or fewer steps; checkpoints are kept.",
+            )
+        )
 
     def _write_end(self) -> None:
         self.record.index_logs(last=True)

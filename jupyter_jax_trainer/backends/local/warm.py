@@ -41,8 +41,22 @@ _COLD_PREFIXES = ("JAX_", "XLA_", "LIBTPU_", "TPU_")
 _NO_MATTER = ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES", "TPU_SKIP_MDS_QUERY")
 _SET_BY_JAX = {"TF_CPP_MIN_LOG_LEVEL": "1"}
 # What is read when Python, numpy or jax start, and so can't be set in a fork.
-_START_PREFIXES = ("PYTHON", "LD_", "OMP_", "OPENBLAS_", "MKL_", "GOTO_", "TF_", "MALLOC_",
-                   "LC_", "LANG", "GRPC_", "GLOG_", "ABSL_", "NPY_")
+_START_PREFIXES = (
+    "PYTHON",
+    "LD_",
+    "OMP_",
+    "OPENBLAS_",
+    "MKL_",
+    "GOTO_",
+    "TF_",
+    "MALLOC_",
+    "LC_",
+    "LANG",
+    "GRPC_",
+    "GLOG_",
+    "ABSL_",
+    "NPY_",
+)
 _PACKAGE = Path(jupyter_jax_trainer.__file__).parent
 
 
@@ -67,14 +81,16 @@ def socket_path(run_directory: Path, environment: Mapping[str, str]) -> Path:
     packages, and the variables that are read at start.
     """
     start = sorted(
-        item for item in {**_SET_BY_JAX, **environment}.items()
+        item
+        for item in {**_SET_BY_JAX, **environment}.items()
         if item[0].startswith(_START_PREFIXES) and item[0] != "PYTHONSTARTUP"
     )
     files = sorted(_PACKAGE.rglob("*.py"))
     code = [(str(file), file.stat().st_mtime_ns) for file in files]
     packages = [
-        (entry, os.stat(entry).st_mtime_ns) for entry in sys.path if entry and os.path.isdir(entry)
-        and entry.endswith(("site-packages", "dist-packages"))
+        (entry, os.stat(entry).st_mtime_ns)
+        for entry in sys.path
+        if entry and os.path.isdir(entry) and entry.endswith(("site-packages", "dist-packages"))
     ]
     umask = os.umask(0o077)
     os.umask(umask)
@@ -117,8 +133,7 @@ def _launch(where: Path, guard: int, path: str, lock: int, log: int) -> None:
     """Start the warm process with a first job, which need not wait to be asked for."""
     where.unlink(missing_ok=True)
     program = (
-        "import sys; from jupyter_jax_trainer.backends.local import warm; "
-        "warm.main(*sys.argv[1:])"
+        "import sys; from jupyter_jax_trainer.backends.local import warm; warm.main(*sys.argv[1:])"
     )
     with open(where.with_suffix(".log"), "wb", buffering=0) as output:
         os.fchmod(output.fileno(), 0o600)
@@ -141,9 +156,13 @@ def _with_package(python_path: str | None) -> str:
 
 def _ask(where: Path, path: str, lock: int, log: int) -> bool:
     """Ask the running process for a fork."""
-    request = json.dumps({
-        "path": path, "environment": dict(os.environ), "cwd": os.getcwd(),
-    }).encode()
+    request = json.dumps(
+        {
+            "path": path,
+            "environment": dict(os.environ),
+            "cwd": os.getcwd(),
+        }
+    ).encode()
     files = array.array("i", [lock, log])
     with contextlib.suppress(OSError, ValueError), _socket_at(where) as (connection, address):
         connection.settimeout(timeouts.WARM.seconds)
@@ -311,9 +330,7 @@ def _fork_job(request: dict[str, Any], lock: int, log: int, *, warm: bool) -> No
         os.environ.clear()
         os.environ.update(request["environment"])
         time.tzset()
-        keeper.supervise(
-            request["path"], workers.start_warm if warm else workers.start_cold, lock
-        )
+        keeper.supervise(request["path"], workers.start_warm if warm else workers.start_cold, lock)
     except BaseException:
         log_exception()  # into supervisor.log
     finally:

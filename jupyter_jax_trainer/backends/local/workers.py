@@ -21,8 +21,19 @@ from jupyter_jax_trainer.worker.main import DIGEST_VARIABLE, RESULT_VARIABLE
 from jupyter_jax_trainer.worker.reporting import CHECKPOINTS_VARIABLE
 
 # What belongs to the notebook's own process and would mislead a worker (or tell it a token).
-_NOT_FOR_WORKERS = ("JPY_", "JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN", "KERNEL_", "MPLBACKEND",
-                    "PYTHONSTARTUP", "PYDEVD_", "CLICOLOR", "PAGER", "GIT_PAGER", "TERM_PROGRAM")
+_NOT_FOR_WORKERS = (
+    "JPY_",
+    "JUPYTER_TOKEN",
+    "JUPYTERHUB_API_TOKEN",
+    "KERNEL_",
+    "MPLBACKEND",
+    "PYTHONSTARTUP",
+    "PYDEVD_",
+    "CLICOLOR",
+    "PAGER",
+    "GIT_PAGER",
+    "TERM_PROGRAM",
+)
 
 
 @dataclass
@@ -37,7 +48,11 @@ class Starter(Protocol):
     """Starts one rank."""
 
     def __call__(
-        self, directory: JobDir, environment: dict[str, str], cwd: str, channel: socket.socket,
+        self,
+        directory: JobDir,
+        environment: dict[str, str],
+        cwd: str,
+        channel: socket.socket,
         log: int,
     ) -> int:
         """Start a process that speaks over `channel` and prints into the open file `log`."""
@@ -87,9 +102,7 @@ def environment(
     return result
 
 
-def start(
-    starter: Starter, directory: JobDir, env: dict[str, str], cwd: str, rank: int
-) -> Started:
+def start(starter: Starter, directory: JobDir, env: dict[str, str], cwd: str, rank: int) -> Started:
     """Start one rank with a channel and a log of its own."""
     ours, theirs = socket.socketpair()
     log = os.open(directory.log(rank), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

@@ -93,8 +93,16 @@ def of_debian(target: Path, name: str, debian: str) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         layer = Path(folder, "layer.tar")
         excluded = [f"--dpkgopt=path-exclude={pattern}" for pattern in UNWANTED]
-        run("mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", *excluded,
-            f"--include={','.join(layout.BASE_PACKAGES)}", debian, layer)  # fmt: skip
+        run(
+            "mmdebstrap",
+            "--quiet",
+            "--mode=root",
+            "--variant=minbase",
+            *excluded,
+            f"--include={','.join(layout.BASE_PACKAGES)}",
+            debian,
+            layer,
+        )
         path = "PATH=/usr/local/bin:/usr/bin:/bin"
         pack(target, name, layer, {"Cmd": ["/bin/bash"], "Env": [path]})
 
@@ -114,8 +122,21 @@ def of_containerfile(
     try:
         pulled = run(*buildah, "pull", "--quiet", f"docker-archive:{base}")
         run(*buildah, "tag", pulled.split()[-1], base_name)
-        run(*buildah, "bud", "--isolation", "chroot", "--pull-never", "--build-arg",
-            f"BASE={base_name}", *volumes, "--file", containerfile, "--tag", name, context)  # fmt: skip
+        run(
+            *buildah,
+            "bud",
+            "--isolation",
+            "chroot",
+            "--pull-never",
+            "--build-arg",
+            f"BASE={base_name}",
+            *volumes,
+            "--file",
+            containerfile,
+            "--tag",
+            name,
+            context,
+        )
         with written(target) as part:
             run(*buildah, "push", name, f"docker-archive:{part}:{name}")
     finally:

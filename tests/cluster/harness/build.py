@@ -75,8 +75,17 @@ def binaries() -> Path:
     flags = f"-s -w -X {version}.gitVersion={layout.KUBERNETES}"
     flags += f" -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
     try:
-        go("build", "-trimpath", "-ldflags", flags, "-o", f"{part}/", "./...", JOBSET_MODULE,
-            f"{TRAINER_MODULE}/cmd/trainer-controller-manager")  # fmt: skip
+        go(
+            "build",
+            "-trimpath",
+            "-ldflags",
+            flags,
+            "-o",
+            f"{part}/",
+            "./...",
+            JOBSET_MODULE,
+            f"{TRAINER_MODULE}/cmd/trainer-controller-manager",
+        )
         part.replace(target)
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -33,9 +33,23 @@ def _sign(folder: Path, name: str, subject: str, extensions: str) -> None:
     request = run("openssl", "req", "-new", "-key", folder / f"{name}.key", "-subj", subject)
     extension_file = folder / f"{name}.ext"
     extension_file.write_text(extensions)
-    run("openssl", "x509", "-req", "-days", DAYS, "-CA", folder / "ca.crt", "-CAkey",
-        folder / "ca.key", "-CAcreateserial", "-extfile", extension_file,
-        "-out", folder / f"{name}.crt", text=request)  # fmt: skip
+    run(
+        "openssl",
+        "x509",
+        "-req",
+        "-days",
+        DAYS,
+        "-CA",
+        folder / "ca.crt",
+        "-CAkey",
+        folder / "ca.key",
+        "-CAcreateserial",
+        "-extfile",
+        extension_file,
+        "-out",
+        folder / f"{name}.crt",
+        text=request,
+    )
     extension_file.unlink()
 
 
@@ -46,11 +60,27 @@ def make(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     _key(folder / "ca.key")
-    run("openssl", "req", "-x509", "-new", "-key", folder / "ca.key", "-days", DAYS,
-        "-subj", "/CN=jaxtrain-cluster", "-out", folder / "ca.crt")  # fmt: skip
+    run(
+        "openssl",
+        "req",
+        "-x509",
+        "-new",
+        "-key",
+        folder / "ca.key",
+        "-days",
+        DAYS,
+        "-subj",
+        "/CN=jaxtrain-cluster",
+        "-out",
+        folder / "ca.crt",
+    )
     _key(folder / "service-account.key")
-    _sign(folder, "kube-apiserver", "/CN=kube-apiserver",
-          f"extendedKeyUsage=serverAuth\nsubjectAltName={SERVER_NAMES}\n")  # fmt: skip
+    _sign(
+        folder,
+        "kube-apiserver",
+        "/CN=kube-apiserver",
+        f"extendedKeyUsage=serverAuth\nsubjectAltName={SERVER_NAMES}\n",
+    )
     for name, subject in CLIENTS.items():
         _sign(folder, name, subject, "extendedKeyUsage=clientAuth\n")
     (folder / "done").touch()

@@ -120,8 +120,13 @@ def remove(built: Built) -> None:
         return
     watch = Stopwatch()
     for kind in KINDS:
-        found = _kubectl("get", f"{kind}.kueue.x-k8s.io", "--all-namespaces", "--ignore-not-found",
-                         "--output=name")  # fmt: skip
+        found = _kubectl(
+            "get",
+            f"{kind}.kueue.x-k8s.io",
+            "--all-namespaces",
+            "--ignore-not-found",
+            "--output=name",
+        )
         if found.strip():
             scope = ("--all-namespaces",) if kind in ("workloads", "localqueues") else ()
             _kubectl("delete", f"{kind}.kueue.x-k8s.io", "--all", *scope, "--timeout=60s")

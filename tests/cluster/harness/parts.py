@@ -163,25 +163,48 @@ def commands(kube: Path) -> dict[str, list[str]]:
         return f"--kubeconfig={_inside(CONFIG / f'{name}.kubeconfig')}"
 
     return {
-        "etcd": part("etcd", "--data-dir=/var/lib/etcd", f"--listen-client-urls={ETCD}",
-                     f"--advertise-client-urls={ETCD}", "--listen-peer-urls=http://127.0.0.1:2380",
-                     "--unsafe-no-fsync", "--log-level=warn"),
+        "etcd": part(
+            "etcd",
+            "--data-dir=/var/lib/etcd",
+            f"--listen-client-urls={ETCD}",
+            f"--advertise-client-urls={ETCD}",
+            "--listen-peer-urls=http://127.0.0.1:2380",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+        ),
         "containerd": ["containerd", "--config", _inside(CONFIG / "containerd.toml")],
         "kube-apiserver": part("kube-apiserver", *_apiserver()),
         "kube-controller-manager": part(
-            "kube-controller-manager", kubeconfig("kube-controller-manager"), "--leader-elect=false",
-            "--node-monitor-grace-period=16s", "--node-monitor-period=2s",
-            "--use-service-account-credentials=true", "--controllers=*,-nodeipam",
+            "kube-controller-manager",
+            kubeconfig("kube-controller-manager"),
+            "--leader-elect=false",
+            "--node-monitor-grace-period=16s",
+            "--node-monitor-period=2s",
+            "--use-service-account-credentials=true",
+            "--controllers=*,-nodeipam",
             f"--root-ca-file={_inside(CERTIFICATES / 'ca.crt')}",
-            f"--service-account-private-key-file={_inside(CERTIFICATES / 'service-account.key')}"),
-        "kube-scheduler": part("kube-scheduler", kubeconfig("kube-scheduler"), "--leader-elect=false"),
-        "kubelet": part("kubelet", kubeconfig("kubelet"), f"--hostname-override={NODE}",
-                        f"--node-ip={NODE_ADDRESS}", f"--config={_inside(CONFIG / 'kubelet.json')}"),
-        "kube-proxy": part("kube-proxy", kubeconfig("kube-proxy"), f"--hostname-override={NODE}",
-                           "--proxy-mode=iptables", "--conntrack-max-per-core=0",
-                           "--conntrack-tcp-timeout-established=0",
-                           "--conntrack-tcp-timeout-close-wait=0"),
-    }  # fmt: skip
+            f"--service-account-private-key-file={_inside(CERTIFICATES / 'service-account.key')}",
+        ),
+        "kube-scheduler": part(
+            "kube-scheduler", kubeconfig("kube-scheduler"), "--leader-elect=false"
+        ),
+        "kubelet": part(
+            "kubelet",
+            kubeconfig("kubelet"),
+            f"--hostname-override={NODE}",
+            f"--node-ip={NODE_ADDRESS}",
+            f"--config={_inside(CONFIG / 'kubelet.json')}",
+        ),
+        "kube-proxy": part(
+            "kube-proxy",
+            kubeconfig("kube-proxy"),
+            f"--hostname-override={NODE}",
+            "--proxy-mode=iptables",
+            "--conntrack-max-per-core=0",
+            "--conntrack-tcp-timeout-established=0",
+            "--conntrack-tcp-timeout-close-wait=0",
+        ),
+    }
 
 
 def start(name: str, kube: Path) -> int:

@@ -138,9 +138,14 @@ def make(init: Path) -> None:
     unshare += ["--pid", "--fork", "--mount-proc", "sh", "-c", SETUP]
     with log.open("wb") as sink:
         parent = subprocess.Popen(
-            unshare, env=environment, stdout=sink, stderr=sink, stdin=subprocess.PIPE,
-            start_new_session=True, cwd="/",
-        )  # fmt: skip
+            unshare,
+            env=environment,
+            stdout=sink,
+            stderr=sink,
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+            cwd="/",
+        )
     pid = _wait_child(parent, "the namespaces", log)
     _record("space", pid)
     try:
@@ -164,8 +169,19 @@ def _wait_for(init: str, pid: int, log: Path) -> None:
 
 
 def _lay_cable(pid: int) -> None:
-    run("ip", "link", "add", layout.HOST_LINK, "type", "veth", "peer", "name", layout.NODE_LINK,
-        "netns", str(pid))  # fmt: skip
+    run(
+        "ip",
+        "link",
+        "add",
+        layout.HOST_LINK,
+        "type",
+        "veth",
+        "peer",
+        "name",
+        layout.NODE_LINK,
+        "netns",
+        str(pid),
+    )
     run("ip", "address", "add", f"{layout.HOST_ADDRESS}/30", "dev", layout.HOST_LINK)
     run("ip", "link", "set", layout.HOST_LINK, "up")
     inside("ip", "address", "add", f"{layout.NODE_ADDRESS}/30", "dev", layout.NODE_LINK)
@@ -197,9 +213,14 @@ def start(name: str, command: list[str]) -> int:
     environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
     with log.open("ab") as sink:
         parent = subprocess.Popen(
-            enter() + command, env=environment, stdout=sink, stderr=sink,
-            stdin=subprocess.DEVNULL, start_new_session=True, cwd="/",
-        )  # fmt: skip
+            enter() + command,
+            env=environment,
+            stdout=sink,
+            stderr=sink,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+        )
     pid = _wait_child(parent, name, log)
     _record(name, pid)
     return pid

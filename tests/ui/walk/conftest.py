@@ -90,7 +90,9 @@ def walker(
     lab = LabPage(context, installed)
     lab.allow("502")  # of the cluster that does not answer
     # JupyterLab's own, of notebooks that are closed soon.
-    lab.allow("Could not restore the debugger state", r"'promise'\)\s+at \S+\.invoke \(\S+jlab_core")
+    lab.allow(
+        "Could not restore the debugger state", r"'promise'\)\s+at \S+\.invoke \(\S+jlab_core"
+    )
     lab.open()
     # JupyterLab opens one itself when it has listed the files, which may take the focus from a menu.
     lab.command("launcher:create")

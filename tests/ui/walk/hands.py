@@ -161,7 +161,7 @@ class Keyboard(Hand):
                     return here !== document.body && before ? 'Shift+Tab' : 'Tab';
                 }}""",
                 ROVING,
-            )  # fmt: skip
+            )
             if where == "here":
                 return
             if where.startswith("here"):
@@ -169,8 +169,9 @@ class Keyboard(Hand):
             else:
                 self.page.keyboard.press(where)
         raise AssertionError(
-            f"nothing shows that the focus is at {target}: {where}" if where.startswith("here") else
-            f"no key comes to {target}; the focus is at {self.lab.focus()}"
+            f"nothing shows that the focus is at {target}: {where}"
+            if where.startswith("here")
+            else f"no key comes to {target}; the focus is at {self.lab.focus()}"
         )
 
     def press(self, target: Locator) -> None:

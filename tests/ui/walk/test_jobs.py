@@ -74,7 +74,9 @@ def test_a_job(hand: Any, lab: LabPage) -> None:
         hand.press(button)
         lab.page.wait_for_function(f"before => ({drawn})() !== before", arg=before)
         expect(button).to_have_attribute("aria-pressed", "true")
-        hand.press(metrics.get_by_role("button", name="Step" if name == "Time" else name, exact=True))
+        hand.press(
+            metrics.get_by_role("button", name="Step" if name == "Time" else name, exact=True)
+        )
     plot = job.locator(".jaxtrain-canvas").first
     everything = metrics.get_by_role("button", name="Show all")
     values = job.locator(".jaxtrain-legend").first
@@ -106,13 +108,18 @@ def test_a_job(hand: Any, lab: LabPage) -> None:
     hand.check_box(job.get_by_role("checkbox"))
     press("Leave out stumbled")
     expect(job.get_by_role("checkbox")).not_to_be_checked()
-    assert hand.downloads(job.get_by_role("button", name="Save loss as CSV")).read_bytes()[:4] == b"job,"
+    assert (
+        hand.downloads(job.get_by_role("button", name="Save loss as CSV")).read_bytes()[:4]
+        == b"job,"
+    )
     picture = hand.downloads(job.get_by_role("button", name="Save loss as PNG"))
     assert picture.read_bytes()[1:4] == b"PNG"
 
     # The other parts; each can be closed.
     assert hand.downloads(job.get_by_role("button", name="Save logs")).read_bytes()[:2] == b"PK"
-    hand.copies(job.get_by_role("group", name="Code").get_by_role("button", name="Copy"), "%%jaxtrain")
+    hand.copies(
+        job.get_by_role("group", name="Code").get_by_role("button", name="Copy"), "%%jaxtrain"
+    )
     expect(job.get_by_role("group", name="Results")).to_contain_text("float")
     for name in ("Ranks", "Events", "Code"):
         fold = job.get_by_role("button", name=name, exact=True)

@@ -90,6 +90,7 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
     expect(log.rows.locator(".jaxtrain-rank").first).to_have_text("1")
     expect(log.rows.locator(".jaxtrain-rank", has_text="0")).to_have_count(0)
     hand.press(tool("Only rank 1"))
+
     def filtered(label: str, text: str) -> None:
         field = log.node.get_by_label(label, exact=True)
         if text:
@@ -234,7 +235,9 @@ def test_a_log_that_goes_on(hand: Any, lab: LabPage) -> None:
     # To a time: the first line that was printed then, or later.
     hand.press(log.node.get_by_role("button", name="time of day", exact=True))
     times = log.rows.locator(".jaxtrain-log-time")
-    expect(times.last).to_have_text(re.compile(r"\+00:(00:(1[2-9]|[2-5]\d)|0[1-9]:)"), timeout=60_000)
+    expect(times.last).to_have_text(
+        re.compile(r"\+00:(00:(1[2-9]|[2-5]\d)|0[1-9]:)"), timeout=60_000
+    )
     if by_keys:
         hand.go(log.list)
         lab.keys("g")

@@ -14,8 +14,15 @@ from jupyter_jax_trainer.backends.kubernetes.seen import (
     waiting,
 )
 
-_REASONS = ("ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable",
-            "ErrImageNeverPull", "InvalidImageName", "SignatureValidationFailed")  # fmt: skip
+_REASONS = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "ErrImageNeverPull",
+    "InvalidImageName",
+    "SignatureValidationFailed",
+)
 _WHERE = "container waits: `ErrImagePull`, `ImagePullBackOff`"
 
 
@@ -49,8 +56,11 @@ def _finder(pattern: str, *reasons: str) -> Callable[[Seen], Facts | None]:
             said = message.rsplit(": ", 1)[-1]
             registry, slash, _ = image_of(pod).partition("/")
             named = slash and ("." in registry or ":" in registry)
-            return {"image": image_of(pod), "said": said,
-                    "registry": registry if named else "docker.io"}  # fmt: skip
+            return {
+                "image": image_of(pod),
+                "said": said,
+                "registry": registry if named else "docker.io",
+            }
 
         return of_pods(seen, look)
 

@@ -123,18 +123,24 @@ def _plainly(message: str) -> str:
     message = re.sub(r"couldn't assign flavors to pod set [\w-]+: ", "", message)
     message = re.sub(
         r"insufficient unused quota for (\S+) in flavor (\S+), (\S+) more needed",
-        lambda found: f"it takes {_resource(found[3], found[1])} more than the queue has free "
-        f"(flavor {found[2]})", message,
-    )  # fmt: skip
+        lambda found: (
+            f"it takes {_resource(found[3], found[1])} more than the queue has free "
+            f"(flavor {found[2]})"
+        ),
+        message,
+    )
     message = re.sub(
         r"insufficient quota for (\S+) in flavor (\S+), .*?podset request \((\S+)\) > maximum "
         r"capacity \((\S+)\)",
-        lambda found: f"{_resource(found[3], found[1])} asked for, {found[4]} in all "
-        f"(flavor {found[2]})", message,
-    )  # fmt: skip
+        lambda found: (
+            f"{_resource(found[3], found[1])} asked for, {found[4]} in all (flavor {found[2]})"
+        ),
+        message,
+    )
     message = re.sub(
         r"\. Pending the preemption of (\d+) workload\(s\)",
-        lambda found: f"; {found[1]} of lower priority will end for it", message,
+        lambda found: f"; {found[1]} of lower priority will end for it",
+        message,
     )
     return message
 

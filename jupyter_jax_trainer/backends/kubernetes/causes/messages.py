@@ -8,10 +8,15 @@ from collections.abc import Callable
 from jupyter_jax_trainer.backends.kubernetes.causes.cause import Facts, Refused
 
 _KINDS = {
-    "trainjobs": "TrainJob", "secrets": "Secret", "pods": "pod", "jobs": "Job", "jobsets": "JobSet",
-    "configmaps": "ConfigMap", "trainingruntimes": "TrainingRuntime",
+    "trainjobs": "TrainJob",
+    "secrets": "Secret",
+    "pods": "pod",
+    "jobs": "Job",
+    "jobsets": "JobSet",
+    "configmaps": "ConfigMap",
+    "trainingruntimes": "TrainingRuntime",
     "clustertrainingruntimes": "ClusterTrainingRuntime",
-}  # fmt: skip
+}
 _NO_REASON = ("", "Forbidden", "no reason given")
 
 
@@ -84,8 +89,9 @@ def webhook(refused: Refused) -> Facts | None:
     """Read that a webhook refuses."""
     found = re.search(
         r'admission webhook "(?P<name>[^"]+)" denied the request(?P<what>.*)',
-        refused.message, re.DOTALL,
-    )  # fmt: skip
+        refused.message,
+        re.DOTALL,
+    )
     if found is None:
         return None
     # The value that was wrong may be a whole object; what is wrong with it comes after it.

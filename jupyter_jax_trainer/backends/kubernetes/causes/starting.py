@@ -92,8 +92,10 @@ def _finder(
 
 def _is_own(name: str | None, secret: str | None) -> bool:
     """Tell whether this is one of the Secrets of the job: ``job``, ``job-1``, ..."""
-    return bool(name and secret) and re.fullmatch(rf"{re.escape(str(secret))}(-\d+)?", str(name)) \
-        is not None  # fmt: skip
+    return (
+        bool(name and secret)
+        and re.fullmatch(rf"{re.escape(str(secret))}(-\d+)?", str(name)) is not None
+    )
 
 
 def _tail(message: str) -> str:

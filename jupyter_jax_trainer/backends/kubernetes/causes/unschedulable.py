@@ -196,8 +196,10 @@ UNSCHEDULABLE = (
         sentence="{who} can't be scheduled: the PersistentVolumeClaim {claim} has no volume yet",
         hint="`kubectl describe pvc {claim}` says why: often its storage class does not exist.",
         find=_finder(
-            lambda reason: "unbound immediate PersistentVolumeClaims" in reason
-            or "persistentvolumeclaim" in reason,
+            lambda reason: (
+                "unbound immediate PersistentVolumeClaims" in reason
+                or "persistentvolumeclaim" in reason
+            ),
             _claim,
         ),
     ),
