@@ -29,8 +29,8 @@ def measure(runs: int) -> list[Measured]:
 
     from jupyter_jax_trainer.bundle import write_bundle
     from jupyter_jax_trainer.capture import capture_cell
-    from jupyter_jax_trainer.worker.archive import Archive
     from jupyter_jax_trainer.worker.main import load_variables
+    from jupyter_jax_trainer.worker.serialization.archive import Archive
 
     rng = np.random.default_rng(0)
     namespace = {f"a{i}": rng.integers(0, 255, EACH, dtype=np.uint8) for i in range(ARRAYS)}

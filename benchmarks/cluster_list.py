@@ -13,9 +13,9 @@ from common import Measured, run_job, sized, spread
 from kube import RUNTIME, Place, cpu_seconds, memory, place, until
 
 from jupyter_jax_trainer.backends.kubernetes import overview
-from jupyter_jax_trainer.backends.kubernetes.launch import follower_directory
-from jupyter_jax_trainer.backends.kubernetes.trainjob import FAILED
-from jupyter_jax_trainer.backends.kubernetes.watch import pages
+from jupyter_jax_trainer.backends.kubernetes.api.watch import pages
+from jupyter_jax_trainer.backends.kubernetes.submit.launch import follower_directory
+from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import FAILED
 
 FEW, MANY = sized((10, 500), (2, 4))
 CHANGES = sized(200, 5)

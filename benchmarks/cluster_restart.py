@@ -10,7 +10,7 @@ import yaml
 from common import Measured, in_turn, ratio_of, run_job, sized, spread
 from kube import Place, began_in, objects_of, place, until
 
-from jupyter_jax_trainer.backends.kubernetes.client import ApiError
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
 
 NODES = sized(2, 1)
 CELL = "import time\nprint('began', time.time(), flush=True)\ntime.sleep(600)\n"

@@ -20,7 +20,7 @@ from common import Measured, ratio_of, run_job, spread
 from kube import Place, Sdk, place, until
 
 from jupyter_jax_trainer.errors import JaxTrainError
-from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.views.card import Facts
 from jupyter_jax_trainer.views.follow import follow
 

@@ -74,7 +74,7 @@ def run_job(cell: str, line: str, namespace: dict[str, Any] | None = None) -> tu
     """Submit a cell as the magic does; give the job and the time just before."""
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.capture import capture_cell
-    from jupyter_jax_trainer.spec import parse_cell_line
+    from jupyter_jax_trainer.options.spec import parse_cell_line
 
     began = time.time()
     spec = parse_cell_line(line)

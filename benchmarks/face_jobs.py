@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from browser import Lab, Tab, child, chromium, lab, made_jobs, within
 from common import Measured, sized, spread
 
-from jupyter_jax_trainer import files, jobdir, jobstore
+from jupyter_jax_trainer.jobdir import files, layout, store
 
 JOBS, RUNNING, RATE = *sized((500, 40), (50, 4)), 20
 # Each fourth change lets one of these begin, run, end or be deleted; the others are steps.
@@ -42,7 +42,7 @@ class Coming:
     """A job that comes, runs, ends and is deleted, by and by and again and again."""
 
     def __init__(self, number: int) -> None:
-        self._directory = jobdir.JobDir(jobdir.jobs_directory() / f"coming-{number}")
+        self._directory = layout.JobDir(layout.jobs_directory() / f"coming-{number}")
         self._stages = self._live()
 
     def go_on(self) -> None:
@@ -50,7 +50,7 @@ class Coming:
 
     def _live(self) -> Iterator[None]:
         while True:
-            jobstore.private_directory(self._directory.path)
+            store.private_directory(self._directory.path)
             lock = self._directory.take_lock()  # before there is something that needs somebody
             assert lock is not None
             made_jobs.make_job(
@@ -81,7 +81,7 @@ class Coming:
 def change() -> None:
     """Let running jobs report steps and others come and go, until this process is ended."""
     running = [
-        directory for directory in jobdir.list_all() if directory.path.name.startswith("running-")
+        directory for directory in layout.list_all() if directory.path.name.startswith("running-")
     ]
     coming = [Coming(number) for number in range(COMING)]
     with ExitStack() as stack:

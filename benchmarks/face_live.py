@@ -15,7 +15,7 @@ from common import Measured, in_turn, ratio_of, sized, spread
 from face_log import CLOSE, big_job, opened
 from log_pages import RANKS
 
-from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.jobdir.layout import JobDir
 
 RATE = 20_000  # lines a second
 _TICK, _INDEX = 0.02, 0.05  # seconds between writes of the ranks, and looks of the supervisor

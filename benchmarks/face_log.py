@@ -15,8 +15,8 @@ from browser import Lab, Tab, chromium, lab, made_jobs, within
 from common import WARM_UPS, Measured, in_turn, ratio_of, sized, spread
 from log_pages import NEEDLE, RANKS, fill
 
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.spec import JobSpec
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.options.spec import JobSpec
 
 _TIMES = """
 async key => {

@@ -29,8 +29,8 @@ from face_log import SEARCH, big_job, opened
 from log_pages import LINES, NEEDLE, RANKS
 from needs import Missing
 
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.logs import MergedReader
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.logs.reader import MergedReader
 
 _HERE = Path(__file__).parent / "viewers"
 _LIMIT = 120.0  # seconds after which somebody would have closed the page

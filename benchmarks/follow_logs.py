@@ -24,10 +24,10 @@ from typing import Any
 
 from common import Measured, in_turn, ratio_of, sized, spread
 
-from jupyter_jax_trainer.backends.kubernetes.client import Client
-from jupyter_jax_trainer.backends.kubernetes.logstream import Attempt, LogStream
-from jupyter_jax_trainer.backends.kubernetes.spool import ContainerLog, Spool
-from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.backends.kubernetes.api.client import Client
+from jupyter_jax_trainer.backends.kubernetes.logs.logstream import Attempt, LogStream
+from jupyter_jax_trainer.backends.kubernetes.logs.spool import ContainerLog, Spool
+from jupyter_jax_trainer.jobdir.layout import JobDir
 
 LINES = sized(200_000, 2_000)
 SOME, MOST = sized(((64, 10_000), (256, 2_000)), ((4, 100), (8, 100)))  # streams, lines of each

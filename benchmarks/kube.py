@@ -22,8 +22,8 @@ from common import delete_jobs, job_home, sized
 from needs import Missing
 
 from jupyter_jax_trainer.backends.kubernetes import backend
-from jupyter_jax_trainer.backends.kubernetes.client import MERGE_PATCH, ApiError, Client
-from jupyter_jax_trainer.backends.kubernetes.launch import follower_directory, start_follower
+from jupyter_jax_trainer.backends.kubernetes.api.client import MERGE_PATCH, ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.submit.launch import follower_directory, start_follower
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests/cluster/harness"))
@@ -219,7 +219,7 @@ def objects_of(cell: str, line: str) -> tuple[str, str]:
 
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.capture import capture_cell
-    from jupyter_jax_trainer.spec import parse_cell_line
+    from jupyter_jax_trainer.options.spec import parse_cell_line
 
     spec = parse_cell_line(f"{line} --dry-run --show-secrets")
     backend, plan = api.prepare(spec)

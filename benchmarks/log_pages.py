@@ -19,13 +19,13 @@ from pathlib import Path
 
 from common import Measured, in_turn, ratio_of, sized, spread
 
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.logs import MergedReader
-from jupyter_jax_trainer.server.firsterror import first_error
-from jupyter_jax_trainer.server.logbook import LogBook
-from jupyter_jax_trainer.server.logviews import LogView
-from jupyter_jax_trainer.server.patterns import Pattern
-from jupyter_jax_trainer.server.search import Search
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.logs.book import LogBook
+from jupyter_jax_trainer.logs.first_error import first_error
+from jupyter_jax_trainer.logs.patterns import Pattern
+from jupyter_jax_trainer.logs.reader import MergedReader
+from jupyter_jax_trainer.logs.search import Search
+from jupyter_jax_trainer.logs.view import LogView
 
 LINES, RANKS = sized(1_000_000, 5_120), 256
 NEEDLE = "loss is not a number"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from common import Measured, in_turn, job_home, ratio_of, run_bare, run_job, sized, spread
 
-from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir.job import Job
 
 RANKS, LINES = sized((4, 250_000), (2, 1_000))
 PRINT = """

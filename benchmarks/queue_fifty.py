@@ -14,9 +14,9 @@ from common import Measured, run_job, sized
 from kube import ROOT, Place, layout, place
 from needs import Missing
 
-from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
 from jupyter_jax_trainer.errors import JaxTrainError
-from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir.job import Job
 
 COUNT = sized(50, 2)
 CELL = "import time\nprint('began', time.time())"

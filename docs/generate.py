@@ -5,7 +5,7 @@ Run it after a change to an option, a command or a cause.
 
 from pathlib import Path
 
-from jupyter_jax_trainer.backends.kubernetes.diagnosis import troubleshooting
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import troubleshooting
 from jupyter_jax_trainer.commands.helptext import reference
 
 REFERENCE = Path(__file__).with_name("reference.md")

@@ -16,11 +16,11 @@ _HOME = {
     "train": "api",
     "jobs": "api",
     "job": "api",
-    "compare": "comparison",
-    "metrics": "comparison",
+    "compare": "jobdir.comparison",
+    "metrics": "jobdir.comparison",
     "panel": "api",
     "runtimes": "api",
-    "Job": "handle",
+    "Job": "jobdir.job",
     "report": "worker.reporting",
     "checkpoint_dir": "worker.reporting",
     "JaxTrainError": "errors",
@@ -47,9 +47,9 @@ __all__ = [
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.api import job, jobs, panel, runtimes, train
-    from jupyter_jax_trainer.comparison import compare, metrics
     from jupyter_jax_trainer.errors import JaxTrainError, JobFailed
-    from jupyter_jax_trainer.handle import Job
+    from jupyter_jax_trainer.jobdir.comparison import compare, metrics
+    from jupyter_jax_trainer.jobdir.job import Job
     from jupyter_jax_trainer.worker.reporting import checkpoint_dir, report
 
 

@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer import files, jobdir, machine, retention, timeouts
+from jupyter_jax_trainer import machine, timeouts
 from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobDirError, UsageError
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.spec import JobSpec, spec_from_options
+from jupyter_jax_trainer.jobdir import files, layout, retention
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.options.spec import JobSpec, spec_from_options
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.backends.base import Backend
@@ -182,10 +183,10 @@ def submit(
     """
     from jupyter_jax_trainer.bundle import write_bundle
 
-    directory, lock = jobdir.create()
+    directory, lock = layout.create()
     try:
         name = _free_name(spec.name, backend, plan) if spec.name else _new_name(stem, plan)
-        out = (jobdir.RETURNED,) if returns else spec.out
+        out = (layout.RETURNED,) if returns else spec.out
         digest = write_bundle(
             directory.bundle,
             name,
@@ -259,7 +260,7 @@ def _publish(directory: JobDir, name: str, manifest: dict[str, Any], backend: Ba
     """Give the job its name; another submission may have taken it a moment ago."""
     while True:
         try:
-            return jobdir.publish(directory, name)
+            return layout.publish(directory, name)
         except FileExistsError:
             name = manifest["name"] = _free_name(name, backend, manifest["plan"])
             files.write_json(directory.manifest, manifest)
@@ -273,7 +274,7 @@ def _new_name(stem: str, plan: Mapping[str, Any]) -> str:
     while True:
         # Not the global generator: the user may have seeded it, and would get the same names.
         name = f"{clean}-{''.join(random.SystemRandom().choices(_LETTERS, k=4))}"
-        if not (jobdir.jobs_directory() / name).exists():
+        if not (layout.jobs_directory() / name).exists():
             return name
 
 
@@ -290,7 +291,7 @@ def _free_name(name: str, backend: Backend, plan: Mapping[str, Any]) -> str:
     """
     stem, number, longest = name, 1, plan.get("max_name", 63)
     while (
-        directory := JobDir(jobdir.jobs_directory() / name)
+        directory := JobDir(layout.jobs_directory() / name)
     ).path.exists() or not backend.is_free(name):
         if directory.remove_cut_off():
             continue
@@ -317,7 +318,7 @@ def jobs() -> list[Job]:
     list of Job
         Directories that can't be read are listed last; their state raises `JobDirError`.
     """
-    return sorted((Job(directory) for directory in jobdir.list_all()), key=_newest_first)
+    return sorted((Job(directory) for directory in layout.list_all()), key=_newest_first)
 
 
 def panel() -> Any:
@@ -349,17 +350,17 @@ def job(name: str) -> Job:
     JobNotFound
         There is none; the nearest name is given.
     """
-    from jupyter_jax_trainer import trust
+    from jupyter_jax_trainer.trust import policy
 
-    root = jobdir.jobs_directory()
+    root = layout.jobs_directory()
     again = [Job(JobDir(path)) for path in root.glob(f"{glob.escape(name)}-[0-9]*")]
-    namesakes = [one for one in again if _given_name(one) == name and trust.is_mine(one)]
+    namesakes = [one for one in again if _given_name(one) == name and policy.is_mine(one)]
     first = root / name.removesuffix("-1")
     if name.endswith("-1") and first.is_dir() and not (root / name).exists():
         return Job(JobDir(first))
     if not namesakes:
-        return Job(jobdir.find(name))
-    if (root / name).is_dir() and trust.is_mine(named := Job(jobdir.find(name))):
+        return Job(layout.find(name))
+    if (root / name).is_dir() and policy.is_mine(named := Job(layout.find(name))):
         namesakes.append(named)
     return min(namesakes, key=_newest_first)
 
@@ -401,7 +402,7 @@ def runtimes(
     found = [] if backend == "kubernetes" else local_runtimes()
     if backend == "local":
         return found
-    from jupyter_jax_trainer.backends.kubernetes.client import is_configured
+    from jupyter_jax_trainer.backends.kubernetes.api.client import is_configured
 
     if backend == "kubernetes" or context or is_configured():
         from jupyter_jax_trainer.backends.kubernetes.backend import cluster_runtimes

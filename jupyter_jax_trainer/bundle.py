@@ -15,7 +15,7 @@ from typing import Any
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer.capture import Capture
-from jupyter_jax_trainer.worker.archive import write_archive
+from jupyter_jax_trainer.worker.serialization.archive import write_archive
 
 CELL_FILE = "<Cell>"
 _MAIN = b"from jupyter_jax_trainer.worker.main import main\n\nmain()\n"
@@ -128,7 +128,7 @@ def _worker_code(*, byte_code: bool) -> dict[str, bytes]:
 
     members: dict[str, bytes] = {}
     for package, wanted in (
-        (jupyter_jax_trainer, ("__init__.py", "errors.py", "masking.py", "worker/*.py")),
+        (jupyter_jax_trainer, ("__init__.py", "errors.py", "masking.py", "worker/**/*.py")),
         (cloudpickle, ("*.py",)),
     ):
         root = Path(_file(package)).parent

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.failure import Failure
+    from jupyter_jax_trainer.jobdir.failure import Failure
 
 
 _MAX_MESSAGE = 2_000  # characters
@@ -105,7 +105,7 @@ class JobFailed(JaxTrainError):  # noqa: N818
     """
 
     def __init__(self, name: str, failure: Failure) -> None:
-        from jupyter_jax_trainer.failure import format_failure
+        from jupyter_jax_trainer.jobdir.failure import format_failure
 
         self.name = name
         self.failure = failure
@@ -115,7 +115,7 @@ class JobFailed(JaxTrainError):  # noqa: N818
         return text  # the cell's own words, as they stand in its log
 
     def _render_traceback_(self) -> list[str]:
-        from jupyter_jax_trainer.failure import coloured
+        from jupyter_jax_trainer.jobdir.failure import coloured
 
         first, *rest = coloured(str(self))
         return [f"{_RED}{type(self).__name__}{_RESET}: {first}", *rest]
@@ -150,12 +150,12 @@ def about_the_store() -> Iterator[None]:
     BackendError
         In place of an `OSError` of a file there, or above it. Others stay as they are.
     """
-    from jupyter_jax_trainer import jobstore
+    from jupyter_jax_trainer.jobdir import store
 
     try:
         yield
     except OSError as error:
-        home, name = jobstore.home(), error.filename
+        home, name = store.home(), error.filename
         path = Path(name) if isinstance(name, str) else None
         if path is None or not (path.is_relative_to(home) or home.is_relative_to(path)):
             raise

@@ -64,9 +64,9 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
     """
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.capture import capture_cell
-    from jupyter_jax_trainer.options import HelpRequested
-    from jupyter_jax_trainer.results import take_results
-    from jupyter_jax_trainer.spec import parse_cell_line
+    from jupyter_jax_trainer.jobdir.results import take_results
+    from jupyter_jax_trainer.options.spec import parse_cell_line
+    from jupyter_jax_trainer.options.table import HelpRequested
     from jupyter_jax_trainer.text import plain
     from jupyter_jax_trainer.views import follow as display
     from jupyter_jax_trainer.views.interrupts import Interrupts
@@ -120,7 +120,7 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
 
 def _command(line: str, shell: Any) -> None:
     from jupyter_jax_trainer.commands import Context, run_command
-    from jupyter_jax_trainer.options import split
+    from jupyter_jax_trainer.options.table import split
     from jupyter_jax_trainer.views import follow as display
 
     context = Context(

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.spec import JobSpec
+    from jupyter_jax_trainer.options.spec import JobSpec
 
 HIDDEN = "…"
 ADVICE = "Use --env-from-secret SECRET instead"

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.checks import did_you_mean, shown
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.options import MAX_NODES
+from jupyter_jax_trainer.options.checks import did_you_mean, shown
+from jupyter_jax_trainer.options.table import MAX_NODES
 
 LOCAL_CPU = "local-cpu"
 LOCAL_GPU = "local-gpu"

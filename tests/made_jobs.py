@@ -10,8 +10,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from jupyter_jax_trainer import files, jobdir, jobstore
-from jupyter_jax_trainer.spec import JobSpec
+from jupyter_jax_trainer.jobdir import files, layout, store
+from jupyter_jax_trainer.options.spec import JobSpec
 
 
 def uid_of(name: str) -> str:
@@ -27,13 +27,13 @@ def make_job(
     logs: dict[int, list[str]] | None = None,
     spec: JobSpec | None = None,
     **more: Any,
-) -> jobdir.JobDir:
+) -> layout.JobDir:
     """Make the directory of a job; `more` are fields of its state."""
     # Hidden until it is whole, as those of real jobs are: somebody may look all the time.
-    final = jobdir.JobDir(jobdir.jobs_directory() / name)
-    hidden = jobstore.private_directory(jobdir.jobs_directory() / f".made-{name}")
-    directory = final if final.path.exists() else jobdir.JobDir(hidden)
-    jobstore.private_directory(directory.logs)
+    final = layout.JobDir(layout.jobs_directory() / name)
+    hidden = store.private_directory(layout.jobs_directory() / f".made-{name}")
+    directory = final if final.path.exists() else layout.JobDir(hidden)
+    store.private_directory(directory.logs)
     created = time.time() - 134 if created is None else created
     spec = spec or JobSpec(nodes=2, out=("loss",))
     files.write_json(
@@ -87,7 +87,7 @@ def make_job(
 
 
 @contextlib.contextmanager
-def held(directory: jobdir.JobDir) -> Iterator[None]:
+def held(directory: layout.JobDir) -> Iterator[None]:
     """Be the process that runs a job; without one it would count as abandoned."""
     lock = directory.take_lock()
     assert lock is not None
@@ -98,8 +98,8 @@ def held(directory: jobdir.JobDir) -> Iterator[None]:
 
 
 def made_elsewhere(
-    directory: jobdir.JobDir, trainjob_uid: str | None = "t-1", **more: Any
-) -> jobdir.JobDir:
+    directory: layout.JobDir, trainjob_uid: str | None = "t-1", **more: Any
+) -> layout.JobDir:
     """Make of a job one that was attached; `more` are fields of its manifest."""
     found = directory.read_manifest()
     there = {"namespace": "ns", "context": "ctx", "server": "https://c", "cluster": "c"}

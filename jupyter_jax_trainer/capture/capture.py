@@ -20,9 +20,9 @@ from jupyter_jax_trainer.capture.drift import differences
 from jupyter_jax_trainer.capture.modules import collect
 from jupyter_jax_trainer.capture.reached import globals_used
 from jupyter_jax_trainer.errors import CaptureError, UsageError
-from jupyter_jax_trainer.jobdir import RETURNED
-from jupyter_jax_trainer.worker.describe import kind_of, type_name
-from jupyter_jax_trainer.worker.pickling import Pickler, stays_behind
+from jupyter_jax_trainer.jobdir.layout import RETURNED
+from jupyter_jax_trainer.worker.serialization.describe import kind_of, type_name
+from jupyter_jax_trainer.worker.serialization.pickling import Pickler, stays_behind
 
 _PROVIDED = {"get_ipython", "display", "exit", "quit"}
 _RECORDS = {"In", "Out", "_", "__", "___"}

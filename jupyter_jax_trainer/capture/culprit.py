@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import Any
 
 from jupyter_jax_trainer.capture.bindings import code_globals
-from jupyter_jax_trainer.worker.describe import kind_of
-from jupyter_jax_trainer.worker.pickling import Pickler
-from jupyter_jax_trainer.worker.refusals import explain
+from jupyter_jax_trainer.worker.serialization.describe import kind_of
+from jupyter_jax_trainer.worker.serialization.pickling import Pickler
+from jupyter_jax_trainer.worker.serialization.refusals import explain
 
 SECONDS = 2.0  # of work
 DEPTH = 60

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 from jupyter_jax_trainer.capture.bindings import code_globals
-from jupyter_jax_trainer.worker.describe import kind_of
-from jupyter_jax_trainer.worker.pickling import Pickler
+from jupyter_jax_trainer.worker.serialization.describe import kind_of
+from jupyter_jax_trainer.worker.serialization.pickling import Pickler
 
 BYTES = 64 << 20
 

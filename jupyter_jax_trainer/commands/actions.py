@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jupyter_jax_trainer import checks, trust
 from jupyter_jax_trainer.commands.which import all_named, named, named_anywhere
 from jupyter_jax_trainer.errors import ResultsWithheld, UsageError
-from jupyter_jax_trainer.jobdir import ENDED
+from jupyter_jax_trainer.jobdir.layout import ENDED
+from jupyter_jax_trainer.options import checks
 from jupyter_jax_trainer.text import duration, plain
+from jupyter_jax_trainer.trust import policy
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.handle import Job
+    from jupyter_jax_trainer.jobdir.job import Job
 
 _NEWEST = 20
 _NOTEBOOK_TAIL = 1000
@@ -221,7 +222,7 @@ def watch(job: Job, context: Context) -> None:
 
 def _take_results(job: Job, context: Context) -> None:
     """Put the results into the notebook, as the cell would have; in a terminal say how to."""
-    from jupyter_jax_trainer.results import take_results
+    from jupyter_jax_trainer.jobdir.results import take_results
 
     names = [entry["name"] for entry in job.results_info if "error" not in entry]
     if job.manifest["returns"] or not job.results_info:
@@ -232,7 +233,7 @@ def _take_results(job: Job, context: Context) -> None:
         context.print(f"In this {place} now: {', '.join(taken)}")
     elif names and not job.trusted:
         try:
-            trust.require(job)
+            policy.require(job)
         except ResultsWithheld as withheld:  # the job itself has ended well
             print(plain(str(withheld)).replace("`%jaxtrain ", "`jaxtrain "), file=sys.stderr)
     elif names:  # standard output is the job's own
@@ -247,7 +248,7 @@ def result(context: Context, values: dict[str, Any], words: list[str]) -> None:
     job = named(words[:1])
     wanted = words[1:]
     if job.active:
-        trust.require(job)
+        policy.require(job)
         context.print(f"Job {job.name} is {job.state}; waiting for its end.")
     if job.manifest["returns"] and not wanted:
         if context.namespace is not None:
@@ -289,7 +290,7 @@ def delete(context: Context, values: dict[str, Any], words: list[str]) -> None:
     if bool(words) == bool(values.get("all")):
         raise UsageError("delete takes NAME..., or --all for all jobs that have ended.")
     for job in all_named(words) if words else _ended(context, values):
-        mine = trust.is_mine(job)
+        mine = policy.is_mine(job)
         if mine and view(job).active and not values.get("yes"):
             answer = context.ask(f"Job {job.name} is {job.state}. Cancel and delete it?")
             if answer is None:
@@ -350,7 +351,7 @@ def resume(context: Context, values: dict[str, Any], words: list[str]) -> None:
 def use(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Set, show or forget the defaults of a notebook."""
     from jupyter_jax_trainer import masking
-    from jupyter_jax_trainer.spec import make_spec
+    from jupyter_jax_trainer.options.spec import make_spec
 
     defaults = context.defaults
     if defaults is None:
@@ -368,7 +369,7 @@ def use(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
 def doctor(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Check this machine, and the cluster where there is one."""
-    from jupyter_jax_trainer.commands.doctor import examine, report
+    from jupyter_jax_trainer.doctor.local import examine, report
 
     findings = list(examine(values.get("backend", "auto"), **context.place(values)))
     context.print(report(findings, context.width))
@@ -377,7 +378,7 @@ def doctor(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
 def key(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Take the key that signs a user's jobs to another machine."""
-    from jupyter_jax_trainer import signing
+    from jupyter_jax_trainer.trust import signing
 
     verb, file = words
     if verb not in ("export", "import"):
@@ -392,10 +393,10 @@ def key(context: Context, values: dict[str, Any], words: list[str]) -> None:
             "yours: copy it to your other machines only, then delete it."
         )
         return
-    if not trust.allowed():
+    if not policy.allowed():
         raise UsageError(
             f"No key can be imported: the administrator forbids results of others' jobs "
-            f"({trust.ALLOW}), and all that a key has signed counts as yours.",
+            f"({policy.ALLOW}), and all that a key has signed counts as yours.",
         )
     names = signing.import_keys(path)
     if not names:

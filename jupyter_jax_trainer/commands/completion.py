@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jupyter_jax_trainer.commands import COMMANDS
-from jupyter_jax_trainer.options import OPTIONS, Option
+from jupyter_jax_trainer.options.table import OPTIONS, Option
 
 _START = re.compile(r"\s*(?P<magic>%{1,2})?jaxtrain(?=\s|$)")
 _FRAGMENT = re.compile(r"[^\s=,]*$")
@@ -95,10 +95,10 @@ def _values(option: Option, namespace: Mapping[str, Any] | None, jobs: Sequence[
 
 def _containers(names: Sequence[str]) -> list[str]:
     """List the containers of the job that is named, else of the newest."""
-    from jupyter_jax_trainer import jobdir
+    from jupyter_jax_trainer.jobdir import layout
 
     try:
-        known = jobdir.list_all()
+        known = layout.list_all()
     except OSError:
         return []
     named = [directory for directory in known if directory.path.name in names]
@@ -106,9 +106,9 @@ def _containers(names: Sequence[str]) -> list[str]:
 
 
 def _jobs() -> list[str]:
-    from jupyter_jax_trainer import jobdir
+    from jupyter_jax_trainer.jobdir import layout
 
     try:
-        return [directory.path.name for directory in jobdir.list_all()]
+        return [directory.path.name for directory in layout.list_all()]
     except OSError:
         return []

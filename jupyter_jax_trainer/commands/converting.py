@@ -24,7 +24,7 @@ def convert_file(name: str, runtime: str | None, context: Context, *, ended: boo
         The file can't be read, or holds none, or one that the training operator would refuse.
     """
     from jupyter_jax_trainer.backends.kubernetes.jaxjob import convert
-    from jupyter_jax_trainer.backends.kubernetes.trainjob import to_yaml
+    from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import to_yaml
 
     jobs = [job for job in _objects(name) if job.get("kind") == "JAXJob"]
     if not jobs:

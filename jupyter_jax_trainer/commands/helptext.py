@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from jupyter_jax_trainer.options import OPTIONS, Option
+from jupyter_jax_trainer.options.table import OPTIONS, Option
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.commands import Command

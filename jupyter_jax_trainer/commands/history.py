@@ -11,7 +11,7 @@ from jupyter_jax_trainer.errors import UsageError
 
 def keep(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Mark jobs that `prune` and the bounds of the environment leave alone."""
-    from jupyter_jax_trainer.jobdir import JobDir
+    from jupyter_jax_trainer.jobdir.layout import JobDir
 
     for job in all_named(words):
         mark = JobDir(job.directory).keep
@@ -25,9 +25,9 @@ def keep(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
 def prune(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Delete jobs that ended long ago, or as many as take too much space."""
-    from jupyter_jax_trainer import retention
     from jupyter_jax_trainer.commands.listing import ended_table
-    from jupyter_jax_trainer.files import disk_use
+    from jupyter_jax_trainer.jobdir import retention
+    from jupyter_jax_trainer.jobdir.files import disk_use
     from jupyter_jax_trainer.text import size
 
     given = retention.Bounds(values.get("older_than"), values.get("larger_than"))
@@ -57,8 +57,8 @@ def prune(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
 def compare(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Lay jobs beside each other."""
-    from jupyter_jax_trainer import comparison
     from jupyter_jax_trainer.commands.listing import comparison_table
+    from jupyter_jax_trainer.jobdir import comparison
 
     found, metric = all_named(words), values.get("metric")
     rows = comparison.compare(*found, metric=metric)

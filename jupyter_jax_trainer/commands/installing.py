@@ -6,16 +6,16 @@ from typing import Any
 
 from jupyter_jax_trainer.commands.actions import Context
 from jupyter_jax_trainer.errors import BackendError, UsageError
-from jupyter_jax_trainer.options import DEVICES
+from jupyter_jax_trainer.options.table import DEVICES
 from jupyter_jax_trainer.text import plain
 
 
 def install(context: Context, values: dict[str, Any]) -> None:
     """Apply our runtimes, all of them or none, and say what changed."""
-    from jupyter_jax_trainer.backends.kubernetes import manifests
     from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
-    from jupyter_jax_trainer.backends.kubernetes.runtimes import check_trainer
-    from jupyter_jax_trainer.backends.kubernetes.trainjob import to_yaml
+    from jupyter_jax_trainer.backends.kubernetes.submit import manifests
+    from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import check_trainer
+    from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import to_yaml
 
     devices = values.get("device") or DEVICES
     image, namespace = values.get("image"), values.get("namespace")

@@ -7,10 +7,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jupyter_jax_trainer import masking, trust
-from jupyter_jax_trainer.comparison import key
+from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import JaxTrainError, JobFailed
-from jupyter_jax_trainer.files import disk_use
+from jupyter_jax_trainer.jobdir.comparison import key
+from jupyter_jax_trainer.jobdir.files import disk_use
 from jupyter_jax_trainer.text import (
     MAX_REASON,
     age,
@@ -22,12 +22,13 @@ from jupyter_jax_trainer.text import (
     size,
 )
 from jupyter_jax_trainer.text import table as lay_out
+from jupyter_jax_trainer.trust import policy
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.backends.kubernetes.overview import Row
-    from jupyter_jax_trainer.handle import Job
-    from jupyter_jax_trainer.logs import LogLine
-    from jupyter_jax_trainer.retention import Ended
+    from jupyter_jax_trainer.jobdir.job import Job
+    from jupyter_jax_trainer.jobdir.retention import Ended
+    from jupyter_jax_trainer.logs.reader import LogLine
     from jupyter_jax_trainer.runtime import Runtime
 
 _LABEL = 10
@@ -189,7 +190,7 @@ def details(job: Job) -> str:
     if words := progress(job):
         lines.append(_row("Progress", words))
     lines.append(_row("Where", place(job)))
-    if withheld := trust.notice(job):
+    if withheld := policy.notice(job):
         lines.append(_row("Trust", withheld))
     lines.append(_row("Directory", str(job.directory)))
     if steps := job.initializers:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jupyter_jax_trainer import checks
 from jupyter_jax_trainer.commands.actions import Context
 from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.options import checks
 
 _INSTALL_ONLY = ("device", "python", "registry", "image", "volume", "force", "dry_run")
 
@@ -61,12 +61,14 @@ def _show(context: Context, values: dict[str, Any], name: str) -> None:
         lines = [runtime.name, runtime.description, runtime.problem or ""]
         context.print("\n".join(line for line in lines if line))
         return
-    from jupyter_jax_trainer.backends.kubernetes import checkup, gangs
+    from jupyter_jax_trainer.backends.kubernetes.api.client import is_configured
     from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
-    from jupyter_jax_trainer.backends.kubernetes.client import is_configured
-    from jupyter_jax_trainer.backends.kubernetes.runtimes import get_runtime as get_of_cluster
-    from jupyter_jax_trainer.commands.doctor import report
-    from jupyter_jax_trainer.server.yamls import shown_yaml
+    from jupyter_jax_trainer.backends.kubernetes.doctor import checkup, podgroups
+    from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import (
+        get_runtime as get_of_cluster,
+    )
+    from jupyter_jax_trainer.doctor.local import report
+    from jupyter_jax_trainer.queries.yamls import shown_yaml
 
     if not is_configured() and not any(context.place(values).values()):
         raise UsageError(
@@ -76,18 +78,18 @@ def _show(context: Context, values: dict[str, Any], name: str) -> None:
     client = get_client(*context.place(values).values())
     with said_plainly(client):
         item = get_of_cluster(client, name)
-        findings = [*checkup.examine(item), *gangs.examine(client, item)]
+        findings = [*checkup.examine(item), *podgroups.examine(client, item)]
     context.print(f"{item['kind']} {name}\n\n{report(findings, context.width)}\n")
     context.print(shown_yaml(item))
 
 
 def _check(context: Context, values: dict[str, Any], names: list[str]) -> None:
     """Check runtimes of the cluster: those that are named, else all for JAX."""
-    from jupyter_jax_trainer.backends.kubernetes import checkup, gangs
-    from jupyter_jax_trainer.backends.kubernetes import runtimes as known
     from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
-    from jupyter_jax_trainer.commands.doctor import report
-    from jupyter_jax_trainer.commands.findings import FAIL
+    from jupyter_jax_trainer.backends.kubernetes.doctor import checkup, podgroups
+    from jupyter_jax_trainer.backends.kubernetes.submit import runtimes as known
+    from jupyter_jax_trainer.doctor.finding import FAIL
+    from jupyter_jax_trainer.doctor.local import report
 
     client = get_client(*context.place(values).values())
     with said_plainly(client):
@@ -101,7 +103,7 @@ def _check(context: Context, values: dict[str, Any], names: list[str]) -> None:
         context.failed = True
     for item in items:
         with said_plainly(client):
-            findings = [*checkup.examine(item), *gangs.examine(client, item)]
+            findings = [*checkup.examine(item), *podgroups.examine(client, item)]
         context.failed |= any(finding.status == FAIL for finding in findings)
         context.print(f"{item['kind']} {item['metadata']['name']}")
         context.print(report(findings, context.width) + "\n")

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer.checks import shown
 from jupyter_jax_trainer.commands.actions import Context, watch
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.options.checks import shown
 
 
 def run_script(words: list[str], values: dict[str, Any], context: Context) -> None:
@@ -34,7 +34,7 @@ def run_script(words: list[str], values: dict[str, Any], context: Context) -> No
     """
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.capture import capture_cell
-    from jupyter_jax_trainer.spec import make_spec, with_name
+    from jupyter_jax_trainer.options.spec import make_spec, with_name
     from jupyter_jax_trainer.views import follow as display
 
     path = Path(words[0])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jupyter_jax_trainer import amounts, checks
 from jupyter_jax_trainer.commands import actions, history
 from jupyter_jax_trainer.commands.actions import Context, Handler
 from jupyter_jax_trainer.commands.runtimes import runtimes
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.options import (
+from jupyter_jax_trainer.options import amounts, checks
+from jupyter_jax_trainer.options.table import (
     BY_FIELD,
     DEVICES,
     OPTIONS,

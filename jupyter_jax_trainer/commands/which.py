@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING
 from jupyter_jax_trainer.errors import JobNotFound, UsageError
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.handle import Job
+    from jupyter_jax_trainer.jobdir.job import Job
 
 
 def named(words: Sequence[str]) -> Job:
     """Give the job that the words name, or the newest one, if possible one's own."""
-    from jupyter_jax_trainer import api, trust
+    from jupyter_jax_trainer import api
+    from jupyter_jax_trainer.trust import policy
 
     if words:
         return api.job(words[0])
     found = api.jobs()
     if not found:
         raise JobNotFound("There are no jobs yet.", "A cell that starts with %%jaxtrain makes one.")
-    return next(filter(trust.is_mine, found), found[0])
+    return next(filter(policy.is_mine, found), found[0])
 
 
 def named_anywhere(
@@ -36,33 +37,34 @@ def named_anywhere(
 
     With `exact` it is never a namesake: what is trusted has to be the one that was named.
     """
-    from jupyter_jax_trainer import jobdir
-    from jupyter_jax_trainer.backends.kubernetes.client import is_configured
-    from jupyter_jax_trainer.handle import Job
+    from jupyter_jax_trainer.backends.kubernetes.api.client import is_configured
+    from jupyter_jax_trainer.jobdir import layout
+    from jupyter_jax_trainer.jobdir.job import Job
 
     try:
         if here:
-            return Job(jobdir.find(words[0])) if exact else named(words)
+            return Job(layout.find(words[0])) if exact else named(words)
     except JobNotFound:
         if not words or not is_configured():
             raise
     if not words:
         raise UsageError("attach needs the name of a job, to look for it in the cluster.")
-    from jupyter_jax_trainer.backends.kubernetes.attach import attach
+    from jupyter_jax_trainer.backends.kubernetes.follow.attach import attach
 
     return Job(attach(words[0], context, namespace))
 
 
 def all_named(words: Sequence[str]) -> list[Job]:
     """Find all jobs before anything is done to one: a wrong name changes nothing."""
-    from jupyter_jax_trainer import api, jobdir
-    from jupyter_jax_trainer.handle import Job
+    from jupyter_jax_trainer import api
+    from jupyter_jax_trainer.jobdir import layout
+    from jupyter_jax_trainer.jobdir.job import Job
 
     found: dict[str, Job] = {}
     for word in words:
         if not set(word) & set("*?["):
             # Not the newest of that name: what goes away has to be the one that was named.
-            jobs = [Job(jobdir.find(word))]
+            jobs = [Job(layout.find(word))]
         elif not (jobs := [job for job in api.jobs() if fnmatchcase(job.name, word)]):
             raise JobNotFound(f"No job matches {word!r}.", "`jaxtrain jobs --all` lists them.")
         found.update({job.name: job for job in jobs})

@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from jupyter_jax_trainer import checks
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.options import checks
 
 if TYPE_CHECKING:
     from jupyter_server.base.handlers import JupyterHandler

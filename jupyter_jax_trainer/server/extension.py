@@ -7,12 +7,13 @@ import os
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Integer, List, Unicode
 
-from jupyter_jax_trainer import pickles, timeouts, trust
+from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.queries.jobs import Table
+from jupyter_jax_trainer.queries.page import Page
 from jupyter_jax_trainer.server.access import Allowed
 from jupyter_jax_trainer.server.live import LiveHandler
 from jupyter_jax_trainer.server.metrics import export
-from jupyter_jax_trainer.server.page import Page
-from jupyter_jax_trainer.server.table import Table
+from jupyter_jax_trainer.trust import pickles, policy
 
 
 class JaxTrain(ExtensionApp):
@@ -63,7 +64,7 @@ class JaxTrain(ExtensionApp):
         self.settings["jaxtrain_origins"] = origins
         self.settings["jaxtrain_allowed"] = Allowed(self.allowed_contexts, self.allowed_namespaces)
         if not self.allow_foreign_results:
-            os.environ[trust.ALLOW] = "0"  # what this server starts inherits it
+            os.environ[policy.ALLOW] = "0"  # what this server starts inherits it
         if not self.allow_pickled_results:
             os.environ[pickles.ALLOW] = "0"  # what this server starts inherits it
         assert self.serverapp is not None

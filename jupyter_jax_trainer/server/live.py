@@ -11,9 +11,9 @@ from jupyter_server.base.websocket import WebSocketMixin
 from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
+from jupyter_jax_trainer.queries.page import Page, PageGoneError
+from jupyter_jax_trainer.queries.topics import Message
 from jupyter_jax_trainer.server.access import RESOURCE, check_right, is_from_here
-from jupyter_jax_trainer.server.page import Page, PageGoneError
-from jupyter_jax_trainer.server.topics import Message
 
 MAX_MESSAGE = 256 << 10  # bytes
 

@@ -16,11 +16,12 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from jupyter_jax_trainer import jobstore, timeouts
-from jupyter_jax_trainer.backends.kubernetes.counts import FILE
-from jupyter_jax_trainer.backends.kubernetes.launch import has_follower
-from jupyter_jax_trainer.options import STATES
-from jupyter_jax_trainer.server.table import Table
+from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends.kubernetes.follow.counts import FILE
+from jupyter_jax_trainer.backends.kubernetes.submit.launch import has_follower
+from jupyter_jax_trainer.jobdir import store
+from jupyter_jax_trainer.options.table import STATES
+from jupyter_jax_trainer.queries.jobs import Table
 
 _MAX_FILE = 1 << 20  # bytes; a follower writes about two thousand
 
@@ -79,7 +80,7 @@ class Numbers(Collector):
 
     def _followers(self) -> list[Metric]:
         """Pass on what the followers that live have written; one that left would count for ever."""
-        root, alive = jobstore.home() / "followers", 0
+        root, alive = store.home() / "followers", 0
         families: dict[str, Metric] = {}
         for folder in sorted(root.iterdir()) if root.is_dir() else ():
             if not has_follower(folder.name):

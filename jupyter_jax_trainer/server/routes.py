@@ -17,12 +17,12 @@ from jupyter_server.base.handlers import APIHandler
 from tornado import web
 
 from jupyter_jax_trainer.errors import JaxTrainError, JobNotFound
-from jupyter_jax_trainer.files import is_regular, open_regular
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.jobdir.files import is_regular, open_regular
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.queries.details import find
+from jupyter_jax_trainer.queries.requests import KEY, Asked, refusal, route, status_of
 from jupyter_jax_trainer.server.access import RESOURCE, check_right, is_from_here
-from jupyter_jax_trainer.server.details import find
-from jupyter_jax_trainer.server.requests import KEY, Asked, refusal, route, status_of
 
 _PIECE = 1 << 20
 # What takes long has threads of its own, so that many silent clusters keep nothing else waiting;

@@ -10,8 +10,8 @@ import contextlib
 from typing import Any
 
 from jupyter_jax_trainer.errors import JobDirError
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.jobdir import ENDED
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.layout import ENDED
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts
 from jupyter_jax_trainer.views.glance import Glance, Glances

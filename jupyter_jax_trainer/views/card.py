@@ -13,15 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jupyter_jax_trainer import trust
-from jupyter_jax_trainer.jobdir import ENDED, RETURNED, JobDir, about_restart
+from jupyter_jax_trainer.jobdir.layout import ENDED, RETURNED, JobDir, about_restart
 from jupyter_jax_trainer.text import MAX_REASON, duration, metric, shorten, size, uncoloured
+from jupyter_jax_trainer.trust import policy
 from jupyter_jax_trainer.views.spark import sparkline
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
-    from jupyter_jax_trainer.handle import Job
-    from jupyter_jax_trainer.spec import JobSpec
+    from jupyter_jax_trainer.jobdir.job import Job
+    from jupyter_jax_trainer.options.spec import JobSpec
 
 SENDING, NOT_STARTED = "Sending", "Not started"  # before there is a job
 _COLOURS = {
@@ -78,7 +78,7 @@ class Facts:
         """Describe a job."""
         manifest = job.manifest
         spec, plan = manifest["spec"], manifest["plan"]
-        notes = (trust.notice(job), renamed(spec.get("name"), job.name), plan.get("note"))
+        notes = (policy.notice(job), renamed(spec.get("name"), job.name), plan.get("note"))
         return cls(
             name=job.name,
             created=job.created,

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import JobDetached
-from jupyter_jax_trainer.failure import ranks_text
-from jupyter_jax_trainer.files import LineReader, open_regular
-from jupyter_jax_trainer.jobdir import ENDED, JobDir
-from jupyter_jax_trainer.logs import LogReader, is_noise
+from jupyter_jax_trainer.jobdir.failure import ranks_text
+from jupyter_jax_trainer.jobdir.files import LineReader, open_regular
+from jupyter_jax_trainer.jobdir.layout import ENDED, JobDir
+from jupyter_jax_trainer.logs.reader import LogReader, is_noise
 from jupyter_jax_trainer.text import plain, size
-from jupyter_jax_trainer.trust import harmless
+from jupyter_jax_trainer.trust.policy import harmless
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts
 from jupyter_jax_trainer.views.waiting import Waiting
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
-    from jupyter_jax_trainer.handle import Job
-    from jupyter_jax_trainer.spec import JobSpec
+    from jupyter_jax_trainer.jobdir.job import Job
+    from jupyter_jax_trainer.options.spec import JobSpec
     from jupyter_jax_trainer.views.interrupts import Interrupts
 
 _POLL = 0.05  # seconds between looks at the job's directory

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer.files import LineReader, open_regular
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.jobdir import ENDED, JobDir
-from jupyter_jax_trainer.logs import is_noise, readable
-from jupyter_jax_trainer.rows import row_of
+from jupyter_jax_trainer.jobdir.files import LineReader, open_regular
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.layout import ENDED, JobDir
+from jupyter_jax_trainer.jobdir.rows import row_of
+from jupyter_jax_trainer.logs.reader import is_noise, readable
 from jupyter_jax_trainer.text import plain
 from jupyter_jax_trainer.views.card import results_text, things_text
 from jupyter_jax_trainer.views.waiting import is_waited_for

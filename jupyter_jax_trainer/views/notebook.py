@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from jupyter_jax_trainer.jobdir import ENDED
-from jupyter_jax_trainer.logs import readable
+from jupyter_jax_trainer.jobdir.layout import ENDED
+from jupyter_jax_trainer.logs.reader import readable
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.bundle import JOB, WIDGET, last_of, reference, widget_view
 from jupyter_jax_trainer.views.card import Facts
 from jupyter_jax_trainer.widget import available
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.handle import Job
+    from jupyter_jax_trainer.jobdir.job import Job
 
 _INTERVAL = 0.25  # seconds between updates of the card or the window
 _HEAD_LINES = 500

@@ -8,14 +8,14 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from jupyter_jax_trainer.jobdir import ENDED
-from jupyter_jax_trainer.logs import readable
+from jupyter_jax_trainer.jobdir.layout import ENDED
+from jupyter_jax_trainer.logs.reader import readable
 from jupyter_jax_trainer.text import clip, plain
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.handle import Job
+    from jupyter_jax_trainer.jobdir.job import Job
 
 _INTERVAL = 0.25  # seconds between updates of the status line of a terminal
 _SPAN = re.compile(r"(?:\d[\d.]* [smhd]\b ?)+")

@@ -11,8 +11,8 @@ import os
 import time
 from typing import Any
 
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.locks import try_lock
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.locks import try_lock
 
 _MAX_NOTE = 1000  # bytes
 

@@ -9,7 +9,7 @@ import anywidget
 import traitlets
 
 from jupyter_jax_trainer.errors import JaxTrainError
-from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.views.glance import INTERVAL, Glances
 from jupyter_jax_trainer.widget import STATIC
 
@@ -56,7 +56,7 @@ class JobWidget(anywidget.AnyWidget):  # type: ignore[misc]
             threading.Thread(target=self._act, args=words).start()
 
     def _act(self, action: str, uid: Any) -> None:
-        from jupyter_jax_trainer.server.requests import act, trust
+        from jupyter_jax_trainer.queries.requests import act, trust
 
         try:
             if action == "trust":

@@ -20,15 +20,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jupyter_jax_trainer.worker import exceptions, output, rendezvous, timeouts
-from jupyter_jax_trainer.worker.archive import Archive
 from jupyter_jax_trainer.worker.channel import Channel
 from jupyter_jax_trainer.worker.display import Displayer
 from jupyter_jax_trainer.worker.reporting import Reporter
+from jupyter_jax_trainer.worker.serialization.archive import Archive
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.worker.delivery import Held
-    from jupyter_jax_trainer.worker.pod import Pod
-    from jupyter_jax_trainer.worker.trainerstatus import TrainerStatus
+    from jupyter_jax_trainer.worker.pod.delivery import Held
+    from jupyter_jax_trainer.worker.pod.pod import Pod
+    from jupyter_jax_trainer.worker.pod.trainerstatus import TrainerStatus
 
 DIGEST_VARIABLE = "JAXTRAIN_BUNDLE_SHA256"
 RESULT_VARIABLE = "JAXTRAIN_RESULT"
@@ -61,7 +61,7 @@ def load_variables(archive: Archive, namespace: dict[str, Any]) -> None:
     """Unpickle the captured variables into the namespace."""
     if not archive.manifest["names"]:
         return
-    from jupyter_jax_trainer.worker.pickling import Unpickler
+    from jupyter_jax_trainer.worker.serialization.pickling import Unpickler
 
     unpickler = Unpickler(
         io.BytesIO(archive.read("variables.pkl")), buffers=archive.buffers(), main_globals=namespace
@@ -172,13 +172,13 @@ class Worker:
 
     def _prepare_in_pod(self, archive: Archive) -> None:
         assert self.pod is not None
-        from jupyter_jax_trainer.worker import devices, packages, tpu
+        from jupyter_jax_trainer.worker.pod import devices, packages, tpu
 
         tpu.check(self.rank, self.nodes)
         packages.add(archive, self.pod.scratch)
         devices.check(os.environ.get("JAXTRAIN_DEVICE"))
         if self.rank == 0:
-            from jupyter_jax_trainer.worker.trainerstatus import TrainerStatus
+            from jupyter_jax_trainer.worker.pod.trainerstatus import TrainerStatus
 
             self._status = TrainerStatus.from_environment()
 
@@ -212,7 +212,7 @@ class Worker:
     def _deliver(self, names: list[str], namespace: dict[str, Any]) -> None:
         """Bring the results out of this pod, or keep them here; all ranks learn which."""
         assert self.pod is not None
-        from jupyter_jax_trainer.worker import delivery
+        from jupyter_jax_trainer.worker.pod import delivery
         from jupyter_jax_trainer.worker.results import collect
 
         if self.rank == 0:
@@ -300,7 +300,7 @@ def main() -> NoReturn:
     """Run the bundle that is the first entry of ``sys.path`` (``python3 job.pyz``)."""
     pod = None
     if KEY_VARIABLE in os.environ:
-        from jupyter_jax_trainer.worker.pod import Pod
+        from jupyter_jax_trainer.worker.pod.pod import Pod
 
         pod = Pod(own_rank())
     Worker(sys.path[0], pod=pod).run()

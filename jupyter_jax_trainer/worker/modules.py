@@ -8,7 +8,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from jupyter_jax_trainer.worker.archive import Archive
+from jupyter_jax_trainer.worker.serialization.archive import Archive
 
 _PREFIX = "modules/"
 

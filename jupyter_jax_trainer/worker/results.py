@@ -17,10 +17,16 @@ from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneT
 from typing import Any, Self
 
 from jupyter_jax_trainer.worker import rendezvous
-from jupyter_jax_trainer.worker.archive import write_archive, write_archive_to
-from jupyter_jax_trainer.worker.describe import type_name
-from jupyter_jax_trainer.worker.pickling import Pickler
-from jupyter_jax_trainer.worker.plain import FORMAT, MEMBER, PICKLE, PLAIN, PlainWriter
+from jupyter_jax_trainer.worker.serialization.archive import write_archive, write_archive_to
+from jupyter_jax_trainer.worker.serialization.describe import type_name
+from jupyter_jax_trainer.worker.serialization.pickling import Pickler
+from jupyter_jax_trainer.worker.serialization.plain import (
+    FORMAT,
+    MEMBER,
+    PICKLE,
+    PLAIN,
+    PlainWriter,
+)
 
 _EQUAL = "equal"
 # What can be shared by two variables without anybody noticing that it no longer is.

@@ -15,10 +15,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer import api, jobstore
-from jupyter_jax_trainer.backends.kubernetes import backend, launch
+from jupyter_jax_trainer import api
+from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes.submit import launch
 from jupyter_jax_trainer.capture import capture_cell
-from jupyter_jax_trainer.spec import parse_cell_line
+from jupyter_jax_trainer.jobdir import store
+from jupyter_jax_trainer.options.spec import parse_cell_line
 
 CELL = "print('begins')"
 
@@ -42,11 +44,11 @@ def step(event: str, arguments: tuple[Any, ...], store: str) -> str | None:
 
 def submit(line: str, number: int) -> None:
     """Submit the cell, and die before a step."""
-    store, count, name = str(jobstore.home()), 0, f"dies-{number:03}"
+    root, count, name = str(store.home()), 0, f"dies-{number:03}"
 
     def look(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal count
-        found = step(event, arguments, store) if counting else None
+        found = step(event, arguments, root) if counting else None
         if found is None:
             return
         count += 1
@@ -76,7 +78,7 @@ def submit(line: str, number: int) -> None:
 def main(line: str) -> None:
     """Fork for each step: what takes long, the imports, is done once."""
     backend.get_client(None, None)
-    assert threading.active_count() == 1 and Path(jobstore.home()).is_absolute()
+    assert threading.active_count() == 1 and Path(store.home()).is_absolute()
     number = 0
     while True:
         child = os.fork()

@@ -15,8 +15,8 @@ from policy import skip_or_fail
 from cluster.jobs import submit
 from cluster.kubernetes_cluster import Cluster, Namespace
 from jupyter_jax_trainer.errors import JobFailed
-from jupyter_jax_trainer.failure import Failure
-from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir.failure import Failure
+from jupyter_jax_trainer.jobdir.job import Job
 
 PROMISED_S = 10.0  # from a fault in the cluster to its end in the notebook
 LONG_S = 100.0  # for what has no bound of its own, on a busy machine

@@ -12,8 +12,8 @@ from typing import Any
 import harness
 from conftest import processes_of
 
-from jupyter_jax_trainer.failure import Failure
-from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir.failure import Failure
+from jupyter_jax_trainer.jobdir.job import Job
 
 FOLLOWER = "backends.kubernetes.follower"  # in its command line
 PATIENCE = 90.0  # seconds for a job on a busy machine

@@ -12,12 +12,13 @@ from harness import eventually, text, wait_for_text
 
 from cluster.faults import LONG_S
 from cluster.jobs import stop_followers, submit
-from jupyter_jax_trainer import jobdir, signing, trust
 from jupyter_jax_trainer.backends.kubernetes import backend
-from jupyter_jax_trainer.backends.kubernetes.attach import attach
+from jupyter_jax_trainer.backends.kubernetes.follow.attach import attach
 from jupyter_jax_trainer.errors import BackendError, JobNotFound
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.trust import Trust
+from jupyter_jax_trainer.jobdir import layout
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.trust import policy, signing
+from jupyter_jax_trainer.trust.policy import Trust
 from jupyter_jax_trainer.views.follow import _Source
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -59,7 +60,7 @@ def test_running_and_ended_jobs_are_rebuilt(place, namespace, elsewhere, tmp_pat
     signing.export_keys(tmp_path / "key")
     elsewhere()
     signing.import_keys(tmp_path / "key")
-    assert jobdir.list_all() == []
+    assert layout.list_all() == []
     for original, wait in ((running, 1), (ended, 0)):
         job = Job(attach(original.name, None, namespace.name))
         assert job.active or not wait
@@ -121,23 +122,23 @@ def test_a_job_of_another_store_is_somebody_elses_until_its_key_is_here(
     seen = jaxtrain("attach", "theirs", "--namespace", namespace.name)
     assert seen.returncode == 0 and "printed" in seen.stdout and "alert" not in seen.stdout
     assert "`jaxtrain attach theirs --trust`" in seen.stderr
-    job = Job(jobdir.find("theirs"))
-    assert job.state == "Succeeded" and trust.of(job) is Trust.FOREIGN
-    assert "@" in trust.claimed_maker(job)
+    job = Job(layout.find("theirs"))
+    assert job.state == "Succeeded" and policy.of(job) is Trust.FOREIGN
+    assert "@" in policy.claimed_maker(job)
     assert displayed(job) == [{"text/plain": "a page"}]
     refused = jaxtrain("result", "theirs")
     assert (
         refused.returncode == 1 and "withheld" in refused.stderr and "[1, 2]" not in refused.stdout
     )
     assert jaxtrain("key", "import", str(tmp_path / "key")).returncode == 0
-    assert trust.of(job) is Trust.SIGNED
+    assert policy.of(job) is Trust.SIGNED
     assert "script" in displayed(job)[0]["text/html"]
     assert "[1, 2]" in jaxtrain("result", "theirs").stdout
     signing.key_file().unlink()
-    assert trust.of(job) is Trust.FOREIGN
+    assert policy.of(job) is Trust.FOREIGN
     assert jaxtrain("attach", "theirs", "--trust").returncode == 0
-    assert trust.of(job) is Trust.GRANTED and job.result("back") == [1, 2]
-    environment[trust.ALLOW] = "0"
+    assert policy.of(job) is Trust.GRANTED and job.result("back") == [1, 2]
+    environment[policy.ALLOW] = "0"
     assert jaxtrain("result", "theirs").returncode == 1
 
 

@@ -27,9 +27,9 @@ from cluster.faults import (
 )
 from cluster.jobs import submit
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.backends.kubernetes.client import Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.api.client import Client, Unreachable
 from jupyter_jax_trainer.errors import BackendError, JobFailed
-from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir.job import Job
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.disruptive]
 COUNTS = """

@@ -12,9 +12,9 @@ from harness import eventually, text
 
 from cluster import made_runtimes
 from cluster.jobs import fails, followers, stop_followers, submit
-from jupyter_jax_trainer.backends.kubernetes import launch
-from jupyter_jax_trainer.backends.kubernetes.attach import attach
-from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.backends.kubernetes.follow.attach import attach
+from jupyter_jax_trainer.backends.kubernetes.submit import launch
+from jupyter_jax_trainer.jobdir.job import Job
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 LINES = 3000

@@ -12,7 +12,7 @@ from harness import eventually, text
 
 from cluster.faults import LONG_S
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.backends.kubernetes import launch
+from jupyter_jax_trainer.backends.kubernetes.submit import launch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 PROGRAM = Path(__file__).with_name("dies.py")

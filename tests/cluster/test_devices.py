@@ -18,11 +18,12 @@ from cluster.faults import evict
 from cluster.jobs import PATIENCE, fails, run, submit
 from cluster.made_runtimes import image, make
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.backends.kubernetes import backend, manifests
+from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes.submit import manifests
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import BackendError
-from jupyter_jax_trainer.spec import parse_cell_line
+from jupyter_jax_trainer.options.spec import parse_cell_line
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 REPOSITORY = Path(__file__).parents[2]

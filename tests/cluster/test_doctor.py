@@ -13,8 +13,9 @@ from cluster import made_runtimes, people
 from cluster.jobs import submit
 from cluster.kubernetes_cluster import Namespace
 from jupyter_jax_trainer.backends.kubernetes import backend
-from jupyter_jax_trainer.commands import Context, doctor, run_command
-from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
+from jupyter_jax_trainer.commands import Context, run_command
+from jupyter_jax_trainer.doctor import local
+from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import UsageError
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 @pytest.fixture
 def looked(place, namespace) -> Callable[[], list[Finding]]:
     """Give what examines the test's own namespace."""
-    return lambda: list(doctor.examine("kubernetes", namespace=namespace.name))
+    return lambda: list(local.examine("kubernetes", namespace=namespace.name))
 
 
 def wrong(found: list[Finding], subject: str, status: str, *words: str) -> bool:
@@ -66,7 +67,7 @@ def as_someone(cluster, namespace, tmp_path, monkeypatch, user, **about: Any) ->
     config = people.kubeconfig(tmp_path / "config", known, user, namespace.name)
     monkeypatch.setenv("KUBECONFIG", str(config))
     backend._clients.clear()
-    return list(doctor.examine("kubernetes"))
+    return list(local.examine("kubernetes"))
 
 
 def test_broken_certificate(cluster, namespace, place, tmp_path, monkeypatch):
@@ -105,7 +106,7 @@ def test_broken_rights(cluster, namespace, place, tmp_path, monkeypatch):
 
 
 def test_broken_no_namespace(place):
-    found = list(doctor.examine("kubernetes", namespace="nobody-made-this"))
+    found = list(local.examine("kubernetes", namespace="nobody-made-this"))
     assert wrong(found, "Namespace", FAIL, "no namespace nobody-made-this", "--namespace"), found
 
 

@@ -13,7 +13,7 @@ from harness import eventually, text
 
 from cluster.faults import LONG_S, PROMISED_S, begin, end, says
 from cluster.jobs import followers, run, stop_followers, submit
-from jupyter_jax_trainer.backends.kubernetes import launch
+from jupyter_jax_trainer.backends.kubernetes.submit import launch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -79,7 +79,7 @@ def test_of_many_that_are_started_at_once_one_follows(place, store):
             [
                 sys.executable,
                 "-c",
-                "import json, sys; from jupyter_jax_trainer.backends.kubernetes import launch; "
+                "import json, sys; from jupyter_jax_trainer.backends.kubernetes.submit import launch; "
                 "launch.start_follower(json.loads(sys.argv[1]))",
                 json.dumps(plan),
             ]
@@ -96,7 +96,7 @@ def test_a_follower_without_jobs_leaves(place, store):
     stop_followers(store)
     plan = job.manifest["plan"]
     program = (
-        "import sys; from jupyter_jax_trainer.backends.kubernetes import follower; "
+        "import sys; from jupyter_jax_trainer.backends.kubernetes.follow import follower; "
         "follower._IDLE = 0.5; follower.main(*sys.argv[1:])"
     )
     began = time.monotonic()

@@ -11,11 +11,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import jupyter_jax_trainer
 from cluster.jobs import PATIENCE, stop_followers, submit
-from jupyter_jax_trainer import ownlog
-from jupyter_jax_trainer.backends.kubernetes.counts import FILE
-from jupyter_jax_trainer.backends.kubernetes.launch import follower_directory
+from jupyter_jax_trainer import log
+from jupyter_jax_trainer.backends.kubernetes.follow.counts import FILE
+from jupyter_jax_trainer.backends.kubernetes.submit.launch import follower_directory
 from jupyter_jax_trainer.commands import Context, run_command
-from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir.job import Job
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 CELL = """
@@ -35,7 +35,7 @@ def run(*words: str) -> str:
 
 
 def test_all_of_a_job_stays_when_its_trainjob_is_gone(place, namespace, store, monkeypatch):
-    monkeypatch.setenv(ownlog.LEVEL_VARIABLE, "info")
+    monkeypatch.setenv(log.LEVEL_VARIABLE, "info")
     ended = submit(CELL, place, "-o answer --name past")
     runs = submit(WAITS, place, "--name cut")
     ended.wait(PATIENCE)

@@ -20,9 +20,9 @@ from cluster import people
 from cluster.jobs import PATIENCE, run, stop_followers, submit
 from cluster.kubernetes_cluster import Namespace
 from jupyter_jax_trainer.backends.kubernetes import backend
-from jupyter_jax_trainer.backends.kubernetes.client import Client
-from jupyter_jax_trainer.commands import doctor
-from jupyter_jax_trainer.commands.findings import FAIL, Finding
+from jupyter_jax_trainer.backends.kubernetes.api.client import Client
+from jupyter_jax_trainer.doctor import local
+from jupyter_jax_trainer.doctor.finding import FAIL, Finding
 from jupyter_jax_trainer.errors import BackendError, UsageError
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -55,7 +55,7 @@ def home(store: Path) -> Any:
 
 def examined(**options: Any) -> dict[str, Finding]:
     given = {"context": None, "namespace": None, **options}
-    return {finding.subject: finding for finding in doctor.examine("kubernetes", **given)}
+    return {finding.subject: finding for finding in local.examine("kubernetes", **given)}
 
 
 # -- kubeconfigs ----------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def test_a_token_that_is_refused_is_read_again(cluster, namespace, home, tmp_pat
 
 
 def refused(client: Client) -> bool:
-    from jupyter_jax_trainer.backends.kubernetes.client import ApiError
+    from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
 
     try:
         client.request("GET", client.trainer("trainjobs"))
@@ -216,7 +216,7 @@ import os, sys
 from pathlib import Path
 sys.path[:0] = [os.environ["TESTS"], os.environ["TESTS"] + "/local"]
 from cluster.jobs import run, stop_followers
-from jupyter_jax_trainer.server import places
+from jupyter_jax_trainer.queries import targets as places
 home = Path(os.environ["JAXTRAIN_HOME"])
 try:
     job = run("print('hello')\\nanswer = 42", "--backend kubernetes", "-o answer")

@@ -31,7 +31,7 @@ CELL = """
 import jax, optax, orbax.checkpoint, os, sys
 import jax.numpy as jnp
 from importlib.util import find_spec
-from jupyter_jax_trainer.worker import devices
+from jupyter_jax_trainer.worker.pod import devices
 python = f"{sys.version_info[0]}.{sys.version_info[1]}"
 there = [name for name in wanted if find_spec(name)]
 ranks, total = jax.process_count(), float(jnp.arange(scale).sum())

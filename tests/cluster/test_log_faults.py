@@ -15,8 +15,8 @@ from harness import eventually, text, wait_for_text
 from cluster.faults import LONG_S, require_own
 from cluster.jobs import followers, run, stop_followers, submit
 from cluster.kubernetes_cluster import Cluster
-from jupyter_jax_trainer.backends.kubernetes import launch
-from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.backends.kubernetes.submit import launch
+from jupyter_jax_trainer.jobdir.job import Job
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

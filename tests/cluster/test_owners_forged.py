@@ -11,9 +11,9 @@ from harness import eventually, text, wait_for, wait_for_text
 
 from cluster import people
 from cluster.jobs import PATIENCE, submit
-from jupyter_jax_trainer.backends.kubernetes.store import JOB_SET
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.worker.frames import encode
+from jupyter_jax_trainer.backends.kubernetes.api.cache import JOB_SET
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.worker.pod.frames import encode
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 FORGED = {"kind": "reports", "reports": [[1.0, 7, 9, {"loss": 666.0}]]}

@@ -9,10 +9,10 @@ from policy import skip_or_fail
 
 from cluster import made_runtimes
 from cluster.jobs import run, stop_followers, submit
-from jupyter_jax_trainer.backends.kubernetes import payload
-from jupyter_jax_trainer.backends.kubernetes.attach import attach
+from jupyter_jax_trainer.backends.kubernetes.follow.attach import attach
+from jupyter_jax_trainer.backends.kubernetes.submit import payload
 from jupyter_jax_trainer.errors import CaptureError, ResultError, UsageError
-from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir.job import Job
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 SUM = "import numpy as np\ntotal = int(data.astype(np.int64).sum())"

@@ -20,12 +20,14 @@ from cluster.faults import LONG_S, STEPS, begun, require_own, says, stepped
 from cluster.jobs import submit
 from cluster.kubernetes_cluster import Cluster, Namespace
 from cluster.pages import Terminal, blocks
-from jupyter_jax_trainer.backends.kubernetes import backend, quota
-from jupyter_jax_trainer.commands import Context, doctor, run_command
-from jupyter_jax_trainer.commands.findings import WARN
+from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes.submit import quota
+from jupyter_jax_trainer.commands import Context, run_command
+from jupyter_jax_trainer.doctor import local
+from jupyter_jax_trainer.doctor.finding import WARN
 from jupyter_jax_trainer.errors import CaptureError, UsageError
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.server import places
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.queries import targets
 
 # The first of them builds Kueue, where nobody has done so before.
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -169,15 +171,15 @@ def test_what_a_queue_does_not_take_is_refused_before_anything_starts(queued, pl
     assert "1.2 MB" in str(told.value) and "780 kB" in str(told.value)
     assert not namespace.get("trainjobs,secrets")["items"]
 
-    found = {f.subject: f for f in doctor.examine("kubernetes", namespace=namespace.name)}
+    found = {f.subject: f for f in local.examine("kubernetes", namespace=namespace.name)}
     assert (found["Kueue"].status, found["Kueue"].detail) == (WARN, "v0.16.2")
     assert "drops what a job adds to its runtime" in (found["Kueue"].advice or "")
     assert found["Queues"].detail == "team"
     # So nobody gets GPUs unasked here.
     client = backend.get_client(namespace=namespace.name)
     assert set(quota.most(client, "team") or ()) == {"cpu", "memory"}
-    where = next(one for one in places.places() if one["current"])
-    told = places.queues(places.find(where["id"], namespace.name))
+    where = next(one for one in targets.places() if one["current"])
+    told = targets.queues(targets.find(where["id"], namespace.name))
     assert told["version"] == "v0.16.2" and not told["keeps_patches"]
     assert {
         "name": f"{namespace.name}-urgent",

@@ -30,12 +30,13 @@ from cluster.jobs import followers, stop_followers, submit
 from cluster.kubernetes_cluster import Namespace
 from cluster.made_runtimes import image, make
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.backends.kubernetes import backend, launch
+from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes.submit import launch
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import BackendError
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.spec import parse_cell_line
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.options.spec import parse_cell_line
 from jupyter_jax_trainer.views import bundle
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -303,7 +304,7 @@ def test_who_may_not_make_runtimes_is_refused_before_anything_starts(
 DIES = """
 import os, signal, sys
 from cluster.jobs import submit
-from jupyter_jax_trainer.backends.kubernetes import restarts
+from jupyter_jax_trainer.backends.kubernetes.submit import restarts
 at, place = sys.argv[1:]
 known = getattr(restarts, at)
 def die(*arguments):

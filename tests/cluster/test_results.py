@@ -17,7 +17,7 @@ from cluster.jobs import followers, run, stop_followers, submit
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.errors import ResultError
-from jupyter_jax_trainer.spec import parse_cell_line
+from jupyter_jax_trainer.options.spec import parse_cell_line
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 SIZE = 60_000_000  # bytes: so many that their fetch takes a moment

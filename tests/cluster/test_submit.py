@@ -14,15 +14,15 @@ from harness import eventually, processes_of_job, text, wait_for_text
 from cluster import made_runtimes
 from cluster.jobs import fails, run, stop_followers, submit
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.backends.kubernetes import runtimes
-from jupyter_jax_trainer.backends.kubernetes.attach import attach
-from jupyter_jax_trainer.backends.kubernetes.client import Client
+from jupyter_jax_trainer.backends.kubernetes.api.client import Client
+from jupyter_jax_trainer.backends.kubernetes.follow.attach import attach
+from jupyter_jax_trainer.backends.kubernetes.submit import runtimes
 from jupyter_jax_trainer.capture import capture_cell
-from jupyter_jax_trainer.commands import doctor
-from jupyter_jax_trainer.commands.findings import WARN
+from jupyter_jax_trainer.doctor import local
+from jupyter_jax_trainer.doctor.finding import WARN
 from jupyter_jax_trainer.errors import BackendError, UsageError
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.spec import parse_cell_line
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.options.spec import parse_cell_line
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -262,7 +262,7 @@ def test_an_image_that_lacks_something_is_told_in_a_sentence(place, namespace, c
     assert "jax" in failure.message and "image" in f"{failure.message} {failure.hint}", failure
     found = [
         one
-        for one in doctor.examine("kubernetes", namespace=namespace.name)
+        for one in local.examine("kubernetes", namespace=namespace.name)
         if one.subject == "Image"
     ]
     assert [one.status for one in found] == [WARN] and f"job {job.name} found no jax in" in found[

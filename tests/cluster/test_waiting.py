@@ -16,8 +16,8 @@ from cluster.made_runtimes import image
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.errors import BackendError, UsageError
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.spec import parse_cell_line
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.options.spec import parse_cell_line
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 BEGINS = "print('begins')"

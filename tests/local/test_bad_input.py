@@ -12,9 +12,10 @@ import policy
 import pytest
 from harness import LONG_S, submit, wait_for
 
-from jupyter_jax_trainer import api, jobstore
+from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.local import backend
 from jupyter_jax_trainer.errors import BackendError, CaptureError, JaxTrainError, UsageError
+from jupyter_jax_trainer.jobdir import store
 
 ENDLESS = "import time\nwhile True: time.sleep(0.05)\n"
 
@@ -23,7 +24,7 @@ def refused(cell: str, namespace: dict | None = None, line: str = "-n 2") -> Jax
     """Submit what must be refused; check that no trace of it is left."""
     with pytest.raises(JaxTrainError) as raised:
         submit(cell, namespace, line)
-    found = [path for path in jobstore.home().rglob("*") if path.is_file()]
+    found = [path for path in store.home().rglob("*") if path.is_file()]
     assert not found
     return raised.value
 

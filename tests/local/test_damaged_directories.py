@@ -23,7 +23,7 @@ from harness import (
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.commands.listing import details, log_lines, view
 from jupyter_jax_trainer.errors import JaxTrainError, JobDirError
-from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir.job import Job
 
 CELL = """
 from jupyter_jax_trainer import report

@@ -34,7 +34,7 @@ from harness import (
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.errors import JobFailed, JobNotFound
-from jupyter_jax_trainer.failure import format_failure
+from jupyter_jax_trainer.jobdir.failure import format_failure
 
 ENDLESS = "import time\nprint('up', flush=True)\nwhile True: time.sleep(0.05)\n"
 
@@ -324,7 +324,7 @@ SUBMITTER = """
 import os, signal, sys
 sys.path[:0] = {path!r}
 from harness import submit
-from jupyter_jax_trainer import api, bundle, jobdir
+from jupyter_jax_trainer import api, bundle; from jupyter_jax_trainer.jobdir import layout as jobdir
 from jupyter_jax_trainer.backends.local import backend, warm
 
 def die(*args, **kwargs):

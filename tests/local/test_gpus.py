@@ -8,8 +8,8 @@ from jupyter_jax_trainer import api, runtime
 from jupyter_jax_trainer.backends.local import workers
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.spec import parse_cell_line
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.options.spec import parse_cell_line
 
 
 @pytest.fixture

@@ -130,9 +130,9 @@ def test_interrupt_of_a_job_that_ends_meanwhile_stops_run_all_and_keeps_its_resu
 # like others that the cell knows of. The moments are reached by interrupting from within.
 MOMENTS = {
     "while the bundle is written": ("jupyter_jax_trainer.bundle", "write_bundle", False),
-    "before it has a name": ("jupyter_jax_trainer.jobdir", "publish", True),
+    "before it has a name": ("jupyter_jax_trainer.jobdir.layout", "publish", True),
     "before the start": ("jupyter_jax_trainer.backends.local.backend", "LocalBackend.start", True),
-    "when it has its processes": ("jupyter_jax_trainer.handle", "Job.__init__", True),
+    "when it has its processes": ("jupyter_jax_trainer.jobdir.job", "Job.__init__", True),
 }
 
 

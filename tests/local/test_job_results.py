@@ -11,7 +11,7 @@ from harness import run, submit, text
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.errors import JobFailed, ResultError
-from jupyter_jax_trainer.results import load_available
+from jupyter_jax_trainer.jobdir.results import load_available
 
 SHARDED = """
 import jax, numpy as np

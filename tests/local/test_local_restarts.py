@@ -20,7 +20,7 @@ from harness import (
     wait_for,
 )
 
-from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir.job import Job
 
 STEPS = """
 import json, os, time

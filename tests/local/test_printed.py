@@ -7,7 +7,7 @@ import json
 import pytest
 from harness import run, submit, text
 
-from jupyter_jax_trainer.logs import MAX_LINE
+from jupyter_jax_trainer.logs.reader import MAX_LINE
 from jupyter_jax_trainer.views import follow as display
 
 pytestmark = pytest.mark.usefixtures("store")

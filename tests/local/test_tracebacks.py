@@ -7,7 +7,7 @@ import linecache
 import pytest
 from harness import fails
 
-from jupyter_jax_trainer.failure import format_failure
+from jupyter_jax_trainer.jobdir.failure import format_failure
 
 EARLIER = """\
 def scale(x):

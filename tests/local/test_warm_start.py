@@ -143,10 +143,10 @@ def test_a_submitter_that_dies_while_it_asks_does_not_leave_the_job_locked(home)
     import socket
     import struct
 
-    from jupyter_jax_trainer import jobdir
+    from jupyter_jax_trainer.jobdir import layout
 
     assert is_warm()
-    directory, lock = jobdir.create()
+    directory, lock = layout.create()
     where = warm.socket_path(home / "run", os.environ)
     with warm._socket_at(where) as (connection, address):
         connection.connect(address)

@@ -14,8 +14,8 @@ import websocket
 from harness import eventually
 from made_jobs import held, made_elsewhere, make_job
 
-from jupyter_jax_trainer import files
-from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.views.waiting import Waiting
 from server.servers import TOKEN, Server
 from server.silent import Silent

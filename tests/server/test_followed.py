@@ -14,8 +14,8 @@ from cluster.jobs import followers, stop_followers
 from harness import eventually
 from made_jobs import held, make_job, uid_of
 
-from jupyter_jax_trainer import files
-from jupyter_jax_trainer.backends.kubernetes import trainjob
+from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
+from jupyter_jax_trainer.jobdir import files
 
 TRAINJOBS = f"{TRAINER}/namespaces/default/trainjobs"
 

@@ -12,7 +12,7 @@ import pytest
 from harness import eventually
 from made_jobs import make_job
 
-from jupyter_jax_trainer import files
+from jupyter_jax_trainer.jobdir import files
 
 LONG = 3.0  # seconds; a page that is open looks five times a second
 OPENED, NONBLOCK = 0x20, os.O_NONBLOCK

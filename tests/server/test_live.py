@@ -10,9 +10,9 @@ import websocket
 from harness import eventually, submit
 from made_jobs import held, make_job
 
-from jupyter_jax_trainer import files
+from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.queries.page import MAX_WAITING
 from jupyter_jax_trainer.server.live import MAX_MESSAGE
-from jupyter_jax_trainer.server.page import MAX_WAITING
 from jupyter_jax_trainer.views.waiting import Waiting
 from server.servers import Server
 

@@ -10,8 +10,8 @@ import pytest
 from harness import submit
 from made_jobs import held, make_job
 
-from jupyter_jax_trainer import files
-from jupyter_jax_trainer.spec import JobSpec
+from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.options.spec import JobSpec
 
 LINES = 5000
 

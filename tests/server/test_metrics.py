@@ -12,10 +12,11 @@ import pytest
 from harness import eventually
 from made_jobs import make_job
 
-from jupyter_jax_trainer import jobstore, ownlog
-from jupyter_jax_trainer.backends.kubernetes import launch
-from jupyter_jax_trainer.backends.kubernetes.client import Client
-from jupyter_jax_trainer.backends.kubernetes.counts import Counts
+from jupyter_jax_trainer import log
+from jupyter_jax_trainer.backends.kubernetes.api.client import Client
+from jupyter_jax_trainer.backends.kubernetes.follow.counts import Counts
+from jupyter_jax_trainer.backends.kubernetes.submit import launch
+from jupyter_jax_trainer.jobdir import store
 from jupyter_jax_trainer.server.metrics import Numbers
 from server.silent import Silent
 
@@ -51,7 +52,7 @@ def test_only_who_may_use_the_server_is_told(server):
 
 def follower(name, **numbers):
     """Be a follower, as far as others can see; give its lock."""
-    directory = jobstore.private_directory(launch.follower_directory(name))
+    directory = store.private_directory(launch.follower_directory(name))
     counts = Counts()
     for key, value in numbers.items():
         counts.put(key, value)
@@ -88,7 +89,7 @@ def test_a_real_follower_whose_cluster_is_gone(server, store, tmp_path, monkeypa
     gone.kubeconfig(tmp_path / "kubeconfig", "team", "one")
     gone.close()
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
-    monkeypatch.setenv(ownlog.LEVEL_VARIABLE, "info")
+    monkeypatch.setenv(log.LEVEL_VARIABLE, "info")
     cluster = Client("one", "team").identity
     began = time.time()
     launch.start_follower({"cluster": cluster, "context": "one", "namespace": "team"})

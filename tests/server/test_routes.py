@@ -12,10 +12,10 @@ import pytest
 from harness import eventually, submit
 from made_jobs import made_elsewhere, make_job
 
-from jupyter_jax_trainer import files
+from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.queries.requests import _MAX_SOURCE
 from jupyter_jax_trainer.server.access import is_from_here
-from jupyter_jax_trainer.server.requests import _MAX_SOURCE
-from jupyter_jax_trainer.spec import JobSpec
 
 
 def test_jobs_are_listed_newest_first(server):

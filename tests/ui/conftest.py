@@ -189,13 +189,14 @@ def settings(lab_server: Lab) -> Iterator[Callable[[str, Any], None]]:
 @pytest.fixture
 def jobs_home(ui_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give the store of jobs, empty; jobs that still run at the end are cancelled."""
-    from jupyter_jax_trainer import api, jobdir
+    from jupyter_jax_trainer import api
+    from jupyter_jax_trainer.jobdir import layout
 
     monkeypatch.setenv("JAXTRAIN_HOME", str(ui_home))
     monkeypatch.setenv("JAXTRAIN_CORES", "64")
     yield ui_home
     for job in api.jobs():
-        if job.state not in jobdir.ENDED:
+        if job.state not in layout.ENDED:
             job.cancel()
     shutil.rmtree(ui_home / "jobs", ignore_errors=True)
 

@@ -8,7 +8,7 @@ from harness import eventually
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.jobdir.layout import JobDir
 from ui.cells import glance, is_state, moves
 from ui.pages import LOAD, LabPage
 

@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 from made_jobs import held, make_job
 
-from jupyter_jax_trainer import files
-from jupyter_jax_trainer.backends.kubernetes import launch
-from jupyter_jax_trainer.backends.kubernetes.diagnosis import Verdict
-from jupyter_jax_trainer.backends.kubernetes.ending import failure_of
-from jupyter_jax_trainer.backends.kubernetes.ranks import Ranks
-from jupyter_jax_trainer.backends.kubernetes.seen import RANK, ROLE, Seen
-from jupyter_jax_trainer.backends.kubernetes.spool import ContainerLog, Spool, remove_wal
-from jupyter_jax_trainer.failure import diagnose, summary
-from jupyter_jax_trainer.jobdir import ENDED
-from jupyter_jax_trainer.spec import JobSpec
-from jupyter_jax_trainer.worker.frames import encode
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Verdict
+from jupyter_jax_trainer.backends.kubernetes.follow.ending import failure_of
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import RANK, ROLE, Seen
+from jupyter_jax_trainer.backends.kubernetes.follow.ranks import Ranks
+from jupyter_jax_trainer.backends.kubernetes.logs.spool import ContainerLog, Spool, remove_wal
+from jupyter_jax_trainer.backends.kubernetes.submit import launch
+from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.jobdir.failure import diagnose, summary
+from jupyter_jax_trainer.jobdir.layout import ENDED
+from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.worker.pod.frames import encode
 
 KEY = b"6" * 64
 EVICTED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}

@@ -6,7 +6,7 @@ from harness import submit
 from made_jobs import make_job
 from playwright.sync_api import expect
 
-from jupyter_jax_trainer.spec import JobSpec
+from jupyter_jax_trainer.options.spec import JobSpec
 from ui.looks import DARK, LIGHT
 
 NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")

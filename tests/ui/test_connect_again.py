@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from server.servers import Page
 from websocket import WebSocketBadStatusException
 
-from jupyter_jax_trainer import files
+from jupyter_jax_trainer.jobdir import files
 from ui.cells import SLOW
 from ui.counting import AWAY, SILENT
 from ui.labs import Lab

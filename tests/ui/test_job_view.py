@@ -17,8 +17,8 @@ from made_jobs import made_elsewhere, make_job, uid_of
 from playwright.sync_api import Locator, expect
 
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.backends.kubernetes import trainjob
-from jupyter_jax_trainer.handle import Job as JobHandle
+from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
+from jupyter_jax_trainer.jobdir.job import Job as JobHandle
 from ui.cells import SLOW, Job, glance, is_state
 from ui.labs import MEASURING, Lab
 from ui.pages import LOAD, LabPage

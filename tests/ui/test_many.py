@@ -10,7 +10,7 @@ import pytest
 from made_jobs import held, make_job
 from playwright.sync_api import expect
 
-from jupyter_jax_trainer import files
+from jupyter_jax_trainer.jobdir import files
 
 STATES = ("Succeeded", "Failed", "Cancelled", "Succeeded", "Succeeded")
 LONGEST = "() => Math.max(0, ...window.__tasks)"

@@ -11,7 +11,7 @@ import pytest
 from harness import eventually
 from playwright.sync_api import expect
 
-from jupyter_jax_trainer.spec import parse_cell_line, spec_from_options
+from jupyter_jax_trainer.options.spec import parse_cell_line, spec_from_options
 from ui.cutting import hold_questions
 from ui.labs import Lab
 from ui.pages import LabPage

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer.worker.ipython import Shell
-from jupyter_jax_trainer.worker.pickling import Pickler, load_pairs
+from jupyter_jax_trainer.worker.serialization.pickling import Pickler, load_pairs
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from webserver import Quiet, WebServer
 
-from jupyter_jax_trainer.backends.kubernetes.client import Client
-from jupyter_jax_trainer.backends.kubernetes.stamps import stamp_of
+from jupyter_jax_trainer.backends.kubernetes.api.client import Client
+from jupyter_jax_trainer.backends.kubernetes.logs.timestamps import stamp_of
 
 
 class PlainClient(Client):

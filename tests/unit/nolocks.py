@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer import locks
+from jupyter_jax_trainer.jobdir import locks
 
 
 def without_flock(monkeypatch: Any, home: Path, elsewhere: Path) -> None:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes import messages
+from jupyter_jax_trainer.backends.kubernetes.follow import messages
 from jupyter_jax_trainer.bundle import write_bundle
 from jupyter_jax_trainer.capture import capture_cell
-from jupyter_jax_trainer.worker import frames
+from jupyter_jax_trainer.worker.pod import frames
 
 KEY = "0123456789abcdef" * 4
 

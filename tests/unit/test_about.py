@@ -18,13 +18,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_jobs import make_job
 
-from jupyter_jax_trainer import files, jobdir, spec
-from jupyter_jax_trainer.backends.kubernetes import about, attach, identity, launch, trainjob
-from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.api import claims, identity
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.follow import attach
+from jupyter_jax_trainer.backends.kubernetes.submit import launch, trainjob
 from jupyter_jax_trainer.errors import BackendError, UsageError
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.options import MAX_NODES
-from jupyter_jax_trainer.spec import JobSpec, parse_cell_line
+from jupyter_jax_trainer.jobdir import files, layout
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.options import spec
+from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
+from jupyter_jax_trainer.options.table import MAX_NODES
 
 UID = "ab" * 16
 SAID: dict[str, Any] = {
@@ -87,7 +90,7 @@ def changed(path: tuple[str, ...], value: Any) -> dict[str, Any]:
 
 
 def test_what_we_write_is_taken():
-    told = about.read(made())
+    told = claims.read(made())
     assert told.uid == UID and told.spec.nodes == 2 and told.spec.env == (("A", "b"),)
     assert told.to_manifest()["spec"] == told.spec.to_json()
     assert {**told.to_manifest(), "spec": 0} == {**SAID, "uid": UID, "spec": 0}
@@ -101,7 +104,7 @@ def test_what_a_submission_writes_is_read_back():
     )
     given = parse_cell_line(line)
     manifest = {**SAID, "spec": given.to_json(), "plan": {**SAID["plan"], "own_runtime": {"x": 1}}}
-    told = about.read(made(trainjob._about(manifest)))
+    told = claims.read(made(trainjob._about(manifest)))
     assert told.spec == given and "own_runtime" not in told.to_manifest()["plan"]
 
 
@@ -122,7 +125,7 @@ def test_what_a_submission_writes_is_read_back():
 )
 def test_a_uid_that_is_none_is_refused(uid):
     with pytest.raises(BackendError):
-        about.read(made(uid=uid))
+        claims.read(made(uid=uid))
     assert launch.uid_of(made(uid=uid)) is None
 
 
@@ -165,21 +168,21 @@ def test_a_uid_that_is_none_is_refused(uid):
 )
 def test_a_field_that_is_wrong_is_refused(path, value):
     with pytest.raises(BackendError) as told:
-        about.read(made(changed(path, value)))
+        claims.read(made(changed(path, value)))
     assert told.value.hint
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "1", "{", '{"format": 2}', "[" * 100_000])
 def test_what_is_none_of_ours_is_refused(text):
     with pytest.raises(BackendError, match="was not made by"):
-        about.read(made(text))
+        claims.read(made(text))
 
 
 def test_what_is_unknown_is_dropped():
     said = {**changed(("plan", "own_runtime"), {"template": {}}), "origin": {}, "frame_key": "x"}
     said["plan"] |= {"kubeconfig": "/tmp/evil", "shared": "/"}
     said["spec"]["of_tomorrow"] = 1
-    manifest = about.read(made(said)).to_manifest()
+    manifest = claims.read(made(said)).to_manifest()
     assert manifest.keys() == {*SAID, "uid"} and manifest["plan"].keys() == SAID["plan"].keys()
     assert manifest["spec"].keys() == JobSpec().to_json().keys()
 
@@ -194,7 +197,7 @@ PATHS = [(key,) for key in SAID] + [
 @given(path=st.sampled_from(PATHS), value=JSON)
 def test_whatever_a_field_holds_is_checked_or_refused(path, value):
     try:
-        told = about.read(made(changed(path, value)))
+        told = claims.read(made(changed(path, value)))
     except BackendError as error:
         assert error.message.isprintable() and len(error.message) < 1000
         return
@@ -252,7 +255,7 @@ def test_what_is_refused_touches_nothing(cluster):
     cluster.objects["fit"] = made(changed(("spec", "nodes"), 10**9))
     with pytest.raises(BackendError):
         attach.attach("fit", None, None)
-    assert [method for method, _ in cluster.asked] == ["GET"] and jobdir.list_all() == []
+    assert [method for method, _ in cluster.asked] == ["GET"] and layout.list_all() == []
 
 
 def test_the_store_that_an_annotation_names_is_not_read(cluster, monkeypatch):
@@ -343,7 +346,7 @@ def test_a_busy_api_does_not_count_as_a_missing_right(cluster, monkeypatch):
     monkeypatch.setattr(cluster, "request", busy)
     with pytest.raises(BackendError):
         attach.attach("fit", None, None)
-    assert jobdir.list_all() == []
+    assert layout.list_all() == []
 
 
 def test_a_secret_of_somebody_else_is_not_used(cluster):

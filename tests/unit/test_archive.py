@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_jax_trainer.errors import JobDirError, ResultError
-from jupyter_jax_trainer.resultfile import ResultFile
-from jupyter_jax_trainer.worker import archive as archives
-from jupyter_jax_trainer.worker.archive import Archive, write_archive
+from jupyter_jax_trainer.jobdir.resultfile import ResultFile
+from jupyter_jax_trainer.worker.serialization import archive as archives
+from jupyter_jax_trainer.worker.serialization.archive import Archive, write_archive
 
 
 def write(path, members=None, buffers=(), **manifest):

@@ -19,8 +19,8 @@ import pytest
 
 from jupyter_jax_trainer.capture import capture_call, capture_cell
 from jupyter_jax_trainer.errors import CaptureError, UsageError
-from jupyter_jax_trainer.jobdir import RETURNED
-from jupyter_jax_trainer.worker.pickling import Unpickler
+from jupyter_jax_trainer.jobdir.layout import RETURNED
+from jupyter_jax_trainer.worker.serialization.pickling import Unpickler
 
 from fresh import ROOT, run_fresh  # isort: skip
 
@@ -320,7 +320,7 @@ def test_calls(tmp_path):
 SHARDED = """
 import sys, jax, numpy as np
 from jupyter_jax_trainer.capture import capture_cell
-from jupyter_jax_trainer.worker.pickling import load_pairs
+from jupyter_jax_trainer.worker.serialization.pickling import load_pairs
 mesh = jax.make_mesh((4,), ("d",))
 s = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("d"))
 a = jax.device_put(np.arange(800.), s)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from IPython.core.inputtransformer2 import TransformerManager
 
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.options import BY_FIELD, OPTIONS
-from jupyter_jax_trainer.server import cellline
-from jupyter_jax_trainer.server.cellline import options, read, write
-from jupyter_jax_trainer.server.linewords import locate, parts
-from jupyter_jax_trainer.spec import JobSpec, parse_cell_line
+from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
+from jupyter_jax_trainer.options.table import BY_FIELD, OPTIONS
+from jupyter_jax_trainer.queries import cellline
+from jupyter_jax_trainer.queries.cellline import options, read, write
+from jupyter_jax_trainer.queries.linewords import locate, parts
 
 
 def values(line: str) -> dict[str, Any]:

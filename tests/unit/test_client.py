@@ -21,11 +21,12 @@ import yaml
 from webserver import Quiet, WebServer
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.backends.kubernetes import client as clients
-from jupyter_jax_trainer.backends.kubernetes import kubeconfig, launch, runtimes
-from jupyter_jax_trainer.backends.kubernetes.answers import forward_refusal, right_for
-from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
-from jupyter_jax_trainer.backends.kubernetes.rights import RESTARTS, RIGHTS, find
+from jupyter_jax_trainer.backends.kubernetes.api import client as clients
+from jupyter_jax_trainer.backends.kubernetes.api import kubeconfig
+from jupyter_jax_trainer.backends.kubernetes.api.answers import forward_refusal, right_for
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.api.rights import RESTARTS, RIGHTS, find
+from jupyter_jax_trainer.backends.kubernetes.submit import launch, runtimes
 from jupyter_jax_trainer.errors import BackendError, UsageError
 
 REPOSITORY = Path(__file__).parents[2]

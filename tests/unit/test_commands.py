@@ -16,7 +16,7 @@ import pytest
 from made_jobs import make_job
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer import cli, jobdir
+from jupyter_jax_trainer import cli
 from jupyter_jax_trainer.commands import COMMANDS, Context, run_command
 from jupyter_jax_trainer.commands.completion import complete, fragment
 from jupyter_jax_trainer.errors import (
@@ -28,9 +28,10 @@ from jupyter_jax_trainer.errors import (
     UsageError,
     about_the_store,
 )
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.options import OPTIONS
-from jupyter_jax_trainer.spec import JobSpec
+from jupyter_jax_trainer.jobdir import layout
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.options.table import OPTIONS
 
 
 def run(line: str, **context: Any) -> str:
@@ -42,7 +43,7 @@ def run(line: str, **context: Any) -> str:
 @pytest.fixture
 def calls(monkeypatch: Any) -> list[Any]:
     """Stand in for what only a running job does, and keep what was asked of it."""
-    from jupyter_jax_trainer.handle import Job
+    from jupyter_jax_trainer.jobdir.job import Job
 
     seen: list[Any] = []
     monkeypatch.setattr(Job, "cancel", lambda job: seen.append(("cancel", job.name)))
@@ -283,7 +284,7 @@ def test_attach_binds_the_results_in_a_notebook_and_names_the_command_in_a_termi
 ):
     watched(monkeypatch, lambda job, interrupts: None)
     monkeypatch.setattr(
-        "jupyter_jax_trainer.results.load_available", lambda job: ({"loss": 0.5}, {})
+        "jupyter_jax_trainer.jobdir.results.load_available", lambda job: ({"loss": 0.5}, {})
     )
     make_job("a", results=[{"name": "loss", "type": "float", "size": 8}])
     namespace: dict[str, Any] = {}
@@ -298,7 +299,7 @@ def test_attach_binds_the_results_in_a_notebook_and_names_the_command_in_a_termi
 def test_an_interrupt_as_the_job_ends_keeps_its_results_and_stops_run_all(home, monkeypatch):
     watched(monkeypatch, lambda job, interrupts: interrupts.times.append(1.0))
     monkeypatch.setattr(
-        "jupyter_jax_trainer.results.load_available", lambda job: ({"loss": 0.5}, {})
+        "jupyter_jax_trainer.jobdir.results.load_available", lambda job: ({"loss": 0.5}, {})
     )
     make_job("a")
     namespace: dict[str, Any] = {}
@@ -310,7 +311,7 @@ def test_an_interrupt_as_the_job_ends_keeps_its_results_and_stops_run_all(home, 
 def test_attach_says_which_results_did_not_come(home, monkeypatch):
     watched(monkeypatch, lambda job, interrupts: None)
     monkeypatch.setattr(
-        "jupyter_jax_trainer.results.load_available",
+        "jupyter_jax_trainer.jobdir.results.load_available",
         lambda job: ({"loss": 0.5}, {"acc": "never set"}),
     )
     make_job("a")
@@ -507,7 +508,7 @@ def test_run_refuses_before_anything_starts(home, tmp_path):
         run(f"run {tmp_path / 'nothere.py'}")
     script.write_text("print('hello')\n")
     assert "2 nodes" in run(f"run {script} demo -n 2 --dry-run")
-    assert jobdir.list_all() == []
+    assert layout.list_all() == []
 
 
 def test_run_gives_the_rest_of_the_line_to_the_script(home, tmp_path, monkeypatch):
@@ -636,15 +637,15 @@ def test_paths_in_messages_are_those_of_the_user(home):
 @pytest.mark.parametrize("name", ["state.json.123.part", "result.jtz.part", ".reserve"])
 def test_what_the_dead_left_half_written_goes_with_the_end_of_their_job(home, name):
     make_job("a", "Running")
-    directory = jobdir.find("a")
+    directory = layout.find("a")
     (directory.path / name).write_bytes(b"half")
-    assert jobdir.end_abandoned(directory)["state"] == "Failed"
+    assert layout.end_abandoned(directory)["state"] == "Failed"
     assert not (directory.path / name).exists()
 
 
 def test_a_check_that_fails_without_advice_is_not_well():
-    from jupyter_jax_trainer.commands.doctor import report
-    from jupyter_jax_trainer.commands.findings import FAIL, OK, Finding
+    from jupyter_jax_trainer.doctor.finding import FAIL, OK, Finding
+    from jupyter_jax_trainer.doctor.local import report
 
     text = report([Finding(OK, "jax", "0.10"), Finding(FAIL, "Cluster", "answers nonsense")], 100)
     assert "All is well" not in text and "1 of 2 checks failed" in text

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_jax_trainer import topology
-from jupyter_jax_trainer.backends.kubernetes import choosing, devices, runtimes, trainjob
-from jupyter_jax_trainer.backends.kubernetes.client import ApiError
-from jupyter_jax_trainer.backends.kubernetes.devices import Node
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
+from jupyter_jax_trainer.backends.kubernetes.submit import choosing, devices, runtimes, trainjob
+from jupyter_jax_trainer.backends.kubernetes.submit.devices import Node
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.spec import JobSpec, parse_cell_line
-from jupyter_jax_trainer.worker import tpu
+from jupyter_jax_trainer.options import topology
+from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
 from jupyter_jax_trainer.worker.exceptions import WorkerError
+from jupyter_jax_trainer.worker.pod import tpu
 
 GKE_GPU, FOUND_GPU = "cloud.google.com/gke-accelerator", "nvidia.com/gpu.product"
 GKE_TPU, SHAPE = "cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-tpu-topology"
@@ -575,7 +575,7 @@ def test_a_worker_does_not_go_on_with_the_cpu_in_silence(tmp_path):
     assert "runs" in said(JAXTRAIN_DEVICE="cpu")
     (tmp_path / "libtpu.so").touch()
     assert "its image has no libtpu" in said(JAXTRAIN_DEVICE="tpu", TPU_LIBRARY_PATH="/nowhere.so")
-    check = "from jupyter_jax_trainer.worker import devices; devices.check('tpu')"
+    check = "from jupyter_jax_trainer.worker.pod import devices; devices.check('tpu')"
     environment = {**os.environ, "TPU_LIBRARY_PATH": str(tmp_path / "libtpu.so")}
     environment.pop("JAX_PLATFORMS", None)
     subprocess.run([sys.executable, "-c", check], env=environment, check=True)

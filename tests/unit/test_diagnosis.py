@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_jax_trainer.backends.kubernetes.causes import SECTIONS
-from jupyter_jax_trainer.backends.kubernetes.diagnosis import (
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import SECTIONS
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import (
     Seen,
     explain_api_error,
     judge,
     rank_ends,
     troubleshooting,
 )
-from jupyter_jax_trainer.backends.kubernetes.seen import event_time
-from jupyter_jax_trainer.failure import RankEnd, diagnose, summary
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import event_time
+from jupyter_jax_trainer.jobdir.failure import RankEnd, diagnose, summary
 
 RECORDED = Path(__file__).with_name("recorded")
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from jupyter_jax_trainer.backends.kubernetes.diagnosis import troubleshooting
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import troubleshooting
 from jupyter_jax_trainer.commands import COMMANDS
 from jupyter_jax_trainer.commands.helptext import EXAMPLES, reference
-from jupyter_jax_trainer.options import OPTIONS
-from jupyter_jax_trainer.spec import parse_cell_line
+from jupyter_jax_trainer.options.spec import parse_cell_line
+from jupyter_jax_trainer.options.table import OPTIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -20,12 +20,15 @@ from apiscene import JOB_SETS, RUNTIMES, VERSION, Scene, runtime
 from made_jobs import make_job
 from nolocks import without_flock
 
-from jupyter_jax_trainer import files, jobstore, locks, ownlog, retention
-from jupyter_jax_trainer.backends.kubernetes import backend, launch, rights, trainjob
-from jupyter_jax_trainer.backends.kubernetes import doctor as of_cluster
-from jupyter_jax_trainer.commands import doctor
-from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
+from jupyter_jax_trainer import log
+from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes.api import rights
+from jupyter_jax_trainer.backends.kubernetes.doctor import doctor as of_cluster
+from jupyter_jax_trainer.backends.kubernetes.submit import launch, trainjob
+from jupyter_jax_trainer.doctor import local
+from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.installation import install_command
+from jupyter_jax_trainer.jobdir import files, locks, retention, store
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,7 +44,7 @@ def scene(home, tmp_path, monkeypatch):
 
 def check(where: str, subject: str, status: str, *words: str) -> Finding:
     """Examine, and find what is wrong under its subject, with what to do about it."""
-    found = {one.subject: one for one in doctor.examine(where)}
+    found = {one.subject: one for one in local.examine(where)}
     finding = found[subject]
     said = f"{finding.detail} {finding.advice}"
     assert finding.status == status, finding
@@ -52,7 +55,7 @@ def check(where: str, subject: str, status: str, *words: str) -> Finding:
 
 
 def versions(monkeypatch: Any, **changed: str | None) -> None:
-    for module in (doctor, of_cluster):
+    for module in (local, of_cluster):
         real = module.installed
         monkeypatch.setattr(
             module, "installed", lambda name, real=real: changed.get(name, real(name))
@@ -99,7 +102,7 @@ def test_each_row_of_the_list_has_a_test_and_each_test_a_row():
 
 
 def test_a_healthy_machine_and_cluster_have_nothing_to_be_done(scene):
-    found = list(doctor.examine("kubernetes"))
+    found = list(local.examine("kubernetes"))
     wrong = [one for one in found if one.status != OK and one.subject != "Package kubernetes"]
     assert not wrong and len(found) > 6
 
@@ -163,13 +166,13 @@ def test_broken_old_cloudpickle(home, monkeypatch):
 
 
 def test_broken_gpu_without_plugin(home, monkeypatch):
-    monkeypatch.setattr(doctor, "local_gpus", lambda: ["0", "1"])
-    monkeypatch.setattr(doctor, "gpu_plugin", lambda: None)
+    monkeypatch.setattr(local, "local_gpus", lambda: ["0", "1"])
+    monkeypatch.setattr(local, "gpu_plugin", lambda: None)
     check("local", "GPUs", WARN, "2, no plugin", "pip install 'jax[cuda13]'")
 
 
 def test_broken_little_memory(home, monkeypatch):
-    monkeypatch.setattr(doctor, "_free_memory", lambda: 10**9)
+    monkeypatch.setattr(local, "_free_memory", lambda: 10**9)
     check("local", "Memory", WARN, "1 GB free", "fewer nodes")
 
 
@@ -188,7 +191,7 @@ def test_broken_damaged_jobs(home):
 
 
 def test_broken_settings(home, monkeypatch):
-    monkeypatch.setenv(ownlog.LEVEL_VARIABLE, "loud")
+    monkeypatch.setenv(log.LEVEL_VARIABLE, "loud")
     check("local", "Settings", WARN, "'loud'", "debug, info")
     monkeypatch.setenv(retention.DAYS, "a month")
     check("local", "Settings", FAIL, retention.DAYS, "a month")
@@ -229,7 +232,7 @@ def test_broken_clock(scene):
 
 
 def test_broken_follower(scene):
-    directory = jobstore.private_directory(launch.follower_directory(backend.get_client().identity))
+    directory = store.private_directory(launch.follower_directory(backend.get_client().identity))
     (directory / "problem").write_text("The context one is now of another cluster.\nLook at it.")
     check("kubernetes", "Follower", WARN, "another cluster", "Look at it.")
 
@@ -284,7 +287,7 @@ def test_who_starts_pods_together_is_looked_for_where_a_runtime_wants_it(policy,
     check("kubernetes", "Runtime gang", WARN, f"podGroupPolicy.{policy}", "not installed")
     for answer in ({"resources": []}, 403):  # it is there, and: nobody may look
         scene.answers[api] = answer
-        assert not [one for one in doctor.examine("kubernetes") if one.subject == "Runtime gang"]
+        assert not [one for one in local.examine("kubernetes") if one.subject == "Runtime gang"]
 
 
 def test_what_is_lost_without_the_rights_for_restarts_is_no_fault(scene, monkeypatch):
@@ -299,9 +302,9 @@ def test_what_is_lost_without_the_rights_for_restarts_is_no_fault(scene, monkeyp
             "jobs can't start again by themselves (--max-restarts)",
             "jupyter-jax-trainer-restarts",
         )
-        told = {one.subject: one for one in doctor.examine("kubernetes")}
+        told = {one.subject: one for one in local.examine("kubernetes")}
         assert told["Rights"].status == OK and not told["Rights"].advice
-    assert not [one for one in doctor.examine("kubernetes") if one.subject == "Rights for restarts"]
+    assert not [one for one in local.examine("kubernetes") if one.subject == "Rights for restarts"]
 
 
 @pytest.mark.parametrize(("verb", "resource"), [("get", "jobsets"), ("list", "jobs")])
@@ -333,7 +336,7 @@ def test_broken_image_without_jax(scene):
 
 def test_an_api_that_falls_silent_in_between_is_one_line_and_the_rest_is_looked_at(scene):
     scene.answers[JOB_SETS] = 503
-    found = [(one.subject, one.status) for one in doctor.examine("kubernetes")]
+    found = [(one.subject, one.status) for one in local.examine("kubernetes")]
     assert ("Cluster", WARN) in found and ("Rights", OK) in found and ("Trial", OK) in found
 
 

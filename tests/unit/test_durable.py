@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from made_jobs import make_job
 
-from jupyter_jax_trainer import files
-from jupyter_jax_trainer.backends.kubernetes import fetch, identity
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.record import Recorder
-from jupyter_jax_trainer.worker import delivery
+from jupyter_jax_trainer.backends.kubernetes.api import identity
+from jupyter_jax_trainer.backends.kubernetes.follow import fetch
+from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.worker.durable import sync_folder
+from jupyter_jax_trainer.worker.pod import delivery
 from jupyter_jax_trainer.worker.results import collect
 
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_jax_trainer.failure import Failure, RankEnd, diagnose, format_failure, ranks_text
+from jupyter_jax_trainer.jobdir.failure import (
+    Failure,
+    RankEnd,
+    diagnose,
+    format_failure,
+    ranks_text,
+)
 
 
 def error(text="KeyError: 'x'", secondary=False, line=3):

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_jax_trainer import files
-from jupyter_jax_trainer.backends.kubernetes import fetch
-from jupyter_jax_trainer.files import LinePages, LineReader
-from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.backends.kubernetes.follow import fetch
+from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.jobdir.files import LinePages, LineReader
+from jupyter_jax_trainer.jobdir.layout import JobDir
 
 
 def test_parts_of_results_leave_no_file_open(tmp_path):

@@ -10,8 +10,8 @@ import made_jobs
 import pytest
 from test_commands import make_job
 
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts
 from jupyter_jax_trainer.views.follow import Stragglers, _Source, follow

@@ -13,15 +13,18 @@ from harness import eventually
 from logserver import LogServer, PlainClient, Pod, Run
 from made_jobs import make_job
 
-from jupyter_jax_trainer import files, timeouts
-from jupyter_jax_trainer.backends.kubernetes import identity, launch, steering, trainjob
-from jupyter_jax_trainer.backends.kubernetes.followed import Followed
-from jupyter_jax_trainer.backends.kubernetes.seen import RANK, ROLE
-from jupyter_jax_trainer.backends.kubernetes.store import JOB_SET, Store
-from jupyter_jax_trainer.backends.kubernetes.watch import ADDED, GONE
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.spec import JobSpec
-from jupyter_jax_trainer.worker.frames import encode
+from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends.kubernetes.api import identity
+from jupyter_jax_trainer.backends.kubernetes.api.cache import JOB_SET, Store
+from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE
+from jupyter_jax_trainer.backends.kubernetes.follow import steering
+from jupyter_jax_trainer.backends.kubernetes.follow.followed import Followed
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import RANK, ROLE
+from jupyter_jax_trainer.backends.kubernetes.submit import launch, trainjob
+from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.worker.pod.frames import encode
 
 UID = "ab" * 16
 

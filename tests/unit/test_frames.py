@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_jax_trainer.worker import frames
-from jupyter_jax_trainer.worker.frames import MARK, Decoder, encode
+from jupyter_jax_trainer.worker.pod import frames
+from jupyter_jax_trainer.worker.pod.frames import MARK, Decoder, encode
 
 KEY = b"5" * 64
 INCARNATION = "0123abcd"

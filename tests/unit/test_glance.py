@@ -12,8 +12,8 @@ from made_jobs import make_job
 
 from jupyter_jax_trainer import api, widget
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.views.glance import Glances, tail
 from jupyter_jax_trainer.views.spark import sparkline
 from jupyter_jax_trainer.views.waiting import Waiting, is_waited_for, let_go

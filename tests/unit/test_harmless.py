@@ -12,17 +12,18 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from made_jobs import make_job
 
-from jupyter_jax_trainer import cli, files
+from jupyter_jax_trainer import cli
 from jupyter_jax_trainer.capture import Capture
 from jupyter_jax_trainer.capture.capture import Sent
 from jupyter_jax_trainer.commands import Context, actions, listing, run_command
-from jupyter_jax_trainer.commands.doctor import report
-from jupyter_jax_trainer.commands.findings import WARN, Finding
+from jupyter_jax_trainer.doctor.finding import WARN, Finding
+from jupyter_jax_trainer.doctor.local import report
 from jupyter_jax_trainer.errors import JaxTrainError, JobFailed, UsageError
-from jupyter_jax_trainer.failure import Failure
-from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.jobdir.failure import Failure
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.runtime import Runtime
-from jupyter_jax_trainer.spec import JobSpec
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views import follow as display
 from jupyter_jax_trainer.views.terminal import TerminalView

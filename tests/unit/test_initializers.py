@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from jupyter_jax_trainer.backends.kubernetes import choosing, manifests
-from jupyter_jax_trainer.backends.kubernetes.client import ApiError
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
 from jupyter_jax_trainer.backends.kubernetes.jaxjob import convert
+from jupyter_jax_trainer.backends.kubernetes.submit import choosing, manifests
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.spec import parse_cell_line
+from jupyter_jax_trainer.options.spec import parse_cell_line
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = list(yaml.safe_load_all((DOCS / "examples" / "jax-with-data.yaml").read_text()))

@@ -16,15 +16,16 @@ import pytest
 from made_jobs import held, make_job
 from nolocks import without_flock
 
-from jupyter_jax_trainer import api, files, jobdir, jobstore, locks
-from jupyter_jax_trainer.backends.kubernetes import launch
+from jupyter_jax_trainer import api
+from jupyter_jax_trainer.backends.kubernetes.submit import launch
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
-from jupyter_jax_trainer.commands import doctor
+from jupyter_jax_trainer.doctor import local
 from jupyter_jax_trainer.errors import BackendError, JobNotFound
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.logs import LogReader, last_lines
+from jupyter_jax_trainer.jobdir import files, layout, locks, store
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.logs.reader import LogReader, last_lines
+from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.server import routes
-from jupyter_jax_trainer.server.table import Table
 from jupyter_jax_trainer.views.waiting import Waiting, is_waited_for
 
 STRANGER = 12345  # a user that nobody is, and a group that is nobody's own
@@ -50,9 +51,9 @@ def umask():
 def test_each_level_that_is_made_is_private(tmp_path, monkeypatch, umask):
     root = tmp_path / "share" / "jaxtrain"
     monkeypatch.setenv("JAXTRAIN_HOME", str(root))
-    directory, lock = jobdir.create()
+    directory, lock = layout.create()
     os.close(lock)
-    jobstore.private_directory(launch.follower_directory("abc"))
+    store.private_directory(launch.follower_directory("abc"))
     for path in (
         root.parent,
         root,
@@ -85,7 +86,7 @@ def test_levels_that_0_1_made_readable_are_closed(home, tmp_path, monkeypatch):
     for level in (tmp_path, tmp_path / "jaxtrain", tmp_path / "jaxtrain" / "jobs"):
         level.mkdir(exist_ok=True)
         level.chmod(0o755)
-    assert jobdir.names() == set()
+    assert layout.names() == set()
     assert [
         mode(level) for level in (tmp_path, tmp_path / "jaxtrain", tmp_path / "jaxtrain/jobs")
     ] == [0o755, 0o700, 0o700]
@@ -94,7 +95,7 @@ def test_levels_that_0_1_made_readable_are_closed(home, tmp_path, monkeypatch):
 def test_a_directory_that_jaxtrain_home_names_stays_readable(home):
     home.chmod(0o755)
     make_job("fit")
-    assert jobdir.names() == {"fit"}
+    assert layout.names() == {"fit"}
     assert mode(home) == 0o755 and mode(home / "jobs") == 0o700
 
 
@@ -102,10 +103,10 @@ def test_a_directory_that_jaxtrain_home_names_stays_readable(home):
 @pytest.mark.parametrize(
     "look",
     [
-        jobdir.names,
-        jobdir.create,
-        jobdir.list_all,
-        lambda: jobdir.find("fit"),
+        layout.names,
+        layout.create,
+        layout.list_all,
+        lambda: layout.find("fit"),
         lambda: Table(None).rows(),
     ],
 )
@@ -128,12 +129,12 @@ def test_whose_store_and_whose_group(home, monkeypatch):
     os.chown(jobs, -1, STRANGER)
     jobs.chmod(0o770)
     with pytest.raises(BackendError, match="others can write"):
-        jobdir.names()
+        layout.names()
     os.chown(jobs, -1, os.getgid())  # root's own group: nobody else is in it
-    assert jobdir.names() == {"fit"} and mode(jobs) == 0o700
+    assert layout.names() == {"fit"} and mode(jobs) == 0o700
     os.chown(jobs, STRANGER, -1)
     with pytest.raises(BackendError, match="belongs to 12345") as refused:
-        jobdir.names()
+        layout.names()
     assert "JAXTRAIN_HOME" in (refused.value.hint or "")
 
 
@@ -143,9 +144,9 @@ def test_a_volume_that_the_kubelet_opened_to_its_group(home, monkeypatch):
     os.chown(home / "jobs", -1, STRANGER)
     (home / "jobs").chmod(0o2770)
     with pytest.raises(BackendError):
-        jobdir.names()
+        layout.names()
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    assert jobdir.names() == {"fit"} and mode(home / "jobs") & 0o077 == 0
+    assert layout.names() == {"fit"} and mode(home / "jobs") & 0o077 == 0
 
 
 def test_a_store_by_a_link_and_one_that_is_a_file(tmp_path, monkeypatch):
@@ -153,29 +154,29 @@ def test_a_store_by_a_link_and_one_that_is_a_file(tmp_path, monkeypatch):
     (tmp_path / "link").symlink_to("disk")
     monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "link"))
     make_job("fit")
-    assert jobdir.names() == {"fit"} and (tmp_path / "disk/jobs/fit").is_dir()
+    assert layout.names() == {"fit"} and (tmp_path / "disk/jobs/fit").is_dir()
     (tmp_path / "disk").chmod(0o777)
     with pytest.raises(BackendError):
-        jobdir.names()
+        layout.names()
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "file"))
     with pytest.raises(NotADirectoryError):
-        jobstore.private_directory(jobstore.home())
+        store.private_directory(store.home())
 
 
 def test_an_acl_may_give_the_rights_of_the_group_to_anybody(home, monkeypatch):
     make_job("fit")
-    monkeypatch.setattr(jobstore, "_is_own_group", lambda group: True)
+    monkeypatch.setattr(store, "_is_own_group", lambda group: True)
     jobs = home / "jobs"
     jobs.chmod(0o770)
-    assert jobdir.names() == {"fit"}
+    assert layout.names() == {"fit"}
     entries = b"".join(struct.pack("<HHi", *one) for one in ACL)
     os.setxattr(jobs, "system.posix_acl_access", struct.pack("<I", ACL_VERSION) + entries)
     assert mode(jobs) == 0o770
     with pytest.raises(BackendError, match="others can write"):
-        jobdir.names()
+        layout.names()
     jobs.chmod(0o750)  # what the hint says: it takes the right from all that the ACL names
-    assert jobdir.names() == {"fit"}
+    assert layout.names() == {"fit"}
 
 
 # ---- who may write above it
@@ -184,14 +185,14 @@ def test_an_acl_may_give_the_rights_of_the_group_to_anybody(home, monkeypatch):
 @pytest.fixture
 def above(tmp_path, monkeypatch):
     """Give a directory above the store, which is not in a container."""
-    monkeypatch.setattr(jobstore, "_CONTAINER_FILES", ())
+    monkeypatch.setattr(store, "_CONTAINER_FILES", ())
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "above" / "between" / "store"))
     (tmp_path / "above").mkdir(mode=0o755)
     return tmp_path / "above"
 
 
-@pytest.mark.parametrize("look", [jobdir.names, jobdir.create])
+@pytest.mark.parametrize("look", [layout.names, layout.create])
 def test_a_store_that_others_could_exchange_is_refused(above, look):
     make_job("fit")
     above.chmod(0o777)
@@ -209,7 +210,7 @@ def test_a_store_that_others_could_exchange_is_refused(above, look):
 def test_nothing_is_made_where_others_could_exchange_it(above):
     above.chmod(0o777)
     with pytest.raises(BackendError, match="on the way to it"):
-        jobdir.create()
+        layout.create()
     assert list(above.iterdir()) == []
 
 
@@ -219,20 +220,20 @@ def test_whose_directories_are_above(above, monkeypatch):
     os.chown(above, -1, STRANGER)
     above.chmod(0o775)
     with pytest.raises(BackendError, match="others can write"):
-        jobdir.names()
+        layout.names()
     os.chown(above, -1, os.getgid())  # root's own group: nobody else is in it
-    assert jobdir.names() == {"fit"} and mode(above) == 0o775
+    assert layout.names() == {"fit"} and mode(above) == 0o775
     os.chown(above, STRANGER, -1)
     with pytest.raises(BackendError, match=f"{above}, .* belongs to 12345") as refused:
-        jobdir.names()
+        layout.names()
     assert "JAXTRAIN_HOME" in (refused.value.hint or "")
     # Where this user isn't root: what is root's is trusted, and can't be mended.
     monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
     os.chown(above.parent, 0, STRANGER)
-    jobstore._check_way(above / "store")
+    store._check_way(above / "store")
     above.parent.chmod(0o775)
     with pytest.raises(BackendError, match="others can write") as refused:
-        jobstore._check_way(above / "store")
+        store._check_way(above / "store")
     assert "JAXTRAIN_HOME" in (refused.value.hint or "") and "chmod" not in (
         refused.value.hint or ""
     )
@@ -244,12 +245,12 @@ def test_in_a_container_images_have_directories_of_others(above, monkeypatch):
     os.chown(above, STRANGER, STRANGER)
     above.chmod(0o775)
     with pytest.raises(BackendError):
-        jobdir.names()
-    monkeypatch.setattr(jobstore, "_CONTAINER_FILES", ("/",))
-    assert jobdir.names() == {"fit"}
+        layout.names()
+    monkeypatch.setattr(store, "_CONTAINER_FILES", ("/",))
+    assert layout.names() == {"fit"}
     above.chmod(0o777)
     with pytest.raises(BackendError, match="others can write"):
-        jobdir.names()
+        layout.names()
 
 
 def test_links_on_the_way_are_followed_one_by_one(above, tmp_path, monkeypatch):
@@ -259,19 +260,19 @@ def test_links_on_the_way_are_followed_one_by_one(above, tmp_path, monkeypatch):
     (tmp_path / "open" / "two").symlink_to("../closed")
     monkeypatch.setenv("JAXTRAIN_HOME", str(above / "one" / "store"))
     make_job("fit")
-    assert (tmp_path / "closed/store/jobs/fit").is_dir() and jobdir.names() == {"fit"}
+    assert (tmp_path / "closed/store/jobs/fit").is_dir() and layout.names() == {"fit"}
     (tmp_path / "open").chmod(0o777)
     with pytest.raises(BackendError, match=f"others can write to {tmp_path}/open,"):
-        jobdir.names()
+        layout.names()
     if os.geteuid() == 0:  # who owns a link in a sticky directory can make another of it
         (tmp_path / "open").chmod(0o1777)
-        assert jobdir.names() == {"fit"}
+        assert layout.names() == {"fit"}
         os.chown(tmp_path / "open" / "two", STRANGER, STRANGER, follow_symlinks=False)
         with pytest.raises(BackendError, match=f"{tmp_path}/open/two, .* belongs to 12345"):
-            jobdir.names()
+            layout.names()
     (above / "loop").symlink_to("loop")
     monkeypatch.setenv("JAXTRAIN_HOME", str(above / "loop" / "store"))
-    for look in (jobdir.names, jobdir.create):
+    for look in (layout.names, layout.create):
         with pytest.raises(OSError, match="symbolic links"):
             look()
 
@@ -301,8 +302,8 @@ def test_without_flock_a_job_is_locked_by_a_stand_in(nolocks, capfd):
 
 
 def test_without_flock_a_cut_off_submission_is_cleared_away(nolocks):
-    directory, lock = jobdir.create()
-    directory = jobdir.publish(directory, "fit")
+    directory, lock = layout.create()
+    directory = layout.publish(directory, "fit")
     assert not directory.remove_cut_off()
     os.close(lock)
     assert directory.remove_cut_off() and not directory.path.exists()
@@ -329,7 +330,7 @@ def test_without_flock_others_see_that_a_cell_waits(nolocks):
 def test_where_nothing_can_be_locked_a_sentence_says_so(nolocks, monkeypatch):
     monkeypatch.setattr(locks, "_PLACES", ("/proc",))
     with pytest.raises(BackendError, match="No locks available") as refused:
-        jobdir.create()
+        layout.create()
     assert "JAXTRAIN_HOME" in (refused.value.hint or "")
 
 
@@ -351,10 +352,10 @@ def test_what_others_left_where_the_locks_go_is_refused(nolocks, left, why):
     (nolocks / "target").chmod(0o755)
     left(locks.folder())
     with pytest.raises(BackendError, match=f"{locks.folder()}, .* {why}") as refused:
-        jobdir.create()
+        layout.create()
     assert "Remove it" in (refused.value.hint or "")
     assert mode(nolocks / "target") == 0o755
-    finding = doctor._locks()
+    finding = local._locks()
     assert why in finding.detail and "Remove it" in str(finding.advice)
 
 
@@ -403,7 +404,7 @@ def _refused(path: Path) -> bool:
 
 def test_a_directory_that_is_linked_is_no_job(home, tmp_path):
     outside = make_job("real").path.rename(tmp_path / "outside")
-    (jobdir.jobs_directory() / "link").symlink_to(outside)
-    assert jobdir.names() == set() and jobdir.list_all() == []
+    (layout.jobs_directory() / "link").symlink_to(outside)
+    assert layout.names() == set() and layout.list_all() == []
     with pytest.raises(JobNotFound):
-        jobdir.find("link")
+        layout.find("link")

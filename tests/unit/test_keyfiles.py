@@ -21,8 +21,8 @@ import pytest
 from webserver import Quiet, WebServer
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.backends.kubernetes import keyfiles, kubeconfig
-from jupyter_jax_trainer.backends.kubernetes.client import Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.api import keyfiles, kubeconfig
+from jupyter_jax_trainer.backends.kubernetes.api.client import Client, Unreachable
 
 
 class Handler(Quiet):
@@ -136,7 +136,7 @@ def test_keys_that_the_kubeconfig_names_and_that_are_gone_are_told(
 
 def test_what_a_killed_process_has_left_is_removed_and_that_of_a_live_one_is_not(home, config):
     program = (
-        "from jupyter_jax_trainer.backends.kubernetes.kubeconfig import find_access\n"
+        "from jupyter_jax_trainer.backends.kubernetes.api.kubeconfig import find_access\n"
         "find_access(None, 1); print('there', flush=True); input()"
     )
     others = [

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.logs import MergedReader
-from jupyter_jax_trainer.server import logmarks
-from jupyter_jax_trainer.server.logbook import FULL, PAGE, Books, LogBook
-from jupyter_jax_trainer.server.logspan import GONE, HEAD
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.logs import marks
+from jupyter_jax_trainer.logs.book import FULL, PAGE, Books, LogBook
+from jupyter_jax_trainer.logs.reader import MergedReader
+from jupyter_jax_trainer.logs.span import GONE, HEAD
 
 
 def finite(time):
@@ -114,8 +114,8 @@ STEPS = st.lists(
 )
 def test_a_book_agrees_with_the_merged_reader(tmp_path_factory, steps, sources, sizes):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logmarks, "BLOCK_TEXT", sizes[0])
-        patch.setattr(logmarks, "BLOCK_INDEX", sizes[1])
+        patch.setattr(marks, "BLOCK_TEXT", sizes[0])
+        patch.setattr(marks, "BLOCK_INDEX", sizes[1])
         job = Job(tmp_path_factory.mktemp("job"), SOURCES)
         job.book = LogBook(job.directory, sources)
         job.reader = MergedReader(job.directory, sources, raw=True)
@@ -143,7 +143,7 @@ def test_a_book_agrees_with_the_merged_reader(tmp_path_factory, steps, sources, 
 def test_an_odd_line_of_the_index_counts_as_for_the_merged_reader(
     tmp_path, monkeypatch, odd, block
 ):
-    monkeypatch.setattr(logmarks, "BLOCK_TEXT", block)
+    monkeypatch.setattr(marks, "BLOCK_TEXT", block)
     job = Job(tmp_path, [0, 1, 2])
     for rank in job.sources:
         job.write(rank, b"a%d\nb\n\nccc\nd" % rank, indexed=False)
@@ -157,7 +157,7 @@ def test_an_odd_line_of_the_index_counts_as_for_the_merged_reader(
 
 
 def test_an_index_that_goes_back_changes_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(logmarks, "BLOCK_TEXT", 20)
+    monkeypatch.setattr(marks, "BLOCK_TEXT", 20)
     job = Job(tmp_path, [0, 1])
     job.write(0, b"line 1234\n" * 2)
     job.check()
@@ -169,7 +169,7 @@ def test_an_index_that_goes_back_changes_nothing(tmp_path, monkeypatch):
 
 
 def test_positions_stay_while_the_log_grows_across_marks(tmp_path, monkeypatch):
-    monkeypatch.setattr(logmarks, "BLOCK_TEXT", 50)
+    monkeypatch.setattr(marks, "BLOCK_TEXT", 50)
     job = Job(tmp_path, [0, 1])
     for n in range(100):
         job.write(n % 2, b"line %d\nand hal" % n)
@@ -184,7 +184,7 @@ def test_positions_stay_while_the_log_grows_across_marks(tmp_path, monkeypatch):
 
 
 def test_lines_that_are_long_are_cut_in_lists_and_whole_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(logmarks, "BLOCK_TEXT", 100_000)
+    monkeypatch.setattr(marks, "BLOCK_TEXT", 100_000)
     job = Job(tmp_path, [0])
     long = b"".join(b"%08d" % n for n in range(400_000))  # 3.2 MB
     middle = long[: HEAD + 50_000]
@@ -242,7 +242,7 @@ def test_what_is_not_finished_is_told_by_source(tmp_path):
 
 
 def test_the_first_line_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(logmarks, "BLOCK_TEXT", 20)
+    monkeypatch.setattr(marks, "BLOCK_TEXT", 20)
     job = Job(tmp_path, [0, 1])
     for n in range(60):
         job.write(n % 2, [b"a\nb\n", b"half", b" whole\n", b""][n % 4])

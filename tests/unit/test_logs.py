@@ -7,8 +7,8 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.logs import MAX_LINE, LogReader, MergedReader, is_noise
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.logs.reader import MAX_LINE, LogReader, MergedReader, is_noise
 
 
 def directory(tmp_path):

@@ -15,12 +15,13 @@ from logserver import LogServer, PlainClient, Pod, Run
 from prometheus_client.parser import text_string_to_metric_families
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.backends.kubernetes import httpbody, logstream
-from jupyter_jax_trainer.backends.kubernetes.counts import COUNTS, FILE
-from jupyter_jax_trainer.backends.kubernetes.logstream import Attempt, LogStream
-from jupyter_jax_trainer.backends.kubernetes.spool import ContainerLog, Spool
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.worker.frames import encode
+from jupyter_jax_trainer.backends.kubernetes.api import httpbody
+from jupyter_jax_trainer.backends.kubernetes.follow.counts import COUNTS, FILE
+from jupyter_jax_trainer.backends.kubernetes.logs import logstream
+from jupyter_jax_trainer.backends.kubernetes.logs.logstream import Attempt, LogStream
+from jupyter_jax_trainer.backends.kubernetes.logs.spool import ContainerLog, Spool
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.worker.pod.frames import encode
 
 KEY = b"6" * 64
 FIRST = Attempt("pod", "uid", "node")
@@ -426,10 +427,10 @@ FOLLOWER = """
 import sys, threading
 sys.path[:0] = [{tests!r}]
 from logserver import PlainClient
-from jupyter_jax_trainer.backends.kubernetes.logstream import Attempt, LogStream
-from jupyter_jax_trainer.backends.kubernetes.spool import ContainerLog, Spool
-from jupyter_jax_trainer.files import LineReader, LineWriter
-from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.backends.kubernetes.logs.logstream import Attempt, LogStream
+from jupyter_jax_trainer.backends.kubernetes.logs.spool import ContainerLog, Spool
+from jupyter_jax_trainer.jobdir.files import LineReader, LineWriter
+from jupyter_jax_trainer.jobdir.layout import JobDir
 directory, client = JobDir({path!r}), PlainClient({url!r})
 streams = []
 for rank in range({ranks}):

@@ -15,16 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.logs import is_noise
-from jupyter_jax_trainer.server import logmarks, logtopics
-from jupyter_jax_trainer.server.firsterror import first_error
-from jupyter_jax_trainer.server.logbook import LogBook
-from jupyter_jax_trainer.server.logspan import GONE
-from jupyter_jax_trainer.server.logviews import LogView
-from jupyter_jax_trainer.server.patterns import Pattern, visible
-from jupyter_jax_trainer.server.runs import Runs
-from jupyter_jax_trainer.server.search import Search
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.logs import marks
+from jupyter_jax_trainer.logs.book import LogBook
+from jupyter_jax_trainer.logs.first_error import first_error
+from jupyter_jax_trainer.logs.intervals import Runs
+from jupyter_jax_trainer.logs.patterns import Pattern, visible
+from jupyter_jax_trainer.logs.reader import is_noise
+from jupyter_jax_trainer.logs.search import Search
+from jupyter_jax_trainer.logs.span import GONE
+from jupyter_jax_trainer.logs.view import LogView
+from jupyter_jax_trainer.queries import logtopics
 
 try:
     import re2
@@ -166,8 +167,8 @@ SIZES = st.sampled_from([(1 << 20, 1 << 17), (30, 200), (1, 1)])
 
 
 def small_blocks(patch, sizes):
-    patch.setattr(logmarks, "BLOCK_TEXT", sizes[0])
-    patch.setattr(logmarks, "BLOCK_INDEX", sizes[1])
+    patch.setattr(marks, "BLOCK_TEXT", sizes[0])
+    patch.setattr(marks, "BLOCK_INDEX", sizes[1])
 
 
 @settings(max_examples=150, deadline=None)

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from made_jobs import make_job
 
-from jupyter_jax_trainer import files, jobdir, machine
-from jupyter_jax_trainer.commands import doctor
-from jupyter_jax_trainer.commands.findings import OK
-from jupyter_jax_trainer.handle import Job
+from jupyter_jax_trainer import machine
+from jupyter_jax_trainer.doctor import local
+from jupyter_jax_trainer.doctor.finding import OK
+from jupyter_jax_trainer.jobdir import files, layout
+from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.machine import Machine
 
 HERE = Machine("laptop", "1111", "aaaa")
@@ -67,9 +68,9 @@ def test_a_job_of_this_machine_that_nobody_runs_has_failed(of, silent):
 
 def test_doctor_does_not_advise_to_delete_what_another_machine_runs():
     running(replace(HERE, boot="bbbb").fields())
-    assert doctor._directories().status == OK
+    assert local._directories().status == OK
     running(HERE.fields())
-    assert "jaxtrain delete fit" in (doctor._directories().advice or "")
+    assert "jaxtrain delete fit" in (local._directories().advice or "")
 
 
 def test_a_manifest_of_0_1_has_the_name_alone():
@@ -80,12 +81,12 @@ def test_a_manifest_of_0_1_has_the_name_alone():
 def test_a_submission_on_another_machine_is_not_cleared_away(monkeypatch):
     there = replace(HERE, boot="bbbb")
     monkeypatch.setattr(machine, "this", lambda: there)
-    directory, lock = jobdir.create()
+    directory, lock = layout.create()
     os.close(lock)  # as its lock looks from here
     then = time.time() - 600
     os.utime(directory.path, (then, then))
     monkeypatch.setattr(machine, "this", lambda: HERE)
-    jobdir._sweep(jobdir.jobs_directory())
+    layout._sweep(layout.jobs_directory())
     assert directory.path.exists()
     files.write_json(
         directory.manifest,
@@ -101,7 +102,7 @@ def test_a_submission_on_another_machine_is_not_cleared_away(monkeypatch):
             **there.fields(),
         },
     )
-    directory = jobdir.publish(directory, "fit")
+    directory = layout.publish(directory, "fit")
     assert not directory.remove_cut_off()
     monkeypatch.setattr(machine, "this", lambda: there)
     assert directory.remove_cut_off()

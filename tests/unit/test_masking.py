@@ -14,19 +14,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_jobs import make_job
 
-from jupyter_jax_trainer import api, comparison, files, masking
-from jupyter_jax_trainer.backends.kubernetes import backend, trainjob
+from jupyter_jax_trainer import api, masking
+from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands import Context, run_command
-from jupyter_jax_trainer.commands.doctor import report
-from jupyter_jax_trainer.commands.findings import OK, Finding
+from jupyter_jax_trainer.doctor.finding import OK, Finding
+from jupyter_jax_trainer.doctor.local import report
 from jupyter_jax_trainer.errors import BackendError, JobFailed, UsageError
-from jupyter_jax_trainer.failure import Failure
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.record import Recorder
-from jupyter_jax_trainer.server.details import detail
-from jupyter_jax_trainer.server.yamls import shown_yaml
-from jupyter_jax_trainer.spec import JobSpec, parse_cell_line
+from jupyter_jax_trainer.jobdir import comparison, files
+from jupyter_jax_trainer.jobdir.failure import Failure
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.writer import Recorder
+from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
+from jupyter_jax_trainer.queries.details import detail
+from jupyter_jax_trainer.queries.yamls import shown_yaml
 from jupyter_jax_trainer.views import bundle, follow
 
 LEAK = "hunter2"

@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_jobs import made_elsewhere, make_job
 
-from jupyter_jax_trainer import files
-from jupyter_jax_trainer.backends.kubernetes import fetch, followed, launch, messages
-from jupyter_jax_trainer.backends.kubernetes.ranks import Ranks
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.spec import JobSpec
+from jupyter_jax_trainer.backends.kubernetes.follow import fetch, followed, messages
+from jupyter_jax_trainer.backends.kubernetes.follow.ranks import Ranks
+from jupyter_jax_trainer.backends.kubernetes.submit import launch
+from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.views.card import results_text
 
 DATA = b"x" * 5000

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from apiscene import runtime
 
-from jupyter_jax_trainer.backends.kubernetes.netpolicies import _Thing, _types, examine
+from jupyter_jax_trainer.backends.kubernetes.doctor.netpolicies import _Thing, _types, examine
 
 SPACE = {"kubernetes.io/metadata.name": "team-a", "tier": "lab"}
 DENY_IN: dict[str, Any] = {"podSelector": {}, "policyTypes": ["Ingress"]}

@@ -12,10 +12,10 @@ from apiscene import Scene
 from harness import eventually
 from logserver import PlainClient
 
-from jupyter_jax_trainer.backends.kubernetes import follower as module
-from jupyter_jax_trainer.backends.kubernetes import rights
-from jupyter_jax_trainer.backends.kubernetes.lineage import NOBODY, JobSetRef
-from jupyter_jax_trainer.spec import JobSpec
+from jupyter_jax_trainer.backends.kubernetes.api import rights
+from jupyter_jax_trainer.backends.kubernetes.api.lineage import NOBODY, JobSetRef
+from jupyter_jax_trainer.backends.kubernetes.follow import follower as module
+from jupyter_jax_trainer.options.spec import JobSpec
 
 ONE = JobSetRef("v1alpha2", "fit", "s1")
 PATH = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/ns/jobsets/fit"

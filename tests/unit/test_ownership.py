@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 from made_jobs import made_elsewhere, make_job
 
-from jupyter_jax_trainer import cli, files
-from jupyter_jax_trainer.backends.kubernetes import control, identity, payload, restarts, trainjob
-from jupyter_jax_trainer.backends.kubernetes import launch as launching
-from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client
+from jupyter_jax_trainer import cli
+from jupyter_jax_trainer.backends.kubernetes import control
+from jupyter_jax_trainer.backends.kubernetes.api import identity
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.submit import launch as launching
+from jupyter_jax_trainer.backends.kubernetes.submit import payload, restarts, trainjob
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.spec import JobSpec
+from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.options.spec import JobSpec
 
 UID, OTHER = "ab" * 16, "cd" * 16
 TRAINJOB = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/ns/trainjobs/fit"

@@ -17,10 +17,10 @@ from made_jobs import make_job
 from prometheus_client.parser import text_string_to_metric_families
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer import ownlog
-from jupyter_jax_trainer.backends.kubernetes.counts import FILE, Counts
+from jupyter_jax_trainer import log as ownlog
+from jupyter_jax_trainer.backends.kubernetes.follow.counts import FILE, Counts
 from jupyter_jax_trainer.backends.local import keeper, warm, workers
-from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.jobdir.layout import JobDir
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_what_breaks_a_process_is_written_without_secrets(start, home, tmp_path,
 
 def test_a_log_that_grows_is_put_aside_with_all_that_comes_from_below(tmp_path):
     code = (
-        "import os, sys, pathlib; from jupyter_jax_trainer import ownlog\n"
+        "import os, sys, pathlib; from jupyter_jax_trainer import log as ownlog\n"
         "path = pathlib.Path(sys.argv[1])\n"
         "for turn in range(40):\n"
         "    os.write(2, b'x' * 99_999 + b'\\n')\n"  # as C code prints

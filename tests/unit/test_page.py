@@ -7,15 +7,15 @@ import time
 import pytest
 from made_jobs import make_job
 
-from jupyter_jax_trainer import files
 from jupyter_jax_trainer.errors import JobNotFound
-from jupyter_jax_trainer.server import page as page_module
-from jupyter_jax_trainer.server.logtopics import LogTopic, SearchTopic
-from jupyter_jax_trainer.server.logviews import LogView
-from jupyter_jax_trainer.server.page import Page
-from jupyter_jax_trainer.server.search import Search
-from jupyter_jax_trainer.server.table import Table
-from jupyter_jax_trainer.server.topics import GlanceTopic, JobTopic
+from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.logs.search import Search
+from jupyter_jax_trainer.logs.view import LogView
+from jupyter_jax_trainer.queries import page as page_module
+from jupyter_jax_trainer.queries.jobs import Table
+from jupyter_jax_trainer.queries.logtopics import LogTopic, SearchTopic
+from jupyter_jax_trainer.queries.page import Page
+from jupyter_jax_trainer.queries.topics import GlanceTopic, JobTopic
 
 
 class LongLook:

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from made_jobs import held, make_job
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer import jobdir, retention
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import JobNotFound, UsageError
-from jupyter_jax_trainer.spec import JobSpec
+from jupyter_jax_trainer.jobdir import layout, retention
+from jupyter_jax_trainer.options.spec import JobSpec
 
 DAY = 86400.0
 
@@ -31,7 +31,7 @@ def run(line: str, **context: Any) -> str:
     return out.getvalue()
 
 
-def old_job(name: str, days: float, size: int = 0, **more: Any) -> jobdir.JobDir:
+def old_job(name: str, days: float, size: int = 0, **more: Any) -> layout.JobDir:
     directory = make_job(name, created=time.time() - days * DAY, **more)
     directory.log(0).write_bytes(b"x" * size)
     return directory
@@ -47,18 +47,18 @@ def test_only_jobs_that_ended_long_ago_are_pruned(home):
     run("keep kept")
     with held(old_job("alive", 60, state="Running")):
         text = run("prune --older-than 30d --yes")
-        assert jobdir.names() == {"new", "kept", "alive"}
+        assert layout.names() == {"new", "kept", "alive"}
     assert "old" in text and "1 job deleted." in text
     run("keep kept --off")
     run("prune --older-than 30d --yes")
-    assert "kept" not in jobdir.names()
+    assert "kept" not in layout.names()
 
 
 def test_the_oldest_go_until_the_rest_is_within_the_size(home):
     for number in range(5):
         old_job(f"job{number}", 10 - number, size=2_000_000)
     assert "2 jobs deleted." in run("prune --larger-than 7M --yes")
-    assert jobdir.names() == {"job2", "job3", "job4"}
+    assert layout.names() == {"job2", "job3", "job4"}
     assert run("prune --larger-than 7M --yes") == "There is nothing to delete.\n"
 
 
@@ -68,20 +68,20 @@ def test_what_is_alive_or_kept_counts_for_the_size_and_stays(home):
         run("keep kept")
         old_job("free", 7, size=10)
         run("prune --larger-than 2M --yes")
-        assert jobdir.names() == {"alive", "kept"}
+        assert layout.names() == {"alive", "kept"}
 
 
 def test_damaged_jobs_are_never_pruned(home):
     old_job("damaged", 90).state.write_text("{")
     old_job("submitted", 90).state.unlink()
     assert "nothing to delete" in run("prune --older-than 1d --yes")
-    assert jobdir.names() == {"damaged", "submitted"}
+    assert layout.names() == {"damaged", "submitted"}
 
 
 def test_a_job_that_somebody_still_writes_is_left_though_it_has_ended(home):
     with held(old_job("writes", 40)):
         assert "0 jobs deleted." in run("prune --older-than 30d --yes")
-    assert jobdir.names() == {"writes"}
+    assert layout.names() == {"writes"}
 
 
 def test_a_name_that_is_used_again_meanwhile_is_left(home):
@@ -90,7 +90,7 @@ def test_a_name_that_is_used_again_meanwhile_is_left(home):
     one.directory.remove()
     with held(make_job("fit", "Running")):
         assert not retention.remove(one)
-    assert jobdir.names() == {"fit"}
+    assert layout.names() == {"fit"}
 
 
 def test_nothing_is_deleted_without_a_yes(home):
@@ -100,9 +100,9 @@ def test_nothing_is_deleted_without_a_yes(home):
     with pytest.raises(UsageError, match="This would delete 1 job"):
         run("prune --older-than 30d")  # nobody can be asked
     assert "Nothing was deleted." in run("prune --older-than 30d", ask=lambda question: False)
-    assert jobdir.names() == {"old"}
+    assert layout.names() == {"old"}
     assert "1 job deleted." in run("prune --older-than 30d", ask=lambda question: True)
-    assert jobdir.names() == set()
+    assert layout.names() == set()
 
 
 def test_prune_needs_bounds_and_takes_those_of_the_environment(home, monkeypatch):
@@ -133,10 +133,10 @@ def test_a_submission_prunes_only_when_the_environment_says_so(home, monkeypatch
     monkeypatch.setenv("JAXTRAIN_WARM", "0")
     old_job("old", 40)
     first = jupyter_jax_trainer.train(int, name="first")
-    assert "old" in jobdir.names()
+    assert "old" in layout.names()
     monkeypatch.setenv(retention.DAYS, "30")
     second = jupyter_jax_trainer.train(int, name="second")
-    assert jobdir.names() == {"first", "second"}
+    assert layout.names() == {"first", "second"}
     monkeypatch.setenv(retention.DAYS, "soon")
     with pytest.raises(UsageError, match=retention.DAYS):
         jupyter_jax_trainer.train(int, name="third")
@@ -149,7 +149,7 @@ def test_the_environment_deletes_nothing_of_the_last_day_for_its_size(home, monk
     old_job("fresh", 0.5, size=3_000_000)
     monkeypatch.setenv(retention.BYTES, "2M")
     retention.apply_environment()  # as each submission does
-    assert jobdir.names() == {"fresh"}
+    assert layout.names() == {"fresh"}
     assert "1 job deleted." in run("prune --yes")  # somebody has asked
 
 
@@ -162,9 +162,9 @@ def test_dying_while_files_are_deleted_leaves_nothing_that_looks_like_a_job(home
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=dict(os.environ))
     assert done.returncode == 9, done.stderr
-    assert jobdir.names() == set() and list(jobdir.jobs_directory().iterdir())
-    directory, lock = jobdir.create()  # the next submission
-    assert list(jobdir.jobs_directory().iterdir()) == [directory.path]
+    assert layout.names() == set() and list(layout.jobs_directory().iterdir())
+    directory, lock = layout.create()  # the next submission
+    assert list(layout.jobs_directory().iterdir()) == [directory.path]
     os.close(lock)
 
 
@@ -206,7 +206,7 @@ def test_bounds_hold_and_no_more_goes_than_they_need(jobs, days, size):
 # -- comparison -----------------------------------------------------------------------------------
 
 
-def reports(directory: jobdir.JobDir, **series: list[Any]) -> None:
+def reports(directory: layout.JobDir, **series: list[Any]) -> None:
     with directory.metrics.open("w") as file:
         for step in range(max(map(len, series.values()))):
             values = {name: found[step] for name, found in series.items() if step < len(found)}

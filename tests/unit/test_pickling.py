@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.errors import CaptureError
-from jupyter_jax_trainer.worker.pickling import Pickler, Unpickler, load_pairs
-from jupyter_jax_trainer.worker.refusals import CannotTravel
+from jupyter_jax_trainer.worker.serialization.pickling import Pickler, Unpickler, load_pairs
+from jupyter_jax_trainer.worker.serialization.refusals import CannotTravel
 
 from fresh import run_fresh  # isort: skip
 
@@ -236,7 +236,7 @@ CASES = {
         "%time x = 1\nassert x == 1\n%matplotlib inline\n!true",
     ),
     "report": (
-        "from jupyter_jax_trainer.worker.describe import type_name as report",
+        "from jupyter_jax_trainer.worker.serialization.describe import type_name as report",
         "assert report(1) == 'int'",
     ),
     "cached functions": (

@@ -15,15 +15,16 @@ import pytest
 import yaml
 
 from jupyter_jax_trainer import runtime, timeouts
-from jupyter_jax_trainer.backends.kubernetes import backend, kubeconfig
-from jupyter_jax_trainer.backends.kubernetes.answers import ApiError
-from jupyter_jax_trainer.backends.kubernetes.runtimes import describe
-from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN, Finding
+from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes.api import kubeconfig
+from jupyter_jax_trainer.backends.kubernetes.api.answers import ApiError
+from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import describe
+from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JobNotFound, UsageError
 from jupyter_jax_trainer.installation import install_command
-from jupyter_jax_trainer.server import asking, places
+from jupyter_jax_trainer.queries import asking, targets
+from jupyter_jax_trainer.queries.yamls import shown_yaml
 from jupyter_jax_trainer.server.access import Allowed
-from jupyter_jax_trainer.server.yamls import shown_yaml
 
 RUNTIME = {
     "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -147,7 +148,7 @@ class Cluster:
 
 
 def test_without_a_cluster_there_is_this_machine():
-    assert places.places() == [
+    assert targets.places() == [
         {
             "id": "local",
             "backend": "local",
@@ -162,7 +163,7 @@ def test_without_a_cluster_there_is_this_machine():
 
 
 def test_the_contexts_of_all_files_are_places_and_nothing_secret_is_told(two):
-    found = places.places()
+    found = targets.places()
     told = [(p["id"], p["context"], p["namespace"], p["label"], p["current"]) for p in found[1:]]
     assert told == [
         ("context:gke", "gke", "team-a", "team-a · gke", False),
@@ -178,7 +179,7 @@ def test_the_list_is_that_of_the_official_client(two):
 
     files = ":".join(name for name, *_ in kubeconfig.stamp())
     contexts, current, _ = kubeconfig._contexts(official, files)
-    found = places.places()[1:]
+    found = targets.places()[1:]
     assert [p["context"] for p in found] == list(contexts)
     assert [p["context"] for p in found if p["current"]] == [current]
     assert [p["namespace"] for p in found] == [
@@ -187,9 +188,9 @@ def test_the_list_is_that_of_the_official_client(two):
 
 
 def test_a_changed_kubeconfig_is_read_again(two, tmp_path):
-    assert len(places.places()) == 4
+    assert len(targets.places()) == 4
     config(tmp_path / "new", "new", new="x").replace(tmp_path / "first")
-    assert [p["id"] for p in places.places()] == [
+    assert [p["id"] for p in targets.places()] == [
         "local",
         "context:new",
         "context:kind",
@@ -212,7 +213,7 @@ def test_a_file_that_is_no_kubeconfig_is_a_problem_and_no_exception(
 ):
     (tmp_path / "config").write_text(text)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
-    _, found = places.places()
+    _, found = targets.places()
     assert (found["id"], found["backend"]) == ("kubernetes", "kubernetes")
     assert words in found["problem"] and str(tmp_path / "config") in found["problem"]
     assert "hunter2" not in json.dumps(found)
@@ -220,7 +221,7 @@ def test_a_file_that_is_no_kubeconfig_is_a_problem_and_no_exception(
 
 def test_files_that_are_not_there_or_may_not_be_read(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
-    assert "nowhere, which is not there" in places.places()[1]["problem"]
+    assert "nowhere, which is not there" in targets.places()[1]["problem"]
     config(tmp_path / "config", "a", a=None)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
 
@@ -228,12 +229,12 @@ def test_files_that_are_not_there_or_may_not_be_read(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "read_text", refuse)
-    assert places.places()[1]["problem"].endswith("config can't be read: Permission denied.")
+    assert targets.places()[1]["problem"].endswith("config can't be read: Permission denied.")
 
 
 def test_without_the_package_it_is_said_how_to_get_it(two, monkeypatch):
-    monkeypatch.setattr(places, "find_spec", lambda name: None)
-    _, found = places.places()
+    monkeypatch.setattr(targets, "find_spec", lambda name: None)
+    _, found = targets.places()
     assert found["problem"] == "The package kubernetes is not installed."
     assert found["hint"] == f"Install it: {install_command('kubernetes')}"
 
@@ -241,9 +242,9 @@ def test_without_the_package_it_is_said_how_to_get_it(two, monkeypatch):
 def test_in_a_pod_its_cluster_is_a_place_where_there_is_no_kubeconfig(two, tmp_path, monkeypatch):
     monkeypatch.setattr(kubeconfig, "in_cluster", lambda: True)
     monkeypatch.setattr(backend, "get_client", lambda: Cluster())
-    assert "pod" not in [p["id"] for p in places.places()]
+    assert "pod" not in [p["id"] for p in targets.places()]
     monkeypatch.delenv("KUBECONFIG")
-    _, found = places.places()
+    _, found = targets.places()
     assert (found["id"], found["context"], found["namespace"]) == ("pod", None, "team-a")
     assert found["label"] == "team-a · the cluster of this pod" and found["current"]
 
@@ -252,55 +253,55 @@ def test_listing_does_not_import_the_official_client(two):
     import subprocess
 
     code = (
-        "import sys; from jupyter_jax_trainer.server import places\n"
+        "import sys; from jupyter_jax_trainer.queries import targets as places\n"
         "assert len(places.places()) == 4; sys.exit('kubernetes' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_only_places_of_the_list_are_found(two):
-    assert places.find("local").backend == "local"
-    assert places.find("context:gke").namespace == "team-a"
-    there = places.find("context:gke", "team-b")
+    assert targets.find("local").backend == "local"
+    assert targets.find("context:gke").namespace == "team-a"
+    there = targets.find("context:gke", "team-b")
     assert (there.context, there.namespace, there.label) == ("gke", "team-b", "team-b · gke")
     with pytest.raises(UsageError, match="no place 'context:other'"):
-        places.find("context:other")
+        targets.find("context:other")
     with pytest.raises(UsageError, match="namespace 'A/b' is not a valid name"):
-        places.find("context:gke", "A/b")
+        targets.find("context:gke", "A/b")
     with pytest.raises(UsageError, match="has no namespaces"):
-        places.find("local", "team-b")
+        targets.find("local", "team-b")
 
 
 def test_pages_may_ask_about_what_is_allowed(two):
     some = Allowed(["g*", "third"], ["team-?", "default"])
-    assert [p["id"] for p in places.places(some)] == ["local", "context:gke", "context:third"]
-    assert places.find("local", allowed=some).backend == "local"
-    assert places.find("context:gke", allowed=some).namespace == "team-a"
-    assert places.find("context:third", "team-b", some).namespace == "team-b"
+    assert [p["id"] for p in targets.places(some)] == ["local", "context:gke", "context:third"]
+    assert targets.find("local", allowed=some).backend == "local"
+    assert targets.find("context:gke", allowed=some).namespace == "team-a"
+    assert targets.find("context:third", "team-b", some).namespace == "team-b"
     with pytest.raises(
         UsageError, match="may not ask about the namespace 'kube-system'"
     ) as refused:
-        places.find("context:gke", "kube-system", some)
+        targets.find("context:gke", "kube-system", some)
     assert (
         refused.value.hint == "Who runs the server can allow it by c.JaxTrain.allowed_namespaces."
     )
     with pytest.raises(UsageError, match="about the context 'kind'") as refused:
-        places.find("context:kind", "team-a", some)
+        targets.find("context:kind", "team-a", some)
     assert "allowed_contexts" in refused.value.hint
     with pytest.raises(
         UsageError, match="namespace 'team-a'"
     ):  # the context's own, which nobody named
-        places.find("context:gke", allowed=Allowed(namespaces=["default"]))
+        targets.find("context:gke", allowed=Allowed(namespaces=["default"]))
     with pytest.raises(UsageError, match="namespace 'team-a'"):
-        places.find("context:gke", allowed=Allowed(namespaces=[]))
+        targets.find("context:gke", allowed=Allowed(namespaces=[]))
 
 
 def test_the_cluster_of_this_pod_is_no_context(monkeypatch):
     monkeypatch.setattr(kubeconfig, "in_cluster", lambda: True)
     monkeypatch.setattr(backend, "get_client", lambda: Cluster())
-    assert places.find("pod", allowed=Allowed(contexts=[])).namespace == "team-a"
+    assert targets.find("pod", allowed=Allowed(contexts=[])).namespace == "team-a"
     with pytest.raises(UsageError, match="namespace 'team-a'"):
-        places.find("pod", allowed=Allowed(namespaces=["team-b"]))
+        targets.find("pod", allowed=Allowed(namespaces=["team-b"]))
 
 
 # ---------------------------------------------------------------------------- what is there
@@ -308,15 +309,15 @@ def test_the_cluster_of_this_pod_is_no_context(monkeypatch):
 
 def test_the_health_of_this_machine_is_what_is_not_well_and_a_few_figures(home, monkeypatch):
     monkeypatch.setattr(runtime, "local_gpus", lambda: [])
-    found = places.health(places.find("local"))
+    found = targets.health(targets.find("local"))
     titles = [f["title"] for f in found]
     assert titles[:2] == ["Python", "jax"] and "Locks" not in titles
     assert found[0]["level"] == "ok" and found[0]["hint"] is None
     asking._answers.clear()
     monkeypatch.setattr(
-        places.doctor, "_CHECKS", (lambda: Finding(WARN, "Locks", "odd", "Do it."),)
+        targets.doctor, "_CHECKS", (lambda: Finding(WARN, "Locks", "odd", "Do it."),)
     )
-    assert places.health(places.find("local")) == [
+    assert targets.health(targets.find("local")) == [
         {"level": "warning", "title": "Locks", "detail": "odd", "hint": "Do it."}
     ]
 
@@ -329,8 +330,8 @@ def test_the_health_of_a_cluster_is_what_doctor_says(two, monkeypatch):
         yield Finding(OK, "Cluster", "https://me:hunter2@10.0.0.1, namespace team-a")
         yield Finding(FAIL, "Rights", "none", "Ask.")
 
-    monkeypatch.setattr(places.doctor, "examine", examine)
-    place = places.find("context:gke", "team-b")
+    monkeypatch.setattr(targets.doctor, "examine", examine)
+    place = targets.find("context:gke", "team-b")
     expected = [
         {
             "level": "ok",
@@ -340,7 +341,7 @@ def test_the_health_of_a_cluster_is_what_doctor_says(two, monkeypatch):
         },
         {"level": "error", "title": "Rights", "detail": "none", "hint": "Ask."},
     ]
-    assert places.health(place) == expected == places.health(place)
+    assert targets.health(place) == expected == targets.health(place)
     assert asked == [("kubernetes", "gke", "team-b")]
 
 
@@ -351,10 +352,10 @@ def test_a_cluster_that_does_not_answer_is_not_waited_for(two, monkeypatch):
         yield Finding(OK, "Package kubernetes", "37")
         end.wait(60)
 
-    monkeypatch.setattr(places.doctor, "examine", examine)
+    monkeypatch.setattr(targets.doctor, "examine", examine)
     monkeypatch.setenv(timeouts.PLACES.variable, "0.1")
     began = time.monotonic()
-    found = places.health(places.find("context:gke"))
+    found = targets.health(targets.find("context:gke"))
     end.set()
     assert time.monotonic() - began < 30
     assert [(f["level"], f["title"]) for f in found] == [
@@ -367,15 +368,15 @@ def test_a_cluster_that_does_not_answer_is_not_waited_for(two, monkeypatch):
 def test_a_place_with_a_problem_has_a_health(tmp_path, monkeypatch):
     (tmp_path / "config").write_text("users: [hunter2")
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
-    place = places.find("kubernetes")
-    last = places.health(place)[-1]
+    place = targets.find("kubernetes")
+    last = targets.health(place)[-1]
     assert last["level"] == "error" and "kubeconfig can't be used" in last["detail"]
     with pytest.raises(BackendError, match="kubeconfig can't be used"):
-        places.runtimes(place)
+        targets.runtimes(place)
 
 
 def test_runtimes(two, monkeypatch):
-    (here,) = places.runtimes(places.find("local"))
+    (here,) = targets.runtimes(targets.find("local"))
     assert (here["name"], here["nodes"], here["image"]) == ("local-cpu", [1, 4096], None)
     there = describe(RUNTIME)
     asked = []
@@ -386,7 +387,7 @@ def test_runtimes(two, monkeypatch):
 
     monkeypatch.setattr(backend, "cluster_runtimes", cluster_runtimes)
     for _ in range(2):
-        (found,) = places.runtimes(places.find("context:gke"))
+        (found,) = targets.runtimes(targets.find("context:gke"))
     assert asked == [("gke", "team-a")]
     assert set(found) == {
         "name",
@@ -417,24 +418,24 @@ def test_an_error_names_no_credentials(two, monkeypatch):
 
     monkeypatch.setattr(backend, "cluster_runtimes", refuse)
     with pytest.raises(BackendError, match=r"at https://…@10\.0\.0\.1 does not answer") as error:
-        places.runtimes(places.find("context:gke"))
+        targets.runtimes(targets.find("context:gke"))
     assert error.value.hint == "Hint."
 
 
 def test_a_runtime_as_the_cluster_has_it(two, monkeypatch):
     cluster = Cluster(**{"jax-cpu": RUNTIME})
     monkeypatch.setattr(backend, "get_client", lambda *args: cluster)
-    place = places.find("context:gke")
-    found = places.runtime_yaml(place, "jax-cpu")
+    place = targets.find("context:gke")
+    found = targets.runtime_yaml(place, "jax-cpu")
     assert yaml.safe_load(found)["metadata"]["name"] == "jax-cpu"
-    assert places.runtime_yaml(place, "jax-cpu") == found and len(cluster.asked) == 2  # two kinds
+    assert targets.runtime_yaml(place, "jax-cpu") == found and len(cluster.asked) == 2  # two kinds
     with pytest.raises(UsageError, match="no runtime other"):
-        places.runtime_yaml(place, "other")
+        targets.runtime_yaml(place, "other")
     count = len(cluster.asked)
     with pytest.raises(UsageError, match="not a valid name"):
-        places.runtime_yaml(place, "../secrets")
+        targets.runtime_yaml(place, "../secrets")
     with pytest.raises(UsageError, match="has no YAML"):
-        places.runtime_yaml(places.find("local"), "local-cpu")
+        targets.runtime_yaml(targets.find("local"), "local-cpu")
     assert len(cluster.asked) == count
 
 
@@ -502,7 +503,7 @@ def test_the_trainjob_of_a_job(two, monkeypatch, tmp_path):
     about = {"jupyter-jax-trainer/uid": "0" * 32, "jupyter-jax-trainer/job": '{"env": "hunter2"}'}
     item = {"kind": "TrainJob", "metadata": {"name": "fit", "uid": "t", "annotations": about}}
     monkeypatch.setattr(backend, "get_client", lambda *args: Cluster(fit=item))
-    found = places.trainjob_yaml(job(tmp_path))
+    found = targets.trainjob_yaml(job(tmp_path))
     assert "kind: TrainJob" in found and "hunter2" not in found
     (tmp_path / "new").mkdir()
     again = {**item, "metadata": {**item["metadata"], "uid": "of another one"}}
@@ -516,7 +517,7 @@ def test_the_trainjob_of_a_job(two, monkeypatch, tmp_path):
         with pytest.raises(
             JobNotFound, match=r"gke has no TrainJob of fit|fit is a job of this machine"
         ):
-            places.trainjob_yaml(gone)
+            targets.trainjob_yaml(gone)
 
 
 # ---------------------------------------------------------------------------- asking

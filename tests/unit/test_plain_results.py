@@ -28,13 +28,14 @@ from hypothesis.extra import numpy as nps
 from made_jobs import make_job
 
 from jupyter_jax_trainer.errors import ResultError, ResultWarning
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.pickles import ALLOW
-from jupyter_jax_trainer.plainreader import PlainReader
-from jupyter_jax_trainer.results import load_available, take_results
-from jupyter_jax_trainer.unpacking import read_member
-from jupyter_jax_trainer.worker.archive import write_archive
-from jupyter_jax_trainer.worker.plain import (
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.plainreader import PlainReader
+from jupyter_jax_trainer.jobdir.results import load_available, take_results
+from jupyter_jax_trainer.trust.pickles import ALLOW
+from jupyter_jax_trainer.trust.unpacking import read_member
+from jupyter_jax_trainer.worker.results import collect
+from jupyter_jax_trainer.worker.serialization.archive import write_archive
+from jupyter_jax_trainer.worker.serialization.plain import (
     FORMAT,
     MAX_NODES,
     MEMBER,
@@ -43,7 +44,6 @@ from jupyter_jax_trainer.worker.plain import (
     NotPlain,
     PlainWriter,
 )
-from jupyter_jax_trainer.worker.results import collect
 
 
 class Point(NamedTuple):
@@ -348,7 +348,7 @@ def test_what_has_no_plain_form_is_left_to_pickle(value):
 
 
 def test_plain_results_are_loaded_without_any_unpickler(home, monkeypatch):
-    import jupyter_jax_trainer.worker.pickling as pickling
+    import jupyter_jax_trainer.worker.serialization.pickling as pickling
 
     job = finished_job(w=jnp.ones(500), o=optax.adam(1e-3).init({"w": jnp.ones(3)}), c={"lr": 0.1})
     monkeypatch.setattr(pickling, "Unpickler", None)
@@ -762,7 +762,7 @@ def test_a_table_of_empty_lines_fills_no_memory(home):
 
 
 def test_more_nodes_than_a_reader_takes_are_left_to_pickle(monkeypatch):
-    monkeypatch.setattr("jupyter_jax_trainer.worker.plain.MAX_NODES", 10)
+    monkeypatch.setattr("jupyter_jax_trainer.worker.serialization.plain.MAX_NODES", 10)
     assert PlainWriter().write([[] for _ in range(9)]) == [9]
     with pytest.raises(NotPlain):
         PlainWriter().write([[] for _ in range(10)])
@@ -795,7 +795,7 @@ def test_a_forged_manifest_gives_a_result_error(home, more):
 
 
 def test_an_archive_that_unpacks_to_more_than_it_may_is_refused(home, monkeypatch):
-    monkeypatch.setattr("jupyter_jax_trainer.results.MAX_TEXT", 1000)
+    monkeypatch.setattr("jupyter_jax_trainer.jobdir.results.MAX_TEXT", 1000)
     job = forged([["list", *range(10_000)]])
     assert "'v'" in load_available(job)[1]["v"]
 
@@ -967,7 +967,7 @@ def test_a_flipped_byte_of_an_array_is_an_error_that_names_the_variable(home, pi
 
 
 def test_each_buffer_is_hashed_once_a_load_and_only_those_that_are_wanted(home, monkeypatch):
-    import jupyter_jax_trainer.resultfile as resultfile
+    import jupyter_jax_trainer.jobdir.resultfile as resultfile
 
     job = finished_job(a=np.ones(1000), b=[np.zeros(2000)] * 3, c=(np.ones(10), "x"))
     job_b = job.results_info
@@ -1021,7 +1021,7 @@ def test_the_table_of_results_says_which_are_pickled(home):
 
 
 def test_what_is_kept_otherwise_than_the_table_says_is_not_loaded(home, monkeypatch):
-    import jupyter_jax_trainer.worker.pickling as pickling
+    import jupyter_jax_trainer.worker.serialization.pickling as pickling
 
     job = finished_job(w=np.ones(3), f=len)
     table = [
@@ -1062,7 +1062,7 @@ def test_results_of_version_0_1_are_read_and_checked(home, monkeypatch):
     """The archive holds `arrays` (gathered, jax) and groups of pickles, in the format of 0.1."""
     import io
 
-    from jupyter_jax_trainer.worker.pickling import Pickler
+    from jupyter_jax_trainer.worker.serialization.pickling import Pickler
 
     class Old(Pickler):
         def persistent_id(self, obj: Any) -> Any:

@@ -23,9 +23,9 @@ import pytest
 from harness import eventually
 from podruns import PodRun, bundle, port_of, run, start
 
-from jupyter_jax_trainer.resultfile import ResultFile
-from jupyter_jax_trainer.worker.archive import write_archive
+from jupyter_jax_trainer.jobdir.resultfile import ResultFile
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
+from jupyter_jax_trainer.worker.serialization.archive import write_archive
 
 
 @pytest.fixture

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from jupyter_jax_trainer.backends.kubernetes import podsecurity, runtimes, trainjob
-from jupyter_jax_trainer.backends.kubernetes.client import ApiError
-from jupyter_jax_trainer.backends.kubernetes.payload import Payload
-from jupyter_jax_trainer.spec import JobSpec
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
+from jupyter_jax_trainer.backends.kubernetes.doctor import podsecurity
+from jupyter_jax_trainer.backends.kubernetes.submit import runtimes, trainjob
+from jupyter_jax_trainer.backends.kubernetes.submit.payload import Payload
+from jupyter_jax_trainer.options.spec import JobSpec
 
 VIOLATES = (
     'pods "jaxtrain-trial-x" is forbidden: violates PodSecurity "restricted:latest": '

@@ -11,18 +11,20 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_jax_trainer.amounts import quantity
-from jupyter_jax_trainer.backends.kubernetes import backend, doctor, queues, quota
-from jupyter_jax_trainer.backends.kubernetes.answers import ApiError
-from jupyter_jax_trainer.backends.kubernetes.diagnosis import Seen, judge
-from jupyter_jax_trainer.backends.kubernetes.rights import QUEUE_RIGHTS, find, missing
-from jupyter_jax_trainer.backends.kubernetes.store import Store
-from jupyter_jax_trainer.backends.kubernetes.watch import ADDED, GONE
-from jupyter_jax_trainer.commands.findings import OK, WARN
+from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes.api.answers import ApiError
+from jupyter_jax_trainer.backends.kubernetes.api.cache import Store
+from jupyter_jax_trainer.backends.kubernetes.api.rights import QUEUE_RIGHTS, find, missing
+from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, judge
+from jupyter_jax_trainer.backends.kubernetes.doctor import doctor
+from jupyter_jax_trainer.backends.kubernetes.submit import queues, quota
+from jupyter_jax_trainer.doctor.finding import OK, WARN
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.server import asking, places
-from jupyter_jax_trainer.server.requests import Asked, route
-from jupyter_jax_trainer.spec import parse_cell_line
+from jupyter_jax_trainer.options.amounts import quantity
+from jupyter_jax_trainer.options.spec import parse_cell_line
+from jupyter_jax_trainer.queries import asking, targets
+from jupyter_jax_trainer.queries.requests import Asked, route
 
 REPOSITORY = Path(__file__).parents[2]
 BASE = "/apis/kueue.x-k8s.io/v1beta2"
@@ -360,12 +362,12 @@ def test_what_a_queue_has_is_told_by_the_cluster_or_by_the_queue_itself():
 def test_the_server_tells_a_page(monkeypatch):
     monkeypatch.setattr(backend, "get_client", lambda context, namespace: Api())
     asking._answers.clear()
-    place = places.Place("context:one", "kubernetes", "one", context="one", namespace="team-a")
+    place = targets.Place("context:one", "kubernetes", "one", context="one", namespace="team-a")
     found, names = route("GET", "queues")
-    monkeypatch.setattr(places, "find", lambda *_: place)
+    monkeypatch.setattr(targets, "find", lambda *_: place)
     told = found.answer(Asked(None, names, {"place": "context:one"}, None))
     assert [queue["name"] for queue in told["kueue"]["queues"]] == ["fast", "slow"]
-    assert places.queues(places.Place("local", "local", "this machine")) is None
+    assert targets.queues(targets.Place("local", "local", "this machine")) is None
     asking._answers.clear()
 
 

@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_jax_trainer.backends.kubernetes import restarts, trainjob
-from jupyter_jax_trainer.failure import RankEnd, after_restarts, diagnose, may_run_again, summary
+from jupyter_jax_trainer.backends.kubernetes.submit import restarts, trainjob
+from jupyter_jax_trainer.jobdir.failure import (
+    RankEnd,
+    after_restarts,
+    diagnose,
+    may_run_again,
+    summary,
+)
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
 
 KEYS = st.sampled_from(["backoffLimit", "podFailurePolicy", "restartPolicy", "containers", "other"])

@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 import yaml
 
-from jupyter_jax_trainer.backends.kubernetes import backend, checkup, manifests, runtimes
-from jupyter_jax_trainer.backends.kubernetes.client import ApiError
-from jupyter_jax_trainer.backends.kubernetes.devices import RESOURCES
+from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
+from jupyter_jax_trainer.backends.kubernetes.doctor import checkup
+from jupyter_jax_trainer.backends.kubernetes.submit import manifests, runtimes
+from jupyter_jax_trainer.backends.kubernetes.submit.devices import RESOURCES
 from jupyter_jax_trainer.commands import Context, run_command
-from jupyter_jax_trainer.commands.findings import FAIL, OK, WARN
+from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN
 from jupyter_jax_trainer.errors import BackendError, UsageError
-from jupyter_jax_trainer.options import DEVICES, PYTHONS
+from jupyter_jax_trainer.options.table import DEVICES, PYTHONS
 
 REPOSITORY = Path(__file__).parents[2]
 IMAGES = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}

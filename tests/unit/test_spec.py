@@ -11,11 +11,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from jupyter_jax_trainer.amounts import cores, quantity
-from jupyter_jax_trainer.checks import MAX_ITEMS, MAX_SETTING, MAX_TEXT, valid_name
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.options import BY_FIELD, OPTIONS, Option
-from jupyter_jax_trainer.spec import (
+from jupyter_jax_trainer.options.amounts import cores, quantity
+from jupyter_jax_trainer.options.checks import MAX_ITEMS, MAX_SETTING, MAX_TEXT, valid_name
+from jupyter_jax_trainer.options.spec import (
     KUBERNETES_ONLY,
     HelpRequested,
     JobSpec,
@@ -23,6 +22,7 @@ from jupyter_jax_trainer.spec import (
     refuse_for_local,
     spec_from_options,
 )
+from jupyter_jax_trainer.options.table import BY_FIELD, OPTIONS, Option
 
 
 def refusal(line: str) -> str:
@@ -478,7 +478,7 @@ def test_no_line_does_worse_than_a_usage_error(line):
 
 def test_reading_a_line_imports_nothing_heavy():
     code = (
-        "import sys; from jupyter_jax_trainer.spec import parse_cell_line as p; p('a -n 2'); "
+        "import sys; from jupyter_jax_trainer.options.spec import parse_cell_line as p; p('a -n 2'); "
         "print([m for m in ('jax', 'IPython', 'kubernetes', 'numpy') if m in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from jupyter_jax_trainer.backends.kubernetes import linebuffer, spool, stamps, wal
-from jupyter_jax_trainer.files import LineReader
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.logs import MergedReader
-from jupyter_jax_trainer.worker.frames import encode
+from jupyter_jax_trainer.backends.kubernetes.logs import linebuffer, spool, timestamps, wal
+from jupyter_jax_trainer.jobdir.files import LineReader
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.logs.reader import MergedReader
+from jupyter_jax_trainer.worker.pod.frames import encode
 
 KEY, RANK, WHO = b"6" * 64, 3, "0123abcd"
 BEGAN = 1_795_268_098  # seconds
@@ -44,7 +44,7 @@ class Node:
         if since is None:
             return b"".join(self.lines)
         at = datetime.fromisoformat(since).timestamp() * 10**9
-        return b"".join(line for line in self.lines if stamps.stamp_of(line) >= at)
+        return b"".join(line for line in self.lines if timestamps.stamp_of(line) >= at)
 
 
 class Follower:
@@ -90,7 +90,7 @@ class Follower:
 
 def reference(lines: list[bytes]) -> tuple[bytes, list]:
     """All in one go, in memory: what must come of it."""
-    from jupyter_jax_trainer.backends.kubernetes.textreader import TextReader
+    from jupyter_jax_trainer.backends.kubernetes.logs.textreader import TextReader
 
     text, messages = TextReader(KEY, RANK).read(b"".join(lines), False)
     return text, [(m["frame"], place) for m, place in messages if "frame" in m]
@@ -106,10 +106,10 @@ def follower(tmp_path):
 
 def test_stamps():
     base = BEGAN * 10**9
-    assert stamps.stamp_of(stamp(123456789) + b" x") == base + 123456789
-    assert stamps.stamp_of(b"2026-11-21T13:34:58Z x") == base
-    assert stamps.stamp_of(b"2026-11-21T15:34:58.5+02:00 x") == base + 5 * 10**8
-    assert stamps.stamp_of(b"2026-11-21T08:04:58-05:30 ") == base
+    assert timestamps.stamp_of(stamp(123456789) + b" x") == base + 123456789
+    assert timestamps.stamp_of(b"2026-11-21T13:34:58Z x") == base
+    assert timestamps.stamp_of(b"2026-11-21T15:34:58.5+02:00 x") == base + 5 * 10**8
+    assert timestamps.stamp_of(b"2026-11-21T08:04:58-05:30 ") == base
     for line in (
         b"",
         b"text",
@@ -118,7 +118,7 @@ def test_stamps():
         b"2026-11-21T13:34:58+99:00 x",
         b"failed to create fsnotify watcher: too many\n",
     ):
-        assert stamps.stamp_of(line) is None
+        assert timestamps.stamp_of(line) is None
 
 
 @given(
@@ -144,9 +144,9 @@ def test_stamps_are_taken_off(lines, ended):
     if not ended and lines[-1][0] != "none":
         text = text[:-1]
     strays = [made["none"] + t for kind, t in lines if kind == "none"]
-    assert stamps.without_stamps(raw) == (text, strays)
-    stamped = [stamps.stamp_of(made[kind]) for kind, _ in lines if kind != "none"]
-    assert stamps.last_stamp(raw) == (stamped[-1] if stamped else None)
+    assert timestamps.without_stamps(raw) == (text, strays)
+    stamped = [timestamps.stamp_of(made[kind]) for kind, _ in lines if kind != "none"]
+    assert timestamps.last_stamp(raw) == (stamped[-1] if stamped else None)
 
 
 @given(st.lists(st.binary(max_size=30)), st.lists(st.integers(0, 300)))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_jax_trainer.backends.kubernetes import lineage
-from jupyter_jax_trainer.backends.kubernetes import store as module
-from jupyter_jax_trainer.backends.kubernetes.lineage import job_set_path
-from jupyter_jax_trainer.backends.kubernetes.store import JOB_SET, Store
-from jupyter_jax_trainer.backends.kubernetes.trainjob import API, UID
-from jupyter_jax_trainer.backends.kubernetes.watch import ADDED, GONE
+from jupyter_jax_trainer.backends.kubernetes.api import cache as module
+from jupyter_jax_trainer.backends.kubernetes.api import lineage
+from jupyter_jax_trainer.backends.kubernetes.api.cache import JOB_SET, Store
+from jupyter_jax_trainer.backends.kubernetes.api.lineage import job_set_path
+from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE
+from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import API, UID
 
 OLD, NEW = "0" * 32, "1" * 32
 

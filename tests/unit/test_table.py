@@ -6,9 +6,9 @@ import time
 import pytest
 from made_jobs import make_job
 
-from jupyter_jax_trainer import files, jobdir
-from jupyter_jax_trainer.server import table
-from jupyter_jax_trainer.server.table import Table
+from jupyter_jax_trainer.jobdir import files, layout
+from jupyter_jax_trainer.queries import jobs as table
+from jupyter_jax_trainer.queries.jobs import Table
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def test_tells_what_is_new_changed_and_gone(jobs):
     assert {row["key"] for row in rows} == {"a", "b", "c"}
     assert jobs.since(version) == (version, [], [])
     make_job("d")
-    jobdir.JobDir(jobdir.jobs_directory() / "a").remove()
-    state = jobdir.JobDir(jobdir.jobs_directory() / "b").state
+    layout.JobDir(layout.jobs_directory() / "a").remove()
+    state = layout.JobDir(layout.jobs_directory() / "b").state
     values = files.read_json(state, files.STATE)
     values["reason"] = "because"
     files.write_json(state, values)
@@ -40,7 +40,7 @@ def test_tells_what_is_new_changed_and_gone(jobs):
 def test_a_job_that_takes_the_name_of_another_is_seen(jobs):
     make_job("a", created=time.time() - 1000)
     version, (before,) = jobs.rows()
-    jobdir.JobDir(jobdir.jobs_directory() / "a").remove()
+    layout.JobDir(layout.jobs_directory() / "a").remove()
     make_job("a", created=time.time())
     _, (row,), gone = jobs.since(version)
     assert row["created"] > before["created"] and gone == []
@@ -49,14 +49,14 @@ def test_a_job_that_takes_the_name_of_another_is_seen(jobs):
 def test_paths_are_made_once_for_a_job(jobs, monkeypatch):
     made = []
 
-    class Counted(jobdir.JobDir):
+    class Counted(layout.JobDir):
         def __init__(self, path):
             made.append(path)
             super().__init__(path)
 
     for name in "abc":
         make_job(name)
-    monkeypatch.setattr(jobdir, "JobDir", Counted)
+    monkeypatch.setattr(layout, "JobDir", Counted)
     monkeypatch.setattr(table, "JobDir", Counted)
     version, rows = jobs.rows()
     assert len(rows) == len(made) == 3

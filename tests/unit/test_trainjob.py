@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.backends.kubernetes import launch, payload, runtimes, trainjob
+from jupyter_jax_trainer.backends.kubernetes.submit import launch, payload, runtimes, trainjob
 from jupyter_jax_trainer.bundle import write_bundle
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.errors import CaptureError
-from jupyter_jax_trainer.spec import parse_cell_line
+from jupyter_jax_trainer.options.spec import parse_cell_line
 
 NOTHING = {"scratch": False, "mesh": False, "restricted": False}
 MANY = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -19,20 +19,23 @@ from made_jobs import made_elsewhere, make_job, uid_of
 from test_about import Cluster, ended
 from test_trainjob import a_bundle, documents
 
-from jupyter_jax_trainer import api, cli, files, signing, trust
-from jupyter_jax_trainer.backends.kubernetes import attach, fetch, launch, trainjob
+from jupyter_jax_trainer import api, cli
+from jupyter_jax_trainer.backends.kubernetes.follow import attach, fetch
+from jupyter_jax_trainer.backends.kubernetes.submit import launch, trainjob
 from jupyter_jax_trainer.commands import Context, run_command, which
 from jupyter_jax_trainer.commands.completion import complete
 from jupyter_jax_trainer.errors import BackendError, JobNotFound, ResultsWithheld, UsageError
-from jupyter_jax_trainer.handle import Job
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.rows import row_of
-from jupyter_jax_trainer.signing import Statement
-from jupyter_jax_trainer.spec import JobSpec
-from jupyter_jax_trainer.trust import Trust
+from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.rows import row_of
+from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.trust import policy, signing
+from jupyter_jax_trainer.trust.policy import Trust
+from jupyter_jax_trainer.trust.signing import Statement
 from jupyter_jax_trainer.views.card import Facts
 from jupyter_jax_trainer.views.follow import _Source
-from jupyter_jax_trainer.worker.archive import write_archive
+from jupyter_jax_trainer.worker.serialization.archive import write_archive
 
 PNG = base64.b64encode(b"\x89PNG\r\n").decode()
 STATEMENT = Statement.of(
@@ -143,7 +146,7 @@ def test_jobs_of_this_store_need_no_trust(home):
     for manifest in (own.read_manifest(), {**own.read_manifest(), "backend": "kubernetes"}):
         files.write_json(own.manifest, manifest)
         job = Job(own)
-        assert trust.of(job) is Trust.OWN and trust.notice(job) is None
+        assert policy.of(job) is Trust.OWN and policy.notice(job) is None
         job.trust()
         assert not own.trust.exists()
 
@@ -154,7 +157,7 @@ def test_what_version_0_1_attached_is_somebody_elses(home):
     del manifest["maker"]
     files.write_json(directory.manifest, manifest)
     job = Job(directory)
-    assert trust.of(job) is Trust.FOREIGN and trust.claimed_maker(job) is None
+    assert policy.of(job) is Trust.FOREIGN and policy.claimed_maker(job) is None
     assert job.trust().trusted
     # Once the uid of the TrainJob is known, the word is asked for again.
     files.write_json(directory.trainjob, {"format": 1, "uid": "t-1"})
@@ -207,13 +210,13 @@ def test_ones_own_namesake_is_meant_though_somebody_else_has_the_name_here(home)
 def test_a_changed_note_is_worth_nothing(foreign, change):
     Job(foreign).trust()
     foreign.trust.write_text(json.dumps(change(json.loads(foreign.trust.read_text()))))
-    assert trust.of(Job(foreign)) is Trust.FOREIGN
+    assert policy.of(Job(foreign)) is Trust.FOREIGN
     foreign.trust.write_bytes(b"\xff{")
-    assert trust.of(Job(foreign)) is Trust.FOREIGN
+    assert policy.of(Job(foreign)) is Trust.FOREIGN
     foreign.trust.unlink()
     Job(foreign).trust()
     foreign.trainjob.write_text("{")
-    assert trust.of(Job(foreign)) is Trust.FOREIGN
+    assert policy.of(Job(foreign)) is Trust.FOREIGN
 
 
 def test_the_word_holds_for_one_trainjob(foreign):
@@ -236,16 +239,16 @@ def test_a_job_that_was_deleted_meanwhile_is_not_there(foreign):
 @pytest.mark.parametrize("value", ["0", "no", "false", "off", "nonsense"])
 def test_the_administrator_wins(foreign, monkeypatch, value, pwned):
     Job(foreign).trust()
-    monkeypatch.setenv(trust.ALLOW, value)
+    monkeypatch.setenv(policy.ALLOW, value)
     job = Job(foreign)
-    assert trust.of(job) is Trust.FORBIDDEN
-    with pytest.raises(ResultsWithheld, match=trust.ALLOW):
+    assert policy.of(job) is Trust.FORBIDDEN
+    with pytest.raises(ResultsWithheld, match=policy.ALLOW):
         job.result()
-    with pytest.raises(UsageError, match=trust.ALLOW):
+    with pytest.raises(UsageError, match=policy.ALLOW):
         run("attach fit --trust", namespace={})
     assert cli.main(["attach", "fit", "--trust"]) == 2
     assert "trust" not in row_of(job, None)["actions"] and not pwned.exists()
-    monkeypatch.setenv(trust.ALLOW, "1")
+    monkeypatch.setenv(policy.ALLOW, "1")
     assert Job(foreign).trusted
 
 
@@ -323,7 +326,7 @@ def test_the_card_says_what_is_withheld(foreign, home):
 )
 def test_who_claims_to_have_made_it_is_one_harmless_line(home, maker):
     job = Job(made_elsewhere(make_job("fit"), maker=maker))
-    said = trust.claimed_maker(job)
+    said = policy.claimed_maker(job)
     assert said is None or (said.isprintable() and 0 < len(said) <= 100)
 
 
@@ -337,7 +340,7 @@ def signed(directory: JobDir, signature: str, statement: Statement = STATEMENT, 
 
 def test_what_my_key_has_signed_is_mine(foreign):
     job = signed(foreign, signing.sign(STATEMENT))
-    assert trust.of(job) is Trust.SIGNED and trust.notice(job) is None
+    assert policy.of(job) is Trust.SIGNED and policy.notice(job) is None
     assert row_of(job, None)["actions"] == ["delete"]
 
 
@@ -347,27 +350,27 @@ def test_a_signature_covers_every_field(foreign, field):
     other = replace(STATEMENT, **{field: "another"})
     assert not signing.is_mine(other, signature)
     fits = {"uid": other.uid, "trainjob_uid": other.trainjob_uid}
-    assert trust.of(signed(foreign, signature, other, **fits)) is Trust.FOREIGN
+    assert policy.of(signed(foreign, signature, other, **fits)) is Trust.FOREIGN
 
 
 def test_a_copied_signature_proves_nothing_of_another_trainjob(foreign):
     signature = signing.sign(STATEMENT)
     # The statement with it, too: it is about the first TrainJob.
-    assert trust.of(signed(foreign, signature, trainjob_uid="t-2")) is Trust.FOREIGN
-    assert trust.of(signed(foreign, signature, uid="uid-of-another")) is Trust.FOREIGN
+    assert policy.of(signed(foreign, signature, trainjob_uid="t-2")) is Trust.FOREIGN
+    assert policy.of(signed(foreign, signature, uid="uid-of-another")) is Trust.FOREIGN
 
 
 def test_another_key_signs_for_another(foreign, tmp_path, monkeypatch, pwned):
     mine = signing.ensure_key()
     job = signed(foreign, STATEMENT.signed_with("ab" * 32))
-    assert trust.of(job) is Trust.FOREIGN
+    assert policy.of(job) is Trust.FOREIGN
     with pytest.raises(ResultsWithheld, match=signing.key_id("ab" * 32)):
         job.result()
     (tmp_path / "k").write_text(f"jaxtrain-key-v1:{'ab' * 32}\n")
     said = run(f"key import {tmp_path / 'k'}")
     assert f"Imported key {signing.key_id('ab' * 32)}" in said and "unasked" in said
     assert f"still signed with key {signing.key_id(mine)}" in said
-    assert trust.of(job) is Trust.SIGNED
+    assert policy.of(job) is Trust.SIGNED
     assert signing.ensure_key() == mine, "whose key it is can't be told"
     assert signing.is_mine(STATEMENT, STATEMENT.signed_with(mine))
     assert "no new key" in run(f"key import {tmp_path / 'k'}")
@@ -376,7 +379,7 @@ def test_another_key_signs_for_another(foreign, tmp_path, monkeypatch, pwned):
 @pytest.mark.parametrize("signature", ["", "v1:", "v1:aa:bb", "ünsigned", "v2:" + "0" * 77])
 def test_what_is_no_signature_signs_nothing(foreign, signature):
     signing.ensure_key()
-    assert trust.of(signed(foreign, signature)) is Trust.FOREIGN
+    assert policy.of(signed(foreign, signature)) is Trust.FOREIGN
 
 
 @pytest.mark.parametrize(
@@ -385,7 +388,7 @@ def test_what_is_no_signature_signs_nothing(foreign, signature):
 )
 def test_what_is_no_statement_says_nothing(foreign, statement):
     origin = {"attached": 1.0, "signature": signing.sign(STATEMENT), "statement": statement}
-    assert trust.of(Job(made_elsewhere(foreign, origin=origin))) is Trust.FOREIGN
+    assert policy.of(Job(made_elsewhere(foreign, origin=origin))) is Trust.FOREIGN
 
 
 # ---------------------------------------------------------------------------- from submission on
@@ -419,11 +422,11 @@ def there(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Namesp
 
 def test_ones_own_job_on_another_machine_is_told_by_the_key(there, tmp_path):
     job = Job(attach.attach("fit", None, None))
-    assert trust.of(job) is Trust.FOREIGN and not signing.key_file().exists()
+    assert policy.of(job) is Trust.FOREIGN and not signing.key_file().exists()
     signing.import_keys(tmp_path / "key")  # after it was attached, too
-    assert trust.of(job) is Trust.SIGNED
+    assert policy.of(job) is Trust.SIGNED
     job.directory.joinpath("trainjob.json").write_text('{"format": 1, "uid": "k8s-2"}')
-    assert trust.of(job) is Trust.FOREIGN
+    assert policy.of(job) is Trust.FOREIGN
 
 
 def test_no_request_and_no_pod_is_needed_for_the_signature(there, tmp_path):
@@ -473,14 +476,14 @@ def test_a_copied_signature_makes_no_job_ones_own(there, tmp_path, change):
     change(there)
     job = Job(attach.attach("fit", None, None))
     assert job.manifest["origin"]["signature"], "it is there, and was looked at"
-    assert trust.of(job) is Trust.FOREIGN
+    assert policy.of(job) is Trust.FOREIGN
 
 
 def test_what_a_trainjob_says_of_trust_is_not_taken(there):
     notes = there.objects["fit"]["metadata"]["annotations"]
     said = {"origin": {}, "trust": "own", "host": "here", "backend": "local"}
     notes[trainjob.ABOUT] = json.dumps({**json.loads(notes[trainjob.ABOUT]), **said})
-    assert trust.of(Job(attach.attach("fit", None, None))) is Trust.FOREIGN
+    assert policy.of(Job(attach.attach("fit", None, None))) is Trust.FOREIGN
 
 
 def test_results_in_a_store_are_read_for_signed_jobs_alone(foreign, tmp_path):
@@ -557,8 +560,8 @@ def test_a_key_goes_to_another_machine_in_a_private_file(home, tmp_path, monkeyp
 
 def test_no_key_is_imported_where_others_results_are_forbidden(home, tmp_path, monkeypatch):
     (tmp_path / "k").write_text(f"jaxtrain-key-v1:{'ab' * 32}\n")
-    monkeypatch.setenv(trust.ALLOW, "0")
-    with pytest.raises(UsageError, match=trust.ALLOW):
+    monkeypatch.setenv(policy.ALLOW, "0")
+    with pytest.raises(UsageError, match=policy.ALLOW):
         run(f"key import {tmp_path / 'k'}")
     assert not signing.key_file().exists()
 
@@ -592,7 +595,7 @@ def test_a_damaged_or_open_key_is_said_and_signs_nothing(foreign, harm):
     harm(signing.key_file())
     with pytest.raises(UsageError, match="keys"):
         signing.ensure_key()
-    assert trust.of(job) is Trust.FOREIGN, "and lists go on"
+    assert policy.of(job) is Trust.FOREIGN, "and lists go on"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -601,7 +604,7 @@ def test_a_key_of_somebody_else_is_said_and_signs_nothing(foreign):
     os.chown(signing.key_file(), 12345, -1)
     with pytest.raises(UsageError, match="belong to 12345"):
         signing.ensure_key()
-    assert trust.of(job) is Trust.FOREIGN
+    assert policy.of(job) is Trust.FOREIGN
 
 
 def test_a_store_that_others_can_write_to_has_no_key(home):

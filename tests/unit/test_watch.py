@@ -13,9 +13,9 @@ from harness import eventually
 from logserver import PlainClient
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.backends.kubernetes import watch
-from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Unreachable
-from jupyter_jax_trainer.backends.kubernetes.watch import Watch
+from jupyter_jax_trainer.backends.kubernetes.api import watch
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.api.watch import Watch
 
 SOON = 20.0
 

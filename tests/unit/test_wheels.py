@@ -10,7 +10,7 @@ import zipfile
 import pytest
 from webserver import Quiet, WebServer
 
-from jupyter_jax_trainer.backends.kubernetes import wheels
+from jupyter_jax_trainer.backends.kubernetes.submit import wheels
 from jupyter_jax_trainer.errors import UsageError
 
 MINE = "mine-1.0-py3-none-any.whl"

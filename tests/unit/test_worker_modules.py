@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_jax_trainer.worker.archive import Archive, write_archive
 from jupyter_jax_trainer.worker.modules import unpack
+from jupyter_jax_trainer.worker.serialization.archive import Archive, write_archive
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import policy
 import pytest
 import yaml
 
-from jupyter_jax_trainer.backends.kubernetes import manifests
-from jupyter_jax_trainer.options import PYTHONS
+from jupyter_jax_trainer.backends.kubernetes.submit import manifests
+from jupyter_jax_trainer.options.table import PYTHONS
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

@@ -2,7 +2,7 @@
 
 The order is: intent on disk, TrainJob, its Secrets with an owner reference to it. Pods can't start
 without the Secret, and the Secret can't outlive the TrainJob. Whoever dies in between leaves what
-the next follower finishes (`follower.py`).
+the next follower finishes (`follow/follower.py`).
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jupyter_jax_trainer import files, jobdir, masking, signing, timeouts
-from jupyter_jax_trainer.backends.kubernetes import (
+from jupyter_jax_trainer import masking, timeouts
+from jupyter_jax_trainer.backends.kubernetes.api import identity, kubeconfig
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import explain_api_error
+from jupyter_jax_trainer.backends.kubernetes.doctor import podgroups, podsecurity
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import condition
+from jupyter_jax_trainer.backends.kubernetes.submit import (
     choosing,
     devices,
-    gangs,
-    identity,
-    kubeconfig,
     launch,
     payload,
-    podsecurity,
     queues,
     restarts,
     runtimes,
     trainjob,
     wheels,
 )
-from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client, Unreachable
-from jupyter_jax_trainer.backends.kubernetes.diagnosis import explain_api_error
-from jupyter_jax_trainer.backends.kubernetes.seen import condition
 from jupyter_jax_trainer.errors import BackendError, CaptureError, JaxTrainError, UsageError
-from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.jobdir import files, layout
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.runtime import Runtime
-from jupyter_jax_trainer.spec import JobSpec
 from jupyter_jax_trainer.text import plain, size
+from jupyter_jax_trainer.trust import signing
 from jupyter_jax_trainer.worker.durable import sync_folder
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class KubernetesBackend:
         with said_plainly(self._client):
             version = runtimes.check_trainer(self._client)
             runtime, chosen = choosing.runtime(self._client, spec)
-            gangs.check(self._client, runtime)
+            podgroups.check(self._client, runtime)
             device = devices.kind(spec) or runtimes.device_of(runtime)
             nodes = devices.list_nodes(self._client) if device in devices.RESOURCES else None
             secret_keys = {name: self._secret_keys(name) for name in spec.env_from_secret}
@@ -340,12 +340,12 @@ def _patches_in_queue(
 
 def _has_ended_here(found: Mapping[str, Any]) -> bool:
     """Tell whether a TrainJob is one whose end we know before the cluster has worked it out."""
-    directory = jobdir.with_uid(launch.uid_of(found))
+    directory = layout.with_uid(launch.uid_of(found))
     if directory is None:
         return False
     with contextlib.suppress(JaxTrainError):
         state = directory.read_state()
-        ended = state is not None and state["state"] in jobdir.ENDED
+        ended = state is not None and state["state"] in layout.ENDED
         return ended and identity.is_jobs(directory, directory.read_manifest(), found)
     return False
 

@@ -8,17 +8,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_jax_trainer import masking
-from jupyter_jax_trainer.backends.kubernetes import identity, launch, payload, queues, trainjob
-from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
-from jupyter_jax_trainer.backends.kubernetes.client import (
+from jupyter_jax_trainer.backends.kubernetes.api import identity
+from jupyter_jax_trainer.backends.kubernetes.api.client import (
     MERGE_PATCH,
     ApiError,
     Client,
     Unreachable,
 )
+from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
+from jupyter_jax_trainer.backends.kubernetes.submit import launch, payload, queues, trainjob
 from jupyter_jax_trainer.errors import JaxTrainError, UsageError
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.spec import JobSpec
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.text import plain
 
 _AGAIN = 2.0  # seconds between starts of a follower

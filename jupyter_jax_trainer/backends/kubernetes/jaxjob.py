@@ -13,11 +13,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jupyter_jax_trainer import checks
-from jupyter_jax_trainer.backends.kubernetes.queues import QUEUE
-from jupyter_jax_trainer.backends.kubernetes.restarts import FINAL
-from jupyter_jax_trainer.backends.kubernetes.trainjob import API, CONVERTED, PREFIX, STEP, max_name
+from jupyter_jax_trainer.backends.kubernetes.submit.queues import QUEUE
+from jupyter_jax_trainer.backends.kubernetes.submit.restarts import FINAL
+from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import (
+    API,
+    CONVERTED,
+    PREFIX,
+    STEP,
+    max_name,
+)
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.options import checks
 
 _CONTAINER, _OLD_CONTAINER = "node", "jax"
 _PORT, _OLD_PORT = 29500, 6666

@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes import launch
-from jupyter_jax_trainer.backends.kubernetes.client import ApiError, Client
-from jupyter_jax_trainer.backends.kubernetes.diagnosis import Seen, judge
-from jupyter_jax_trainer.backends.kubernetes.seen import seconds
-from jupyter_jax_trainer.backends.kubernetes.store import JOB_SET, Store
-from jupyter_jax_trainer.backends.kubernetes.watch import ADDED, pages
-from jupyter_jax_trainer.files import LineReader, LineWriter
+from jupyter_jax_trainer.backends.kubernetes.api.cache import JOB_SET, Store
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, pages
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, judge
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import seconds
+from jupyter_jax_trainer.backends.kubernetes.submit import launch
+from jupyter_jax_trainer.jobdir.files import LineReader, LineWriter
 
 _COMPACT = 4  # times as many lines as there are TrainJobs, before the file is written anew
 

@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer import files, jobstore, masking, text, timeouts
-from jupyter_jax_trainer.amounts import quantity
+from jupyter_jax_trainer import masking, text, timeouts
 from jupyter_jax_trainer.backends.local import warm
 from jupyter_jax_trainer.backends.local.slots import limit_of_cores
 from jupyter_jax_trainer.errors import BackendError, CaptureError, UsageError
-from jupyter_jax_trainer.jobdir import JobDir
+from jupyter_jax_trainer.jobdir import files, store
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.options.amounts import quantity
+from jupyter_jax_trainer.options.spec import JobSpec, refuse_for_local
 from jupyter_jax_trainer.runtime import LOCAL_CPU, LOCAL_GPU, get_runtime, local_gpus, usable_gpus
-from jupyter_jax_trainer.spec import JobSpec, refuse_for_local
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
@@ -88,7 +89,7 @@ class LocalBackend:
 
     def check_size(self, total: int, spec: JobSpec) -> None:
         """Refuse what the disk or the memory of this machine won't hold."""
-        home = jobstore.private_directory(jobstore.home())
+        home = store.private_directory(store.home())
         free = shutil.disk_usage(home).free - _SPARE_DISK
         if total > free:
             raise CaptureError(
@@ -143,7 +144,7 @@ class LocalBackend:
         log = os.open(directory.path / "supervisor.log", flags, 0o600)
         try:
             if warm.applies(manifest, os.environ) and warm.start(
-                str(directory.path), lock, log, jobstore.home()
+                str(directory.path), lock, log, store.home()
             ):
                 return
             self._start_cold(directory, lock, log)

@@ -11,11 +11,11 @@ import os
 import signal
 from typing import NoReturn
 
-from jupyter_jax_trainer import jobdir
 from jupyter_jax_trainer.backends.local import processes, workers
 from jupyter_jax_trainer.backends.local.supervisor import Supervisor
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.ownlog import log_exception
+from jupyter_jax_trainer.jobdir import layout
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.log import log_exception
 from jupyter_jax_trainer.worker.processes import end_descendants
 
 
@@ -65,7 +65,7 @@ def _keep(directory: JobDir, supervisor: int) -> None:
     if code != 0:
         how = f"was killed (signal {-code})" if code < 0 else "broke down, see supervisor.log"
         with contextlib.suppress(OSError):
-            jobdir.write_abandoned(directory, f"the process that ran the job {how}")
+            layout.write_abandoned(directory, f"the process that ran the job {how}")
 
 
 def main(path: str, lock: int) -> NoReturn:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_jax_trainer.backends.local.workers import Started
-from jupyter_jax_trainer.failure import RankEnd
+from jupyter_jax_trainer.jobdir.failure import RankEnd
 
 
 @dataclass

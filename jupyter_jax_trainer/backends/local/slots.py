@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.jobstore import private_directory
-from jupyter_jax_trainer.locks import lock, try_lock
+from jupyter_jax_trainer.jobdir.locks import lock, try_lock
+from jupyter_jax_trainer.jobdir.store import private_directory
 
 LIMIT_VARIABLE = "JAXTRAIN_CORES"
 

@@ -17,7 +17,7 @@ from jupyter_jax_trainer import machine, timeouts
 from jupyter_jax_trainer.backends.local import processes, workers
 from jupyter_jax_trainer.backends.local.ranks import LocalRank
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
-from jupyter_jax_trainer.failure import (
+from jupyter_jax_trainer.jobdir.failure import (
     CANCELLED,
     Failure,
     RankEnd,
@@ -28,9 +28,9 @@ from jupyter_jax_trainer.failure import (
     ranks_text,
     summary,
 )
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.logs import last_lines
-from jupyter_jax_trainer.record import Recorder
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.writer import Recorder
+from jupyter_jax_trainer.logs.reader import last_lines
 from jupyter_jax_trainer.worker.processes import end_descendants
 
 _TICK = 0.05  # seconds between looks at the logs, the clock and the cancel file

@@ -30,9 +30,9 @@ from typing import Any
 import jupyter_jax_trainer
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.local.processes import close_files_from, move_file
-from jupyter_jax_trainer.jobstore import private_directory
-from jupyter_jax_trainer.locks import try_lock
-from jupyter_jax_trainer.ownlog import log_exception
+from jupyter_jax_trainer.jobdir.locks import try_lock
+from jupyter_jax_trainer.jobdir.store import private_directory
+from jupyter_jax_trainer.log import log_exception
 
 SWITCH_VARIABLE = "JAXTRAIN_WARM"
 _MAX_REQUEST = 16 << 20  # bytes: an environment, which Linux bounds to less
@@ -226,7 +226,7 @@ _MODULES = (
     "jupyter_jax_trainer.worker.cell",
     "jupyter_jax_trainer.worker.ipython",
     "jupyter_jax_trainer.worker.main",
-    "jupyter_jax_trainer.worker.pickling",
+    "jupyter_jax_trainer.worker.serialization.pickling",
     "jupyter_jax_trainer.worker.results",
 )
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from jupyter_jax_trainer.backends.local.processes import close_files_from, move_file
-from jupyter_jax_trainer.jobdir import JobDir
-from jupyter_jax_trainer.ownlog import log_exception
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.log import log_exception
 from jupyter_jax_trainer.worker.channel import FD_VARIABLE
 from jupyter_jax_trainer.worker.main import DIGEST_VARIABLE, RESULT_VARIABLE
 from jupyter_jax_trainer.worker.reporting import CHECKPOINTS_VARIABLE

@@ -16,8 +16,9 @@ from harness import submit
 from made_jobs import make_job
 from playwright.sync_api import expect
 
-from jupyter_jax_trainer import api, files
+from jupyter_jax_trainer import api
 from jupyter_jax_trainer.errors import JobFailed
+from jupyter_jax_trainer.jobdir import files
 from ui.conftest import SIZE, failed, picture
 from ui.labs import Installed
 from ui.pages import LabPage, write_notebook
@@ -56,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="package")
 def jobs_of_walks(ui_home: Path, installed: Installed) -> Iterator[None]:
     """Make what the walks come across: a job that trained, one that failed, and old ones."""
-    from jupyter_jax_trainer import jobdir
+    from jupyter_jax_trainer.jobdir import layout
 
     installed.kubeconfig.write_text(json.dumps(NOWHERE))
     with pytest.MonkeyPatch.context() as patch:
@@ -69,7 +70,7 @@ def jobs_of_walks(ui_home: Path, installed: Installed) -> Iterator[None]:
         for name in HANDS:
             make_job(f"old-{name}", "Cancelled", created=1.7e9)
             write_notebook(installed.root / f"of-{name}.ipynb", "1", "2", "3")
-            manifest = jobdir.JobDir(jobdir.jobs_directory() / f"old-{name}").manifest
+            manifest = layout.JobDir(layout.jobs_directory() / f"old-{name}").manifest
             origin = {"notebook": str(installed.root / f"of-{name}.ipynb"), "cell": "cell-2"}
             files.write_json(manifest, {**json.loads(manifest.read_text()), "origin": origin})
         yield

@@ -1,0 +1,1 @@
+"""The Kubernetes API: connections, identity, and the objects that it gives."""

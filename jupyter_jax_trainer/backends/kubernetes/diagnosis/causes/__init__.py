@@ -1,0 +1,30 @@
+"""The table of all causes for which a job waits or fails: the status line and the docs read it."""
+
+from __future__ import annotations
+
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts, Refused
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.ended import (
+    DELETED,
+    ENDS,
+    FAILED,
+    OTHER,
+)
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.images import IMAGES
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.queued import QUEUED
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.refused import REFUSED
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.running import RUNNING
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.starting import STARTING
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.unschedulable import UNSCHEDULABLE
+
+__all__ = ["SECTIONS", "Cause", "Facts", "Refused"]
+
+SECTIONS: dict[str, tuple[Cause, ...]] = {
+    "It is refused": REFUSED,
+    "It waits to be let in, or for its pods": QUEUED,
+    "Pods can't be scheduled": UNSCHEDULABLE,
+    "The image does not come": IMAGES,
+    "Containers do not start": STARTING,
+    "It starts": RUNNING,
+    "A rank has ended": tuple(cause for cause, _ in ENDS),
+    "The whole job has ended": (*FAILED, DELETED, *OTHER),
+}

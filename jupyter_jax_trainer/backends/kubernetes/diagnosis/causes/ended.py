@@ -1,0 +1,257 @@
+"""Causes for which a pod, or the whole job, has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import (
+    being_deleted,
+    deleted,
+    disrupted,
+    evicted,
+    initializer_failed,
+    job_failed,
+    last_end,
+    memory,
+    node_ended,
+    not_started,
+    of_job,
+    rejected,
+)
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import Json, Seen
+
+_AGAIN = "Run the cell again"
+
+ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
+    (
+        Cause(
+            id="out-of-memory",
+            symptom="A container needs more memory than it may have",
+            where="container `terminated` or `lastState`: `OOMKilled`",
+            sentence="was killed: out of memory at {limit}",
+            hint="Ask for more with --memory, use smaller batches or more nodes, or send less.",
+            state="Failed",
+            ends=True,
+        ),
+        memory,
+    ),
+    (
+        Cause(
+            id="evicted-disk",
+            symptom="A pod is evicted because it has written too much to its disk",
+            where="pod `status.reason` Evicted",
+            sentence="was evicted: {what}",
+            hint="Write less to the container's own disk, or to a volume (--volume).",
+            state="Failed",
+            ends=True,
+        ),
+        evicted("storage|disk|inodes|EmptyDir"),
+    ),
+    (
+        Cause(
+            id="evicted",
+            symptom="A pod is evicted because its node is short of memory or something else",
+            where="pod `status.reason` Evicted",
+            sentence="was evicted: {what}",
+            hint="Ask for what the job needs with --memory: pods that use more than they asked for "
+            "are evicted first.",
+            state="Failed",
+            ends=True,
+        ),
+        evicted(""),
+    ),
+    (
+        Cause(
+            id="preempted",
+            symptom="A pod is removed for one with a higher priority",
+            where="pod condition `DisruptionTarget`, `PreemptionByScheduler`",
+            sentence="was removed to make room for a pod with a higher priority",
+            hint=f"{_AGAIN} when there is room, or with a higher --priority.",
+            state="Failed",
+            ends=True,
+        ),
+        disrupted("PreemptionByScheduler"),
+    ),
+    (
+        Cause(
+            id="drained",
+            symptom="A pod is evicted through the API, as when a node is emptied",
+            where="pod condition `DisruptionTarget`, `EvictionByEvictionAPI`",
+            sentence="was evicted: somebody empties its node {node}",
+            hint=f"{_AGAIN}. With checkpoints (checkpoint_dir) and --max-restarts a job goes on by "
+            "itself.",
+            state="Failed",
+            ends=True,
+        ),
+        disrupted("EvictionByEvictionAPI"),
+    ),
+    (
+        Cause(
+            id="node-lost",
+            symptom="The node of a pod is lost or shut down",
+            where="pod condition `DisruptionTarget`: `DeletionByTaintManager`, `DeletionByPodGC`, "
+            "`TerminationByKubelet`; `status.reason`: NodeLost, NodeShutdown, Terminated",
+            sentence="was lost with its node {node}",
+            hint=f"{_AGAIN}. Spot machines go like this: save checkpoints (checkpoint_dir) and add "
+            "--max-restarts.",
+            state="Failed",
+            ends=True,
+        ),
+        node_ended,
+    ),
+    (
+        Cause(
+            id="disrupted",
+            symptom="A pod is ended by the cluster for another reason",
+            where="pod condition `DisruptionTarget`",
+            sentence="was ended by the cluster: {what}",
+            hint=f"{_AGAIN}.",
+            state="Failed",
+            ends=True,
+        ),
+        disrupted(),
+    ),
+    (
+        Cause(
+            id="program-missing",
+            symptom="The image lacks a program, and the runtime tries only once",
+            where="container `terminated`: `StartError`",
+            sentence="could not start: the image {image} has no {program}",
+            hint="Use an image with a shell, Python and JAX (--image).",
+            state="Failed",
+            ends=True,
+        ),
+        not_started(
+            r'exec: "(?P<program>[^"]+)": (?:executable file not found|stat \S+: no such file)'
+        ),
+    ),
+    (
+        Cause(
+            id="wrong-processor",
+            symptom="The image is for another kind of processor, and the runtime tries only once",
+            where="container `terminated`: `StartError`",
+            sentence="could not start: the image {image} is not made for its node's processors",
+            hint="Choose an image for the node's architecture, or nodes that fit the image.",
+            state="Failed",
+            ends=True,
+        ),
+        not_started("exec format error"),
+    ),
+    (
+        Cause(
+            id="not-started",
+            symptom="The container can't be started, and the runtime tries only once",
+            where="container `terminated`: `StartError`",
+            sentence="could not start: {what}",
+            hint="Show this to those who run the cluster.",
+            state="Failed",
+            ends=True,
+        ),
+        not_started(
+            r"(?:^|container process: )(?P<what>(?:(?!container process: |: unknown$).)*)"
+            r"(?:: unknown)?$"
+        ),
+    ),
+    (
+        Cause(
+            id="node-refused",
+            symptom="The node refuses a pod that was given to it",
+            where="pod `Failed` without a container: `OutOfcpu`, `UnexpectedAdmissionError`",
+            sentence="was refused by its node {node}: {what}",
+            hint=f"{_AGAIN}; if it happens again, tell those who run the cluster.",
+            state="Failed",
+            ends=True,
+        ),
+        rejected,
+    ),
+    (
+        Cause(
+            id="pod-deleted",
+            symptom="Somebody deletes a pod",
+            where="pod `deletionTimestamp`, though its job goes on",
+            sentence="was ended: somebody deleted its pod",
+            hint=f"{_AGAIN}.",
+            state="Failed",
+            ends=True,
+        ),
+        deleted,
+    ),
+)
+
+
+def end_row(seen: Seen, pod: Json) -> tuple[Cause, Facts] | None:
+    """Give the row for how a pod has ended; None where the cluster does not explain it."""
+    for cause, look in ENDS:
+        if (facts := look(seen, pod)) is not None:
+            return cause, facts
+    return None
+
+
+FAILED = (
+    Cause(
+        id="runtime-unsupported",
+        symptom="The runtime is gone, or this Trainer can't use it",
+        where="TrainJob `Failed`, `TrainingRuntimeNotSupported`",
+        sentence="Kubeflow Trainer can't use the runtime: {what}",
+        hint="`%jaxtrain runtimes` lists those that there are; choose one with --runtime.",
+        state="Failed",
+        find=of_job("TrainingRuntimeNotSupported"),
+    ),
+    Cause(
+        id="deadline",
+        symptom="The job takes longer than it may",
+        where="TrainJob `Failed`, `DeadlineExceeded`",
+        sentence="took longer than its --timeout of {time}",
+        hint="Give it more with --timeout. Checkpoints (checkpoint_dir) let the next job go on.",
+        state="Failed",
+        find=of_job("DeadlineExceeded"),
+    ),
+)
+
+DELETED = Cause(
+    id="trainjob-deleted",
+    symptom="Somebody deletes the TrainJob",
+    where="TrainJob `deletionTimestamp`",
+    sentence="its TrainJob is being deleted",
+    hint=f"If it wasn't you, somebody else may do so. {_AGAIN}.",
+    find=being_deleted,
+)
+
+OTHER = (
+    Cause(
+        id="initializer-failed",
+        symptom="What fetches data or a model first fails, or another init container",
+        where="container `terminated` with another exit code than 0, of a pod of the replicated "
+        "Jobs `dataset-initializer`, `model-initializer`, or an init container",
+        sentence="{what} failed with exit code {code}",
+        hint="`%jaxtrain logs --container {source}` shows what it printed.",
+        state="Failed",
+        find=initializer_failed,
+    ),
+    Cause(
+        id="failed",
+        symptom="The job fails, and no pod is left that could say why",
+        where="TrainJob `Failed`",
+        sentence="the cluster says: {what}",
+        hint="`%jaxtrain logs` shows what the ranks printed.",
+        state="Failed",
+        find=of_job(""),
+    ),
+    Cause(
+        id="job-failed",
+        symptom="The Job of the ranks fails",
+        where="Job `FailureTarget` or `Failed`",
+        sentence="the cluster says: {what}",
+        hint="`%jaxtrain logs` shows what the ranks printed.",
+        state="Failed",
+        find=job_failed,
+    ),
+)
+
+
+def how_it_ended(seen: Seen, pod: Json) -> str:
+    """Say in a few words how the attempt before this one ended."""
+    row = end_row(seen, pod)
+    code = (last_end(pod) or {}).get("exitCode", "?")
+    return row[0].say(row[1]) if row else f"ended with exit code {code}"

@@ -1,0 +1,161 @@
+"""Causes for which an image does not come to its node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts, of_pods
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
+    Json,
+    Seen,
+    image_of,
+    message_of,
+    waiting,
+)
+
+_REASONS = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "ErrImageNeverPull",
+    "InvalidImageName",
+    "SignatureValidationFailed",
+)
+_WHERE = "container waits: `ErrImagePull`, `ImagePullBackOff`"
+
+
+def _message(seen: Seen, pod: Json) -> str:
+    """Give what is said about the pull, without the image's own name.
+
+    Older kubelets keep the cause of a back-off to an event.
+    """
+    reason, message = waiting(pod)
+    if reason == "ImagePullBackOff" and "ErrImagePull" not in message:
+        failed = [
+            message_of(event)
+            for event in seen.events_of(pod, "Failed")
+            if message_of(event).startswith("Failed to pull")
+        ]
+        message = failed[-1] if failed else message
+    image = image_of(pod)
+    return message.replace(image, "") if image else message
+
+
+def _finder(pattern: str, *reasons: str) -> Callable[[Seen], Facts | None]:
+    compiled = re.compile(pattern, re.IGNORECASE)
+
+    def find(seen: Seen) -> Facts | None:
+        def look(pod: Json) -> Facts | None:
+            if waiting(pod)[0] not in (reasons or _REASONS):
+                return None
+            message = _message(seen, pod)
+            if not compiled.search(message):
+                return None
+            said = message.rsplit(": ", 1)[-1]
+            registry, slash, _ = image_of(pod).partition("/")
+            named = slash and ("." in registry or ":" in registry)
+            return {
+                "image": image_of(pod),
+                "said": said,
+                "registry": registry if named else "docker.io",
+            }
+
+        return of_pods(seen, look)
+
+    return find
+
+
+IMAGES = (
+    Cause(
+        id="image-name",
+        symptom="The image's name is not valid",
+        where="container waits: `InvalidImageName`",
+        sentence="{image} is not a valid name of an image",
+        hint="Check --image: registry/name:tag, all in lower case.",
+        find=_finder("", "InvalidImageName"),
+    ),
+    Cause(
+        id="image-not-on-node",
+        symptom="The image has to be on the node, and is not",
+        where="container waits: `ErrImageNeverPull`",
+        sentence="the image {image} is not on the node, and the runtime forbids to pull it",
+        hint="Have it loaded onto the nodes, or the runtime's imagePullPolicy changed.",
+        find=_finder("", "ErrImageNeverPull"),
+    ),
+    Cause(
+        id="image-disk-full",
+        symptom="The node has no room for the image",
+        where=_WHERE,
+        sentence="the node has no room for the image {image}",
+        hint="Tell those who run the cluster: the disk of the node is full.",
+        find=_finder("no space left on device"),
+    ),
+    Cause(
+        id="image-rate-limit",
+        symptom="The registry allows no more pulls for now",
+        where=_WHERE,
+        sentence="the registry allows no more pulls of the image {image} for now",
+        hint="Wait (it is tried again by itself), or use a mirror of the image (--image).",
+        find=_finder(r"\b429\b|toomanyrequests|rate limit"),
+    ),
+    Cause(
+        id="image-denied",
+        symptom="The registry denies access to the image",
+        where=_WHERE,
+        sentence="the registry denies access to the image {image}",
+        hint="It is private, or does not exist. Check --image; pull credentials belong to the "
+        "runtime (imagePullSecrets) or the service account (--service-account).",
+        find=_finder(
+            r"\b40[13]\b|unauthori[sz]ed|authentication required|denied|authorization failed|"
+            r"insufficient_scope|no basic auth|forbidden"
+        ),
+    ),
+    Cause(
+        id="image-unreachable",
+        symptom="The registry can't be reached",
+        where=_WHERE,
+        sentence="the registry of the image {image} can't be reached",
+        hint="Check the name in --image. If it is right, tell those who run the cluster that the "
+        "nodes can't reach {registry}: {said}.",
+        find=_finder(
+            r"dial tcp|no such host|i/o timeout|connection (?:refused|reset)|no route to host|"
+            r"network is unreachable|tls handshake|x509|deadline exceeded|\bEOF\b|proxyconnect|"
+            r"server gave HTTP response to HTTPS client"
+        ),
+    ),
+    Cause(
+        id="image-platform",
+        symptom="The image is for another kind of processor",
+        where=_WHERE,
+        sentence="the image {image} is not made for the processors of the node",
+        hint="Choose an image for the node's architecture, or nodes that fit the image.",
+        find=_finder("no match for platform|no matching manifest"),
+    ),
+    Cause(
+        id="image-missing",
+        symptom="The image does not exist",
+        where=_WHERE,
+        sentence="the image {image} does not exist",
+        hint="Check --image and its tag.",
+        find=_finder("not ?found|manifest unknown|name unknown|does not exist"),
+    ),
+    Cause(
+        id="image-registry-trouble",
+        symptom="The registry has trouble",
+        where=_WHERE,
+        sentence="the registry of the image {image} has trouble: {said}",
+        hint="It is tried again by itself.",
+        find=_finder(r"\b50[0-4]\b"),
+    ),
+    Cause(
+        id="image",
+        symptom="The image can't be pulled for another reason",
+        where=_WHERE,
+        sentence="the image {image} can't be pulled: {said}",
+        hint="It is tried again by itself. Check --image, and show this to those who run the "
+        "cluster.",
+        find=_finder(""),
+    ),
+)

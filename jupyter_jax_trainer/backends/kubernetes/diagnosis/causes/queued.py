@@ -1,0 +1,158 @@
+"""Causes for which a TrainJob has no pods, or not all of them."""
+
+from __future__ import annotations
+
+from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import (
+    Cause,
+    Facts,
+    Refused,
+    who,
+)
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.kueue import (
+    KUEUE,
+    is_active,
+    queue_of,
+    spec_of,
+    with_place,
+    workload_of,
+)
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
+    Json,
+    Seen,
+    event_time,
+    message_of,
+    role_of,
+    seconds,
+    status,
+)
+from jupyter_jax_trainer.text import duration
+
+_SAME = 3.0  # seconds by which the times of events and objects may differ
+
+
+def _age(seen: Seen) -> float:
+    metadata = (seen.trainjob or {}).get("metadata") or {}
+    return seen.now - (seconds(metadata.get("creationTimestamp")) or seen.now)
+
+
+def _waits_in_queue(seen: Seen) -> Facts | None:
+    if not queue_of(seen) or not spec_of(seen).get("suspend") or not is_active(workload_of(seen)):
+        return None
+    return {"queue": with_place(seen)}
+
+
+def _suspended(seen: Seen) -> Facts | None:
+    return {} if spec_of(seen).get("suspend") else None
+
+
+def missing(seen: Seen) -> int:
+    """Count the ranks that have no pod."""
+    return seen.nodes - len(seen.made)
+
+
+def refusal(seen: Seen) -> Refused | None:
+    """Give what a controller was refused for the job, unless it succeeded later."""
+    lacking = missing(seen)
+    if lacking <= 0 or spec_of(seen).get("suspend"):
+        return None
+    pods = who(lacking, seen.nodes)
+    event = seen.last_event(seen.jobs, "FailedCreate")
+    if event is not None and not _made_since(seen, event):
+        return Refused(message=message_of(event), who=pods)
+    if seen.jobs:
+        return None
+    event = seen.jobset_event("JobCreationFailed")
+    event = event or seen.last_event([seen.trainjob], "TrainJobResourcesCreationFailed")
+    if event is None:
+        return None
+    return Refused(message=message_of(event), who="the job's parts")
+
+
+def _made_since(seen: Seen, event: Json) -> bool:
+    """Tell whether the Job made a pod clearly after an event, or was resumed after it."""
+    made = [seconds(pod["metadata"].get("creationTimestamp")) for pod in seen.made.values()]
+    resumed = [seconds(status(job).get("startTime")) for job in seen.jobs]
+    newest = max((time for time in (*made, *resumed) if time), default=0.0)
+    return newest > event_time(event) + _SAME
+
+
+def _initializing(seen: Seen) -> Facts | None:
+    running = [pod for pod in seen.initializers if status(pod).get("phase") != "Succeeded"]
+    if not running or seen.live:
+        return None
+    return {"what": role_of(running[0]).replace("-", " ")}
+
+
+def _silent(seen: Seen) -> Facts | None:
+    """Find a TrainJob of which no controller has made anything."""
+    made = seen.jobs or seen.pods or seen.jobset or status(seen.trainjob).get("jobsStatus")
+    if made or _age(seen) < timeouts.CONTROLLER.seconds:
+        return None
+    return {"time": duration(_age(seen))}
+
+
+def _jobless(seen: Seen) -> Facts | None:
+    if seen.jobs or seen.pods or _age(seen) < timeouts.CONTROLLER.seconds:
+        return None
+    return {"time": duration(_age(seen))}
+
+
+def _no_trainjob(seen: Seen) -> Facts | None:
+    return {} if seen.trainjob is None else None
+
+
+QUEUED = (
+    Cause(
+        id="trainjob-missing",
+        symptom="The TrainJob is not made yet",
+        where="there is no TrainJob",
+        sentence="waits for its TrainJob",
+        find=_no_trainjob,
+    ),
+    *KUEUE,
+    Cause(
+        id="queued",
+        symptom="The job waits in a queue of which nothing more is known",
+        where="TrainJob `Suspended` with the label of a queue",
+        sentence="waits in the queue {queue}",
+        hint="It starts by itself when there is room. If it never does, check that the queue "
+        "exists and that Kueue is installed.",
+        state="Queued",
+        find=_waits_in_queue,
+    ),
+    Cause(
+        id="suspended",
+        symptom="The job is suspended",
+        where="TrainJob `Suspended`",
+        sentence="its pods have ended until it is resumed",
+        hint="`%jaxtrain resume` starts it again, from the beginning of its cell.",
+        state="Suspended",
+        find=_suspended,
+    ),
+    Cause(
+        id="initializing",
+        symptom="Data or a model are being fetched first",
+        where="pods of the replicated Jobs `dataset-initializer`, `model-initializer`",
+        sentence="waits for its {what}",
+        find=_initializing,
+    ),
+    Cause(
+        id="trainer-silent",
+        symptom="Kubeflow Trainer does nothing for the job",
+        where="TrainJob without conditions and without Jobs",
+        sentence="Kubeflow Trainer has done nothing for the job for {time}",
+        hint="Its controller may be down or starting: the job goes on when it is back. Tell those "
+        "who run the cluster.",
+        find=_silent,
+    ),
+    Cause(
+        id="jobset-silent",
+        symptom="JobSet does nothing for the job",
+        where="TrainJob with a JobSet that has no Jobs",
+        sentence="JobSet has made no Jobs for {time}",
+        hint="Its controller may be down or starting: the job goes on when it is back. Tell those "
+        "who run the cluster.",
+        find=_jobless,
+    ),
+)

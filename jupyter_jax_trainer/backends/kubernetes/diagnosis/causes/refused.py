@@ -1,0 +1,247 @@
+"""Causes that a server states when it refuses to make something.
+
+It is the answer to our own request, or stands in the event of a controller that acts for the job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import (
+    Cause,
+    Facts,
+    Refused,
+    by_pattern,
+)
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.messages import (
+    invalid,
+    missing_right,
+    named,
+    no_kind,
+    other,
+    quota,
+    security,
+    slow,
+    wanted,
+    webhook,
+)
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import MESSAGE
+
+_EVENT = "event `FailedCreate`, `JobCreationFailed` or `TrainJobResourcesCreationFailed`"
+_BOTH = f"the answer at submission; {_EVENT}"
+_ANSWER = "the answer to the request"
+
+REFUSED = (
+    Cause(
+        id="quota",
+        symptom="A quota of the namespace is used up",
+        where=_BOTH,
+        sentence="the quota {quota} has no room for {who}: {what}",
+        hint="Ask for less (--nodes, --cpu, --memory), wait until other jobs of the namespace end "
+        "or delete them, or have the ResourceQuota {quota} raised.",
+        match=quota,
+    ),
+    Cause(
+        id="quota-wants-amounts",
+        symptom="A quota wants every pod to state its resources",
+        where=_EVENT,
+        sentence="the quota {quota} refuses {who}: {what} must be given",
+        hint="Say how much a node needs (--cpu, --memory). For limits.cpu have a LimitRange set a "
+        "default, or the runtime state it.",
+        match=wanted,
+    ),
+    Cause(
+        id="limit-range",
+        symptom="More, or less, is asked for than the namespace allows for one container",
+        where=_EVENT,
+        sentence="the namespace's LimitRange refuses {who}: {bound} {resource} per {per} is "
+        "{allowed}, and {asked} was asked for",
+        hint="Keep to it with --cpu and --memory, or have the LimitRange changed.",
+        match=by_pattern(
+            r"(?P<bound>maximum|minimum) (?P<resource>\S+) usage per (?P<per>\w+) is "
+            r"(?P<allowed>[^,\s]+)[,.] but (?:limit|request) is (?P<asked>[^,\s]+)"
+        ),
+    ),
+    Cause(
+        id="pod-security",
+        symptom="The namespace's PodSecurity level refuses the pods",
+        where=_EVENT,
+        sentence="PodSecurity {level} of the namespace refuses {who}: {what}",
+        hint="If you can't read the namespace's labels, run the cell again; the job will now "
+        "comply where it can. Otherwise use a runtime that complies, such as jax-cpu (--runtime), "
+        "or ask for one.",
+        match=security,
+    ),
+    Cause(
+        id="service-account-missing",
+        symptom="The service account does not exist",
+        where=_EVENT,
+        sentence="the service account {name} does not exist in this namespace",
+        hint="Check --service-account, or have it created.",
+        match=by_pattern(r'serviceaccounts? "(?P<name>[^"]+)" not found'),
+    ),
+    Cause(
+        id="priority-missing",
+        symptom="The priority class does not exist",
+        where=_BOTH,
+        sentence="there is no priority class {name}",
+        hint="Check --priority; `kubectl get priorityclasses` lists them.",
+        match=by_pattern(r"no PriorityClass with name (?P<name>\S+) was found"),
+    ),
+    Cause(
+        id="runtime-missing",
+        symptom="The runtime does not exist",
+        where=_ANSWER,
+        sentence="there is no runtime {name} in the cluster",
+        hint="`%jaxtrain runtimes` lists those that there are; choose one with --runtime.",
+        match=by_pattern(r'TrainingRuntime\S* "(?P<name>[^"]+)" not found'),
+    ),
+    Cause(
+        id="webhook-down",
+        symptom="A webhook that has to agree does not answer",
+        where=f"HTTP 500 at submission; {_EVENT}",
+        sentence="the cluster's webhook {name} does not answer, so {who} can't be made",
+        hint="It often answers again within a minute; then run the cell again. If it doesn't, tell "
+        "those who run the cluster: the controller behind that webhook is down.",
+        match=by_pattern(r'failed calling webhook "(?P<name>[^"]+)"'),
+    ),
+    Cause(
+        id="webhook-refuses",
+        symptom="A webhook refuses the job or its pods",
+        where=_BOTH,
+        sentence="the cluster's webhook {name} refuses {who}: {what}",
+        hint="If none of the cell's options explains it, show this to those who run the cluster.",
+        match=webhook,
+    ),
+    Cause(
+        id="policy-refuses",
+        symptom="An admission policy refuses the job or its pods",
+        where=_BOTH,
+        sentence="the cluster's policy {name} refuses {who}: {what}",
+        hint="Those who run the cluster know what the policy wants.",
+        match=by_pattern(
+            r"ValidatingAdmissionPolicy '(?P<name>[^']+)'.* denied request: (?P<what>.*)"
+        ),
+    ),
+    Cause(
+        id="namespace-ends",
+        symptom="The namespace is being deleted",
+        where=_BOTH,
+        sentence="the namespace {name} is being deleted",
+        hint="Choose another with --namespace.",
+        match=by_pattern(r"create new content in namespace (?P<name>\S+) because it is being"),
+    ),
+    Cause(
+        id="namespace-missing",
+        symptom="The namespace does not exist",
+        where=_ANSWER,
+        sentence="the namespace {name} does not exist",
+        hint="Check --namespace and --context, or have it created.",
+        match=by_pattern(r'namespaces "(?P<name>[^"]+)" not found', 404),
+    ),
+    Cause(
+        id="signed-out",
+        symptom="The cluster does not accept the credentials",
+        where="HTTP 401",
+        sentence="the cluster does not accept your credentials",
+        hint="Sign in again: a token may have expired. `kubectl auth whoami` tells if it works.",
+        match=by_pattern("", 401),
+    ),
+    Cause(
+        id="right-missing",
+        symptom="A right is missing",
+        where=f"HTTP 403; {_EVENT}",
+        sentence="you may not {verb} {resource} {where}",
+        hint="Ask for a Role with {verb} on {resource}.",
+        match=missing_right,
+    ),
+    Cause(
+        id="trainer-missing",
+        symptom="Kubeflow Trainer is not installed, or too old",
+        where="HTTP 404 without a name",
+        sentence="this cluster has no {resource}: Kubeflow Trainer is missing or too old",
+        hint="Have Kubeflow Trainer 2.2 or later installed, or check --context.",
+        match=no_kind,
+    ),
+    Cause(
+        id="not-found",
+        symptom="What is asked for does not exist",
+        where="HTTP 404",
+        sentence="there is no {kind} {name}",
+        hint="It may have been deleted; check --namespace and --context.",
+        match=named("not found", 404),
+    ),
+    Cause(
+        id="exists",
+        symptom="The name is taken",
+        where="HTTP 409, `AlreadyExists`",
+        sentence="there is a {kind} {name} already in this namespace",
+        hint="Choose another --name, or delete that one.",
+        match=named("already exists", 409),
+    ),
+    Cause(
+        id="changed-meanwhile",
+        symptom="Somebody changed it at the same moment",
+        where="HTTP 409, `Conflict`",
+        sentence="somebody else changed it at the same moment",
+        hint="Try again.",
+        match=by_pattern("", 409),
+    ),
+    Cause(
+        id="too-large",
+        symptom="More is sent than the cluster takes",
+        where="HTTP 413 or 422",
+        sentence="the cluster does not take that much at once: {what}",
+        hint="Send less, read the data inside the cell, or use --volume or --store.",
+        match=by_pattern(r"(?P<what>request entity too large.*|too long: may not be more.*)"),
+    ),
+    Cause(
+        id="invalid",
+        symptom="The description of the job, or of a part of it, is not valid",
+        where=f"HTTP 400 or 422; {_EVENT}",
+        sentence="the cluster does not take {who}: {what}",
+        hint="An option of the cell or the runtime asks for something that is not possible.",
+        match=invalid,
+    ),
+    Cause(
+        id="too-many-requests",
+        symptom="The cluster is busy",
+        where="HTTP 429",
+        sentence="the cluster is busy and takes no more requests at the moment",
+        hint="Try again in a minute.",
+        match=by_pattern("", 429),
+    ),
+    Cause(
+        id="api-timeout",
+        symptom="The cluster takes too long to answer",
+        where="HTTP 504, or 500 with a timeout",
+        sentence="the cluster took too long to answer",
+        hint="Try again; if it stays so, tell those who run the cluster.",
+        match=slow,
+    ),
+    Cause(
+        id="api-down",
+        symptom="The cluster has trouble of its own",
+        where="HTTP 500, 502 or 503",
+        sentence="the cluster has trouble: {what}",
+        hint="Try again in a minute; if it stays so, tell those who run the cluster.",
+        match=by_pattern("(?P<what>.*)", 500, 502, 503),
+    ),
+    Cause(
+        id="refused",
+        symptom="It is refused for another reason",
+        where=_BOTH,
+        sentence="the cluster refuses {who}: {what}",
+        hint="Show this to those who run the cluster.",
+        match=other,
+    ),
+)
+
+
+def explain(refused: Refused) -> tuple[Cause, Facts]:
+    """Find the row for a refusal: there is always one."""
+    refused = replace(refused, message=refused.message[:MESSAGE])
+    for cause in REFUSED:
+        if cause.match is not None and (facts := cause.match(refused)) is not None:
+            return cause, facts
+    raise AssertionError("the last row takes everything")

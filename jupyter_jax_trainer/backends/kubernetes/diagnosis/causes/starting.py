@@ -1,0 +1,309 @@
+"""Causes for which a pod that has its node does not start its container."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts, of_pods
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.ended import how_it_ended
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
+    Json,
+    Seen,
+    any_condition,
+    containers,
+    event_time,
+    image_of,
+    message_of,
+    own_secret,
+    seconds,
+    waiting,
+)
+from jupyter_jax_trainer.text import duration
+
+_CONFIG = "container waits: `CreateContainerConfigError`"
+_START = "container waits: `RunContainerError`, `CreateContainerError`, or ended: `StartError`"
+_MOUNT = "event `FailedMount` or `FailedAttachVolume` of the pod"
+_SECRET = r'(?i)\bsecrets? "(?P<name>[^"]+)" not found|non-existent secret key: (?P<key>\S+)'
+_BROKEN = ("RunContainerError", "CreateContainerError", "CrashLoopBackOff", "StartError")
+
+
+def _config(pod: Json) -> str | None:
+    reason, message = waiting(pod)
+    return message if reason == "CreateContainerConfigError" else None
+
+
+def _start(pod: Json) -> str | None:
+    """Give why the container could not be started, whether it is tried again or not."""
+    for container in containers(pod):
+        for state in (container.get("state") or {}, container.get("lastState") or {}):
+            found = state.get("waiting") or state.get("terminated") or {}
+            if found.get("reason") in ("StartError", "RunContainerError", "CreateContainerError"):
+                return message_of(found)
+        if "running" in (container.get("state") or {}):
+            return None
+    return None
+
+
+def _unmounted(seen: Seen, pod: Json) -> str | None:
+    """Give why a volume can't be mounted; None once the pod has come further."""
+    failed = seen.last_event([pod], "FailedMount", "FailedAttachVolume")
+    return None if failed is None or _further(seen, pod, failed) else message_of(failed)
+
+
+def _further(seen: Seen, pod: Json, event: Json) -> bool:
+    """Tell whether a pod has left behind what an event complains of."""
+    if any("running" in (state.get("state") or {}) for state in containers(pod)):
+        return True
+    later = seen.last_event([pod], "Pulling", "Pulled", "Created", "Started")
+    return later is not None and event_time(later) >= event_time(event)
+
+
+def _finder(
+    source: Callable[[Seen, Json], str | None], pattern: str = "", own: bool | None = None
+) -> Callable[[Seen], Facts | None]:
+    """Find pods of which a source says something that fits.
+
+    Parameters
+    ----------
+    own
+        Whether the name found has to be that of the job's own Secret; None where it may be both.
+    """
+    compiled = re.compile(pattern, re.DOTALL)
+
+    def find(seen: Seen) -> Facts | None:
+        secret = own_secret(seen.trainjob)
+
+        def look(pod: Json) -> Facts | None:
+            message = source(seen, pod)
+            found = compiled.search(message) if message is not None else None
+            if found is None or message is None:
+                return None
+            groups = {name: value for name, value in found.groupdict().items() if value}
+            if own is not None and own != _is_own(groups.get("name"), secret):
+                return None
+            return {"image": image_of(pod), "what": _tail(message), **groups}
+
+        return of_pods(seen, look)
+
+    return find
+
+
+def _is_own(name: str | None, secret: str | None) -> bool:
+    """Tell whether this is one of the Secrets of the job: ``job``, ``job-1``, ..."""
+    return (
+        bool(name and secret)
+        and re.fullmatch(rf"{re.escape(str(secret))}(-\d+)?", str(name)) is not None
+    )
+
+
+def _tail(message: str) -> str:
+    """Leave out through whose hands a message went."""
+    hands = "desc = |unable to start container process: |SetUp failed for "
+    tail = re.sub(f"^.*?(?:{hands})", "", message)
+    return tail.removesuffix(": unknown")
+
+
+def _sending(late: bool) -> Callable[[Seen], Facts | None]:
+    """Find pods that wait for the job's own Secret, since a short or since a long time."""
+    sources = (
+        _finder(lambda seen, pod: _config(pod), _SECRET, own=True),
+        _finder(_unmounted, _SECRET, own=True),
+    )
+
+    def find(seen: Seen) -> Facts | None:
+        facts = sources[0](seen) or sources[1](seen)
+        metadata = seen.trainjob["metadata"] if seen.trainjob else {}
+        waited = seen.now - (seconds(metadata.get("creationTimestamp")) or seen.now)
+        if facts is None or late != (waited > timeouts.SECRET.seconds):
+            return None
+        return {**facts, "time": duration(waited)}
+
+    return find
+
+
+def _from_config(pattern: str) -> Callable[[Seen], Facts | None]:
+    return _finder(lambda seen, pod: _config(pod), pattern)
+
+
+def _from_start(pattern: str) -> Callable[[Seen], Facts | None]:
+    return _finder(lambda seen, pod: _start(pod), pattern)
+
+
+def _any_secret(seen: Seen) -> Facts | None:
+    return _finder(lambda seen, pod: _config(pod), _SECRET, own=False)(seen) or _finder(
+        _unmounted, _SECRET, own=False
+    )(seen)
+
+
+def _any_map(seen: Seen) -> Facts | None:
+    pattern = r'configmap "(?P<name>[^"]+)" not found'
+    return _from_config(pattern)(seen) or _finder(_unmounted, pattern)(seen)
+
+
+def _sandbox(seen: Seen) -> Facts | None:
+    def look(pod: Json) -> Facts | None:
+        event = seen.last_event([pod], "FailedCreatePodSandBox")
+        if event is None or _further(seen, pod, event):
+            return None
+        if any_condition(pod, "PodReadyToStartContainers").get("status") == "True":
+            return None
+        return {"what": _tail(message_of(event))}
+
+    return of_pods(seen, look)
+
+
+def _gates(seen: Seen) -> Facts | None:
+    def look(pod: Json) -> Facts | None:
+        gates = (pod.get("spec") or {}).get("schedulingGates") or []
+        if any_condition(pod, "PodScheduled").get("reason") != "SchedulingGated" and not gates:
+            return None
+        return {"gates": ", ".join(str(gate.get("name")) for gate in gates)}
+
+    return of_pods(seen, look)
+
+
+def _loop(seen: Seen) -> Facts | None:
+    def look(pod: Json) -> Facts | None:
+        reason, _ = waiting(pod)
+        if reason != "CrashLoopBackOff":
+            return None
+        return {"how": how_it_ended(seen, pod)}
+
+    return of_pods(seen, look)
+
+
+STARTING = (
+    Cause(
+        id="gated",
+        symptom="Pods are held back by a scheduling gate",
+        where="pod condition `PodScheduled=False`, `SchedulingGated`",
+        sentence="{who} waits to be let in: scheduling gate {gates}",
+        hint="The controller that set the gate decides; those who run the cluster know it.",
+        find=_gates,
+    ),
+    Cause(
+        id="payload",
+        symptom="The job's code and data are on their way",
+        where=f"{_CONFIG} with the job's own Secret; {_MOUNT}",
+        sentence="the job's code and data are being sent",
+        find=_sending(late=False),
+    ),
+    Cause(
+        id="payload-lost",
+        symptom="The job's code and data never came",
+        where=f"{_CONFIG} with the job's own Secret; {_MOUNT}",
+        sentence="the job's Secret {name} is missing after {time}: its submission was cut off, or "
+        "somebody deleted it",
+        hint="Cancel the job and run the cell again.",
+        find=_sending(late=True),
+    ),
+    Cause(
+        id="secret-missing",
+        symptom="A Secret does not exist",
+        where=f"{_CONFIG}; {_MOUNT}",
+        sentence="there is no Secret {name} in this namespace",
+        hint="Create it (kubectl create secret generic {name} --from-literal=NAME=VALUE), and the "
+        "job goes on; or leave --env-from-secret {name} out.",
+        find=_any_secret,
+    ),
+    Cause(
+        id="configmap-missing",
+        symptom="A ConfigMap does not exist",
+        where=f"{_CONFIG}; {_MOUNT}",
+        sentence="there is no ConfigMap {name} in this namespace",
+        hint="Create it, and the job goes on; the runtime asks for it.",
+        find=_any_map,
+    ),
+    Cause(
+        id="key-missing",
+        symptom="A Secret or a ConfigMap lacks a key",
+        where=_CONFIG,
+        sentence="the {kind} {name} has no key {key}",
+        hint="Add it, and the job goes on.",
+        find=_from_config(
+            r"couldn't find key (?P<key>\S+) in (?P<kind>Secret|ConfigMap) "
+            r"(?:[^/\s]+/)?(?P<name>\S+)"
+        ),
+    ),
+    Cause(
+        id="root-image",
+        symptom="The image wants to run as root, and may not",
+        where=_CONFIG,
+        sentence="the image {image} would run as root, which the runtime or the namespace forbids",
+        hint="Use an image with a user of its own (a numeric USER), such as that of jax-cpu.",
+        find=_from_config(
+            "non-root policy|image will run as root|image has non-numeric user|run as non-root"
+        ),
+    ),
+    Cause(
+        id="config",
+        symptom="The container can't be set up",
+        where=_CONFIG,
+        sentence="the container can't be set up: {what}",
+        hint="Show this to those who run the cluster.",
+        find=_from_config(""),
+    ),
+    Cause(
+        id="no-program",
+        symptom="The image lacks a program",
+        where=_START,
+        sentence="the image {image} has no {program}",
+        hint="Use an image with a shell, Python and JAX (--image).",
+        find=_from_start(
+            r'exec: "(?P<program>[^"]+)": (?:executable file not found|stat \S+: no such file)'
+        ),
+    ),
+    Cause(
+        id="other-processor",
+        symptom="The image is for another kind of processor",
+        where=_START,
+        sentence="the image {image} is not made for the processors of the node",
+        hint="Choose an image for the node's architecture, or nodes that fit the image.",
+        find=_from_start("exec format error"),
+    ),
+    Cause(
+        id="start",
+        symptom="The container can't be started",
+        where=_START,
+        sentence="the container can't be started: {what}",
+        hint="Show this to those who run the cluster.",
+        find=_from_start(""),
+    ),
+    Cause(
+        id="crash-loop",
+        symptom="The container ends again and again",
+        where="container waits: `CrashLoopBackOff`; the exit is in `lastState`",
+        sentence="{who} ends again and again: it {how}, and waits to be started again",
+        hint="`%jaxtrain logs` shows its last words. A runtime that does not start a failed cell "
+        "again (as jax-cpu) says more.",
+        find=_loop,
+    ),
+    Cause(
+        id="volume-in-use",
+        symptom="A volume is in use elsewhere",
+        where=_MOUNT,
+        sentence="{who} waits for a volume that is in use on another node",
+        hint="A ReadWriteOnce claim serves one node at a time: end what uses it, use one node, or "
+        "a ReadWriteMany claim (--volume).",
+        find=_finder(_unmounted, "Multi-Attach error"),
+    ),
+    Cause(
+        id="mount",
+        symptom="A volume can't be mounted",
+        where=_MOUNT,
+        sentence="{who} can't mount a volume: {what}",
+        hint="Check --volume; if it is right, show this to those who run the cluster.",
+        find=_finder(_unmounted),
+    ),
+    Cause(
+        id="sandbox",
+        symptom="The node can't make the pod's sandbox",
+        where="event `FailedCreatePodSandBox` of the pod",
+        sentence="the node can't set {who} up: {what}",
+        hint="This is tried again by itself. If it stays so, the node's network or container "
+        "runtime has trouble: tell those who run the cluster.",
+        find=_sandbox,
+    ),
+)

@@ -1,0 +1,273 @@
+"""Causes for which the scheduler leaves pods waiting, read from its sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts, of_pods
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
+    Json,
+    Seen,
+    amount,
+    any_condition,
+    event_time,
+    message_of,
+)
+
+_WHERE = "pod condition `PodScheduled=False`, event `FailedScheduling`"
+_LACKS = "Insufficient "
+_SELECTOR = "didn't match Pod's node affinity"
+_TAINT = "taint"
+_FULL = "Too many pods"
+_CORDONED = "were unschedulable"
+_WORDS = {
+    _SELECTOR: "without the labels asked for",
+    _FULL: "with as many pods as they may have",
+    _CORDONED: "closed for new pods",
+}
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """What the scheduler says of one pod.
+
+    Attributes
+    ----------
+    total
+        How many nodes there are.
+    reasons
+        Why not there, with the number of nodes to which each applies.
+    about_pod
+        What stands there instead, where it has looked at no node.
+    never
+        No node could take the pod even if nothing else ran there.
+    """
+
+    total: int
+    reasons: dict[str, int]
+    about_pod: str = ""
+    never: bool = False
+
+
+def read(message: str) -> Sentence:
+    """Read ``0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had ...``."""
+    found = re.match(r"\d+/(\d+) nodes are available: (.*)", message, re.DOTALL)
+    if found is None:
+        return Sentence(0, {}, "" if message.startswith("no nodes available") else message)
+    body, _, rest = found[2].partition(". ")
+    reasons = re.findall(r"(?:^|, )(\d+) (.+?)(?=, \d+ |$)", body.rstrip("."))
+    return Sentence(
+        total=int(found[1]),
+        reasons={reason: int(count) for count, reason in reasons},
+        about_pod="" if reasons else body,
+        never="Preemption is not helpful" in rest and "No preemption victims" not in rest,
+    )
+
+
+def why(sentence: Sentence, pod: Json) -> str:
+    """Say in plain words why no node takes a pod."""
+    lacking = [name.removeprefix(_LACKS) for name in sentence.reasons if name.startswith(_LACKS)]
+    everywhere = sum(sentence.reasons.values()) == sentence.total * len(sentence.reasons)
+    if lacking and len(lacking) == len(sentence.reasons) and everywhere:
+        what = " and ".join(_amount(name, pod) for name in lacking)
+        return f"0/{sentence.total} nodes have {what}{'' if sentence.never else ' free'}"
+    # What is lacking comes first: taints are often those of nodes that are not for jobs at all.
+    ordered = sorted(sentence.reasons.items(), key=lambda item: not item[0].startswith(_LACKS))
+    parts = [f"{count} {_plainly(reason, pod)}" for reason, count in ordered]
+    return f"0/{sentence.total} nodes fit: {', '.join(parts)}"
+
+
+def _plainly(reason: str, pod: Json) -> str:
+    """Say what keeps a pod from some nodes, to stand after their number."""
+    if reason.startswith(_LACKS):
+        return f"without {_amount(reason.removeprefix(_LACKS), pod)} free"
+    if _TAINT in reason:
+        return f"tainted {_taint(reason, pod)['taint']}".strip()
+    for part, words in _WORDS.items():
+        if part in reason:
+            return words
+    return reason.removeprefix("node(s) ")
+
+
+def _amount(resource: str, pod: Json) -> str:
+    asked = amount(pod, resource)
+    if resource == "cpu":
+        return f"{asked or 'enough'} CPU{'' if asked == '1' else 's'}"
+    if "/" in resource:
+        return resource if asked in ("", "1") else f"{asked} {resource}"
+    return f"{asked or 'enough'} {resource}"
+
+
+def _unscheduled(pod: Json) -> Sentence | None:
+    found = any_condition(pod, "PodScheduled")
+    if found.get("status") != "False" or found.get("reason") == "SchedulingGated":
+        return None
+    return read(message_of(found))
+
+
+def _finder(
+    fits: Callable[[str], bool], extra: Callable[[str, Json], Facts] = lambda reason, pod: {}
+) -> Callable[[Seen], Facts | None]:
+    """Find pods of which the scheduler gives a reason that fits."""
+
+    def look(pod: Json) -> Facts | None:
+        sentence = _unscheduled(pod)
+        if sentence is None:
+            return None
+        for reason in (*sentence.reasons, sentence.about_pod):
+            if reason and fits(reason):
+                return {"why": why(sentence, pod), "message": reason, **extra(reason, pod)}
+        return None
+
+    return lambda seen: of_pods(seen, look)
+
+
+def _lacks(reason: str, device: bool) -> bool:
+    return reason.startswith(_LACKS) and ("/" in reason) == device
+
+
+def _wanted(_: str, pod: Json) -> Facts:
+    chosen = (pod.get("spec") or {}).get("nodeSelector") or {}
+    listed = ", ".join(f"{name}={value}" for name, value in chosen.items())
+    return {"labels": listed or "what the pods' affinity asks for"}
+
+
+def _taint(reason: str, pod: Json) -> Facts:
+    found = re.search(r"\{([^:}]+)", reason)
+    return {"taint": f"({found[1]})" if found else ""}
+
+
+def _claim(reason: str, pod: Json) -> Facts:
+    found = re.search(r'persistentvolumeclaim "([^"]+)"', reason)
+    claims = [
+        str(volume["persistentVolumeClaim"].get("claimName"))
+        for volume in (pod.get("spec") or {}).get("volumes") or []
+        if volume.get("persistentVolumeClaim")
+    ]
+    return {"claim": found[1] if found else ", ".join(claims) or "of the pods"}
+
+
+def _no_nodes(seen: Seen) -> Facts | None:
+    def look(pod: Json) -> Facts | None:
+        sentence = _unscheduled(pod)
+        return {} if sentence and not sentence.total and not sentence.about_pod else None
+
+    return of_pods(seen, look)
+
+
+def _scaling(seen: Seen) -> Facts | None:
+    """Find pods for which the autoscaler adds nodes."""
+
+    def look(pod: Json) -> Facts | None:
+        event = seen.last_event([pod], "TriggeredScaleUp", "NotTriggerScaleUp", "Nominated")
+        if _unscheduled(pod) is None or event is None or event["reason"] == "NotTriggerScaleUp":
+            return None
+        return {} if seen.now - event_time(event) < timeouts.SCALE_UP.seconds else None
+
+    return of_pods(seen, look)
+
+
+UNSCHEDULABLE = (
+    Cause(
+        id="nodes-are-added",
+        symptom="The cluster adds nodes for the job",
+        where="event `TriggeredScaleUp` or `Nominated` of the pod",
+        sentence="{who} can't be scheduled yet: the cluster is adding nodes",
+        hint="This takes some minutes, where the provider has such machines.",
+        find=_scaling,
+    ),
+    Cause(
+        id="claim-missing",
+        symptom="A PersistentVolumeClaim does not exist",
+        where=_WHERE,
+        sentence="{who} can't be scheduled: there is no PersistentVolumeClaim {claim}",
+        hint="Check --volume: the claim has to be in the namespace of the job.",
+        find=_finder(
+            lambda reason: "persistentvolumeclaim" in reason and "not found" in reason, _claim
+        ),
+    ),
+    Cause(
+        id="claim-unbound",
+        symptom="A PersistentVolumeClaim has no volume yet",
+        where=_WHERE,
+        sentence="{who} can't be scheduled: the PersistentVolumeClaim {claim} has no volume yet",
+        hint="`kubectl describe pvc {claim}` says why: often its storage class does not exist.",
+        find=_finder(
+            lambda reason: (
+                "unbound immediate PersistentVolumeClaims" in reason
+                or "persistentvolumeclaim" in reason
+            ),
+            _claim,
+        ),
+    ),
+    Cause(
+        id="no-accelerators",
+        symptom="No node has that many free GPUs or TPUs",
+        where=_WHERE,
+        sentence="{who} can't be scheduled: {why}",
+        hint="Ask for fewer (--nodes, --devices-per-node), or --device cpu; or wait, if other jobs "
+        "have them.",
+        find=_finder(lambda reason: _lacks(reason, True)),
+    ),
+    Cause(
+        id="no-room",
+        symptom="No node has that much free CPU or memory",
+        where=_WHERE,
+        sentence="{who} can't be scheduled: {why}",
+        hint="Ask for less (--nodes, --cpu, --memory), or wait until other jobs end.",
+        find=_finder(lambda reason: _lacks(reason, False)),
+    ),
+    Cause(
+        id="no-such-nodes",
+        symptom="No node has the labels that the job asks for",
+        where=_WHERE,
+        sentence="{who} can't be scheduled: no node that would do is labelled {labels}",
+        hint="Check --accelerator and --topology, or the runtime; `kubectl get nodes "
+        "--show-labels` lists what there is.",
+        find=_finder(lambda reason: _SELECTOR in reason, _wanted),
+    ),
+    Cause(
+        id="tainted",
+        symptom="The nodes are kept for others by taints",
+        where=_WHERE,
+        sentence="{who} can't be scheduled: the nodes are tainted {taint}",
+        hint="The nodes are not ready, or kept for others. Those who run the cluster can add a "
+        "toleration to the runtime.",
+        find=_finder(lambda reason: _TAINT in reason, _taint),
+    ),
+    Cause(
+        id="nodes-are-full",
+        symptom="The nodes run as many pods as they may",
+        where=_WHERE,
+        sentence="{who} can't be scheduled: {why}",
+        hint="Wait until other pods end, or ask for fewer --nodes.",
+        find=_finder(lambda reason: _FULL in reason),
+    ),
+    Cause(
+        id="nodes-are-cordoned",
+        symptom="The nodes are closed for maintenance",
+        where=_WHERE,
+        sentence="{who} can't be scheduled: the nodes are closed for new pods",
+        hint="Most likely they are in maintenance: ask those who run the cluster.",
+        find=_finder(lambda reason: _CORDONED in reason),
+    ),
+    Cause(
+        id="no-nodes",
+        symptom="The cluster has no nodes",
+        where=_WHERE,
+        sentence="{who} can't be scheduled: the cluster has no nodes at the moment",
+        hint="Tell those who run the cluster.",
+        find=_no_nodes,
+    ),
+    Cause(
+        id="unschedulable",
+        symptom="Pods can't be scheduled for another reason",
+        where=_WHERE,
+        sentence="{who} can't be scheduled: {message}",
+        hint="Show this to those who run the cluster.",
+        find=_finder(lambda reason: True),
+    ),
+)

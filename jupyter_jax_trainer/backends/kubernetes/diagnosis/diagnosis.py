@@ -1,0 +1,310 @@
+"""Say in plain words why a job waits or has failed, from what the cluster shows of it.
+
+Nothing here speaks to the cluster: raw objects go in, words come out. The table is in ``causes/``.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import SECTIONS, Cause, Facts, Refused
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.ended import (
+    DELETED,
+    FAILED,
+    OTHER,
+    end_row,
+)
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import (
+    deleted_by_its_job,
+    last_end,
+    out_of_memory,
+)
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.images import IMAGES
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.queued import QUEUED, refusal
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.refused import explain
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.running import RUNNING
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.starting import STARTING
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.unschedulable import UNSCHEDULABLE
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
+    Json,
+    Seen,
+    condition,
+    containers,
+    deleted_at,
+    exit_code,
+    rank_of,
+    runs,
+    seconds,
+    status,
+)
+from jupyter_jax_trainer.jobdir.failure import RankEnd, diagnose, summary
+
+__all__ = [
+    "PodEnd",
+    "Seen",
+    "Verdict",
+    "explain_api_error",
+    "judge",
+    "rank_ends",
+    "troubleshooting",
+]
+
+_STARTED = ("Joined", "Running", "Finished", "Failed", "Stopped")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """How a job is.
+
+    Attributes
+    ----------
+    state
+        ``Queued``, ``Pending``, ``Starting``, ``Running``, ``Suspended``, ``Succeeded`` or
+        ``Failed``.
+    reason, hint
+        Why, and what to do about it; None where there is nothing to say.
+    cause
+        The row of the table; None where it is none of them.
+    """
+
+    state: str
+    reason: str | None = None
+    hint: str | None = None
+    cause: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodEnd:
+    """How the pod of a rank is, and how it has ended.
+
+    Attributes
+    ----------
+    rank, pod, uid, node
+        Which rank, the name of its newest pod, that pod's uid, and where it runs.
+    restarts
+        How often the rank was started again: containers of this pod, and pods before it.
+    running
+        Its container runs.
+    exit
+        The exit code; negative is a signal; None while none has ended.
+    earlier
+        The exit is that of an earlier attempt: the container was started again, or will be.
+    out_of_memory
+        It was killed for lack of memory.
+    kind
+        The row of the table; None for an exit that the cluster does not explain.
+    cause, hint
+        That in words, to stand after ``rank 1``; and what to do.
+    at
+        When it ended, or when its end was asked for.
+    stopped
+        It was deleted only because its job has ended or is suspended.
+    """
+
+    rank: int
+    pod: str
+    uid: str
+    node: str | None
+    restarts: int
+    running: bool
+    exit: int | None = None
+    earlier: bool = False
+    out_of_memory: bool = False
+    kind: str | None = None
+    cause: str | None = None
+    hint: str | None = None
+    at: float | None = None
+    stopped: bool = False
+
+
+def judge(seen: Seen, spec: Mapping[str, Any], states: Sequence[str] = ()) -> Verdict:
+    """Say how a job is, and why.
+
+    Parameters
+    ----------
+    seen
+        What the cluster shows.
+    spec
+        The job's options, as `JobSpec.to_json` gives them.
+    states
+        What each rank does by its own account (see `Seen`); empty where nothing is known of it.
+    """
+    seen = replace(seen, spec=spec, states=states)
+    if seen.trainjob is None:
+        return _first(QUEUED, seen) or Verdict(state="Pending")
+    if condition(seen.trainjob, "Complete"):
+        return Verdict(state="Succeeded")
+    if (verdict := _first(FAILED, seen)) is not None:
+        return verdict
+    if condition(seen.trainjob, "Failed") or _job_failed(seen):
+        return _failed(seen)
+    if (verdict := _first((DELETED,), seen)) is not None:
+        return replace(verdict, state=_going(seen).state)
+    if (seen.trainjob.get("spec") or {}).get("suspend"):
+        return _first(QUEUED, seen) or Verdict(state="Suspended")
+    return _waiting(seen) or _going(seen)
+
+
+def _job_failed(seen: Seen) -> bool:
+    """Tell whether a Job has failed for good: JobSet may make a new one of it."""
+    if not any(condition(job, "Failed", "FailureTarget") for job in seen.jobs):
+        return False
+    if seen.jobset is None:
+        return not seen.spec.get("max_restarts")
+    policy = (seen.jobset.get("spec") or {}).get("failurePolicy") or {}
+    return int(status(seen.jobset).get("restarts") or 0) >= int(policy.get("maxRestarts") or 0)
+
+
+def _failed(seen: Seen) -> Verdict:
+    """Name the first cause of a failure that the pods still show."""
+    ended = [end for end in rank_ends(seen) if not end.stopped]
+    ended = [end for end in ended if end.cause or end.exit]
+    if not ended:
+        return _first(OTHER, seen) or Verdict(state="Failed")
+    first = min(ended, key=lambda end: (end.at is None, end.at or 0.0, end.rank))
+    told = diagnose(
+        [
+            RankEnd(
+                rank=first.rank,
+                exit=first.exit,
+                order=1,
+                joined=_has_joined(seen, first.rank),
+                out_of_memory=first.out_of_memory,
+                cause=first.cause,
+                hint=first.hint,
+            )
+        ]
+    )
+    return Verdict(state="Failed", reason=summary(told), hint=told.hint, cause=first.kind or "exit")
+
+
+def _has_joined(seen: Seen, rank: int) -> bool:
+    return rank >= len(seen.states) or seen.states[rank] in _STARTED
+
+
+def _waiting(seen: Seen) -> Verdict | None:
+    """Give what keeps pods from running."""
+    refused = refusal(seen)
+    if refused is not None:
+        return _with_others(_verdict(*explain(refused)), seen)
+    found = _first((*UNSCHEDULABLE, *IMAGES, *STARTING), seen) or _first(QUEUED, seen)
+    return None if found is None else _with_others(found, seen)
+
+
+def _with_others(found: Verdict, seen: Seen) -> Verdict:
+    """Add how many pods run while some are kept from it."""
+    running = sum(runs(pod) for pod in seen.live.values())
+    if not 0 < running < seen.nodes or found.reason is None:
+        return found
+    others = "1 other runs and waits" if running == 1 else f"{running} others run and wait"
+    return replace(found, reason=f"{found.reason}; {others}")
+
+
+def _going(seen: Seen) -> Verdict:
+    """Say how far a job is that nothing keeps from running."""
+    running = len(seen.states) >= seen.nodes and all(
+        state in ("Running", "Finished", "Failed", "Stopped") for state in seen.states
+    )
+    found = _first(RUNNING, seen)
+    if running:
+        trouble = found if found is not None and found.cause == "node-silent" else None
+        return replace(trouble, state="Running") if trouble else Verdict(state="Running")
+    if found is not None and found.state == "Pending":
+        return _with_others(found, seen)
+    return found or Verdict(state="Starting")
+
+
+def _first(causes: Iterable[Cause], seen: Seen) -> Verdict | None:
+    for cause in causes:
+        if cause.find is not None and (facts := cause.find(seen)) is not None:
+            return _verdict(cause, facts)
+    return None
+
+
+def _verdict(cause: Cause, facts: Facts) -> Verdict:
+    return Verdict(
+        state=cause.state, reason=cause.say(facts), hint=cause.advise(facts), cause=cause.id
+    )
+
+
+def rank_ends(seen: Seen) -> list[PodEnd]:
+    """Say of the newest pod of each rank how it is, and how it has ended."""
+    return [_rank_end(seen, rank, pod) for rank, pod in sorted(seen.current.items())]
+
+
+def _rank_end(seen: Seen, rank: int, pod: Json) -> PodEnd:
+    end = last_end(pod)
+    metadata, listed = pod["metadata"], containers(pod)
+    pods = sum(rank_of(other) == rank for other in seen.pods)
+    again = bool(listed) and "terminated" not in (listed[0].get("state") or {})
+    done = status(pod).get("phase") == "Succeeded"
+    row = None if done else end_row(seen, pod)
+    times = (deleted_at(pod), seconds((end or {}).get("finishedAt")))
+    return PodEnd(
+        rank=rank,
+        pod=str(metadata.get("name")),
+        uid=str(metadata.get("uid")),
+        node=(pod.get("spec") or {}).get("nodeName"),
+        restarts=sum(int(state.get("restartCount") or 0) for state in listed[:1]) + pods - 1,
+        running=runs(pod),
+        exit=None if end is None else exit_code(end),
+        earlier=end is not None and again,
+        out_of_memory=out_of_memory(pod),
+        kind=row[0].id if row else None,
+        cause=row[0].say(row[1]) if row else None,
+        hint=row[0].advise(row[1]) if row else None,
+        at=min((time for time in times if time), default=None),
+        stopped=deleted_by_its_job(seen, pod) and not _ended_before(times[1], times[0], end),
+    )
+
+
+def _ended_before(ended: float | None, deleted: float | None, end: Json | None) -> bool:
+    """Tell whether a container ended by itself before its pod was deleted; in whole seconds.
+
+    In the second of the deletion nothing is killed: there is time to end after SIGTERM.
+    """
+    if ended is None or deleted is None or end is None:
+        return False
+    return ended < deleted or (ended == deleted and exit_code(end) == -signal.SIGKILL)
+
+
+def explain_api_error(
+    status: int, reason: str, message: str, verb: str = "", resource: str = ""
+) -> tuple[str, str | None]:
+    """Put a refusal of the API into a sentence, and say what to do about it."""
+    kind = {"secrets": "the Secret", "pods": "the pod"}.get(resource, "the TrainJob")
+    refused = Refused(
+        message=message, status=status, reason=reason, verb=verb, resource=resource, who=kind
+    )
+    cause, facts = explain(refused)
+    sentence = cause.say(facts)
+    end = "" if sentence.endswith((".", "…")) else "."
+    return f"{sentence[0].upper()}{sentence[1:]}{end}", cause.advise(facts)
+
+
+def troubleshooting() -> str:
+    """Write docs/troubleshooting.md."""
+    lines = [
+        "# Troubleshooting on Kubernetes",
+        "",
+        "<!-- Written by docs/generate.py from the table in backends/kubernetes/diagnosis/causes/. -->",
+        "",
+        "What the status line of a job on Kubernetes can say, and what to do then. What stands in",
+        "‹› depends on the job. Of several causes the one that comes first in its table is said.",
+    ]
+    for title, causes in SECTIONS.items():
+        lines += ["", f"## {title}", ""]
+        lines += ["| what happens | what is said | what to do | where it shows |"]
+        lines += ["|---|---|---|---|"]
+        for cause in causes:
+            sentence = f"rank ‹N› {cause.sentence}" if cause.ends else cause.sentence
+            cells = (cause.symptom, sentence, cause.hint, cause.where)
+            lines.append(f"| {' | '.join(map(_cell, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("{", "‹").replace("}", "›")

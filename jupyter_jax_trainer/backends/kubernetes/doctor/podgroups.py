@@ -1,0 +1,81 @@
+"""Runtimes whose pods start together or not at all (podGroupPolicy), and what that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
+from jupyter_jax_trainer.doctor.finding import FAIL, OK, Finding
+from jupyter_jax_trainer.errors import UsageError
+
+# By the policy's name: what has the PodGroups that Trainer makes for it, and their API.
+_NEEDED = {
+    "coscheduling": ("the coscheduling plugin", "/apis/scheduling.x-k8s.io/v1alpha1"),
+    "volcano": ("Volcano", "/apis/scheduling.volcano.sh/v1beta1"),
+}
+ADVICE = (
+    "Have it installed, or podGroupPolicy taken out of the runtime: as it is, Trainer never makes "
+    "the pods of its jobs."
+)
+
+
+class Gang(NamedTuple):
+    """How the pods of a runtime start together.
+
+    Attributes
+    ----------
+    policy
+        The name in ``podGroupPolicy``.
+    by
+        What sees to it.
+    installed
+        Whether that is there.
+    """
+
+    policy: str
+    by: str
+    installed: bool
+
+
+def of_runtime(client: Client, item: Mapping[str, Any]) -> Gang | None:
+    """Say how the pods of a runtime start together; None where each starts by itself."""
+    policies = (item.get("spec") or {}).get("podGroupPolicy") or {}
+    for policy, (by, api) in _NEEDED.items():
+        if policies.get(policy) is not None:
+            try:
+                client.request("GET", api)
+            except ApiError as error:
+                if error.status not in (403, 404):
+                    raise
+                return Gang(policy, by, installed=error.status == 403)
+            return Gang(policy, by, installed=True)
+    return None
+
+
+def check(client: Client, item: Mapping[str, Any]) -> None:
+    """Refuse a job that would wait for ever.
+
+    Raises
+    ------
+    UsageError
+        The cluster lacks what the runtime's policy needs.
+    """
+    gang = of_runtime(client, item)
+    if gang and not gang.installed:
+        name = item["metadata"]["name"]
+        raise UsageError(
+            f"The runtime {name} has podGroupPolicy.{gang.policy}, and {gang.by} is not installed.",
+            f"Name another --runtime. {ADVICE}",
+        )
+
+
+def examine(client: Client, item: Mapping[str, Any]) -> Iterator[Finding]:
+    """Say what a check of the runtime finds; nothing where it has no such policy."""
+    gang = of_runtime(client, item)
+    if gang and gang.installed:
+        yield Finding(OK, "All or none", f"podGroupPolicy.{gang.policy}")
+    elif gang:
+        yield Finding(
+            FAIL, "All or none", f"podGroupPolicy.{gang.policy}: {gang.by} is not installed", ADVICE
+        )

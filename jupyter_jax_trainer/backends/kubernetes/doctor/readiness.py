@@ -1,0 +1,184 @@
+"""Would a job start in this namespace? What ``doctor`` looks at beyond Trainer and rights."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.backend import said_plainly
+from jupyter_jax_trainer.backends.kubernetes.doctor import namespace, podgroups
+from jupyter_jax_trainer.backends.kubernetes.submit import launch, runtimes, trainjob
+from jupyter_jax_trainer.doctor.finding import OK, WARN, Finding
+from jupyter_jax_trainer.errors import JaxTrainError, JobDirError
+from jupyter_jax_trainer.jobdir import layout
+
+Items = Sequence[Mapping[str, Any]]
+
+_SKEW = 60.0  # seconds between two clocks that are no trouble yet
+_PAST = 20  # jobs of the past that are looked at
+
+
+def examine(client: Client, found: Items, bad: str) -> Iterator[Finding]:
+    """Make all checks; `found` are the runtimes for JAX, `bad` is the status of what is needed."""
+    checks: tuple[Callable[[], Iterator[Finding]], ...] = (
+        lambda: _job_sets(client, bad),
+        lambda: _each(found, bad),
+        lambda: _gangs(client, found),
+        lambda: _trial(client, found, bad),
+        lambda: namespace.examine(client, found),
+        lambda: _clock(client),
+        lambda: _follower(client),
+        lambda: _past(client),
+    )
+    for check in checks:
+        try:
+            with said_plainly(client):
+                yield from check()
+        except JaxTrainError as error:
+            yield Finding(WARN, "Cluster", error.message, error.hint)
+
+
+def _job_sets(client: Client, bad: str) -> Iterator[Finding]:
+    try:
+        client.request("GET", "/apis/jobset.x-k8s.io/v1alpha2")
+    except ApiError as error:
+        if error.status not in (403, 404):
+            raise
+        if error.status == 404:
+            yield Finding(
+                bad,
+                "JobSet",
+                "not installed, and Trainer makes jobs of it",
+                "Have it installed: Trainer's manifests bring it.",
+            )
+        return
+    yield Finding(OK, "JobSet", "there")
+
+
+def _each(found: Items, bad: str) -> Iterator[Finding]:
+    """Look at each runtime; only what is wrong gets a line."""
+    usable = [item for item in found if runtimes.container(item)]
+    for item in found:
+        name, labels = item["metadata"]["name"], item["metadata"].get("labels") or {}
+        subject = f"Runtime {name}"
+        if item not in usable:
+            yield Finding(
+                WARN if usable else bad,
+                subject,
+                "has no replicated job node with a container node",
+                "Trainer puts the job's command there: have them named so, or use another.",
+            )
+            continue
+        if runtimes.describe(item).deprecated:
+            yield Finding(WARN, subject, "is deprecated", "Choose another with --runtime.")
+        python = labels.get(f"{trainjob.PREFIX}/python")
+        if python not in (None, runtimes.PYTHON):
+            yield Finding(
+                WARN,
+                subject,
+                f"has Python {python}, and here it is {runtimes.PYTHON}",
+                "Functions and classes of a notebook can't be read there: use a Python "
+                f"{python} here, another --runtime, or define them inside the cell.",
+            )
+
+
+def _gangs(client: Client, found: Items) -> Iterator[Finding]:
+    """Find runtimes whose pods the cluster can't start together."""
+    for item in found:
+        if (gang := podgroups.of_runtime(client, item)) and not gang.installed:
+            yield Finding(
+                WARN,
+                f"Runtime {item['metadata']['name']}",
+                f"has podGroupPolicy.{gang.policy}, and {gang.by} is not installed",
+                podgroups.ADVICE,
+            )
+
+
+def _trial(client: Client, found: Items, bad: str) -> Iterator[Finding]:
+    """Have the cluster look at a job that is not made: webhooks and quotas have their say."""
+    usable = [item for item in found if runtimes.container(item)]
+    if not usable:
+        return
+    reference = {
+        "name": usable[0]["metadata"]["name"],
+        "kind": usable[0]["kind"],
+        "apiGroup": "trainer.kubeflow.org",
+    }
+    body = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"generateName": "jaxtrain-doctor-"},
+        "spec": {"runtimeRef": reference, "trainer": {"numNodes": 1}},
+    }
+    path = client.trainer("trainjobs")
+    try:
+        with said_plainly(client):
+            try:
+                client.request("POST", path, query={"dryRun": "All"}, body=body)
+            except ApiError as error:
+                if "cannot create resource" in error.message:
+                    return  # said among the rights
+                raise
+    except JaxTrainError as error:
+        yield Finding(bad, "Trial", f"a job would be refused: {error.message}", error.hint)
+        return
+    yield Finding(OK, "Trial", f"a job of {reference['name']} would be taken")
+
+
+def _clock(client: Client) -> Iterator[Finding]:
+    response = client.open("/version", None, timeouts.DOCTOR.seconds)
+    try:
+        date = response.headers.get("Date")
+        response.read()
+    finally:
+        response.release_conn()
+    with contextlib.suppress(TypeError, ValueError):
+        ahead = time.time() - parsedate_to_datetime(date).timestamp()
+        if abs(ahead) > _SKEW:
+            yield Finding(
+                WARN,
+                "Clock",
+                f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the cluster's",
+                "Times of logs and events are the cluster's, and credentials may count as expired: "
+                "set this machine's clock.",
+            )
+
+
+def _follower(client: Client) -> Iterator[Finding]:
+    """Tell of a follower that could not go on."""
+    with contextlib.suppress(OSError):
+        words = (launch.follower_directory(client.identity) / "problem").read_text().splitlines()
+        if words and not launch.has_follower(client.identity):
+            yield Finding(
+                WARN,
+                "Follower",
+                f"has ended with an error: {words[0]}",
+                " ".join(words[1:]) or "It is started again with the next look at a job.",
+            )
+
+
+def _past(client: Client) -> Iterator[Finding]:
+    """Learn from jobs of the past that no JAX was found in an image."""
+    images: dict[str, str] = {}
+    for directory in layout.list_all()[:_PAST]:
+        with contextlib.suppress(JobDirError):
+            plan = directory.read_manifest()["plan"]
+            failure = (directory.read_state() or {}).get("failure") or {}
+            error = failure.get("error") or {}
+            lacking = error.get("type") == "ModuleNotFoundError" and (
+                str(error.get("message")).strip("'\"").endswith(("'jax", "'jaxlib"))
+            )
+            if plan.get("cluster") == client.identity and lacking:
+                images.setdefault(str(plan.get("image")), directory.path.name)
+    for image, name in images.items():
+        yield Finding(
+            WARN,
+            "Image",
+            f"job {name} found no jax in {image}",
+            "Use an image that has Python and jax (--image, or another --runtime).",
+        )

@@ -1,0 +1,219 @@
+"""Find a job in the cluster that this machine has never seen, and make its directory anew."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes.api import claims, identity, kubeconfig
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import condition, seconds
+from jupyter_jax_trainer.backends.kubernetes.submit import launch, payload, trainjob
+from jupyter_jax_trainer.errors import BackendError, JobNotFound
+from jupyter_jax_trainer.jobdir import files, layout
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.trust import signing
+from jupyter_jax_trainer.trust.unpacking import read_member
+
+_KEY = re.compile(r"[0-9a-f]{64}")
+_NOT_OURS = "# The Secret of the job holds no cell of this package.\n"
+_NOT_TO_BE_HAD = (403, 404)  # other answers pass: the next try may have it
+_LARGEST = 4 << 20  # bytes of a member of a bundle that is read here
+
+
+def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
+    """Make the directory of a job from what the cluster holds, and have it followed.
+
+    The bundle, and the key with which the ranks sign what they say, are in the job's Secret;
+    without the right to read that there are logs, but neither progress nor results.
+
+    Raises
+    ------
+    JobNotFound
+        There is no such TrainJob.
+    BackendError
+        The cluster refuses it, does not answer, or the TrainJob isn't one of ours.
+    JobDirError
+        The job is in this store, and damaged.
+    """
+    client = get_client(context, namespace)
+    with said_plainly(client):
+        try:
+            found = client.request("GET", client.trainer("trainjobs", name))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            raise JobNotFound(
+                f"There is no job {name!r} on this machine, and no TrainJob {name} in namespace "
+                f"{client.namespace}.",
+                "--context and --namespace choose another.",
+            ) from None
+    told = claims.read(found)
+    known = layout.with_uid(told.uid)
+    if known is not None:
+        return _same(known, client, found)
+    directory, lock = layout.create()
+    try:
+        said = told.to_manifest()
+        plan = {
+            **said["plan"],
+            "server": client.server,
+            "context": client.context,
+            "namespace": client.namespace,
+            "cluster": client.identity,
+            "kubeconfig": kubeconfig.paths(),
+        }
+        manifest = {
+            **said,
+            # Not what it says itself: by this the newest of all jobs is told.
+            "created": seconds(found["metadata"].get("creationTimestamp")) or time.time(),
+            "name": _free(name),
+            "trainjob": name,
+            "backend": "kubernetes",
+            "host": "",
+            "plan": plan,
+            "origin": {"attached": time.time()},
+        }
+        ended = condition(found, "Complete", "Failed") is not None
+        uid = str(found["metadata"]["uid"])
+        with said_plainly(client):
+            code = _bundle(client, directory, manifest, uid, ended=ended)
+        files.write_private(directory.cell, code.encode())
+        if "signature" in manifest["origin"]:  # kept whosever it is: a key may be imported later
+            statement = launch.statement(found, uid, manifest["frame_key"])
+            manifest["origin"]["statement"] = statement.to_json()
+        files.write_json(directory.manifest, manifest)
+        identity.note(directory, uid)
+        state = launch.first_state(told.spec.nodes)
+        files.write_json(directory.state, {**state, "reason": "is looked for in the cluster"})
+        directory = layout.publish(directory, manifest["name"])
+    except BaseException:
+        directory.remove()
+        raise
+    finally:
+        os.close(lock)
+    launch.start_follower(plan)
+    return directory
+
+
+def _same(known: JobDir, client: Client, found: Mapping[str, Any]) -> JobDir:
+    """Give the job of this store that has a TrainJob's id, if it is that TrainJob's."""
+    manifest = known.read_manifest()
+    same = (
+        manifest.get("backend") == "kubernetes"
+        and manifest["plan"].get("cluster") == client.identity
+        and (manifest.get("trainjob") or manifest["name"]) == found["metadata"]["name"]
+        and identity.is_jobs(known, manifest, found)
+    )
+    if not same:
+        raise BackendError(
+            f"TrainJob {found['metadata']['name']} has the id of job {known.path.name}, which is "
+            "another one: it was created anew, or somebody copied its annotations.",
+            f"If it is yours, `jaxtrain delete {known.path.name}` first, then attach again.",
+        )
+    return known
+
+
+def _free(name: str) -> str:
+    number, free = 1, name
+    while (layout.jobs_directory() / free).exists():
+        number += 1
+        free = f"{name[: 62 - len(str(number))]}-{number}"
+    return free
+
+
+def _bundle(
+    client: Client, directory: JobDir, manifest: dict[str, Any], uid: str, *, ended: bool
+) -> str:
+    """Fetch the bundle and the key, as far as that is allowed; give the code of the cell.
+
+    What is in the Secrets was written by whoever made the job. The store that its options name is
+    not read: that would be a request, or a look into a file, of somebody else's choice.
+    """
+    secret = f"{manifest['trainjob']}-{manifest['uid'][:8]}"
+    try:
+        data = _data(client, secret, manifest["uid"], uid)
+    except ApiError as error:
+        if error.status not in _NOT_TO_BE_HAD:
+            raise
+        if error.status == 404 and not ended:
+            raise BackendError(
+                f"TrainJob {manifest['trainjob']} still waits for its Secret {secret}.",
+                "Attach again when it is there; a dry run's YAML holds both.",
+            ) from None
+        return "# The Secret with the cell can't be read (the right to get secrets).\n"
+    except ValueError:
+        return _NOT_OURS
+    try:
+        key = data[payload.KEY].decode("ascii")
+        if not _KEY.fullmatch(key):
+            raise ValueError("that is no key")
+        whole = base64.b64decode(
+            b"".join(data[name] for name in sorted(data) if name.startswith("bundle-"))
+        )
+        for number in range(1, 1 if whole else payload.MOST_SECRETS):
+            try:
+                parts = _data(client, payload.secret_name(secret, number), manifest["uid"], uid)
+            except ApiError as error:
+                if error.status not in _NOT_TO_BE_HAD:
+                    raise
+                break
+            whole += b"".join(parts[name] for name in sorted(parts))
+    except (ValueError, LookupError):
+        return _NOT_OURS
+    manifest["frame_key"] = key
+    signature = data.get(payload.SIGNATURE, b"").decode(errors="replace")
+    if signing.signer(signature):
+        manifest["origin"]["signature"] = signature
+    with tempfile.TemporaryDirectory(dir=directory.path) as folder:
+        path = Path(folder) / "bundle.pyz"
+        path.write_bytes(whole)
+        try:
+            code = _cell(path, manifest["digest"])
+        except Exception:  # whatever a file that somebody else made can cause
+            return "# The bundle with the cell can't be had from here.\n"
+        path.chmod(0o600)
+        path.replace(directory.bundle)
+    return code.removeprefix("\n")  # it stands there for the line of the magic
+
+
+def _cell(path: Path, digest: str) -> str:
+    """Read the code of the cell, which the digest of the archive vouches for.
+
+    `Archive` would unpack a member whole before it could be refused.
+    """
+    text = read_member(path, "manifest.json", _LARGEST)
+    if hashlib.sha256(text).hexdigest() != digest:
+        raise ValueError("it is another archive")
+    code = read_member(path, "cell.py", _LARGEST)
+    if hashlib.sha256(code).hexdigest() != json.loads(text)["members"]["cell.py"]:
+        raise ValueError("the cell is another one")
+    return code.decode()
+
+
+def _data(client: Client, name: str, own: str, uid: str) -> dict[str, bytes]:
+    """Read a Secret of the job; one that is not the job's is as good as none.
+
+    Raises
+    ------
+    ApiError
+        It can't be read, or is another's.
+    ValueError
+        It holds something else.
+    """
+    found = client.request("GET", client.core("secrets", name))
+    if not trainjob.belongs(found, own, uid):
+        raise ApiError(404, "NotFound", f"Secret {name} is not the job's", "get", "secrets")
+    return {
+        key: base64.b64decode(value, validate=True)
+        for key, value in (found.get("data") or {}).items()
+    }

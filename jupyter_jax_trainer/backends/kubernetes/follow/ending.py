@@ -1,0 +1,74 @@
+"""How a job has ended: what to say of it, from what its ranks and the cluster have shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import broken_before
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Verdict
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import Json
+from jupyter_jax_trainer.jobdir.failure import Failure, RankEnd, diagnose, positions
+from jupyter_jax_trainer.jobdir.layout import RETURNED, JobDir
+from jupyter_jax_trainer.logs.reader import last_lines
+from jupyter_jax_trainer.options.spec import JobSpec
+
+DELETED = "its TrainJob was deleted from the cluster"
+_LAST_WORDS = 20
+_SAID = "jaxtrain: "  # begins what the command of a pod says for itself (payload.py)
+_NO_MODULE = "The pods' image does not have it: --package brings it along, --image chooses another."
+
+
+def failure_of(
+    directory: JobDir,
+    ends: Sequence[RankEnd],
+    where: Mapping[int, dict[str, Any]],
+    verdict: Verdict,
+    pods: Sequence[Json],
+) -> Failure:
+    """Name the first cause: a rank's, where one has failed, else the cluster's.
+
+    Parameters
+    ----------
+    directory
+        The job's.
+    ends, where
+        How each rank ended, and what it said last of where it was.
+    verdict
+        What the cluster shows.
+    pods
+        The pods; one that had to do something first may be what has failed.
+    """
+    told = any(end.error or end.exit or end.cause for end in ends)
+    if not told or verdict.cause == "deadline":
+        message = verdict.reason or "it failed"
+        if places := positions([(end, where.get(end.rank)) for end in ends]):
+            message += f"; {places}"
+        failure = Failure(
+            kind="timeout" if verdict.cause == "deadline" else "cluster",
+            message=message,
+            hint=verdict.hint,
+        )
+        if verdict.cause == "initializer-failed" and (found := broken_before(pods)):
+            failure.container, failure.hint = str(found.source), None  # the log is shown here
+            failure.log = last_lines(directory.log(found.source), _LAST_WORDS)
+        return failure
+    failure = diagnose(ends)
+    if failure.error is None and failure.rank is not None:
+        failure.log = last_lines(directory.log(failure.rank), _LAST_WORDS)
+        if failure.log and failure.log[-1].startswith(_SAID):  # before there was a worker
+            failure.kind, failure.hint = "start", None
+            failure.message = failure.log[-1].removeprefix(_SAID)
+    if (failure.error or {}).get("type") == "ModuleNotFoundError" and not failure.hint:
+        failure.hint = _NO_MODULE
+    return failure
+
+
+def nothing_came(spec: JobSpec, returns: bool, why: str | None) -> list[dict[str, Any]]:
+    """Make the table of results of a job that has succeeded, and whose word of them is missing.
+
+    The ranks always say what they send; nothing of that was heard.
+    """
+    why = why or "the end of the log could not be read"
+    names = [RETURNED] if returns else spec.out
+    return [{"name": name, "error": f"{name!r} did not come back: {why}"} for name in names]

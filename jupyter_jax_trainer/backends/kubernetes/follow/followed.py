@@ -1,0 +1,473 @@
+"""One job as its follower knows it: what cluster and ranks say goes into its directory."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends.kubernetes.api import identity
+from jupyter_jax_trainer.backends.kubernetes.api.cache import Store
+from jupyter_jax_trainer.backends.kubernetes.api.client import Client
+from jupyter_jax_trainer.backends.kubernetes.api.lineage import JobSetRef
+from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, Verdict, judge
+from jupyter_jax_trainer.backends.kubernetes.follow import fetch
+from jupyter_jax_trainer.backends.kubernetes.follow.attempts import Attempts
+from jupyter_jax_trainer.backends.kubernetes.follow.ending import DELETED, failure_of, nothing_came
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import condition, deleted_at, rank_of
+from jupyter_jax_trainer.backends.kubernetes.follow.ranks import Ranks
+from jupyter_jax_trainer.backends.kubernetes.follow.saved import applied
+from jupyter_jax_trainer.backends.kubernetes.follow.steering import Steering
+from jupyter_jax_trainer.backends.kubernetes.logs.streams import Streams
+from jupyter_jax_trainer.backends.kubernetes.submit import initializers, launch
+from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import own_name
+from jupyter_jax_trainer.jobdir.failure import (
+    CANCELLED,
+    Failure,
+    after_restarts,
+    diagnose,
+    may_run_again,
+    summary,
+)
+from jupyter_jax_trainer.jobdir.layout import ENDED, JobDir
+from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.trust import policy
+
+_UNPROVEN = "whose pods these are could not be looked up when they began"
+_UNSEEN = "unseen"  # in place of a TrainJob's uid
+_NOTHING = Seen(
+    trainjob=None, jobs=[], jobset=None, pods=[], events=[], workloads=[], nodes=0, now=0.0
+)
+
+
+class Followed:
+    """One job.
+
+    Parameters
+    ----------
+    directory, lock
+        The job's directory, and the open file that holds its lock.
+    client
+        The cluster.
+    """
+
+    def __init__(self, directory: JobDir, lock: int, client: Client) -> None:
+        self.directory = directory
+        self.lock = lock
+        self.manifest = directory.read_manifest()
+        self.name: str = self.manifest.get("trainjob") or self.manifest["name"]
+        self.spec = JobSpec.from_json(self.manifest["spec"])
+        self._client = client
+        self._guard = threading.RLock()
+        nodes = self.spec.nodes
+        self.ranks = Ranks(directory, nodes, self._guard, self.problem)
+        self.record, self._kept = self.ranks.record, self.ranks.kept
+        key = self.manifest.get("frame_key")
+        self.streams = Streams(
+            client,
+            directory,
+            nodes,
+            key.encode() if key else None,
+            applied(directory, nodes),
+            self.ranks.take,
+            self.problem,
+        )
+        self._steering = Steering(client, self.name, self._is_ours, self.problem)
+        self._uid = directory.read_trainjob_uid()  # of its TrainJob
+        self.trouble: str | None = None
+        self.lacking: list[str] = []  # what is lost for want of rights
+        self.unseen: str | None = None  # the part of that which leaves the card without words
+        self.polled = True
+        self.wanted: set[JobSetRef] = set()  # JobSets whose owners have to be looked up
+        self._said: set[str] = set()
+        self._trainjob: dict[str, Any] | None = None
+        self._attempts = Attempts(self.ranks, self.streams, self.spec.max_restarts or 0)
+        self._seen = _NOTHING
+        self._over_at: float | None = None
+        self._rid = False  # of its own runtime
+        self._knows = False  # all pods, since the job is over
+        self._listed_at: float | None = None
+        self._length, self._grown_at = 0, 0.0
+        self._began = time.monotonic()
+        self._fetching: fetch.Fetch | None = None
+        self._settling: threading.Thread | None = None
+
+    def begin(self, watched: bool) -> None:
+        """Begin to follow.
+
+        Parameters
+        ----------
+        watched
+            The store knows all TrainJobs; else each is asked for by its name.
+        """
+        self.polled = watched
+        if self.record.state["reason"] == launch.WAITS:
+            self._kept.submitting = True
+            self._kept.save()
+
+    def _has_secrets(self) -> None:
+        with self._guard:
+            self._kept.submitting = False
+            self._kept.save()
+
+    def problem(self, text: str) -> None:
+        """Note what can't be done, once."""
+        with self._guard:
+            if text not in self._said:
+                self._said.add(text)
+                self.record.event("warning", text)
+
+    # -- the follower's look -----------------------------------------------------------------
+
+    def wants_look(self) -> bool:
+        """Tell whether something has happened that the cluster does not tell."""
+        return (
+            self.ranks.spoken
+            or self.streams.changed
+            or (self._trainjob is not None and self.directory.cancel.exists())
+            or not self.directory.path.is_dir()
+        )
+
+    def save(self) -> None:
+        """Write what is not urgent."""
+        with self._guard:
+            self.record.save()
+
+    def update(self, store: Store) -> bool:
+        """Bring the directory up to date; tell whether the job is over and all is written."""
+        with self._guard:
+            self.ranks.spoken = False
+            self._look(store)
+            if not self.directory.path.is_dir():
+                return self._forget()
+            if self._trainjob is not None:
+                if self.directory.cancel.exists():
+                    self._steering.delete(self._trainjob)
+                elif self._kept.submitting:
+                    self._steering.finish(
+                        self.directory, self.manifest, self._trainjob, self._has_secrets
+                    )
+            present = store.pods(*self._known_as)
+            self._attempts.look(self._seen, present, self._suspended)
+            if self._attempts.leaving is None:
+                ours = replace(self._seen, pods=self._attempts.present_ones())
+                self.record.initializers(initializers.look(ours))
+            self._fetch_held()
+            for text in self.lacking:
+                self.problem(text)
+            over = self._over()
+            if over is None:
+                self._over_at, self._knows, self._listed_at = None, False, None
+                self._say()
+                self.record.save()
+                return False
+            if not self._knows_pods(store):
+                self.record.save()
+                return False
+            now = time.monotonic()
+            self._over_at = self._over_at or now
+            late = now - self._over_at > timeouts.DRAIN.seconds
+            busy = self._fetching is not None and self._fetching.is_alive()
+            if self._fetching is not None and (late or self._trainjob is None):
+                self._fetching.give_up()
+            if busy or not (self.streams.idle or self._is_quiet(now)):
+                self.record.save()
+                return False
+            if not self._has_results():
+                return False
+            # A sidecar may never end.
+            waited = now - self._over_at
+            if not self.streams.others_idle and waited < timeouts.LOG_END.seconds:
+                return False
+            if not self.streams.idle:
+                drain = timeouts.DRAIN.seconds
+                self.problem(f"the last lines of a log may be missing: none came for {drain:g} s")
+            self._end(*over)
+            return True
+
+    def _knows_pods(self, store: Store) -> bool:
+        """Make sure, once a job is over, that none of its pods is unknown: their logs are wanted.
+
+        Each kind of object has a watch of its own, and after the API was away that of the pods may
+        come back later than that of the TrainJobs.
+        """
+        if self._knows or self._trainjob is None or self._kept.all_have_spoken:
+            return True
+        found = self._steering.pods()
+        if found is not None:
+            for pod in found:
+                store.put("pods", ADDED, pod)
+            now = time.monotonic()
+            self._listed_at = self._listed_at or now
+            # Whose they are may be known a moment later.
+            self._knows = not store.pending(*self._known_as)
+            if not self._knows and now - self._listed_at > timeouts.DRAIN.seconds:
+                self._knows = True
+                self.problem("a pod's log was left out: whose pod it is can't be told")
+            self.ranks.spoken = True  # they are looked at next
+        return False
+
+    def _has_results(self) -> bool:
+        """Fetch the results from a store, in a thread: that may take long."""
+        table = self.record.state["results"]
+        if not table or self._kept.stored is None:
+            return True
+        if self._settling is None:
+            self._settling = threading.Thread(target=self._settle, daemon=True)
+            self._settling.start()
+        return not self._settling.is_alive()
+
+    def _settle(self) -> None:
+        table = fetch.settle(self.directory, self.record.state["results"], self._kept.stored)
+        with self._guard:
+            self.record.results(table)
+            self.ranks.spoken = True
+
+    def _is_quiet(self, now: float) -> bool:
+        """Tell whether for a while no more has come of the logs."""
+        length = self.streams.length
+        if length != self._length or self.trouble is not None:
+            self._length, self._grown_at = length, now
+        return now - max(self._grown_at, self._over_at or now) > timeouts.DRAIN.seconds
+
+    def _look(self, store: Store) -> None:
+        """Take what the cluster has; a TrainJob of our name may be somebody else's by now."""
+        found = store.trainjobs.get(self.name)
+        if found is not None and not self._is_ours(found):
+            found = None
+        self._trainjob = found
+        self.wanted = store.wanted(self.name)
+        pods, gone = store.pods(*self._known_as), store.take_gone(*self._known_as)
+        self._attempts.pods.update(gone)
+        self._attempts.pods.update(pods)
+        # What the others say is no word of this job's: only their logs are shown.
+        if self._uid is not None:
+            self.streams.proven.update(
+                uid
+                for uid, pod in {**gone, **pods}.items()
+                if store.lineage.of_pod(pod) == self._uid
+            )
+        jobs = store.jobs(*self._known_as)
+        uids = {*self._attempts.pods, *(job["metadata"]["uid"] for job in jobs)}
+        if found is not None:
+            uids.add(found["metadata"]["uid"])
+        workloads = store.workloads(found)
+        self._seen = Seen(
+            trainjob=found,
+            jobs=jobs,
+            jobset=None,
+            pods=list(pods.values()),
+            events=store.events(self.name, uids),
+            workloads=workloads,
+            nodes=self.spec.nodes,
+            now=time.time(),
+            others=store.others(workloads),
+        )
+
+    def _is_ours(self, found: Mapping[str, Any]) -> bool:
+        """Tell whether a TrainJob of our name is the job's; at first sight its uid is noted."""
+        uid = str(found["metadata"]["uid"])
+        if self._uid is None and launch.uid_of(found) == self.manifest["uid"]:
+            self._uid = uid
+            with contextlib.suppress(OSError):
+                identity.note(self.directory, uid)
+        return uid == self._uid
+
+    @property
+    def _known_as(self) -> tuple[str, str, str]:
+        """By what the store knows our pods and Jobs."""
+        return self.name, self.manifest["uid"], self._uid or _UNSEEN
+
+    def _say(self) -> None:
+        """Say how the job is."""
+        if self.trouble is not None:
+            self.record.change(
+                self.record.state["state"],
+                f"the cluster does not answer: {self.trouble}",
+                "The job may go on; this is looked at again every few seconds.",
+            )
+            return
+        verdict = judge(self._seen, self.manifest["spec"], self.ranks.states())
+        again, held = self.record.about_restart(), verdict.state in ("Suspended", "Queued")
+        if self._starts_again and not held:
+            lost = summary(diagnose(self._kept.ends))
+            verdict = Verdict(state="Starting", reason=f"{lost}; all ranks start again")
+        elif self._attempts.leaving is not None and not held:
+            verdict = Verdict(state="Pending", reason="its pods from before still end")
+        elif again is not None and verdict.state in ("Pending", "Starting", "Running"):
+            words = f"{again}: {verdict.reason}" if verdict.reason else again
+            verdict = replace(verdict, reason=words)
+        if verdict.state in ENDED:  # it is not over before all of it is written: see `_end`
+            verdict = replace(verdict, state=self.record.state["state"])
+        reason = verdict.reason
+        if self._kept.held is not None and self._fetching is not None:
+            reason = self._fetching.trouble or self._fetching.doing
+        if reason is None:
+            reason = self.unseen
+        self.record.change(verdict.state, reason, verdict.hint)
+
+    @property
+    def _suspended(self) -> bool:
+        """Whether somebody has suspended the job, other than we to keep it from running again.
+
+        One that had ended before stays ended.
+        """
+        found = self._trainjob
+        return bool(
+            found is not None
+            and found["spec"].get("suspend")
+            and launch.marked(found) is None
+            and self._goes_on
+        )
+
+    @property
+    def _starts_again(self) -> bool:
+        """Whether a rank is lost, and the cluster will start all of them again."""
+        most = self.spec.max_restarts or 0
+        return self.record.restarts < most and self._lost_a_rank
+
+    @property
+    def _lost_a_rank(self) -> bool:
+        """Whether a rank of a job that may start again has ended for no fault of the cell."""
+        return bool(
+            self.spec.max_restarts
+            and self._kept.broken
+            and may_run_again(diagnose(self._kept.ends))
+        )
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def _over(self) -> tuple[str, str | None, Failure | None] | None:
+        """Give how the job has ended; None while it has not."""
+        if self._trainjob is None:
+            if not self.polled or self.trouble is not None or not self._steering.is_gone():
+                return None
+            cut_off = self._kept.submitting and not self._attempts.pods
+            cancelled = self.directory.cancel.exists()
+            early = time.monotonic() - self._began < timeouts.SUBMITTER.seconds
+            if cut_off and not cancelled and early:
+                return None
+            if (cut_off or cancelled) and not self._has_no_runtime():
+                return None
+            if cancelled:
+                return "Cancelled", CANCELLED, None
+            if cut_off:
+                failure = Failure(kind="start", message=launch.CUT_OFF, hint="Run the cell again.")
+                return "Failed", launch.CUT_OFF, failure
+            return "Cancelled", DELETED, None
+        if self._suspended or self._attempts.leaving is not None:
+            return None
+        marked = launch.marked(self._trainjob)
+        # JobSet deletes the pod of an initializer as soon as it has failed.
+        seen = replace(self._seen, pods=[*self._seen.pods, *self._gone_initializers()])
+        verdict = judge(seen, self.manifest["spec"], [])
+        once = self.manifest["plan"]["runs_once"]
+        # A rank whose work is done has succeeded, whatever happens to its pod afterwards; and what
+        # all ranks have said is known some seconds before the controllers have worked it out.
+        if self._kept.all_finished:
+            return "Succeeded", None, None
+        if verdict.state == "Succeeded" and not self._kept.broken:
+            return "Succeeded", None, None
+        final = once and self._kept.broken and not self._lost_a_rank
+        spoken = final and self._kept.all_have_spoken
+        failed = spoken or verdict.state in ("Succeeded", "Failed") or marked is not None
+        if not failed and (once or not self._kept.broken):
+            return None
+        if marked is not None and verdict.state != "Failed":
+            verdict = Verdict(state="Failed", reason=marked)
+        failure = failure_of(
+            self.directory,
+            self._kept.ends,
+            self.ranks.where,
+            verdict,
+            self._attempts.present_ones(),
+        )
+        failure = after_restarts(failure, self.record.restarts)
+        if not once and marked is None and self._goes_on and not self._steering.refused:
+            self._steering.stop_reruns(self._trainjob, summary(failure))
+            return None
+        return ("Failed", summary(failure), failure) if failed else None
+
+    def _gone_initializers(self) -> list[dict[str, Any]]:
+        there = {pod["metadata"]["uid"] for pod in self._seen.pods}
+        return [
+            pod
+            for pod in self._attempts.present_ones()
+            if pod["metadata"]["uid"] not in there and rank_of(pod) is None
+        ]
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether the cluster may start pods of the job again."""
+        found = self._trainjob
+        return found is not None and condition(found, "Complete", "Failed") is None
+
+    def _has_no_runtime(self) -> bool:
+        """See to it that no runtime is left of a job that has no TrainJob to own it."""
+        own = self.manifest["plan"].get("own_runtime")
+        self._rid = (
+            self._rid
+            or not own
+            or self._steering.drop_runtime(own_name(self.manifest), self.manifest["uid"], self._uid)
+        )
+        return self._rid
+
+    def _end(self, state: str, reason: str | None, failure: Failure | None) -> None:
+        """Write the end. Whoever sees it finds the results there."""
+        table = self.record.state["results"]
+        if state == "Succeeded" and not table:
+            unseen = self.unseen or (_UNPROVEN if self.streams.unproven else None)
+            lost = nothing_came(self.spec, self.manifest["returns"], unseen)
+            self.record.results(lost)
+        elif table and self._kept.stored is None:
+            self.record.results(fetch.settle(self.directory, table, None))
+        self.streams.close()
+        self._kept.remove()
+        self.record.end(state, reason, failure)
+
+    def _fetch_held(self) -> None:
+        """Fetch results that rank 0 holds until somebody takes them; of others only trusted ones.
+
+        The user may say so while they are held: it is asked again at each look.
+        """
+        if self._kept.held is None or self._fetching is not None:
+            return
+        standing = policy.standing(self.directory, self.manifest)
+        if not standing.complete:
+            self.problem("its results are left to whoever submitted it: its maker is not trusted")
+            return
+        pod = self.record.state["ranks"][self._kept.held["rank"]]["pod"]
+        key = self.manifest.get("frame_key")
+        if pod and key:
+            self._fetching = fetch.Fetch(
+                self._client,
+                pod,
+                self._kept.held,
+                key,
+                self.directory,
+                self.problem,
+                mine=standing.mine,
+            )
+            self._fetching.start()
+
+    def _forget(self) -> bool:
+        """End a job whose directory was deleted: nothing is left that could show it.
+
+        What came from elsewhere goes on in the cluster.
+        """
+        if not identity.submitted_here(self.manifest):
+            self.streams.close()
+            return True
+        found = self._trainjob
+        if found is not None and deleted_at(found) is None and not self._steering.refused:
+            self._steering.delete(found)
+            return False
+        if not self._has_no_runtime() and found is None:
+            return False
+        self.streams.close()
+        return True

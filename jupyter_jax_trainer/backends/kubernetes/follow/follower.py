@@ -1,0 +1,426 @@
+"""The follower: one process for each user, cluster and namespace, which writes job directories.
+
+It watches the cluster, reads the logs of the jobs that this user has started or attached to, and
+can be killed at any moment: the next one goes on from what is on disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+from jupyter_jax_trainer import masking, timeouts
+from jupyter_jax_trainer.backends.kubernetes.api import keyfiles, rights
+from jupyter_jax_trainer.backends.kubernetes.api.cache import JOB_SET, Store
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.api.lineage import JobSetRef, job_set_path
+from jupyter_jax_trainer.backends.kubernetes.api.rights import Right
+from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE, Watch
+from jupyter_jax_trainer.backends.kubernetes.follow.counts import COUNTS
+from jupyter_jax_trainer.backends.kubernetes.follow.followed import Followed
+from jupyter_jax_trainer.backends.kubernetes.overview import Overview
+from jupyter_jax_trainer.backends.kubernetes.submit import launch, queues
+from jupyter_jax_trainer.backends.kubernetes.submit.launch import LOG
+from jupyter_jax_trainer.errors import JaxTrainError, JobDirError
+from jupyter_jax_trainer.jobdir import files, layout, locks, store
+from jupyter_jax_trainer.jobdir.layout import ENDED, JobDir
+from jupyter_jax_trainer.log import bound as bound_log
+from jupyter_jax_trainer.log import log
+
+_GLANCE, _GLANCES = 0.05, 6  # seconds between tries for the lock, and how many
+_TICK = 0.05  # seconds between looks at the job directories
+_AGAIN = 1.0  # seconds after which each job is looked at, though nothing was heard
+_POLL = 2.0  # seconds between looks at single TrainJobs, where all may not be watched
+_KINDS = ("trainjobs", "pods", "jobs", "events")  # of objects that are watched
+_SIGNED_OUT = "it does not accept your credentials (any more); sign in again"
+_ASK_AGAIN = 60.0  # seconds between questions for rights, while some are missing
+
+
+class Follower:
+    """Follows the jobs of one namespace.
+
+    Parameters
+    ----------
+    client
+        The cluster and namespace.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._store = Store()
+        self._printed: set[str] = set()
+        self._heard: queue.SimpleQueue[tuple[str, str, Any]] = queue.SimpleQueue()
+        self._followed: dict[str, Followed] = {}  # by the names of their directories
+        # Directories that are not ours, or whose jobs have ended: names are used again.
+        self._passed: dict[str, tuple[int, int]] = {}
+        self._unknown = set(_KINDS)  # kinds of objects that have not been listed yet
+        self._lacking: dict[str, Right] = {}  # by what can't be listed or watched
+        self._missing: list[Right] = []  # of all rights
+        self._away: dict[str, tuple[float, str]] = {}
+        self._dirty: set[str] = set()
+        self._looked = -1
+        self._waiting = False
+        self._polled = 0.0
+        self._sees_queues = False
+        self._unasked: queue.SimpleQueue[JobSetRef] = queue.SimpleQueue()
+        self._asked: dict[str, float] = {}  # when for a JobSet, by its uid
+
+    def run(self) -> None:
+        """Follow until there has been nothing to follow for a while."""
+        self._watch("trainjobs", self._client.trainer("trainjobs"))
+        self._watch("pods", self._client.core("pods"), JOB_SET)
+        self._watch("jobs", self._client.batch("jobs"), JOB_SET)
+        self._watch("events", self._client.core("events"))
+        threading.Thread(target=self._ask, name="rights", daemon=True).start()
+        threading.Thread(target=self._look_up, name="owners", daemon=True).start()
+        directory = launch.follower_directory(self._client.identity)
+        overview = Overview(directory / "trainjobs.jsonl")
+        log("info", f"follows {self._client.namespace} of {self._client.server}")
+        idle = timeouts.FOLLOWER_IDLE.seconds
+        busy = looked = time.monotonic()
+        while time.monotonic() - busy < idle:
+            self._listen()
+            self._adopt()
+            now = time.monotonic()
+            every = now - looked > _AGAIN
+            looked = now if every else looked
+            self._poll()
+            for key, followed in list(self._followed.items()):
+                self._look(key, followed, every)
+            self._want_owners()
+            self._list(overview)
+            self._count(directory)
+            if self._followed or self._waiting:
+                busy = now
+        log("info", f"exiting: nothing to follow for {idle:g} s")
+
+    def _count(self, directory: Path) -> None:
+        """Write down how the work goes; a full disk must not end it."""
+        COUNTS.put("jobs", len(self._followed))
+        COUNTS.put("cluster_silent", int(self._silent() is not None))
+        labels = f'cluster="{directory.name}",namespace="{self._client.namespace}"'
+        with contextlib.suppress(OSError):
+            COUNTS.save(directory, labels)
+            bound_log(directory / LOG)
+
+    def _list(self, overview: Overview) -> None:
+        """Keep the list of all TrainJobs; some may have been made with other tools, and be odd."""
+        try:
+            overview.update(self._store, self._dirty)
+        except Exception:
+            self._print_error()
+        self._dirty.clear()
+
+    def _look(self, key: str, followed: Followed, every: bool) -> None:
+        """Look after a job; one that can't be shown must not stop the others."""
+        over = False
+        try:
+            if every or followed.name in self._dirty or followed.wants_look():
+                over = followed.update(self._store)
+            else:
+                followed.save()
+        except Exception:
+            self._print_error()
+        if over:
+            log("info", f"is done with job {key}")
+            del self._followed[key]
+            self._pass(followed.directory)
+            os.close(followed.lock)
+
+    def _print_error(self) -> None:
+        """Print an error into our own log, once: it may come again at each look."""
+        text = traceback.format_exc()
+        COUNTS.add("errors_total")
+        if text not in self._printed:
+            self._printed.add(text)
+            log("error", text)
+
+    # -- the cluster ---------------------------------------------------------------------------
+
+    def _watch(self, kind: str, path: str, labels: str | None = None) -> None:
+        put = self._heard.put
+
+        def hear(change: str, item: Any) -> None:
+            put((kind, change, item))
+
+        Watch(
+            self._client,
+            path,
+            hear,
+            partial(hear, "synced", None),
+            partial(hear, "problem"),
+            labels,
+        ).start()
+
+    def _watch_queues(self) -> None:
+        """Watch Kueue's Workloads, from the first TrainJob in a queue on; in a thread."""
+        while True:
+            try:
+                path = queues.workloads(self._client)
+            except (ApiError, Unreachable):
+                time.sleep(_POLL)
+                continue
+            if path is not None:
+                self._watch("workloads", path)
+            return
+
+    def _ask(self) -> None:
+        """Ask which rights are missing; some are needed only when it is too late to say so."""
+        while True:
+            with contextlib.suppress(ApiError, Unreachable):
+                missing = rights.missing(self._client)
+                self._heard.put(("rights", "missing", missing))
+                if not missing:
+                    return
+            time.sleep(_ASK_AGAIN)
+
+    def _want_owners(self) -> None:
+        """Have the owners of JobSets looked up that have not been; once, where that is answered."""
+        now = time.monotonic()
+        for followed in self._followed.values():
+            for one in followed.wanted:
+                if now - self._asked.get(one.uid, -_ASK_AGAIN) >= _ASK_AGAIN:
+                    self._asked[one.uid] = now
+                    self._unasked.put(one)
+
+    def _look_up(self) -> None:
+        """Look at JobSets, in a thread; the followed jobs wait for this before they trust pods."""
+        while True:
+            one = self._unasked.get()
+            path = job_set_path(self._client.namespace, one)
+            while True:
+                try:
+                    self._heard.put(("jobsets", "found", (one, self._client.request("GET", path))))
+                    break
+                except ApiError as error:
+                    if error.status in (403, 404):
+                        self._heard.put(("jobsets", "refused", (one, error)))
+                        break
+                except Unreachable:
+                    pass
+                time.sleep(_POLL)
+
+    def _take_owner(self, one: JobSetRef, answer: Any) -> None:
+        """Take over what a JobSet has shown, or that it may not be looked at."""
+        if isinstance(answer, ApiError) and answer.status == 403:
+            self._lacking["jobsets"] = rights.find("get", "jobsets")
+        else:
+            self._lacking.pop("jobsets", None)
+            found = None if isinstance(answer, ApiError) else answer
+            self._store.lineage.note_job_set(one.uid, found)
+        self._dirty.add(one.name)
+        self._tell()
+
+    def _listen(self) -> None:
+        """Take what the watches have heard, waiting a moment for it."""
+        with contextlib.suppress(queue.Empty):
+            self._hear(*self._heard.get(timeout=_TICK))
+            while True:
+                self._hear(*self._heard.get_nowait())
+
+    def _hear(self, kind: str, change: str, item: Any) -> None:
+        if change == "synced":
+            self._unknown.discard(kind)
+        elif change == "problem":
+            self._note_problem(kind, item)
+        elif kind == "rights":
+            self._missing = item
+            self._tell()
+        elif kind == "jobsets":
+            self._take_owner(*item)
+        else:
+            name = self._store.put(kind, change, item)
+            if kind == "trainjobs" and not self._sees_queues and queues.queue_of(item):
+                self._sees_queues = True
+                threading.Thread(target=self._watch_queues, name="queues", daemon=True).start()
+            if name is not None:
+                self._dirty.add(name)
+            else:
+                self._dirty.update(followed.name for followed in self._followed.values())
+
+    def _note_problem(self, kind: str, error: Exception | None) -> None:
+        log("info", f"{kind}: {error or 'are heard again'}")
+        if isinstance(error, ApiError) and error.status == 403:
+            self._unknown.discard(kind)
+            self._lacking[kind] = rights.find(error.verb, error.resource)
+            self._away.pop(kind, None)
+        elif error is not None and kind in _KINDS:
+            since = self._away.get(kind, (time.monotonic(), ""))[0]
+            refused = isinstance(error, ApiError) and error.status == 401
+            self._away[kind] = (since, _SIGNED_OUT if refused else str(error))
+        else:
+            self._away.pop(kind, None)
+            self._lacking.pop(kind, None)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Tell the jobs what of the cluster can't be seen now."""
+        silent = self._silent()
+        lacking = {
+            right.resource
+            for right in (*self._lacking.values(), *self._missing)
+            if right.verb != "watch"
+        }
+        self._store.lineage.blind = not lacking.isdisjoint(("jobs", "jobsets"))
+        for followed in self._followed.values():
+            followed.trouble = silent
+            self._tell_rights(followed)
+            self._dirty.add(followed.name)
+
+    def _silent(self) -> str | None:
+        """Say why the cluster has not answered for a while; None where it does."""
+        silent_since = time.monotonic() - timeouts.SILENCE.seconds
+        silent = [text for since, text in self._away.values() if since < silent_since]
+        return silent[0] if silent else None
+
+    def _tell_rights(self, followed: Followed) -> None:
+        lacking = dict(self._lacking)
+        if not followed.spec.queue:
+            lacking.pop("workloads", None)
+        found = [*lacking.values(), *self._missing]
+        followed.lacking = list(dict.fromkeys(right.lack for right in found))
+        followed.unseen = next((right.lack for right in found if right.shown), None)
+
+    def _poll(self) -> None:
+        """Look at each TrainJob by its name, where all of them may not be watched."""
+        now = time.monotonic()
+        if "trainjobs" not in self._lacking or now - self._polled < _POLL:
+            return
+        self._polled = now
+        for followed in self._followed.values():
+            name = followed.name
+            try:
+                path = self._client.trainer("trainjobs", name)
+                item = self._client.request("GET", path, timeout=timeouts.API.seconds)
+                self._hear("trainjobs", ADDED, item)
+                followed.polled = True
+            except ApiError as error:
+                if error.status == 404 and name in self._store.trainjobs:
+                    self._hear("trainjobs", GONE, self._store.trainjobs[name])
+                followed.polled |= error.status == 404
+            except Unreachable as error:
+                followed.trouble = str(error)
+                return  # neither will it answer for the others
+
+    # -- the job directories ---------------------------------------------------------------------
+
+    def _adopt(self) -> None:
+        """Take over the jobs that have appeared, or that nobody follows any more."""
+        if self._unknown and not self._silent():
+            return
+        try:
+            changed = layout.jobs_directory().stat().st_mtime_ns
+        except FileNotFoundError:
+            return
+        if changed == self._looked and not self._waiting:
+            return
+        self._looked, self._waiting = changed, False
+        for directory in layout.list_all():
+            key = directory.path.name
+            if key in self._followed or self._passed.get(key, 0) == _stamp(directory):
+                continue
+            try:
+                self._consider(key, directory)
+            except Exception:
+                self._print_error()  # its files are damaged in a way that nobody foresaw
+                self._pass(directory)
+
+    def _pass(self, directory: JobDir) -> None:
+        """Look at a directory no more."""
+        self._passed[directory.path.name] = _stamp(directory)
+
+    def _consider(self, key: str, directory: JobDir) -> None:
+        try:
+            manifest = directory.read_manifest()
+            state = directory.read_state()
+        except JobDirError:
+            self._waiting |= directory.is_live()  # is being submitted
+            return
+        ours = manifest.get("backend") == "kubernetes" and (
+            manifest["plan"].get("cluster") == self._client.identity
+        )
+        if not ours or (state is not None and state["state"] in ENDED):
+            self._pass(directory)
+            return
+        lock = directory.take_lock()
+        if lock is None:
+            self._waiting = True
+            return
+        try:
+            if directory.read_state() is None:  # its submitter died before it had made anything
+                files.write_json(directory.state, launch.first_state(manifest["spec"]["nodes"]))
+            self._followed[key] = followed = Followed(directory, lock, self._client)
+        except BaseException:
+            os.close(lock)
+            raise
+        log("info", f"follows job {key}")
+        followed.begin(self._lacking.get("trainjobs") is None)
+        followed.trouble = self._silent()
+        self._tell_rights(followed)
+        self._dirty.add(followed.name)
+
+
+def _stamp(directory: JobDir) -> tuple[int, int]:
+    """Give what tells a directory from a later one of the same name."""
+    try:
+        found = directory.manifest.stat()
+    except OSError:
+        return 0, 0
+    return found.st_ino, found.st_mtime_ns
+
+
+def main(cluster: str, context: str, namespace: str) -> NoReturn:
+    """Be the follower of a namespace, unless there is one already.
+
+    Parameters
+    ----------
+    cluster
+        The identity of cluster and namespace.
+    context, namespace
+        How to get there; the kubeconfig is in the environment.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    directory = store.private_directory(launch.follower_directory(cluster))
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    lock = os.open(directory / "lock", flags, 0o600)
+    # Whoever asks whether there is a follower has the lock for an instant.
+    for _ in range(_GLANCES):
+        if locks.try_lock(lock):
+            break
+        time.sleep(_GLANCE)
+    else:
+        os._exit(0)
+    os.ftruncate(lock, 0)
+    os.write(lock, str(os.getpid()).encode())
+    problem = directory / "problem"
+    try:
+        client = Client(context or None, namespace)
+        if client.identity != cluster:
+            raise JaxTrainError(
+                f"The context {context} is now of another cluster ({client.server})."
+            )
+        problem.unlink(missing_ok=True)
+        if client.warning is not None:
+            log("warning", client.warning)
+        Follower(client).run()
+    except JaxTrainError as error:
+        files.write_private(problem, masking.text(str(error)).encode())
+        log("error", str(error))
+    except BaseException as error:
+        log("error", traceback.format_exc())
+        words = masking.text(f"{type(error).__name__}: {error}")
+        told = f"{words}\nThe whole error is in {directory / LOG}."
+        files.write_private(problem, told.encode())
+    finally:
+        keyfiles.clean_up()
+        sys.stderr.flush()
+        os._exit(0)

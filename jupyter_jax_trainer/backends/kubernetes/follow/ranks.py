@@ -1,0 +1,177 @@
+"""The ranks of a followed job: what they say, and what their pods show, goes into its directory."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, rank_ends
+from jupyter_jax_trainer.backends.kubernetes.follow import fetch, messages
+from jupyter_jax_trainer.backends.kubernetes.follow.saved import Kept
+from jupyter_jax_trainer.backends.kubernetes.logs.textreader import lost
+from jupyter_jax_trainer.backends.kubernetes.submit import launch
+from jupyter_jax_trainer.jobdir.failure import diagnose, summary
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.writer import Recorder
+
+_SOME_POD = "a pod was lost"
+_FREQUENT = ("reports", "display", "where", "result_part")  # and no change of state
+
+
+class Ranks:
+    """The ranks of one job.
+
+    Parameters
+    ----------
+    directory, nodes
+        The job, and how many it has.
+    guard
+        Held while something is taken.
+    on_problem
+        Called with a sentence.
+
+    Attributes
+    ----------
+    record, kept
+        What is written of the job, and what is kept for the next follower.
+    where
+        What each rank said last of where it was.
+    spoken
+        A rank has said something that may change the job's state.
+    """
+
+    def __init__(
+        self,
+        directory: JobDir,
+        nodes: int,
+        guard: threading.RLock,
+        on_problem: Callable[[str], None],
+    ) -> None:
+        ranks = [launch.new_rank(number) for number in range(nodes)]
+        self.record = Recorder(directory, ranks, directory.read_state())
+        self.kept = Kept(directory, nodes)
+        self.where: dict[int, dict[str, Any]] = {}
+        self.spoken = False
+        self._directory = directory
+        self._guard = guard
+        self._on_problem = on_problem
+
+    def states(self) -> list[str]:
+        """Give what each rank is doing."""
+        return [rank["state"] for rank in self.record.state["ranks"]]
+
+    def take(self, rank: int, message: dict[str, Any], offset: int) -> None:
+        """Take a message of a rank; called in the order of its log, by the thread that reads it."""
+        with self._guard:
+            try:
+                self._take(rank, message, offset)
+            except (ValueError, TypeError, KeyError, AttributeError):
+                self.record.event("warning", "a record can't be read; left out", rank)
+
+    def _take(self, rank: int, message: dict[str, Any], offset: int) -> None:
+        kind, frame = message.pop("kind"), message.get("frame")
+        if not messages.fits(kind, message):
+            raise ValueError(f"a message of kind {kind!r} has another form")
+        end = self.kept.ends[rank]
+        if kind == "reports":
+            self.record.reports(rank, message["reports"], frame)
+        elif kind == "display":
+            self.record.display(rank, {**message, "log_offset": offset})
+        elif kind in ("arrived", "joined", "running", "finished", "stopped"):
+            end.joined |= kind == "joined"
+            end.finished |= kind == "finished"
+            if kind == "stopped":
+                self.kept.note_stopped(rank, message)
+            self.record.rank(rank, state=kind.capitalize())
+        elif kind == "error":
+            self.kept.note_error(rank, message)
+            self.record.rank(rank, state="Failed")
+            self.record.event("error", f"{message['type']}: {message['message']}", rank, frame)
+        elif kind == "where":
+            self.where[rank] = message
+        elif kind in ("gap", "frames_lost"):
+            self.record.event("gap", _gap(kind, message), rank, frame)
+        elif kind == "node_says":
+            self._on_problem(f"the node says of rank {rank}'s log: {message['text']}")
+        elif kind == "result_part":
+            fetch.add_part(self._directory, message)
+        elif kind == "result_held":
+            self.kept.held = {**message, "rank": rank, "since": time.time()}
+        elif kind == "result_stored":
+            self.kept.stored = message
+        elif kind == "result_lost":
+            self.record.event("error", "the results were not fetched in time", rank, frame)
+        elif kind == "results":
+            self.record.results(message["results"])
+        else:
+            return  # hello, lines: nothing to write
+        if kind not in _FREQUENT:
+            self.spoken = True
+            self.kept.save()
+            self.record.save()
+
+    def note_pods(self, seen: Seen, pods: Sequence[dict[str, Any]]) -> None:
+        """Take over what pods say of the ranks: those that are gone, too, say how they went."""
+        ends = rank_ends(replace(seen, pods=pods))
+        for found in sorted(ends, key=lambda end: (end.at is None, end.at or 0.0)):
+            if not 0 <= found.rank < len(self.kept.ends):
+                continue
+            known = self.record.state["ranks"][found.rank]
+            fields: dict[str, Any] = {
+                "pod": found.pod,
+                "host": found.node,
+                "restarts": found.restarts + self.record.restarts,
+            }
+            if self.kept.note_end(found):
+                fields["exit"] = found.exit
+                if known["state"] not in ("Finished", "Failed", "Stopped"):
+                    fields["state"] = (
+                        "Finished" if found.exit == 0 else "Stopped" if found.stopped else "Failed"
+                    )
+            elif known["state"] == "Waiting" and found.running:
+                fields["state"] = "Starting"
+            if any(known.get(name) != value for name, value in fields.items()):
+                self.record.rank(found.rank, **fields)
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything is known of them."""
+        return bool(self.record.state["ranks"] != self._new_ranks(self.record.restarts))
+
+    def begin_anew(self) -> None:
+        """Forget the ranks: there will be others, after a suspension or a restart."""
+        self.kept.begin_anew()
+        self.record.begin_anew()
+        self._renew(self.record.restarts)
+
+    def start_again(self, attempt: int, most: int) -> None:
+        """Note that all ranks start again, and why; forget those before.
+
+        A follower that dies in here has noted no restart yet, and the next one does it once more.
+        """
+        reason = summary(diagnose(self.kept.ends)) if self.kept.broken else _SOME_POD
+        self.kept.begin_anew()
+        self._renew(attempt)  # written with the restart, never after it
+        while self.record.restarts < attempt:  # more than one while there was no follower
+            self.record.restart(most, reason)
+            reason = _SOME_POD
+
+    def _renew(self, restarts: int) -> None:
+        for rank in self._new_ranks(restarts):
+            self.record.rank(rank["rank"], **rank)
+
+    def _new_ranks(self, restarts: int) -> list[dict[str, Any]]:
+        return [
+            {**launch.new_rank(number), "restarts": restarts}
+            for number in range(len(self.kept.ends))
+        ]
+
+
+def _gap(kind: str, message: dict[str, Any]) -> str:
+    if kind == "gap":
+        missing = lost(message["lines"], message["bytes"])
+        return f"the cluster has lost {missing} of the log (rotation)"
+    return f"the cluster has lost messages {message.get('from')} to {message.get('to')}"

@@ -1,0 +1,141 @@
+"""What one follower keeps for the next: how ranks have ended, and what they still hold."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import asdict
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import PodEnd
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import line
+from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.jobdir.failure import RankEnd
+from jupyter_jax_trainer.jobdir.files import LineReader
+from jupyter_jax_trainer.jobdir.layout import JobDir
+
+_WORDS = 500  # characters that are kept of what a rank was told
+_TAIL = 200  # lines at the end of a file, among which the last frames of all ranks are found
+
+
+class Kept:
+    """The file ``follower.json`` of a job.
+
+    Parameters
+    ----------
+    directory, nodes
+        The job, and how many ranks it has.
+
+    Attributes
+    ----------
+    ends
+        How each rank has ended, as far as it has.
+    held, stored
+        The messages of rank 0 that say that it holds the results, or where in a store they are.
+    submitting
+        Whether the job may lack its Secrets: its submitter died.
+    """
+
+    def __init__(self, directory: JobDir, nodes: int) -> None:
+        self._path = directory.path / "follower.json"
+        self.ends = [RankEnd(rank=number) for number in range(nodes)]
+        self.held: dict[str, Any] | None = None
+        self.stored: dict[str, Any] | None = None
+        self.submitting = False
+        self._order = 0
+        with contextlib.suppress(Exception):
+            self._load()
+
+    def _load(self) -> None:
+        kept = files.read_json(self._path, {"ends": list})
+        known = RankEnd.__dataclass_fields__
+        self.ends = [
+            RankEnd(**{k: v for k, v in end.items() if k in known}) for end in kept["ends"]
+        ]
+        self.held, self.stored = kept.get("held"), kept.get("stored")
+        self.submitting = bool(kept.get("submitting"))
+        self._order = max((end.order for end in self.ends if end.order < 1 << 30), default=0)
+
+    def save(self) -> None:
+        """Write the file."""
+        kept = {
+            "format": files.FORMAT,
+            "ends": [asdict(end) for end in self.ends],
+            "held": self.held,
+            "stored": self.stored,
+            "submitting": self.submitting,
+        }
+        with contextlib.suppress(OSError):
+            files.write_json(self._path, kept)
+
+    def remove(self) -> None:
+        """Delete the file: the job has ended."""
+        self._path.unlink(missing_ok=True)
+
+    def begin_anew(self) -> None:
+        """Forget how the ranks have ended: there will be others."""
+        self.ends = [RankEnd(rank=end.rank) for end in self.ends]
+        self.save()
+
+    @property
+    def broken(self) -> bool:
+        """Whether a rank has failed."""
+        return any(end.error or ((end.exit or end.cause) and not end.finished) for end in self.ends)
+
+    @property
+    def all_finished(self) -> bool:
+        """Whether all ranks have done their work."""
+        return all(end.finished for end in self.ends)
+
+    @property
+    def all_have_spoken(self) -> bool:
+        """Whether each rank has said how it ended."""
+        return all(end.error or end.finished or end.stopped for end in self.ends)
+
+    def note_error(self, rank: int, message: dict[str, Any]) -> None:
+        """Note the first error that a rank tells."""
+        end = self.ends[rank]
+        if end.error is None:
+            # Its pod may have looked as if it was stopped, to a follower that came later.
+            end.error, end.order, end.stopped = message, self._next(), False
+
+    def note_stopped(self, rank: int, message: dict[str, Any]) -> None:
+        """Note that a rank has stopped because of another, and what that one told it."""
+        self.ends[rank].stopped = True
+        first, words = message.get("because"), message.get("summary")
+        if isinstance(first, int) and 0 <= first < len(self.ends) and isinstance(words, str):
+            self.ends[first].told = line(words, _WORDS)
+
+    def note_end(self, found: PodEnd) -> bool:
+        """Note how a pod has ended, once; what the rank itself has said comes first."""
+        end = self.ends[found.rank]
+        ended = found.exit is not None or found.cause is not None or found.stopped
+        if not ended or end.exit is not None or end.cause is not None:
+            return False
+        end.exit = found.exit
+        end.out_of_memory = found.out_of_memory
+        if found.stopped:
+            end.stopped = end.error is None and not end.finished
+        elif found.exit != 0 and not (end.error and found.kind == "pod-deleted"):
+            # A rank that has told an error before was not ended by what came after.
+            end.cause, end.hint = found.cause, found.hint
+        if end.error is None:
+            end.order = self._next()
+        self.save()
+        return True
+
+    def _next(self) -> int:
+        self._order += 1
+        return self._order
+
+
+def applied(directory: JobDir, nodes: int) -> dict[int, dict[str, int]]:
+    """Find, in what is on disk, which messages of each rank were applied last."""
+    found: dict[int, dict[str, int]] = {}
+    for path in (directory.events, directory.metrics, directory.displays):
+        for row in list(LineReader(path).read())[-_TAIL * nodes :]:
+            frame, rank = row.get("frame"), row.get("rank")
+            if isinstance(frame, list) and len(frame) == 2 and isinstance(rank, int):
+                incarnation, number = frame
+                of_rank = found.setdefault(rank, {})
+                of_rank[incarnation] = max(number, of_rank.get(incarnation, 0))
+    return found

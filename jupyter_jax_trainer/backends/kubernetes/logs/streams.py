@@ -1,0 +1,243 @@
+"""The log streams of a job: a container's attempts one after another, all containers at once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any
+
+from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends.kubernetes.api.client import Client
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
+    TRAINER,
+    containers,
+    log_of,
+    rank_of,
+)
+from jupyter_jax_trainer.backends.kubernetes.logs.logstream import Attempt, LogStream
+from jupyter_jax_trainer.backends.kubernetes.logs.spool import ContainerLog, Spool, remove_wal
+from jupyter_jax_trainer.backends.kubernetes.submit.restarts import attempt_of
+from jupyter_jax_trainer.jobdir.layout import JobDir
+
+OnMessage = Callable[[int, dict[str, Any], int], None]
+
+
+class Streams:
+    """Follows the logs of a job: its ranks', and those of all other containers.
+
+    Parameters
+    ----------
+    client
+        The cluster.
+    directory, nodes
+        The job, and how many ranks it has.
+    key
+        With which its ranks sign their messages; None leaves these unread.
+    applied
+        Of each rank, which messages a follower before this one has applied.
+    on_message
+        Called with rank, message and its place in the rank's log, in a stream's thread.
+    on_problem
+        Called with a sentence.
+
+    Attributes
+    ----------
+    proven
+        The uids of the pods that are surely the job's. What others say is left out; their logs are
+        kept.
+    unproven
+        Whether one of the others was read.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        directory: JobDir,
+        nodes: int,
+        key: bytes | None,
+        applied: Mapping[int, Mapping[str, int]],
+        on_message: OnMessage,
+        on_problem: Callable[[str], None],
+    ) -> None:
+        self.proven: set[str] = set()
+        self.unproven = False
+        self._client = client
+        self._directory = directory
+        self._nodes = nodes
+        self._key = key
+        self._applied = applied
+        self._on_message = on_message
+        self._on_problem = on_problem
+        # All by whose log it is: a rank, or the name of another container's.
+        self._logs: dict[int | str, ContainerLog] = {}
+        self._attempts: dict[int | str, list[Attempt]] = {}
+        self._running: dict[int | str, tuple[Attempt, LogStream, Spool]] = {}
+        self._restarts: dict[str, int] = {}  # by pods' uids, how often all ranks had started again
+        self._over: set[Attempt] = set()
+        self._ended_well: set[Attempt] = set()  # by their exit codes
+        self._lost: set[Attempt] = set()
+        self._done: set[Attempt] = set()
+
+    @property
+    def changed(self) -> bool:
+        """Whether a stream has come to its end since the last `sync`."""
+        return any(stream.finished for _, stream, _ in self._running.values())
+
+    @property
+    def length(self) -> int:
+        """How much has been written of the ranks' logs."""
+        return sum(log.length for source, log in self._logs.items() if isinstance(source, int))
+
+    @property
+    def idle(self) -> bool:
+        """Whether all logs of ranks that there are have been read."""
+        return all(self._is_read(source) for source in self._attempts if isinstance(source, int))
+
+    @property
+    def others_idle(self) -> bool:
+        """Whether those of the other containers have been, too."""
+        return all(self._is_read(source) for source in self._attempts)
+
+    def _is_read(self, source: int | str) -> bool:
+        return self._done.issuperset(self._attempts[source])
+
+    def sync(self, pods: Mapping[str, dict[str, Any]], present: Collection[str]) -> None:
+        """Start and end streams as the pods are.
+
+        Parameters
+        ----------
+        pods
+            All pods that were ever seen, by uid.
+        present
+            Those that are in the cluster now.
+        """
+        for uid, pod in pods.items():
+            self._note(uid, pod, uid not in present)
+        for source, attempts in self._attempts.items():
+            self._advance(source, attempts)
+
+    def _note(self, uid: str, pod: dict[str, Any], gone: bool) -> None:
+        """Note the attempts of a pod's containers, and which of them are over."""
+        rank = rank_of(pod)
+        if rank is not None and rank >= self._nodes:
+            return
+        pod_name = str(pod["metadata"]["name"])
+        self._restarts[uid] = attempt_of(pod)
+        for status in containers(pod):
+            state, restarts = status.get("state") or {}, int(status.get("restartCount") or 0)
+            name, started = str(status.get("name")), "waiting" not in state
+            source = log_of(pod, name)
+            known = self._attempts.setdefault(source, [])
+            for number in range(restarts + started):
+                attempt = Attempt(pod_name, uid, name, number)
+                if attempt not in known:
+                    known.append(attempt)
+                    # The node keeps no more than the log before this one.
+                    if number < restarts - 1:
+                        self._lost.add(attempt)
+                if number == restarts and (state.get("terminated") or {}).get("exitCode") == 0:
+                    self._ended_well.add(attempt)
+                if gone or number < restarts or "terminated" in state:
+                    self._end(source, attempt)
+
+    def _end(self, source: int | str, attempt: Attempt) -> None:
+        if attempt not in self._over:
+            self._over.add(attempt)
+            running = self._running.get(source)
+            if running is not None and running[0] == attempt:
+                running[1].wake()
+
+    def _advance(self, source: int | str, attempts: list[Attempt]) -> None:
+        """Begin with the next attempt when the one before is read."""
+        if source in self._running:
+            attempt, stream, _ = self._running[source]
+            if stream.is_alive():
+                return
+            del self._running[source]
+            self._done.add(attempt)
+            if not stream.complete and not stream.refused:
+                self._on_problem(
+                    f"the end of the log of {_whose(attempt)} was gone before it could be read"
+                )
+        for attempt in attempts:
+            if attempt not in self._done:
+                if self._start(source, attempt):
+                    return
+                self._done.add(attempt)
+
+    def _start(self, source: int | str, attempt: Attempt) -> bool:
+        """Start to read an attempt; False where there is nothing (more) of it to be read."""
+        if source not in self._logs:
+            self._logs[source] = ContainerLog(self._directory, source, self._key)
+        if isinstance(source, int) and attempt.uid in self.proven:
+            take, applied = partial(self._on_message, source), self._applied.get(source, {})
+        elif isinstance(source, int):
+            self.unproven = True
+            take, applied = partial(self._take_unproven, source), {}
+        else:
+            take, applied = partial(self._take_other, source), {}
+        spool = Spool(self._logs[source], attempt.stream, take, applied)
+        if spool.done:
+            return False
+        if attempt in self._lost:
+            with contextlib.suppress(OSError):
+                spool.gap(f"the log of attempt {attempt.number + 1} was gone before it was read")
+                spool.close()
+            self._on_problem(
+                f"the log of attempt {attempt.number + 1} of {_whose(attempt)} was gone before it "
+                "could be read: its node keeps the last two"
+            )
+            return False
+        worker = isinstance(source, int) and self._key is not None
+        if (begins := self._begins_anew(source, attempt)) and spool.is_new:
+            with contextlib.suppress(OSError):
+                spool.gap(begins)
+        stream = LogStream(
+            self._client,
+            spool,
+            attempt,
+            lambda: attempt in self._over,
+            self._on_problem,
+            lambda: worker and attempt in self._ended_well,
+        )
+        self._running[source] = (attempt, stream, spool)
+        stream.start()
+        return True
+
+    def _begins_anew(self, source: int | str, attempt: Attempt) -> str | None:
+        """Say what begins where it is not the first attempt; None where it is."""
+        if attempt.number:
+            return f"attempt {attempt.number + 1}, pod {attempt.pod}"
+        if number := self._restarts.get(attempt.uid):
+            return f"restart {number}, pod {attempt.pod}"
+        return f"it begins anew, pod {attempt.pod}" if self._logs[source].length else None
+
+    def _take_unproven(self, rank: int, message: dict[str, Any], place: int) -> None:
+        """Take of a pod that may be somebody else's what the reader itself has seen in its log."""
+        if message["kind"] in ("gap", "node_says"):
+            self._on_message(rank, message, place)
+
+    def _take_other(self, source: str, message: dict[str, Any], _place: int) -> None:
+        """Take what a log of no rank can tell: its node speaks in it."""
+        if message["kind"] == "node_says":
+            self._on_problem(f"the node says of the log of {source}: {message['text']}")
+
+    def close(self) -> None:
+        """End all streams, and forget how to go on: the job is over."""
+        for _, stream, _ in self._running.values():
+            stream.stop()
+        for source, (_, stream, spool) in self._running.items():
+            stream.join(timeouts.LOG_END.seconds)
+            if isinstance(source, str) and not stream.finished and not stream.is_alive():
+                with contextlib.suppress(OSError):
+                    spool.gap("the job has ended; what this container printed later is not here")
+        for log in self._logs.values():
+            log.close()
+        remove_wal(self._directory)
+
+
+def _whose(attempt: Attempt) -> str:
+    """Name the container for a person; the training one goes without saying."""
+    of = "" if attempt.container == TRAINER else f"container {attempt.container} of "
+    return f"{of}pod {attempt.pod}"

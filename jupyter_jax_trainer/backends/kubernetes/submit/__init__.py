@@ -1,0 +1,1 @@
+"""From a job's options to its objects in the cluster."""

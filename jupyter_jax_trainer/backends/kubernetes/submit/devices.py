@@ -1,0 +1,340 @@
+"""Which nodes a job's devices are on: from ``--accelerator`` and ``--topology`` to node labels.
+
+What is the same for all devices of a kind (the tolerations of their taints) is in our runtimes, so
+that a job needs patches only where a type or a topology is asked for, or on another runtime.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
+from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.options import topology
+from jupyter_jax_trainer.options.amounts import quantity
+from jupyter_jax_trainer.options.spec import JobSpec
+
+RESOURCES = {"gpu": "nvidia.com/gpu", "tpu": "google.com/tpu"}
+TOPOLOGY = "cloud.google.com/gke-tpu-topology"
+_TPU = "cloud.google.com/gke-tpu-accelerator"
+_GPU = "cloud.google.com/gke-accelerator"
+_GPU_FOUND = "nvidia.com/gpu.product"  # set by NVIDIA's GPU feature discovery
+_LABELS = {"gpu": (_GPU, _GPU_FOUND), "tpu": (_TPU,)}
+# What people call them, as Google labels its nodes.
+_TPUS = {
+    "v4": "tpu-v4-podslice",
+    "v5e": "tpu-v5-lite-podslice",
+    "v5p": "tpu-v5p-slice",
+    "v6e": "tpu-v6e-slice",
+    "v7": "tpu7x",
+    "tpu7x": "tpu7x",
+}
+_GPUS = {
+    "t4": "nvidia-tesla-t4",
+    "v100": "nvidia-tesla-v100",
+    "l4": "nvidia-l4",
+    "a100": "nvidia-tesla-a100",
+    "a100-80gb": "nvidia-a100-80gb",
+    "h100": "nvidia-h100-80gb",
+    "h100-mega": "nvidia-h100-mega-80gb",
+    "h200": "nvidia-h200-141gb",
+    "b200": "nvidia-b200",
+    "gb200": "nvidia-gb200",
+}
+_SHARES = re.compile(r"mem|core|percent|monitor")  # of a GPU: amounts, and no devices
+_SIDES = {
+    "tpu-v4-podslice": 3,
+    "tpu-v5p-slice": 3,
+    "tpu7x": 3,
+    "tpu-v5-lite-podslice": 2,
+    "tpu-v6e-slice": 2,
+}
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the cluster: its labels, and how much of each resource pods can have there."""
+
+    name: str
+    labels: Mapping[str, str]
+    allocatable: Mapping[str, str]
+
+    def amount(self, resource: str) -> int:
+        """Give how many of a resource pods can have."""
+        return int(quantity(self.allocatable.get(resource, "0")) or 0)
+
+    def has(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether it has all of these labels."""
+        return all(self.labels.get(name) == value for name, value in labels.items())
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What a job asks for.
+
+    Attributes
+    ----------
+    per_node
+        Devices of each node.
+    selector
+        The labels that nodes have to have, beside those in the runtime.
+    notes
+        What to say about it before the job is submitted.
+    """
+
+    per_node: int
+    selector: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def list_nodes(client: Client) -> list[Node] | None:
+    """List the nodes of the cluster that take pods; None where the user may not."""
+    try:
+        items = client.request("GET", "/api/v1/nodes").get("items") or []
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return None
+    return [
+        Node(
+            str(item["metadata"]["name"]),
+            dict(item["metadata"].get("labels") or {}),
+            dict((item.get("status") or {}).get("allocatable") or {}),
+        )
+        for item in items
+        if _takes_pods(item)
+    ]
+
+
+def _takes_pods(node: Mapping[str, Any]) -> bool:
+    """Tell whether a node is neither cordoned nor lost."""
+    conditions = (node.get("status") or {}).get("conditions") or []
+    ready = next((one["status"] for one in conditions if one.get("type") == "Ready"), "True")
+    return ready == "True" and not (node.get("spec") or {}).get("unschedulable")
+
+
+def kind(spec: JobSpec) -> str | None:
+    """Give the kind of device that a job asks for, in whatever words; None where it doesn't."""
+    if spec.device or not (spec.topology or spec.accelerator):
+        return spec.device
+    label, _, word = str(spec.accelerator).lower().rpartition("=")
+    is_tpu = spec.topology or label == _TPU or word in _TPUS or word.startswith("tpu")
+    return "tpu" if is_tpu else "gpu"
+
+
+def kind_of(resource: str) -> str | None:
+    """Give the kind of device that a resource is; None for cores, memory and others."""
+    if resource == RESOURCES["tpu"]:
+        return "tpu"
+    if _SHARES.search(resource):
+        return None
+    # Shares and slices of NVIDIA's, and other makers' GPUs.
+    return "gpu" if "gpu" in resource or resource.startswith("nvidia.com/mig-") else None
+
+
+def asked_for(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Give all that a container asks for, as a request or as a limit."""
+    return {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+
+
+def resource(device: str, resources: Mapping[str, Any]) -> str | None:
+    """Give the name under which a job asks for its devices; None where there is none to ask for.
+
+    Parameters
+    ----------
+    device
+        Their kind.
+    resources
+        What the runtime's container asks for: what that names comes before the usual name.
+    """
+    usual = RESOURCES.get(device)
+    own = asked_for(resources)
+    if usual is None or usual in own:
+        return usual
+    return next((name for name in sorted(own) if kind_of(name) == device), usual)
+
+
+def taint(device: str, resources: Mapping[str, Any]) -> str | None:
+    """Give the taint by which nodes are kept free for such devices; None for the CPU.
+
+    Parameters
+    ----------
+    device, resources
+        As of `resource`.
+    """
+    name = resource(device, resources)
+    # Nodes with shares and slices of NVIDIA's have the taint of those with whole GPUs.
+    return RESOURCES["gpu"] if name and name.startswith("nvidia.com/") else name
+
+
+def brought(device: str, resources: Mapping[str, Any], own: Mapping[str, str]) -> int | None:
+    """Give the devices that each node of a runtime has by itself; None where it does not say.
+
+    Parameters
+    ----------
+    device
+        Its kind of device.
+    resources, own
+        What its container asks for, and the labels of nodes that its pods ask for.
+    """
+    if device == "tpu" and TOPOLOGY in own:
+        with contextlib.suppress(UsageError, ValueError):  # a shape that there is not, or no shape
+            return topology.fit(own[TOPOLOGY], None, None)[1]
+    amount = quantity(str((resources.get("limits") or {}).get(resource(device, resources))))
+    return int(amount) if amount else None
+
+
+def total(nodes: Iterable[Node], asked: str) -> int:
+    """Count the devices of the cluster, by the name of their resource."""
+    return sum(node.amount(asked) for node in nodes)
+
+
+def enough(nodes: Iterable[Node], asked: str, count: int, each: int) -> bool:
+    """Tell whether so many pods fit onto the cluster's devices, when nobody else uses them."""
+    return sum(node.amount(asked) // each for node in nodes) >= count
+
+
+def place(
+    spec: JobSpec,
+    device: str,
+    resources: Mapping[str, Any],
+    own: Mapping[str, str],
+    nodes: Sequence[Node] | None,
+) -> Placement:
+    """Say what a job asks for, and check that against the nodes.
+
+    Parameters
+    ----------
+    device
+        Its kind of device.
+    resources, own
+        What the runtime's container asks for, and the labels of nodes that its pods ask for.
+    nodes
+        The cluster's; None where they may not be listed.
+
+    Raises
+    ------
+    UsageError
+        The words contradict each other.
+    """
+    asked = resource(device, resources)
+    if asked is None:
+        return Placement(spec.devices_per_node or 1, {})
+    per_node = spec.devices_per_node or brought(device, resources, own) or 1
+    selector: dict[str, str] = {}
+    notes: list[str] = []
+    if spec.accelerator:
+        name, value = _label(spec.accelerator, device, nodes)
+        selector[name] = value
+        if nodes is None and "=" not in spec.accelerator:
+            notes.append(
+                f"You may not list nodes, so {name}={value} is taken for --accelerator "
+                f"{spec.accelerator}; LABEL=VALUE names another label"
+            )
+        if nodes and name == _GPU_FOUND and not any(node.has(selector) for node in nodes):
+            notes.append(
+                f"{value} is {name} of no node; it has to be all that NVIDIA writes there, such as "
+                "NVIDIA-B200, to find one that comes later"
+            )
+    if shape := spec.topology or (own.get(TOPOLOGY) if device == "tpu" else None):
+        given = spec.nodes if spec.topology is None or "nodes" in spec.explicit else None
+        _, per_node = topology.fit(shape, given, spec.devices_per_node)
+        if spec.topology:
+            selector[TOPOLOGY] = shape
+        sides, type_of = shape.count("x") + 1, {**own, **selector}.get(_TPU, "")
+        if _SIDES.get(type_of, sides) != sides:
+            raise UsageError(
+                f"--topology {shape} has {sides} sides, and slices of {type_of} have "
+                f"{_SIDES[type_of]}.",
+                "Shapes of v5e and v6e are written AxB, those of v4, v5p and tpu7x AxBxC.",
+            )
+    if nodes is not None:
+        notes += _check(spec.nodes, per_node, asked, {**own, **selector}, nodes)
+    return Placement(per_node, selector, tuple(notes))
+
+
+def _label(word: str, device: str, nodes: Sequence[Node] | None) -> tuple[str, str]:
+    """Find the label that a word for a type means; what the nodes carry comes first."""
+    name, equals, value = word.rpartition("=")
+    if equals:
+        return name, value
+    lower = word.lower()
+    google = (_TPUS if device == "tpu" else _GPUS).get(lower, word)
+    carried = sorted(
+        {
+            (label, node.labels[label])
+            for node in nodes or ()
+            for label in _LABELS[device]
+            if label in node.labels
+        }
+    )
+    for fits in (
+        lambda text: text.lower() == lower,
+        lambda text: text == google,
+        lambda text: _parts(lower) <= _parts(text),
+    ):
+        if found := [(label, text) for label, text in carried if fits(text)]:
+            break
+    # A node of Google's with NVIDIA's feature discovery has both labels: they mean the same.
+    for label in _LABELS[device]:
+        values = [text for name, text in found if name == label]
+        if len(values) > 1:
+            raise UsageError(
+                f"--accelerator {word} could be any of {', '.join(values)}.", "Name one."
+            )
+    if found:
+        return found[0]
+    # Nodes of that type may come: with the label that the others have, and its kind of values.
+    label = carried[0][0] if carried else _LABELS[device][0]
+    return label, google if label == _LABELS[device][0] else word
+
+
+def _parts(text: str) -> set[str]:
+    """Take a type's name apart: ``NVIDIA-A100-SXM4-80GB`` is meant by ``a100-80gb``, too."""
+    return set(re.split("[-_ ]", text.lower()))
+
+
+def _check(
+    wanted: int, per_node: int, resource: str, selector: Mapping[str, str], nodes: Sequence[Node]
+) -> list[str]:
+    """Say what has to wait for other nodes. That they may come nobody knows better than the user.
+
+    One label is often that of machines of several sizes, so it is no proof against them.
+    """
+    words = " and ".join(f"{name}={value}" for name, value in selector.items())
+    fitting = [node for node in nodes if node.has(selector)]
+    amounts = [amount for node in fitting if (amount := node.amount(resource))]
+    if not amounts:
+        which = f"labelled {words}" if words else f"with {resource}"
+        if fitting and words:
+            which += f" that has {resource}"
+        there = _others(selector, nodes) if not fitting else ""
+        return [f"There is no node {which} now{there}: the job waits until one comes"]
+    if max(amounts) < per_node:
+        most = f"the largest of the {len(amounts)} that fit has {max(amounts)}"
+        which = f"No node labelled {words}" if words else "No node"
+        return [f"{which} has {per_node} of {resource} now ({most}): the job waits until one comes"]
+    room = sum(amount // per_node for amount in amounts)
+    if room < wanted:
+        return [
+            f"{wanted} nodes with {per_node} of {resource} each are asked for, and there is room "
+            f"for {room} in the cluster: the job waits until there are more"
+        ]
+    return []
+
+
+def _others(selector: Mapping[str, str], nodes: Sequence[Node]) -> str:
+    """Say which values of the same labels there are."""
+    found = sorted(
+        {
+            f"{name}={node.labels[name]}"
+            for node in nodes
+            for name in selector
+            if name in node.labels
+        }
+    )
+    return f" (there are {', '.join(found)})" if found else ""

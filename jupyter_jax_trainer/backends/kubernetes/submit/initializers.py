@@ -1,0 +1,136 @@
+"""Trainer's initializers: what fetches a data set or a model before the training begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
+    Json,
+    Seen,
+    containers,
+    exit_code,
+    role_of,
+    status,
+)
+from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import (
+    initializers,
+    is_converted,
+    replicated_jobs,
+)
+from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.options.spec import JobSpec
+
+NAMES = {"dataset": "dataset-initializer", "model": "model-initializer"}
+_URI = "STORAGE_URI"
+
+
+def suits(runtime: Mapping[str, Any], spec: JobSpec) -> bool:
+    """Tell whether a runtime has the initializers that a job asks for, and none that would fail."""
+    return _lacking(runtime, spec) is None and not _failing(runtime, spec)
+
+
+def rank(runtime: Mapping[str, Any], spec: JobSpec) -> tuple[bool, bool, bool]:
+    """Order runtimes: first those that have exactly what the job asks for, last what lacks it."""
+    jobs = replicated_jobs(runtime)
+    more = any(name in jobs and not getattr(spec, option) for option, name in NAMES.items())
+    return _lacking(runtime, spec) is not None, bool(_failing(runtime, spec)), more
+
+
+def check(
+    runtime: Mapping[str, Any], spec: JobSpec, known: Callable[[], list[dict[str, Any]]]
+) -> None:
+    """Refuse what the runtime has no initializer for, and initializers that would fail.
+
+    Parameters
+    ----------
+    runtime, spec
+        The runtime, and what was asked for.
+    known
+        Gives all runtimes, to name those that would do.
+
+    Raises
+    ------
+    UsageError
+        The runtime lacks one, or has one that the job doesn't ask for.
+    """
+    name = runtime["metadata"]["name"]
+    option, failing = _lacking(runtime, spec), _failing(runtime, spec)
+    if option is None and not failing:
+        return
+    others = ", ".join(
+        item["metadata"]["name"] for item in known() if suits(item, spec) and not is_converted(item)
+    )
+    if option is not None:
+        raise UsageError(
+            f"--{option} needs a runtime with a {NAMES[option]}, and {name} has none.",
+            f"Choose another --runtime: {others}."
+            if others
+            else "docs/platform.md has an example of one; the platform engineer can install it.",
+        )
+    options = " and ".join(f"--{one}" for one in failing)
+    raise UsageError(
+        f"The runtime {name} starts its {' and '.join(NAMES[one] for one in failing)} for every "
+        f"job, and that fails without {options}.",
+        f"Give {options}, too, or choose another --runtime"
+        + (f": {others}." if others else "; docs/platform.md says which can be installed."),
+    )
+
+
+def look(seen: Seen) -> list[Json]:
+    """Say how the initializers are: the newest pod of each, in the order in which they came.
+
+    Returns
+    -------
+    list
+        ``name``, ``state``, ``exit``, ``restarts``, ``host`` and ``pod``, as of a rank.
+    """
+    newest: dict[str, Json] = {}
+    count: dict[str, int] = {}
+    for pod in seen.initializers:
+        name = role_of(pod)
+        newest[name] = pod
+        count[name] = count.get(name, 0) + 1
+    return [_step(name, pod, count[name] - 1) for name, pod in newest.items()]
+
+
+def _lacking(runtime: Mapping[str, Any], spec: JobSpec) -> str | None:
+    jobs = replicated_jobs(runtime)
+    asked = (option for option in NAMES if getattr(spec, option))
+    return next((option for option in asked if NAMES[option] not in jobs), None)
+
+
+def _failing(runtime: Mapping[str, Any], spec: JobSpec) -> list[str]:
+    """Give the options that a job would have to have for the runtime's initializers to end well.
+
+    Trainer starts all of them, asked for or not, and says from where to fetch only to those that
+    are asked for. Its images fail without that. A container with a STORAGE_URI of the runtime's,
+    or with a command of its own, may do without; so may one that isn't labelled as Trainer's.
+    """
+    return [
+        option
+        for option, name in NAMES.items()
+        if not getattr(spec, option) and any(map(_needs_uri, initializers(runtime, name)))
+    ]
+
+
+def _needs_uri(container: Mapping[str, Any]) -> bool:
+    names = {one.get("name") for one in container.get("env") or []}
+    # What a ConfigMap or a Secret has is not looked up: it gets the benefit of the doubt.
+    return not (_URI in names or container.get("envFrom") or container.get("command"))
+
+
+def _step(name: str, pod: Json, pods_before: int) -> Json:
+    found = next((state for state in containers(pod) if state.get("name") == name), {})
+    now, before = found.get("state") or {}, found.get("lastState") or {}
+    end = now.get("terminated") or before.get("terminated")
+    doing = "Running" if "running" in now else "Starting"
+    ended = {"Succeeded": "Finished", "Failed": "Failed"}
+    return {
+        "name": name,
+        "state": ended.get(str(status(pod).get("phase")), doing),
+        "exit": None if end is None else exit_code(end),
+        "restarts": int(found.get("restartCount") or 0) + pods_before,
+        "host": (pod.get("spec") or {}).get("nodeName"),
+        "pod": pod["metadata"].get("name"),
+    }

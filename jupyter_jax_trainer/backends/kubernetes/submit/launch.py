@@ -1,0 +1,368 @@
+"""Create a job's objects in the cluster, in an order in which nothing can be orphaned."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jupyter_jax_trainer
+from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import line
+from jupyter_jax_trainer.backends.kubernetes.submit import payload, restarts, trainjob
+from jupyter_jax_trainer.backends.kubernetes.submit.payload import Payload
+from jupyter_jax_trainer.errors import JaxTrainError
+from jupyter_jax_trainer.jobdir import locks, store
+from jupyter_jax_trainer.jobdir.files import FORMAT
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.trust import signing
+
+LOG = "follower.log"
+_Answer = TypeVar("_Answer")
+WAITS = "is being submitted"
+CUT_OFF = "its submission was cut off; nothing was started"
+_ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
+WORDS = 1000  # characters of a reason that an annotation gets
+# Answers after which the same request may well be taken: the API or a webhook is starting.
+PASSING = (429, 500, 502, 503, 504)
+
+
+def manifests(
+    bundle: Path, manifest: Mapping[str, Any], spec: JobSpec, plan: Mapping[str, Any]
+) -> tuple[Payload, list[dict[str, Any]]]:
+    """Make the payload and all objects of a job: the TrainJob, then its Secrets."""
+    secret = trainjob.own_name(manifest)
+    packed = payload.pack(
+        bundle,
+        secret,
+        manifest["uid"],
+        manifest["digest"],
+        spec,
+        manifest.get("frame_key"),
+        mounts=plan.get("mounts", spec.queue is None),
+    )
+    job = trainjob.build(manifest, spec, plan, packed, secret)
+    labels = trainjob.own_labels(manifest)
+    found = packed.secrets(secret, labels)
+    for item in found:
+        item["metadata"]["namespace"] = plan["namespace"]
+    return packed, [job, *found]
+
+
+def create(
+    client: Client,
+    documents: list[dict[str, Any]],
+    patience: float,
+    undo: Path,
+    runtime: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Create a TrainJob and its Secrets; the TrainJob is taken back when a Secret is refused.
+
+    Parameters
+    ----------
+    documents
+        The TrainJob, then its Secrets.
+    patience
+        Seconds for which requests are tried again that fail for passing reasons.
+    undo
+        A file that is there while a TrainJob may have to be taken back. It stays where that could
+        not be done, for the follower.
+    runtime
+        The job's own runtime, if it has one: created first, and taken back together with it.
+
+    Returns
+    -------
+    dict
+        The TrainJob as the cluster has made it.
+
+    Raises
+    ------
+    ApiError
+        Something was refused. Nothing is left in the cluster.
+    Unreachable
+        The API went away. There may be a TrainJob that waits for its Secret.
+    """
+    job, *found = documents
+    deadline = time.monotonic() + patience
+    # The cluster looks at it first, so that what webhooks and quotas refuse leaves no trace.
+    path, query = client.trainer("trainjobs"), {"fieldManager": trainjob.PREFIX}
+    known = partial(_once_known, job["spec"]["runtimeRef"]["name"])
+    begun, created = runtime is not None, None
+    try:
+        if runtime is not None:
+            _patiently(partial(restarts.create, client, runtime), deadline)
+        look = partial(client.request, "POST", path, query={**query, "dryRun": "All"}, body=job)
+        _patiently(partial(known, look), deadline)
+        begun = True
+        make = partial(_create_once, client, path, query, job)
+        created = _patiently(partial(known, make), deadline)
+        if runtime is not None:
+            own = partial(restarts.hand_over, client, runtime["metadata"]["name"], created)
+            _patiently(own, deadline)
+        add_secrets(client, created, job, found, deadline)
+    except BaseException:
+        if begun:
+            undo.touch(mode=0o600)
+            take_back(client, created or job, runtime)
+            undo.unlink()
+        raise
+    return created
+
+
+def add_secrets(
+    client: Client,
+    created: Mapping[str, Any],
+    job: Mapping[str, Any],
+    found: list[dict[str, Any]],
+    deadline: float,
+) -> None:
+    """Create the Secrets of a TrainJob; those that exist already are fine.
+
+    The first one gets the signature of the user's key: only now is the TrainJob's uid known.
+
+    Parameters
+    ----------
+    created, job
+        The TrainJob as the cluster has it, and as it was asked for.
+    """
+    with contextlib.suppress(JaxTrainError, OSError):  # without it, all is well on this machine
+        key = base64.b64decode(found[0]["data"][payload.KEY]).decode()
+        said = statement(job, created["metadata"]["uid"], key)
+        found[0]["data"][payload.SIGNATURE] = payload.as_data(signing.sign(said))
+    for item in found:
+        item["metadata"]["ownerReferences"] = [trainjob.owner(created)]
+        post = partial(client.request, "POST", client.core("secrets"), body=item)
+        with _already_there():
+            _patiently(post, deadline)
+
+
+def statement(job: Mapping[str, Any], trainjob_uid: str, frame_key: str) -> signing.Statement:
+    """Give what a job's signature vouches for."""
+    metadata = job["metadata"]
+    return signing.Statement.of(
+        trainjob_uid=trainjob_uid,
+        uid=metadata["annotations"][trainjob.UID],
+        namespace=metadata["namespace"],
+        trainjob=metadata["name"],
+        about=metadata["annotations"][trainjob.ABOUT],
+        frame_key=frame_key,
+    )
+
+
+def finish(
+    client: Client, directory: JobDir, manifest: Mapping[str, Any], created: Mapping[str, Any]
+) -> None:
+    """Finish a job whose submitter died after it had created the TrainJob."""
+    spec = JobSpec.from_json(manifest["spec"])
+    packed, documents = manifests(directory.bundle, manifest, spec, manifest["plan"])
+    if packed.upload:
+        payload.upload(directory.bundle, packed.upload, manifest["uid"])
+    deadline = time.monotonic() + timeouts.UNDO.seconds
+    if manifest["plan"].get("own_runtime"):
+        own = partial(restarts.hand_over, client, trainjob.own_name(manifest), created)
+        _patiently(own, deadline)
+    add_secrets(client, created, documents[0], documents[1:], deadline)
+
+
+def take_back(
+    client: Client, job: Mapping[str, Any], runtime: Mapping[str, Any] | None = None
+) -> None:
+    """Delete a TrainJob that may have been created a moment ago, and its own runtime.
+
+    Parameters
+    ----------
+    job
+        As the cluster has made it, or as it was sent where no answer came: then the one that has
+        its id, which nobody else knew, is taken for it.
+
+    Raises
+    ------
+    Unreachable
+        It could not be done.
+    """
+    deadline = time.monotonic() + timeouts.UNDO.seconds
+    path = client.trainer("trainjobs", job["metadata"]["name"])
+    try:
+        there = _patiently(lambda: client.request("GET", path), deadline)
+        known = job["metadata"].get("uid")
+        if there["metadata"]["uid"] == known if known else uid_of(there) == uid_of(job):
+            body = {"preconditions": {"uid": there["metadata"]["uid"]}}
+            _patiently(lambda: client.request("DELETE", path, body=body), deadline)
+    except ApiError as error:
+        if error.status not in (404, 409):
+            raise Unreachable(f"the TrainJob can't be deleted: {error.message}") from None
+    if runtime is not None:
+        name, own = runtime["metadata"]["name"], runtime["metadata"]["labels"][trainjob.UID]
+        try:
+            _patiently(partial(restarts.delete, client, name, own, None), deadline)
+        except ApiError as error:
+            raise Unreachable(f"the runtime {name} can't be deleted: {error.message}") from None
+
+
+def _create_once(
+    client: Client, path: str, query: Mapping[str, Any], job: dict[str, Any]
+) -> dict[str, Any]:
+    """Create the TrainJob; one that an earlier try made without an answer is taken as it is."""
+    try:
+        return client.request("POST", path, query=query, body=job)
+    except ApiError as error:
+        if error.status != 409:
+            raise
+        there = client.request("GET", client.trainer("trainjobs", job["metadata"]["name"]))
+        if uid_of(there) != uid_of(job):
+            raise
+        return there
+
+
+def _once_known(runtime: str, request: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Make a request that is refused until Trainer has heard of a runtime.
+
+    It is there, but Trainer looks at a copy of its own, which a new runtime reaches later.
+    """
+    deadline = time.monotonic() + timeouts.RUNTIME.seconds
+    while True:
+        try:
+            return request()
+        except ApiError as error:
+            unknown = runtime in error.message and "not found" in error.message
+            if not unknown or time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
+
+
+def uid_of(job: Mapping[str, Any]) -> str | None:
+    """Give our own id that a TrainJob claims to have; None where it isn't one of ours.
+
+    Others can copy it: which TrainJob is a job's is told by `identity`.
+    """
+    found = (job["metadata"].get("annotations") or {}).get(trainjob.UID)
+    return found if isinstance(found, str) and trainjob.UID_FORM.fullmatch(found) else None
+
+
+def marked(job: Mapping[str, Any]) -> str | None:
+    """Give the words with which a job was marked as failed, None where it isn't."""
+    found = (job["metadata"].get("annotations") or {}).get(trainjob.FAILED)
+    return None if found is None else line(found, WORDS)
+
+
+@contextlib.contextmanager
+def _already_there() -> Any:
+    try:
+        yield
+    except ApiError as error:
+        if error.status != 409:
+            raise
+
+
+def _patiently(request: Callable[[], _Answer], deadline: float) -> _Answer:
+    """Make a request again while it fails for a passing reason."""
+    pause = 0.1
+    while True:
+        try:
+            return request()
+        except (ApiError, Unreachable) as error:
+            passing = isinstance(error, Unreachable) or error.status in PASSING
+            wanted = error.retry_after if isinstance(error, ApiError) else 0.0
+            if not passing or time.monotonic() + max(pause, wanted) > deadline:
+                raise
+        time.sleep(max(wanted, pause * random.uniform(0.5, 1.0)))
+        pause = min(2.0, pause * 2)
+
+
+def first_state(nodes: int) -> dict[str, Any]:
+    """Give the state of a job that is on its way to the cluster."""
+    return {
+        "format": FORMAT,
+        "state": "Queued",
+        "reason": WAITS,
+        "hint": None,
+        "history": [{"state": "Queued", "time": time.time()}],
+        "ranks": [new_rank(n) for n in range(nodes)],
+        "progress": None,
+        "failure": None,
+        "results": None,
+    }
+
+
+def new_rank(number: int) -> dict[str, Any]:
+    """Give what is known of a rank before it is there."""
+    return {
+        "rank": number,
+        "pid": None,
+        "state": "Waiting",
+        "exit": None,
+        "restarts": 0,
+        "host": None,
+        "pod": None,
+    }
+
+
+# -- the follower ----------------------------------------------------------------------------
+
+
+def follower_directory(cluster: str) -> Path:
+    """Give the directory of the follower of a cluster and namespace."""
+    return store.home() / "followers" / cluster
+
+
+def has_follower(cluster: str) -> bool:
+    """Tell whether a follower lives, by the lock that dies with it."""
+    try:
+        file = os.open(follower_directory(cluster) / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not locks.try_lock(file, fcntl.LOCK_SH)
+    finally:
+        os.close(file)
+
+
+def start_follower(plan: Mapping[str, Any]) -> None:
+    """Start the follower of a job's cluster and namespace, if there is none.
+
+    Of two that are started at once the second leaves at once.
+    """
+    if has_follower(plan["cluster"]):
+        return
+    directory = store.private_directory(follower_directory(plan["cluster"]))
+    program = (
+        "import os, sys; os.fork() and os._exit(0); os.setsid(); sys.path.insert(0, sys.argv[1]); "
+        "from jupyter_jax_trainer.backends.kubernetes.follow.follower import main; "
+        "main(*sys.argv[2:])"
+    )
+    environment = dict(os.environ)
+    if plan.get("kubeconfig"):
+        environment["KUBECONFIG"] = plan["kubeconfig"]
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    log = os.open(directory / LOG, flags, 0o600)
+    try:
+        subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                program,
+                _ROOT,
+                plan["cluster"],
+                plan["context"] or "",
+                plan["namespace"],
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            check=False,
+            cwd="/",
+        )
+    finally:
+        os.close(log)

@@ -1,0 +1,200 @@
+"""Our own runtimes: read from the package, and put into a cluster by server-side apply."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jupyter_jax_trainer
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import SHARED, container, path_of
+from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import PREFIX
+from jupyter_jax_trainer.errors import BackendError, UsageError
+
+_APPLY = "application/apply-patch+yaml"
+_PACKAGE = Path(jupyter_jax_trainer.__file__).parent
+# In a wheel they are in the package; in a clone they stay where people look for them.
+_PLACES = (_PACKAGE / "manifests", _PACKAGE.parent / "runtimes")
+_TAG = re.compile(r":jax(?P<jax>[0-9.]+)-py(?P<python>3\.[0-9]+)$")
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What applying a runtime did, or would do.
+
+    Attributes
+    ----------
+    what
+        ``created``, ``configured`` or ``unchanged``.
+    changes
+        For one that was there: what changed, a line each.
+    """
+
+    kind: str
+    name: str
+    what: str
+    changes: tuple[str, ...] = ()
+
+
+def manifest(
+    device: str,
+    *,
+    namespace: str | None = None,
+    python: str | None = None,
+    registry: str | None = None,
+    image: str | None = None,
+    volume: str | None = None,
+) -> dict[str, Any]:
+    """Give our runtime for a kind of device.
+
+    Parameters
+    ----------
+    namespace
+        Make it a TrainingRuntime of this namespace.
+    python
+        The image's Python; another than the usual one is in the name, too.
+    registry
+        Where the image is.
+    image
+        Another image. What its tag doesn't say of versions is left out. Without this and without a
+        registry it is the one that a release has pushed, by its digest; a clone knows none.
+    volume
+        A claim and where to mount it (``CLAIM:/path``), for checkpoints.
+    """
+    import yaml
+
+    folder = next(place for place in _PLACES if place.is_dir())
+    path = folder / device / f"jax-{device}.yaml"
+    item: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    metadata, node = item["metadata"], _node(item)
+    labels = metadata["labels"]
+    if python and python != labels[f"{PREFIX}/python"]:
+        metadata["name"] += f"-py{python}"
+        node["image"] = re.sub(r"-py[0-9.]+$", f"-py{python}", node["image"])
+    if registry:
+        node["image"] = f"{registry.rstrip('/')}/{node['image']}"
+    if image:
+        node["image"] = image
+    told = _TAG.search(node["image"])
+    for version in ("jax", "python"):
+        labels.pop(f"{PREFIX}/{version}")
+        if told:
+            labels[f"{PREFIX}/{version}"] = told[version]
+    if not image:
+        node["image"] = _pinned(folder).get(node["image"], node["image"])
+    if volume:
+        claim, _, place = volume.partition(":")
+        if place.rstrip("/") in [mount["mountPath"] for mount in node["volumeMounts"]]:
+            raise UsageError(f"The runtime has something at {place} already.", "Name another path.")
+        metadata["annotations"] = {SHARED: place}
+        source = {"persistentVolumeClaim": {"claimName": claim}}
+        _pod(item)["volumes"].append({"name": "shared", **source})
+        node["volumeMounts"].append({"name": "shared", "mountPath": place})
+    if namespace:
+        item["kind"] = "TrainingRuntime"
+        metadata["namespace"] = namespace
+    return item
+
+
+def apply(
+    client: Client, item: Mapping[str, Any], *, force: bool = False, dry_run: bool = False
+) -> Applied:
+    """Apply a runtime.
+
+    Parameters
+    ----------
+    force
+        Take over what others have set.
+    dry_run
+        Only say what would be done; the cluster looks at it all the same.
+
+    Raises
+    ------
+    BackendError
+        Others have set fields to something else.
+    ApiError
+        It is refused.
+    """
+    kind, name = str(item["kind"]), str(item["metadata"]["name"])
+    path = f"{path_of(client, kind)}/{name}"
+    try:
+        before = client.request("GET", path)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        before = None
+    query = {"fieldManager": PREFIX, "force": str(force).lower()}
+    if dry_run:
+        query["dryRun"] = "All"
+    try:
+        after = client.request("PATCH", path, query=query, body=item, content_type=_APPLY)
+    except ApiError as error:
+        if error.status != 409:
+            raise
+        raise BackendError(
+            f"The {kind} {name} was changed by others, and would be set back: {error.message}",
+            "--force does that; nothing was changed.",
+        ) from None
+    if before is None:
+        return Applied(kind, name, "created")
+    changes = tuple(_changes(before, after))
+    return Applied(kind, name, "configured" if changes else "unchanged", changes)
+
+
+def image_of(item: Mapping[str, Any]) -> str:
+    """Give the image of a runtime."""
+    return str(container(item)["image"])
+
+
+def _pinned(folder: Path) -> dict[str, str]:
+    """Read which images have digests: images/pin.py writes that, for a release."""
+    path = folder / "images.json"
+    found: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
+
+
+def _pod(item: dict[str, Any]) -> dict[str, Any]:
+    (job,) = item["spec"]["template"]["spec"]["replicatedJobs"]
+    found: dict[str, Any] = job["template"]["spec"]["template"]["spec"]
+    return found
+
+
+def _node(item: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any]
+    (found,) = _pod(item)["containers"]
+    return found
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Say what people would call a change: labels, annotations, and the spec."""
+    old, new = (
+        dict(
+            _leaves(
+                {
+                    "labels": item["metadata"].get("labels"),
+                    "annotations": item["metadata"].get("annotations"),
+                    "spec": item.get("spec"),
+                }
+            )
+        )
+        for item in (before, after)
+    )
+    for path in sorted({*old, *new}):
+        if old.get(path) != new.get(path):
+            yield f"{path}: {old.get(path, 'nothing')} → {new.get(path, 'nothing')}"
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _leaves(part, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list):
+        for number, part in enumerate(value):
+            named = part.get("name", number) if isinstance(part, Mapping) else number
+            yield from _leaves(part, f"{path}[{named}]")
+    elif value is not None:
+        yield path, value

@@ -1,0 +1,362 @@
+"""How the bundle gets into the pods: as Secrets, or by way of a store that both sides see."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer.errors import BackendError, CaptureError
+from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.text import size
+
+KEY = "frame-key"
+MARKER = "jaxtrain-job"  # in a job's folder of a store; holds our own id of the job
+SIGNATURE = "signature"  # of the submitter's own key; no pod gets it
+_LEFT = "The job's folder {} was not deleted: {}. Delete it yourself if it belongs to the job."
+FOLDER = "/jaxtrain-bundle"  # where the volume with the parts is mounted
+_CHUNK = 120_000  # characters of one environment variable; Linux allows 131,071
+_IN_ENVIRONMENT = 1_040_000 * 3 // 4  # bytes, four characters for three: a Secret holds 1 MiB
+_PART = 1_000_000  # bytes of one Secret in the volume
+_IN_VOLUME = 8 << 20
+MOST_SECRETS = 1 + -(-_IN_VOLUME // _PART)
+_WORKER = 112 << 10  # bytes of a bundle with nothing captured, at most
+
+# Run by whatever Python the image has. It checks what it was sent before it runs it. A read-only
+# root without any scratch space leaves memory as the place for the file.
+BOOTSTRAP = """
+import base64, glob, hashlib, os, sys, tempfile
+e = os.environ
+if "JAXTRAIN_BUNDLE_URL" in e:
+    url = e["JAXTRAIN_BUNDLE_URL"]
+    if "://" in url:
+        try:
+            import fsspec
+        except ImportError:
+            sys.exit("jaxtrain: the image lacks fsspec, which reads the bundle from its store")
+        with fsspec.open(url, "rb") as f:
+            data = f.read()
+    else:
+        with open(url, "rb") as f:
+            data = f.read()
+elif "JAXTRAIN_BUNDLE_FILES" in e:
+    data = b""
+    for name in sorted(glob.glob(e["JAXTRAIN_BUNDLE_FILES"] + "/part-*")):
+        with open(name, "rb") as f:
+            data += f.read()
+else:
+    names = sorted(n for n in e if n.startswith("JAXTRAIN_BUNDLE_") and n[16:].isdigit())
+    data = base64.b64decode("".join(e[n] for n in names))
+if hashlib.sha256(data).hexdigest() != e["JAXTRAIN_FILE_SHA256"]:
+    sys.exit("jaxtrain: the bundle that arrived is not the one that was sent")
+try:
+    fd, path = tempfile.mkstemp(suffix=".pyz", prefix="jaxtrain-")
+except OSError:
+    fd = os.memfd_create("jaxtrain.pyz")
+    path = "/proc/self/fd/%d" % fd
+with os.fdopen(fd, "wb", closefd=not path.startswith("/proc")) as f:
+    f.write(data)
+del data
+sys.argv = [path]
+sys.path[0] = path
+import runpy
+runpy.run_path(path, run_name="__main__")
+""".strip()
+
+# A constant: nothing of the user's is ever put into a shell's text.
+COMMAND = [
+    "sh",
+    "-c",
+    "for p in python3 python python3.14 python3.13 python3.12 python3.11; do "
+    'command -v "$p" >/dev/null 2>&1 && exec "$p" -u -c "$JAXTRAIN_BOOT"; done; '
+    "for p in /opt/*/bin/python3 /usr/local/bin/python3* /usr/bin/python3*; do "
+    '[ -x "$p" ] && exec "$p" -u -c "$JAXTRAIN_BOOT"; done; '
+    'echo "jaxtrain: this image has no Python (no python3 or python was found)"; exit 127',
+]
+
+
+@dataclass
+class Payload:
+    """A bundle on its way.
+
+    Attributes
+    ----------
+    key
+        With this the worker signs what it says to us.
+    env
+        Environment variables of the pods, as in a container's ``env``.
+    data
+        The contents of the Secrets, each a mapping of keys to text in base64.
+    mounted
+        The Secrets are mounted, so that their volume has to be patched into the runtime.
+    upload
+        Where the bundle has to be copied to, if anywhere.
+    """
+
+    key: str
+    env: list[dict[str, Any]]
+    data: list[dict[str, str]] = field(default_factory=list)
+    mounted: bool = False
+    upload: str | None = None
+
+    def secrets(self, name: str, labels: dict[str, str]) -> list[dict[str, Any]]:
+        """Give the Secrets as manifests, without an owner."""
+        return [
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": secret_name(name, number), "labels": labels},
+                "type": "Opaque",
+                "immutable": True,
+                "data": data,
+            }
+            for number, data in enumerate(self.data)
+        ]
+
+
+def secret_name(name: str, number: int) -> str:
+    """Name one of a job's Secrets."""
+    return name if number == 0 else f"{name}-{number}"
+
+
+def room(spec: JobSpec, mounts: bool) -> int | None:
+    """Give how many bytes of wheels may travel; None where a store takes any number."""
+    return None if spec.store is not None else _bound(mounts) - _WORKER
+
+
+def _bound(mounts: bool) -> int:
+    return _IN_VOLUME if mounts else _IN_ENVIRONMENT
+
+
+def check_size(total: int, spec: JobSpec, mounts: bool) -> None:
+    """Refuse what will not fit through.
+
+    Parameters
+    ----------
+    total
+        The size of the cell's variables in bytes.
+    mounts
+        A volume can be patched into the runtime: no queue of an old Kueue drops it.
+
+    Raises
+    ------
+    CaptureError
+        With the sizes and the way out.
+    """
+    if spec.store is None and total > _bound(mounts):
+        raise _too_large(total, mounts)
+
+
+def pack(
+    bundle: Path,
+    secret: str,
+    uid: str,
+    digest: str,
+    spec: JobSpec,
+    key: str | None = None,
+    *,
+    mounts: bool = True,
+) -> Payload:
+    """Decide how a bundle travels, and pack it.
+
+    Parameters
+    ----------
+    bundle
+        The file.
+    secret
+        The name of the (first) Secret.
+    uid
+        The job's id, its folder in a store.
+    digest
+        The sha256 of the bundle's manifest.
+    spec
+        What was asked for.
+    key
+        The job's key, if it has one already.
+    mounts
+        As in `check_size`.
+
+    Raises
+    ------
+    CaptureError
+        It is too large for all that there is.
+    """
+    length = bundle.stat().st_size
+    key = key or secrets.token_hex(32)
+    data: dict[str, str] = {KEY: as_data(key)}
+    env = [
+        {"name": "JAXTRAIN_BOOT", "value": BOOTSTRAP},
+        {"name": "JAXTRAIN_BUNDLE_SHA256", "value": digest},
+        {"name": "JAXTRAIN_FILE_SHA256", "value": _sha256(bundle)},
+        _from_secret("JAXTRAIN_FRAME_KEY", secret, KEY),
+    ]
+    if length <= _IN_ENVIRONMENT:
+        text = _base64(bundle.read_bytes())
+        for number, start in enumerate(range(0, len(text), _CHUNK)):
+            chunk = f"bundle-{number:03}"
+            data[chunk] = _base64(text[start : start + _CHUNK].encode())
+            env.append(_from_secret(f"JAXTRAIN_BUNDLE_{number:03}", secret, chunk))
+        return Payload(key, env, [data])
+    if length <= _IN_VOLUME and mounts:
+        env.append({"name": "JAXTRAIN_BUNDLE_FILES", "value": FOLDER})
+        parts = [{f"part-{number:03}": _base64(part)} for number, part in enumerate(_parts(bundle))]
+        return Payload(key, env, [data, *parts], mounted=True)
+    if spec.store is None:
+        raise _too_large(length, mounts)
+    url = url_of(spec.store, uid)
+    env.append({"name": "JAXTRAIN_BUNDLE_URL", "value": url})
+    return Payload(key, env, [data], upload=url)
+
+
+def volume(secret: str, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Give the volume that holds the parts of a bundle, and its mount."""
+    sources = [{"secret": {"name": secret_name(secret, n)}} for n in range(1, count)]
+    projected = {"name": "jaxtrain-bundle", "projected": {"sources": sources, "defaultMode": 0o444}}
+    return projected, {"name": "jaxtrain-bundle", "mountPath": FOLDER, "readOnly": True}
+
+
+def upload(bundle: Path, url: str, uid: str) -> None:
+    """Copy a bundle into the store; it appears under its name when it is whole.
+
+    A file beside it says first whose folder it is: `remove` demands that.
+
+    Raises
+    ------
+    BackendError
+        The store can't be written from here.
+    """
+    try:
+        if "://" in url:
+            system = _file_system(url)
+            system.pipe_file(_marker(url), uid.encode())
+            system.put_file(str(bundle), url)
+            return
+        target = Path(url)
+        store = target.parent.parent
+        store.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(exist_ok=True)
+        # As open as the store itself: the pods run as another user, and write their results here.
+        target.parent.chmod(store.stat().st_mode & 0o7777)
+        Path(_marker(url)).write_text(uid)
+        part = target.with_name(f"{target.name}.{os.getpid()}.part")
+        try:
+            part.write_bytes(bundle.read_bytes())
+            part.chmod(store.stat().st_mode & 0o666)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise BackendError(
+            f"The store can't be written from here: {error.strerror or error} ({url}).",
+            "--store takes a URL, or a path that this machine and all nodes see.",
+        ) from None
+
+
+def remove(url: str, uid: str) -> str | None:
+    """Remove a job's folder from the store, if the file in it says that it is the job's.
+
+    Returns
+    -------
+    str or None
+        Why it was left; None where nothing is left.
+    """
+    import shutil
+
+    folder = url.rsplit("/", 1)[0]
+    try:
+        if "://" in folder:
+            system = _file_system(folder)
+            if not system.exists(folder):
+                return None
+            if system.cat_file(_marker(url)).decode(errors="replace") != uid:
+                return _LEFT.format(folder, "it belongs to another job")
+            system.rm(folder, recursive=True)
+        else:
+            if not os.path.lexists(folder):
+                return None
+            if Path(_marker(url)).read_text(errors="replace") != uid:
+                return _LEFT.format(folder, "it belongs to another job")
+            shutil.rmtree(folder)
+    except FileNotFoundError:
+        why = f"it has no file {MARKER} (version 0.1 did not write one)"
+        return _LEFT.format(folder, why)
+    except Exception as error:  # of whatever library talks to the store
+        return _LEFT.format(folder, str(error) or type(error).__name__)
+    return None
+
+
+def _marker(url: str) -> str:
+    """Give the file that says whose folder in the store it is."""
+    return f"{url.rsplit('/', 1)[0]}/{MARKER}"
+
+
+def read(url: str) -> bytes:
+    """Read a file of a store.
+
+    Raises
+    ------
+    BackendError
+        What is needed for this kind of store is not installed.
+    OSError
+        It can't be read from here.
+    """
+    if "://" not in url:
+        return Path(url).read_bytes()
+    with _file_system(url).open(url, "rb") as file:
+        return bytes(file.read())
+
+
+def url_of(store: str, uid: str, name: str = "bundle.pyz") -> str:
+    """Give where in a store a file of a job is, its bundle for one."""
+    return f"{store.rstrip('/')}/{uid}/{name}"
+
+
+def _file_system(url: str) -> Any:
+    try:
+        import fsspec
+    except ImportError:
+        raise BackendError(
+            f"{url} is read and written with fsspec, which is not installed.",
+            "pip install fsspec, with the package for this kind of store (s3fs, gcsfs, ...).",
+        ) from None
+    return fsspec.core.url_to_fs(url)[0]
+
+
+def _too_large(length: int, mounts: bool) -> CaptureError:
+    queued = "" if mounts else " with --queue (up to 0.16 Kueue drops volumes from TrainJobs)"
+    whose = "--volume PVC:/path" if mounts else "the runtime's"
+    return CaptureError(
+        f"The job takes {size(length)}, and a Kubernetes Secret carries "
+        f"{size(_bound(mounts))}{queued}.",
+        f"Load the data inside the cell, from a volume ({whose}) for instance; or give "
+        "a --store, a path or URL that this machine and the pods both see.",
+    )
+
+
+def _parts(bundle: Path) -> Iterator[bytes]:
+    with bundle.open("rb") as file:
+        while part := file.read(_PART):
+            yield part
+
+
+def as_data(text: str) -> str:
+    """Give a text as the data of a Secret holds it."""
+    return _base64(text.encode())
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _from_secret(name: str, secret: str, key: str) -> dict[str, Any]:
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}

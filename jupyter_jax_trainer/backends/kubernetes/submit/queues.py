@@ -1,0 +1,281 @@
+"""Kueue's queues: which there are, what a job in one can't have, and how to stop one that waits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes.api.client import (
+    MERGE_PATCH,
+    ApiError,
+    Client,
+    cluster_path,
+)
+from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.options.spec import JobSpec
+
+QUEUE = "kueue.x-k8s.io/queue-name"  # labels of a TrainJob
+PRIORITY = "kueue.x-k8s.io/priority-class"
+GROUP = "kueue.x-k8s.io"
+_KEEPS_PATCHES = (0, 17)  # the first Kueue that knows runtimePatches
+_DEPLOYMENT = "/apis/apps/v1/namespaces/kueue-system/deployments/kueue-controller-manager"
+
+
+@dataclass(frozen=True)
+class Kueue:
+    """The Kueue of a cluster.
+
+    Attributes
+    ----------
+    base
+        The path of its API, in the version that it prefers.
+    version
+        As its image is tagged; None where that may not be read.
+    """
+
+    base: str
+    version: str | None
+
+    @property
+    def keeps_patches(self) -> bool:
+        """Whether it is known to keep what is patched into a job's runtime."""
+        return (_numbers(self.version) or (0, 0)) >= _KEEPS_PATCHES
+
+    @property
+    def words(self) -> str:
+        """How it is called in a sentence."""
+        if self.version is None:
+            return "Kueue up to 0.16 (which it is here may not be read)"
+        return f"Kueue {self.version}"
+
+    def of_namespace(self, client: Client, resource: str, name: str = "") -> str:
+        """Give the path of objects of the client's namespace."""
+        return cluster_path(self.base, "namespaces", client.namespace, resource, name)
+
+
+def _numbers(version: str | None) -> tuple[int, int] | None:
+    found = re.match(r"v?(\d+)\.(\d+)", version or "")
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def find(client: Client) -> Kueue | None:
+    """Find Kueue; None where the cluster has none.
+
+    Raises
+    ------
+    ApiError, Unreachable
+        The cluster doesn't tell.
+    """
+    base = _api(client)
+    return None if base is None else Kueue(base, _version(client))
+
+
+def _api(client: Client) -> str | None:
+    """Give the path of Kueue's API in the version that it prefers; None where there is none."""
+    try:
+        group = client.request("GET", f"/apis/{GROUP}")
+    except ApiError as error:
+        if error.status == 404:
+            return None
+        raise
+    preferred = (group.get("preferredVersion") or {}).get("groupVersion")
+    return f"/apis/{preferred or f'{GROUP}/v1beta1'}"
+
+
+def workloads(client: Client) -> str | None:
+    """Give the path of the Workloads of the client's namespace; None where there is no Kueue.
+
+    Raises
+    ------
+    ApiError, Unreachable
+        The cluster doesn't tell.
+    """
+    base = _api(client)
+    if base is None:
+        return None
+    return Kueue(base, None).of_namespace(client, "workloads")
+
+
+def _version(client: Client) -> str | None:
+    """Read the tag of the controller's image."""
+    try:
+        found = client.request("GET", _DEPLOYMENT)
+    except ApiError as error:
+        if error.status in (403, 404):  # it may be installed under other names
+            return None
+        raise
+    pod = found["spec"]["template"]["spec"]
+    for container in pod.get("containers") or []:
+        tag = str(container.get("image") or "").partition("@")[0].rpartition(":")[2]
+        if _numbers(tag):
+            return tag
+    return None
+
+
+def check(client: Client, spec: JobSpec) -> Kueue:
+    """See that the queue and the priority class of a job exist, as far as that may be read.
+
+    Raises
+    ------
+    UsageError
+        One of them doesn't, or there is no Kueue.
+    ApiError, Unreachable
+        The cluster doesn't tell.
+    """
+    kueue = find(client)
+    if kueue is None:
+        raise UsageError(
+            f"--queue {spec.queue} can't be used: this cluster has no Kueue.",
+            "Leave --queue out: the job then starts as soon as its pods fit.",
+        )
+    queues = kueue.of_namespace(client, "localqueues")
+    if spec.queue and not _exists(client, f"{queues}/{spec.queue}"):
+        raise UsageError(
+            f"There is no queue {spec.queue} in namespace {client.namespace}.",
+            _known(client, queues) or "It has none: the platform engineer can make a LocalQueue.",
+        )
+    classes = cluster_path(kueue.base, "workloadpriorityclasses")
+    if spec.priority and not _exists(client, f"{classes}/{spec.priority}"):
+        raise UsageError(
+            f"There is no WorkloadPriorityClass {spec.priority} in this cluster (--priority).",
+            _known(client, classes) or "There are none: leave --priority out.",
+        )
+    return kueue
+
+
+def _exists(client: Client, path: str) -> bool:
+    """Tell whether an object is there; those who may not look are believed."""
+    try:
+        client.request("GET", path)
+    except ApiError as error:
+        if error.status not in (403, 404):
+            raise
+        return error.status == 403
+    return True
+
+
+def _known(client: Client, path: str) -> str | None:
+    names = [item["metadata"]["name"] for item in listed(client, path)]
+    return f"There are: {', '.join(names)}." if names else None
+
+
+def listed(client: Client, path: str) -> list[dict[str, Any]]:
+    """List objects; none where that is forbidden."""
+    try:
+        return list(client.request("GET", path).get("items") or [])
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return []
+
+
+def allowed_patches(
+    kueue: Kueue, spec: JobSpec, patches: Mapping[str, bool], runtime: str, meshed: bool
+) -> dict[str, bool]:
+    """Say what of the runtime is patched for a job in a queue.
+
+    Scratch space can be done without: the worker finds some. So can the label against a mesh where
+    there is none.
+
+    Parameters
+    ----------
+    patches
+        What `runtimes.patches` says.
+    meshed
+        The namespace is known to put its pods into a mesh.
+
+    Raises
+    ------
+    UsageError
+        The job can't do without a patch that this Kueue would drop.
+    """
+    if kueue.keeps_patches:
+        return dict(patches)
+    why = f"{kueue.words} drops what is patched into a TrainJob's runtime."
+    needing = [
+        flag
+        for flag, given in (
+            ("--volume", spec.volume),
+            ("--service-account", spec.service_account),
+            ("--accelerator", spec.accelerator),
+            ("--topology", spec.topology),
+        )
+        if given
+    ]
+    if needing:
+        raise UsageError(
+            f"{' and '.join(needing)} can't be used together with --queue: {why}",
+            "Have a TrainingRuntime made that has it, and name it with --runtime; Kueue 0.17 keeps "
+            "patches.",
+        )
+    lacking = [
+        words
+        for name, words in (
+            ("restricted", "the settings of PodSecurity restricted, which the namespace demands"),
+            ("mesh", "the label that keeps its pods out of the namespace's mesh"),
+        )
+        if patches[name] and (name == "restricted" or meshed)
+    ]
+    if lacking:
+        raise UsageError(
+            f"The runtime {runtime} lacks {' and '.join(lacking)}, and with --queue that can't be "
+            f"added: {why}",
+            "Name a --runtime that has it: ours do.",
+        )
+    return dict.fromkeys(patches, False)
+
+
+def queue_of(trainjob: Mapping[str, Any]) -> str | None:
+    """Give the queue of a TrainJob; None where it is in none."""
+    found = (trainjob["metadata"].get("labels") or {}).get(QUEUE)
+    return str(found) if found else None
+
+
+def set_active(client: Client, trainjob: Mapping[str, Any], active: bool) -> bool:
+    """Stop or resume a job that Kueue steers; it would undo a change of the TrainJob's own.
+
+    Returns
+    -------
+    bool
+        Whether Kueue steers it.
+
+    Raises
+    ------
+    ApiError, Unreachable
+        It is refused, or the cluster does not answer.
+    UsageError
+        The job is stopped already, or is not.
+    """
+    path = workloads(client) if queue_of(trainjob) else None
+    if path is None:
+        return False
+    query = {"labelSelector": f"{GROUP}/job-uid={trainjob['metadata']['uid']}"}
+    items = client.request("GET", path, query=query).get("items") or []
+    for item in unfinished(items):
+        owners = item["metadata"].get("ownerReferences") or []
+        if all(one.get("uid") != trainjob["metadata"]["uid"] for one in owners):
+            continue  # the label may be a copy
+        if bool(item["spec"].get("active", True)) == active:
+            how = "not suspended" if active else "suspended already"
+            raise UsageError(f"Job {trainjob['metadata']['name']} is {how}.")
+        one = f"{path}/{item['metadata']['name']}"
+        client.request("PATCH", one, body={"spec": {"active": active}}, content_type=MERGE_PATCH)
+        return True
+    return False
+
+
+def unfinished(workloads: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give the Workloads of a job that are not over, the newest first; mostly there is one."""
+    found = [
+        item
+        for item in workloads
+        if not any(
+            one.get("type") == "Finished" and one.get("status") == "True"
+            for one in (item.get("status") or {}).get("conditions") or []
+        )
+    ]
+    return sorted(
+        found, key=lambda one: str(one["metadata"].get("creationTimestamp")), reverse=True
+    )

@@ -1,0 +1,175 @@
+"""Jobs that start again when a node breaks (--max-restarts): each has a TrainingRuntime of its own.
+
+A TrainJob can't say how often it may start again; its runtime does. So the runtime is copied, with
+other policies. The copy has to be there before the TrainJob, which owns it from then on: the
+cluster deletes both together. If its submitter dies in between, the follower ends it.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes.api.client import MERGE_PATCH, ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.api.rights import RESTARTS, missing
+from jupyter_jax_trainer.backends.kubernetes.follow.observed import TRAINER, Json
+from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
+from jupyter_jax_trainer.errors import BackendError
+from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
+
+_ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
+_NUMBER = re.compile(r"[0-9]{1,9}")  # JobSet's is an int32
+# A signal is 128 and more: it came from outside, or from native code that has lost a peer. All
+# other exit codes are the cell's own doing.
+_FROM_OUTSIDE = [TRY_AGAIN, *range(129, 193)]
+# For a failurePolicy: where the podFailurePolicy of a job says "FailJob", nothing starts again.
+FINAL = {"name": "broken", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+
+
+def check_rights(client: Client) -> None:
+    """Refuse a job that may not have a runtime of its own.
+
+    Raises
+    ------
+    BackendError
+        A right is missing.
+    """
+    verbs = " and ".join(right.verb for right in missing(client, RESTARTS))
+    if verbs:
+        raise BackendError(
+            "--max-restarts needs a TrainingRuntime that is made for the job, and you may not "
+            f"{verbs} trainingruntimes in namespace {client.namespace}.",
+            "The Role jupyter-jax-trainer-restarts of runtimes/rights.yaml gives these rights. "
+            "Without --max-restarts the job runs once.",
+        )
+
+
+def spec_from(runtime: Mapping[str, Any], restarts: int) -> dict[str, Any]:
+    """Copy a runtime's spec, with policies for starting again.
+
+    When a rank is killed or its node is lost, all ranks start again: alone it could not join the
+    others. When a rank ends with an exit code of its own, the job has failed.
+
+    Parameters
+    ----------
+    runtime
+        The runtime that was chosen.
+    restarts
+        How often all ranks may start again.
+    """
+    spec: dict[str, Any] = copy.deepcopy(dict(runtime["spec"]))
+    job_set = spec.setdefault("template", {}).setdefault("spec", {})
+    job_set["failurePolicy"] = {
+        "maxRestarts": restarts,
+        "rules": [FINAL],
+    }
+    for replicated in job_set.get("replicatedJobs") or []:
+        if replicated.get("name") == TRAINER:
+            job = replicated.setdefault("template", {}).setdefault("spec", {})
+            for other in ("backoffLimitPerIndex", "maxFailedIndexes", "podReplacementPolicy"):
+                job.pop(other, None)  # they say otherwise, or can't stand beside these
+            job["backoffLimit"] = 0
+            job["podFailurePolicy"] = {
+                "rules": [
+                    {
+                        "action": "Count",
+                        "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
+                    },
+                    {
+                        "action": "FailJob",
+                        "onExitCodes": {
+                            "containerName": TRAINER,
+                            "operator": "NotIn",
+                            "values": _FROM_OUTSIDE,
+                        },
+                    },
+                ]
+            }
+            job.setdefault("template", {}).setdefault("spec", {})["restartPolicy"] = "Never"
+    return spec
+
+
+def runtime_of(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Make the TrainingRuntime of a job; None where it has none of its own."""
+    plan = manifest["plan"]
+    if not plan.get("own_runtime"):
+        return None
+    return {
+        "apiVersion": trainjob.API,
+        "kind": "TrainingRuntime",
+        "metadata": {
+            "name": trainjob.own_name(manifest),
+            "namespace": plan["namespace"],
+            "labels": trainjob.own_labels(manifest),
+            "annotations": {trainjob.UID: manifest["uid"]},
+        },
+        "spec": plan["own_runtime"],
+    }
+
+
+def create(client: Client, runtime: Mapping[str, Any]) -> None:
+    """Create a runtime; one that an earlier try made without an answer is taken as it is."""
+    query = {"fieldManager": trainjob.PREFIX}
+    try:
+        client.request("POST", client.trainer("trainingruntimes"), query=query, body=runtime)
+    except ApiError as error:
+        if error.status != 409:
+            raise
+        path = client.trainer("trainingruntimes", runtime["metadata"]["name"])
+        if not trainjob.belongs(
+            client.request("GET", path), runtime["metadata"]["labels"][trainjob.UID], None
+        ):
+            raise
+
+
+def hand_over(client: Client, name: str, created: Mapping[str, Any]) -> None:
+    """Make a TrainJob the owner of its runtime."""
+    client.request(
+        "PATCH",
+        client.trainer("trainingruntimes", name),
+        body={"metadata": {"ownerReferences": [trainjob.owner(created)]}},
+        content_type=MERGE_PATCH,
+    )
+
+
+def delete(client: Client, name: str, own: str, trainjob_uid: str | None, **options: Any) -> bool:
+    """Delete a job's own runtime; one that is gone is fine, and one that is another's stays.
+
+    Parameters
+    ----------
+    own, trainjob_uid
+        As for `trainjob.belongs`.
+
+    Returns
+    -------
+    bool
+        False where it is another's.
+    """
+    path = client.trainer("trainingruntimes", name)
+    try:
+        found = client.request("GET", path, **options)
+        if not trainjob.belongs(found, own, trainjob_uid):
+            return False
+        body = {"preconditions": {"uid": found["metadata"]["uid"]}}
+        client.request("DELETE", path, body=body, **options)
+    except ApiError as error:
+        if error.status not in (404, 409):
+            raise
+    return True
+
+
+def is_own(runtime: Mapping[str, Any]) -> bool:
+    """Tell whether a runtime was made for one job, and is none to be chosen."""
+    metadata = runtime.get("metadata") or {}
+    return trainjob.JOB_LABEL in (metadata.get("labels") or {})
+
+
+def attempt_of(thing: Json) -> int:
+    """Give how often all ranks had started again when a pod or a Job was made, as its label says.
+
+    Whoever may label a pod can write anything there: the caller bounds it.
+    """
+    number = str((thing["metadata"].get("labels") or {}).get(_ATTEMPT, ""))
+    return int(number) if _NUMBER.fullmatch(number) else 0

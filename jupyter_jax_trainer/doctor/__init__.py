@@ -1,0 +1,1 @@
+"""Whether all is there that jobs need."""

@@ -1,0 +1,168 @@
+"""Compare jobs by what they reported, running or ended, here or on a cluster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from jupyter_jax_trainer import masking
+from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.jobdir import layout
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.options.spec import JobSpec
+
+_OWN = ("job", "state", "nodes", "steps", "took", "options")  # what a row has of the job itself
+
+
+def metrics(*jobs: Job | str) -> list[dict[str, Any]]:
+    """Give what several jobs reported, a flat dictionary for each report.
+
+    Parameters
+    ----------
+    *jobs
+        Jobs, or their names as `jobs` lists them: ``fit`` is the first run, ``fit-2`` the second.
+
+    Returns
+    -------
+    list of dict
+        ``{job, rank, step, time, loss, ...}``, for ``pandas.DataFrame`` for instance.
+
+    Examples
+    --------
+    >>> frame = pandas.DataFrame(metrics("fit", "fit-2"))              # doctest: +SKIP
+    >>> frame.pivot_table("loss", "step", "job").plot()                # doctest: +SKIP
+    """
+    return [
+        {
+            "job": job.name,
+            "rank": line["rank"],
+            "step": line["step"],
+            "time": line["time"],
+            **{name: _number(value) for name, value in line["values"].items()},
+        }
+        for job in map(_job, jobs)
+        for line in job.metrics()
+    ]
+
+
+def compare(*jobs: Job | str, metric: str | None = None) -> list[dict[str, Any]]:
+    """Compare jobs: a flat dictionary for each, of the same keys where they reported the same.
+
+    Parameters
+    ----------
+    *jobs
+        Jobs, or their names as `jobs` lists them: ``fit`` is the first run, ``fit-2`` the second.
+    metric
+        Only this metric.
+
+    Returns
+    -------
+    list of dict
+        ``job``, ``state``, ``nodes``, ``steps``, ``took`` (seconds), ``options``, and of each
+        metric its last value under its name (see `key`), with ``_min``, ``_max`` and the steps of
+        these, ``_min_step`` and ``_max_step``. A metric is that of the first rank that reports it.
+
+    Raises
+    ------
+    UsageError
+        No job has reported that metric.
+    """
+    found = [(job, _series(job)) for job in map(_job, jobs)]
+    known = {name for _, series in found for name in series}
+    if metric is not None and metric not in known:
+        raise UsageError(
+            f"None of these jobs has reported {metric!r}.",
+            f"They have reported {', '.join(sorted(known))}." if known else None,
+        )
+    return [_row(job, series, metric) for job, series in found]
+
+
+def key(metric: str) -> str:
+    """Give where a row of `compare` has a metric: beside one of its own names, ``took_``."""
+    return f"{metric}_" if metric in _OWN else metric
+
+
+def differences(*jobs: Job | str) -> dict[str, list[str]]:
+    """Give the options in which jobs differ, each with its values in the order of the jobs.
+
+    What may be secret is masked, with a number where it differs: ``TOKEN=… (1)``.
+    """
+    specs = [_job(job).spec for job in jobs]
+    given, shown = map(_options, specs), (_options(masking.spec(spec)) for spec in specs)
+    pairs = list(zip(given, shown, strict=True))
+    names = dict.fromkeys(name for one, _ in pairs for name in one)
+    found = {
+        name: [(one.get(name, ""), mask.get(name, "")) for one, mask in pairs] for name in names
+    }
+    return {name: _told_apart(pairs) for name, pairs in found.items() if len(set(pairs)) > 1}
+
+
+def _told_apart(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Give what may be shown of values, numbered where different ones look alike."""
+    alike: dict[str, list[str]] = {}
+    for value, shown in dict.fromkeys(pairs):
+        alike.setdefault(shown, []).append(value)
+    return [
+        f"{shown} ({alike[shown].index(value) + 1})" if len(alike[shown]) > 1 else shown
+        for value, shown in pairs
+    ]
+
+
+def _job(job: Job | str) -> Job:
+    # Not the newest of that name: runs of one cell are what is compared most.
+    return Job(layout.find(job)) if isinstance(job, str) else job
+
+
+def _row(job: Job, known: dict[str, list[tuple[int, float]]], metric: str | None) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "job": job.name,
+        "state": job.state,
+        "nodes": job.spec.nodes,
+        "steps": job.steps,
+        "took": job.elapsed,
+        "options": _options(masking.spec(job.spec)),
+    }
+    chosen = {name: series for name, series in known.items() if metric in (None, name)}
+    for name, series in chosen.items():
+        # A value that is no number any more is neither the least nor the greatest.
+        numbers = [point for point in series if not math.isnan(point[1])] or series[-1:]
+        for end, pick in (("min", min), ("max", max)):
+            step, value = pick(numbers, key=lambda point: point[1])
+            row[f"{name}_{end}"], row[f"{name}_{end}_step"] = value, step
+    # Last, as a metric may be called like another one's extreme.
+    return {**row, **{key(name): series[-1][1] for name, series in chosen.items()}}
+
+
+def _series(job: Job) -> dict[str, list[tuple[int, float]]]:
+    """Give step and value of each metric, in the order of the reports."""
+    found: dict[str, tuple[int, list[tuple[int, float]]]] = {}
+    for line in job.metrics():
+        for name, value in line["values"].items():
+            rank, series = found.get(name, (line["rank"], []))
+            if line["rank"] < rank:
+                rank, series = line["rank"], []
+            if line["rank"] == rank:
+                series.append((line["step"], _number(value)))
+            found[name] = (rank, series)
+    return {name: series for name, (_, series) in found.items()}
+
+
+def _number(value: object) -> float | int:
+    """Give a number; those that JSON does not have were written as their names."""
+    try:
+        return value if isinstance(value, int) else float(str(value))
+    except ValueError:
+        return math.nan
+
+
+def _options(spec: JobSpec) -> dict[str, str]:
+    return {
+        name: " ".join(map(_word, value)) if isinstance(value, tuple) else str(value)
+        for name, value in spec.given().items()
+        if name != "name"
+    }
+
+
+def _word(item: Any) -> str:
+    return "=".join(item) if isinstance(item, tuple) else str(item)

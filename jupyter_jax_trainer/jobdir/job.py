@@ -1,0 +1,487 @@
+"""A job, seen through its directory."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer import machine, timeouts
+from jupyter_jax_trainer.errors import BackendError, JobDirError, JobFailed, UsageError
+from jupyter_jax_trainer.jobdir import layout
+from jupyter_jax_trainer.jobdir.failure import Failure
+from jupyter_jax_trainer.jobdir.files import LineReader
+from jupyter_jax_trainer.jobdir.layout import ENDED, JobDir
+from jupyter_jax_trainer.jobdir.state import (
+    Initializer,
+    Progress,
+    Rank,
+    cut_off,
+    known,
+    submitting,
+    without_files,
+)
+from jupyter_jax_trainer.logs.reader import LogLine, MergedReader
+from jupyter_jax_trainer.options import checks
+from jupyter_jax_trainer.options.spec import JobSpec
+
+_POLL = 0.05  # seconds between looks at the directory
+
+
+class Job:
+    """A job, running or ended, of this kernel or any other.
+
+    Everything is read from the job's directory when it is asked for, so an object never goes stale.
+
+    Parameters
+    ----------
+    directory
+        The job's directory.
+    """
+
+    def __init__(self, directory: JobDir) -> None:
+        self._dir = directory
+        self.name = directory.path.name
+
+    def __repr__(self) -> str:
+        try:
+            return f"<Job {self.name}: {self.state}>"
+        except JobDirError:
+            return f"<Job {self.name}: damaged>"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        from jupyter_jax_trainer.views.bundle import whole
+
+        return whole(self)
+
+    def widget(self) -> Any:
+        """Give a live view as a widget, for front ends that draw nothing else (marimo, say).
+
+        Returns
+        -------
+        anywidget.AnyWidget
+            With the state, the progress, the last lines and buttons.
+        """
+        from jupyter_jax_trainer.widget import require
+
+        require()
+        from jupyter_jax_trainer.widget.job import JobWidget
+
+        return JobWidget(self)
+
+    # -- what it is --------------------------------------------------------------------------
+
+    @property
+    def directory(self) -> Path:
+        """The job's directory."""
+        return self._dir.path
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """What was asked for (see docs/job-directory.md)."""
+        return self._dir.read_manifest()
+
+    @property
+    def on_kubernetes(self) -> bool:
+        """Whether it is a TrainJob on a cluster."""
+        try:
+            return self.manifest.get("backend") == "kubernetes"
+        except JobDirError:
+            return False
+
+    @property
+    def uid(self) -> str:
+        """A random id: another job may have the same name after this one is deleted."""
+        return str(self.manifest["uid"])
+
+    @property
+    def created(self) -> float:
+        """When it was submitted, in seconds since the epoch."""
+        return float(self.manifest["created"])
+
+    @property
+    def spec(self) -> JobSpec:
+        """Its options."""
+        return JobSpec.from_json(self.manifest["spec"])
+
+    @property
+    def sent(self) -> list[dict[str, Any]]:
+        """What was sent along: a list of ``{name, kind, type, size}``."""
+        return list(self.manifest["sent"])
+
+    @property
+    def code(self) -> str:
+        """The code of the cell."""
+        try:
+            return self._dir.cell.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise JobDirError(f"{self._dir.cell} can't be read: {error.strerror}.") from None
+
+    # -- how it is ---------------------------------------------------------------------------
+
+    def _state(self) -> dict[str, Any]:
+        """Read the state; see for oneself where nobody is left to write it."""
+        if not self._dir.path.is_dir():
+            return without_files("Cancelled", "its directory was deleted")
+        state = self._dir.read_state()
+        if state is not None and (state["state"] in ENDED or self._dir.is_live()):
+            return state
+        if self.on_kubernetes:
+            from jupyter_jax_trainer.backends.kubernetes.control import see_to_it
+
+            return see_to_it(self.manifest["plan"], state or submitting())
+        if self._is_elsewhere():
+            return state or submitting()
+        if state is None:
+            return submitting() if self._dir.is_live() else cut_off()
+        from jupyter_jax_trainer.backends.local.processes import end_strays
+
+        with contextlib.suppress(JobDirError):
+            end_strays(self.uid)
+        return layout.end_abandoned(self._dir) or state
+
+    def _is_elsewhere(self) -> bool:
+        """Tell whether another machine runs it; locks don't reach that far."""
+        try:
+            return machine.runs_elsewhere(self.manifest, self._dir.lock)
+        except JobDirError:
+            return False
+
+    @property
+    def state(self) -> str:
+        """``Queued``, ``Starting``, ``Running``, ``Succeeded``, ``Failed``, ``Cancelled``, ...."""
+        return str(self._state()["state"])
+
+    @property
+    def reason(self) -> str | None:
+        """Why it waits, or how it ended, in plain words."""
+        reason: str | None = self._state()["reason"]
+        return reason
+
+    @property
+    def hint(self) -> str | None:
+        """What to do about it."""
+        hint: str | None = self._state()["hint"]
+        return hint
+
+    @property
+    def active(self) -> bool:
+        """Whether it has not ended."""
+        return self.state not in ENDED
+
+    @property
+    def history(self) -> list[tuple[str, float]]:
+        """The states that it went through, each with the time it began."""
+        return [(entry["state"], entry["time"]) for entry in self._state()["history"]]
+
+    @property
+    def started(self) -> float | None:
+        """When its code began to run."""
+        return next((at for state, at in self.history if state == "Running"), None)
+
+    @property
+    def ended(self) -> float | None:
+        """When it ended."""
+        return next((at for state, at in self.history if state in ENDED), None)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds from its submission to now, or to its end."""
+        return (self.ended or time.time()) - self.created
+
+    @property
+    def ranks(self) -> list[Rank]:
+        """Its processes."""
+        return [Rank(**known(Rank, entry)) for entry in self._state()["ranks"]]
+
+    @property
+    def initializers(self) -> list[Initializer]:
+        """What fetches its data set and its model before the training begins (``--dataset``)."""
+        found = self._state().get("initializers") or []
+        return [Initializer(**known(Initializer, entry)) for entry in found]
+
+    @property
+    def restarts(self) -> int:
+        """How often all its ranks have started again (``--max-restarts``)."""
+        return len(self._state().get("restarts", ()))
+
+    @property
+    def steps(self) -> int | None:
+        """How many steps rank 0 has reported."""
+        return self.progress.step if self.progress else None
+
+    @property
+    def progress(self) -> Progress | None:
+        """What rank 0 reported last."""
+        found = self._state()["progress"]
+        return Progress(**known(Progress, found)) if found else None
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why it failed."""
+        found = self._state()["failure"]
+        return Failure.from_json(found) if found else None
+
+    def snapshot(self) -> dict[str, Any]:
+        """Give ``state.json`` as it is now, for views that show all of it."""
+        return self._state()
+
+    # -- what it says ------------------------------------------------------------------------
+
+    def logs(
+        self,
+        rank: int | None = None,
+        *,
+        container: str | None = None,
+        tail: int | None = None,
+        follow: bool = False,
+        raw: bool = False,
+    ) -> Iterator[LogLine]:
+        """Give the lines that the ranks printed, in the order in which they came.
+
+        Parameters
+        ----------
+        rank
+            One rank; None for all, merged.
+        container
+            Instead of ranks, another container of the job on Kubernetes (see `containers`).
+        tail
+            Only the last lines.
+        follow
+            Go on until the job has ended.
+        raw
+            Give the chatter of libraries, too.
+
+        Raises
+        ------
+        UsageError
+            The job has no such rank, or no log of such a container.
+        """
+        reader = MergedReader(self._dir, self._sources(rank, container), raw)
+        ended = not self.active
+        lines = reader.finish() if ended else reader.read()
+        yield from lines if tail is None else deque(lines, maxlen=max(0, tail))
+        if not follow or ended:
+            return
+        while self.active:
+            yield from reader.read()
+            time.sleep(_POLL)
+        yield from reader.finish()
+
+    @property
+    def containers(self) -> list[str]:
+        """The containers besides the ranks' own that have a log: initializers', sidecars'."""
+        return self._dir.containers()
+
+    def _sources(self, rank: int | None, container: str | None) -> Sequence[int | str]:
+        nodes = self.spec.nodes
+        if container is not None:
+            if container not in self.containers:
+                raise UsageError(
+                    f"Job {self.name!r} has no log of a container {container!r}.",
+                    checks.did_you_mean(container, self.containers),
+                )
+            return [container]
+        if rank is not None and not 0 <= rank < nodes:
+            raise UsageError(f"Job {self.name!r} has ranks 0 to {nodes - 1}, and no rank {rank}.")
+        return range(nodes) if rank is None else [rank]
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Give everything that was reported: ``{time, rank, step, total, values}``."""
+        return list(LineReader(self._dir.metrics).read())
+
+    def events(self) -> list[dict[str, Any]]:
+        """Give what happened to the job: ``{time, kind, rank, message}``."""
+        return list(LineReader(self._dir.events).read())
+
+    # -- what it gives back ------------------------------------------------------------------
+
+    @property
+    def trusted(self) -> bool:
+        """Whether its results are loaded and its HTML is shown: it is one's own, or trusted."""
+        from jupyter_jax_trainer.trust import policy
+
+        return policy.of(self).complete
+
+    def trust(self) -> Job:
+        """Trust whoever made this job: results and HTML of it may run code in this kernel.
+
+        One's own jobs need it not. It holds for this one TrainJob, in all notebooks of this job
+        store, until the job is deleted.
+
+        Returns
+        -------
+        Job
+            This job.
+
+        Raises
+        ------
+        UsageError
+            The administrator forbids it.
+        """
+        from jupyter_jax_trainer.trust import policy
+
+        policy.grant(self)
+        return self
+
+    @property
+    def results_info(self) -> list[dict[str, Any]]:
+        """Names, types and sizes of the variables that were brought back, or why not."""
+        return list(self._state()["results"] or [])
+
+    def result(self, name: str | None = None) -> Any:
+        """Give what the job brought back; waits for its end.
+
+        Parameters
+        ----------
+        name
+            One variable. Left out: the function's value for a job of ``train()``, else a
+            dictionary of all variables.
+
+        Raises
+        ------
+        JobFailed
+            The job failed, so there is no result.
+        ResultError
+            No such variable, or it could not be brought back.
+        ResultsWithheld
+            The job is somebody else's, and not trusted (see `trust`).
+        """
+        from jupyter_jax_trainer.jobdir.results import load_results
+        from jupyter_jax_trainer.trust import policy
+
+        if self.active:  # not only after hours
+            policy.require(self)
+        self.wait()
+        return load_results(self, name)
+
+    # -- what one can do ---------------------------------------------------------------------
+
+    def wait(self, timeout: float | None = None) -> Job:
+        """Wait for the end.
+
+        Parameters
+        ----------
+        timeout
+            Seconds to wait at most.
+
+        Returns
+        -------
+        Job
+            This job.
+
+        Raises
+        ------
+        JobFailed
+            It ended, and not well.
+        TimeoutError
+            It goes on after `timeout` seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self.active:
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"job {self.name!r} has not ended after {timeout:g} s")
+            time.sleep(_POLL)
+        self.raise_for_state()
+        return self
+
+    def raise_for_state(self) -> None:
+        """Raise `JobFailed` when the job has failed or was cancelled."""
+        state = self._state()
+        if state["state"] == "Failed":
+            failure = self.failure or Failure(kind="error", message=state["reason"] or "it failed")
+            raise JobFailed(self.name, failure)
+        if state["state"] == "Cancelled":
+            reason = state["reason"] or "cancelled"
+            raise JobFailed(self.name, Failure(kind="cancelled", message=reason))
+
+    def cancel(self) -> None:
+        """End the job and everything it started; a job that has ended stays as it is.
+
+        Raises
+        ------
+        BackendError
+            It is still there after 10 s.
+        """
+        if not self.active:
+            return
+        self._dir.cancel.touch(mode=0o600)
+        if self.on_kubernetes:
+            from jupyter_jax_trainer.backends.kubernetes import control
+
+            control.cancel(self.manifest, self._dir)
+        timeout = timeouts.CLUSTER_CANCEL if self.on_kubernetes else timeouts.CANCEL
+        deadline = time.monotonic() + timeout.seconds
+        while self.active:
+            if time.monotonic() > deadline:
+                where = " from the machine that runs it" if self._is_elsewhere() else ""
+                raise BackendError(
+                    f"Job {self.name!r} does not end.", f"Cancel it{where}, or kill its processes."
+                )
+            time.sleep(0.02)
+
+    def suspend(self) -> None:
+        """Let the pods of a job on Kubernetes end; it begins anew when it is resumed.
+
+        Raises
+        ------
+        UsageError
+            It runs on this machine, or has ended.
+        BackendError
+            The cluster refuses it.
+        """
+        self._set_suspended(True)
+
+    def resume(self) -> None:
+        """Let a suspended job start again, from the beginning of its cell.
+
+        Raises
+        ------
+        UsageError, BackendError
+            As for `suspend`.
+        """
+        self._set_suspended(False)
+
+    def _set_suspended(self, suspended: bool) -> None:
+        verb = "suspend" if suspended else "resume"
+        if not self.on_kubernetes:
+            raise UsageError(
+                f"{verb} only means something on Kubernetes, and job {self.name} is of this "
+                "machine.",
+                f"`cancel {self.name}` ends it; checkpoint_dir() keeps what it has reached.",
+            )
+        if not self.active:
+            raise UsageError(f"Job {self.name} has ended already: {self.state}.")
+        from jupyter_jax_trainer.backends.kubernetes import control
+
+        control.set_suspended(self.manifest, self._dir, suspended)
+
+    def delete(self) -> None:
+        """Delete the job's directory with its logs, results and checkpoints; it is cancelled first.
+
+        On Kubernetes its TrainJob is deleted, too; checkpoints on a volume stay. There is no way
+        back. Of a job that somebody else submitted only the directory goes: in the cluster it goes
+        on (`cancel` ends it there).
+        """
+        from jupyter_jax_trainer.trust import policy
+
+        if not policy.is_mine(self):
+            self._dir.remove()
+            return
+        try:
+            self.cancel()
+        except JobDirError:
+            if self._dir.is_live():
+                raise
+        deadline = time.monotonic() + timeouts.CANCEL.seconds
+        while self._dir.is_live() and time.monotonic() < deadline:
+            time.sleep(0.01)  # the keeper holds the lock a moment longer
+        if self.on_kubernetes:
+            from jupyter_jax_trainer.backends.kubernetes import control
+
+            control.delete(self.manifest, self._dir)
+        self._dir.remove()

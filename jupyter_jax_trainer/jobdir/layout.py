@@ -1,0 +1,338 @@
+"""The job directory: the one owner of its file names and formats (docs/job-directory.md)."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer import machine
+from jupyter_jax_trainer.errors import JobDirError, JobNotFound
+from jupyter_jax_trainer.jobdir.files import MANIFEST, STATE, is_regular, read_json, write_json
+from jupyter_jax_trainer.jobdir.locks import try_lock
+from jupyter_jax_trainer.jobdir.store import check, home, private_directory
+
+ENDED = ("Succeeded", "Failed", "Cancelled")
+RETURNED = "__jaxtrain_result__"  # the variable that holds the value of a function
+_RANK = re.compile(r"rank-\d+")
+_NEW = ".new-"
+_DELETED = ".deleted-"
+_FRESH = 60.0  # seconds in which a new directory may not be locked yet
+_FOREIGN = 86400.0  # seconds for which one of another machine is left alone
+
+
+class JobDir:
+    """The files of one job.
+
+    Parameters
+    ----------
+    path
+        The directory; it need not exist.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.manifest = self.path / "manifest.json"
+        self.cell = self.path / "cell.py"
+        self.bundle = self.path / "bundle.pyz"
+        self.trainjob = self.path / "trainjob.json"
+        self.state = self.path / "state.json"
+        self.events = self.path / "events.jsonl"
+        self.metrics = self.path / "metrics.jsonl"
+        self.displays = self.path / "displays.jsonl"
+        self.logs = self.path / "logs"
+        self.log_index = self.logs / "index.jsonl"
+        self.result = self.path / "result.jtz"
+        self.checkpoints = self.path / "checkpoints"
+        self.cancel = self.path / "cancel"
+        self.detach = self.path / "detach"
+        self.waiting = self.path / "waiting"
+        self.keep = self.path / "keep"
+        self.trust = self.path / "trust.json"
+        self.lock = self.path / "lock"
+        self.reserve = self.path / ".reserve"  # space for the last state when the disk is full
+
+    def log(self, source: int | str) -> Path:
+        """Give the file of a rank's log, or of another container's by its name."""
+        name = f"rank-{source}" if isinstance(source, int) else source
+        return self.logs / f"{name}.log"
+
+    def containers(self) -> list[str]:
+        """List the containers besides the ranks' own that have a log."""
+        names = (path.stem for path in self.logs.glob("*.log") if is_regular(path))
+        return sorted(name for name in names if not _RANK.fullmatch(name))
+
+    def read_manifest(self) -> dict[str, Any]:
+        """Read what was asked for.
+
+        Raises
+        ------
+        JobDirError
+            Damaged, or of another format.
+        """
+        return read_json(self.manifest, MANIFEST)
+
+    def read_state(self) -> dict[str, Any] | None:
+        """Read the state; None while the job is still being submitted."""
+        if not self.state.exists():
+            return None
+        return read_json(self.state, STATE)
+
+    def read_trainjob_uid(self) -> str | None:
+        """Read the uid of the job's TrainJob; None while it is not known.
+
+        Raises
+        ------
+        JobDirError
+            The note is damaged.
+        """
+        if not self.trainjob.exists():
+            return None
+        return str(read_json(self.trainjob, {"uid": str})["uid"])
+
+    def is_live(self) -> bool:
+        """Tell whether somebody runs or submits this job, by the lock that dies with him.
+
+        A pid would lie: it may be a zombie's, or another process's by now.
+        """
+        try:
+            file = os.open(self.lock, os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        try:
+            # Shared, so that two who look at once do not take each other for the one who runs it.
+            return not try_lock(file, fcntl.LOCK_SH)
+        finally:
+            os.close(file)
+
+    def take_lock(self) -> int | None:
+        """Take the lock for this process; give the open file.
+
+        None when another holds it, or has removed the directory meanwhile.
+        """
+        file = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        opened = os.fstat(file)
+        with contextlib.suppress(FileNotFoundError):
+            if try_lock(file) and os.path.samestat(opened, self.lock.stat()):
+                return file
+        os.close(file)
+        return None
+
+    def beat(self) -> None:
+        """Give a sign of life, for machines that don't see the lock."""
+        with contextlib.suppress(OSError):
+            os.utime(self.lock)
+
+    def remove_cut_off(self) -> bool:
+        """Delete the directory if its submission was cut off; say whether it was.
+
+        Then nothing was started, and nobody holds the lock any more.
+        """
+        if self.state.exists() or not self.lock.exists():
+            return False
+        with contextlib.suppress(JobDirError):
+            if machine.runs_elsewhere(self.read_manifest(), self.lock):
+                return False
+        lock = self.take_lock()
+        if lock is None:
+            return False
+        try:
+            if not self.state.exists():
+                self.remove()
+                return True
+            return False
+        finally:
+            os.close(lock)
+
+    def sweep(self) -> None:
+        """Remove what an ended job needs no more: reserved space, files half written by the dead.
+
+        Only for whoever holds the lock, when the ranks are gone.
+        """
+        self.reserve.unlink(missing_ok=True)
+        for part in self.path.glob("*.part"):
+            part.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Delete the directory. It is renamed first, so that half a job is never seen."""
+        with contextlib.suppress(FileNotFoundError):
+            trash = self.path.with_name(f".{self.path.name}{_DELETED}{os.getpid()}")
+            self.path.rename(trash)
+            shutil.rmtree(trash, ignore_errors=True)
+
+
+def jobs_directory() -> Path:
+    """Give the directory of all jobs, which nobody else can have written to.
+
+    Raises
+    ------
+    BackendError
+        Somebody can.
+    """
+    return check(home() / "jobs")
+
+
+def find(name: str) -> JobDir:
+    """Find a job by its name.
+
+    Raises
+    ------
+    JobNotFound
+        With the nearest name.
+    """
+    directory = JobDir(jobs_directory() / name)
+    if "/" in name or name.startswith(".") or not _is_directory(directory.path):
+        import difflib
+
+        near = difflib.get_close_matches(name, [d.path.name for d in list_all()], n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else "`jaxtrain jobs` lists them."
+        raise JobNotFound(f"There is no job {name!r}.", hint)
+    return directory
+
+
+def _is_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _entries() -> list[os.DirEntry[str]]:
+    try:
+        found = os.scandir(jobs_directory())
+        entries = [entry for entry in found if entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
+    return [entry for entry in entries if not entry.name.startswith(".")]
+
+
+def names() -> set[str]:
+    """Give the names of all jobs; much quicker than `list_all` where there are many."""
+    return {entry.name for entry in _entries()}
+
+
+def list_all() -> list[JobDir]:
+    """List the directories of all jobs, the one changed last first."""
+    found = _entries()
+    found.sort(key=lambda entry: (-entry.stat().st_ctime, entry.name))
+    return [JobDir(entry.path) for entry in found]
+
+
+def with_uid(uid: str | None) -> JobDir | None:
+    """Give the directory of a job by its uid, whatever its name is here."""
+    for directory in list_all():
+        with contextlib.suppress(JobDirError):
+            if directory.read_manifest()["uid"] == uid:
+                return directory
+    return None
+
+
+def create() -> tuple[JobDir, int]:
+    """Make the directory of a new job, locked and not yet visible under a name.
+
+    A submitter that dies leaves a hidden directory with a free lock; the next one removes it.
+
+    Returns
+    -------
+    tuple
+        The directory, and the open file that holds its lock.
+    """
+    root = private_directory(jobs_directory())
+    _sweep(root)
+    directory = JobDir(root / f"{_own_prefix()}{os.getpid()}-{time.time_ns()}")
+    directory.path.mkdir(mode=0o700)
+    directory.logs.mkdir(mode=0o700)
+    lock = directory.take_lock()
+    assert lock is not None, "nobody else knows this directory"
+    return directory, lock
+
+
+def publish(directory: JobDir, name: str) -> JobDir:
+    """Give a new job its name, in one step.
+
+    Raises
+    ------
+    FileExistsError
+        Another job has it.
+    """
+    named = JobDir(jobs_directory() / name)
+    try:
+        directory.path.rename(named.path)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            raise FileExistsError(name) from None
+        raise
+    return named
+
+
+def _own_prefix() -> str:
+    """Give how the names of new directories begin that this machine makes."""
+    return f"{_NEW}{machine.this().boot[:8]}-"
+
+
+def _sweep(root: Path) -> None:
+    """Remove what dead submitters and interrupted deletions left behind."""
+    for path in root.glob(".*"):
+        own = path.name.startswith(_own_prefix())  # another machine's lock may not be seen here
+        try:
+            old = time.time() - path.stat().st_mtime > (_FRESH if own else _FOREIGN)
+        except FileNotFoundError:
+            continue
+        if _DELETED in path.name or (
+            path.name.startswith(_NEW) and old and not JobDir(path).is_live()
+        ):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def end_abandoned(directory: JobDir) -> dict[str, Any] | None:
+    """Write the end of a job that nobody runs any more, and give the state.
+
+    The supervisor and its keeper end each other's jobs; this is for when both are gone, after a
+    restart of the machine for instance.
+    """
+    lock = directory.take_lock()
+    if lock is None:
+        return directory.read_state()
+    try:
+        return write_abandoned(
+            directory, "the process that ran the job is gone: killed, or the machine was restarted"
+        )
+    finally:
+        os.close(lock)
+
+
+def write_abandoned(directory: JobDir, reason: str) -> dict[str, Any] | None:
+    """Write that a job ended without its supervisor; for whoever holds the lock."""
+    state = directory.read_state()
+    if state is None or state["state"] in ENDED:
+        return state
+    state["state"] = "Failed"
+    state["reason"] = reason
+    state["hint"] = "Run the cell again; checkpoints are kept in the job's directory."
+    state["history"].append({"state": "Failed", "time": time.time()})
+    state["failure"] = {"kind": "supervisor", "message": reason, "hint": state["hint"]}
+    for rank in state["ranks"]:
+        if rank["exit"] is None and rank["state"] not in ("Finished", "Waiting"):
+            rank["state"] = "Stopped"
+    with contextlib.suppress(OSError):
+        directory.sweep()
+        write_json(directory.state, state, durable=True)
+    return state
+
+
+def about_restart(state: Mapping[str, Any]) -> str | None:
+    """Say why all ranks have last started again, then at which step they go on; None if never."""
+    found = state.get("restarts")
+    if not found:
+        return None
+    last = found[-1]
+    words = f"restart {len(found)} of {last['most']}"
+    if last["step"] is None:
+        return f"{words}, {last['reason']}"
+    words += f" goes on at step {last['step']}"
+    reached = last["reached"]
+    return words if reached is None else f"{words}; the attempt before had reached {reached}"

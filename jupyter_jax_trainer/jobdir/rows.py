@@ -1,0 +1,113 @@
+"""A job as a list shows it: its row (docs/server.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer.errors import JaxTrainError
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.layout import ENDED
+from jupyter_jax_trainer.trust import policy
+from jupyter_jax_trainer.views.card import shape
+
+Row = dict[str, Any]
+
+
+def row_of(job: Job, root: Path | None) -> Row:
+    """Describe a job for a list; one that can't be read is a row like others.
+
+    Parameters
+    ----------
+    job
+        The job.
+    root
+        Jupyter's root directory; None where there is none.
+    """
+    try:
+        return _row(job, root)
+    except (JaxTrainError, KeyError, TypeError, ValueError) as error:
+        why = error.message if isinstance(error, JaxTrainError) else f"it is damaged: {error}"
+        return {
+            "key": job.name,
+            "name": job.name,
+            "uid": None,
+            "state": "damaged",
+            "reason": why,
+            "hint": None,
+            "active": False,
+            "created": 0.0,
+            "ended": None,
+            "elapsed": 0.0,
+            "nodes": 0,
+            "shape": "",
+            "backend": "local",
+            "place": "",
+            "runtime": None,
+            "progress": None,
+            "notebook": None,
+            "cell": None,
+            "actions": ["delete"],
+            "trust": "own",
+            "maker": None,
+        }
+
+
+def _row(job: Job, root: Path | None) -> Row:
+    manifest, state = job.manifest, job.snapshot()
+    spec, plan = manifest["spec"], manifest["plan"]
+    active = state["state"] not in ENDED
+    ended = next((one["time"] for one in state["history"] if one["state"] in ENDED), None)
+    origin = manifest.get("origin") or {}
+    standing = policy.of(job)
+    can = actions(manifest["backend"], state["state"])
+    return {
+        "key": job.name,
+        "name": job.name,
+        "uid": manifest["uid"],
+        "state": state["state"],
+        "reason": state["reason"],
+        "hint": state["hint"],
+        "active": active,
+        "created": manifest["created"],
+        "ended": ended,
+        "elapsed": None if active else (ended or manifest["created"]) - manifest["created"],
+        "nodes": spec["nodes"],
+        "shape": shape(spec, plan),
+        "backend": manifest["backend"],
+        "place": place(manifest),
+        "runtime": plan.get("runtime"),
+        "progress": state["progress"],
+        "notebook": notebook_path(origin.get("notebook"), root),
+        "cell": origin.get("cell"),
+        "actions": ["trust", *can] if standing is policy.Trust.FOREIGN else can,
+        "trust": standing,
+        "maker": policy.claimed_maker(job),
+    }
+
+
+def actions(backend: str, state: str) -> list[str]:
+    """Say what can be done with a job."""
+    if state in ENDED:
+        return ["delete"]
+    if backend != "kubernetes":
+        return ["cancel", "delete"]
+    return ["cancel", "resume" if state == "Suspended" else "suspend", "delete"]
+
+
+def place(manifest: dict[str, Any]) -> str:
+    """Say where a job runs."""
+    plan = manifest["plan"]
+    if manifest["backend"] != "kubernetes":
+        return "this machine"
+    return " · ".join(str(plan[what]) for what in ("namespace", "context") if plan.get(what))
+
+
+def notebook_path(path: str | None, root: Path | None) -> str | None:
+    """Give a notebook's path as Jupyter knows it; None for one that is elsewhere."""
+    if not path or root is None:
+        return None
+    try:
+        return Path(path).relative_to(root).as_posix()
+    except ValueError:
+        return None

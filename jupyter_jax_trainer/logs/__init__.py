@@ -1,0 +1,1 @@
+"""Read the logs of a job: merged, indexed, paged and searched."""

@@ -1,0 +1,137 @@
+"""Checks of the amounts that options take: whole numbers, spans of time, cores and memory."""
+
+from __future__ import annotations
+
+import operator
+import re
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.options.checks import Check, shown, text_of
+
+_YEAR = 365 * 86400.0
+_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_SUFFIXES = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_QUANTITY = re.compile(
+    r"\+?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?"
+)
+_DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?[dhms])+")
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+
+
+def whole(low: int, high: int) -> Check:
+    """Check a whole number from ``low`` to ``high``."""
+
+    def check(option: str, value: Any) -> int:
+        refusal = UsageError(
+            f"{option} takes a whole number from {low} to {high}, and got {shown(value)}."
+        )
+        try:
+            if isinstance(value, bool):
+                raise refusal
+            # int() also takes '1_000' and ' 3 ', which nobody means to write here.
+            if isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]{1,18}", value, re.ASCII):
+                raise refusal
+            number = int(value) if isinstance(value, str) else operator.index(value)
+        except TypeError:
+            raise refusal from None
+        if not low <= number <= high:
+            raise refusal
+        return number
+
+    return check
+
+
+def quantity(text: str) -> Decimal | None:
+    """Read a Kubernetes quantity (``500m``, ``2``, ``16Gi``); None where it is not one."""
+    match = _QUANTITY.fullmatch(text)
+    if not match:
+        return None
+    number, suffix = Decimal(match[1]), match[2] or ""
+    if suffix in _BINARY:
+        return number * Decimal(1024 ** _BINARY[suffix])
+    return number.scaleb(_SUFFIXES[suffix] if suffix in _SUFFIXES else int(suffix[1:]))
+
+
+def cpu(option: str, value: Any) -> str:
+    """Check a number of cores as Kubernetes writes it."""
+    text = _number_text(option, value)
+    amount = quantity(text)
+    if amount is None or not Decimal("0.001") <= amount <= 100_000:
+        raise UsageError(
+            f"{option} takes a number of cores, as in 4, 1.5 or 500m (half a core), "
+            f"and got {shown(value)}."
+        )
+    return text
+
+
+def cores(text: str) -> float:
+    """Give a checked number of cores as a number: ``500m`` is a half."""
+    amount = quantity(text)
+    if amount is None:
+        raise ValueError(f"not a quantity: {text!r}")
+    return float(amount)
+
+
+def memory(option: str, value: Any) -> str:
+    """Check an amount of memory as Kubernetes writes it."""
+    text = _number_text(option, value)
+    amount = quantity(text)
+    if amount is None or amount <= 0 or amount > 2**63 - 1:
+        plain = re.fullmatch(r"([0-9.]+)\s*([kKMGTP])i?[bB]?", text)
+        raise UsageError(
+            f"{option} takes a number of bytes, as in 512Mi or 16Gi, and got {shown(value)}.",
+            f"Did you mean {plain[1]}{plain[2].upper()}i?" if plain else None,
+        )
+    if amount < 2**20:
+        # '512m' is half a byte on Kubernetes: a classic, and the pod never starts.
+        raise UsageError(
+            f"{option} {text} is less than 1 MiB.",
+            f"'m' means thousandths there. Did you mean {text[:-1]}Mi?"
+            if text.endswith("m")
+            else "A unit may be missing, as in 16Gi.",
+        )
+    return text
+
+
+def size(option: str, value: Any) -> int:
+    """Check an amount of memory or disk and give it in bytes."""
+    amount = quantity(memory(option, value))
+    assert amount is not None, "it was checked"
+    return int(amount)
+
+
+def timeout(option: str, value: Any) -> float:
+    """Check a span of time and give it in seconds."""
+    refusal = UsageError(
+        f"{option} takes a time such as 90s, 1h30m, 2h, 2d or a number of seconds, more than zero "
+        f"and at most 365d, and got {shown(value)}."
+    )
+    if isinstance(value, timedelta):
+        seconds = value.total_seconds()
+    elif isinstance(value, str) and len(value) < 100 and _DURATION.fullmatch(value):
+        parts = re.findall(r"([0-9.]+)([dhms])", value)
+        if len({unit for _, unit in parts}) < len(parts):
+            raise refusal
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    elif isinstance(value, str) and len(value) < 100 and _NUMBER.fullmatch(value):
+        seconds = float(value)
+    elif isinstance(value, (str, bytes, bool)):
+        raise refusal
+    else:
+        try:
+            seconds = float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise refusal from None
+    if not 0 < seconds <= _YEAR:  # NaN is refused here, too
+        raise refusal
+    return seconds
+
+
+def _number_text(option: str, value: Any) -> str:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    return text_of(option, value)

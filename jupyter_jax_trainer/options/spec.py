@@ -1,0 +1,336 @@
+"""What a user asks for: the options of a job, from a magic's line, a command line or Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+from jupyter_jax_trainer import masking
+from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.options.checks import nearest, shown
+from jupyter_jax_trainer.options.table import (
+    BY_FIELD,
+    KUBERNETES_ONLY,
+    OPTIONS,
+    HelpRequested,
+    Option,
+    read_words,
+    split,
+)
+
+__all__ = [
+    "KUBERNETES_ONLY",
+    "HelpRequested",
+    "JobSpec",
+    "checked",
+    "make_spec",
+    "parse_cell_line",
+    "parse_words",
+    "refuse_for_local",
+    "spec_from_options",
+    "with_name",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """The options of one job, checked.
+
+    Make one with `parse_cell_line` or `spec_from_options`: these check, the class itself does not.
+    `explicit` names the fields that somebody gave, as opposed to defaults; it takes no part in
+    comparisons.
+    """
+
+    name: str | None = None
+    nodes: int = 1
+    device: Literal["cpu", "gpu", "tpu"] | None = None
+    devices_per_node: int | None = None
+    accelerator: str | None = None
+    topology: str | None = None
+    runtime: str | None = None
+    out: tuple[str, ...] = ()
+    use: tuple[str, ...] = ()
+    allow_large: bool = False
+    backend: Literal["auto", "local", "kubernetes"] = "auto"
+    context: str | None = None
+    namespace: str | None = None
+    cpu: str | None = None
+    memory: str | None = None
+    image: str | None = None
+    env: tuple[tuple[str, str], ...] = ()
+    env_from_secret: tuple[str, ...] = ()
+    package: tuple[str, ...] = ()
+    package_from_pods: bool = False
+    volume: tuple[str, ...] = ()
+    store: str | None = None
+    service_account: str | None = None
+    queue: str | None = None
+    priority: str | None = None
+    timeout: float | None = None
+    max_restarts: int | None = None
+    dataset: str | None = None
+    model: str | None = None
+    detach: bool = False
+    dry_run: bool = False
+    show_secrets: bool = False
+    explicit: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        """Show the options without what may be secret: a notebook keeps the output of a cell."""
+        shown = masking.spec(self)
+        values = (f"{one.name}={getattr(shown, one.name)!r}" for one in fields(self) if one.repr)
+        return f"{type(self).__name__}({', '.join(values)})"
+
+    def given(self) -> dict[str, Any]:
+        """Give the options that are not at their defaults, in the order of the help."""
+        return {
+            name: value
+            for name in BY_FIELD
+            if (value := getattr(self, name)) != getattr(_DEFAULT, name)
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Give all options as JSON's types, defaults filled in."""
+        data: dict[str, Any] = {}
+        for name in BY_FIELD:
+            value = getattr(self, name)
+            data[name] = list(value) if isinstance(value, tuple) else value
+        data["env"] = dict(self.env)
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> JobSpec:
+        """Read what `to_json` gave, from this version or another: unknown fields are left out.
+
+        Raises
+        ------
+        UsageError
+            A field has a value of the wrong type.
+        """
+        values: dict[str, Any] = {}
+        for name, value in data.items():
+            if name not in BY_FIELD or value is None:
+                continue
+            if not _right_type(name, value):
+                raise UsageError(f"A job's {name} can't be {shown(value)}.")
+            if name == "env":
+                value = tuple(value.items())
+            values[name] = tuple(value) if isinstance(value, list) else value
+        return cls(**values, explicit=frozenset(values))
+
+    def to_line(self) -> str:
+        """Give the shortest line of options that means the same."""
+        import shlex
+
+        given = self.given()
+        words = [given.pop("name")] if "name" in given else []
+        for name, value in given.items():
+            words += _words(BY_FIELD[name], value)
+        return shlex.join(words)
+
+
+_DEFAULT = JobSpec()
+
+
+def parse_cell_line(line: str, defaults: JobSpec | Mapping[str, Any] | None = None) -> JobSpec:
+    """Read the line of ``%%jaxtrain``.
+
+    Parameters
+    ----------
+    line
+        What stands after ``%%jaxtrain``.
+    defaults
+        Options that hold where the line doesn't say otherwise (``%jaxtrain use``). What may be
+        repeated adds up: the line's ``--out b`` comes on top of the default's ``--out a``.
+
+    Raises
+    ------
+    HelpRequested
+        The line has ``--help``; the message is the help text.
+    UsageError
+        An option or a value is wrong, said in a sentence.
+    """
+    return parse_words(split(line), defaults)
+
+
+def parse_words(
+    words: Sequence[str], defaults: JobSpec | Mapping[str, Any] | None = None
+) -> JobSpec:
+    """Read the words of a line, as `parse_cell_line` does."""
+    from jupyter_jax_trainer.commands.helptext import help_text
+
+    values, names = read_words(words, OPTIONS, help_text=help_text())
+    return make_spec(with_name(values, names), defaults)
+
+
+def with_name(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """Put the words that belong to no option, one at most, into the values: as the name."""
+    if len(words) > 1:
+        raise UsageError(
+            f"{shown(words[1])} is one word too many: {shown(words[0])} is the job's name already.",
+            "Lists are written without blanks (--out a,b), and values with blanks in quotes.",
+        )
+    if not words:
+        return dict(values)
+    name = BY_FIELD["name"].read(words[0])
+    if values.get("name", name) != name:
+        raise UsageError(f"The job has two names, {shown(name)} and {shown(values['name'])}.")
+    return {**values, "name": name}
+
+
+def spec_from_options(
+    defaults: JobSpec | Mapping[str, Any] | None = None, /, **options: Any
+) -> JobSpec:
+    """Make a spec from keywords, with the same checks as a line. None means not given.
+
+    Examples
+    --------
+    >>> spec_from_options(nodes=2, out=["loss", "params"], timeout="1h").timeout
+    3600.0
+    """
+    for name in options:
+        if name not in BY_FIELD:
+            close = nearest(name, BY_FIELD)
+            raise UsageError(
+                f"There is no option {name}.",
+                f"Did you mean {close}?" if close else f"Known: {', '.join(BY_FIELD)}.",
+            )
+    values = {
+        name: BY_FIELD[name].read(value) for name, value in options.items() if value is not None
+    }
+    return make_spec(values, defaults)
+
+
+def checked(data: Mapping[str, Any]) -> JobSpec:
+    """Make a spec of what somebody else says that `to_json` gave, with the checks of a line.
+
+    Unknown fields are left out, as they may be those of another version.
+
+    Raises
+    ------
+    UsageError
+        A value is none that its option takes.
+    """
+    spec = make_spec(
+        {
+            name: option.read(data[name])
+            for name, option in BY_FIELD.items()
+            if data.get(name) is not None
+        }
+    )
+    BY_FIELD["nodes"].read(spec.nodes)  # a topology may ask for any number
+    return spec
+
+
+def make_spec(
+    values: Mapping[str, Any], defaults: JobSpec | Mapping[str, Any] | None = None
+) -> JobSpec:
+    """Put checked values on top of checked defaults, and check what they mean together."""
+    if isinstance(defaults, JobSpec):
+        defaults = {name: getattr(defaults, name) for name in defaults.explicit}
+    merged: dict[str, Any] = dict(defaults or {})
+    for name, value in values.items():
+        if BY_FIELD[name].repeat:
+            value = tuple(dict.fromkeys((*merged.get(name, ()), *value)))
+        merged[name] = value
+    if "env" in merged:
+        merged["env"] = tuple(dict(merged["env"]).items())  # of two values the last one holds
+    spec = JobSpec(**merged, explicit=frozenset(merged))
+    _check_together(spec)
+    if spec.topology is not None:
+        from jupyter_jax_trainer.options import topology
+
+        nodes, _ = topology.fit(spec.topology, merged.get("nodes"), spec.devices_per_node)
+        spec = replace(spec, nodes=nodes)  # not explicit: of the next line another may be made
+    return spec
+
+
+def refuse_for_local(spec: JobSpec) -> None:
+    """Raise `UsageError` where an option has no meaning for a job on this machine."""
+    if spec.device == "tpu":
+        raise UsageError(
+            "--device tpu needs Kubernetes: jobs on this machine run on its CPU or its GPUs.",
+            "Leave it out, or add --backend kubernetes.",
+        )
+    kubernetes = [name for name in spec.given() if BY_FIELD[name].kubernetes]
+    if not kubernetes:
+        return
+    named = [f"{BY_FIELD[name].flag} ({BY_FIELD[name].kubernetes})" for name in kubernetes]
+    several = len(named) > 1
+    raise UsageError(
+        f"{_and(named)} only {'mean' if several else 'means'} something on Kubernetes, "
+        "and this job would run on this machine.",
+        f"Leave {'them' if several else 'it'} out, or add --backend kubernetes.",
+    )
+
+
+def _check_together(spec: JobSpec) -> None:
+    if spec.device == "cpu":
+        for name in ("accelerator", "topology"):
+            if getattr(spec, name) is not None:
+                raise UsageError(f"--{name} and --device cpu exclude each other.")
+    if spec.device == "gpu" and spec.topology is not None:
+        raise UsageError("--topology is for TPUs, and --device is gpu.")
+    places: dict[str, str] = {}
+    for item in spec.volume:
+        claim, _, path = item.partition(":")
+        if places.setdefault(path, claim) != claim:
+            raise UsageError(
+                f"--volume mounts two claims at {path}: {places[path]} and {claim}.",
+                "Give them different paths.",
+            )
+
+
+def _words(option: Option, value: Any) -> Iterable[str]:
+    flag = f"-{option.short}" if option.short else option.flag
+    if value is True:
+        return [flag]
+    if option.field == "env":
+        items = [f"{name}={setting}" for name, setting in value]
+    elif option.field == "timeout":
+        items = [_time(value)]
+    elif option.commas:
+        items = [",".join(value)]
+    else:
+        items = list(value) if option.repeat else [str(value)]
+    words: list[str] = []
+    for item in items:
+        # A value that looks like an option has to be tied to its own.
+        words += [f"{option.flag}={item}"] if item.startswith("-") else [flag, item]
+    return words
+
+
+def _time(seconds: float) -> str:
+    if seconds != int(seconds) or seconds < 60:
+        # Positional notation: the parser takes no exponents.
+        from decimal import Decimal
+
+        return f"{int(seconds)}s" if seconds == int(seconds) else f"{Decimal(repr(seconds)):f}"
+    rest, text = int(seconds), ""
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, rest = divmod(rest, length)
+        text += f"{count}{unit}" if count else ""
+    return text
+
+
+def _right_type(name: str, value: Any) -> bool:
+    kinds: dict[str, type | tuple[type, ...]] = {"env": dict, "timeout": (int, float)}
+    default = getattr(_DEFAULT, name)
+    if name in ("nodes", "devices_per_node", "max_restarts"):
+        kind: type | tuple[type, ...] = int
+    else:
+        kind = list if default == () else bool if default is False else str
+    kind = kinds.get(name, kind)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        return False
+    parts = value.items() if isinstance(value, dict) else ()
+    texts = value if isinstance(value, list) else [text for pair in parts for text in pair]
+    return all(isinstance(text, str) for text in texts)
+
+
+def _and(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+assert {item.name for item in fields(JobSpec)} == {*BY_FIELD, "explicit"}

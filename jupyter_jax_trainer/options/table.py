@@ -1,0 +1,424 @@
+"""The options of a job: one table, from which parser, checks, help and docs come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.options import amounts, checks
+
+MAX_NODES = 4096
+DEVICES = ("cpu", "gpu", "tpu")
+PYTHONS = ("3.11", "3.12", "3.13")  # for which images/ are made
+STATES = (
+    "Queued",
+    "Pending",
+    "Starting",
+    "Running",
+    "Suspended",
+    "Succeeded",
+    "Failed",
+    "Cancelled",
+)
+
+
+class HelpRequested(UsageError):  # noqa: N818
+    """``--help`` was among the words; the message is the help text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option of the magic or of a command.
+
+    Attributes
+    ----------
+    name
+        The long name without its hyphens; `field` is the same as a Python keyword.
+    metavar
+        What stands for the value in the help; None for a switch.
+    repeat
+        May be given several times. The values add up.
+    commas
+        Several values may be given at once, with commas between them.
+    kubernetes
+        What it sets, for an option that only means something on Kubernetes.
+    """
+
+    name: str
+    help: str
+    group: str = ""
+    short: str | None = None
+    metavar: str | None = None
+    check: checks.Check = checks.flag
+    repeat: bool = False
+    commas: bool = False
+    choices: tuple[str, ...] = ()
+    kubernetes: str | None = None
+
+    @property
+    def field(self) -> str:
+        """The option as a Python keyword."""
+        return self.name.replace("-", "_")
+
+    @property
+    def flag(self) -> str:
+        """The option as it is typed."""
+        return f"--{self.name}"
+
+    @property
+    def usage(self) -> str:
+        """The option as the help shows it, with its value."""
+        head = f"-{self.short}, {self.flag}" if self.short else self.flag
+        return f"{head} {self.metavar}" if self.metavar else head
+
+    def read(self, value: Any) -> Any:
+        """Check a value, from a line or from Python, and give it as a `JobSpec` keeps it."""
+        if not self.repeat:
+            return self.check(self.flag, value)
+        items = checks.listed(self.flag, value, commas=self.commas)
+        if len(items) > checks.MAX_ITEMS:
+            raise UsageError(
+                f"{self.flag} takes at most {checks.MAX_ITEMS:,} values, and got {len(items):,}."
+            )
+        return tuple(dict.fromkeys(self.check(self.flag, item) for item in items))
+
+
+_JOB, _VARIABLES, _RUN = "The job", "Variables", "While it runs"
+_KUBERNETES = "Kubernetes"
+_BACKENDS = ("auto", "local", "kubernetes")
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        name="name",
+        metavar="NAME",
+        group=_JOB,
+        check=checks.job_name,
+        help="The job's name; the same as the NAME at the beginning. Made up when left out.",
+    ),
+    Option(
+        name="nodes",
+        short="n",
+        metavar="N",
+        group=_JOB,
+        check=amounts.whole(1, MAX_NODES),
+        help="Number of processes (nodes of the TrainJob). 1 when left out.",
+    ),
+    Option(
+        name="device",
+        short="d",
+        metavar="{cpu,gpu,tpu}",
+        group=_JOB,
+        choices=DEVICES,
+        check=checks.one_of(*DEVICES),
+        help="Kind of device. When left out: GPUs where there are enough of them, else the CPU.",
+    ),
+    Option(
+        name="devices-per-node",
+        metavar="K",
+        group=_JOB,
+        check=amounts.whole(1, 1024),
+        help="Devices that each process sees. On a CPU they are virtual ones.",
+    ),
+    Option(
+        name="runtime",
+        short="r",
+        metavar="NAME",
+        group=_JOB,
+        check=checks.subdomain(),
+        help="The runtime to use; `runtimes` lists them.",
+    ),
+    Option(
+        name="backend",
+        metavar="{auto,local,kubernetes}",
+        group=_JOB,
+        choices=_BACKENDS,
+        check=checks.one_of(*_BACKENDS),
+        help="Where the job runs. auto: on this machine, save with a runtime of a cluster.",
+    ),
+    Option(
+        name="cpu",
+        metavar="CORES",
+        group=_JOB,
+        check=amounts.cpu,
+        help="Cores per node, as in 4 or 500m. On this machine they count in the queue.",
+    ),
+    Option(
+        name="env",
+        metavar="NAME=VALUE",
+        group=_JOB,
+        check=checks.environment,
+        repeat=True,
+        help="Set an environment variable in the job. Repeatable.",
+    ),
+    Option(
+        name="out",
+        short="o",
+        metavar="NAME[,NAME]",
+        group=_VARIABLES,
+        check=checks.identifier,
+        repeat=True,
+        commas=True,
+        help="Variables to bring back from the job into the notebook. Repeatable.",
+    ),
+    Option(
+        name="use",
+        metavar="NAME[,NAME]",
+        group=_VARIABLES,
+        check=checks.identifier,
+        repeat=True,
+        commas=True,
+        help="Send these variables, too; those that the cell reads are found without it.",
+    ),
+    Option(
+        name="allow-large",
+        group=_VARIABLES,
+        help="Lift the bounds on the size of what is sent.",
+    ),
+    Option(
+        name="timeout",
+        metavar="TIME",
+        group=_RUN,
+        check=amounts.timeout,
+        help="Stop the job after this time: 90s, 1h30m, 2d, or a number of seconds.",
+    ),
+    Option(
+        name="max-restarts",
+        metavar="K",
+        group=_RUN,
+        check=amounts.whole(0, 1000),
+        help="Start all processes again, up to K times, when one was killed or its node was lost; "
+        "never after an error of the cell. 0 when left out.",
+    ),
+    Option(name="detach", group=_RUN, help="Start the job and return at once."),
+    Option(
+        name="dry-run",
+        group=_RUN,
+        help="Start nothing; show what would be sent and, on Kubernetes, the TrainJob as YAML.",
+    ),
+    Option(
+        name="show-secrets",
+        group=_RUN,
+        kubernetes="the values in the YAML of --dry-run",
+        help="With --dry-run: YAML that kubectl can apply, with the cell, its key and all values "
+        "that are otherwise masked. Pipe it; don't save it in a notebook.",
+    ),
+    Option(
+        name="context",
+        metavar="NAME",
+        group=_KUBERNETES,
+        check=checks.word,
+        kubernetes="the cluster",
+        help="The context of the kubeconfig to use.",
+    ),
+    Option(
+        name="namespace",
+        metavar="NAME",
+        group=_KUBERNETES,
+        check=checks.label,
+        kubernetes="the TrainJob's namespace",
+        help="The namespace to create the TrainJob in.",
+    ),
+    Option(
+        name="memory",
+        metavar="BYTES",
+        group=_KUBERNETES,
+        check=amounts.memory,
+        kubernetes="memory per node",
+        help="Memory per node, as in 16Gi.",
+    ),
+    Option(
+        name="accelerator",
+        metavar="TYPE",
+        group=_KUBERNETES,
+        check=checks.accelerator,
+        kubernetes="the type of GPU or TPU",
+        help="Type of GPU or TPU: h100, v5e, the value of the nodes' label, or LABEL=VALUE.",
+    ),
+    Option(
+        name="topology",
+        metavar="AxB[xC]",
+        group=_KUBERNETES,
+        check=checks.topology,
+        kubernetes="the shape of the TPU slice",
+        help="Shape of the TPU slice, as in 4x4; it says how many nodes there are.",
+    ),
+    Option(
+        name="image",
+        metavar="IMAGE",
+        group=_KUBERNETES,
+        check=checks.image,
+        kubernetes="the container image",
+        help="Container image; any with Python and JAX.",
+    ),
+    Option(
+        name="package",
+        metavar="REQUIREMENT",
+        group=_KUBERNETES,
+        check=checks.package,
+        repeat=True,
+        kubernetes="packages to install in the containers",
+        help="Package for the job: a pip requirement or the path of a wheel. Wheels come from "
+        "this machine's index and are bundled with the job. Repeatable.",
+    ),
+    Option(
+        name="package-from-pods",
+        group=_KUBERNETES,
+        kubernetes="where packages may come from",
+        help="Allow pip in the pods to install packages that can't be bundled, from the index "
+        "configured there.",
+    ),
+    Option(
+        name="env-from-secret",
+        metavar="SECRET",
+        group=_KUBERNETES,
+        check=checks.subdomain(),
+        repeat=True,
+        kubernetes="environment variables from a Secret",
+        help="Set the keys of a Secret as environment variables. Repeatable.",
+    ),
+    Option(
+        name="volume",
+        metavar="PVC:/PATH",
+        group=_KUBERNETES,
+        check=checks.volume,
+        repeat=True,
+        kubernetes="a volume to mount",
+        help="Mount a PersistentVolumeClaim. Repeatable; checkpoint_dir() is on the first one.",
+    ),
+    Option(
+        name="store",
+        metavar="URL",
+        group=_KUBERNETES,
+        check=checks.store,
+        kubernetes="where large data goes on its way",
+        help="Where to put what is too large for a Secret: a URL, or a path that all nodes see.",
+    ),
+    Option(
+        name="service-account",
+        metavar="NAME",
+        group=_KUBERNETES,
+        check=checks.subdomain(),
+        kubernetes="the pods' service account",
+        help="Service account of the pods.",
+    ),
+    Option(
+        name="queue",
+        metavar="NAME",
+        group=_KUBERNETES,
+        check=checks.subdomain(63),
+        kubernetes="the Kueue queue",
+        help="Kueue's LocalQueue to wait in.",
+    ),
+    Option(
+        name="priority",
+        metavar="CLASS",
+        group=_KUBERNETES,
+        check=checks.subdomain(63),
+        kubernetes="the priority class",
+        help="Kueue's priority class of the job, in a --queue.",
+    ),
+    Option(
+        name="dataset",
+        metavar="URI",
+        group=_KUBERNETES,
+        check=checks.initializer,
+        kubernetes="Trainer's dataset initializer",
+        help="Dataset to fetch before the job starts: hf:// or s3://.",
+    ),
+    Option(
+        name="model",
+        metavar="URI",
+        group=_KUBERNETES,
+        check=checks.initializer,
+        kubernetes="Trainer's model initializer",
+        help="Model to fetch before the job starts: hf:// or s3://.",
+    ),
+)
+
+BY_FIELD = {option.field: option for option in OPTIONS}
+KUBERNETES_ONLY = {o.name: o.kubernetes for o in OPTIONS if o.kubernetes is not None}
+
+
+def split(line: str) -> list[str]:
+    """Take a line apart into words; quotes are honoured.
+
+    A ``#`` that is a word of its own begins a comment; elsewhere it is a character like others.
+    """
+    import contextlib
+    import re
+    import shlex
+
+    for comment in re.finditer(r"(?<!\S)(?<!\\\s)#(?!\S)", line):
+        with contextlib.suppress(ValueError):  # within quotes: these have no end before it
+            return shlex.split(line[: comment.start()], comments=False)
+    try:
+        return shlex.split(line, comments=False)
+    except ValueError as error:
+        raise UsageError(f"The line {checks.shown(line)} can't be read: {error}.") from None
+
+
+def read_words(
+    words: Sequence[str], options: Iterable[Option], *, help_text: str = ""
+) -> tuple[dict[str, Any], list[str]]:
+    """Parse words into the values of the options that were given, checked, and the other words.
+
+    Raises
+    ------
+    HelpRequested
+        ``-h`` or ``--help`` is among them.
+    UsageError
+        An option is unknown or lacks its value, or a value is wrong.
+    """
+    import argparse
+
+    class Parser(argparse.ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            raise UsageError(f"{message[:1].upper()}{message[1:]}.")
+
+    options = tuple(options)
+    # Words that belong to no option are sorted out below, not by argparse, whose rules for
+    # optional positionals between options differ from one Python to the next.
+    parser = Parser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("-h", "--help", action="store_true", default=None)
+    for option in options:
+        flags = ([f"-{option.short}"] if option.short else []) + [option.flag]
+        if option.metavar is None:
+            parser.add_argument(
+                *flags, dest=option.field, action=argparse.BooleanOptionalAction, default=None
+            )
+        else:
+            action = "append" if option.repeat else "store"
+            parser.add_argument(*flags, dest=option.field, action=action, default=None)
+    try:
+        found, rest = parser.parse_known_args(list(words))
+    except argparse.ArgumentError as error:
+        name = (error.argument_name or "").split("/")[-1]
+        if "expected one argument" in error.message:
+            raise UsageError(f"{name} needs a value.") from None
+        raise UsageError(f"{name}: {error.message}.") from None
+    given = {name: value for name, value in vars(found).items() if value is not None}
+    if given.pop("help", False):
+        raise HelpRequested(help_text)
+    values = {o.field: o.read(given[o.field]) for o in options if o.field in given}
+    return values, _positionals(rest, options)
+
+
+def _positionals(words: list[str], options: Sequence[Option]) -> list[str]:
+    if "--" in words:
+        end = words.index("--")
+        return _positionals(words[:end], options) + words[end + 1 :]
+    for word in words:
+        if word.startswith("-") and word != "-":
+            raise unknown_option(word.split("=")[0], [option.flag for option in options])
+    return words
+
+
+def unknown_option(flag: str, known: Iterable[str]) -> UsageError:
+    """Give the error for an option that there is not, with the nearest one that there is."""
+    close = checks.nearest(flag, [*known, "--help"])
+    return UsageError(
+        f"There is no option {flag}.",
+        f"Did you mean {close}?" if close else "--help lists the options.",
+    )

@@ -1,0 +1,1 @@
+"""What pages and widgets ask. Nothing here knows HTTP."""

@@ -1,0 +1,117 @@
+"""All that a page shows of one job, besides its log lines. Nothing in it is secret."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer import masking
+from jupyter_jax_trainer.errors import JobDirError, JobNotFound
+from jupyter_jax_trainer.jobdir import layout
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.rows import row_of
+
+_PLAN = (
+    "device",
+    "devices_per_node",
+    "runtime",
+    "image",
+    "context",
+    "namespace",
+    "note",
+    "trainjob",
+)
+
+
+def find(key: str) -> Job:
+    """Give the job with this key.
+
+    Raises
+    ------
+    JobNotFound
+        There is none: keys are looked up among those that there are.
+    """
+    for directory in layout.list_all():
+        if directory.path.name == key:
+            return Job(directory)
+    raise _not_there(key)
+
+
+def _not_there(key: str) -> JobNotFound:
+    return JobNotFound(f"There is no job {key!r} (any more).")
+
+
+def uid_of(job: Job) -> str | None:
+    """Give the uid of a job; None for one whose manifest can't be read."""
+    try:
+        return job.uid
+    except (JobDirError, KeyError):
+        return None
+
+
+class OpenedJob:
+    """A job that a page has opened, as long as it is there.
+
+    Its name may be used again once it has been deleted.
+    """
+
+    def __init__(self, key: str) -> None:
+        self.job = find(key)
+        self.directory = JobDir(self.job.directory)
+        self._uid = uid_of(self.job)
+
+    def check(self) -> None:
+        """Look whether it is there.
+
+        Raises
+        ------
+        JobNotFound
+            It was deleted.
+        """
+        if not self.directory.path.is_dir() or uid_of(Job(self.directory)) != self._uid:
+            raise _not_there(self.job.name)
+
+
+def detail(job: Job, root: Path | None) -> dict[str, Any]:
+    """Describe a job in full.
+
+    Raises
+    ------
+    JobDirError
+        Its files can't be read.
+    """
+    manifest = job.manifest
+    plan = {name: manifest["plan"].get(name) for name in _PLAN if manifest["plan"].get(name)}
+    spec = masking.spec(job.spec)
+    code = ""
+    with contextlib.suppress(JobDirError):  # an attached job may lack its code
+        code = job.code
+    return {
+        "row": row_of(job, root),
+        "spec": {name: value for name, value in spec.to_json().items() if name != "env"},
+        "line": spec.to_line(),
+        "plan": plan,
+        "sent": job.sent,
+        "returns": bool(manifest["returns"]),
+        "state": job.snapshot(),
+        "logs": logs(job),
+        "code": code,
+        "script": (manifest.get("origin") or {}).get("script"),
+    }
+
+
+def logs(job: Job) -> list[dict[str, Any]]:
+    """List the logs of a job: its ranks', then those of other containers."""
+    directory = JobDir(job.directory)
+    sources: list[tuple[int | str, str]] = [(n, f"rank {n}") for n in range(job.spec.nodes)]
+    sources += [(name, name) for name in directory.containers()]
+    found = []
+    for source, label in sources:
+        try:
+            size = directory.log(source).stat().st_size
+        except OSError:
+            size = 0
+        found.append({"source": source, "label": label, "size": size})
+    return found

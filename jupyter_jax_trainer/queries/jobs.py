@@ -1,0 +1,117 @@
+"""The jobs as a list shows them: kept by change, for all pages together."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+from jupyter_jax_trainer.jobdir import layout
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.rows import Row, row_of
+
+_FRESH = 0.1  # seconds for which the last look is good enough
+_CHECK = 2.0  # seconds after which an active job is looked at, though its files are as before
+_SLOW = 1.0  # seconds between looks at the files of jobs that have ended
+
+
+class Table:
+    """The rows of all jobs, each with the version in which it changed last.
+
+    Parameters
+    ----------
+    root
+        Jupyter's root directory, below which notebooks have names; None where there is none.
+    """
+
+    def __init__(self, root: str | None) -> None:
+        self.root = None if root is None else Path(root)
+        self._lock = threading.Lock()
+        self._entries: dict[str, _Entry] = {}
+        self._gone: dict[str, int] = {}
+        self._version = 0
+        self._looked = self._looked_at_ended = 0.0
+
+    def rows(self) -> tuple[int, list[Row]]:
+        """Give the present version, and all rows, the newest first."""
+        with self._lock:
+            self._refresh()
+            found = [entry.row for entry in self._entries.values()]
+            return self._version, sorted(found, key=lambda row: -row["created"])
+
+    def since(self, version: int) -> tuple[int, list[Row], list[str]]:
+        """Give what has changed.
+
+        Parameters
+        ----------
+        version
+            The version that is known.
+
+        Returns
+        -------
+        tuple
+            The present version, the rows that are new or changed, and the keys that are gone.
+        """
+        with self._lock:
+            if time.monotonic() - self._looked >= _FRESH:  # else another page has just looked
+                self._refresh()
+            rows = [one.row for one in self._entries.values() if one.version > version]
+            gone = [key for key, when in self._gone.items() if when > version]
+            return self._version, rows, gone
+
+    def _refresh(self) -> None:
+        """Look at the job directories."""
+        now = self._looked = time.monotonic()
+        all_of_them = now - self._looked_at_ended >= _SLOW
+        if all_of_them:
+            self._looked_at_ended = now
+        found = layout.names()
+        for key in self._entries.keys() - found:
+            del self._entries[key]
+            self._version += 1
+            self._gone[key] = self._version
+        for key in found:
+            entry = self._entries.get(key)
+            if entry is None or entry.row["active"] or all_of_them:
+                self._look(key, entry, now)
+
+    def _look(self, key: str, entry: _Entry | None, now: float) -> None:
+        # Kept, since making the paths of hundreds of jobs anew would be most of the work.
+        directory = entry.directory if entry else JobDir(layout.jobs_directory() / key)
+        now_stamp = stamp(directory)
+        if entry is not None and entry.stamp == now_stamp and now < entry.check_at:
+            return
+        row = row_of(Job(directory), self.root)
+        if entry is None or row != entry.row:
+            self._version += 1
+            self._gone.pop(key, None)
+            version = self._version
+        else:
+            version = entry.version
+        check_at = now + _CHECK if row["active"] else float("inf")
+        self._entries[key] = _Entry(directory, row, now_stamp, version, check_at)
+
+
+class _Entry:
+    __slots__ = ("check_at", "directory", "row", "stamp", "version")
+
+    def __init__(
+        self, directory: JobDir, row: Row, stamp: object, version: int, check_at: float
+    ) -> None:
+        self.directory, self.row, self.stamp = directory, row, stamp
+        self.version, self.check_at = version, check_at
+
+
+def stamp(directory: JobDir) -> object:
+    """Give what changes when a job's manifest or state is written."""
+    found: list[tuple[int, int] | None] = []
+    for path in (directory.state, directory.manifest):
+        try:
+            stat = os.stat(path)
+        except OSError:
+            found.append(None)
+        else:
+            found.append((stat.st_mtime_ns, stat.st_ino))
+    return found

@@ -1,0 +1,291 @@
+"""What can be asked once: lists, details and actions, by method and path (docs/server.md).
+
+It knows nothing of connections: the server's pages and the widget of a kernel are served alike.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jupyter_jax_trainer.errors import (
+    BackendError,
+    JaxTrainError,
+    JobDirError,
+    JobNotFound,
+    UsageError,
+)
+from jupyter_jax_trainer.jobdir.files import LinePages
+from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.rows import actions
+from jupyter_jax_trainer.queries import cellline, targets
+from jupyter_jax_trainer.queries.details import detail, find, uid_of
+from jupyter_jax_trainer.queries.jobs import Table
+from jupyter_jax_trainer.server.access import Allowed
+from jupyter_jax_trainer.views.waiting import let_go
+
+KEY = r"(?P<key>[A-Za-z0-9][A-Za-z0-9._-]{0,252})"
+_MOST = 20_000  # reports or events in an answer
+_KNOWN = 64  # files of reports and events of which it is remembered where their pages begin
+_MAX_SOURCE = 4 << 20  # characters of a cell
+
+
+class Asked(NamedTuple):
+    """A request.
+
+    Attributes
+    ----------
+    table
+        The jobs.
+    names
+        The parts of the path that have names.
+    query, body
+        What came along.
+    allowed
+        Which clusters and namespaces may be asked about.
+    """
+
+    table: Table
+    names: Mapping[str, str]
+    query: Mapping[str, str]
+    body: Any
+    allowed: Allowed = Allowed()
+
+
+class Route(NamedTuple):
+    """Something that can be asked.
+
+    Attributes
+    ----------
+    method, path
+        How; the path as a regular expression.
+    right
+        What the user must be allowed to do: ``read``, ``write`` or ``execute``.
+    answer
+        Gives the answer, a JSON object.
+    waits
+        Whether it may wait for a cluster.
+    """
+
+    method: str
+    path: re.Pattern[str]
+    right: str
+    answer: Callable[[Asked], dict[str, Any]]
+    waits: bool
+
+
+def route(method: str, path: str) -> tuple[Route, Mapping[str, str]] | None:
+    """Find what is asked for, and the named parts of its path; None if there is no such thing."""
+    for one in ROUTES:
+        if one.method == method and (match := one.path.fullmatch(path)):
+            return one, match.groupdict()
+    return None
+
+
+def status_of(error: JaxTrainError) -> int:
+    """Give the HTTP status of an error."""
+    if isinstance(error, JobNotFound):
+        return 404
+    if isinstance(error, UsageError):
+        return 400
+    return 502 if isinstance(error, BackendError) else 500
+
+
+def refusal(error: JaxTrainError) -> dict[str, Any]:
+    """Give what a page is told of an error."""
+    return {"message": error.message, "hint": error.hint}
+
+
+# ---------------------------------------------------------------------------- jobs
+
+
+def _jobs(asked: Asked) -> dict[str, Any]:
+    return {"jobs": asked.table.rows()[1]}
+
+
+def _job(asked: Asked) -> dict[str, Any]:
+    return detail(find(asked.names["key"]), asked.table.root)
+
+
+def _delete(asked: Asked) -> dict[str, Any]:
+    _allowed_job(asked).delete()
+    return {}
+
+
+def _metrics(asked: Asked) -> dict[str, Any]:
+    job = find(asked.names["key"])
+    return _part("points", asked, _pages(JobDir(job.directory).metrics, uid_of(job)))
+
+
+def _events(asked: Asked) -> dict[str, Any]:
+    job = find(asked.names["key"])
+    return _part("events", asked, _pages(JobDir(job.directory).events, uid_of(job)))
+
+
+@functools.lru_cache(_KNOWN)
+def _pages(path: Path, uid: str | None) -> LinePages:
+    """Give what reads a file of a job by pages, the same again: it knows where they begin."""
+    return LinePages(path)
+
+
+def _part(name: str, asked: Asked, pages: LinePages) -> dict[str, Any]:
+    """Give so many of them, from one on: a job may have millions."""
+    given = asked.query.get("from", "0")
+    if not re.fullmatch("[0-9]{1,12}", given):
+        raise UsageError(f"from={given!r} is no number.", "Give the number of the first one.")
+    start = int(given)
+    found, more = pages.page(start, _MOST)
+    return {name: found, "next": start + _MOST if more else None}
+
+
+def _job_yaml(asked: Asked) -> dict[str, Any]:
+    return {"yaml": targets.trainjob_yaml(_allowed_job(asked))}
+
+
+def _act(asked: Asked) -> dict[str, Any]:
+    if asked.names["action"] in _DONE:
+        _allowed_job(asked)
+    act(asked.names["key"], asked.names["action"])
+    return {}
+
+
+def _trust(asked: Asked) -> dict[str, Any]:
+    uid = asked.body.get("uid") if isinstance(asked.body, dict) else None
+    trust(asked.names["key"], uid)
+    return {}
+
+
+def trust(key: str, uid: Any) -> None:
+    """Trust whoever made a job, on the word of the user, who has seen the job with this uid.
+
+    Raises
+    ------
+    JaxTrainError
+        There is another job of that name by now, or the administrator forbids it.
+    """
+    job = find(key)
+    if not isinstance(uid, str) or uid != job.uid:
+        raise JobNotFound(f"Job {key!r} no longer exists.")
+    job.trust()
+
+
+def _allowed_job(asked: Asked) -> Job:
+    """Give the job for what asks its cluster; refuse clusters that pages may not ask."""
+    job = find(asked.names["key"])
+    try:
+        manifest = job.manifest
+    except JobDirError:
+        return job  # nobody knows of a cluster to ask; it can be deleted
+    if manifest["backend"] != "local":
+        plan = manifest["plan"]
+        asked.allowed.check(plan.get("context"), plan.get("namespace"))
+    return job
+
+
+def act(key: str, action: str) -> None:
+    """Do something to a job: ``cancel``, ``suspend``, ``resume`` or ``detach``.
+
+    Raises
+    ------
+    JaxTrainError
+        It can't be done, or not now.
+    """
+    job = find(key)
+    if action == "detach":
+        let_go(JobDir(job.directory))
+        return
+    if action not in _DONE:
+        raise UsageError(f"{action!r} is nothing that can be done to a job here.")
+    state = job.state
+    if action not in actions(job.manifest["backend"], state):
+        raise UsageError(f"Job {key} is {state}: it can't be {_DONE[action]} now.")
+    getattr(job, action)()
+
+
+_DONE = {"cancel": "cancelled", "suspend": "suspended", "resume": "resumed"}
+
+
+# ---------------------------------------------------------------------------- places and lines
+
+
+def _places(asked: Asked) -> dict[str, Any]:
+    return {"places": targets.places(asked.allowed)}
+
+
+def _place(asked: Asked) -> Any:
+    if "place" not in asked.query:
+        raise UsageError("The place is missing.")
+    return targets.find(asked.query["place"], asked.query.get("namespace"), asked.allowed)
+
+
+def _fresh(asked: Asked) -> bool:
+    return asked.query.get("fresh") == "1"
+
+
+def _health(asked: Asked) -> dict[str, Any]:
+    return {"findings": targets.health(_place(asked), _fresh(asked))}
+
+
+def _runtimes(asked: Asked) -> dict[str, Any]:
+    return {"runtimes": targets.runtimes(_place(asked), _fresh(asked))}
+
+
+def _queues(asked: Asked) -> dict[str, Any]:
+    return {"kueue": targets.queues(_place(asked), _fresh(asked))}
+
+
+def _runtime_yaml(asked: Asked) -> dict[str, Any]:
+    return {"yaml": targets.runtime_yaml(_place(asked), asked.names["name"])}
+
+
+def _options(_: Asked) -> dict[str, Any]:
+    return {"options": cellline.options()}
+
+
+def _read_line(asked: Asked) -> dict[str, Any]:
+    return cellline.read(_source(asked))
+
+
+def _write_line(asked: Asked) -> dict[str, Any]:
+    source, changes = _source(asked), asked.body.get("changes") or {}
+    if not isinstance(changes, dict):
+        raise UsageError("The changes are no JSON object.")
+    return cellline.write(source, changes)
+
+
+def _source(asked: Asked) -> str:
+    if not isinstance(asked.body, dict):
+        raise UsageError("The request is no JSON object.")
+    source = asked.body.get("source")
+    if not isinstance(source, str) or len(source) > _MAX_SOURCE:
+        raise UsageError("The text of a cell is missing, or too long.")
+    return source
+
+
+_WAIT = {_act, _delete, _job_yaml, _health, _runtimes, _runtime_yaml, _queues}
+
+ROUTES = [
+    Route(method, re.compile(path), right, answer, answer in _WAIT)
+    for method, path, right, answer in (
+        ("GET", "jobs", "read", _jobs),
+        ("GET", f"jobs/{KEY}", "read", _job),
+        ("DELETE", f"jobs/{KEY}", "write", _delete),
+        ("GET", f"jobs/{KEY}/metrics", "read", _metrics),
+        ("GET", f"jobs/{KEY}/events", "read", _events),
+        ("GET", f"jobs/{KEY}/yaml", "read", _job_yaml),
+        ("POST", f"jobs/{KEY}/(?P<action>cancel|suspend|resume|detach)", "execute", _act),
+        ("POST", f"jobs/{KEY}/trust", "execute", _trust),
+        ("GET", "places", "read", _places),
+        ("GET", "health", "read", _health),
+        ("GET", "runtimes", "read", _runtimes),
+        ("GET", r"runtimes/(?P<name>[a-z0-9][a-z0-9.-]{0,252})/yaml", "read", _runtime_yaml),
+        ("GET", "queues", "read", _queues),
+        ("GET", "options", "read", _options),
+        ("POST", "line/read", "read", _read_line),
+        ("POST", "line/write", "read", _write_line),
+    )
+]

@@ -1,0 +1,128 @@
+"""What a page can open on the WebSocket. A topic is looked at now and then, in a thread.
+
+A look gives what has changed since the last one. Nothing here knows of connections.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+from jupyter_jax_trainer.jobdir.files import LineReader
+from jupyter_jax_trainer.logs import logfiles
+from jupyter_jax_trainer.queries.details import OpenedJob, detail
+from jupyter_jax_trainer.queries.jobs import Table, stamp
+from jupyter_jax_trainer.views.glance import INTERVAL, Glance, Glances, tail
+
+Message = dict[str, Any]
+_POINTS = 2000  # reports in one message
+_LINES = 10  # the last ones of the log, beside what is known of a job
+_CHECK = 1.0  # seconds after which a job is looked at, though its files are as before
+
+
+class Topic(Protocol):
+    """Something that a page has opened.
+
+    Attributes
+    ----------
+    every
+        Seconds between looks.
+    """
+
+    every: float
+
+    def look(self) -> Iterable[Message]:
+        """Give what has changed since the last look; all there is at the first."""
+
+
+class JobsTopic:
+    """The list of all jobs."""
+
+    every = 0.2
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._version: int | None = None
+
+    def look(self) -> Iterator[Message]:
+        """Give new and changed rows."""
+        if self._version is None:
+            self._version, rows = self._table.rows()
+            yield {"kind": "jobs", "all": True, "rows": rows}
+            return
+        version, rows, gone = self._table.since(self._version)
+        self._version = version
+        if rows or gone:
+            # By this clock a page tells what is new: the rows have their times from it.
+            now = time.time()
+            yield {"kind": "jobs", "all": False, "rows": rows, "gone": gone, "now": now}
+
+
+class JobTopic:
+    """One job: its detail, its reports, its events and its last lines."""
+
+    every = 0.1
+
+    def __init__(self, key: str, root: Path | None) -> None:
+        self._opened = OpenedJob(key)
+        self._root = root
+        directory = self._opened.directory
+        self._stamp: object = None
+        self._check_at = 0.0
+        self._readers = {
+            "metrics": (LineReader(directory.metrics), "points"),
+            "events": (LineReader(directory.events), "events"),
+        }
+        self._counts = dict.fromkeys(self._readers, 0)
+        self._last: dict[str, Any] | None = None
+        self._printed: int | None = None  # bytes of the log's index: with it lines change
+        self._tail_at = 0.0
+
+    def look(self) -> Iterator[Message]:
+        """Give what has been added, then the detail if it has changed.
+
+        Who shows the job once its detail has come has all that is in it, and nothing has to move.
+        """
+        self._opened.check()
+        for kind, (reader, name) in self._readers.items():
+            lines = iter(reader.read())
+            first = self._last is None  # is said though it is empty: there is nothing from before
+            while (part := list(islice(lines, _POINTS))) or first:
+                yield {"kind": kind, "from": self._counts[kind], name: part}
+                self._counts[kind] += len(part)
+                first = False
+        now_stamp, now = stamp(self._opened.directory), time.monotonic()
+        if now >= self._tail_at:
+            self._tail_at = now + INTERVAL
+            printed = logfiles.size(self._opened.directory.log_index)
+            if printed != self._printed:
+                self._printed = printed
+                yield {"kind": "tail", "lines": tail(self._opened.directory, _LINES)}
+        if now_stamp != self._stamp or now >= self._check_at:
+            self._stamp, self._check_at = now_stamp, now + _CHECK
+            found = detail(self._opened.job, self._root)
+            if found != self._last:
+                self._last = found
+                yield {"kind": "job", "detail": found}
+
+
+class GlanceTopic:
+    """What a compact view shows of a job."""
+
+    every = INTERVAL
+
+    def __init__(self, key: str, root: Path | None) -> None:
+        self._opened = OpenedJob(key)
+        self._glances = Glances(self._opened.job, root)
+        self._last: Glance | None = None
+
+    def look(self) -> Iterator[Message]:
+        """Give it if it has changed."""
+        self._opened.check()
+        found = self._glances.look()
+        if found != self._last:
+            self._last = found
+            yield {"kind": "glance", "glance": found}

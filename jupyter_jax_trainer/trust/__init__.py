@@ -1,0 +1,1 @@
+"""What may run code here: whose jobs, whose keys, which archives."""

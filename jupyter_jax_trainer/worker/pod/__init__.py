@@ -1,0 +1,1 @@
+"""What a worker does in a pod, and nowhere else."""

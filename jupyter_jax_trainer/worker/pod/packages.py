@@ -1,0 +1,141 @@
+"""Packages that a job brings along, or takes from an index, before jax is imported."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+import subprocess
+import sys
+import zipfile
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from jupyter_jax_trainer import masking
+from jupyter_jax_trainer.worker.exceptions import WorkerError
+from jupyter_jax_trainer.worker.serialization.archive import Archive
+
+PIP_VARIABLE = "JAXTRAIN_PIP"
+_PREFIX = "wheels/"
+_LAST_LINES = 12
+_PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+
+
+class PackageError(WorkerError):
+    """A package that the job asked for could not be installed."""
+
+
+def add(archive: Archive, scratch: Path | None) -> None:
+    """Install the packages of a job into a directory of its own, and put that on ``sys.path``.
+
+    Parameters
+    ----------
+    archive
+        The bundle, with the wheels that travel with it.
+    scratch
+        Where they can be written.
+
+    Raises
+    ------
+    PackageError
+        A wheel is for another Python or machine, pip has failed, or there is no place to write.
+    """
+    wheels = [name for name in archive.manifest["members"] if name.startswith(_PREFIX)]
+    wanted = json.loads(os.environ.get(PIP_VARIABLE) or "[]")
+    if not wheels and not wanted:
+        return
+    if scratch is None:
+        raise PackageError(
+            "--package needs a directory that can be written, and this pod has none.",
+            "Use a runtime with an emptyDir, or put the packages into the image.",
+        )
+    folder = scratch / f"packages-{os.getpid()}"
+    folder.mkdir(exist_ok=True)
+    # After the worker's own code, before what the image has.
+    sys.path.insert(1, str(folder))
+    for name in wheels:
+        _unpack(name.removeprefix(_PREFIX), archive.read(name), folder)
+    if wanted:
+        _install(wanted, folder)
+
+
+def _unpack(name: str, data: bytes, folder: Path) -> None:
+    """Unpack a wheel as pip would, but for its scripts."""
+    if not _fits(name):
+        raise PackageError(
+            f"{name} is not for this pod's Python {platform.python_version()} on "
+            f"{platform.machine()}.",
+            "Choose a runtime with the same Python, or install the package by an index.",
+        )
+    with zipfile.ZipFile(io.BytesIO(data)) as wheel:
+        for member in wheel.infolist():
+            top, _, rest = member.filename.partition("/")
+            if top.endswith(".data"):
+                scheme, _, rest = rest.partition("/")
+                if scheme not in ("purelib", "platlib") or not rest:
+                    continue
+                member.filename = rest
+            wheel.extract(member, folder)
+
+
+def _fits(name: str) -> bool:
+    """Tell whether the tags in a wheel's name are this Python's."""
+    pythons, abis, platforms = name.removesuffix(".whl").split("-")[-3:]
+    major, minor = sys.version_info[:2]
+    right = {f"py{major}", f"py{major}{minor}", f"cp{major}{minor}"}
+    if "abi3" in abis.split("."):
+        right |= {f"cp{major}{older}" for older in range(2, minor)}
+    return bool(right & set(pythons.split("."))) and any(
+        tag == "any" or tag.endswith(platform.machine()) for tag in platforms.split(".")
+    )
+
+
+def _install(wanted: list[str], folder: Path) -> None:
+    """Install what the image lacks, and no more.
+
+    ``pip install --target`` alone would fetch all dependencies again, jax among them, for another
+    kind of device maybe. So pip first says what is missing, and gets only that.
+    """
+    report = folder / ".report.json"
+    _pip(["install", "--dry-run", "--quiet", "--report", str(report), *wanted], wanted)
+    missing = [_requirement(item) for item in json.loads(report.read_text())["install"]]
+    report.unlink()
+    if missing:
+        _pip(["install", "--no-deps", "--target", str(folder), *missing], wanted)
+
+
+def _requirement(item: dict[str, Any]) -> str:
+    """Give the requirement for one package of pip's report, to get just this."""
+    meta, source = item["metadata"], item["download_info"]
+    if not item.get("is_direct"):
+        return f"{meta['name']}=={meta['version']}"
+    if "vcs_info" in source:
+        return f"{source['vcs_info']['vcs']}+{source['url']}@{source['vcs_info']['commit_id']}"
+    return str(source["url"])
+
+
+def _pip(arguments: list[str], wanted: list[str]) -> None:
+    """Run pip; what it says goes to the log."""
+    last: deque[str] = deque(maxlen=_LAST_LINES)
+    # Without the bundle on its path: pip is to see the image's packages, not the worker's.
+    with subprocess.Popen(
+        [*_PIP, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            last.append(line)
+    if process.returncode:
+        named = masking.text(" ".join(wanted))
+        raise PackageError(
+            f"--package {named}: pip failed.\n{''.join(last)}".rstrip(),
+            "Where the pods can't reach an index, give wheels (--package ./some.whl), or put the "
+            "packages into the image.",
+        )

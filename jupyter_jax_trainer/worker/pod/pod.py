@@ -1,0 +1,229 @@
+"""What is different for a worker in a pod.
+
+It is process 1 there, its root may be read-only, its container may be started again in place, and
+nobody but the reader of its log learns what it says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from jupyter_jax_trainer.worker import timeouts
+from jupyter_jax_trainer.worker.pod import frames, secretvars
+from jupyter_jax_trainer.worker.pod.podchannel import PodChannel
+from jupyter_jax_trainer.worker.pod.termination import Termination
+
+SCRATCH_VARIABLE = "JAXTRAIN_SCRATCH"
+UID_VARIABLE = "JAXTRAIN_JOB_UID"
+RESTARTS_VARIABLE = "JAXTRAIN_MAX_RESTARTS"
+_SHARED_MEMORY = "/dev/shm"  # of all containers of the pod, and of all attempts
+
+
+class Pod:
+    """The surroundings of a worker in a pod, prepared before anything looks at them.
+
+    Parameters
+    ----------
+    rank
+        This rank.
+
+    Attributes
+    ----------
+    channel
+        What it says, it says there.
+    scratch
+        A directory that can be written; None where there is none.
+    finished
+        The rank's work is done: what comes now can't fail it.
+    """
+
+    finished = False
+
+    def __init__(self, rank: int) -> None:
+        os.dup2(1, 2)  # one stream, so that the order is exact
+        self._marker = _Marker.from_environment(rank)
+        self.scratch = make_room()
+        key = frames.key_from(secretvars.take(frames.KEY_VARIABLE))
+        for name in list(os.environ):
+            chunk = name.removeprefix("JAXTRAIN_BUNDLE_")
+            if chunk.isdigit() or name == "JAXTRAIN_BOOT":
+                secretvars.take(name)  # a megabyte that the cell's own processes would carry
+        self.channel = PodChannel(key, rank)
+        self._termination: Termination | None = None
+
+    def begin(self, leave: Callable[[int], object]) -> None:
+        """Say hello; leave if the cell has run in this pod before.
+
+        Parameters
+        ----------
+        leave
+            Ends the process with a status.
+        """
+        status = self._marker.status()
+        self.channel.send(
+            "hello",
+            python=sys.version.split()[0],
+            jax=_version_of_jax(),
+            host=socket.gethostname(),
+            time=time.time(),
+            again=status is not None,
+        )
+        if status is not None:
+            print(
+                "This container was started again, but its cell has already run: "
+                "it does not run a second time."
+            )
+            leave(status)
+
+    def begin_cell(self) -> None:
+        """Note that the cell runs, so that it won't in a container that is started again."""
+        self._marker.write("")
+
+    def end(self, status: int) -> None:
+        """Say the last that is to be said, and note the status for a container started again.
+
+        Returns to an exit with this status, or ends the process with it.
+        """
+        self.channel.send_count()
+        self.note_end(status)
+        self.channel.hand_over(status)
+
+    def note_end(self, status: int) -> None:
+        """Note how it ended, for a container that is started again."""
+        self._marker.write(str(status))
+
+    def watch_termination(self, tell: Callable[[], None], ending: threading.Lock) -> None:
+        """End on SIGTERM, whatever the main thread does.
+
+        Parameters
+        ----------
+        tell
+            Says where this rank is.
+        ending
+            Held by whoever ends this process.
+        """
+        self._termination = Termination(self, tell, ending)
+
+    def wait_for_cause(self) -> None:
+        """Let the end of the rank that was lost be known before this one's, which lost it.
+
+        The first end that the cluster sees decides whether all ranks start again.
+        """
+        if self.may_run_again():
+            time.sleep(timeouts.CAUSE.seconds)
+
+    @staticmethod
+    def may_run_again() -> bool:
+        """Tell whether the job may be started again as a whole (``--max-restarts``)."""
+        restarts = os.environ.get(RESTARTS_VARIABLE, "")
+        return restarts.isdigit() and int(restarts) > 0
+
+    def after_join(self, uses_preemption: Callable[[], bool]) -> None:
+        """Take SIGTERM back from jax, which takes it for itself when it joins the others."""
+        if self._termination is not None:
+            self._termination.take_back(uses_preemption)
+
+
+# ---- the cell runs once
+
+
+class _Marker:
+    """A file that says that the cell has run in this pod, and with which status it ended.
+
+    Parameters
+    ----------
+    paths
+        Where it may be, the best place first.
+    """
+
+    def __init__(self, paths: list[Path]) -> None:
+        self._paths = paths
+
+    @classmethod
+    def from_environment(cls, rank: int) -> _Marker:
+        """Find the places; there are none for a job that may be started again."""
+        uid = os.environ.get(UID_VARIABLE, "")
+        if not uid.isalnum() or Pod.may_run_again():
+            return cls([])
+        folders = [os.environ.get(SCRATCH_VARIABLE), _SHARED_MEMORY]
+        return cls([Path(folder, f".jaxtrain-{uid}-{rank}") for folder in folders if folder])
+
+    def status(self) -> int | None:
+        """Give the status of the attempt that ran the cell; None when none has."""
+        for path in self._paths:
+            try:
+                text = path.read_text()
+            except OSError:
+                continue
+            return int(text) if text.isdigit() else 1  # without one it was killed
+        return None
+
+    def write(self, text: str) -> None:
+        """Write the marker, where that is possible."""
+        for path in self._paths:
+            with contextlib.suppress(OSError):
+                path.write_text(text)
+                return
+
+
+# ---- directories
+
+
+def make_room() -> Path | None:
+    """See to a temporary and a home directory that can be written, where the root is read-only.
+
+    Returns
+    -------
+    Path or None
+        A directory that can be written. The cell's own processes find it in ``JAXTRAIN_SCRATCH``.
+    """
+    places = [os.environ.get(name) for name in (SCRATCH_VARIABLE, "TMPDIR")]
+    scratch = next(
+        (
+            place
+            for place in (*places, "/tmp", "/var/tmp", _SHARED_MEMORY)
+            if place and _is_writable(place)
+        ),
+        None,
+    )
+    tempfile.tempdir = None  # what the bootstrap found
+    if scratch is None:
+        return None
+    os.environ[SCRATCH_VARIABLE] = scratch
+    if not _is_writable(os.environ.get("TMPDIR") or "/tmp"):
+        os.environ["TMPDIR"] = scratch
+    if not _is_writable(os.path.expanduser("~")):
+        home = Path(scratch, "home")
+        home.mkdir(exist_ok=True)
+        os.environ["HOME"] = str(home)
+        os.environ["XDG_CACHE_HOME"] = str(home / ".cache")
+        os.environ["MPLCONFIGDIR"] = str(home / ".config" / "matplotlib")
+    return Path(scratch)
+
+
+def _is_writable(folder: str) -> bool:
+    """Try it: the rights alone say nothing on a read-only root."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=".jaxtrain-", dir=folder)
+    except OSError:
+        return False
+    os.close(handle)
+    os.unlink(name)
+    return True
+
+
+def _version_of_jax() -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("jax")
+    except PackageNotFoundError:
+        return None

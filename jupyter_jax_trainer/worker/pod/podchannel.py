@@ -1,0 +1,154 @@
+"""The worker's line to its reader in a pod: messages are frames in what it prints."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jupyter_jax_trainer.worker import output, timeouts
+from jupyter_jax_trainer.worker.channel import Channel
+from jupyter_jax_trainer.worker.pod import frames, handover
+
+_MAX_MESSAGE = 8 << 20  # bytes of JSON
+_COUNT_INTERVAL = 1.0  # seconds between messages that say how much was printed
+
+
+class PodChannel(Channel):
+    """Messages into the container's log; nobody answers.
+
+    Parameters
+    ----------
+    key
+        The job's key.
+    rank
+        This rank.
+    """
+
+    supervised = False
+    interval = 1.0
+    batch = 10_000
+
+    def __init__(self, key: bytes, rank: int) -> None:
+        super().__init__(None)
+        self._key = key
+        self._rank = rank
+        self._incarnation = secrets.token_hex(4)
+        self._number = 0
+        self._counted = (0, 0)
+        # A copy: the cell may lead its own output elsewhere for a while.
+        self._fd = os.dup(1)
+        self._waiting: deque[bytes] = deque()
+        self._writing = False
+
+    def send(self, kind: str, **fields: Any) -> None:
+        """Write one message, after what has been printed so far."""
+        if os.getpid() != self._pid:
+            return
+        message = {"kind": kind, **fields}
+        text = frames.dumps(message)
+        if len(text) > _MAX_MESSAGE:
+            self._send_too_large(kind, fields, len(text))
+            return
+        output.flush()
+        if kind in frames.LAST_WORDS:
+            self.send_count()
+        self._write(text)
+
+    def _send_too_large(self, kind: str, fields: dict[str, Any], size: int) -> None:
+        """Make smaller messages of it, or say that it is left out."""
+        reports = fields.get("reports", ())
+        if len(reports) > 1:
+            half = len(reports) // 2
+            self.send(kind, reports=reports[:half])
+            self.send(kind, reports=reports[half:])
+        elif kind == "display":
+            note = f"(a display of {size / 1e6:.0f} MB: too large to be shown)"
+            self.send(kind, **{**fields, "data": {"text/plain": note}, "metadata": {}})
+        else:
+            print(f"jaxtrain: a message ({kind}) of {size / 1e6:.0f} MB is too large and left out")
+
+    def send_count(self) -> None:
+        """Say how much was printed up to here, if that has changed."""
+        with output.pipe:
+            counted = output.written()
+            if counted != self._counted:
+                self._counted = counted
+                count, size = counted
+                self._write(frames.dumps({"kind": "lines", "count": count, "bytes": size}))
+
+    def _write(self, text: bytes) -> None:
+        """Write a message as a whole, even if a signal's handler has another one meanwhile."""
+        self._waiting.append(text)
+        with output.pipe:
+            if self._writing:
+                return  # this thread is within the loop below: it will get there
+            self._writing = True
+            try:
+                while self._waiting:
+                    self._number += 1
+                    for frame in frames.encode_json(
+                        self._key,
+                        self._rank,
+                        self._incarnation,
+                        self._number,
+                        self._waiting.popleft(),
+                    ):
+                        self._write_frame(frame)
+            finally:
+                self._writing = False
+
+    def _write_frame(self, frame: bytes) -> None:
+        """Write one frame in one piece; a log that nobody takes any more is not this rank's error.
+
+        Programs that the cell starts may make the pipe, which they share, non-blocking.
+        """
+        view = memoryview(frame)
+        with contextlib.suppress(OSError):
+            while view:
+                try:
+                    view = view[os.write(self._fd, view) :]
+                except BlockingIOError:
+                    select.select([], [self._fd], [])
+
+    def hand_over(self, status: int) -> None:
+        """Stay until the node has taken what was printed; end the process if that takes long."""
+        handover.leave(self._fd, timeouts.PIPE.seconds, status)
+
+    def sign(self, data: bytes) -> bytes:
+        """Give the mac of some data, in hex, which shows that one knows the job's key."""
+        return hmac.digest(self._key, data, hashlib.sha256).hex().encode()
+
+    def receive(self) -> dict[str, Any]:
+        """Nobody sends anything into a pod.
+
+        Raises
+        ------
+        RuntimeError
+            Always.
+        """
+        raise RuntimeError(
+            "JAX_COORDINATOR_ADDRESS is not set in this pod: its runtime has no policy for jax."
+        )
+
+    def wait_for_leave(self, timeout: float) -> None:
+        """Give the other ranks a moment, since nobody says when they need this one no more."""
+        time.sleep(timeout)
+
+    def listen(self, handlers: Mapping[str, Callable[[], None]]) -> None:
+        """Begin to count lines; there is nothing to listen to."""
+
+        def count() -> None:
+            while True:
+                time.sleep(_COUNT_INTERVAL)
+                self.send_count()
+
+        threading.Thread(target=count, name="jaxtrain-lines", daemon=True).start()

@@ -1,0 +1,1 @@
+"""How values travel between a notebook and a job, and back."""
