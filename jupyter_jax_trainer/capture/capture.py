@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from jupyter_jax_trainer.capture import names as analysis
@@ -17,7 +18,7 @@ from jupyter_jax_trainer.capture import secretfiles
 from jupyter_jax_trainer.capture.cellsource import for_analysis, parse_cell
 from jupyter_jax_trainer.capture.culprit import describe_failure
 from jupyter_jax_trainer.capture.drift import differences
-from jupyter_jax_trainer.capture.modules import collect
+from jupyter_jax_trainer.capture.modules import collect, is_own
 from jupyter_jax_trainer.capture.reached import globals_used
 from jupyter_jax_trainer.errors import CaptureError, UsageError
 from jupyter_jax_trainer.jobdir.layout import RETURNED
@@ -255,6 +256,16 @@ class _Outside:
         return self._known[name]
 
 
+def _goes_by_name(value: Any) -> bool:
+    """Tell whether the job imports a value from a package that it has, so that nothing is sent."""
+    if isinstance(value, ModuleType):
+        return not is_own(value)
+    if kind_of(value) not in ("class", "function"):
+        return False
+    module = sys.modules.get(getattr(value, "__module__", None) or "")
+    return module is not None and module.__name__ != "__main__" and not is_own(module)
+
+
 class _Packer:
     """Pickles variables one after another, and keeps account."""
 
@@ -293,7 +304,7 @@ class _Packer:
         order = {"array": 0, "value": 1}
         for name in sorted(wanted, key=lambda n: order.get(kind_of(self._values[n]), 2)):
             sent = self._pack(name, name in optional, via)
-            if sent is not None:
+            if sent is not None and not _goes_by_name(self._values[name]):
                 found[name] = sent
         self.capture.sent = [
             found[name]

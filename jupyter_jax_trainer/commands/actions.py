@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer.commands.which import all_named, named, named_anywhere
-from jupyter_jax_trainer.errors import ResultsWithheld, UsageError
+from jupyter_jax_trainer.errors import JobNotFound, ResultsWithheld, UsageError
 from jupyter_jax_trainer.jobdir.layout import ENDED
 from jupyter_jax_trainer.options import checks
 from jupyter_jax_trainer.text import duration, plain
@@ -68,7 +68,7 @@ Handler = Callable[[Context, dict[str, Any], list[str]], None]
 
 def jobs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """List jobs."""
-    if values.get("backend") == "kubernetes" or values.get("context") or values.get("namespace"):
+    if _in_cluster(values):
         _trainjobs(context, values)
         return
     from jupyter_jax_trainer import api
@@ -87,6 +87,12 @@ def jobs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     context.print(jobs_table(kept, context.width, sizes=sizes))
     if left := len(found) - len(kept):
         context.print(f"… and {left} older; `jobs --all` lists them.")
+
+
+def _in_cluster(values: dict[str, Any]) -> bool:
+    """Tell whether a command is about TrainJobs, and not about the jobs of this machine."""
+    place = values.get("context") or values.get("namespace")
+    return values.get("backend") == "kubernetes" or bool(place)
 
 
 def _trainjobs(context: Context, values: dict[str, Any]) -> None:
@@ -109,7 +115,33 @@ def show(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Show one job in full."""
     from jupyter_jax_trainer.commands.listing import details
 
-    context.print(details(named(words)))
+    if not _in_cluster(values):
+        context.print(details(named(words)))
+    elif words:
+        _show_trainjob(context, values, words[0])
+    else:
+        raise UsageError("show needs the name of a TrainJob: `jobs --backend kubernetes` has them.")
+
+
+def _show_trainjob(context: Context, values: dict[str, Any], name: str) -> None:
+    """Show a TrainJob: in full where this machine has its job, else what its cluster says."""
+    from jupyter_jax_trainer.backends.kubernetes import overview
+    from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
+    from jupyter_jax_trainer.backends.kubernetes.follow import attach
+    from jupyter_jax_trainer.commands.listing import details, trainjob_details
+    from jupyter_jax_trainer.jobdir.job import Job
+
+    client = get_client(*context.place(values).values())
+    with said_plainly(client):
+        found = attach.find(client, name)
+        known = attach.known_here(client, found)
+        if known is not None:
+            context.print(details(Job(known)))
+            return
+        rows = [row for row in overview.rows(client) if row.name == name]
+    if not rows:
+        raise JobNotFound(f"TrainJob {name} was deleted just now.")
+    context.print(trainjob_details(rows[0], client.namespace))
 
 
 def logs(context: Context, values: dict[str, Any], words: list[str]) -> None:

@@ -216,6 +216,22 @@ def details(job: Job) -> str:
     return plain("\n".join(lines))
 
 
+def trainjob_details(row: Row, namespace: str) -> str:
+    """Describe a TrainJob of which this machine has no job."""
+    lines = [_row("TrainJob", row.name), _row("State", row.state)]
+    lines += [_row("", shorten(text, MAX_REASON)) for text in (row.reason, row.hint) if text]
+    if row.created:
+        made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.created))
+        lines.append(_row("Created", f"{made} ({age(row.created)} ago)"))
+    lines.append(_row("Nodes", str(row.nodes)))
+    lines.append(_row("Namespace", namespace))
+    if row.uid:
+        lines += ["", f"`jaxtrain attach {row.name}` follows it."]
+    else:
+        lines.append(_row("Made by", "other tools"))
+    return plain("\n".join(lines))
+
+
 def place(job: Job) -> str:
     """Say on what a job runs: ``this machine``, or a namespace of a cluster."""
     plan = job.manifest["plan"]

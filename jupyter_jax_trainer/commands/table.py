@@ -119,9 +119,11 @@ _COMMANDS = (
         usage="show [NAME]",
         summary="all about one job",
         handler=actions.show,
-        help="Show a job's state and why, its ranks, what was sent, what came back, its events.",
+        help="Show a job's state and why, its ranks, what was sent, what came back, its events. "
+        "With --backend kubernetes, a TrainJob of the namespace, whoever made it.",
         words=(0, 1),
         takes="job",
+        options=_PLACE,
     ),
     Command(
         name="logs",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import linecache
 import os
 import re
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import threading
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ import pytest
 from jupyter_jax_trainer.capture import capture_call, capture_cell
 from jupyter_jax_trainer.errors import CaptureError, UsageError
 from jupyter_jax_trainer.jobdir.layout import RETURNED
+from jupyter_jax_trainer.worker import reporting
 from jupyter_jax_trainer.worker.serialization.pickling import Unpickler
 
 from fresh import ROOT, run_fresh  # isort: skip
@@ -37,16 +40,17 @@ def test_what_is_sent():
         "def helper(x): return x * G + data\ndef train(p): return helper(p)\n"
         "class Net: pass\nnet = Net()\nparams = {'w': 1, 'b': 2}"
     )
-    capture = capture_cell("y = train(params)\nnp.sum(y), net", namespace)
+    namespace.update(dumps=json.dumps, report=reporting.report, Path=Path)
+    capture = capture_cell("y = train(params)\nnp.sum(y), net, dumps, report, Path", namespace)
     table = {s.name: (s.kind, s.type) for s in capture.sent}
     assert table == {
         "train": ("function", "function"),
         "params": ("value", "dict of 2"),
         "data": ("array", "float64[100,3] (via helper)"),
         "G": ("value", "int (via helper)"),
-        "np": ("module", "numpy"),
         "net": ("value", "Net"),
-    }
+    }  # and nothing that the job imports by its name
+    assert {"np", "dumps", "report", "Path"} <= set(capture.names)
     sizes = {s.name: s.size for s in capture.sent}
     assert 2400 <= sizes["data"] < 2800 and sizes["train"] < 1500
     assert capture.total >= 2400 and capture.total < 10_000

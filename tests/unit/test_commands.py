@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,10 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_jobs import make_job
+from apiscene import TRAINER, Scene
+from made_jobs import make_job, uid_of
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer import cli
+from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes.api import identity
+from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
 from jupyter_jax_trainer.commands import COMMANDS, Context, run_command
 from jupyter_jax_trainer.commands.completion import complete, fragment
 from jupyter_jax_trainer.errors import (
@@ -28,7 +33,7 @@ from jupyter_jax_trainer.errors import (
     UsageError,
     about_the_store,
 )
-from jupyter_jax_trainer.jobdir import layout
+from jupyter_jax_trainer.jobdir import files, layout
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.options.table import OPTIONS
@@ -650,3 +655,56 @@ def test_a_check_that_fails_without_advice_is_not_well():
     text = report([Finding(OK, "jax", "0.10"), Finding(FAIL, "Cluster", "answers nonsense")], 100)
     assert "All is well" not in text and "1 of 2 checks failed" in text
     assert "All is well" in report([Finding(OK, "jax", "0.10")], 100)
+
+
+# ---------------------------------------------------------------------------- in the cluster
+
+
+@pytest.fixture
+def scene(home, tmp_path, monkeypatch):
+    found = Scene()
+    monkeypatch.setenv("KUBECONFIG", str(found.kubeconfig(tmp_path / "config")))
+    yield found
+    backend._clients.clear()
+    found.close()
+
+
+def has_trainjob(scene: Scene, name: str, **annotations: str) -> None:
+    found = {
+        "metadata": {
+            "name": name,
+            "uid": f"k8s-{name}",
+            "creationTimestamp": "2026-11-24T10:00:00Z",
+            "annotations": annotations,
+        },
+        "spec": {"suspend": True, "trainer": {"numNodes": 3}},
+    }
+    path = f"{TRAINER}/namespaces/default/trainjobs"
+    scene.answers[f"{path}/{name}"] = found
+    scene.answers[path] = {"metadata": {"resourceVersion": "1"}, "items": [found]}
+
+
+def test_show_takes_a_trainjob_of_the_cluster(scene):
+    has_trainjob(scene, "theirs")
+    shown = run("show theirs --backend kubernetes")
+    assert re.search(r"State +Suspended", shown) and re.search(r"Nodes +3", shown)
+    assert "other tools" in shown and "attach" not in shown
+    has_trainjob(scene, "ours", **{trainjob.UID: "a" * 32})
+    assert "`jaxtrain attach ours`" in run("show ours --namespace default")
+    scene.answers[f"{TRAINER}/namespaces/default/trainjobs/gone"] = 404
+    with pytest.raises(JobNotFound, match="no TrainJob gone in namespace default"):
+        run("show gone --backend kubernetes")
+    with pytest.raises(UsageError, match="needs the name"):
+        run("show --backend kubernetes")
+
+
+def test_show_takes_the_job_that_this_machine_has_of_a_trainjob(scene):
+    client = backend.get_client(None, None)
+    plan = {"namespace": "default", "server": client.server, "cluster": client.identity}
+    directory = make_job("fit")
+    manifest = {**directory.read_manifest(), "backend": "kubernetes", "plan": plan}
+    files.write_json(directory.manifest, {**manifest, "trainjob": "run-7"})
+    has_trainjob(scene, "run-7", **{trainjob.UID: uid_of("fit")})
+    identity.note(directory, "k8s-run-7")
+    shown = run("show run-7 --backend kubernetes")
+    assert re.search(r"Job +fit", shown) and str(directory.path) in shown

@@ -290,7 +290,8 @@ def troubleshooting() -> str:
     lines = [
         "# Troubleshooting on Kubernetes",
         "",
-        "<!-- Written by docs/generate.py from the table in backends/kubernetes/diagnosis/causes/. -->",
+        "<!-- Written by docs/generate.py from the table in "
+        "backends/kubernetes/diagnosis/causes/. -->",
         "",
         "What the status line of a job on Kubernetes can say, and what to do then. What stands in",
         "‹› depends on the job. Of several causes the one that comes first in its table is said.",

@@ -48,19 +48,15 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
     client = get_client(context, namespace)
     with said_plainly(client):
         try:
-            found = client.request("GET", client.trainer("trainjobs", name))
-        except ApiError as error:
-            if error.status != 404:
-                raise
+            found = find(client, name)
+        except JobNotFound as error:
             raise JobNotFound(
-                f"There is no job {name!r} on this machine, and no TrainJob {name} in namespace "
-                f"{client.namespace}.",
-                "--context and --namespace choose another.",
+                f"There is no job {name!r} on this machine. {error.message}", error.hint
             ) from None
     told = claims.read(found)
-    known = layout.with_uid(told.uid)
+    known = known_here(client, found)
     if known is not None:
-        return _same(known, client, found)
+        return known
     directory, lock = layout.create()
     try:
         said = told.to_manifest()
@@ -103,6 +99,40 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
         os.close(lock)
     launch.start_follower(plan)
     return directory
+
+
+def find(client: Client, name: str) -> dict[str, Any]:
+    """Get a TrainJob.
+
+    Raises
+    ------
+    JobNotFound
+        There is none of this name.
+    ApiError, Unreachable
+        The cluster refuses it, or does not answer.
+    """
+    try:
+        return client.request("GET", client.trainer("trainjobs", name))
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        raise JobNotFound(
+            f"There is no TrainJob {name} in namespace {client.namespace}.",
+            "--context and --namespace choose another.",
+        ) from None
+
+
+def known_here(client: Client, found: Mapping[str, Any]) -> JobDir | None:
+    """Return the job of this store that is a TrainJob's; None where there is none.
+
+    Raises
+    ------
+    BackendError
+        The TrainJob has the id of a job of this store that is another one.
+    """
+    uid = launch.uid_of(found)
+    known = layout.with_uid(uid) if uid is not None else None
+    return None if known is None else _same(known, client, found)
 
 
 def _same(known: JobDir, client: Client, found: Mapping[str, Any]) -> JobDir:
