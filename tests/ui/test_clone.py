@@ -36,7 +36,9 @@ class Made:
     def __init__(self, runtime: Path) -> None:
         # Not jpserver-PID-open.html, which stands beside it: that page opens no notebook.
         self.opens = eventually(
-            lambda: [f for f in runtime.glob("jpserver-file-to-run-*-open.html") if f.stat().st_size],
+            lambda: [
+                f for f in runtime.glob("jpserver-file-to-run-*-open.html") if f.stat().st_size
+            ],
             120,
         )[0]
         told = json.loads(next(runtime.glob("jpserver-*.json")).read_text())
