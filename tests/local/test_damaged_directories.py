@@ -119,14 +119,14 @@ def test_a_damaged_or_missing_file_is_told_and_nothing_else_breaks(copy, file):
     content = path.read_bytes()
     for damage, data in damages(content).items():
         path.write_bytes(data)
-        errors = look_at(Job(api.jobdir.JobDir(copy)))
+        errors = look_at(Job(api.layout.JobDir(copy)))
         if file in ("manifest.json", "state.json"):
             assert any(isinstance(error, JobDirError) for error in errors), damage
         path.write_bytes(content)
     path.unlink()
-    look_at(Job(api.jobdir.JobDir(copy)))
+    look_at(Job(api.layout.JobDir(copy)))
     path.write_bytes(content)
-    assert look_at(Job(api.jobdir.JobDir(copy))) == []
+    assert look_at(Job(api.layout.JobDir(copy))) == []
 
 
 @pytest.mark.parametrize("file", ["manifest.json", "state.json"])
@@ -154,7 +154,7 @@ def test_a_later_version_of_the_same_format_may_have_more_fields(copy):
             if inner:
                 inner["new"] = 1
         (copy / file).write_text(json.dumps(value))
-    assert look_at(Job(api.jobdir.JobDir(copy))) == []
+    assert look_at(Job(api.layout.JobDir(copy))) == []
 
 
 def test_the_list_shows_a_damaged_job_beside_the_others_and_delete_removes_it(copy):

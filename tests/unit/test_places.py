@@ -315,7 +315,7 @@ def test_the_health_of_this_machine_is_what_is_not_well_and_a_few_figures(home, 
     assert found[0]["level"] == "ok" and found[0]["hint"] is None
     asking._answers.clear()
     monkeypatch.setattr(
-        targets.doctor, "_CHECKS", (lambda: Finding(WARN, "Locks", "odd", "Do it."),)
+        targets.local, "_CHECKS", (lambda: Finding(WARN, "Locks", "odd", "Do it."),)
     )
     assert targets.health(targets.find("local")) == [
         {"level": "warning", "title": "Locks", "detail": "odd", "hint": "Do it."}
@@ -330,7 +330,7 @@ def test_the_health_of_a_cluster_is_what_doctor_says(two, monkeypatch):
         yield Finding(OK, "Cluster", "https://me:hunter2@10.0.0.1, namespace team-a")
         yield Finding(FAIL, "Rights", "none", "Ask.")
 
-    monkeypatch.setattr(targets.doctor, "examine", examine)
+    monkeypatch.setattr(targets.local, "examine", examine)
     place = targets.find("context:gke", "team-b")
     expected = [
         {
@@ -352,7 +352,7 @@ def test_a_cluster_that_does_not_answer_is_not_waited_for(two, monkeypatch):
         yield Finding(OK, "Package kubernetes", "37")
         end.wait(60)
 
-    monkeypatch.setattr(targets.doctor, "examine", examine)
+    monkeypatch.setattr(targets.local, "examine", examine)
     monkeypatch.setenv(timeouts.PLACES.variable, "0.1")
     began = time.monotonic()
     found = targets.health(targets.find("context:gke"))
