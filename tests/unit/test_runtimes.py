@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+import jupyter_jax_trainer
 from jupyter_jax_trainer.backends.kubernetes import backend
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
 from jupyter_jax_trainer.backends.kubernetes.doctor import checkup
@@ -231,7 +232,7 @@ def not_pinned(monkeypatch):
 
 
 def test_a_wheel_has_the_runtimes_where_they_are_looked_for():
-    package = Path(runtimes.__file__).parents[2]
+    package = Path(jupyter_jax_trainer.__file__).parent
     assert (package / "manifests", package.parent / "runtimes") == manifests._PLACES
 
 

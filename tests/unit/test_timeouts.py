@@ -33,7 +33,7 @@ NO_TIMEOUTS = {
     ): "a connection that lasted longer ends a back-off",
     ("backends/local/supervisor.py", "_TICK"): AGAIN,
     ("capture/culprit.py", "SECONDS"): WORK,
-    ("record.py", "_SAVE_INTERVAL"): AGAIN,
+    ("jobdir/writer.py", "_SAVE_INTERVAL"): AGAIN,
     ("queries/asking.py", "FRESH"): FRESH,
     ("queries/logtopics.py", "_ERROR_BUDGET"): WORK,
     ("queries/jobs.py", "_CHECK"): AGAIN,

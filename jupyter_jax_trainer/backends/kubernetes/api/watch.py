@@ -14,6 +14,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client,
 from jupyter_jax_trainer.backends.kubernetes.follow.counts import COUNTS
 
 ADDED, GONE = "ADDED", "DELETED"
+_RANDOM = random.Random()  # the global one is the notebook's, which may have seeded it
 _RENEWAL = 270  # seconds between connections: the next one goes on where the server ended one
 _PAGE = 500
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0  # seconds between tries
@@ -104,7 +105,7 @@ class Watch(threading.Thread):
 
     def _wait(self, least: float = 0.0) -> None:
         """Wait, longer each time until something is heard."""
-        time.sleep(max(least, self._pause * random.uniform(0.5, 1.0)))
+        time.sleep(max(least, self._pause * _RANDOM.uniform(0.5, 1.0)))
         self._pause = min(_LONGEST_PAUSE, self._pause * 2)
 
     def _well(self) -> None:

@@ -16,6 +16,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client,
 from jupyter_jax_trainer.backends.kubernetes.follow.counts import COUNTS
 from jupyter_jax_trainer.backends.kubernetes.logs.spool import Spool
 
+_RANDOM = random.Random()  # the global one is the notebook's, which may have seeded it
 _GATHER = 0.03  # seconds in which small pieces are let become one
 _SMALL = 16 << 10
 _BEGINNING = 4096  # bytes by which the last line is known again
@@ -346,7 +347,7 @@ class LogStream(threading.Thread):
         if self._tried_for(timeouts.LOG.seconds) and not self.finished:
             self._problem(f"the end of a log can't be read: {error}")
             self._give_up()
-        wait = self._wait * random.uniform(0.5, 1.5)
+        wait = self._wait * _RANDOM.uniform(0.5, 1.5)
         self._wait = min(2 * self._wait, _LONGEST_WAIT)
         return wait
 

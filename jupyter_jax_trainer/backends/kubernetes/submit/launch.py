@@ -28,6 +28,7 @@ from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.trust import signing
 
+_RANDOM = random.Random()  # the global one is the notebook's, which may have seeded it
 LOG = "follower.log"
 _Answer = TypeVar("_Answer")
 WAITS = "is being submitted"
@@ -276,7 +277,7 @@ def _patiently(request: Callable[[], _Answer], deadline: float) -> _Answer:
             wanted = error.retry_after if isinstance(error, ApiError) else 0.0
             if not passing or time.monotonic() + max(pause, wanted) > deadline:
                 raise
-        time.sleep(max(wanted, pause * random.uniform(0.5, 1.0)))
+        time.sleep(max(wanted, pause * _RANDOM.uniform(0.5, 1.0)))
         pause = min(2.0, pause * 2)
 
 
