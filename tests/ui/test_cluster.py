@@ -229,7 +229,9 @@ def test_the_whole_path_on_a_cluster(open_page, desk, namespace):
     assert counted(desk, "jaxtrain_jobs", "Running", "kubernetes") == 1
     expect(log.node.locator(".jaxtrain-rank").filter(has_text="1").first).to_be_visible()
     log.node.get_by_role("searchbox").fill("step 7")
-    expect(log.rows.locator("mark").nth(1)).to_have_text("step 7", timeout=WAIT)  # of both ranks
+    expect(log.rows.locator("mark").first).to_have_text("step 7", timeout=WAIT)
+    count = log.node.locator(".jaxtrain-log-count")
+    expect(count).to_have_text(re.compile(r"of ([2-9]|\d{2,})"), timeout=WAIT)  # of both ranks
 
     job.get_by_role("button", name="Cancel", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel Job").click()
