@@ -182,8 +182,7 @@ def details(job: Job) -> str:
     lines = [_row("Job", job.name), _row("State", job.state)]
     if job.failure is None:
         lines += [_row("", shorten(text, MAX_REASON)) for text in (job.reason, job.hint) if text]
-    made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job.created))
-    lines.append(_row("Created", f"{made} ({age(job.created)} ago)"))
+    lines.append(_created(job.created))
     lines.append(_row("Took", duration(job.elapsed)))
     if options := masking.spec(job.spec).to_line():
         lines.append(_row("Options", options))
@@ -221,8 +220,7 @@ def trainjob_details(row: Row, namespace: str) -> str:
     lines = [_row("TrainJob", row.name), _row("State", row.state)]
     lines += [_row("", shorten(text, MAX_REASON)) for text in (row.reason, row.hint) if text]
     if row.created:
-        made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.created))
-        lines.append(_row("Created", f"{made} ({age(row.created)} ago)"))
+        lines.append(_created(row.created))
     lines.append(_row("Nodes", str(row.nodes)))
     lines.append(_row("Namespace", namespace))
     if row.uid:
@@ -230,6 +228,11 @@ def trainjob_details(row: Row, namespace: str) -> str:
     else:
         lines.append(_row("Made by", "other tools"))
     return plain("\n".join(lines))
+
+
+def _created(when: float) -> str:
+    made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
+    return _row("Created", f"{made} ({age(when)} ago)")
 
 
 def place(job: Job) -> str:
