@@ -26,8 +26,9 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import MERGE_PATCH, ApiE
 from jupyter_jax_trainer.backends.kubernetes.submit.launch import follower_directory, start_follower
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.append(str(ROOT / "tests/cluster/harness"))
+sys.path += [str(ROOT / "tests"), str(ROOT / "tests/cluster/harness")]
 import layout  # noqa: E402
+from procfs import open_files  # noqa: E402
 
 SDK = "kubeflow==0.5.0"
 RUNTIME = "jax-cpu"
@@ -150,7 +151,7 @@ class Place:
         with contextlib.suppress(OSError, ValueError):
             lock = follower_directory(self.client.identity) / "lock"
             pid = int(lock.read_text())
-            if str(lock) in {os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir()}:
+            if str(lock) in open_files(pid):
                 return pid
         return None
 

@@ -15,6 +15,7 @@ from typing import Any
 import other_python as pythons
 import policy
 import pytest
+from procfs import open_files
 
 GRACE_S = 5.0  # in which processes of a job that has ended must be gone
 
@@ -132,7 +133,7 @@ def warm_starts(home: Path) -> set[int]:
     found = set()
     for pid in processes_of(home):
         with contextlib.suppress(OSError):
-            if any(str(fd.readlink()) in inodes for fd in Path(f"/proc/{pid}/fd").iterdir()):
+            if inodes & open_files(pid):
                 found.add(pid)
     return found
 

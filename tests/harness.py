@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from procfs import open_files
+
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.errors import JobFailed
@@ -127,11 +129,10 @@ def _open_files() -> Iterator[tuple[int, set[str]]]:
     for entry in Path("/proc").glob("[0-9]*"):
         if int(entry.name) == os.getpid():
             continue
-        files = set()
-        with contextlib.suppress(OSError):
-            for file in entry.joinpath("fd").iterdir():
-                with contextlib.suppress(OSError):
-                    files.add(str(file.readlink()))
+        try:
+            files = open_files(int(entry.name))
+        except OSError:  # gone, or not ours
+            continue
         yield int(entry.name), files
 
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import harness
 from conftest import processes_of
+from procfs import open_files
 
 from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.job import Job
 
-FOLLOWER = "backends.kubernetes.follower"  # in its command line
+FOLLOWER = "kubernetes.follow.follower"  # in its command line
 PATIENCE = 90.0  # seconds for a job on a busy machine
 
 
@@ -45,7 +46,7 @@ def followers(store: Path) -> list[int]:
     for lock in (store / "followers").glob("*/lock"):
         with contextlib.suppress(ValueError, OSError):
             pid = int(lock.read_text())
-            if str(lock) in {os.readlink(f) for f in Path(f"/proc/{pid}/fd").iterdir()}:
+            if str(lock) in open_files(pid):
                 found.append(pid)
     return found
 
