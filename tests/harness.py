@@ -16,8 +16,9 @@ from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.errors import JobFailed
 from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.job import Job
-from jupyter_jax_trainer.jobdir.layout import ENDED, JobDir
+from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.options.spec import parse_cell_line
+from jupyter_jax_trainer.states import ENDED
 
 PROMISED_S = 5.0  # from a fault to its end in the notebook
 LONG_S = 60.0  # for whatever has no bound of its own, on a busy machine

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer.commands.which import all_named, named, named_anywhere
 from jupyter_jax_trainer.errors import JobNotFound, ResultsWithheld, UsageError
-from jupyter_jax_trainer.jobdir.layout import ENDED
 from jupyter_jax_trainer.options import checks
+from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.text import duration, plain
 from jupyter_jax_trainer.trust import policy
 
@@ -305,7 +305,7 @@ def cancel(context: Context, values: dict[str, Any], words: list[str]) -> None:
         if not job.active:
             context.print(f"Job {job.name} has ended already: {job.state}.")
         elif (
-            job.state == "Running"
+            job.state == State.RUNNING
             and not values.get("yes")
             and context.ask(f"Job {job.name} runs for {duration(job.elapsed)}. Cancel it?") is False
         ):

@@ -11,6 +11,7 @@ from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import JaxTrainError, JobFailed
 from jupyter_jax_trainer.jobdir.comparison import key
 from jupyter_jax_trainer.jobdir.files import disk_use
+from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.text import (
     MAX_REASON,
     age,
@@ -63,7 +64,7 @@ def view(job: Job, *, sized: bool = False) -> View:
             ran=duration(job.elapsed),
             nodes=job.spec.nodes,
             progress=progress(job),
-            reason=None if state in ("Running", "Succeeded") else _clip(job.reason),
+            reason=None if state in (State.RUNNING, State.SUCCEEDED) else _clip(job.reason),
             size=size(space([job])) if sized else None,
         )
     except (JaxTrainError, KeyError, TypeError, ValueError) as error:

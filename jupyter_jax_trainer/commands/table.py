@@ -15,11 +15,11 @@ from jupyter_jax_trainer.options.table import (
     DEVICES,
     OPTIONS,
     PYTHONS,
-    STATES,
     HelpRequested,
     Option,
     read_words,
 )
+from jupyter_jax_trainer.states import State
 
 __all__ = ["COMMANDS", "Command", "Context", "run_command"]
 
@@ -108,9 +108,9 @@ _COMMANDS = (
             Option(
                 name="state",
                 metavar="STATE",
-                choices=STATES,
-                check=checks.one_of(*STATES, any_case=True),
-                help=f"Only those in this state: {', '.join(STATES)}.",
+                choices=tuple(State),
+                check=checks.one_of(*State, any_case=True),
+                help=f"Only those in this state: {', '.join(State)}.",
             ),
         ),
     ),

@@ -15,6 +15,7 @@ from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
 from jupyter_jax_trainer.jobdir import layout, locks, store
 from jupyter_jax_trainer.runtime import gpu_plugin, installed, local_gpus
+from jupyter_jax_trainer.states import ENDED
 from jupyter_jax_trainer.text import plain, size, table
 
 _LEAST_DISK = 1_000_000_000
@@ -232,7 +233,7 @@ def _directories() -> Finding:
                 broken.append(directory.path.name)
             continue
         if (
-            (state is None or state.get("state") not in layout.ENDED)
+            (state is None or state["state"] not in ENDED)
             and not directory.is_live()
             and not machine.runs_elsewhere(manifest, directory.lock)
         ):

@@ -10,8 +10,9 @@ import re
 import signal
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import Any, Self, cast
 
+from jupyter_jax_trainer.jobdir.state import ErrorRecord, FailureState
 from jupyter_jax_trainer.text import plain
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
 
@@ -48,7 +49,7 @@ class RankEnd:
     rank: int
     exit: int | None = None
     order: int = 1 << 30
-    error: dict[str, Any] | None = None
+    error: ErrorRecord | None = None
     joined: bool = False
     finished: bool = False
     stopped: bool = False
@@ -90,21 +91,22 @@ class Failure:
     message: str
     rank: int | None = None
     exit: int | None = None
-    error: dict[str, Any] | None = None
+    error: ErrorRecord | None = None
     others: list[int] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     container: str | None = None
     hint: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Give the form in ``state.json``."""
-        return asdict(self)
+    def to_json(self) -> FailureState:
+        """Return the form in ``state.json``."""
+        return cast(FailureState, asdict(self))
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self:
+    def from_json(cls, value: FailureState) -> Self:
         """Read the form in ``state.json``; fields of later versions are left out."""
         known = cls.__dataclass_fields__
-        return cls(**{name: item for name, item in value.items() if name in known})
+        given: dict[str, Any] = {name: item for name, item in value.items() if name in known}
+        return cls(**given)
 
 
 def diagnose(ends: Sequence[RankEnd]) -> Failure:
@@ -196,7 +198,7 @@ def _explain(end: RankEnd) -> Failure:
 _NO_JAX = [f"ModuleNotFoundError: No module named {name!r}" for name in ("jax", "jaxlib")]
 
 
-def _explain_error(end: RankEnd, error: dict[str, Any]) -> Failure:
+def _explain_error(end: RankEnd, error: ErrorRecord) -> Failure:
     where = error.get("cell", "Cell")
     where = "cell" if where == "Cell" else where
     line = f" ({where} line {error['cell_line']})" if error.get("cell_line") else ""

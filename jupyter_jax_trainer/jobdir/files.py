@@ -137,9 +137,9 @@ def read_json(path: Path, shape: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise ValueError("not a JSON object")
     except FileNotFoundError:
-        raise JobDirError(f"{path} is missing.", _DAMAGED.format(path.parent)) from None
+        raise JobDirError(f"{path} is missing.", DAMAGED.format(path.parent)) from None
     except (OSError, ValueError) as error:
-        raise JobDirError(f"{path} is damaged: {error}.", _DAMAGED.format(path.parent)) from None
+        raise JobDirError(f"{path} is damaged: {error}.", DAMAGED.format(path.parent)) from None
     if value.get("format") != FORMAT:
         raise JobDirError(
             f"{path} has format {value.get('format')!r}; this version reads format {FORMAT}.",
@@ -148,12 +148,12 @@ def read_json(path: Path, shape: dict[str, Any]) -> dict[str, Any]:
     if fault := misfit(value, shape):
         raise JobDirError(
             f"{path} is damaged: {fault.lstrip('.')} is missing or has the wrong type.",
-            _DAMAGED.format(path.parent),
+            DAMAGED.format(path.parent),
         )
     return value
 
 
-_DAMAGED = "Its other files can still be read by hand; to be rid of it delete {}."
+DAMAGED = "Its other files can still be read by hand; to be rid of it delete {}."
 
 
 def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = False) -> None:

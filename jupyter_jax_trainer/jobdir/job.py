@@ -15,19 +15,22 @@ from jupyter_jax_trainer.errors import BackendError, JobDirError, JobFailed, Usa
 from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.files import LineReader
-from jupyter_jax_trainer.jobdir.layout import ENDED, JobDir
+from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import (
     Initializer,
+    JobState,
     Progress,
     Rank,
+    ResultInfo,
     cut_off,
+    directory_deleted,
     known,
     submitting,
-    without_files,
 )
 from jupyter_jax_trainer.logs.reader import LogLine, MergedReader
 from jupyter_jax_trainer.options import checks
 from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.states import ENDED, State
 
 _POLL = 0.05  # seconds between looks at the directory
 
@@ -123,10 +126,10 @@ class Job:
 
     # -- how it is ---------------------------------------------------------------------------
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> JobState:
         """Read the state; see for oneself where nobody is left to write it."""
         if not self._dir.path.is_dir():
-            return without_files("Cancelled", "its directory was deleted")
+            return directory_deleted()
         state = self._dir.read_state()
         if state is not None and (state["state"] in ENDED or self._dir.is_live()):
             return state
@@ -152,21 +155,19 @@ class Job:
             return False
 
     @property
-    def state(self) -> str:
+    def state(self) -> State:
         """``Queued``, ``Starting``, ``Running``, ``Succeeded``, ``Failed``, ``Cancelled``, ...."""
-        return str(self._state()["state"])
+        return self._state()["state"]
 
     @property
     def reason(self) -> str | None:
         """Why it waits, or how it ended, in plain words."""
-        reason: str | None = self._state()["reason"]
-        return reason
+        return self._state()["reason"]
 
     @property
     def hint(self) -> str | None:
         """What to do about it."""
-        hint: str | None = self._state()["hint"]
-        return hint
+        return self._state()["hint"]
 
     @property
     def active(self) -> bool:
@@ -174,14 +175,14 @@ class Job:
         return self.state not in ENDED
 
     @property
-    def history(self) -> list[tuple[str, float]]:
+    def history(self) -> list[tuple[State, float]]:
         """The states that it went through, each with the time it began."""
         return [(entry["state"], entry["time"]) for entry in self._state()["history"]]
 
     @property
     def started(self) -> float | None:
         """When its code began to run."""
-        return next((at for state, at in self.history if state == "Running"), None)
+        return next((at for state, at in self.history if state == State.RUNNING), None)
 
     @property
     def ended(self) -> float | None:
@@ -226,7 +227,7 @@ class Job:
         found = self._state()["failure"]
         return Failure.from_json(found) if found else None
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> JobState:
         """Give ``state.json`` as it is now, for views that show all of it."""
         return self._state()
 
@@ -329,7 +330,7 @@ class Job:
         return self
 
     @property
-    def results_info(self) -> list[dict[str, Any]]:
+    def results_info(self) -> list[ResultInfo]:
         """Names, types and sizes of the variables that were brought back, or why not."""
         return list(self._state()["results"] or [])
 
@@ -392,10 +393,10 @@ class Job:
     def raise_for_state(self) -> None:
         """Raise `JobFailed` when the job has failed or was cancelled."""
         state = self._state()
-        if state["state"] == "Failed":
+        if state["state"] == State.FAILED:
             failure = self.failure or Failure(kind="error", message=state["reason"] or "it failed")
             raise JobFailed(self.name, failure)
-        if state["state"] == "Cancelled":
+        if state["state"] == State.CANCELLED:
             reason = state["reason"] or "cancelled"
             raise JobFailed(self.name, Failure(kind="cancelled", message=reason))
 

@@ -9,17 +9,18 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer import machine
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound
+from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.files import MANIFEST, STATE, is_regular, read_json, write_json
 from jupyter_jax_trainer.jobdir.locks import try_lock
+from jupyter_jax_trainer.jobdir.state import JobState, read
 from jupyter_jax_trainer.jobdir.store import check, home, private_directory
+from jupyter_jax_trainer.states import ENDED, Phase, State
 
-ENDED = ("Succeeded", "Failed", "Cancelled")
 RETURNED = "__jaxtrain_result__"  # the variable that holds the value of a function
 _RANK = re.compile(r"rank-\d+")
 _NEW = ".new-"
@@ -79,11 +80,17 @@ class JobDir:
         """
         return read_json(self.manifest, MANIFEST)
 
-    def read_state(self) -> dict[str, Any] | None:
-        """Read the state; None while the job is still being submitted."""
+    def read_state(self) -> JobState | None:
+        """Read the state; None while the job is still being submitted.
+
+        Raises
+        ------
+        JobDirError
+            Damaged, or of another format.
+        """
         if not self.state.exists():
             return None
-        return read_json(self.state, STATE)
+        return read(read_json(self.state, STATE), self.state)
 
     def read_trainjob_uid(self) -> str | None:
         """Read the uid of the job's TrainJob; None while it is not known.
@@ -288,7 +295,7 @@ def _sweep(root: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def end_abandoned(directory: JobDir) -> dict[str, Any] | None:
+def end_abandoned(directory: JobDir) -> JobState | None:
     """Write the end of a job that nobody runs any more, and give the state.
 
     The supervisor and its keeper end each other's jobs; this is for when both are gone, after a
@@ -305,34 +312,21 @@ def end_abandoned(directory: JobDir) -> dict[str, Any] | None:
         os.close(lock)
 
 
-def write_abandoned(directory: JobDir, reason: str) -> dict[str, Any] | None:
+def write_abandoned(directory: JobDir, reason: str) -> JobState | None:
     """Write that a job ended without its supervisor; for whoever holds the lock."""
     state = directory.read_state()
     if state is None or state["state"] in ENDED:
         return state
-    state["state"] = "Failed"
+    hint = "Run the cell again; checkpoints are kept in the job's directory."
+    state["state"] = State.FAILED
     state["reason"] = reason
-    state["hint"] = "Run the cell again; checkpoints are kept in the job's directory."
-    state["history"].append({"state": "Failed", "time": time.time()})
-    state["failure"] = {"kind": "supervisor", "message": reason, "hint": state["hint"]}
+    state["hint"] = hint
+    state["history"].append({"state": State.FAILED, "time": time.time()})
+    state["failure"] = Failure(kind="supervisor", message=reason, hint=hint).to_json()
     for rank in state["ranks"]:
-        if rank["exit"] is None and rank["state"] not in ("Finished", "Waiting"):
-            rank["state"] = "Stopped"
+        if rank["exit"] is None and rank["state"] not in (Phase.FINISHED, Phase.WAITING):
+            rank["state"] = Phase.STOPPED
     with contextlib.suppress(OSError):
         directory.sweep()
         write_json(directory.state, state, durable=True)
     return state
-
-
-def about_restart(state: Mapping[str, Any]) -> str | None:
-    """Say why all ranks have last started again, then at which step they go on; None if never."""
-    found = state.get("restarts")
-    if not found:
-        return None
-    last = found[-1]
-    words = f"restart {len(found)} of {last['most']}"
-    if last["step"] is None:
-        return f"{words}, {last['reason']}"
-    words += f" goes on at step {last['step']}"
-    reached = last["reached"]
-    return words if reached is None else f"{words}; the attempt before had reached {reached}"

@@ -11,8 +11,9 @@ from typing import Self
 from jupyter_jax_trainer.errors import JobDirError, UsageError
 from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.files import disk_use
-from jupyter_jax_trainer.jobdir.layout import ENDED, JobDir
+from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.options import amounts, checks
+from jupyter_jax_trainer.states import ENDED
 
 DAYS, BYTES = "JAXTRAIN_KEEP_DAYS", "JAXTRAIN_KEEP_BYTES"
 _DAY = 86400.0

@@ -7,7 +7,7 @@ from typing import Any
 
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.job import Job
-from jupyter_jax_trainer.jobdir.layout import ENDED
+from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.trust import policy
 from jupyter_jax_trainer.views.card import shape
 
@@ -92,7 +92,7 @@ def actions(backend: str, state: str) -> list[str]:
         return ["delete"]
     if backend != "kubernetes":
         return ["cancel", "delete"]
-    return ["cancel", "resume" if state == "Suspended" else "suspend", "delete"]
+    return ["cancel", "resume" if state == State.SUSPENDED else "suspend", "delete"]
 
 
 def place(manifest: dict[str, Any]) -> str:

@@ -1,9 +1,138 @@
-"""The parts of a job's state, as Python sees them, and states that no file holds."""
+"""``state.json``: its parts as JSON and as Python objects, and states that no file holds."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, NotRequired, TypedDict, cast
+
+from jupyter_jax_trainer.errors import JobDirError
+from jupyter_jax_trainer.jobdir.files import DAMAGED, FORMAT
+from jupyter_jax_trainer.states import Phase, State
+
+
+class HistoryEntry(TypedDict):
+    """A state that the job has entered, and when (seconds since the epoch)."""
+
+    state: State
+    time: float
+
+
+class RankState(TypedDict):
+    """One process of the job, as `Rank`."""
+
+    rank: int
+    pid: int | None
+    state: Phase
+    exit: int | None
+    restarts: int
+    host: str | None
+    pod: NotRequired[str | None]
+
+
+class RankChange(TypedDict, total=False):
+    """Keywords for a change of a `RankState`."""
+
+    rank: int
+    pid: int | None
+    state: Phase
+    exit: int | None
+    restarts: int
+    host: str | None
+    pod: str | None
+
+
+class InitializerState(TypedDict):
+    """An initializer of the job, as `Initializer`."""
+
+    name: str
+    state: Phase
+    exit: int | None
+    restarts: int
+    host: str | None
+    pod: str | None
+
+
+class ProgressState(TypedDict):
+    """What rank 0 reported last, as `Progress`."""
+
+    step: int
+    total: int | None
+    fraction: float | None
+    metrics: dict[str, float]
+    time: float
+
+
+class Restart(TypedDict):
+    """One restart of all ranks.
+
+    `reached` is the step before it, `step` the first one after it; None while unknown.
+    """
+
+    time: float
+    most: int
+    reason: str
+    reached: int | None
+    step: int | None
+
+
+class ErrorRecord(TypedDict):
+    """An exception in a rank, as ``worker/exceptions.py`` describes it."""
+
+    type: str
+    message: str
+    traceback: str
+    cell: NotRequired[str]
+    cell_line: int | None
+    secondary: bool
+    hint: str | None
+    status: NotRequired[int | None]
+
+
+class FailureState(TypedDict):
+    """Why the job failed, as `jobdir.failure.Failure`."""
+
+    kind: str
+    message: str
+    rank: int | None
+    exit: int | None
+    error: ErrorRecord | None
+    others: list[int]
+    log: list[str]
+    container: str | None
+    hint: str | None
+
+
+class ResultInfo(TypedDict):
+    """A variable that was brought back, or with `error` why it was not."""
+
+    name: str
+    error: NotRequired[str]
+    kind: NotRequired[str]
+    type: NotRequired[str]
+    size: NotRequired[int]
+    format: NotRequired[Literal["plain", "pickle"]]
+    has_code: NotRequired[bool]
+
+
+class JobState(TypedDict):
+    """The whole of ``state.json``."""
+
+    format: int
+    state: State
+    reason: str | None
+    hint: str | None
+    history: list[HistoryEntry]
+    ranks: list[RankState]
+    progress: ProgressState | None
+    failure: FailureState | None
+    results: list[ResultInfo] | None
+    submitting: NotRequired[bool]  # a TrainJob may lack its Secrets
+    initializers: NotRequired[list[InitializerState]]
+    restarts: NotRequired[list[Restart]]
+    paused_at: NotRequired[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +144,7 @@ class Rank:
 
     rank: int
     pid: int | None = None
-    state: str = "Waiting"
+    state: Phase = Phase.WAITING
     exit: int | None = None
     restarts: int = 0
     host: str | None = None
@@ -27,7 +156,7 @@ class Initializer:
     """What fetches a data set or a model before the training begins; like a rank, with a name."""
 
     name: str
-    state: str = "Starting"
+    state: Phase = Phase.STARTING
     exit: int | None = None
     restarts: int = 0
     host: str | None = None
@@ -45,33 +174,126 @@ class Progress:
     time: float
 
 
-def known(kind: type, entry: dict[str, Any]) -> dict[str, Any]:
+def known(kind: type, entry: Mapping[str, object]) -> dict[str, Any]:
     """Leave out the fields of later versions."""
     return {field.name: entry.get(field.name) for field in fields(kind)}
 
 
-def submitting() -> dict[str, Any]:
-    """Give the state of a job that has none on disk yet."""
-    return without_files("Queued", "is being submitted")
-
-
-def cut_off() -> dict[str, Any]:
-    """Give the state of a job whose submitter died before it was started."""
+def new_rank(number: int, *, host: str | None = None, restarts: int = 0) -> RankState:
+    """Return a rank that has no process yet."""
     return {
-        **without_files("Failed", "its submission was cut off; nothing was started"),
-        "hint": "Run the cell again.",
+        "rank": number,
+        "pid": None,
+        "state": Phase.WAITING,
+        "exit": None,
+        "restarts": restarts,
+        "host": host,
+        "pod": None,
     }
 
 
-def without_files(state: str, reason: str) -> dict[str, Any]:
-    """Give a state that is nowhere on disk."""
+def first_state(
+    state: State,
+    reason: str | None = None,
+    hint: str | None = None,
+    ranks: list[RankState] | None = None,
+    *,
+    entered: bool = True,
+) -> JobState:
+    """Return the first state of a job.
+
+    Parameters
+    ----------
+    entered
+        It goes into the history: False for what is on no disk.
+    """
     return {
+        "format": FORMAT,
         "state": state,
         "reason": reason,
-        "hint": None,
-        "history": [],
-        "ranks": [],
+        "hint": hint,
+        "history": [{"state": state, "time": time.time()}] if entered else [],
+        "ranks": ranks or [],
         "progress": None,
         "failure": None,
         "results": None,
     }
+
+
+_SUBMITTING_0_1 = "is being submitted"  # the reason by which version 0.1 said so
+
+
+def read(value: dict[str, Any], source: Path) -> JobState:
+    """Take over a checked ``state.json``, also one of version 0.1.
+
+    Raises
+    ------
+    JobDirError
+        It has a state that this version doesn't know.
+    """
+    try:
+        value["state"] = State(value["state"])
+        for entry in value["history"]:
+            entry["state"] = State(entry["state"])
+        for rank in (*value["ranks"], *value.get("initializers", ())):
+            rank["state"] = Phase(rank["state"])
+    except ValueError as error:
+        raise JobDirError(f"{source} is damaged: {error}.", DAMAGED.format(source.parent)) from None
+    if value["reason"] == _SUBMITTING_0_1:
+        value.setdefault("submitting", True)
+    return cast(JobState, value)
+
+
+def submitting() -> JobState:
+    """Return the state of a job that has none on disk yet."""
+    return first_state(State.QUEUED, "is being submitted", entered=False)
+
+
+def cut_off() -> JobState:
+    """Return the state of a job whose submitter died before it was started."""
+    return first_state(
+        State.FAILED,
+        "its submission was cut off; nothing was started",
+        "Run the cell again.",
+        entered=False,
+    )
+
+
+def directory_deleted() -> JobState:
+    """Return the state of a job that has no directory any more."""
+    return first_state(State.CANCELLED, "its directory was deleted", entered=False)
+
+
+def about_restart(restarts: Sequence[Restart]) -> str | None:
+    """Say why all ranks last restarted, then at which step they go on; None if they never did."""
+    if not restarts:
+        return None
+    last = restarts[-1]
+    words = f"restart {len(restarts)} of {last['most']}"
+    if last["step"] is None:
+        return f"{words}, {last['reason']}"
+    words += f" goes on at step {last['step']}"
+    reached = last["reached"]
+    return words if reached is None else f"{words}; the attempt before had reached {reached}"
+
+
+def error_record(message: Mapping[str, Any]) -> ErrorRecord:
+    """Read the record of an exception that a rank has sent.
+
+    Raises
+    ------
+    KeyError, TypeError
+        It is none.
+    """
+    found: ErrorRecord = {
+        "type": str(message["type"]),
+        "message": str(message["message"]),
+        "traceback": str(message["traceback"]),
+        "cell": str(message.get("cell", "Cell")),
+        "cell_line": message["cell_line"],
+        "secondary": bool(message["secondary"]),
+        "hint": message.get("hint"),
+    }
+    if "status" in message:
+        found["status"] = message["status"]
+    return found

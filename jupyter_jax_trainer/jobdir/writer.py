@@ -7,19 +7,28 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.files import (
-    FORMAT,
     LineWriter,
     open_regular,
     write_json,
     write_private,
 )
-from jupyter_jax_trainer.jobdir.layout import ENDED, JobDir, about_restart
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import (
+    InitializerState,
+    JobState,
+    RankChange,
+    RankState,
+    ResultInfo,
+    about_restart,
+    first_state,
+)
 from jupyter_jax_trainer.log import log
+from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.text import plain
 
 _SAVE_INTERVAL = 0.1  # seconds between states that differ in progress alone
@@ -44,7 +53,7 @@ class Recorder:
     directory
         Where.
     ranks
-        What is known of each rank, as in ``state.json``.
+        What is known of each rank.
     state
         A state to go on from, of a writer that is gone.
 
@@ -55,7 +64,7 @@ class Recorder:
     """
 
     def __init__(
-        self, directory: JobDir, ranks: list[dict[str, Any]], state: dict[str, Any] | None = None
+        self, directory: JobDir, ranks: list[RankState], state: JobState | None = None
     ) -> None:
         self.disk_full = False
         self._directory = directory
@@ -69,17 +78,7 @@ class Recorder:
         self._dirty = False
         self._reserve = directory.reserve
         self._guard(lambda: write_private(self._reserve, b"\0" * _RESERVE))
-        self.state: dict[str, Any] = state or {
-            "format": FORMAT,
-            "state": None,
-            "reason": None,
-            "hint": None,
-            "history": [],
-            "ranks": ranks,
-            "progress": None,
-            "failure": None,
-            "results": None,
-        }
+        self.state: JobState = state or first_state(State.QUEUED, ranks=ranks, entered=False)
 
     def _guard(self, write: Callable[[], object]) -> bool:
         """Do a write, and tell whether it was done; a full disk must not end the supervisor."""
@@ -93,25 +92,25 @@ class Recorder:
             self.disk_full |= error.errno in _FULL
             return False
 
-    def change(self, state: str, reason: str | None = None, hint: str | None = None) -> None:
+    def change(self, state: State, reason: str | None = None, hint: str | None = None) -> None:
         """Go to a state, or change its reason."""
         reason, hint = _shown(reason), _shown(hint)
-        entered = self.state["state"] != state
+        entered = self.state["state"] != state or not self.state["history"]
         if entered:
             self.state["history"].append({"state": state, "time": time.time()})
         elif self.state["reason"] == reason:
             return
-        self.state.update(state=state, reason=reason, hint=hint)
+        self.state.update({"state": state, "reason": reason, "hint": hint})
         self._save_now()  # before the event, which may take the last space
         if entered:
             self.event("state", f"{state}: {reason}" if reason else state)
 
-    def end(self, state: str, reason: str | None = None, failure: Failure | None = None) -> None:
+    def end(self, state: State, reason: str | None = None, failure: Failure | None = None) -> None:
         """Go to the last state; space that was kept for it is freed."""
-        assert state in ENDED
+        assert state.ended
         self._directory.sweep()
         progress = self.state["progress"]
-        if state == "Succeeded" and progress and progress["total"] == progress["step"] + 1:
+        if state == State.SUCCEEDED and progress and progress["total"] == progress["step"] + 1:
             progress["fraction"] = 1.0  # the cell counts its steps from 0
         if failure is not None and failure.error is None:
             failure = replace(
@@ -121,8 +120,8 @@ class Recorder:
         self.change(state, reason, failure.hint if failure else None)
         if not self._saved and failure is not None:
             # Not even that much space is left: keep the sentence, without the traceback.
-            short = {"error": None, "message": failure.message[:_SENTENCE]}
-            self.state["failure"] = {**failure.to_json(), **short}
+            short = replace(failure, error=None, message=failure.message[:_SENTENCE])
+            self.state["failure"] = short.to_json()
             self.state["reason"] = reason[:_SENTENCE] if reason else None
             self._save_now()
 
@@ -166,7 +165,7 @@ class Recorder:
 
     def about_restart(self) -> str | None:
         """Say why all ranks have started again, and then at which step they go on."""
-        return about_restart(self.state)
+        return about_restart(self.state.get("restarts", ()))
 
     def _note_first_step(self, step: int) -> None:
         """Note at which step the ranks go on that have started again, or were resumed."""
@@ -176,15 +175,15 @@ class Recorder:
             return
         self.state["restarts"][-1]["step"] = step
         self.event("restart", str(self.about_restart()))
-        if self.state["state"] == "Running":
-            self.change("Running", self.about_restart())
+        if self.state["state"] == State.RUNNING:
+            self.change(State.RUNNING, self.about_restart())
 
-    def rank(self, number: int, **fields: Any) -> None:
+    def rank(self, number: int, **fields: Unpack[RankChange]) -> None:
         """Change what is known of a rank."""
         self.state["ranks"][number].update(fields)
         self._dirty = True
 
-    def initializers(self, found: list[dict[str, Any]]) -> None:
+    def initializers(self, found: list[InitializerState]) -> None:
         """Note how those are that fetch data or a model before the training begins."""
         if found != self.state.get("initializers", []):
             self.state["initializers"] = found
@@ -210,11 +209,11 @@ class Recorder:
         if rank != 0 or not reports:
             return
         last = reports[-1]
-        before = self.state["progress"] or {}
+        before = self.state["progress"]
         totals = [line["total"] for line in reports if line["total"]]
-        total = totals[-1] if totals else before.get("total")
+        total = totals[-1] if totals else before["total"] if before else None
         fraction = min(1.0, last["step"] / total) if total else None
-        metrics = {**before.get("metrics", {})}
+        metrics = dict(before["metrics"]) if before else {}
         for line in reports:
             metrics.update(line["values"])
         self.state["progress"] = {
@@ -231,7 +230,7 @@ class Recorder:
         """Add what a rank displayed."""
         self._guard(lambda: self._displays.write({**message, "rank": rank}))
 
-    def results(self, table: list[dict[str, Any]]) -> None:
+    def results(self, table: list[ResultInfo]) -> None:
         """Note which variables were brought back."""
         self.state["results"] = table
         self._dirty = True
@@ -280,5 +279,5 @@ class Recorder:
 
     def _write_state(self) -> None:
         # The end is written once, and whoever reads it deletes what it came from.
-        durable = self.state["state"] in ENDED
+        durable = self.state["state"].ended
         write_json(self._directory.state, self.state, durable=durable)

@@ -12,16 +12,6 @@ from jupyter_jax_trainer.options import amounts, checks
 MAX_NODES = 4096
 DEVICES = ("cpu", "gpu", "tpu")
 PYTHONS = ("3.11", "3.12", "3.13")  # for which images/ are made
-STATES = (
-    "Queued",
-    "Pending",
-    "Starting",
-    "Running",
-    "Suspended",
-    "Succeeded",
-    "Failed",
-    "Cancelled",
-)
 
 
 class HelpRequested(UsageError):  # noqa: N818

@@ -8,13 +8,14 @@ from typing import Any
 
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.job import Job
-from jupyter_jax_trainer.jobdir.layout import ENDED, JobDir
+from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.logs.book import PAGE, Line, books
 from jupyter_jax_trainer.logs.first_error import first_error
 from jupyter_jax_trainer.logs.patterns import Pattern
 from jupyter_jax_trainer.logs.search import Search
 from jupyter_jax_trainer.logs.view import LogView
 from jupyter_jax_trainer.queries.details import OpenedJob
+from jupyter_jax_trainer.states import ENDED
 
 Message = dict[str, Any]
 _BUDGET = 0.05  # seconds of work at a look; whoever asks for lines waits for its end

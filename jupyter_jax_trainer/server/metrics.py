@@ -20,8 +20,8 @@ from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.follow.counts import FILE
 from jupyter_jax_trainer.backends.kubernetes.submit.launch import has_follower
 from jupyter_jax_trainer.jobdir import store
-from jupyter_jax_trainer.options.table import STATES
 from jupyter_jax_trainer.queries.jobs import Table
+from jupyter_jax_trainer.states import State
 
 _MAX_FILE = 1 << 20  # bytes; a follower writes about two thousand
 
@@ -69,7 +69,7 @@ class Numbers(Collector):
             "jaxtrain_jobs", "Jobs in this user's job store, by state.", labels=["backend", "state"]
         )
         counted = Counter((row["backend"], row["state"]) for row in self._table.rows()[1])
-        known = {(backend, state) for backend in ("local", "kubernetes") for state in STATES}
+        known = {(backend, state) for backend in ("local", "kubernetes") for state in State}
         for backend, state in sorted(known | counted.keys()):
             found.add_metric([backend, state], counted[backend, state])
         return [found]

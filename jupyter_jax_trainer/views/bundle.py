@@ -11,7 +11,7 @@ from typing import Any
 
 from jupyter_jax_trainer.errors import JobDirError
 from jupyter_jax_trainer.jobdir.job import Job
-from jupyter_jax_trainer.jobdir.layout import ENDED
+from jupyter_jax_trainer.states import ENDED
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts
 from jupyter_jax_trainer.views.glance import Glance, Glances

@@ -11,9 +11,17 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from jupyter_jax_trainer.jobdir.layout import ENDED, RETURNED, JobDir, about_restart
+from jupyter_jax_trainer.jobdir.layout import RETURNED, JobDir
+from jupyter_jax_trainer.jobdir.state import (
+    HistoryEntry,
+    JobState,
+    ProgressState,
+    Restart,
+    about_restart,
+)
+from jupyter_jax_trainer.states import ENDED, State, Unstarted
 from jupyter_jax_trainer.text import MAX_REASON, duration, metric, shorten, size, uncoloured
 from jupyter_jax_trainer.trust import policy
 from jupyter_jax_trainer.views.spark import sparkline
@@ -23,17 +31,44 @@ if TYPE_CHECKING:
     from jupyter_jax_trainer.jobdir.job import Job
     from jupyter_jax_trainer.options.spec import JobSpec
 
-SENDING, NOT_STARTED = "Sending", "Not started"  # before there is a job
-_COLOURS = {
-    "Running": "var(--jp-brand-color1, #1565c0)",
-    "Succeeded": "var(--jp-success-color1, #2e7d32)",
-    "Failed": "var(--jp-error-color1, #c62828)",
-    "Cancelled": "var(--jp-ui-font-color2, #757575)",
+_COLOURS: dict[str, str] = {
+    State.RUNNING: "var(--jp-brand-color1, #1565c0)",
+    State.SUCCEEDED: "var(--jp-success-color1, #2e7d32)",
+    State.FAILED: "var(--jp-error-color1, #c62828)",
+    State.CANCELLED: "var(--jp-ui-font-color2, #757575)",
 }
 _WAITING = "var(--jp-warn-color1, #b26a00)"
 _MUTED = "color:var(--jp-ui-font-color2,#616161)"
 _CODE = "var(--jp-code-font-family,monospace)"
 _MANY = 6  # variables that are named one by one
+
+
+class Announced(TypedDict):
+    """What is shown of a job before there is one; its keys are those of `JobState`."""
+
+    state: Unstarted
+    reason: str | None
+    hint: None
+    history: list[HistoryEntry]
+    progress: None
+    results: None
+    restarts: list[Restart]
+
+
+Snapshot = JobState | Announced
+
+
+def announced(state: Unstarted, reason: str | None = None) -> Announced:
+    """Return what is shown before there is a job."""
+    return {
+        "state": state,
+        "reason": reason,
+        "hint": None,
+        "history": [],
+        "progress": None,
+        "results": None,
+        "restarts": [],
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,28 +140,27 @@ def renamed(wanted: str | None, name: str) -> str | None:
     return f"{wanted} is taken by a job that has ended: this one is {name}"
 
 
-def elapsed(created: float, snapshot: Mapping[str, Any]) -> float:
+def elapsed(created: float, snapshot: Snapshot) -> float:
     """Give the seconds from submission to now, or to the end."""
     last = snapshot["history"][-1] if snapshot["history"] else None
     end = last["time"] if last and last["state"] in ENDED else time.time()
     return max(0.0, float(end) - created)
 
 
-def time_left(snapshot: Mapping[str, Any]) -> float | None:
+def time_left(snapshot: Snapshot) -> float | None:
     """Estimate the seconds to the end from the progress so far; None where it isn't known."""
     progress = snapshot["progress"]
-    if snapshot["state"] != "Running" or not progress or not progress["fraction"]:
+    if snapshot["state"] != State.RUNNING or not progress or not progress["fraction"]:
         return None
-    began = next((e["time"] for e in snapshot["history"] if e["state"] == "Running"), None)
+    began = next((e["time"] for e in snapshot["history"] if e["state"] == State.RUNNING), None)
     fraction = progress["fraction"]
     if began is None or fraction < 0.02:
         return None
     return float((time.time() - began) * (1 - fraction) / fraction)
 
 
-def progress_text(snapshot: Mapping[str, Any]) -> str:
+def progress_text(progress: ProgressState | None) -> str:
     """Say how far it is: ``1240/2000  loss 0.0831``."""
-    progress = snapshot["progress"]
     if not progress:
         return ""
     step = (
@@ -138,26 +172,26 @@ def progress_text(snapshot: Mapping[str, Any]) -> str:
     return "  ".join([step, *values[:6]])
 
 
-def line(facts: Facts, snapshot: Mapping[str, Any], note: str | None = None) -> str:
+def line(facts: Facts, snapshot: Snapshot, note: str | None = None) -> str:
     """Give the status in one line of plain text."""
     words = [f"{facts.name or 'New job'}: {snapshot['state']}", facts.shape]
     words += _times(facts, snapshot)
-    if text := progress_text(snapshot):
+    if text := progress_text(snapshot["progress"]):
         words.append(text)
-    if snapshot["state"] != "Failed" and (reason := _reason(snapshot)):
+    if snapshot["state"] != State.FAILED and (reason := _reason(snapshot)):
         words.append(reason)
     if note:
         words.append(note)
     return _one_line(" · ".join(words))
 
 
-def _reason(snapshot: Mapping[str, Any]) -> str:
+def _reason(snapshot: Snapshot) -> str:
     """Give the reason as it stands beside the state."""
     reason = shorten(snapshot["reason"] or "", MAX_REASON)
-    return reason.removeprefix("cancelled ") if snapshot["state"] == "Cancelled" else reason
+    return reason.removeprefix("cancelled ") if snapshot["state"] == State.CANCELLED else reason
 
 
-def _times(facts: Facts, snapshot: Mapping[str, Any]) -> list[str]:
+def _times(facts: Facts, snapshot: Snapshot) -> list[str]:
     """Say how long it has taken, and how much is left."""
     if not snapshot["history"]:
         return []
@@ -168,10 +202,10 @@ def _times(facts: Facts, snapshot: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def text(facts: Facts, snapshot: Mapping[str, Any], note: str | None = None) -> str:
+def text(facts: Facts, snapshot: Snapshot, note: str | None = None) -> str:
     """Give the whole card as plain text, for where HTML is not shown."""
     lines = [line(facts, snapshot, note)]
-    if snapshot["state"] == "Failed" and (reason := _reason(snapshot)):
+    if snapshot["state"] == State.FAILED and (reason := _reason(snapshot)):
         lines.append(reason)
     if words := hint(snapshot):
         lines.append(words)
@@ -179,26 +213,26 @@ def text(facts: Facts, snapshot: Mapping[str, Any], note: str | None = None) -> 
     return "\n".join(map(_one_line, lines))
 
 
-def hint(snapshot: Mapping[str, Any]) -> str:
+def hint(snapshot: Snapshot) -> str:
     """Say what to do about a wait; empty where nothing can be done.
 
     What to do about a failure stands below the error that ends the cell.
     """
-    words = None if snapshot["state"] in ENDED else snapshot.get("hint")
+    words = None if snapshot["state"] in ENDED else snapshot["hint"]
     return _one_line(shorten(words, MAX_REASON)) if words else ""
 
 
-def _footer(facts: Facts, snapshot: Mapping[str, Any]) -> list[str]:
+def _footer(facts: Facts, snapshot: Snapshot) -> list[str]:
     """Say in single lines what was sent, what came back and what else there is to know."""
-    if snapshot["state"] == SENDING:
+    if snapshot["state"] == Unstarted.SENDING:
         return [f"sending {facts.sent}"] if facts.sent else []
-    active = snapshot["state"] not in (*ENDED, NOT_STARTED)
+    active = snapshot["state"] not in (*ENDED, Unstarted.NOT_STARTED)
     lines = list(facts.notes if active else facts.notes[:1])
     if facts.sent and active:
         lines.append(f"sent {facts.sent}")
     if back := results_text(snapshot["results"]):
         lines.append(f"brought back {back}")
-    if not active and (words := about_restart(snapshot)):
+    if not active and (words := about_restart(snapshot.get("restarts", []))):
         lines.append(words.replace(" goes on ", " went on "))
     if active:
         lines.append(f"goes on without this page; to come back: %jaxtrain attach {facts.name}")
@@ -225,7 +259,7 @@ def things_text(entries: Iterable[Mapping[str, Any]]) -> str:
 
 def render(
     facts: Facts,
-    snapshot: Mapping[str, Any],
+    snapshot: Snapshot,
     note: str | None = None,
     unfinished: str = "",
     spark: dict[str, Any] | None = None,
@@ -259,8 +293,8 @@ def render(
         rows.append(f'<div style="{_MUTED}">{_code(_e(words))}</div>')
     if note:
         rows.append(f"<div><b>{_e(note)}</b></div>")
-    if snapshot["progress"]:
-        rows.append(_progress(snapshot, colour, sparkline(spark, colour)))
+    if progress := snapshot["progress"]:
+        rows.append(_progress(progress, colour, sparkline(spark, colour)))
     if unfinished.strip():
         rows.append(
             '<pre style="margin:.3em 0 0;white-space:pre-wrap;'
@@ -281,10 +315,10 @@ def render(
     return f'<div style="{style}" role="status">{"".join(rows)}</div>'
 
 
-def _progress(snapshot: Mapping[str, Any], colour: str, course: str) -> str:
-    fraction = snapshot["progress"]["fraction"]
+def _progress(progress: ProgressState, colour: str, course: str) -> str:
+    fraction = progress["fraction"]
     style = f"font-family:{_CODE};white-space:pre-wrap"
-    words = f'<span style="{style}">{_e(progress_text(snapshot))}</span>'
+    words = f'<span style="{style}">{_e(progress_text(progress))}</span>'
     if fraction is None:
         return f"<div>{words} {course}</div>"
     percent = f"{100 * fraction:.1f}%"

@@ -14,12 +14,14 @@ from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import JobDetached
 from jupyter_jax_trainer.jobdir.failure import ranks_text
 from jupyter_jax_trainer.jobdir.files import LineReader, open_regular
-from jupyter_jax_trainer.jobdir.layout import ENDED, JobDir
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import JobState
 from jupyter_jax_trainer.logs.reader import LogReader, is_noise
+from jupyter_jax_trainer.states import ENDED, Phase, Unstarted
 from jupyter_jax_trainer.text import plain, size
 from jupyter_jax_trainer.trust.policy import harmless
 from jupyter_jax_trainer.views import card
-from jupyter_jax_trainer.views.card import Facts
+from jupyter_jax_trainer.views.card import Facts, Snapshot, announced
 from jupyter_jax_trainer.views.waiting import Waiting
 
 if TYPE_CHECKING:
@@ -44,10 +46,10 @@ _WARN_SIZE = 10_000_000  # bytes of variables from which there is a warning
 class View(Protocol):
     """Shows one job."""
 
-    def begin(self, facts: Facts, snapshot: dict[str, Any], job: Job | None = None) -> None:
+    def begin(self, facts: Facts, snapshot: Snapshot, job: Job | None = None) -> None:
         """Show at once what the job is; called again, with the job, when there is one."""
 
-    def status(self, snapshot: dict[str, Any], note: str | None) -> None:
+    def status(self, snapshot: Snapshot, note: str | None) -> None:
         """Show the state; called often, with the same state, too."""
 
     def log(self, lines: list[bytes], unfinished: bytes) -> None:
@@ -58,7 +60,7 @@ class View(Protocol):
     ) -> None:
         """Show what rank 0 displayed; an update replaces what it displayed under this name."""
 
-    def close(self, snapshot: dict[str, Any], note: str | None) -> None:
+    def close(self, snapshot: Snapshot, note: str | None) -> None:
         """Show the last of it, when the job has ended or the view is left."""
 
 
@@ -75,7 +77,7 @@ class _Source:
         self._index = LineReader(directory.log_index) if job.on_kubernetes else None
         self._indexed = 0
 
-    def pump(self, view: View, snapshot: dict[str, Any]) -> None:
+    def pump(self, view: View, snapshot: JobState) -> None:
         """Give to `view` what is new.
 
         The traceback of the failure is left out where it is rank 0's last word: the error that
@@ -118,7 +120,7 @@ class _Source:
         then = time.monotonic() - seconds
         return next((size for at, size in reversed(self._sizes) if at <= then), 0)
 
-    def _hold(self, end: int, snapshot: dict[str, Any]) -> int:
+    def _hold(self, end: int, snapshot: JobState) -> int:
         """Give where something begins that may be the last word of rank 0, else `end`.
 
         From there on lines come a moment later, and only at the end when rank 0 has failed.
@@ -129,19 +131,20 @@ class _Source:
             return end
         place = start + found.start()
         ended = any(
-            rank["rank"] == 0 and rank["state"] in ("Failed", "Stopped")
+            rank["rank"] == 0 and rank["state"] in (Phase.FAILED, Phase.STOPPED)
             for rank in snapshot["ranks"]
         )
         return place if ended else max(place, self._size_before(_HOLD))
 
-    def _end(self, snapshot: dict[str, Any]) -> int | None:
+    def _end(self, snapshot: JobState) -> int | None:
         """Give where rank 0 says no more than how the job failed, if it ends so; else None.
 
         Ranks often fail alike, so it may be another rank that was the first.
         """
-        text = ((snapshot["failure"] or {}).get("error") or {}).get("traceback")
-        if not text:
+        failure = snapshot["failure"]
+        if failure is None or failure["error"] is None or not failure["error"]["traceback"]:
             return None
+        text = failure["error"]["traceback"]
         words = text.encode(errors="backslashreplace")
         size = self._size()
         start = max(0, size - len(words) - _TAIL)
@@ -176,10 +179,10 @@ class Stragglers:
     def __init__(self) -> None:
         self._since: float | None = None
 
-    def note(self, snapshot: dict[str, Any]) -> str | None:
+    def note(self, snapshot: JobState) -> str | None:
         """Name both, ten seconds after the first rank has finished."""
-        done = [rank["rank"] for rank in snapshot["ranks"] if rank["state"] == "Finished"]
-        others = [rank["rank"] for rank in snapshot["ranks"] if rank["state"] == "Running"]
+        done = [rank["rank"] for rank in snapshot["ranks"] if rank["state"] == Phase.FINISHED]
+        others = [rank["rank"] for rank in snapshot["ranks"] if rank["state"] == Phase.RUNNING]
         if not done or not others:
             self._since = None
             return None
@@ -211,17 +214,13 @@ def announce(view: View, spec: JobSpec, plan: dict[str, Any], capture: Capture) 
     if spec.detach:
         print(plain(f"Sending {size(capture.total)}" + (f": {facts.sent}" if facts.sent else "")))
     else:
-        view.begin(facts, _unstarted(card.SENDING, f"{size(capture.total)} in all"))
+        view.begin(facts, announced(Unstarted.SENDING, f"{size(capture.total)} in all"))
 
 
 def not_started(view: View, spec: JobSpec) -> None:
     """Show that nothing came of what was announced."""
     if not spec.detach:
-        view.close(_unstarted(card.NOT_STARTED, None), None)
-
-
-def _unstarted(state: str, reason: str | None) -> dict[str, Any]:
-    return {"state": state, "reason": reason, "history": [], "progress": None, "results": None}
+        view.close(announced(Unstarted.NOT_STARTED), None)
 
 
 def follow(job: Job, interrupts: Interrupts | None = None, view: View | None = None) -> None:

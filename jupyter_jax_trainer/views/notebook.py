@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from jupyter_jax_trainer.jobdir.layout import ENDED
 from jupyter_jax_trainer.logs.reader import readable
+from jupyter_jax_trainer.states import ENDED
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.bundle import JOB, WIDGET, last_of, reference, widget_view
-from jupyter_jax_trainer.views.card import Facts
+from jupyter_jax_trainer.views.card import Facts, Snapshot
 from jupyter_jax_trainer.widget import available
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ class NotebookView:
         self._prefix = uuid.uuid4().hex  # ids of the cell's own choice are not those of others
         self._note: str | None = None
 
-    def begin(self, facts: Facts, snapshot: dict[str, Any], job: Job | None = None) -> None:
+    def begin(self, facts: Facts, snapshot: Snapshot, job: Job | None = None) -> None:
         """Show the card."""
         self._facts, self._job = facts, job
         self._log.where = facts.log
         self._show_card(snapshot, None)
 
-    def status(self, snapshot: dict[str, Any], note: str | None) -> None:
+    def status(self, snapshot: Snapshot, note: str | None) -> None:
         """Show the state, a few times a second at most; an answer to the user at once.
 
         Where there are widgets, the state goes there and not into the notebook's document.
@@ -104,7 +104,7 @@ class NotebookView:
             self._log.interrupt()
             print(f"… only the first {_DISPLAYS} displays of a job are shown")
 
-    def close(self, snapshot: dict[str, Any], note: str | None) -> None:
+    def close(self, snapshot: Snapshot, note: str | None) -> None:
         """Show the last state and the last lines."""
         self._unfinished = b""
         self._flush_updates(now=True)
@@ -118,7 +118,7 @@ class NotebookView:
             if live.later and (now or live.due()):
                 live.show(*live.later)
 
-    def _show_card(self, snapshot: dict[str, Any], note: str | None, last: bool = False) -> None:
+    def _show_card(self, snapshot: Snapshot, note: str | None, last: bool = False) -> None:
         assert self._facts is not None
         self._note = note
         unfinished = _clipped(readable(self._unfinished))

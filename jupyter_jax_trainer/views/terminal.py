@@ -8,11 +8,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from jupyter_jax_trainer.jobdir.layout import ENDED
 from jupyter_jax_trainer.logs.reader import readable
+from jupyter_jax_trainer.states import ENDED, Unstarted
 from jupyter_jax_trainer.text import clip, plain
 from jupyter_jax_trainer.views import card
-from jupyter_jax_trainer.views.card import Facts
+from jupyter_jax_trainer.views.card import Facts, Snapshot
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.jobdir.job import Job
@@ -32,19 +32,19 @@ class TerminalView:
         self._said: tuple[Any, ...] = ()
         self._hint = ""
 
-    def begin(self, facts: Facts, snapshot: dict[str, Any], job: Job | None = None) -> None:
+    def begin(self, facts: Facts, snapshot: Snapshot, job: Job | None = None) -> None:
         """Say what is sent, and then what is to be known of the job."""
         known, self._facts = self._facts, facts
         if snapshot["state"] not in ENDED:
             if facts.sent and known is None:
-                verb = "sending" if snapshot["state"] == card.SENDING else "sent"
+                verb = "sending" if snapshot["state"] == Unstarted.SENDING else "sent"
                 self._say(f"{verb} {facts.sent}")
             for note in facts.notes:
                 self._say(note)
-        if snapshot["state"] != card.SENDING:
+        if snapshot["state"] != Unstarted.SENDING:
             self.status(snapshot, None)
 
-    def status(self, snapshot: dict[str, Any], note: str | None) -> None:
+    def status(self, snapshot: Snapshot, note: str | None) -> None:
         """Show the state."""
         assert self._facts is not None
         now = time.monotonic()
@@ -81,7 +81,7 @@ class TerminalView:
         """Print the plain text of what was displayed, or of what replaces it."""
         self.log(str(data.get("text/plain", "")).encode(errors="replace").split(b"\n"), b"")
 
-    def close(self, snapshot: dict[str, Any], note: str | None) -> None:
+    def close(self, snapshot: Snapshot, note: str | None) -> None:
         """Print the last state."""
         assert self._facts is not None
         self._say(card.line(self._facts, snapshot, note))

@@ -190,13 +190,13 @@ def settings(lab_server: Lab) -> Iterator[Callable[[str, Any], None]]:
 def jobs_home(ui_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give the store of jobs, empty; jobs that still run at the end are cancelled."""
     from jupyter_jax_trainer import api
-    from jupyter_jax_trainer.jobdir import layout
+    from jupyter_jax_trainer.states import ENDED
 
     monkeypatch.setenv("JAXTRAIN_HOME", str(ui_home))
     monkeypatch.setenv("JAXTRAIN_CORES", "64")
     yield ui_home
     for job in api.jobs():
-        if job.state not in layout.ENDED:
+        if job.state not in ENDED:
             job.cancel()
     shutil.rmtree(ui_home / "jobs", ignore_errors=True)
 

@@ -21,8 +21,8 @@ from jupyter_jax_trainer.backends.kubernetes.logs.spool import ContainerLog, Spo
 from jupyter_jax_trainer.backends.kubernetes.submit import launch
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.failure import diagnose, summary
-from jupyter_jax_trainer.jobdir.layout import ENDED
 from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.worker.pod.frames import encode
 
 KEY = b"6" * 64
@@ -72,7 +72,7 @@ class Story:
         spec = JobSpec(backend="kubernetes", nodes=2, max_restarts=2, queue="team-a", out=("loss",))
         with self.at(0):
             self.directory = make_job(
-                self.name, spec=spec, created=begun, **launch.first_state(spec.nodes)
+                self.name, spec=spec, created=begun, **launch.submitted_state(spec.nodes)
             )
         manifest = self.directory.read_manifest()
         plan = {
@@ -105,12 +105,12 @@ class Story:
 
     def waits(self) -> None:
         with self.at(1):
-            self._record.change("Queued", QUEUED, QUEUE_HINT)
+            self._record.change(State.QUEUED, QUEUED, QUEUE_HINT)
 
     def runs(self) -> None:
         """Wait for a node, fetch a data set, start, and come to step 8."""
         with self.at(65):
-            self._record.change("Pending", UNSCHEDULABLE)
+            self._record.change(State.PENDING, UNSCHEDULABLE)
         with self.at(95):
             fetched = {
                 "name": "dataset-initializer",
@@ -128,7 +128,7 @@ class Story:
             spool.close()
             log.close()
             self._see(self._pod(0, "gpu-a"), self._pod(1, "gpu-b"))
-            self._record.change("Starting", "Python and JAX start")
+            self._record.change(State.STARTING, "Python and JAX start")
             self._begin()
         with self.at(107):
             self._run()
@@ -142,7 +142,7 @@ class Story:
         with self.at(707):
             self._see(self._pod(0, "gpu-a"), self._pod(1, "gpu-b", exit=143, conditions=[EVICTED]))
             lost = summary(diagnose(self._ranks.kept.ends))
-            self._record.change("Starting", f"{lost}; all ranks start again")
+            self._record.change(State.STARTING, f"{lost}; all ranks start again")
 
     def goes_on(self) -> None:
         """Start again, from the step after the last checkpoint."""
@@ -166,7 +166,7 @@ class Story:
             failure = failure_of(
                 self.directory, self._ranks.kept.ends, {}, Verdict(state="Failed"), pods
             )
-            self._record.end("Failed", summary(failure), failure)
+            self._record.end(State.FAILED, summary(failure), failure)
         self._end_logs()
         self._ranks.kept.remove()
         remove_wal(self.directory)
@@ -184,7 +184,7 @@ class Story:
     def close(self) -> None:
         """Let no job be left that somebody would have to follow."""
         if self._record.state["state"] not in ENDED:
-            self._record.end("Cancelled")
+            self._record.end(State.CANCELLED)
         for log in self._logs:
             log.close()
 
@@ -210,7 +210,7 @@ class Story:
     def _run(self) -> None:
         for rank in (0, 1):
             self._says(rank, "running")
-        self._record.change("Running", self._record.about_restart())
+        self._record.change(State.RUNNING, self._record.about_restart())
 
     def _train(self, first: int, end: int) -> None:
         for step in range(first, end):

@@ -16,6 +16,7 @@ from jupyter_jax_trainer.backends.kubernetes.follow import fetch
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.writer import Recorder
+from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.worker.durable import sync_folder
 from jupyter_jax_trainer.worker.pod import delivery
 from jupyter_jax_trainer.worker.results import collect
@@ -122,10 +123,10 @@ def test_only_the_last_state_waits_for_the_disk(home, happened):
     directory = make_job("fit")
     recorder = Recorder(directory, [])
     happened.clear()
-    recorder.change("Running")
+    recorder.change(State.RUNNING)
     assert happened == ["rename state.json"]
     happened.clear()
-    recorder.end("Succeeded")
+    recorder.end(State.SUCCEEDED)
     kinds = [word.partition(" ")[0] for word in happened]
     assert kinds == ["sync", "rename", "sync"] and happened[1:] == ["rename state.json", "sync fit"]
 

@@ -20,9 +20,10 @@ from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE
 from jupyter_jax_trainer.backends.kubernetes.follow import steering
 from jupyter_jax_trainer.backends.kubernetes.follow.followed import Followed
 from jupyter_jax_trainer.backends.kubernetes.follow.observed import RANK, ROLE
-from jupyter_jax_trainer.backends.kubernetes.submit import launch, trainjob
+from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import new_rank
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.worker.pod.frames import encode
 
@@ -44,7 +45,7 @@ def directory(home) -> JobDir:
         "Running",
         spec=JobSpec(nodes=2, max_restarts=3),
         results=[],
-        ranks=[{**launch.new_rank(rank), "state": "Failed", "exit": 137} for rank in (0, 1)],
+        ranks=[{**new_rank(rank), "state": "Failed", "exit": 137} for rank in (0, 1)],
     )
     manifest = found.read_manifest()
     plan = {"namespace": "ns", "runs_once": True, "cluster": "c", "own_runtime": None}

@@ -24,6 +24,7 @@ from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.runtime import Runtime
+from jupyter_jax_trainer.states import Unstarted
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views import follow as display
 from jupyter_jax_trainer.views.terminal import TerminalView
@@ -111,7 +112,7 @@ def test_the_view_of_a_job_in_a_terminal(evil, terminal):
             sent=card.things_text([{"name": evil, "type": evil, "size": 1}]),
         )
         view.begin(facts, snapshot(evil))
-        view.begin(facts, snapshot(evil, card.SENDING))
+        view.begin(facts, snapshot(evil, Unstarted.SENDING))
         view.status(snapshot(evil), evil)
         view.log([evil.encode(errors="replace")], b"")
         view.show({"text/plain": evil}, {}, None, False)

@@ -29,6 +29,7 @@ from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
 from jupyter_jax_trainer.queries.details import detail
 from jupyter_jax_trainer.queries.yamls import shown_yaml
+from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.views import bundle, follow
 
 LEAK = "hunter2"
@@ -361,11 +362,11 @@ def test_sentences_about_a_job_are_kept_without_secrets(home):
     said = f"pull of https://me:{LEAK}@reg/x?token={LEAK}: exec train --api-key {LEAK}"
     directory = make_job("one", "Running")
     record = Recorder(directory, [], json.loads(directory.state.read_text()))
-    record.change("Pending", said, said)
+    record.change(State.PENDING, said, said)
     record.event("warning", said, rank=0)
     record.restart(3, said)
     shown = json.dumps(detail(Job(directory), None)) + run("show one") + run("jobs")
-    record.end("Failed", said, Failure(kind="start", message=said, hint=said))
+    record.end(State.FAILED, said, Failure(kind="start", message=said, hint=said))
     with pytest.raises(JobFailed) as failed:
         Job(directory).wait(1)
     told = str(failed.value) + directory.state.read_text() + directory.events.read_text()
@@ -378,7 +379,7 @@ def test_a_cell_that_fails_keeps_its_own_words(home):
     error = {"type": "ValueError", "traceback": f"token={LEAK}"}
     own = Failure(kind="error", message=f"ValueError: token={LEAK}", rank=0, error=error)
     record = Recorder(directory, [], json.loads(directory.state.read_text()))
-    record.end("Failed", own.message, own)
+    record.end(State.FAILED, own.message, own)
     assert Job(directory).failure == own and LEAK not in str(Job(directory).reason)
 
 

@@ -14,10 +14,10 @@ from made_jobs import made_elsewhere, make_job
 
 from jupyter_jax_trainer.backends.kubernetes.follow import fetch, followed, messages
 from jupyter_jax_trainer.backends.kubernetes.follow.ranks import Ranks
-from jupyter_jax_trainer.backends.kubernetes.submit import launch
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import new_rank
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.views.card import results_text
 
@@ -98,7 +98,7 @@ ODD: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.fixture
 def directory(home) -> JobDir:
-    ranks = [{**launch.new_rank(0), "pod": "fit-node-0-0-x"}]
+    ranks = [{**new_rank(0), "pod": "fit-node-0-0-x"}]
     return make_job("fit", "Running", spec=JobSpec(nodes=1), results=None, ranks=ranks)
 
 

@@ -34,8 +34,10 @@ from jupyter_jax_trainer.backends.kubernetes.submit import (
 from jupyter_jax_trainer.errors import BackendError, CaptureError, JaxTrainError, UsageError
 from jupyter_jax_trainer.jobdir import files, layout
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import JobState
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.runtime import Runtime
+from jupyter_jax_trainer.states import ENDED
 from jupyter_jax_trainer.text import plain, size
 from jupyter_jax_trainer.trust import signing
 from jupyter_jax_trainer.worker.durable import sync_folder
@@ -283,7 +285,7 @@ class KubernetesBackend:
         # without the key.
         files.write_json(directory.manifest, manifest, durable=True)
         sync_folder(directory.path.parent)
-        state = launch.first_state(spec.nodes)
+        state = launch.submitted_state(spec.nodes)
         files.write_json(directory.state, state)
         launch.start_follower(plan)
         try:
@@ -297,7 +299,8 @@ class KubernetesBackend:
                 identity.note(directory, created["metadata"]["uid"])
             # From now on nothing is missing that a follower would have to create.
             with contextlib.suppress(OSError):
-                files.write_json(directory.state, {**state, "reason": None})
+                submitted: JobState = {**state, "reason": None, "submitting": False}
+                files.write_json(directory.state, submitted)
         except BaseException:
             if packed.upload:
                 payload.remove(packed.upload, manifest["uid"])
@@ -345,7 +348,7 @@ def _has_ended_here(found: Mapping[str, Any]) -> bool:
         return False
     with contextlib.suppress(JaxTrainError):
         state = directory.read_state()
-        ended = state is not None and state["state"] in layout.ENDED
+        ended = state is not None and state["state"] in ENDED
         return ended and identity.is_jobs(directory, directory.read_manifest(), found)
     return False
 

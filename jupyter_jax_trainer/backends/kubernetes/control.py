@@ -19,6 +19,7 @@ from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_pla
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, payload, queues, trainjob
 from jupyter_jax_trainer.errors import JaxTrainError, UsageError
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import JobState
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.text import plain
 
@@ -26,7 +27,7 @@ _AGAIN = 2.0  # seconds between starts of a follower
 _started: dict[str, float] = {}
 
 
-def see_to_it(plan: Mapping[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+def see_to_it(plan: Mapping[str, Any], state: JobState) -> JobState:
     """Start a follower for a job that nobody follows, and give the state as it was last known."""
     cluster = plan["cluster"]
     now = time.monotonic()

@@ -17,6 +17,7 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, ju
 from jupyter_jax_trainer.backends.kubernetes.follow.observed import seconds
 from jupyter_jax_trainer.backends.kubernetes.submit import launch
 from jupyter_jax_trainer.jobdir.files import LineReader, LineWriter
+from jupyter_jax_trainer.states import State
 
 _COMPACT = 4  # times as many lines as there are TrainJobs, before the file is written anew
 
@@ -65,9 +66,9 @@ def row(store: Store, name: str) -> Row | None:
     verdict = judge(seen, {})
     state, reason = verdict.state, verdict.reason
     if (marked := launch.marked(found)) is not None:
-        state, reason = "Failed", marked
-    elif state == "Starting" and len(seen.live) == nodes:
-        state, reason = "Running", None  # what runs in it is known to its owner only
+        state, reason = State.FAILED, marked
+    elif state == State.STARTING and len(seen.live) == nodes:
+        state, reason = State.RUNNING, None  # what runs in it is known to its owner only
     return Row(
         name=name,
         state=state,

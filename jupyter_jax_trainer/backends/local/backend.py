@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +17,11 @@ from jupyter_jax_trainer.backends.local.slots import limit_of_cores
 from jupyter_jax_trainer.errors import BackendError, CaptureError, UsageError
 from jupyter_jax_trainer.jobdir import files, store
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import first_state
 from jupyter_jax_trainer.options.amounts import quantity
 from jupyter_jax_trainer.options.spec import JobSpec, refuse_for_local
 from jupyter_jax_trainer.runtime import LOCAL_CPU, LOCAL_GPU, get_runtime, local_gpus, usable_gpus
+from jupyter_jax_trainer.states import State
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
@@ -128,17 +129,7 @@ class LocalBackend:
 
     def start(self, directory: JobDir, lock: int, manifest: dict[str, Any]) -> None:
         """Start the supervisor of a job; it outlives this process."""
-        state = {
-            "format": files.FORMAT,
-            "state": "Starting",
-            "reason": "starting Python and JAX",
-            "hint": None,
-            "history": [{"state": "Starting", "time": time.time()}],
-            "ranks": [],
-            "progress": None,
-            "failure": None,
-            "results": None,
-        }
+        state = first_state(State.STARTING, "starting Python and JAX")
         files.write_json(directory.state, state)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         log = os.open(directory.path / "supervisor.log", flags, 0o600)

@@ -10,6 +10,7 @@ from typing import Any
 
 from jupyter_jax_trainer.backends.local.workers import Started
 from jupyter_jax_trainer.jobdir.failure import RankEnd
+from jupyter_jax_trainer.states import Phase
 
 
 @dataclass
@@ -37,7 +38,7 @@ class LocalRank:
     number: int
     process: Started
     end: RankEnd
-    state: str = "Starting"
+    state: Phase = Phase.STARTING
     has_run: bool = False
     gone: bool = False
     finished_at: float | None = None

@@ -29,8 +29,10 @@ from jupyter_jax_trainer.jobdir.failure import (
     summary,
 )
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import error_record, new_rank
 from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.logs.reader import last_lines
+from jupyter_jax_trainer.states import Phase, State
 from jupyter_jax_trainer.worker.processes import end_descendants
 
 _TICK = 0.05  # seconds between looks at the logs, the clock and the cancel file
@@ -73,17 +75,7 @@ class Supervisor:
         host = platform.node()
         self.record = Recorder(
             self.directory,
-            [
-                {
-                    "rank": n,
-                    "pid": None,
-                    "state": "Waiting",
-                    "exit": None,
-                    "restarts": 0,
-                    "host": host,
-                }
-                for n in range(self.manifest["spec"]["nodes"])
-            ],
+            [new_rank(number, host=host) for number in range(self.manifest["spec"]["nodes"])],
         )
         self._selector = selectors.DefaultSelector()
         self._order = 0
@@ -141,9 +133,9 @@ class Supervisor:
             turn = ticket.turn()
             if isinstance(turn, Turn):
                 self._gpus = turn.devices
-                self.record.change("Starting")
+                self.record.change(State.STARTING)
                 return ticket
-            self.record.change("Queued", f"waits for its turn: {turn}")
+            self.record.change(State.QUEUED, f"waits for its turn: {turn}")
             self._poll_controls()
             if self._stop is not None:
                 ticket.close()
@@ -158,7 +150,7 @@ class Supervisor:
             rank = LocalRank(number, started, RankEnd(rank=number))
             self.ranks.append(rank)
             self._selector.register(started.channel, selectors.EVENT_READ, rank)
-            self.record.rank(number, pid=started.pid, state="Starting")
+            self.record.rank(number, pid=started.pid, state=Phase.STARTING)
         self._join_limit = float(self.manifest["plan"]["rendezvous_timeout"])
         self._join_by = time.monotonic() + self._join_limit
 
@@ -183,7 +175,7 @@ class Supervisor:
         for rank in self.ranks:
             self._mark_log(rank.number)
             self.record.rank(rank.number, restarts=self.record.restarts, exit=None)
-        self.record.change("Starting", self.record.about_restart())
+        self.record.change(State.STARTING, self.record.about_restart())
         self.ranks.clear()
         self._stop = self._asked = None
         self._memory_kills = processes.memory_kills()
@@ -238,15 +230,15 @@ class Supervisor:
                 if other is not rank:
                     other.tell(kind="coordinator", **message)
         elif kind == "arrived":
-            rank.state = "Arrived"
+            rank.state = Phase.ARRIVED
         elif kind == "joined":
             rank.end.joined = True
-            rank.state = "Joined"
+            rank.state = Phase.JOINED
         elif kind == "running":
-            rank.state = "Running"
+            rank.state = Phase.RUNNING
             rank.has_run = True
             if all(r.has_run for r in self.ranks):
-                self.record.change("Running", self.record.about_restart())
+                self.record.change(State.RUNNING, self.record.about_restart())
         elif kind == "reports":
             self.record.reports(rank.number, message["reports"])
         elif kind == "display":
@@ -256,18 +248,18 @@ class Supervisor:
         elif kind == "finished":
             rank.end.finished = True
             rank.finished_at = time.monotonic()
-            rank.state = "Finished"
+            rank.state = Phase.FINISHED
         elif kind == "error":
-            rank.end.error = message
+            rank.end.error = error_record(message)
             rank.end.order = self._next()
-            rank.state = "Failed"
+            rank.state = Phase.FAILED
             self.record.event("error", f"{message['type']}: {message['message']}", rank.number)
             self._begin_stop()
         elif kind == "where":
             rank.where = message
         elif kind == "stopped":
             rank.end.stopped = True
-            rank.state = "Stopped"
+            rank.state = Phase.STOPPED
         self.record.rank(rank.number, state=rank.state)
 
     def _next(self) -> int:
@@ -301,7 +293,7 @@ class Supervisor:
         if self._stop is not None and self._stop.signalled and rank.end.error is None:
             rank.end.stopped = True
         if not rank.end.finished:
-            rank.state = "Stopped" if rank.end.stopped else "Failed"
+            rank.state = Phase.STOPPED if rank.end.stopped else Phase.FAILED
             self._begin_stop()
         elif code != 0 and not rank.end.stopped:
             self.record.event(
@@ -365,7 +357,7 @@ class Supervisor:
         apart = [r for r in self.ranks if not r.end.joined and not r.gone]
         if apart and now > self._join_by:
             # The others stand at the rendezvous and wait for those that never came to it.
-            missing = [r.number for r in apart if r.state == "Starting"]
+            missing = [r.number for r in apart if r.state == Phase.STARTING]
             late = missing or [r.number for r in apart]
             self._begin_stop(
                 Failure(
@@ -410,16 +402,16 @@ class Supervisor:
         ends = [rank.end for rank in self.ranks]
         stop = self._stop
         if stop is not None and stop.cancelled:
-            self.record.end("Cancelled", stop.cancelled)
+            self.record.end(State.CANCELLED, stop.cancelled)
         elif stop is not None and stop.failure is not None:
-            self.record.end("Failed", stop.failure.message, failure=stop.failure)
+            self.record.end(State.FAILED, stop.failure.message, failure=stop.failure)
         elif all(end.finished for end in ends):
-            self.record.end("Succeeded")
+            self.record.end(State.SUCCEEDED)
         else:
             failure = after_restarts(diagnose(ends), self.record.restarts)
             if failure.error is None and failure.rank is not None:
                 failure.log = last_lines(self.directory.log(failure.rank), _LAST_WORDS)
-            self.record.end("Failed", summary(failure), failure=failure)
+            self.record.end(State.FAILED, summary(failure), failure=failure)
 
 
 def _disk_full(path: Path) -> Failure:

@@ -41,6 +41,7 @@ from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
     status,
 )
 from jupyter_jax_trainer.jobdir.failure import RankEnd, diagnose, summary
+from jupyter_jax_trainer.states import Phase, State
 
 __all__ = [
     "PodEnd",
@@ -52,7 +53,8 @@ __all__ = [
     "troubleshooting",
 ]
 
-_STARTED = ("Joined", "Running", "Finished", "Failed", "Stopped")
+_STARTED = (Phase.JOINED, Phase.RUNNING, Phase.FINISHED, Phase.FAILED, Phase.STOPPED)
+_BEGUN = (Phase.RUNNING, Phase.FINISHED, Phase.FAILED, Phase.STOPPED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +72,7 @@ class Verdict:
         The row of the table; None where it is none of them.
     """
 
-    state: str
+    state: State
     reason: str | None = None
     hint: str | None = None
     cause: str | None = None
@@ -120,7 +122,7 @@ class PodEnd:
     stopped: bool = False
 
 
-def judge(seen: Seen, spec: Mapping[str, Any], states: Sequence[str] = ()) -> Verdict:
+def judge(seen: Seen, spec: Mapping[str, Any], states: Sequence[Phase] = ()) -> Verdict:
     """Say how a job is, and why.
 
     Parameters
@@ -134,9 +136,9 @@ def judge(seen: Seen, spec: Mapping[str, Any], states: Sequence[str] = ()) -> Ve
     """
     seen = replace(seen, spec=spec, states=states)
     if seen.trainjob is None:
-        return _first(QUEUED, seen) or Verdict(state="Pending")
+        return _first(QUEUED, seen) or Verdict(state=State.PENDING)
     if condition(seen.trainjob, "Complete"):
-        return Verdict(state="Succeeded")
+        return Verdict(state=State.SUCCEEDED)
     if (verdict := _first(FAILED, seen)) is not None:
         return verdict
     if condition(seen.trainjob, "Failed") or _job_failed(seen):
@@ -144,7 +146,7 @@ def judge(seen: Seen, spec: Mapping[str, Any], states: Sequence[str] = ()) -> Ve
     if (verdict := _first((DELETED,), seen)) is not None:
         return replace(verdict, state=_going(seen).state)
     if (seen.trainjob.get("spec") or {}).get("suspend"):
-        return _first(QUEUED, seen) or Verdict(state="Suspended")
+        return _first(QUEUED, seen) or Verdict(state=State.SUSPENDED)
     return _waiting(seen) or _going(seen)
 
 
@@ -163,7 +165,7 @@ def _failed(seen: Seen) -> Verdict:
     ended = [end for end in rank_ends(seen) if not end.stopped]
     ended = [end for end in ended if end.cause or end.exit]
     if not ended:
-        return _first(OTHER, seen) or Verdict(state="Failed")
+        return _first(OTHER, seen) or Verdict(state=State.FAILED)
     first = min(ended, key=lambda end: (end.at is None, end.at or 0.0, end.rank))
     told = diagnose(
         [
@@ -178,7 +180,9 @@ def _failed(seen: Seen) -> Verdict:
             )
         ]
     )
-    return Verdict(state="Failed", reason=summary(told), hint=told.hint, cause=first.kind or "exit")
+    return Verdict(
+        state=State.FAILED, reason=summary(told), hint=told.hint, cause=first.kind or "exit"
+    )
 
 
 def _has_joined(seen: Seen, rank: int) -> bool:
@@ -205,16 +209,14 @@ def _with_others(found: Verdict, seen: Seen) -> Verdict:
 
 def _going(seen: Seen) -> Verdict:
     """Say how far a job is that nothing keeps from running."""
-    running = len(seen.states) >= seen.nodes and all(
-        state in ("Running", "Finished", "Failed", "Stopped") for state in seen.states
-    )
+    running = len(seen.states) >= seen.nodes and all(state in _BEGUN for state in seen.states)
     found = _first(RUNNING, seen)
     if running:
         trouble = found if found is not None and found.cause == "node-silent" else None
-        return replace(trouble, state="Running") if trouble else Verdict(state="Running")
-    if found is not None and found.state == "Pending":
+        return replace(trouble, state=State.RUNNING) if trouble else Verdict(state=State.RUNNING)
+    if found is not None and found.state == State.PENDING:
         return _with_others(found, seen)
-    return found or Verdict(state="Starting")
+    return found or Verdict(state=State.STARTING)
 
 
 def _first(causes: Iterable[Cause], seen: Seen) -> Verdict | None:

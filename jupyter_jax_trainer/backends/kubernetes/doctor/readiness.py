@@ -168,10 +168,12 @@ def _past(client: Client) -> Iterator[Finding]:
     for directory in layout.list_all()[:_PAST]:
         with contextlib.suppress(JobDirError):
             plan = directory.read_manifest()["plan"]
-            failure = (directory.read_state() or {}).get("failure") or {}
-            error = failure.get("error") or {}
-            lacking = error.get("type") == "ModuleNotFoundError" and (
-                str(error.get("message")).strip("'\"").endswith(("'jax", "'jaxlib"))
+            state = directory.read_state()
+            error = state["failure"]["error"] if state and state["failure"] else None
+            lacking = (
+                error is not None
+                and error["type"] == "ModuleNotFoundError"
+                and (error["message"].strip("'\"").endswith(("'jax", "'jaxlib")))
             )
             if plan.get("cluster") == client.identity and lacking:
                 images.setdefault(str(plan.get("image")), directory.path.name)

@@ -21,6 +21,8 @@ from jupyter_jax_trainer.backends.kubernetes.submit import launch, payload, trai
 from jupyter_jax_trainer.errors import BackendError, JobNotFound
 from jupyter_jax_trainer.jobdir import files, layout
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import first_state, new_rank
+from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.trust import signing
 from jupyter_jax_trainer.trust.unpacking import read_member
 
@@ -89,8 +91,9 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
             manifest["origin"]["statement"] = statement.to_json()
         files.write_json(directory.manifest, manifest)
         identity.note(directory, uid)
-        state = launch.first_state(told.spec.nodes)
-        files.write_json(directory.state, {**state, "reason": "is looked for in the cluster"})
+        ranks = [new_rank(number) for number in range(told.spec.nodes)]
+        state = first_state(State.QUEUED, "is looked for in the cluster", ranks=ranks)
+        files.write_json(directory.state, state)
         directory = layout.publish(directory, manifest["name"])
     except BaseException:
         directory.remove()

@@ -10,6 +10,7 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Verdict
 from jupyter_jax_trainer.backends.kubernetes.follow.observed import Json
 from jupyter_jax_trainer.jobdir.failure import Failure, RankEnd, diagnose, positions
 from jupyter_jax_trainer.jobdir.layout import RETURNED, JobDir
+from jupyter_jax_trainer.jobdir.state import ResultInfo
 from jupyter_jax_trainer.logs.reader import last_lines
 from jupyter_jax_trainer.options.spec import JobSpec
 
@@ -59,12 +60,13 @@ def failure_of(
         if failure.log and failure.log[-1].startswith(_SAID):  # before there was a worker
             failure.kind, failure.hint = "start", None
             failure.message = failure.log[-1].removeprefix(_SAID)
-    if (failure.error or {}).get("type") == "ModuleNotFoundError" and not failure.hint:
+    error = failure.error
+    if error is not None and error["type"] == "ModuleNotFoundError" and not failure.hint:
         failure.hint = _NO_MODULE
     return failure
 
 
-def nothing_came(spec: JobSpec, returns: bool, why: str | None) -> list[dict[str, Any]]:
+def nothing_came(spec: JobSpec, returns: bool, why: str | None) -> list[ResultInfo]:
     """Make the table of results of a job that has succeeded, and whose word of them is missing.
 
     The ranks always say what they send; nothing of that was heard.

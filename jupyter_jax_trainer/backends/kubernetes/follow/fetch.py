@@ -20,6 +20,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit import payload
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.files import LineReader, LineWriter
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import ResultInfo
 from jupyter_jax_trainer.text import size
 from jupyter_jax_trainer.trust import policy
 from jupyter_jax_trainer.worker.durable import put_in_place, sync_folder
@@ -40,8 +41,8 @@ def add_part(directory: JobDir, message: dict[str, Any]) -> None:
 
 
 def settle(
-    directory: JobDir, table: list[dict[str, Any]], stored: dict[str, Any] | None
-) -> list[dict[str, Any]]:
+    directory: JobDir, table: list[ResultInfo], stored: dict[str, Any] | None
+) -> list[ResultInfo]:
     """Put the result file together, and say in the table what did not come.
 
     Parameters

@@ -34,8 +34,9 @@ from jupyter_jax_trainer.jobdir.failure import (
     may_run_again,
     summary,
 )
-from jupyter_jax_trainer.jobdir.layout import ENDED, JobDir
+from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.trust import policy
 
 _UNPROVEN = "whose pods these are could not be looked up when they began"
@@ -106,7 +107,7 @@ class Followed:
             The store knows all TrainJobs; else each is asked for by its name.
         """
         self.polled = watched
-        if self.record.state["reason"] == launch.WAITS:
+        if self.record.state.pop("submitting", False):
             self._kept.submitting = True
             self._kept.save()
 
@@ -223,7 +224,8 @@ class Followed:
         return not self._settling.is_alive()
 
     def _settle(self) -> None:
-        table = fetch.settle(self.directory, self.record.state["results"], self._kept.stored)
+        told = self.record.state["results"] or []
+        table = fetch.settle(self.directory, told, self._kept.stored)
         with self._guard:
             self.record.results(table)
             self.ranks.spoken = True
@@ -293,16 +295,16 @@ class Followed:
             )
             return
         verdict = judge(self._seen, self.manifest["spec"], self.ranks.states())
-        again, held = self.record.about_restart(), verdict.state in ("Suspended", "Queued")
+        again, held = self.record.about_restart(), verdict.state in (State.SUSPENDED, State.QUEUED)
         if self._starts_again and not held:
             lost = summary(diagnose(self._kept.ends))
-            verdict = Verdict(state="Starting", reason=f"{lost}; all ranks start again")
+            verdict = Verdict(state=State.STARTING, reason=f"{lost}; all ranks start again")
         elif self._attempts.leaving is not None and not held:
-            verdict = Verdict(state="Pending", reason="its pods from before still end")
-        elif again is not None and verdict.state in ("Pending", "Starting", "Running"):
+            verdict = Verdict(state=State.PENDING, reason="its pods from before still end")
+        elif again is not None and verdict.state in (State.PENDING, State.STARTING, State.RUNNING):
             words = f"{again}: {verdict.reason}" if verdict.reason else again
             verdict = replace(verdict, reason=words)
-        if verdict.state in ENDED:  # it is not over before all of it is written: see `_end`
+        if verdict.state.ended:  # it is not over before all of it is written: see `_end`
             verdict = replace(verdict, state=self.record.state["state"])
         reason = verdict.reason
         if self._kept.held is not None and self._fetching is not None:
@@ -342,7 +344,7 @@ class Followed:
 
     # -- the end -------------------------------------------------------------------------------
 
-    def _over(self) -> tuple[str, str | None, Failure | None] | None:
+    def _over(self) -> tuple[State, str | None, Failure | None] | None:
         """Give how the job has ended; None while it has not."""
         if self._trainjob is None:
             if not self.polled or self.trouble is not None or not self._steering.is_gone():
@@ -355,11 +357,11 @@ class Followed:
             if (cut_off or cancelled) and not self._has_no_runtime():
                 return None
             if cancelled:
-                return "Cancelled", CANCELLED, None
+                return State.CANCELLED, CANCELLED, None
             if cut_off:
                 failure = Failure(kind="start", message=launch.CUT_OFF, hint="Run the cell again.")
-                return "Failed", launch.CUT_OFF, failure
-            return "Cancelled", DELETED, None
+                return State.FAILED, launch.CUT_OFF, failure
+            return State.CANCELLED, DELETED, None
         if self._suspended or self._attempts.leaving is not None:
             return None
         marked = launch.marked(self._trainjob)
@@ -370,16 +372,16 @@ class Followed:
         # A rank whose work is done has succeeded, whatever happens to its pod afterwards; and what
         # all ranks have said is known some seconds before the controllers have worked it out.
         if self._kept.all_finished:
-            return "Succeeded", None, None
-        if verdict.state == "Succeeded" and not self._kept.broken:
-            return "Succeeded", None, None
+            return State.SUCCEEDED, None, None
+        if verdict.state == State.SUCCEEDED and not self._kept.broken:
+            return State.SUCCEEDED, None, None
         final = once and self._kept.broken and not self._lost_a_rank
         spoken = final and self._kept.all_have_spoken
-        failed = spoken or verdict.state in ("Succeeded", "Failed") or marked is not None
+        failed = spoken or verdict.state in (State.SUCCEEDED, State.FAILED) or marked is not None
         if not failed and (once or not self._kept.broken):
             return None
-        if marked is not None and verdict.state != "Failed":
-            verdict = Verdict(state="Failed", reason=marked)
+        if marked is not None and verdict.state != State.FAILED:
+            verdict = Verdict(state=State.FAILED, reason=marked)
         failure = failure_of(
             self.directory,
             self._kept.ends,
@@ -391,7 +393,7 @@ class Followed:
         if not once and marked is None and self._goes_on and not self._steering.refused:
             self._steering.stop_reruns(self._trainjob, summary(failure))
             return None
-        return ("Failed", summary(failure), failure) if failed else None
+        return (State.FAILED, summary(failure), failure) if failed else None
 
     def _gone_initializers(self) -> list[dict[str, Any]]:
         there = {pod["metadata"]["uid"] for pod in self._seen.pods}
@@ -417,10 +419,10 @@ class Followed:
         )
         return self._rid
 
-    def _end(self, state: str, reason: str | None, failure: Failure | None) -> None:
+    def _end(self, state: State, reason: str | None, failure: Failure | None) -> None:
         """Write the end. Whoever sees it finds the results there."""
         table = self.record.state["results"]
-        if state == "Succeeded" and not table:
+        if state == State.SUCCEEDED and not table:
             unseen = self.unseen or (_UNPROVEN if self.streams.unproven else None)
             lost = nothing_came(self.spec, self.manifest["returns"], unseen)
             self.record.results(lost)

@@ -32,9 +32,10 @@ from jupyter_jax_trainer.backends.kubernetes.submit import launch, queues
 from jupyter_jax_trainer.backends.kubernetes.submit.launch import LOG
 from jupyter_jax_trainer.errors import JaxTrainError, JobDirError
 from jupyter_jax_trainer.jobdir import files, layout, locks, store
-from jupyter_jax_trainer.jobdir.layout import ENDED, JobDir
+from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.log import bound as bound_log
 from jupyter_jax_trainer.log import log
+from jupyter_jax_trainer.states import ENDED
 
 _GLANCE, _GLANCES = 0.05, 6  # seconds between tries for the lock, and how many
 _TICK = 0.05  # seconds between looks at the job directories
@@ -357,7 +358,7 @@ class Follower:
             return
         try:
             if directory.read_state() is None:  # its submitter died before it had made anything
-                files.write_json(directory.state, launch.first_state(manifest["spec"]["nodes"]))
+                files.write_json(directory.state, launch.submitted_state(manifest["spec"]["nodes"]))
             self._followed[key] = followed = Followed(directory, lock, self._client)
         except BaseException:
             os.close(lock)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from jupyter_jax_trainer.states import Phase
 from jupyter_jax_trainer.text import uncoloured
 
 Json = dict[str, Any]
@@ -61,7 +62,7 @@ class Seen:
     nodes: int
     now: float
     spec: Mapping[str, Any] = field(default_factory=dict)
-    states: Sequence[str] = ()
+    states: Sequence[Phase] = ()
     others: Sequence[Json] = ()
 
     @property

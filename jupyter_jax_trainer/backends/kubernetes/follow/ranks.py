@@ -12,12 +12,20 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, ra
 from jupyter_jax_trainer.backends.kubernetes.follow import fetch, messages
 from jupyter_jax_trainer.backends.kubernetes.follow.saved import Kept
 from jupyter_jax_trainer.backends.kubernetes.logs.textreader import lost
-from jupyter_jax_trainer.backends.kubernetes.submit import launch
 from jupyter_jax_trainer.jobdir.failure import diagnose, summary
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import RankChange, RankState, new_rank
 from jupyter_jax_trainer.jobdir.writer import Recorder
+from jupyter_jax_trainer.states import Phase
 
 _SOME_POD = "a pod was lost"
+_PHASES = {  # by the kinds of messages that tell them
+    "arrived": Phase.ARRIVED,
+    "joined": Phase.JOINED,
+    "running": Phase.RUNNING,
+    "finished": Phase.FINISHED,
+    "stopped": Phase.STOPPED,
+}
 _FREQUENT = ("reports", "display", "where", "result_part")  # and no change of state
 
 
@@ -50,7 +58,7 @@ class Ranks:
         guard: threading.RLock,
         on_problem: Callable[[str], None],
     ) -> None:
-        ranks = [launch.new_rank(number) for number in range(nodes)]
+        ranks = [new_rank(number) for number in range(nodes)]
         self.record = Recorder(directory, ranks, directory.read_state())
         self.kept = Kept(directory, nodes)
         self.where: dict[int, dict[str, Any]] = {}
@@ -59,7 +67,7 @@ class Ranks:
         self._guard = guard
         self._on_problem = on_problem
 
-    def states(self) -> list[str]:
+    def states(self) -> list[Phase]:
         """Give what each rank is doing."""
         return [rank["state"] for rank in self.record.state["ranks"]]
 
@@ -80,15 +88,15 @@ class Ranks:
             self.record.reports(rank, message["reports"], frame)
         elif kind == "display":
             self.record.display(rank, {**message, "log_offset": offset})
-        elif kind in ("arrived", "joined", "running", "finished", "stopped"):
+        elif kind in _PHASES:
             end.joined |= kind == "joined"
             end.finished |= kind == "finished"
             if kind == "stopped":
                 self.kept.note_stopped(rank, message)
-            self.record.rank(rank, state=kind.capitalize())
+            self.record.rank(rank, state=_PHASES[kind])
         elif kind == "error":
             self.kept.note_error(rank, message)
-            self.record.rank(rank, state="Failed")
+            self.record.rank(rank, state=Phase.FAILED)
             self.record.event("error", f"{message['type']}: {message['message']}", rank, frame)
         elif kind == "where":
             self.where[rank] = message
@@ -120,19 +128,23 @@ class Ranks:
             if not 0 <= found.rank < len(self.kept.ends):
                 continue
             known = self.record.state["ranks"][found.rank]
-            fields: dict[str, Any] = {
+            fields: RankChange = {
                 "pod": found.pod,
                 "host": found.node,
                 "restarts": found.restarts + self.record.restarts,
             }
             if self.kept.note_end(found):
                 fields["exit"] = found.exit
-                if known["state"] not in ("Finished", "Failed", "Stopped"):
+                if known["state"] not in (Phase.FINISHED, Phase.FAILED, Phase.STOPPED):
                     fields["state"] = (
-                        "Finished" if found.exit == 0 else "Stopped" if found.stopped else "Failed"
+                        Phase.FINISHED
+                        if found.exit == 0
+                        else Phase.STOPPED
+                        if found.stopped
+                        else Phase.FAILED
                     )
-            elif known["state"] == "Waiting" and found.running:
-                fields["state"] = "Starting"
+            elif known["state"] == Phase.WAITING and found.running:
+                fields["state"] = Phase.STARTING
             if any(known.get(name) != value for name, value in fields.items()):
                 self.record.rank(found.rank, **fields)
 
@@ -163,11 +175,8 @@ class Ranks:
         for rank in self._new_ranks(restarts):
             self.record.rank(rank["rank"], **rank)
 
-    def _new_ranks(self, restarts: int) -> list[dict[str, Any]]:
-        return [
-            {**launch.new_rank(number), "restarts": restarts}
-            for number in range(len(self.kept.ends))
-        ]
+    def _new_ranks(self, restarts: int) -> list[RankState]:
+        return [new_rank(number, restarts=restarts) for number in range(len(self.kept.ends))]
 
 
 def _gap(kind: str, message: dict[str, Any]) -> str:

@@ -12,6 +12,7 @@ from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.failure import RankEnd
 from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import error_record
 
 _WORDS = 500  # characters that are kept of what a rank was told
 _TAIL = 200  # lines at the end of a file, among which the last frames of all ranks are found
@@ -96,7 +97,7 @@ class Kept:
         end = self.ends[rank]
         if end.error is None:
             # Its pod may have looked as if it was stopped, to a follower that came later.
-            end.error, end.order, end.stopped = message, self._next(), False
+            end.error, end.order, end.stopped = error_record(message), self._next(), False
 
     def note_stopped(self, rank: int, message: dict[str, Any]) -> None:
         """Note that a rank has stopped because of another, and what that one told it."""

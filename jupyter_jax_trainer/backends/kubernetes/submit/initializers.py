@@ -19,7 +19,9 @@ from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import (
     replicated_jobs,
 )
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.jobdir.state import InitializerState
 from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.states import Phase
 
 NAMES = {"dataset": "dataset-initializer", "model": "model-initializer"}
 _URI = "STORAGE_URI"
@@ -77,7 +79,7 @@ def check(
     )
 
 
-def look(seen: Seen) -> list[Json]:
+def look(seen: Seen) -> list[InitializerState]:
     """Say how the initializers are: the newest pod of each, in the order in which they came.
 
     Returns
@@ -120,12 +122,12 @@ def _needs_uri(container: Mapping[str, Any]) -> bool:
     return not (_URI in names or container.get("envFrom") or container.get("command"))
 
 
-def _step(name: str, pod: Json, pods_before: int) -> Json:
+def _step(name: str, pod: Json, pods_before: int) -> InitializerState:
     found = next((state for state in containers(pod) if state.get("name") == name), {})
     now, before = found.get("state") or {}, found.get("lastState") or {}
     end = now.get("terminated") or before.get("terminated")
-    doing = "Running" if "running" in now else "Starting"
-    ended = {"Succeeded": "Finished", "Failed": "Failed"}
+    doing = Phase.RUNNING if "running" in now else Phase.STARTING
+    ended = {"Succeeded": Phase.FINISHED, "Failed": Phase.FAILED}
     return {
         "name": name,
         "state": ended.get(str(status(pod).get("phase")), doing),

@@ -23,15 +23,15 @@ from jupyter_jax_trainer.backends.kubernetes.submit import payload, restarts, tr
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import Payload
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir import locks, store
-from jupyter_jax_trainer.jobdir.files import FORMAT
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import JobState, first_state, new_rank
 from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.trust import signing
 
 _RANDOM = random.Random()  # the global one is the notebook's, which may have seeded it
 LOG = "follower.log"
 _Answer = TypeVar("_Answer")
-WAITS = "is being submitted"
 CUT_OFF = "its submission was cut off; nothing was started"
 _ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
 WORDS = 1000  # characters of a reason that an annotation gets
@@ -281,32 +281,10 @@ def _patiently(request: Callable[[], _Answer], deadline: float) -> _Answer:
         pause = min(2.0, pause * 2)
 
 
-def first_state(nodes: int) -> dict[str, Any]:
-    """Give the state of a job that is on its way to the cluster."""
-    return {
-        "format": FORMAT,
-        "state": "Queued",
-        "reason": WAITS,
-        "hint": None,
-        "history": [{"state": "Queued", "time": time.time()}],
-        "ranks": [new_rank(n) for n in range(nodes)],
-        "progress": None,
-        "failure": None,
-        "results": None,
-    }
-
-
-def new_rank(number: int) -> dict[str, Any]:
-    """Give what is known of a rank before it is there."""
-    return {
-        "rank": number,
-        "pid": None,
-        "state": "Waiting",
-        "exit": None,
-        "restarts": 0,
-        "host": None,
-        "pod": None,
-    }
+def submitted_state(nodes: int) -> JobState:
+    """Return the first state of a job that goes to a cluster."""
+    ranks = [new_rank(number) for number in range(nodes)]
+    return {**first_state(State.QUEUED, "is being submitted", ranks=ranks), "submitting": True}
 
 
 # -- the follower ----------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.follow.observed import Json, Seen, line
+from jupyter_jax_trainer.states import State
 
 Facts = Mapping[str, object]
 _REASON = 200  # characters of a sentence
@@ -68,7 +69,7 @@ class Cause:
     where: str
     sentence: str
     hint: str = ""
-    state: str = "Pending"
+    state: State = State.PENDING
     find: Callable[[Seen], Facts | None] | None = None
     match: Callable[[Refused], Facts | None] | None = None
     ends: bool = False

@@ -20,6 +20,7 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import (
     rejected,
 )
 from jupyter_jax_trainer.backends.kubernetes.follow.observed import Json, Seen
+from jupyter_jax_trainer.states import State
 
 _AGAIN = "Run the cell again"
 
@@ -31,7 +32,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             where="container `terminated` or `lastState`: `OOMKilled`",
             sentence="was killed: out of memory at {limit}",
             hint="Ask for more with --memory, use smaller batches or more nodes, or send less.",
-            state="Failed",
+            state=State.FAILED,
             ends=True,
         ),
         memory,
@@ -43,7 +44,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             where="pod `status.reason` Evicted",
             sentence="was evicted: {what}",
             hint="Write less to the container's own disk, or to a volume (--volume).",
-            state="Failed",
+            state=State.FAILED,
             ends=True,
         ),
         evicted("storage|disk|inodes|EmptyDir"),
@@ -56,7 +57,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             sentence="was evicted: {what}",
             hint="Ask for what the job needs with --memory: pods that use more than they asked for "
             "are evicted first.",
-            state="Failed",
+            state=State.FAILED,
             ends=True,
         ),
         evicted(""),
@@ -68,7 +69,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             where="pod condition `DisruptionTarget`, `PreemptionByScheduler`",
             sentence="was removed to make room for a pod with a higher priority",
             hint=f"{_AGAIN} when there is room, or with a higher --priority.",
-            state="Failed",
+            state=State.FAILED,
             ends=True,
         ),
         disrupted("PreemptionByScheduler"),
@@ -81,7 +82,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             sentence="was evicted: somebody empties its node {node}",
             hint=f"{_AGAIN}. With checkpoints (checkpoint_dir) and --max-restarts a job goes on by "
             "itself.",
-            state="Failed",
+            state=State.FAILED,
             ends=True,
         ),
         disrupted("EvictionByEvictionAPI"),
@@ -95,7 +96,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             sentence="was lost with its node {node}",
             hint=f"{_AGAIN}. Spot machines go like this: save checkpoints (checkpoint_dir) and add "
             "--max-restarts.",
-            state="Failed",
+            state=State.FAILED,
             ends=True,
         ),
         node_ended,
@@ -107,7 +108,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             where="pod condition `DisruptionTarget`",
             sentence="was ended by the cluster: {what}",
             hint=f"{_AGAIN}.",
-            state="Failed",
+            state=State.FAILED,
             ends=True,
         ),
         disrupted(),
@@ -119,7 +120,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             where="container `terminated`: `StartError`",
             sentence="could not start: the image {image} has no {program}",
             hint="Use an image with a shell, Python and JAX (--image).",
-            state="Failed",
+            state=State.FAILED,
             ends=True,
         ),
         not_started(
@@ -133,7 +134,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             where="container `terminated`: `StartError`",
             sentence="could not start: the image {image} is not made for its node's processors",
             hint="Choose an image for the node's architecture, or nodes that fit the image.",
-            state="Failed",
+            state=State.FAILED,
             ends=True,
         ),
         not_started("exec format error"),
@@ -145,7 +146,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             where="container `terminated`: `StartError`",
             sentence="could not start: {what}",
             hint="Show this to those who run the cluster.",
-            state="Failed",
+            state=State.FAILED,
             ends=True,
         ),
         not_started(
@@ -160,7 +161,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             where="pod `Failed` without a container: `OutOfcpu`, `UnexpectedAdmissionError`",
             sentence="was refused by its node {node}: {what}",
             hint=f"{_AGAIN}; if it happens again, tell those who run the cluster.",
-            state="Failed",
+            state=State.FAILED,
             ends=True,
         ),
         rejected,
@@ -172,7 +173,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             where="pod `deletionTimestamp`, though its job goes on",
             sentence="was ended: somebody deleted its pod",
             hint=f"{_AGAIN}.",
-            state="Failed",
+            state=State.FAILED,
             ends=True,
         ),
         deleted,
@@ -195,7 +196,7 @@ FAILED = (
         where="TrainJob `Failed`, `TrainingRuntimeNotSupported`",
         sentence="Kubeflow Trainer can't use the runtime: {what}",
         hint="`%jaxtrain runtimes` lists those that there are; choose one with --runtime.",
-        state="Failed",
+        state=State.FAILED,
         find=of_job("TrainingRuntimeNotSupported"),
     ),
     Cause(
@@ -204,7 +205,7 @@ FAILED = (
         where="TrainJob `Failed`, `DeadlineExceeded`",
         sentence="took longer than its --timeout of {time}",
         hint="Give it more with --timeout. Checkpoints (checkpoint_dir) let the next job go on.",
-        state="Failed",
+        state=State.FAILED,
         find=of_job("DeadlineExceeded"),
     ),
 )
@@ -226,7 +227,7 @@ OTHER = (
         "Jobs `dataset-initializer`, `model-initializer`, or an init container",
         sentence="{what} failed with exit code {code}",
         hint="`%jaxtrain logs --container {source}` shows what it printed.",
-        state="Failed",
+        state=State.FAILED,
         find=initializer_failed,
     ),
     Cause(
@@ -235,7 +236,7 @@ OTHER = (
         where="TrainJob `Failed`",
         sentence="the cluster says: {what}",
         hint="`%jaxtrain logs` shows what the ranks printed.",
-        state="Failed",
+        state=State.FAILED,
         find=of_job(""),
     ),
     Cause(
@@ -244,7 +245,7 @@ OTHER = (
         where="Job `FailureTarget` or `Failed`",
         sentence="the cluster says: {what}",
         hint="`%jaxtrain logs` shows what the ranks printed.",
-        state="Failed",
+        state=State.FAILED,
         find=job_failed,
     ),
 )

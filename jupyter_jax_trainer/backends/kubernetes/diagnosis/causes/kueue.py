@@ -16,6 +16,7 @@ from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
     seconds,
 )
 from jupyter_jax_trainer.backends.kubernetes.submit.queues import QUEUE
+from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.text import duration
 
 
@@ -167,7 +168,7 @@ KUEUE = (
         where="Workload condition `QuotaReserved=False`, `Inadmissible`",
         sentence="the queue {queue} takes no jobs: {what}",
         hint="Check --queue; `kubectl get localqueues` lists those of the namespace.",
-        state="Queued",
+        state=State.QUEUED,
         find=_kueue("Inadmissible"),
     ),
     Cause(
@@ -176,7 +177,7 @@ KUEUE = (
         where="Workload condition `Evicted`, `DeactivatedDueTo…`",
         sentence="Kueue has stopped it: {what}",
         hint="`%jaxtrain resume` puts it into its queue again.",
-        state="Suspended",
+        state=State.SUSPENDED,
         find=_stopped,
     ),
     Cause(
@@ -186,7 +187,7 @@ KUEUE = (
         sentence="it gave way to {to}, and waits in the queue {queue} again",
         hint="It starts again by itself when there is room, from the beginning of its cell. What "
         "it has saved in checkpoint_dir() is there then, if that is on a shared file system.",
-        state="Queued",
+        state=State.QUEUED,
         find=_gave_way,
     ),
     Cause(
@@ -195,7 +196,7 @@ KUEUE = (
         where="Workload condition `QuotaReserved=False`, `Pending`: maximum capacity",
         sentence="the queue {queue} can never take it: {what}",
         hint="Ask for less (--nodes, --cpu, --memory), or name another --queue.",
-        state="Queued",
+        state=State.QUEUED,
         find=_kueue(says="maximum capacity"),
     ),
     Cause(
@@ -204,7 +205,7 @@ KUEUE = (
         where="Workload condition `QuotaReserved=False`, `Pending`",
         sentence="waits in the queue {queue}: {what}",
         hint="It starts by itself when there is room. Asking for less may bring it in earlier.",
-        state="Queued",
+        state=State.QUEUED,
         find=_kueue(),
     ),
 )

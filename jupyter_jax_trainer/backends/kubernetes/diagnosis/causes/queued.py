@@ -26,6 +26,7 @@ from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
     seconds,
     status,
 )
+from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.text import duration
 
 _SAME = 3.0  # seconds by which the times of events and objects may differ
@@ -118,7 +119,7 @@ QUEUED = (
         sentence="waits in the queue {queue}",
         hint="It starts by itself when there is room. If it never does, check that the queue "
         "exists and that Kueue is installed.",
-        state="Queued",
+        state=State.QUEUED,
         find=_waits_in_queue,
     ),
     Cause(
@@ -127,7 +128,7 @@ QUEUED = (
         where="TrainJob `Suspended`",
         sentence="its pods have ended until it is resumed",
         hint="`%jaxtrain resume` starts it again, from the beginning of its cell.",
-        state="Suspended",
+        state=State.SUSPENDED,
         find=_suspended,
     ),
     Cause(

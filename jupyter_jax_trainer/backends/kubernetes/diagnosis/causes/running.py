@@ -15,9 +15,10 @@ from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
     runs,
 )
 from jupyter_jax_trainer.jobdir.failure import ranks_text
+from jupyter_jax_trainer.states import Phase, State
 from jupyter_jax_trainer.text import age
 
-_BEGUN = ("Arrived", "Joined", "Running", "Finished")
+_BEGUN = (Phase.ARRIVED, Phase.JOINED, Phase.RUNNING, Phase.FINISHED)
 
 
 def _silent_node(seen: Seen) -> Facts | None:
@@ -67,7 +68,7 @@ def _unmade(seen: Seen) -> Facts | None:
 def _rendezvous(seen: Seen) -> Facts | None:
     states = list(seen.states[: seen.nodes])
     late = [rank for rank, state in enumerate(states) if state not in _BEGUN]
-    if "Arrived" not in states or not late:
+    if Phase.ARRIVED not in states or not late:
         return None
     return {"ranks": ranks_text(late)}
 
@@ -75,14 +76,14 @@ def _rendezvous(seen: Seen) -> Facts | None:
 def _again(seen: Seen) -> Facts | None:
     """Find ranks whose container was started again and has not come to the cell yet."""
     for rank, pod in sorted(seen.live.items()):
-        state = seen.states[rank] if rank < len(seen.states) else ""
-        if runs(pod) and last_end(pod) is not None and state not in ("Running", "Finished"):
+        state = seen.states[rank] if rank < len(seen.states) else None
+        if runs(pod) and last_end(pod) is not None and state not in (Phase.RUNNING, Phase.FINISHED):
             return {"ranks": ranks_text([rank]), "how": how_it_ended(seen, pod)}
     return None
 
 
 def _python(seen: Seen) -> Facts | None:
-    early = [state for state in seen.states if state in ("Waiting", "Starting")]
+    early = [state for state in seen.states if state in (Phase.WAITING, Phase.STARTING)]
     return {} if early or not seen.states else None
 
 
@@ -97,7 +98,7 @@ RUNNING = (
         where="pod condition `Ready=False` while its container is said to run",
         sentence="the node {node} does not answer ({who})",
         hint="If it comes back within some minutes, the job goes on; else its pods are given up.",
-        state="Starting",
+        state=State.STARTING,
         find=_silent_node,
     ),
     Cause(
@@ -126,7 +127,7 @@ RUNNING = (
         symptom="A rank was started again",
         where="container `lastState`, `restartCount`",
         sentence="{ranks} was started again: it {how}",
-        state="Starting",
+        state=State.STARTING,
         find=_again,
     ),
     Cause(
@@ -134,7 +135,7 @@ RUNNING = (
         symptom="Ranks wait for each other",
         where="what the workers say",
         sentence="waits at the rendezvous for {ranks}",
-        state="Starting",
+        state=State.STARTING,
         find=_rendezvous,
     ),
     Cause(
@@ -142,7 +143,7 @@ RUNNING = (
         symptom="Python and JAX start",
         where="what the workers say",
         sentence="Python and JAX start",
-        state="Starting",
+        state=State.STARTING,
         find=_python,
     ),
     Cause(
@@ -150,7 +151,7 @@ RUNNING = (
         symptom="The ranks connect to each other",
         where="what the workers say",
         sentence="the ranks connect to each other",
-        state="Starting",
+        state=State.STARTING,
         find=_joining,
     ),
 )
