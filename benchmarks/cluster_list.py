@@ -12,6 +12,7 @@ from pathlib import Path
 from common import Measured, run_job, sized, spread
 from kube import RUNTIME, Place, cpu_seconds, memory, place, until
 
+from jupyter_jax_trainer.backends.base import ClusterJob
 from jupyter_jax_trainer.backends.kubernetes import overview
 from jupyter_jax_trainer.backends.kubernetes.api.watch import pages
 from jupyter_jax_trainer.backends.kubernetes.submit.launch import follower_directory
@@ -106,7 +107,7 @@ def _lists(there: Place, runs: int) -> tuple[list[float], list[float]]:
     return warm, cold
 
 
-def _known(there: Place) -> dict[str, overview.Row]:
+def _known(there: Place) -> dict[str, ClusterJob]:
     """Give the list that the follower keeps."""
     path = follower_directory(there.client.identity) / "trainjobs.jsonl"
     return {row.name: row for row in overview.read(path)} if path.exists() else {}

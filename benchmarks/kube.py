@@ -21,7 +21,7 @@ from typing import Any
 from common import delete_jobs, job_home, sized
 from needs import Missing
 
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api.client import MERGE_PATCH, ApiError, Client
 from jupyter_jax_trainer.backends.kubernetes.submit.launch import follower_directory, start_follower
 
@@ -207,7 +207,7 @@ def place() -> Iterator[Place]:
         with ExitStack() as after:
             gone = [*cluster.kubectl, "delete", "namespace", name, "--wait=false"]
             after.callback(subprocess.run, gone, check=False, capture_output=True)
-            after.callback(backend._clients.clear)
+            after.callback(connection._clients.clear)
             made = Place(cluster, name)
             after.callback(made.stop_follower)
             after.callback(delete_jobs)  # to cancel one starts a follower

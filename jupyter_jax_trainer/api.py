@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer import machine, timeouts
+from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobDirError, UsageError
 from jupyter_jax_trainer.jobdir import files, layout, retention
 from jupyter_jax_trainer.jobdir.job import Job
@@ -26,7 +27,7 @@ from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.options.spec import JobSpec, spec_from_options
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.backends.base import Backend
+    from jupyter_jax_trainer.backends.base import Submission
     from jupyter_jax_trainer.capture import Capture
     from jupyter_jax_trainer.runtime import Runtime
 
@@ -77,16 +78,16 @@ def train(
 
     _check_keywords(func, options)
     spec = spec_from_options(**options)
-    backend, plan = prepare(spec)
+    submission, plan = prepare(spec)
     capture = capture_call(
-        func, args, dict(func_args or {}), on_size=lambda total: backend.check_size(total, spec)
+        func, args, dict(func_args or {}), on_size=lambda total: submission.check_size(total, spec)
     )
-    backend.check_capture(capture, spec, plan)
+    submission.check_capture(capture, spec, plan)
     from jupyter_jax_trainer.views.follow import say_notes
 
     say_notes(capture)
     stem = getattr(func, "__name__", "call")
-    return submit(spec, backend, plan, capture, stem=stem, returns=True)
+    return submit(spec, submission, plan, capture, stem=stem, returns=True)
 
 
 def _check_keywords(func: Callable[..., Any], options: Mapping[str, Any]) -> None:
@@ -104,8 +105,8 @@ def _check_keywords(func: Callable[..., Any], options: Mapping[str, Any]) -> Non
             )
 
 
-def prepare(spec: JobSpec) -> tuple[Backend, dict[str, Any]]:
-    """Choose the backend of a spec and let it check the spec, before anything is captured.
+def prepare(spec: JobSpec) -> tuple[Submission, dict[str, Any]]:
+    """Begin a submission: its backend checks the spec, before anything is captured.
 
     Raises
     ------
@@ -116,27 +117,18 @@ def prepare(spec: JobSpec) -> tuple[Backend, dict[str, Any]]:
     timeouts.check(dict(spec.env))
     if spec.show_secrets and not spec.dry_run:
         raise UsageError("--show-secrets only works with --dry-run.")
-    backend = _choose(spec)
-    plan = backend.plan(spec)
+    backend = registry.choose(spec)
+    backend.check(spec)
+    submission = backend.submission(spec)
+    plan = submission.plan(spec)
     if spec.name is not None:
-        _free_name(spec.name, backend, plan)
-    return backend, plan
-
-
-def _choose(spec: JobSpec) -> Backend:
-    elsewhere = spec.runtime is not None and not spec.runtime.startswith("local-")
-    if spec.backend == "kubernetes" or (spec.backend == "auto" and elsewhere):
-        from jupyter_jax_trainer.backends.kubernetes.backend import KubernetesBackend
-
-        return KubernetesBackend(spec)
-    from jupyter_jax_trainer.backends.local.backend import LocalBackend
-
-    return LocalBackend()
+        _free_name(spec.name, submission, plan)
+    return submission, plan
 
 
 def dry_run(
     spec: JobSpec,
-    backend: Backend,
+    submission: Submission,
     plan: dict[str, Any],
     capture: Capture,
     *,
@@ -152,18 +144,18 @@ def dry_run(
     """
     from jupyter_jax_trainer.bundle import write_bundle
 
-    name = _free_name(spec.name, backend, plan) if spec.name else _new_name(stem, plan)
-    manifest = _manifest(name, spec, backend, plan, capture, {}, False)
+    name = _free_name(spec.name, submission, plan) if spec.name else _new_name(stem, plan)
+    manifest = _manifest(name, spec, submission, plan, capture, {}, False)
 
     def write(path: Path) -> str:
-        return write_bundle(path, name, capture, spec.out, argv=argv, wheels=backend.wheels)
+        return write_bundle(path, name, capture, spec.out, argv=argv, wheels=submission.wheels)
 
-    return backend.dry_run(spec, plan, capture, manifest, write)
+    return submission.dry_run(spec, plan, capture, manifest, write)
 
 
 def submit(
     spec: JobSpec,
-    backend: Backend,
+    submission: Submission,
     plan: dict[str, Any],
     capture: Capture,
     *,
@@ -185,24 +177,24 @@ def submit(
 
     directory, lock = layout.create()
     try:
-        name = _free_name(spec.name, backend, plan) if spec.name else _new_name(stem, plan)
+        name = _free_name(spec.name, submission, plan) if spec.name else _new_name(stem, plan)
         out = (layout.RETURNED,) if returns else spec.out
         digest = write_bundle(
             directory.bundle,
             name,
             capture,
             out,
-            travels=backend.bundle_travels,
+            travels=submission.bundle_travels,
             argv=argv,
-            wheels=backend.wheels,
+            wheels=submission.wheels,
         )
         files.write_private(directory.cell, (cell if cell is not None else capture.code).encode())
-        manifest = _manifest(name, spec, backend, plan, capture, origin or {}, returns)
+        manifest = _manifest(name, spec, submission, plan, capture, origin or {}, returns)
         manifest["digest"] = digest
         files.write_json(directory.manifest, manifest)
         before_start()
-        directory = _publish(directory, name, manifest, backend)
-        backend.start(directory, lock, manifest)
+        directory = _publish(directory, name, manifest, submission)
+        submission.start(directory, lock, manifest)
     except OSError as error:
         directory.remove()
         raise BackendError(
@@ -223,7 +215,7 @@ def submit(
 def _manifest(
     name: str,
     spec: JobSpec,
-    backend: Backend,
+    submission: Submission,
     plan: dict[str, Any],
     capture: Capture,
     origin: Mapping[str, Any],
@@ -233,7 +225,7 @@ def _manifest(
         "format": files.FORMAT,
         "name": name,
         "uid": uuid.uuid4().hex,
-        "backend": backend.name,
+        "backend": submission.backend,
         **machine.this().fields(),
         "created": time.time(),
         "spec": spec.to_json(),
@@ -256,13 +248,15 @@ def _maker() -> str:
         return f"{os.getuid()}@{platform.node()}"
 
 
-def _publish(directory: JobDir, name: str, manifest: dict[str, Any], backend: Backend) -> JobDir:
+def _publish(
+    directory: JobDir, name: str, manifest: dict[str, Any], submission: Submission
+) -> JobDir:
     """Give the job its name; another submission may have taken it a moment ago."""
     while True:
         try:
             return layout.publish(directory, name)
         except FileExistsError:
-            name = manifest["name"] = _free_name(name, backend, manifest["plan"])
+            name = manifest["name"] = _free_name(name, submission, manifest["plan"])
             files.write_json(directory.manifest, manifest)
 
 
@@ -278,7 +272,7 @@ def _new_name(stem: str, plan: Mapping[str, Any]) -> str:
             return name
 
 
-def _free_name(name: str, backend: Backend, plan: Mapping[str, Any]) -> str:
+def _free_name(name: str, submission: Submission, plan: Mapping[str, Any]) -> str:
     """Give the name, or the name with a number where an ended job has it.
 
     Running a cell again is the commonest thing in a notebook, so the name of a job that has ended
@@ -292,7 +286,7 @@ def _free_name(name: str, backend: Backend, plan: Mapping[str, Any]) -> str:
     stem, number, longest = name, 1, plan.get("max_name", 63)
     while (
         directory := JobDir(layout.jobs_directory() / name)
-    ).path.exists() or not backend.is_free(name):
+    ).path.exists() or not submission.is_free(name):
         if directory.remove_cut_off():
             continue
         try:
@@ -387,8 +381,8 @@ def runtimes(
     Parameters
     ----------
     backend
-        ``local``, ``kubernetes``, or ``auto`` for this machine and, where there is one, the
-        cluster of the kubeconfig or of the pod in which this runs.
+        Its name, or ``auto`` for this machine and, where there is one, the cluster of the
+        kubeconfig or of the pod in which this runs.
     context, namespace
         Which cluster and namespace.
 
@@ -397,17 +391,12 @@ def runtimes(
     BackendError
         The cluster does not answer, and it was asked for by name.
     """
-    from jupyter_jax_trainer.runtime import local_runtimes
-
-    found = [] if backend == "kubernetes" else local_runtimes()
-    if backend == "local":
-        return found
-    from jupyter_jax_trainer.backends.kubernetes.api.client import is_configured
-
-    if backend == "kubernetes" or context or is_configured():
-        from jupyter_jax_trainer.backends.kubernetes.backend import cluster_runtimes
-
-        found += cluster_runtimes(context, namespace)
+    if backend != "auto":
+        return registry.get(backend).runtimes(context, namespace)
+    found: list[Runtime] = []
+    for one in registry.all_backends():
+        if one.has_targets() or (one.capabilities.clusters and context):
+            found += one.runtimes(context, namespace)
     return found
 
 

@@ -59,7 +59,7 @@ def make_job(
         "reason": None,
         "hint": None,
         "history": history,
-        "ranks": [{"rank": 0, "pid": 123, "state": "Done", "exit": 0}],
+        "ranks": [{"rank": 0, "pid": 123, "state": "Finished", "exit": 0}],
         "progress": {
             "step": 120,
             "total": 500,

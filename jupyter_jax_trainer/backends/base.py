@@ -1,37 +1,120 @@
-"""What a backend is: a place where jobs run."""
+"""What a backend is: a way of running jobs, whole. `registry` names those there are.
+
+Whoever shows or steers a job asks its backend; nothing outside `backends` knows one by its name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from jupyter_jax_trainer.errors import JobNotFound, UsageError
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import JobState
 from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.states import State
+from jupyter_jax_trainer.timeouts import CANCEL
+from jupyter_jax_trainer.worker.timeouts import Timeout
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
+    from jupyter_jax_trainer.doctor.finding import Finding
+    from jupyter_jax_trainer.runtime import Runtime
 
 
-class Backend(Protocol):
-    """Starts jobs. Everything after that is in the job directory.
+@dataclass(frozen=True)
+class Target:
+    """Where jobs can run.
 
     Attributes
     ----------
-    name
-        ``local`` or ``kubernetes``.
+    id
+        Names it, always the same.
+    backend
+        The name of its backend.
+    context, namespace
+        Which cluster and namespace; the context is None for the cluster of the pod in which this
+        process runs, and both are for what has no clusters.
+    label
+        What people call it.
+    current
+        It is the cluster that is meant where none is named.
+    problem, hint
+        Why it can't be used, and what to do; None where no problem is known.
+    """
+
+    id: str
+    backend: str
+    label: str
+    context: str | None = None
+    namespace: str | None = None
+    current: bool = False
+    problem: str | None = None
+    hint: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """What a backend can do beyond running jobs.
+
+    Attributes
+    ----------
+    suspend
+        Suspend a job and resume it.
+    clusters
+        It has contexts and namespaces: ``--context`` and ``--namespace`` choose among them.
+    index_is_final
+        The log's index says up to where all displays are known; else that takes a moment.
+    """
+
+    suspend: bool = False
+    clusters: bool = False
+    index_is_final: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterJob:
+    """What a list shows of a job of a cluster, whoever made it.
+
+    Attributes
+    ----------
+    uid
+        Our own id of the job; None for one that was made with other tools.
+    created
+        Seconds since the epoch.
+    """
+
+    name: str
+    state: State
+    reason: str | None
+    hint: str | None
+    nodes: int
+    created: float | None
+    uid: str | None
+
+
+class Submission(Protocol):
+    """One submission: it checks a spec, and starts the job. Then the job directory has all of it.
+
+    Attributes
+    ----------
+    backend
+        The name of its backend.
     bundle_travels
         The bundle is sent to other machines.
     wheels
         Packages that the bundle takes along, by their file names.
     """
 
-    name: str
+    backend: str
     bundle_travels: bool
     wheels: Mapping[str, bytes]
 
     def plan(self, spec: JobSpec) -> dict[str, Any]:
-        """Check a spec against what is there and say what the job will get.
+        """Check a spec against what is there, and return what the job will get.
 
         Raises
         ------
@@ -63,7 +146,7 @@ class Backend(Protocol):
         Raises
         ------
         UsageError
-            A job that goes on has it.
+            An active job has it.
         """
 
     def dry_run(
@@ -74,7 +157,7 @@ class Backend(Protocol):
         manifest: dict[str, Any],
         write: Callable[[Path], str],
     ) -> str:
-        """Say what would be started; `write` writes the bundle and gives its digest.
+        """Return what would be started; `write` writes the bundle and returns its digest.
 
         Raises
         ------
@@ -90,3 +173,195 @@ class Backend(Protocol):
         BackendError
             It could not be started.
         """
+
+
+class Backend(ABC):
+    """A way of running jobs.
+
+    Attributes
+    ----------
+    name
+        As in ``--backend`` and in manifests.
+    capabilities
+        What it can do beyond running jobs.
+    cancel_timeout
+        How long a job may take to end when it is cancelled.
+    """
+
+    name: ClassVar[str]
+    capabilities: ClassVar[Capabilities] = Capabilities()
+    cancel_timeout: ClassVar[Timeout] = CANCEL
+
+    # -- before a job ------------------------------------------------------------------------
+
+    def check(self, spec: JobSpec) -> None:  # noqa: B027 (most refuse nothing)
+        """Refuse, without asking anybody, options that mean nothing here.
+
+        Raises
+        ------
+        UsageError
+            There is one.
+        """
+
+    @abstractmethod
+    def submission(self, spec: JobSpec) -> Submission:
+        """Begin a submission."""
+
+    @abstractmethod
+    def targets(self) -> list[Target]:
+        """List where it can run jobs; a target that can't be used says why."""
+
+    def has_targets(self) -> bool:
+        """Tell, quickly, whether there is any."""
+        return True
+
+    def in_namespace(self, target: Target, namespace: str) -> Target:
+        """Return a target in another namespace.
+
+        Raises
+        ------
+        UsageError
+            It has no namespaces.
+        """
+        raise UsageError(f"The backend {self.name} has no namespaces.")
+
+    @abstractmethod
+    def runtimes(
+        self, context: str | None = None, namespace: str | None = None
+    ) -> Sequence[Runtime]:
+        """List what jobs can run on.
+
+        Raises
+        ------
+        BackendError
+            That can't be had.
+        """
+
+    def has_runtime(self, name: str) -> bool:
+        """Tell by its name alone whether a runtime is of this backend, where names tell."""
+        return False
+
+    def runtime_yaml(self, target: Target, name: str) -> str:
+        """Return a runtime as its cluster has it, without what may be secret.
+
+        Raises
+        ------
+        UsageError, BackendError
+            There is none of that name, or the cluster does not answer.
+        """
+        raise UsageError(f"A runtime of the backend {self.name} has no YAML.")
+
+    def queues(self, target: Target) -> Mapping[str, Any] | None:
+        """Return the queues of a target and what is free in them; None where there are none."""
+        return None
+
+    @abstractmethod
+    def examine(
+        self, context: str | None, namespace: str | None, *, asked: bool
+    ) -> Iterator[Finding]:
+        """Make the checks of ``doctor``.
+
+        Parameters
+        ----------
+        asked
+            Somebody asked for this backend, so that it is an error if there is none.
+        """
+
+    def metrics(self) -> list[Path]:
+        """Return files in Prometheus' text format, one of each helper process that lives."""
+        return []
+
+    def stamp(self) -> object:
+        """Return what changes when the answers about its targets may have changed."""
+        return None
+
+    # -- a job -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def state(self, directory: JobDir, state: JobState | None) -> JobState:
+        """Return the state of a job whose writer is gone, and see to it that there is one again.
+
+        Parameters
+        ----------
+        state
+            The last one on disk; None where the job was being submitted.
+        """
+
+    def cancel(self, directory: JobDir) -> None:  # noqa: B027 (the mark may be enough)
+        """Do what cancelling takes beyond the directory's mark, which its writer looks for.
+
+        Raises
+        ------
+        BackendError
+            It was refused.
+        """
+
+    def set_suspended(self, directory: JobDir, suspended: bool) -> None:
+        """Suspend or resume a job.
+
+        Raises
+        ------
+        UsageError
+            That makes no sense for it.
+        BackendError
+            It was refused.
+        """
+        raise UsageError(
+            f"Jobs of the backend {self.name} can't be suspended.",
+            f"`cancel {directory.path.name}` ends it; checkpoint_dir() keeps what it has reached.",
+        )
+
+    def delete(self, directory: JobDir) -> None:  # noqa: B027 (there may be nothing)
+        """Delete what a job has left outside its directory; errors are no hindrance."""
+
+    @abstractmethod
+    def place(self, manifest: Mapping[str, Any]) -> str:
+        """Return where a job runs, in a few words for a list."""
+
+    def place_in_full(self, manifest: Mapping[str, Any]) -> str:
+        """Return where a job runs, in full."""
+        return self.place(manifest)
+
+    def job_yaml(self, directory: JobDir) -> str:
+        """Return a job as its cluster has it, without what may be secret.
+
+        Raises
+        ------
+        JobNotFound
+            There is no such object.
+        UsageError, BackendError
+            The cluster can't be found, or does not answer.
+        """
+        raise JobNotFound(f"{directory.path.name} is no object of a cluster: it has no YAML.")
+
+    # -- jobs that this machine does not know ----------------------------------------------------
+
+    def attach(self, name: str, context: str | None, namespace: str | None) -> JobDir:
+        """Make a job of a cluster known on this machine.
+
+        Raises
+        ------
+        JobNotFound
+            There is none.
+        UsageError, BackendError
+            It can't be followed.
+        """
+        raise JobNotFound(f"The backend {self.name} has no jobs but those of this machine.")
+
+    def cluster_jobs(
+        self, context: str | None, namespace: str | None
+    ) -> tuple[str, Sequence[ClusterJob]]:
+        """List all jobs of a namespace, whoever made them, with the namespace's name."""
+        raise JobNotFound(f"The backend {self.name} has no jobs but those of this machine.")
+
+    def cluster_job(
+        self, name: str, context: str | None, namespace: str | None
+    ) -> JobDir | tuple[str, ClusterJob]:
+        """Find a job of a namespace: the one of this machine that it is, else what it shows.
+
+        Raises
+        ------
+        JobNotFound
+            There is none.
+        """
+        raise JobNotFound(f"The backend {self.name} has no jobs but those of this machine.")

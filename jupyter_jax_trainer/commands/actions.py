@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.commands.which import all_named, named, named_anywhere
-from jupyter_jax_trainer.errors import JobNotFound, ResultsWithheld, UsageError
+from jupyter_jax_trainer.errors import ResultsWithheld, UsageError
 from jupyter_jax_trainer.options import checks
 from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.text import duration, plain
 from jupyter_jax_trainer.trust import policy
 
 if TYPE_CHECKING:
+    from jupyter_jax_trainer.backends.base import Backend
     from jupyter_jax_trainer.jobdir.job import Job
 
 _NEWEST = 20
@@ -68,8 +70,8 @@ Handler = Callable[[Context, dict[str, Any], list[str]], None]
 
 def jobs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """List jobs."""
-    if _in_cluster(values):
-        _trainjobs(context, values)
+    if (cluster := _cluster(values)) is not None:
+        _cluster_jobs(cluster, context, values)
         return
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.commands.listing import jobs_table, view
@@ -89,24 +91,23 @@ def jobs(context: Context, values: dict[str, Any], words: list[str]) -> None:
         context.print(f"… and {left} older; `jobs --all` lists them.")
 
 
-def _in_cluster(values: dict[str, Any]) -> bool:
-    """Tell whether a command is about TrainJobs, and not about the jobs of this machine."""
+def _cluster(values: dict[str, Any]) -> Backend | None:
+    """Return the backend whose cluster a command is about; None where it is about this machine."""
+    if named := values.get("backend", "auto").replace("auto", ""):
+        backend = registry.get(named)
+        return backend if backend.capabilities.clusters else None
     place = values.get("context") or values.get("namespace")
-    return values.get("backend") == "kubernetes" or bool(place)
+    return registry.cluster() if place else None
 
 
-def _trainjobs(context: Context, values: dict[str, Any]) -> None:
-    """List all TrainJobs of a namespace, whoever made them."""
-    from jupyter_jax_trainer.backends.kubernetes import overview
-    from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
+def _cluster_jobs(cluster: Backend, context: Context, values: dict[str, Any]) -> None:
+    """List all jobs of a namespace, whoever made them."""
     from jupyter_jax_trainer.commands.listing import trainjobs_table
 
-    client = get_client(*context.place(values).values())
-    with said_plainly(client):
-        found = overview.rows(client)
+    namespace, found = cluster.cluster_jobs(**context.place(values))
     kept = [row for row in found if row.state == values.get("state", row.state)]
     if not kept:
-        context.print(f"There are no such TrainJobs in namespace {client.namespace}.")
+        context.print(f"There are no such TrainJobs in namespace {namespace}.")
         return
     context.print(trainjobs_table(kept, context.width))
 
@@ -115,33 +116,29 @@ def show(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Show one job in full."""
     from jupyter_jax_trainer.commands.listing import details
 
-    if not _in_cluster(values):
+    cluster = _cluster(values)
+    if cluster is None:
         context.print(details(named(words)))
     elif words:
-        _show_trainjob(context, values, words[0])
+        _show_cluster_job(cluster, context, values, words[0])
     else:
         raise UsageError("show needs the name of a TrainJob: `jobs --backend kubernetes` has them.")
 
 
-def _show_trainjob(context: Context, values: dict[str, Any], name: str) -> None:
-    """Show a TrainJob: in full where this machine has its job, else what its cluster says."""
-    from jupyter_jax_trainer.backends.kubernetes import overview
-    from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
-    from jupyter_jax_trainer.backends.kubernetes.follow import attach
+def _show_cluster_job(
+    cluster: Backend, context: Context, values: dict[str, Any], name: str
+) -> None:
+    """Show a job of a cluster: in full where this machine has it, else what the cluster says."""
     from jupyter_jax_trainer.commands.listing import details, trainjob_details
     from jupyter_jax_trainer.jobdir.job import Job
+    from jupyter_jax_trainer.jobdir.layout import JobDir
 
-    client = get_client(*context.place(values).values())
-    with said_plainly(client):
-        found = attach.find(client, name)
-        known = attach.known_here(client, found)
-        if known is not None:
-            context.print(details(Job(known)))
-            return
-        rows = [row for row in overview.rows(client) if row.name == name]
-    if not rows:
-        raise JobNotFound(f"TrainJob {name} was deleted just now.")
-    context.print(trainjob_details(rows[0], client.namespace))
+    found = cluster.cluster_job(name, **context.place(values))
+    if isinstance(found, JobDir):
+        context.print(details(Job(found)))
+    else:
+        namespace, row = found
+        context.print(trainjob_details(row, namespace))
 
 
 def logs(context: Context, values: dict[str, Any], words: list[str]) -> None:
@@ -401,7 +398,7 @@ def use(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
 def doctor(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Check this machine, and the cluster where there is one."""
-    from jupyter_jax_trainer.doctor.local import examine, report
+    from jupyter_jax_trainer.doctor.report import examine, report
 
     findings = list(examine(values.get("backend", "auto"), **context.place(values)))
     context.print(report(findings, context.width))

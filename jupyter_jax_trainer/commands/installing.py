@@ -12,7 +12,7 @@ from jupyter_jax_trainer.text import plain
 
 def install(context: Context, values: dict[str, Any]) -> None:
     """Apply our runtimes, all of them or none, and say what changed."""
-    from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
+    from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
     from jupyter_jax_trainer.backends.kubernetes.submit import manifests
     from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import check_trainer
     from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import to_yaml

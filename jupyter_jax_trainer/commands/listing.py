@@ -26,7 +26,7 @@ from jupyter_jax_trainer.text import table as lay_out
 from jupyter_jax_trainer.trust import policy
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.backends.kubernetes.overview import Row
+    from jupyter_jax_trainer.backends.base import ClusterJob
     from jupyter_jax_trainer.jobdir.job import Job
     from jupyter_jax_trainer.jobdir.retention import Ended
     from jupyter_jax_trainer.logs.reader import LogLine
@@ -92,7 +92,7 @@ def jobs_table(jobs: Iterable[View], columns: int, *, sizes: bool = False) -> st
     return lay_out(rows, headers, columns=columns)
 
 
-def trainjobs_table(rows: Iterable[Row], columns: int) -> str:
+def trainjobs_table(rows: Iterable[ClusterJob], columns: int) -> str:
     """Lay out the TrainJobs of a cluster, one a line."""
     lines = [
         (
@@ -216,7 +216,7 @@ def details(job: Job) -> str:
     return plain("\n".join(lines))
 
 
-def trainjob_details(row: Row, namespace: str) -> str:
+def trainjob_details(row: ClusterJob, namespace: str) -> str:
     """Describe a TrainJob of which this machine has no job."""
     lines = [_row("TrainJob", row.name), _row("State", row.state)]
     lines += [_row("", shorten(text, MAX_REASON)) for text in (row.reason, row.hint) if text]
@@ -238,17 +238,12 @@ def _created(when: float) -> str:
 
 def place(job: Job) -> str:
     """Say on what a job runs: ``this machine``, or a namespace of a cluster."""
-    plan = job.manifest["plan"]
-    if not job.on_kubernetes:
-        return "this machine"
-    words = [f"namespace {plan['namespace']} of {masking.text(plan['server'])}"]
-    words += [f"{what} {plan[what]}" for what in ("runtime", "image") if plan.get(what)]
-    return ", ".join(words)
+    return job.backend.place_in_full(job.manifest)
 
 
 def ranks_table(job: Job) -> str:
     """Lay out the ranks: processes of this machine, or pods of a cluster."""
-    if job.on_kubernetes:
+    if job.backend.capabilities.clusters:
         pods = [(r.rank, r.state, r.exit, r.restarts or None, r.pod, r.host) for r in job.ranks]
         return lay_out(pods, ("RANK", "STATE", "EXIT", "RESTARTS", "POD", "NODE"))
     rows = [(r.rank, r.state, r.pid, r.exit, r.restarts or None, r.host) for r in job.ranks]

@@ -62,13 +62,13 @@ def _show(context: Context, values: dict[str, Any], name: str) -> None:
         context.print("\n".join(line for line in lines if line))
         return
     from jupyter_jax_trainer.backends.kubernetes.api.client import is_configured
-    from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
+    from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
     from jupyter_jax_trainer.backends.kubernetes.doctor import checkup, podgroups
     from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import (
         get_runtime as get_of_cluster,
     )
-    from jupyter_jax_trainer.doctor.local import report
-    from jupyter_jax_trainer.queries.yamls import shown_yaml
+    from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import shown_yaml
+    from jupyter_jax_trainer.doctor.report import report
 
     if not is_configured() and not any(context.place(values).values()):
         raise UsageError(
@@ -85,11 +85,11 @@ def _show(context: Context, values: dict[str, Any], name: str) -> None:
 
 def _check(context: Context, values: dict[str, Any], names: list[str]) -> None:
     """Check runtimes of the cluster: those that are named, else all for JAX."""
-    from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
+    from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
     from jupyter_jax_trainer.backends.kubernetes.doctor import checkup, podgroups
     from jupyter_jax_trainer.backends.kubernetes.submit import runtimes as known
     from jupyter_jax_trainer.doctor.finding import FAIL
-    from jupyter_jax_trainer.doctor.local import report
+    from jupyter_jax_trainer.doctor.report import report
 
     client = get_client(*context.place(values).values())
     with said_plainly(client):

@@ -37,7 +37,7 @@ def named_anywhere(
 
     With `exact` it is never a namesake: what is trusted has to be the one that was named.
     """
-    from jupyter_jax_trainer.backends.kubernetes.api.client import is_configured
+    from jupyter_jax_trainer.backends import registry
     from jupyter_jax_trainer.jobdir import layout
     from jupyter_jax_trainer.jobdir.job import Job
 
@@ -45,13 +45,11 @@ def named_anywhere(
         if here:
             return Job(layout.find(words[0])) if exact else named(words)
     except JobNotFound:
-        if not words or not is_configured():
+        if not words or not registry.has_clusters():
             raise
     if not words:
         raise UsageError("attach needs the name of a job, to look for it in the cluster.")
-    from jupyter_jax_trainer.backends.kubernetes.follow.attach import attach
-
-    return Job(attach(words[0], context, namespace))
+    return Job(registry.cluster().attach(words[0], context, namespace))
 
 
 def all_named(words: Sequence[str]) -> list[Job]:

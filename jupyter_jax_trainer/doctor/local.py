@@ -1,4 +1,4 @@
-"""``doctor``: is all there that jobs need? jax itself is never imported."""
+"""What jobs need of this machine; jax itself is never imported."""
 
 from __future__ import annotations
 
@@ -7,36 +7,24 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from jupyter_jax_trainer import machine, masking, timeouts
+from jupyter_jax_trainer import machine, timeouts
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
 from jupyter_jax_trainer.jobdir import layout, locks, store
 from jupyter_jax_trainer.runtime import gpu_plugin, installed, local_gpus
 from jupyter_jax_trainer.states import ENDED
-from jupyter_jax_trainer.text import plain, size, table
+from jupyter_jax_trainer.text import size
 
 _LEAST_DISK = 1_000_000_000
 _LEAST_MEMORY = 2_000_000_000
 _LEAST_JAX = (0, 6)
 
 
-def examine(
-    backend: str = "auto", context: str | None = None, namespace: str | None = None
-) -> Iterator[Finding]:
-    """Make all checks, one after the other; those of the cluster last."""
-    if backend != "kubernetes":
-        yield from _examine_machine()
-    if backend != "local":
-        from jupyter_jax_trainer.backends.kubernetes.doctor import doctor
-
-        asked = backend == "kubernetes" or bool(context or namespace)
-        yield from doctor.examine(context, namespace, asked=asked)
-
-
-def _examine_machine() -> Iterator[Finding]:
+def examine() -> Iterator[Finding]:
+    """Make all checks, one after the other."""
     for check in _CHECKS:
         try:
             yield check()
@@ -44,22 +32,6 @@ def _examine_machine() -> Iterator[Finding]:
             # A doctor that falls ill itself is of no use: whatever it was, the rest is looked at.
             subject = check.__name__.strip("_").replace("_", " ").capitalize()
             yield Finding(WARN, subject, f"could not be checked: {error}")
-
-
-def report(findings: Iterable[Finding], columns: int) -> str:
-    """Write the findings for people: a line each, what to do below."""
-    found = list(findings)
-    rows = [(one.status, one.subject, masking.text(one.detail)) for one in found]
-    lines = [table(rows, ("", "CHECK", "FOUND"), columns=columns).partition("\n")[2]]
-    advice = [f"{one.subject}: {masking.text(one.advice)}" for one in found if one.advice]
-    bad = sum(finding.status == FAIL for finding in found)
-    if advice:
-        lines += ["", "What to do:", *(f"  {plain(text)}" for text in advice)]
-    elif all(finding.status == OK for finding in found):
-        lines += ["", "All is well."]
-    if bad:
-        lines += ["", f"Jobs can't run here yet: {bad} of {len(found)} checks failed."]
-    return "\n".join(lines)
 
 
 def _python() -> Finding:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer import machine, timeouts
+from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import BackendError, JobDirError, JobFailed, UsageError
-from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -22,15 +21,16 @@ from jupyter_jax_trainer.jobdir.state import (
     Progress,
     Rank,
     ResultInfo,
-    cut_off,
     directory_deleted,
     known,
-    submitting,
 )
 from jupyter_jax_trainer.logs.reader import LogLine, MergedReader
 from jupyter_jax_trainer.options import checks
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import ENDED, State
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.backends.base import Backend
 
 _POLL = 0.05  # seconds between looks at the directory
 
@@ -89,12 +89,19 @@ class Job:
         return self._dir.read_manifest()
 
     @property
-    def on_kubernetes(self) -> bool:
-        """Whether it is a TrainJob on a cluster."""
+    def backend(self) -> Backend:
+        """What runs it.
+
+        Raises
+        ------
+        JobDirError
+            This version does not know it.
+        """
         try:
-            return self.manifest.get("backend") == "kubernetes"
-        except JobDirError:
-            return False
+            name = str(self.manifest.get("backend", registry.DEFAULT))
+        except JobDirError:  # damaged: what can be known of it, this machine knows
+            name = registry.DEFAULT
+        return registry.get(name)
 
     @property
     def uid(self) -> str:
@@ -133,19 +140,7 @@ class Job:
         state = self._dir.read_state()
         if state is not None and (state["state"] in ENDED or self._dir.is_live()):
             return state
-        if self.on_kubernetes:
-            from jupyter_jax_trainer.backends.kubernetes.control import see_to_it
-
-            return see_to_it(self.manifest["plan"], state or submitting())
-        if self._is_elsewhere():
-            return state or submitting()
-        if state is None:
-            return submitting() if self._dir.is_live() else cut_off()
-        from jupyter_jax_trainer.backends.local.processes import end_strays
-
-        with contextlib.suppress(JobDirError):
-            end_strays(self.uid)
-        return layout.end_abandoned(self._dir) or state
+        return self.backend.state(self._dir, state)
 
     def _is_elsewhere(self) -> bool:
         """Tell whether another machine runs it; locks don't reach that far."""
@@ -411,12 +406,8 @@ class Job:
         if not self.active:
             return
         self._dir.cancel.touch(mode=0o600)
-        if self.on_kubernetes:
-            from jupyter_jax_trainer.backends.kubernetes import control
-
-            control.cancel(self.manifest, self._dir)
-        timeout = timeouts.CLUSTER_CANCEL if self.on_kubernetes else timeouts.CANCEL
-        deadline = time.monotonic() + timeout.seconds
+        self.backend.cancel(self._dir)
+        deadline = time.monotonic() + self.backend.cancel_timeout.seconds
         while self.active:
             if time.monotonic() > deadline:
                 where = " from the machine that runs it" if self._is_elsewhere() else ""
@@ -448,18 +439,9 @@ class Job:
         self._set_suspended(False)
 
     def _set_suspended(self, suspended: bool) -> None:
-        verb = "suspend" if suspended else "resume"
-        if not self.on_kubernetes:
-            raise UsageError(
-                f"{verb} only means something on Kubernetes, and job {self.name} is of this "
-                "machine.",
-                f"`cancel {self.name}` ends it; checkpoint_dir() keeps what it has reached.",
-            )
-        if not self.active:
+        if self.backend.capabilities.suspend and not self.active:
             raise UsageError(f"Job {self.name} has ended already: {self.state}.")
-        from jupyter_jax_trainer.backends.kubernetes import control
-
-        control.set_suspended(self.manifest, self._dir, suspended)
+        self.backend.set_suspended(self._dir, suspended)
 
     def delete(self) -> None:
         """Delete the job's directory with its logs, results and checkpoints; it is cancelled first.
@@ -481,8 +463,5 @@ class Job:
         deadline = time.monotonic() + timeouts.CANCEL.seconds
         while self._dir.is_live() and time.monotonic() < deadline:
             time.sleep(0.01)  # the keeper holds the lock a moment longer
-        if self.on_kubernetes:
-            from jupyter_jax_trainer.backends.kubernetes import control
-
-            control.delete(self.manifest, self._dir)
+        self.backend.delete(self._dir)
         self._dir.remove()

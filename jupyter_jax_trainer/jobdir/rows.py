@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from jupyter_jax_trainer.backends import registry
+from jupyter_jax_trainer.backends.base import Capabilities
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.states import ENDED, State
@@ -41,7 +43,7 @@ def row_of(job: Job, root: Path | None) -> Row:
             "elapsed": 0.0,
             "nodes": 0,
             "shape": "",
-            "backend": "local",
+            "backend": registry.DEFAULT,
             "place": "",
             "runtime": None,
             "progress": None,
@@ -60,7 +62,7 @@ def _row(job: Job, root: Path | None) -> Row:
     ended = next((one["time"] for one in state["history"] if one["state"] in ENDED), None)
     origin = manifest.get("origin") or {}
     standing = policy.of(job)
-    can = actions(manifest["backend"], state["state"])
+    can = actions(job.backend.capabilities, state["state"])
     return {
         "key": job.name,
         "name": job.name,
@@ -75,7 +77,7 @@ def _row(job: Job, root: Path | None) -> Row:
         "nodes": spec["nodes"],
         "shape": shape(spec, plan),
         "backend": manifest["backend"],
-        "place": place(manifest),
+        "place": job.backend.place(manifest),
         "runtime": plan.get("runtime"),
         "progress": state["progress"],
         "notebook": notebook_path(origin.get("notebook"), root),
@@ -86,21 +88,13 @@ def _row(job: Job, root: Path | None) -> Row:
     }
 
 
-def actions(backend: str, state: str) -> list[str]:
-    """Say what can be done with a job."""
-    if state in ENDED:
+def actions(capabilities: Capabilities, state: State) -> list[str]:
+    """Return what can be done with a job."""
+    if state.ended:
         return ["delete"]
-    if backend != "kubernetes":
+    if not capabilities.suspend:
         return ["cancel", "delete"]
     return ["cancel", "resume" if state == State.SUSPENDED else "suspend", "delete"]
-
-
-def place(manifest: dict[str, Any]) -> str:
-    """Say where a job runs."""
-    plan = manifest["plan"]
-    if manifest["backend"] != "kubernetes":
-        return "this machine"
-    return " · ".join(str(plan[what]) for what in ("namespace", "context") if plan.get(what))
 
 
 def notebook_path(path: str | None, root: Path | None) -> str | None:

@@ -52,7 +52,7 @@ class JobSpec:
     out: tuple[str, ...] = ()
     use: tuple[str, ...] = ()
     allow_large: bool = False
-    backend: Literal["auto", "local", "kubernetes"] = "auto"
+    backend: str = "auto"
     context: str | None = None
     namespace: str | None = None
     cpu: str | None = None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.options import amounts, checks
 
@@ -77,7 +78,7 @@ class Option:
 
 _JOB, _VARIABLES, _RUN = "The job", "Variables", "While it runs"
 _KUBERNETES = "Kubernetes"
-_BACKENDS = ("auto", "local", "kubernetes")
+_BACKENDS = ("auto", *registry.BACKENDS)
 
 OPTIONS: tuple[Option, ...] = (
     Option(
@@ -121,7 +122,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         name="backend",
-        metavar="{auto,local,kubernetes}",
+        metavar=f"{{{','.join(_BACKENDS)}}}",
         group=_JOB,
         choices=_BACKENDS,
         check=checks.one_of(*_BACKENDS),

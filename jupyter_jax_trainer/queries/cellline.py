@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import JaxTrainError, UsageError
 from jupyter_jax_trainer.options import amounts, topology
 from jupyter_jax_trainer.options.checks import did_you_mean, shown
-from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line, refuse_for_local, with_name
+from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line, with_name
 from jupyter_jax_trainer.options.table import BY_FIELD, OPTIONS
 from jupyter_jax_trainer.queries.lineedits import changed
 from jupyter_jax_trainer.queries.linewords import MAGIC, Part, locate, parts
@@ -116,8 +117,8 @@ def _read(line: str) -> tuple[JobSpec, list[dict[str, Any]]]:
     """Give what a line says, and what is wrong with it."""
     try:
         spec = parse_cell_line(line)
-        if spec.backend == "local":
-            refuse_for_local(spec)
+        if spec.backend != "auto":
+            registry.get(spec.backend).check(spec)
     except UsageError as error:
         return _read_piecewise(line, error)
     return spec, []

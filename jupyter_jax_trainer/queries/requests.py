@@ -143,7 +143,7 @@ def _part(name: str, asked: Asked, pages: LinePages) -> dict[str, Any]:
 
 
 def _job_yaml(asked: Asked) -> dict[str, Any]:
-    return {"yaml": targets.trainjob_yaml(_allowed_job(asked))}
+    return {"yaml": targets.job_yaml(_allowed_job(asked))}
 
 
 def _act(asked: Asked) -> dict[str, Any]:
@@ -180,9 +180,8 @@ def _allowed_job(asked: Asked) -> Job:
         manifest = job.manifest
     except JobDirError:
         return job  # nobody knows of a cluster to ask; it can be deleted
-    if manifest["backend"] != "local":
-        plan = manifest["plan"]
-        asked.allowed.check(plan.get("context"), plan.get("namespace"))
+    plan = manifest["plan"]
+    asked.allowed.check(plan.get("context"), plan.get("namespace"))
     return job
 
 
@@ -201,7 +200,7 @@ def act(key: str, action: str) -> None:
     if action not in _DONE:
         raise UsageError(f"{action!r} is nothing that can be done to a job here.")
     state = job.state
-    if action not in actions(job.manifest["backend"], state):
+    if action not in actions(job.backend.capabilities, state):
         raise UsageError(f"Job {key} is {state}: it can't be {_DONE[action]} now.")
     getattr(job, action)()
 

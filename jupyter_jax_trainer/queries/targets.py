@@ -7,18 +7,16 @@ for some seconds, so that a page may ask as often as it likes.
 from __future__ import annotations
 
 import functools
-import os
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
-from jupyter_jax_trainer import api, masking
-from jupyter_jax_trainer.backends.kubernetes.api import kubeconfig
-from jupyter_jax_trainer.doctor import local
+from jupyter_jax_trainer import masking
+from jupyter_jax_trainer.backends import registry
+from jupyter_jax_trainer.backends.base import Target
+from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
-from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobNotFound, UsageError
+from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.options import checks
@@ -30,38 +28,6 @@ _LEVELS = {OK: "ok", WARN: "warning", FAIL: "error"}
 _WORTH_A_LINE = ("Python", "jax", "Cores", "Memory", "GPUs", "Disk")
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where jobs can run.
-
-    Attributes
-    ----------
-    id
-        Names it, always the same.
-    backend
-        ``local`` or ``kubernetes``.
-    context, namespace
-        Which cluster and namespace; the context is None for the cluster of the pod in which this
-        server runs.
-    label
-        What people call it.
-    current
-        It is the cluster that is meant where none is named.
-    problem, hint
-        Why it can't be used, and what to do; None where nothing is known to be wrong.
-    """
-
-    id: str
-    backend: str
-    label: str
-    context: str | None = None
-    namespace: str | None = None
-    current: bool = False
-    problem: str | None = None
-    hint: str | None = None
-
-
-_HERE = Place("local", "local", "this machine")
 _ALL = Allowed()
 
 
@@ -71,10 +37,10 @@ def places(allowed: Allowed = _ALL) -> list[dict[str, Any]]:
     The cluster of a pod in which this server runs is listed where there is no kubeconfig: with one
     it can't be chosen.
     """
-    return [asdict(place) for place in _places() if allowed.has_context(place.context)]
+    return [asdict(target) for target in _targets() if allowed.has_context(target.context)]
 
 
-def find(name: str, namespace: str | None = None, allowed: Allowed = _ALL) -> Place:
+def find(name: str, namespace: str | None = None, allowed: Allowed = _ALL) -> Target:
     """Find a place by its id, in another namespace where one is given.
 
     Raises
@@ -82,20 +48,19 @@ def find(name: str, namespace: str | None = None, allowed: Allowed = _ALL) -> Pl
     UsageError
         There is none, no such namespace can be, or it is not allowed.
     """
-    for place in _places():
-        if place.id == name:
+    for target in _targets():
+        if target.id == name:
             break
     else:
         raise UsageError(f"There is no place {checks.shown(name)} (any more).")
     if namespace is not None:
-        if place.backend == "local":
-            raise UsageError("This machine has no namespaces.")
-        place = _in_namespace(place, checks.label("The namespace", namespace))
-    allowed.check(place.context, place.namespace)
-    return place
+        namespace = checks.label("The namespace", namespace)
+        target = registry.get(target.backend).in_namespace(target, namespace)
+    allowed.check(target.context, target.namespace)
+    return target
 
 
-def health(place: Place, fresh: bool = False) -> list[dict[str, Any]]:
+def health(place: Target, fresh: bool = False) -> list[dict[str, Any]]:
     """Give what ``doctor`` says of a place, in the order in which it looks.
 
     Returns
@@ -108,10 +73,10 @@ def health(place: Place, fresh: bool = False) -> list[dict[str, Any]]:
     def find_all() -> list[dict[str, Any]]:
         return [_as_json(finding) for finding in _examined(place)]
 
-    return kept(("health", place, kubeconfig.stamp()), find_all, fresh)
+    return kept(("health", place, registry.get(place.backend).stamp()), find_all, fresh)
 
 
-def runtimes(place: Place, fresh: bool = False) -> list[dict[str, Any]]:
+def runtimes(place: Target, fresh: bool = False) -> list[dict[str, Any]]:
     """List what jobs can run on in a place.
 
     Raises
@@ -119,45 +84,38 @@ def runtimes(place: Place, fresh: bool = False) -> list[dict[str, Any]]:
     UsageError, BackendError
         There is no such cluster, it refuses, or does not answer.
     """
+    backend = registry.get(place.backend)
 
     def find_all() -> list[dict[str, Any]]:
-        listed = functools.partial(
-            api.runtimes, place.backend, context=place.context, namespace=place.namespace
-        )
+        listed = functools.partial(backend.runtimes, place.context, place.namespace)
         found = [asdict(runtime) for runtime in in_time(listed)]
         return [{**runtime, "nodes": list(runtime["nodes"])} for runtime in found]
 
-    return kept(("runtimes", place, kubeconfig.stamp()), find_all, fresh)
+    return kept(("runtimes", place, backend.stamp()), find_all, fresh)
 
 
-def queues(place: Place, fresh: bool = False) -> dict[str, Any] | None:
+def queues(place: Target, fresh: bool = False) -> Mapping[str, Any] | None:
     """Give the queues of a place and what is free in them, for people to choose from.
 
     Returns
     -------
     dict or None
-        As `backends.kubernetes.quota.describe` gives it; None where there is no Kueue.
+        As its backend has them; None where it has none.
 
     Raises
     ------
     UsageError, BackendError
         There is no such cluster, it refuses, or does not answer.
     """
-    if place.backend == "local":
-        return None
+    backend = registry.get(place.backend)
 
-    def find_all() -> list[dict[str, Any] | None]:
-        from jupyter_jax_trainer.backends.kubernetes import backend
-        from jupyter_jax_trainer.backends.kubernetes.submit import quota
+    def find_all() -> list[Mapping[str, Any] | None]:
+        return [backend.queues(place)]
 
-        client = backend.get_client(place.context, place.namespace)
-        with backend.said_plainly(client):
-            return [quota.describe(client)]
-
-    return kept(("queues", place, kubeconfig.stamp()), lambda: list(in_time(find_all)), fresh)[0]
+    return kept(("queues", place, backend.stamp()), lambda: list(in_time(find_all)), fresh)[0]
 
 
-def runtime_yaml(place: Place, name: str) -> str:
+def runtime_yaml(place: Target, name: str) -> str:
     """Give a runtime as the cluster has it.
 
     Raises
@@ -165,146 +123,49 @@ def runtime_yaml(place: Place, name: str) -> str:
     UsageError, BackendError
         There is none of that name, or the cluster does not answer.
     """
-    if place.backend == "local":
-        raise UsageError("A runtime of this machine has no YAML: it is no object of a cluster.")
-    name = checks.subdomain()("The runtime", name)
+    backend, name = registry.get(place.backend), checks.subdomain()("The runtime", name)
 
     def read() -> list[str]:
-        from jupyter_jax_trainer.backends.kubernetes import backend
-        from jupyter_jax_trainer.backends.kubernetes.submit import runtimes
-        from jupyter_jax_trainer.queries.yamls import shown_yaml
+        return [backend.runtime_yaml(place, name)]
 
-        client = backend.get_client(place.context, place.namespace)
-        with backend.said_plainly(client):
-            return [shown_yaml(runtimes.get_runtime(client, name))]
-
-    return kept(("yaml", place, kubeconfig.stamp(), name), lambda: "".join(in_time(read)))
+    return kept(("yaml", place, backend.stamp(), name), lambda: "".join(in_time(read)))
 
 
-def trainjob_yaml(job: Job) -> str:
-    """Give the TrainJob of a job as the cluster has it now.
+def job_yaml(job: Job) -> str:
+    """Return a job as its cluster has it now.
 
     Raises
     ------
     JobNotFound
-        There is none: it ran on this machine, or the TrainJob is deleted.
+        It is no object of a cluster, or no more.
     UsageError, BackendError
         The cluster can't be found, or does not answer.
     """
-    manifest = job.manifest
-    if manifest["backend"] != "kubernetes":
-        raise JobNotFound(f"{job.name} is a job of this machine: there is no TrainJob.")
-    plan = manifest["plan"]
 
     def read() -> list[str]:
-        from jupyter_jax_trainer.backends.kubernetes import backend
-        from jupyter_jax_trainer.backends.kubernetes.api import identity
-        from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
-        from jupyter_jax_trainer.queries.yamls import shown_yaml
+        return [job.backend.job_yaml(JobDir(job.directory))]
 
-        client = backend.get_client(plan["context"], plan["namespace"])
-        path = client.trainer("trainjobs", manifest.get("trainjob") or manifest["name"])
-        with backend.said_plainly(client):
-            try:
-                found = client.request("GET", path)
-            except ApiError as error:
-                if error.status != 404:
-                    raise
-                return []
-        # Another cluster may have a TrainJob of this name, and so may this one by now.
-        ours = identity.is_jobs(JobDir(job.directory), manifest, found)
-        return [shown_yaml(found)] if ours else []
-
-    found = list(in_time(read))
-    if not found:
-        where = f"The context {plan['context']}" if plan["context"] else "The cluster"
-        raise JobNotFound(f"{where} has no TrainJob of {job.name} (any more).")
-    return found[0]
+    return "".join(in_time(read))
 
 
 # -- the list --------------------------------------------------------------------------------------
 
 
-def _places() -> list[Place]:
-    try:
-        return [_HERE, *_clusters()]
-    except JaxTrainError as error:
-        return [
-            _HERE,
-            Place("kubernetes", "kubernetes", "Kubernetes", problem=error.message, hint=error.hint),
-        ]
-
-
-def _clusters() -> list[Place]:
-    stamp, in_pod = kubeconfig.stamp(), kubeconfig.in_cluster()
-    named = os.environ.get("KUBECONFIG")
-    if not stamp and not in_pod:
-        if named:
-            raise BackendError(
-                f"KUBECONFIG names {named}, which is not there.", "Set it to another file."
-            )
-        return []
-    if find_spec("kubernetes") is None:
-        raise kubeconfig.not_installed()
-    if not stamp:
-        from jupyter_jax_trainer.backends.kubernetes.backend import get_client
-
-        place = Place("pod", "kubernetes", "", current=True)
-        return [_in_namespace(place, get_client().namespace)]
-    contexts, current = _contexts(stamp)
-    return [
-        _in_namespace(
-            Place(f"context:{name}", "kubernetes", "", context=name, current=name == current),
-            namespace,
-        )
-        for name, namespace in contexts.items()
-    ]
-
-
-def _in_namespace(place: Place, namespace: str) -> Place:
-    label = f"{namespace} · {place.context or 'the cluster of this pod'}"
-    return replace(place, namespace=namespace, label=label)
-
-
-@functools.lru_cache(4)
-def _contexts(stamp: tuple[tuple[str, int, int], ...]) -> tuple[dict[str, str], str | None]:
-    """Read the contexts with their namespaces, and the name of the current one.
-
-    Of several files the first one that has it counts, as for the official client, which takes its
-    time to be imported.
-    """
-    import yaml
-
-    contexts: dict[str, str] = {}
-    current: str | None = None
-    for name, *_ in stamp:
-        try:
-            read = yaml.safe_load(Path(name).read_text()) or {}
-            current = current or read.get("current-context")
-            for item in read.get("contexts") or []:
-                namespace = (item.get("context") or {}).get("namespace")
-                contexts.setdefault(str(item["name"]), str(namespace or "default"))
-        except OSError as error:
-            raise BackendError(f"The kubeconfig {name} can't be read: {error.strerror}.") from None
-        except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError) as error:
-            # The error's own words would quote from the file: it has tokens.
-            mark = getattr(error, "problem_mark", None)
-            where = f" (line {mark.line + 1})" if mark else ""
-            raise BackendError(f"The file {name} is not a kubeconfig{where}.") from None
-    return contexts, current
+def _targets() -> list[Target]:
+    return [target for backend in registry.all_backends() for target in backend.targets()]
 
 
 # -- asking ----------------------------------------------------------------------------------------
 
 
-def _examined(place: Place) -> Iterator[Finding]:
-    if place.backend == "local":
-        for finding in local.examine("local"):
+def _examined(place: Target) -> Iterator[Finding]:
+    if not registry.get(place.backend).capabilities.clusters:
+        for finding in report.examine(place.backend):
             if finding.status != OK or finding.subject in _WORTH_A_LINE:
                 yield finding
         return
     try:
-        yield from in_time(lambda: local.examine("kubernetes", place.context, place.namespace))
+        yield from in_time(lambda: report.examine(place.backend, place.context, place.namespace))
     except BackendError as error:
         yield Finding(FAIL, "Cluster", error.message, error.hint)
 

@@ -17,9 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.backends.kubernetes.follow.counts import FILE
-from jupyter_jax_trainer.backends.kubernetes.submit.launch import has_follower
-from jupyter_jax_trainer.jobdir import store
+from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.states import State
 
@@ -69,7 +67,7 @@ class Numbers(Collector):
             "jaxtrain_jobs", "Jobs in this user's job store, by state.", labels=["backend", "state"]
         )
         counted = Counter((row["backend"], row["state"]) for row in self._table.rows()[1])
-        known = {(backend, state) for backend in ("local", "kubernetes") for state in State}
+        known = {(backend, state) for backend in registry.BACKENDS for state in State}
         for backend, state in sorted(known | counted.keys()):
             found.add_metric([backend, state], counted[backend, state])
         return [found]
@@ -80,14 +78,11 @@ class Numbers(Collector):
 
     def _followers(self) -> list[Metric]:
         """Pass on what the followers that live have written; one that left would count for ever."""
-        root, alive = store.home() / "followers", 0
+        written = [path for backend in registry.all_backends() for path in backend.metrics()]
         families: dict[str, Metric] = {}
-        for folder in sorted(root.iterdir()) if root.is_dir() else ():
-            if not has_follower(folder.name):
-                continue
-            alive += 1
+        for path in written:
             try:
-                with (folder / FILE).open(encoding="utf-8") as file:
+                with path.open(encoding="utf-8") as file:
                     found = list(text_string_to_metric_families(file.read(_MAX_FILE)))
             except (OSError, ValueError):
                 continue
@@ -96,7 +91,10 @@ class Numbers(Collector):
                 if families[family.name] is not family:
                     families[family.name].samples += family.samples
         what = "Followers of clusters that are alive."
-        return [GaugeMetricFamily("jaxtrain_followers", what, value=alive), *families.values()]
+        return [
+            GaugeMetricFamily("jaxtrain_followers", what, value=len(written)),
+            *families.values(),
+        ]
 
 
 _registered: Numbers | None = None

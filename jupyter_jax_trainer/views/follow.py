@@ -74,7 +74,9 @@ class _Source:
         self._log = LogReader(self._path)
         self._displays = LineReader(directory.displays)
         self._sizes: deque[tuple[float, int]] = deque()
-        self._index = LineReader(directory.log_index) if job.on_kubernetes else None
+        self._index = (
+            LineReader(directory.log_index) if job.backend.capabilities.index_is_final else None
+        )
         self._indexed = 0
 
     def pump(self, view: View, snapshot: JobState) -> None:
@@ -102,7 +104,7 @@ class _Source:
     def _settled(self) -> int:
         """Give how far the log had come when every display before that was known.
 
-        On Kubernetes the index says it; here it is true of what was there a moment ago.
+        Where the index does not say it, it is true of what was there a moment ago.
         """
         now = time.monotonic()
         self._sizes.append((now, self._size()))

@@ -18,7 +18,7 @@ from cluster.harness import layout
 from cluster.jobs import stop_followers
 from cluster.kubernetes_cluster import Cluster, Namespace
 from cluster.made_runtimes import Shared, reachable
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import connection
 
 STRICT = {"pod-security.kubernetes.io/enforce": "restricted"}
 
@@ -132,5 +132,5 @@ def place(cluster: Cluster, namespace: Namespace, store: Path, monkeypatch) -> I
     """Give the options with which a job runs in the test's own namespace; its follower ends after."""
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
     yield f"--backend kubernetes --namespace {namespace.name}"
-    backend._clients.clear()
+    connection._clients.clear()
     stop_followers(store)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.submit import launch
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.jobdir import store
@@ -77,13 +77,13 @@ def submit(line: str, number: int) -> None:
 
 def main(line: str) -> None:
     """Fork for each step: what takes long, the imports, is done once."""
-    backend.get_client(None, None)
+    connection.get_client(None, None)
     assert threading.active_count() == 1 and Path(store.home()).is_absolute()
     number = 0
     while True:
         child = os.fork()
         if child == 0:
-            backend._clients.clear()
+            connection._clients.clear()
             try:
                 submit(line, number)
             finally:

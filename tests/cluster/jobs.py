@@ -33,11 +33,16 @@ def run(cell: str, place: str, line: str = "", namespace: dict[str, Any] | None 
 def fails(cell: str, place: str, line: str = "") -> tuple[Job, Failure]:
     """Submit a cell that fails, and give how."""
     job = submit(cell, place, line)
+    return job, failure_of(job)
+
+
+def failure_of(job: Job) -> Failure:
+    """Wait for the end of a job that fails, and give how."""
     with contextlib.suppress(harness.JobFailed):
         job.wait(PATIENCE)
     assert job.state == "Failed", f"{job.state}: {job.reason}\n{harness.text(job)}"
     assert job.failure is not None
-    return job, job.failure
+    return job.failure
 
 
 def followers(store: Path) -> list[int]:

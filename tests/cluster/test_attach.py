@@ -12,7 +12,7 @@ from harness import eventually, text, wait_for_text
 
 from cluster.faults import LONG_S
 from cluster.jobs import stop_followers, submit
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.follow.attach import attach
 from jupyter_jax_trainer.errors import BackendError, JobNotFound
 from jupyter_jax_trainer.jobdir import layout
@@ -223,7 +223,7 @@ def test_without_the_right_to_read_secrets_there_are_logs_only(
     submit(cell, place, "seen -o x").wait(90)
     elsewhere()
     monkeypatch.setenv("KUBECONFIG", str(as_reader(namespace, tmp_path)))
-    backend._clients.clear()
+    connection._clients.clear()
     job = Job(attach("seen", None, namespace.name)).wait(60)
     assert text(job) == "shown" and job.metrics() == []
     assert "can't be read" in job.code

@@ -18,7 +18,7 @@ from cluster.faults import evict
 from cluster.jobs import PATIENCE, fails, run, submit
 from cluster.made_runtimes import image, make
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.submit import manifests
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands import Context, run_command
@@ -288,7 +288,7 @@ def test_who_may_not_install_is_told_so(place, namespace, tmp_path, monkeypatch)
         {"token": people.token(namespace, "user")},
     )
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-    backend._clients.clear()
+    connection._clients.clear()
     try:
         with pytest.raises(BackendError, match="may not patch trainingruntimes"):
             install(namespace)
@@ -297,10 +297,10 @@ def test_who_may_not_install_is_told_so(place, namespace, tmp_path, monkeypatch)
         assert "--namespace" in refused.value.hint
         # Nor may this user list nodes: what a word means is a guess then, and is said to be one.
         monkeypatch.setenv("KUBECONFIG", str(namespace.cluster.kubeconfig))
-        backend._clients.clear()
+        connection._clients.clear()
         install(namespace, "--device gpu")
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-        backend._clients.clear()
+        connection._clients.clear()
         spec = parse_cell_line(f"{place} -d gpu --accelerator h100 --devices-per-node 512")
         chosen, made = api.prepare(spec)
         assert made["selector"] == {"cloud.google.com/gke-accelerator": "nvidia-h100-80gb"}

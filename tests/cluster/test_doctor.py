@@ -12,9 +12,9 @@ from harness import eventually
 from cluster import made_runtimes, people
 from cluster.jobs import submit
 from cluster.kubernetes_cluster import Namespace
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.commands import Context, run_command
-from jupyter_jax_trainer.doctor import local
+from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import UsageError
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 @pytest.fixture
 def looked(place, namespace) -> Callable[[], list[Finding]]:
     """Give what examines the test's own namespace."""
-    return lambda: list(local.examine("kubernetes", namespace=namespace.name))
+    return lambda: list(report.examine("kubernetes", namespace=namespace.name))
 
 
 def wrong(found: list[Finding], subject: str, status: str, *words: str) -> bool:
@@ -66,8 +66,8 @@ def as_someone(cluster, namespace, tmp_path, monkeypatch, user, **about: Any) ->
     known = {name: value for name, value in known.items() if value is not None}
     config = people.kubeconfig(tmp_path / "config", known, user, namespace.name)
     monkeypatch.setenv("KUBECONFIG", str(config))
-    backend._clients.clear()
-    return list(local.examine("kubernetes"))
+    connection._clients.clear()
+    return list(report.examine("kubernetes"))
 
 
 def test_broken_certificate(cluster, namespace, place, tmp_path, monkeypatch):
@@ -106,7 +106,7 @@ def test_broken_rights(cluster, namespace, place, tmp_path, monkeypatch):
 
 
 def test_broken_no_namespace(place):
-    found = list(local.examine("kubernetes", namespace="nobody-made-this"))
+    found = list(report.examine("kubernetes", namespace="nobody-made-this"))
     assert wrong(found, "Namespace", FAIL, "no namespace nobody-made-this", "--namespace"), found
 
 

@@ -19,9 +19,9 @@ from harness import eventually
 from cluster.faults import require_own
 from cluster.kubernetes_cluster import Cluster
 from cluster.test_doctor import wrong
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.commands import Context, run_command
-from jupyter_jax_trainer.doctor import local
+from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -66,8 +66,8 @@ def definitions(cluster: Cluster) -> list[Any]:
 def looked(bare: Cluster, home: Path, monkeypatch) -> Iterator[Looked]:
     """Give what examines the bare cluster."""
     monkeypatch.setenv("KUBECONFIG", str(bare.kubeconfig))
-    yield lambda: list(local.examine("kubernetes"))
-    backend._clients.clear()
+    yield lambda: list(report.examine("kubernetes"))
+    connection._clients.clear()
 
 
 def install(bare: Cluster, *items: Any) -> None:

@@ -19,9 +19,9 @@ from harness import eventually, text, wait_for_text
 from cluster import people
 from cluster.jobs import PATIENCE, run, stop_followers, submit
 from cluster.kubernetes_cluster import Namespace
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
-from jupyter_jax_trainer.doctor import local
+from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import FAIL, Finding
 from jupyter_jax_trainer.errors import BackendError, UsageError
 
@@ -49,13 +49,13 @@ def user(namespace: Namespace) -> Any:
 def home(store: Path) -> Any:
     """End the followers of the test's jobs."""
     yield store
-    backend._clients.clear()
+    connection._clients.clear()
     stop_followers(store)
 
 
 def examined(**options: Any) -> dict[str, Finding]:
     given = {"context": None, "namespace": None, **options}
-    return {finding.subject: finding for finding in local.examine("kubernetes", **given)}
+    return {finding.subject: finding for finding in report.examine("kubernetes", **given)}
 
 
 # -- kubeconfigs ----------------------------------------------------------------------------------
@@ -87,9 +87,9 @@ def test_contexts_namespaces_and_several_files(
     assert examined(context="right", namespace="kube-nothing")["Rights"].status == FAIL
     # Another current context counts from the next job on, in the same kernel.
     monkeypatch.setenv("KUBECONFIG", str(right))
-    assert backend.get_client().context == "right"
+    assert connection.get_client().context == "right"
     people.kubeconfig(right, about, {"token": user()}, name="renamed")
-    assert backend.get_client().context == "renamed"
+    assert connection.get_client().context == "renamed"
 
 
 def test_client_certificates(cluster, namespace, home, tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import yaml
 from harness import eventually, text
 
 from cluster import made_runtimes
-from cluster.jobs import PATIENCE, fails, run, submit
+from cluster.jobs import PATIENCE, failure_of, run, submit
 from jupyter_jax_trainer.errors import UsageError
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -27,6 +27,13 @@ while "{kind}" == "dataset" and not pathlib.Path("/workspace/go").exists():
     time.sleep(0.1)
 folder.joinpath("from").write_text(os.environ["STORAGE_URI"])
 print("fetched", flush=True)
+"""
+LACKS = """
+import pathlib, time
+print("no such data", flush=True)
+while not pathlib.Path("/workspace/go").exists():
+    time.sleep(0.1)
+raise SystemExit(1)
 """
 CELL = """
 from pathlib import Path
@@ -114,10 +121,15 @@ def test_a_runtime_with_other_initializers_is_refused(place, examples):
 
 def test_an_initializer_that_fails_is_not_run_again_unseen(place, namespace, cluster, shared):
     """A runtime that starts failed Jobs again would train while nobody looks."""
+    install(namespace, cluster, shared, LACKS, again=50)
+    job = submit("x = 1", place, "-n 1 --dataset hf://people/digits")
     # JobSet deletes the pod as soon as it has failed: what it printed last may be gone by then.
-    fetch = "import time; print('no such data', flush=True); time.sleep(8); raise SystemExit(1)"
-    install(namespace, cluster, shared, fetch, again=50)
-    job, failure = fails("x = 1", place, "-n 1 --dataset hf://people/digits")
+    eventually(lambda: "dataset-initializer" in job.containers, PATIENCE)
+    eventually(
+        lambda: any("no such" in line.text for line in job.logs(container="dataset-initializer"))
+    )
+    (shared.path / "go").touch()
+    failure = failure_of(job)
     assert "dataset" in failure.message and "no such data" in failure.log[-1]
     assert namespace.get("trainjob", job.name)["spec"]["suspend"] is True
     eventually(lambda: not namespace.pods(job.name))

@@ -20,10 +20,10 @@ from cluster.faults import LONG_S, STEPS, begun, require_own, says, stepped
 from cluster.jobs import submit
 from cluster.kubernetes_cluster import Cluster, Namespace
 from cluster.pages import Terminal, blocks
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.submit import quota
 from jupyter_jax_trainer.commands import Context, run_command
-from jupyter_jax_trainer.doctor import local
+from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import WARN
 from jupyter_jax_trainer.errors import CaptureError, UsageError
 from jupyter_jax_trainer.jobdir.job import Job
@@ -171,12 +171,12 @@ def test_what_a_queue_does_not_take_is_refused_before_anything_starts(queued, pl
     assert "1.2 MB" in str(told.value) and "780 kB" in str(told.value)
     assert not namespace.get("trainjobs,secrets")["items"]
 
-    found = {f.subject: f for f in local.examine("kubernetes", namespace=namespace.name)}
+    found = {f.subject: f for f in report.examine("kubernetes", namespace=namespace.name)}
     assert (found["Kueue"].status, found["Kueue"].detail) == (WARN, "v0.16.2")
     assert "drops what a job adds to its runtime" in (found["Kueue"].advice or "")
     assert found["Queues"].detail == "team"
     # So nobody gets GPUs unasked here.
-    client = backend.get_client(namespace=namespace.name)
+    client = connection.get_client(namespace=namespace.name)
     assert set(quota.most(client, "team") or ()) == {"cpu", "memory"}
     where = next(one for one in targets.places() if one["current"])
     told = targets.queues(targets.find(where["id"], namespace.name))
@@ -334,7 +334,7 @@ def test_without_rights_for_kueue_a_job_waits_with_fewer_words(queued, namespace
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("KUBECONFIG", str(config))
-            backend._clients.clear()
+            connection._clients.clear()
             job = submit("1", queued, f"large-{uuid.uuid4().hex[:4]} --cpu 4")
             words = says(job, "waits in the queue team", within=LONG_S)
             assert "It starts by itself when there is room" in words
@@ -346,7 +346,7 @@ def test_without_rights_for_kueue_a_job_waits_with_fewer_words(queued, namespace
                 submit("1", queued, "--volume c:/data")
             job.cancel()
     finally:
-        backend._clients.clear()
+        connection._clients.clear()
         people.forget(namespace)
 
 
@@ -382,7 +382,7 @@ def guided(
             if not text.startswith("jaxtrain"):
                 admin(text)
         monkeypatch.setenv("KUBECONFIG", str(config))
-        backend._clients.clear()
+        connection._clients.clear()
         yield dora
     finally:
         for kind in ("trainjobs", "localqueues"):

@@ -30,7 +30,7 @@ from cluster.jobs import followers, stop_followers, submit
 from cluster.kubernetes_cluster import Namespace
 from cluster.made_runtimes import image, make
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.submit import launch
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands import Context, run_command
@@ -289,12 +289,12 @@ def test_who_may_not_make_runtimes_is_refused_before_anything_starts(
     token = people.token(namespace, "plain")
     path = people.kubeconfig(tmp_path / "plain", people.about(cluster), {"token": token})
     monkeypatch.setenv("KUBECONFIG", str(path))
-    backend._clients.clear()
+    connection._clients.clear()
     try:
         with pytest.raises(BackendError) as refused:
             submit("1", f"--backend kubernetes --namespace {namespace.name}", "--max-restarts 1")
     finally:
-        backend._clients.clear()
+        connection._clients.clear()
         people.forget(namespace)
     assert "you may not create and patch and delete trainingruntimes" in str(refused.value)
     assert "jupyter-jax-trainer-restarts" in str(refused.value)

@@ -17,10 +17,10 @@ from cluster import made_runtimes, people
 from cluster.conftest import STRICT
 from cluster.jobs import PATIENCE, stop_followers, submit
 from cluster.kubernetes_cluster import Cluster, Namespace
-from jupyter_jax_trainer.backends.kubernetes import backend, control
+from jupyter_jax_trainer.backends.kubernetes import connection, control
 from jupyter_jax_trainer.backends.kubernetes.api.rights import RIGHTS, Right
 from jupyter_jax_trainer.backends.kubernetes.follow.attach import attach
-from jupyter_jax_trainer.doctor import local
+from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import OK
 from jupyter_jax_trainer.errors import BackendError, ResultError
 from jupyter_jax_trainer.jobdir.job import Job
@@ -85,9 +85,9 @@ class Person:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("KUBECONFIG", str(self.kubeconfig))
             patch.setenv("JAXTRAIN_HOME", str(self.home))
-            backend._clients.clear()
+            connection._clients.clear()
             yield self.place
-            backend._clients.clear()
+            connection._clients.clear()
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_these_rights_are_enough_for_everything(which, space, tmp_path, tmp_path
         with someone.at_work() as place:
             (finding,) = [
                 f
-                for f in local.examine("kubernetes", namespace=space.name)
+                for f in report.examine("kubernetes", namespace=space.name)
                 if f.subject == "Rights"
             ]
             assert finding.status == OK
@@ -279,7 +279,7 @@ def test_without_this_right_one_thing_is_lost_and_it_is_said(right, crowd, space
             with pytest.raises(BackendError, match=f"may not {right.words}"):
                 submit(TINY, place)
         (finding,) = [
-            f for f in local.examine("kubernetes", namespace=space.name) if f.subject == "Rights"
+            f for f in report.examine("kubernetes", namespace=space.name) if f.subject == "Rights"
         ]
         assert finding.detail == f"missing: {right.words}"
         assert finding.advice and f"{right.without} ({right.words})" in finding.advice

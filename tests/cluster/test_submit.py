@@ -18,7 +18,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import Client
 from jupyter_jax_trainer.backends.kubernetes.follow.attach import attach
 from jupyter_jax_trainer.backends.kubernetes.submit import runtimes
 from jupyter_jax_trainer.capture import capture_cell
-from jupyter_jax_trainer.doctor import local
+from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import WARN
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.jobdir.job import Job
@@ -262,7 +262,7 @@ def test_an_image_that_lacks_something_is_told_in_a_sentence(place, namespace, c
     assert "jax" in failure.message and "image" in f"{failure.message} {failure.hint}", failure
     found = [
         one
-        for one in local.examine("kubernetes", namespace=namespace.name)
+        for one in report.examine("kubernetes", namespace=namespace.name)
         if one.subject == "Image"
     ]
     assert [one.status for one in found] == [WARN] and f"job {job.name} found no jax in" in found[

@@ -13,7 +13,7 @@ import pytest
 from harness import LONG_S, submit, wait_for
 
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.backends.local import backend
+from jupyter_jax_trainer.backends.local import submission
 from jupyter_jax_trainer.errors import BackendError, CaptureError, JaxTrainError, UsageError
 from jupyter_jax_trainer.jobdir import store
 
@@ -101,7 +101,9 @@ def test_the_path_to_what_cannot_travel_is_named(home):
 
 
 def test_a_variable_larger_than_memory_is_refused(home, monkeypatch):
-    monkeypatch.setattr(backend.shutil, "disk_usage", lambda path: type("U", (), {"free": 1 << 60}))
+    monkeypatch.setattr(
+        submission.shutil, "disk_usage", lambda path: type("U", (), {"free": 1 << 60})
+    )
     data = np.broadcast_to(np.float32(1), (1 << 24, 1 << 18))  # 16 TiB that are not there
     error = refused("print(data.shape)", {"__name__": "__main__", "data": data})
     assert isinstance(error, CaptureError)
@@ -196,7 +198,7 @@ def small_disk(tmp_path):
 
 def test_a_full_disk_at_submission_is_said(home, small_disk, monkeypatch):
     monkeypatch.setenv("JAXTRAIN_HOME", str(small_disk / "home"))
-    monkeypatch.setattr(backend.LocalBackend, "check_size", lambda *args: None)
+    monkeypatch.setattr(submission.LocalSubmission, "check_size", lambda *args: None)
     (small_disk / "filler").write_bytes(bytes((4 << 20) - (64 << 10)))
     with pytest.raises(BackendError, match="can't be written: No space left on device") as raised:
         submit("x = 1")

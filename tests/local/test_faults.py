@@ -325,7 +325,7 @@ import os, signal, sys
 sys.path[:0] = {path!r}
 from harness import submit
 from jupyter_jax_trainer import api, bundle; from jupyter_jax_trainer.jobdir import layout as jobdir
-from jupyter_jax_trainer.backends.local import backend, warm
+from jupyter_jax_trainer.backends.local import submission, warm
 
 def die(*args, **kwargs):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -336,9 +336,9 @@ if where == "bundle":
 elif where == "publish":
     jobdir.publish = die
 elif where == "start":
-    backend.LocalBackend.start = die
+    submission.LocalSubmission.start = die
 elif where == "asked":
-    warm.start = backend.LocalBackend._start_cold = die
+    warm.start = submission.LocalSubmission._start_cold = die
 job = submit({cell!r}, line={line!r})
 print("submitted", flush=True)
 job.wait()

@@ -131,7 +131,11 @@ def test_interrupt_of_a_job_that_ends_meanwhile_stops_run_all_and_keeps_its_resu
 MOMENTS = {
     "while the bundle is written": ("jupyter_jax_trainer.bundle", "write_bundle", False),
     "before it has a name": ("jupyter_jax_trainer.jobdir.layout", "publish", True),
-    "before the start": ("jupyter_jax_trainer.backends.local.backend", "LocalBackend.start", True),
+    "before the start": (
+        "jupyter_jax_trainer.backends.local.submission",
+        "LocalSubmission.start",
+        True,
+    ),
     "when it has its processes": ("jupyter_jax_trainer.jobdir.job", "Job.__init__", True),
 }
 

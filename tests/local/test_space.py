@@ -13,7 +13,7 @@ import pytest
 from harness import PROMISED_S, PSUM, eventually, submit, wait_failed
 
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.backends.local import backend
+from jupyter_jax_trainer.backends.local import submission
 
 MEMORY = Path("/sys/fs/cgroup/memory")
 
@@ -30,7 +30,7 @@ def small_disk(home, tmp_path, monkeypatch):
     )
     if mounted.returncode:
         policy.skip_or_fail("mount", f"a small file system can't be mounted: {mounted.stderr}")
-    monkeypatch.setattr(backend.LocalBackend, "check_size", lambda *args: None)
+    monkeypatch.setattr(submission.LocalSubmission, "check_size", lambda *args: None)
     monkeypatch.setenv("JAXTRAIN_HOME", str(path / "home"))
     monkeypatch.setenv("JAXTRAIN_WARM", "0")  # a warm process would have its log there, too
     yield path

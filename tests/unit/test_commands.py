@@ -19,7 +19,7 @@ from made_jobs import make_job, uid_of
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer import cli
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api import identity
 from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
 from jupyter_jax_trainer.commands import COMMANDS, Context, run_command
@@ -650,7 +650,7 @@ def test_what_the_dead_left_half_written_goes_with_the_end_of_their_job(home, na
 
 def test_a_check_that_fails_without_advice_is_not_well():
     from jupyter_jax_trainer.doctor.finding import FAIL, OK, Finding
-    from jupyter_jax_trainer.doctor.local import report
+    from jupyter_jax_trainer.doctor.report import report
 
     text = report([Finding(OK, "jax", "0.10"), Finding(FAIL, "Cluster", "answers nonsense")], 100)
     assert "All is well" not in text and "1 of 2 checks failed" in text
@@ -665,7 +665,7 @@ def scene(home, tmp_path, monkeypatch):
     found = Scene()
     monkeypatch.setenv("KUBECONFIG", str(found.kubeconfig(tmp_path / "config")))
     yield found
-    backend._clients.clear()
+    connection._clients.clear()
     found.close()
 
 
@@ -699,7 +699,7 @@ def test_show_takes_a_trainjob_of_the_cluster(scene):
 
 
 def test_show_takes_the_job_that_this_machine_has_of_a_trainjob(scene):
-    client = backend.get_client(None, None)
+    client = connection.get_client(None, None)
     plan = {"namespace": "default", "server": client.server, "cluster": client.identity}
     directory = make_job("fit")
     manifest = {**directory.read_manifest(), "backend": "kubernetes", "plan": plan}

@@ -21,11 +21,11 @@ from made_jobs import make_job
 from nolocks import without_flock
 
 from jupyter_jax_trainer import log
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api import rights
 from jupyter_jax_trainer.backends.kubernetes.doctor import doctor as of_cluster
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, trainjob
-from jupyter_jax_trainer.doctor import local
+from jupyter_jax_trainer.doctor import local, report
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.installation import install_command
 from jupyter_jax_trainer.jobdir import files, locks, retention, store
@@ -38,13 +38,13 @@ def scene(home, tmp_path, monkeypatch):
     found = Scene()
     monkeypatch.setenv("KUBECONFIG", str(found.kubeconfig(tmp_path / "config")))
     yield found
-    backend._clients.clear()
+    connection._clients.clear()
     found.close()
 
 
 def check(where: str, subject: str, status: str, *words: str) -> Finding:
     """Examine, and find what is wrong under its subject, with what to do about it."""
-    found = {one.subject: one for one in local.examine(where)}
+    found = {one.subject: one for one in report.examine(where)}
     finding = found[subject]
     said = f"{finding.detail} {finding.advice}"
     assert finding.status == status, finding
@@ -102,7 +102,7 @@ def test_each_row_of_the_list_has_a_test_and_each_test_a_row():
 
 
 def test_a_healthy_machine_and_cluster_have_nothing_to_be_done(scene):
-    found = list(local.examine("kubernetes"))
+    found = list(report.examine("kubernetes"))
     wrong = [one for one in found if one.status != OK and one.subject != "Package kubernetes"]
     assert not wrong and len(found) > 6
 
@@ -232,7 +232,7 @@ def test_broken_clock(scene):
 
 
 def test_broken_follower(scene):
-    directory = store.private_directory(launch.follower_directory(backend.get_client().identity))
+    directory = store.private_directory(launch.follower_directory(connection.get_client().identity))
     (directory / "problem").write_text("The context one is now of another cluster.\nLook at it.")
     check("kubernetes", "Follower", WARN, "another cluster", "Look at it.")
 
@@ -287,7 +287,7 @@ def test_who_starts_pods_together_is_looked_for_where_a_runtime_wants_it(policy,
     check("kubernetes", "Runtime gang", WARN, f"podGroupPolicy.{policy}", "not installed")
     for answer in ({"resources": []}, 403):  # it is there, and: nobody may look
         scene.answers[api] = answer
-        assert not [one for one in local.examine("kubernetes") if one.subject == "Runtime gang"]
+        assert not [one for one in report.examine("kubernetes") if one.subject == "Runtime gang"]
 
 
 def test_what_is_lost_without_the_rights_for_restarts_is_no_fault(scene, monkeypatch):
@@ -302,9 +302,9 @@ def test_what_is_lost_without_the_rights_for_restarts_is_no_fault(scene, monkeyp
             "jobs can't start again by themselves (--max-restarts)",
             "jupyter-jax-trainer-restarts",
         )
-        told = {one.subject: one for one in local.examine("kubernetes")}
+        told = {one.subject: one for one in report.examine("kubernetes")}
         assert told["Rights"].status == OK and not told["Rights"].advice
-    assert not [one for one in local.examine("kubernetes") if one.subject == "Rights for restarts"]
+    assert not [one for one in report.examine("kubernetes") if one.subject == "Rights for restarts"]
 
 
 @pytest.mark.parametrize(("verb", "resource"), [("get", "jobsets"), ("list", "jobs")])
@@ -329,14 +329,14 @@ def test_broken_image_without_jax(scene):
         "fit", "Failed", failure={"kind": "error", "message": "rank 0", "error": missing}
     )
     manifest = directory.read_manifest()
-    manifest["plan"].update(cluster=backend.get_client().identity, image="python:3.11")
+    manifest["plan"].update(cluster=connection.get_client().identity, image="python:3.11")
     files.write_json(directory.manifest, manifest)
     check("kubernetes", "Image", WARN, "fit found no jax in python:3.11", "--image")
 
 
 def test_an_api_that_falls_silent_in_between_is_one_line_and_the_rest_is_looked_at(scene):
     scene.answers[JOB_SETS] = 503
-    found = [(one.subject, one.status) for one in local.examine("kubernetes")]
+    found = [(one.subject, one.status) for one in report.examine("kubernetes")]
     assert ("Cluster", WARN) in found and ("Rights", OK) in found and ("Trial", OK) in found
 
 

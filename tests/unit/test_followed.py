@@ -349,7 +349,7 @@ def test_a_runtime_that_can_t_be_deleted_now_is_deleted_later(scene, monkeypatch
 
 def test_the_end_waits_for_pods_whose_owners_are_not_known_yet(directory, scene, monkeypatch):
     monkeypatch.setattr(steering, "_PAUSE", 0.0)
-    monkeypatch.setenv(timeouts.DRAIN.variable, "0.5")
+    monkeypatch.setenv(timeouts.DRAIN.variable, "600")
     late = pod(owned("Job", "unheard of"))
     scene.answers["/api/v1/namespaces/ns/pods"] = {"items": [late]}
     store = Store()
@@ -365,5 +365,6 @@ def test_the_end_waits_for_pods_whose_owners_are_not_known_yet(directory, scene,
     followed = follow(directory, scene)
     for _ in range(3):
         assert not followed.update(store)
+    monkeypatch.setenv(timeouts.DRAIN.variable, "0.1")
     eventually(lambda: followed.update(store))
     assert "left out" in directory.events.read_text()

@@ -17,7 +17,7 @@ from jupyter_jax_trainer.capture import Capture
 from jupyter_jax_trainer.capture.capture import Sent
 from jupyter_jax_trainer.commands import Context, actions, listing, run_command
 from jupyter_jax_trainer.doctor.finding import WARN, Finding
-from jupyter_jax_trainer.doctor.local import report
+from jupyter_jax_trainer.doctor.report import report
 from jupyter_jax_trainer.errors import JaxTrainError, JobFailed, UsageError
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.failure import Failure
@@ -140,7 +140,7 @@ def test_the_commands(store, evil):
         evil,
         "Failed",
         failure=failure.to_json(),
-        ranks=[{"rank": 0, "state": evil, "exit": 1, "host": evil, "pid": 1}],
+        ranks=[{"rank": 0, "state": "Failed", "exit": 1, "host": evil, "pid": 1}],
     )
     info["history"] = [{"state": "Failed", "time": 2.0}]
     directory = make_job(

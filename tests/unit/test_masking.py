@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from made_jobs import make_job
 
 from jupyter_jax_trainer import api, masking
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
+from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import shown_yaml
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.doctor.finding import OK, Finding
-from jupyter_jax_trainer.doctor.local import report
+from jupyter_jax_trainer.doctor.report import report
 from jupyter_jax_trainer.errors import BackendError, JobFailed, UsageError
 from jupyter_jax_trainer.jobdir import comparison, files
 from jupyter_jax_trainer.jobdir.failure import Failure
@@ -28,7 +29,6 @@ from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
 from jupyter_jax_trainer.queries.details import detail
-from jupyter_jax_trainer.queries.yamls import shown_yaml
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.views import bundle, follow
 
@@ -511,7 +511,7 @@ def scene(home, tmp_path, monkeypatch):
     found.answers[f"{TRAINER}/namespaces/default/trainjobs/fit"] = 404
     monkeypatch.setenv("KUBECONFIG", str(found.kubeconfig(tmp_path / "config")))
     yield found
-    backend._clients.clear()
+    connection._clients.clear()
     found.close()
 
 
@@ -547,7 +547,7 @@ def test_a_dry_run_is_masked_and_can_be_applied_where_that_is_asked_for(scene):
 def test_a_cluster_that_is_not_verified_is_said_once_whatever_is_asked(
     scene, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(backend, "_told_unverified", set())
+    monkeypatch.setattr(connection, "_told_unverified", set())
     run("jobs --backend kubernetes")
     assert "tls" not in capsys.readouterr().err
     config = scene.kubeconfig(tmp_path / "unverified", **{"insecure-skip-tls-verify": True})

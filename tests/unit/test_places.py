@@ -8,22 +8,26 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
 from jupyter_jax_trainer import runtime, timeouts
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import backend as of_clusters
+from jupyter_jax_trainer.backends.kubernetes import connection, control
 from jupyter_jax_trainer.backends.kubernetes.api import kubeconfig
 from jupyter_jax_trainer.backends.kubernetes.api.answers import ApiError
+from jupyter_jax_trainer.backends.kubernetes.backend import KubernetesBackend
 from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import describe
+from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import shown_yaml
+from jupyter_jax_trainer.backends.local.backend import LocalBackend
+from jupyter_jax_trainer.doctor import local, report
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JobNotFound, UsageError
 from jupyter_jax_trainer.installation import install_command
+from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.queries import asking, targets
-from jupyter_jax_trainer.queries.yamls import shown_yaml
 from jupyter_jax_trainer.server.access import Allowed
 
 RUNTIME = {
@@ -233,7 +237,7 @@ def test_files_that_are_not_there_or_may_not_be_read(tmp_path, monkeypatch):
 
 
 def test_without_the_package_it_is_said_how_to_get_it(two, monkeypatch):
-    monkeypatch.setattr(targets, "find_spec", lambda name: None)
+    monkeypatch.setattr(of_clusters, "find_spec", lambda name: None)
     _, found = targets.places()
     assert found["problem"] == "The package kubernetes is not installed."
     assert found["hint"] == f"Install it: {install_command('kubernetes')}"
@@ -241,7 +245,7 @@ def test_without_the_package_it_is_said_how_to_get_it(two, monkeypatch):
 
 def test_in_a_pod_its_cluster_is_a_place_where_there_is_no_kubeconfig(two, tmp_path, monkeypatch):
     monkeypatch.setattr(kubeconfig, "in_cluster", lambda: True)
-    monkeypatch.setattr(backend, "get_client", lambda: Cluster())
+    monkeypatch.setattr(connection, "get_client", lambda: Cluster())
     assert "pod" not in [p["id"] for p in targets.places()]
     monkeypatch.delenv("KUBECONFIG")
     _, found = targets.places()
@@ -298,7 +302,7 @@ def test_pages_may_ask_about_what_is_allowed(two):
 
 def test_the_cluster_of_this_pod_is_no_context(monkeypatch):
     monkeypatch.setattr(kubeconfig, "in_cluster", lambda: True)
-    monkeypatch.setattr(backend, "get_client", lambda: Cluster())
+    monkeypatch.setattr(connection, "get_client", lambda: Cluster())
     assert targets.find("pod", allowed=Allowed(contexts=[])).namespace == "team-a"
     with pytest.raises(UsageError, match="namespace 'team-a'"):
         targets.find("pod", allowed=Allowed(namespaces=["team-b"]))
@@ -314,9 +318,7 @@ def test_the_health_of_this_machine_is_what_is_not_well_and_a_few_figures(home, 
     assert titles[:2] == ["Python", "jax"] and "Locks" not in titles
     assert found[0]["level"] == "ok" and found[0]["hint"] is None
     asking._answers.clear()
-    monkeypatch.setattr(
-        targets.local, "_CHECKS", (lambda: Finding(WARN, "Locks", "odd", "Do it."),)
-    )
+    monkeypatch.setattr(local, "_CHECKS", (lambda: Finding(WARN, "Locks", "odd", "Do it."),))
     assert targets.health(targets.find("local")) == [
         {"level": "warning", "title": "Locks", "detail": "odd", "hint": "Do it."}
     ]
@@ -330,7 +332,7 @@ def test_the_health_of_a_cluster_is_what_doctor_says(two, monkeypatch):
         yield Finding(OK, "Cluster", "https://me:hunter2@10.0.0.1, namespace team-a")
         yield Finding(FAIL, "Rights", "none", "Ask.")
 
-    monkeypatch.setattr(targets.local, "examine", examine)
+    monkeypatch.setattr(report, "examine", examine)
     place = targets.find("context:gke", "team-b")
     expected = [
         {
@@ -352,7 +354,7 @@ def test_a_cluster_that_does_not_answer_is_not_waited_for(two, monkeypatch):
         yield Finding(OK, "Package kubernetes", "37")
         end.wait(60)
 
-    monkeypatch.setattr(targets.local, "examine", examine)
+    monkeypatch.setattr(report, "examine", examine)
     monkeypatch.setenv(timeouts.PLACES.variable, "0.1")
     began = time.monotonic()
     found = targets.health(targets.find("context:gke"))
@@ -381,11 +383,11 @@ def test_runtimes(two, monkeypatch):
     there = describe(RUNTIME)
     asked = []
 
-    def cluster_runtimes(*args: Any) -> list[Any]:
+    def cluster_runtimes(_: KubernetesBackend, *args: Any) -> list[Any]:
         asked.append(args)
         return [there]
 
-    monkeypatch.setattr(backend, "cluster_runtimes", cluster_runtimes)
+    monkeypatch.setattr(KubernetesBackend, "runtimes", cluster_runtimes)
     for _ in range(2):
         (found,) = targets.runtimes(targets.find("context:gke"))
     assert asked == [("gke", "team-a")]
@@ -416,7 +418,7 @@ def test_an_error_names_no_credentials(two, monkeypatch):
     def refuse(*_args: Any) -> list[Any]:
         raise BackendError("The cluster at https://me:hunter2@10.0.0.1 does not answer.", "Hint.")
 
-    monkeypatch.setattr(backend, "cluster_runtimes", refuse)
+    monkeypatch.setattr(KubernetesBackend, "runtimes", refuse)
     with pytest.raises(BackendError, match=r"at https://…@10\.0\.0\.1 does not answer") as error:
         targets.runtimes(targets.find("context:gke"))
     assert error.value.hint == "Hint."
@@ -424,7 +426,7 @@ def test_an_error_names_no_credentials(two, monkeypatch):
 
 def test_a_runtime_as_the_cluster_has_it(two, monkeypatch):
     cluster = Cluster(**{"jax-cpu": RUNTIME})
-    monkeypatch.setattr(backend, "get_client", lambda *args: cluster)
+    monkeypatch.setattr(connection, "get_client", lambda *args: cluster)
     place = targets.find("context:gke")
     found = targets.runtime_yaml(place, "jax-cpu")
     assert yaml.safe_load(found)["metadata"]["name"] == "jax-cpu"
@@ -485,39 +487,35 @@ def test_harmless_variables_are_shown():
     assert text.count("shown") == len(names)
 
 
-def job(directory: Path, **manifest: Any) -> Any:
-    return SimpleNamespace(
-        name="fit",
-        directory=directory,
-        manifest={
-            "backend": "kubernetes",
-            "name": "fit",
-            "uid": "0" * 32,
-            "plan": {"context": "gke", "namespace": "team-a"},
-            **manifest,
-        },
-    )
+def manifest(**other: Any) -> dict[str, Any]:
+    return {
+        "backend": "kubernetes",
+        "name": "fit",
+        "uid": "0" * 32,
+        "plan": {"context": "gke", "namespace": "team-a", "cluster": "c", "server": "s"},
+        **other,
+    }
 
 
 def test_the_trainjob_of_a_job(two, monkeypatch, tmp_path):
     about = {"jupyter-jax-trainer/uid": "0" * 32, "jupyter-jax-trainer/job": '{"env": "hunter2"}'}
     item = {"kind": "TrainJob", "metadata": {"name": "fit", "uid": "t", "annotations": about}}
-    monkeypatch.setattr(backend, "get_client", lambda *args: Cluster(fit=item))
-    found = targets.trainjob_yaml(job(tmp_path))
+    monkeypatch.setattr(control, "get_client", lambda *args: Cluster(fit=item))
+    here = JobDir(tmp_path)
+    found = control.job_yaml(manifest(), here)
     assert "kind: TrainJob" in found and "hunter2" not in found
     (tmp_path / "new").mkdir()
     again = {**item, "metadata": {**item["metadata"], "uid": "of another one"}}
-    monkeypatch.setattr(backend, "get_client", lambda *args: Cluster(fit=again))
-    for gone in (
-        job(tmp_path),
-        job(tmp_path / "new", uid="1" * 32),
-        job(tmp_path, name="other"),
-        job(tmp_path, backend="local"),
+    monkeypatch.setattr(control, "get_client", lambda *args: Cluster(fit=again))
+    for gone, where in (
+        (manifest(), here),
+        (manifest(uid="1" * 32), JobDir(tmp_path / "new")),
+        (manifest(name="other"), here),
     ):
-        with pytest.raises(
-            JobNotFound, match=r"gke has no TrainJob of fit|fit is a job of this machine"
-        ):
-            targets.trainjob_yaml(gone)
+        with pytest.raises(JobNotFound, match="gke has no TrainJob of"):
+            control.job_yaml(gone, where)
+    with pytest.raises(JobNotFound, match="is a job of this machine"):
+        LocalBackend().job_yaml(here)
 
 
 # ---------------------------------------------------------------------------- asking

@@ -11,7 +11,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.base import Target
+from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api.answers import ApiError
 from jupyter_jax_trainer.backends.kubernetes.api.cache import Store
 from jupyter_jax_trainer.backends.kubernetes.api.rights import QUEUE_RIGHTS, find, missing
@@ -360,14 +361,14 @@ def test_what_a_queue_has_is_told_by_the_cluster_or_by_the_queue_itself():
 
 
 def test_the_server_tells_a_page(monkeypatch):
-    monkeypatch.setattr(backend, "get_client", lambda context, namespace: Api())
+    monkeypatch.setattr(connection, "get_client", lambda context, namespace: Api())
     asking._answers.clear()
-    place = targets.Place("context:one", "kubernetes", "one", context="one", namespace="team-a")
+    place = Target("context:one", "kubernetes", "one", context="one", namespace="team-a")
     found, names = route("GET", "queues")
     monkeypatch.setattr(targets, "find", lambda *_: place)
     told = found.answer(Asked(None, names, {"place": "context:one"}, None))
     assert [queue["name"] for queue in told["kueue"]["queues"]] == ["fast", "slow"]
-    assert targets.queues(targets.Place("local", "local", "this machine")) is None
+    assert targets.queues(Target("local", "local", "this machine")) is None
     asking._answers.clear()
 
 

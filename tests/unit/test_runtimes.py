@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer.backends.kubernetes import backend
+from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
 from jupyter_jax_trainer.backends.kubernetes.doctor import checkup
 from jupyter_jax_trainer.backends.kubernetes.submit import manifests, runtimes
@@ -349,8 +349,8 @@ def test_what_applying_changed_is_said():
 def test_hostile_words_in_a_changed_field_stay_in_their_line(monkeypatch):
     older = manifests.manifest("cpu")
     manifests._node(older)["image"] = "x\n---\nkind: Pod\x1b]52;c;eA==\x07"
-    monkeypatch.setattr(backend, "get_client", lambda *_: Cluster(older))
-    monkeypatch.setattr(backend, "said_plainly", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(connection, "get_client", lambda *_: Cluster(older))
+    monkeypatch.setattr(connection, "said_plainly", lambda _: contextlib.nullcontext())
     monkeypatch.setattr(runtimes, "check_trainer", lambda _: "2.3")
     said: list[str] = []
     run_command(["runtimes", "install", "-d", "cpu", "--dry-run"], Context(print=said.append))
@@ -363,8 +363,8 @@ def test_where_images_are_is_asked_for_only_where_no_registry_is_known(monkeypat
     if pinned:
         usual = manifests.image_of(manifests.manifest("cpu"))
         monkeypatch.setattr(manifests, "_pinned", lambda folder: {usual: pinned})
-    monkeypatch.setattr(backend, "get_client", lambda *_: Cluster())
-    monkeypatch.setattr(backend, "said_plainly", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(connection, "get_client", lambda *_: Cluster())
+    monkeypatch.setattr(connection, "said_plainly", lambda _: contextlib.nullcontext())
     monkeypatch.setattr(runtimes, "check_trainer", lambda _: "2.3")
     said: list[str] = []
     run_command(["runtimes", "install", "-d", "cpu"], Context(print=said.append))

@@ -1,383 +1,262 @@
-"""Start jobs as TrainJobs.
+"""Kubernetes with Kubeflow Trainer as a backend.
 
-The order is: intent on disk, TrainJob, its Secrets with an owner reference to it. Pods can't start
-without the Secret, and the Secret can't outlive the TrainJob. Whoever dies in between leaves what
-the next follower finishes (`follow/follower.py`).
+What it takes is imported when it is asked for: a notebook that trains on its own machine needs
+none of it.
 """
 
 from __future__ import annotations
 
-import contextlib
-import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import functools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer import masking, timeouts
-from jupyter_jax_trainer.backends.kubernetes.api import identity, kubeconfig
-from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import explain_api_error
-from jupyter_jax_trainer.backends.kubernetes.doctor import podgroups, podsecurity
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import condition
-from jupyter_jax_trainer.backends.kubernetes.submit import (
-    choosing,
-    devices,
-    launch,
-    payload,
-    queues,
-    restarts,
-    runtimes,
-    trainjob,
-    wheels,
+from jupyter_jax_trainer.backends.base import (
+    Backend,
+    Capabilities,
+    ClusterJob,
+    Submission,
+    Target,
 )
-from jupyter_jax_trainer.errors import BackendError, CaptureError, JaxTrainError, UsageError
-from jupyter_jax_trainer.jobdir import files, layout
+from jupyter_jax_trainer.backends.kubernetes.api import kubeconfig
+from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobNotFound
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.state import JobState
+from jupyter_jax_trainer.jobdir.state import JobState, submitting
 from jupyter_jax_trainer.options.spec import JobSpec
-from jupyter_jax_trainer.runtime import Runtime
-from jupyter_jax_trainer.states import ENDED
-from jupyter_jax_trainer.text import plain, size
-from jupyter_jax_trainer.trust import signing
-from jupyter_jax_trainer.worker.durable import sync_folder
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.capture import Capture
-
-_DRY_RUN = {"dryRun": "All", "fieldManager": trainjob.PREFIX}
-_TO_APPLY = ("# `kubectl apply --server-side -f -` starts it; `kubectl delete -f -` removes it.",)
-_TO_READ = (
-    f"# Secrets are masked as {masking.HIDDEN}, so this can't be applied.",
-    "# Add --show-secrets for YAML that can be applied: `kubectl apply --server-side -f -`.",
-)
-_ONCE_MORE = "# Apply it once more if Trainer does not know the runtime yet."
-_LARGE_RESULT = 4 << 20
-_told_unverified: set[str] = set()
-_clients: dict[tuple[str | None, str | None], tuple[Any, Client]] = {}
+    from jupyter_jax_trainer.doctor.finding import Finding
+    from jupyter_jax_trainer.runtime import Runtime
 
 
-def get_client(context: str | None = None, namespace: str | None = None) -> Client:
-    """Give a client for a cluster, the same one again until the kubeconfig changes."""
-    key, stamp = (context, namespace), kubeconfig.stamp()
-    if key not in _clients or _clients[key][0] != stamp:
-        client = Client(context, namespace)
-        _clients[key] = (stamp, client)
-        if client.warning is not None and client.server not in _told_unverified:
-            _told_unverified.add(client.server)
-            print(plain(client.warning), file=sys.stderr)
-    return _clients[key][1]
-
-
-class KubernetesBackend:
-    """A namespace of a cluster with Kubeflow Trainer."""
+class KubernetesBackend(Backend):
+    """TrainJobs in the clusters of the kubeconfig, or in that of the pod in which this runs."""
 
     name = "kubernetes"
-    bundle_travels = True
+    capabilities = Capabilities(suspend=True, clusters=True, index_is_final=True)
+    cancel_timeout = timeouts.CLUSTER_CANCEL
 
-    def __init__(self, spec: JobSpec) -> None:
-        self._client = get_client(spec.context, spec.namespace)
-        self.wheels: Mapping[str, bytes] = {}
-        self._notes: list[str] = []
-        self._mounts = True  # whether a volume can be patched into a job's runtime
+    # -- before a job ------------------------------------------------------------------------
 
-    def plan(self, spec: JobSpec) -> dict[str, Any]:
-        """Check a spec against the cluster and say what the job will get."""
-        if spec.priority and not spec.queue:
-            raise UsageError(
-                "--priority is Kueue's, and needs a --queue.",
-                "Without a queue the priority of pods is set in the runtime.",
-            )
-        with said_plainly(self._client):
-            version = runtimes.check_trainer(self._client)
-            runtime, chosen = choosing.runtime(self._client, spec)
-            podgroups.check(self._client, runtime)
-            device = devices.kind(spec) or runtimes.device_of(runtime)
-            nodes = devices.list_nodes(self._client) if device in devices.RESOURCES else None
-            secret_keys = {name: self._secret_keys(name) for name in spec.env_from_secret}
-            around = self._namespace_labels()
-            restricted = podsecurity.is_restricted(self._client, around)
-            lacking = patched = runtimes.patches(
-                runtime, restricted=bool(restricted), device=device
-            )
-            if spec.queue:
-                kueue = queues.check(self._client, spec)
-                self._mounts = kueue.keeps_patches
-                patched = _patches_in_queue(kueue, spec, lacking, runtime, around or {})
-            if spec.max_restarts:
-                restarts.check_rights(self._client)
-        container = runtimes.container(runtime)
-        own = container.get("resources") or {}
-        placed = devices.place(spec, device, own, runtimes.node_labels(runtime), nodes)
-        labels = runtime["metadata"].get("labels") or {}
-        max_name = trainjob.max_name(runtimes.replicated_jobs(runtime), spec.nodes)
-        if spec.name and len(spec.name) > max_name:
-            raise UsageError(
-                f"The name {spec.name} has {len(spec.name)} characters, and with this runtime and "
-                f"{spec.nodes} nodes it may have {max_name}.",
-                "The names of the pods are made from it, and may have 63 characters.",
-            )
-        python = None if spec.image else labels.get(f"{trainjob.PREFIX}/python")
-        taken = wheels.gather(
-            spec.package,
-            python or runtimes.PYTHON,
-            payload.room(spec, self._mounts),
-            from_pods=spec.package_from_pods,
-        )
-        if taken.pip and not spec.image and f"{trainjob.PREFIX}/device" in labels:
-            raise UsageError(
-                f"--package {' '.join(taken.pip)} can't be sent along: {taken.problem}.",
-                "The image of this runtime has no pip. A --store takes wheels of any size; or name "
-                "an --image that has the packages.",
-            )
-        self.wheels = taken.files
-        self._notes = [
-            note
-            for note in (
-                runtimes.deprecation(runtime),
-                *placed.notes,
-                taken.note,
-                *masking.environment_notes(spec, secrets=True),
-            )
-            if note
-        ]
-        tolerated = patched.get("tolerations", False)
-        if lacking.get("tolerations") and not tolerated:
-            self._notes.append(
-                f"The runtime {runtime['metadata']['name']} does not tolerate the taint "
-                f"{runtimes.taint(runtime, device)}, and in a queue of this Kueue that can't be "
-                "added: nodes that have it will not take the job, unless the cluster adds it"
-            )
-        return {
-            "runtime": runtime["metadata"]["name"],
-            "runtime_kind": runtime["kind"],
-            "runs_once": bool(spec.max_restarts) or runtimes.runs_once(runtime),
-            "own_runtime": restarts.spec_from(runtime, spec.max_restarts)
-            if spec.max_restarts
-            else None,
-            "device": device,
-            "devices_per_node": placed.per_node,
-            "selector": placed.selector,
-            "resources": own,
-            "python": python,
-            "jax": None if spec.image else labels.get(f"{trainjob.PREFIX}/jax"),
-            "image": spec.image or container.get("image"),
-            "trainer": version,
-            "server": self._client.server,
-            "context": self._client.context,
-            "namespace": self._client.namespace,
-            "cluster": self._client.identity,
-            "kubeconfig": kubeconfig.paths(),
-            "patches": patched,
-            "loose": podsecurity.lacking(runtime) if patched["restricted"] else {},
-            "mounts": self._mounts,
-            "tolerations": runtimes.tolerations(runtime, device) if tolerated else [],
-            "shared": runtimes.shared_folder(runtime),
-            "pip": taken.pip,
-            "secret_keys": secret_keys,
-            "max_name": max_name,
-            "note": f"on Kubernetes, namespace {self._client.namespace}, runtime "
-            f"{runtime['metadata']['name']}{chosen}",
-        }
+    def submission(self, spec: JobSpec) -> Submission:
+        """Begin a submission."""
+        from jupyter_jax_trainer.backends.kubernetes.submission import KubernetesSubmission
 
-    def check_size(self, total: int, spec: JobSpec) -> None:
-        """Refuse what won't fit through."""
-        payload.check_size(total, spec, self._mounts)
+        return KubernetesSubmission(spec)
 
-    def check_capture(self, capture: Capture, spec: JobSpec, plan: dict[str, Any]) -> None:
-        """Refuse objects that the runtime's Python can't read; note what may be too large."""
-        if capture.python_bound and plan["python"] not in (None, runtimes.PYTHON):
-            raise CaptureError(
-                f"{', '.join(capture.python_bound)} came from Python {runtimes.PYTHON}, but the "
-                f"runtime {plan['runtime']} has Python {plan['python']}, and functions and classes "
-                "can't be moved between the two.",
-                "Choose a --runtime or --image with the same Python, or define them inside the "
-                "cell.",
-            )
-        capture.notes += self._notes
-        large = [
-            f"{sent.name} ({size(sent.size)})"
-            for sent in capture.sent
-            if sent.name in spec.out and sent.size > _LARGE_RESULT
-        ]
-        if large and not spec.store:
-            capture.notes.append(
-                f"What --out brings back may be large: {', '.join(large)}. Up to "
-                f"{size(_LARGE_RESULT)} travel with the log; more is fetched through the API at "
-                "the end, for 10 minutes. With --store it stays there"
-            )
+    def targets(self) -> list[Target]:
+        """List the contexts of the kubeconfig.
 
-    def is_free(self, name: str) -> bool:
-        """Tell whether no TrainJob has this name; `UsageError` where one has it that runs."""
-        with said_plainly(self._client):
-            try:
-                found = self._client.request("GET", self._client.trainer("trainjobs", name))
-            except ApiError as error:
-                if error.status == 404:
-                    return True
-                raise
-        ended = condition(found, "Complete", "Failed")
-        if not ended and not launch.marked(found) and not _has_ended_here(found):
-            raise UsageError(
-                f"There is an active TrainJob {name} in namespace {self._client.namespace}.",
-                f"`%jaxtrain attach {name}` follows it; or choose another --name.",
-            )
-        return False
-
-    def dry_run(
-        self,
-        spec: JobSpec,
-        plan: dict[str, Any],
-        capture: Capture,
-        manifest: dict[str, Any],
-        write: Callable[[Path], str],
-    ) -> str:
-        """Give the YAML of what would be created, after the cluster itself has looked at it.
-
-        What may be secret is masked, the payload of the Secrets too: a notebook keeps what it
-        shows. With ``--show-secrets`` it is what kubectl can apply.
+        The cluster of a pod in which this runs is listed where there is no kubeconfig: with one it
+        can't be chosen.
         """
-        with tempfile.TemporaryDirectory() as folder:
-            bundle = Path(folder) / "bundle.pyz"
-            manifest["digest"] = write(bundle)
-            packed, documents = launch.manifests(bundle, manifest, spec, plan)
-        job, own = documents[0], restarts.runtime_of(manifest)
-        with said_plainly(self._client):
-            if own is not None:
-                path = self._client.trainer("trainingruntimes")
-                self._client.request("POST", path, query=_DRY_RUN, body=own)
-                documents.insert(0, own)
-                # It isn't there yet: the cluster looks at the job with what it is made from.
-                job = trainjob.with_runtime(job, plan["runtime_kind"], plan["runtime"])
-            path = self._client.trainer("trainjobs")
-            self._client.request("POST", path, query=_DRY_RUN, body=job)
-        lines = [f"# {s.name}  {s.kind}  {s.type}  {size(s.size)}".rstrip() for s in capture.sent]
-        lines += [f"# {name}  module file" for name in capture.modules]
-        if packed.upload:
-            target = packed.upload if spec.show_secrets else masking.text(packed.upload)
-            lines.append(f"# The bundle itself would be copied to {target}")
-        head = "\n".join(
-            [
-                f"# Nothing was started. Sent with the job, {size(capture.total)} in all:",
-                *lines,
-                *(_TO_APPLY if spec.show_secrets else _TO_READ),
-                *([] if own is None else [_ONCE_MORE]),
-                "",
+        try:
+            return self._targets()
+        except JaxTrainError as error:
+            return [
+                Target(self.name, self.name, "Kubernetes", problem=error.message, hint=error.hint)
             ]
-        )
-        if spec.show_secrets:
-            return head + trainjob.to_yaml(documents)
-        shown = [masking.manifest(document).item for document in documents]
-        return head + trainjob.to_yaml(shown, exact=False)
 
-    def start(self, directory: JobDir, lock: int, manifest: dict[str, Any]) -> None:
-        """Create the TrainJob and its Secrets, and see that there is a follower.
+    def _targets(self) -> list[Target]:
+        stamp, in_pod = kubeconfig.stamp(), kubeconfig.in_cluster()
+        named = os.environ.get("KUBECONFIG")
+        if not stamp and not in_pod:
+            if named:
+                raise BackendError(
+                    f"KUBECONFIG names {named}, which is not there.", "Set it to another file."
+                )
+            return []
+        if find_spec("kubernetes") is None:
+            raise kubeconfig.not_installed()
+        if not stamp:
+            from jupyter_jax_trainer.backends.kubernetes import connection
 
-        What was begun and can neither be finished nor taken back now is left to the follower: the
-        directory stays, with a mark that the job is to be cancelled.
+            target = Target("pod", self.name, "", current=True)
+            return [self.in_namespace(target, connection.get_client().namespace)]
+        contexts, current = _contexts(stamp)
+        return [
+            self.in_namespace(
+                Target(f"context:{name}", self.name, "", context=name, current=name == current),
+                namespace,
+            )
+            for name, namespace in contexts.items()
+        ]
+
+    def has_targets(self) -> bool:
+        """Tell whether there is a kubeconfig, or this is a pod."""
+        return kubeconfig.is_configured()
+
+    def in_namespace(self, target: Target, namespace: str) -> Target:
+        """Return a target in another namespace."""
+        label = f"{namespace} · {target.context or 'the cluster of this pod'}"
+        return replace(target, namespace=namespace, label=label)
+
+    def stamp(self) -> object:
+        """Return what changes with the kubeconfig."""
+        return kubeconfig.stamp()
+
+    def runtimes(
+        self, context: str | None = None, namespace: str | None = None
+    ) -> Sequence[Runtime]:
+        """List the JAX runtimes of a cluster.
+
+        Raises
+        ------
+        BackendError
+            The cluster refuses it, or does not answer.
         """
-        spec = JobSpec.from_json(manifest["spec"])
+        from jupyter_jax_trainer.backends.kubernetes import connection
+        from jupyter_jax_trainer.backends.kubernetes.submit import runtimes
+
+        client = connection.get_client(context, namespace)
+        with connection.said_plainly(client):
+            return [runtimes.describe(item) for item in runtimes.list_runtimes(client)]
+
+    def runtime_yaml(self, target: Target, name: str) -> str:
+        """Return a runtime as its cluster has it, without what may be secret."""
+        from jupyter_jax_trainer.backends.kubernetes import connection
+        from jupyter_jax_trainer.backends.kubernetes.submit import runtimes
+        from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import shown_yaml
+
+        client = connection.get_client(target.context, target.namespace)
+        with connection.said_plainly(client):
+            return shown_yaml(runtimes.get_runtime(client, name))
+
+    def queues(self, target: Target) -> Mapping[str, Any] | None:
+        """Return Kueue's queues as `quota.describe` has them; None where there is no Kueue."""
+        from jupyter_jax_trainer.backends.kubernetes import connection
+        from jupyter_jax_trainer.backends.kubernetes.submit import quota
+
+        client = connection.get_client(target.context, target.namespace)
+        with connection.said_plainly(client):
+            return quota.describe(client)
+
+    def examine(
+        self, context: str | None, namespace: str | None, *, asked: bool
+    ) -> Iterator[Finding]:
+        """Check a cluster for what jobs need there."""
+        from jupyter_jax_trainer.backends.kubernetes.doctor import doctor
+
+        return doctor.examine(context, namespace, asked=asked)
+
+    def metrics(self) -> list[Path]:
+        """Return what each follower that lives has written for Prometheus."""
+        from jupyter_jax_trainer.backends.kubernetes.follow.counts import FILE
+        from jupyter_jax_trainer.backends.kubernetes.submit.launch import has_follower
+        from jupyter_jax_trainer.jobdir import store
+
+        root = store.home() / "followers"
+        folders = sorted(root.iterdir()) if root.is_dir() else []
+        return [folder / FILE for folder in folders if has_follower(folder.name)]
+
+    # -- a job -------------------------------------------------------------------------------
+
+    def state(self, directory: JobDir, state: JobState | None) -> JobState:
+        """Return the state of a job that nobody follows; a follower is started."""
+        from jupyter_jax_trainer.backends.kubernetes import control
+
+        return control.see_to_it(directory.read_manifest()["plan"], state or submitting())
+
+    def cancel(self, directory: JobDir) -> None:
+        """Delete the TrainJob, and with it pods and Secrets."""
+        from jupyter_jax_trainer.backends.kubernetes import control
+
+        control.cancel(directory.read_manifest(), directory)
+
+    def set_suspended(self, directory: JobDir, suspended: bool) -> None:
+        """Suspend or resume the TrainJob."""
+        from jupyter_jax_trainer.backends.kubernetes import control
+
+        control.set_suspended(directory.read_manifest(), directory, suspended)
+
+    def delete(self, directory: JobDir) -> None:
+        """Delete the TrainJob, and files in a store."""
+        from jupyter_jax_trainer.backends.kubernetes import control
+
+        control.delete(directory.read_manifest(), directory)
+
+    def place(self, manifest: Mapping[str, Any]) -> str:
+        """Return the namespace and the context of a job."""
         plan = manifest["plan"]
-        signing.ensure_key()  # a damaged one is said before anything starts
-        packed, documents = launch.manifests(directory.bundle, manifest, spec, plan)
-        manifest["frame_key"] = packed.key
-        # The pods go on when this machine loses power, and their words are worth nothing then
-        # without the key.
-        files.write_json(directory.manifest, manifest, durable=True)
-        sync_folder(directory.path.parent)
-        state = launch.submitted_state(spec.nodes)
-        files.write_json(directory.state, state)
-        launch.start_follower(plan)
-        try:
-            if packed.upload:
-                payload.upload(directory.bundle, packed.upload, manifest["uid"])
-            with said_plainly(self._client):
-                own = restarts.runtime_of(manifest)
-                patience = timeouts.SUBMIT.seconds
-                created = launch.create(self._client, documents, patience, directory.cancel, own)
-            with contextlib.suppress(OSError):  # else the follower notes it at first sight
-                identity.note(directory, created["metadata"]["uid"])
-            # From now on nothing is missing that a follower would have to create.
-            with contextlib.suppress(OSError):
-                submitted: JobState = {**state, "reason": None, "submitting": False}
-                files.write_json(directory.state, submitted)
-        except BaseException:
-            if packed.upload:
-                payload.remove(packed.upload, manifest["uid"])
-            raise
+        return " · ".join(str(plan[what]) for what in ("namespace", "context") if plan.get(what))
 
-    def _secret_keys(self, name: str) -> list[str]:
-        try:
-            found = self._client.request("GET", self._client.core("secrets", name))
-        except ApiError as error:
-            if error.status == 404:
-                raise UsageError(
-                    f"There is no Secret {name} in namespace {self._client.namespace} "
-                    "(--env-from-secret).",
-                    f"kubectl create secret generic {name} --from-literal=KEY=VALUE",
-                ) from None
-            raise
-        return sorted(found.get("data") or {})
+    def place_in_full(self, manifest: Mapping[str, Any]) -> str:
+        """Return namespace, server, runtime and image of a job."""
+        plan = manifest["plan"]
+        words = [f"namespace {plan['namespace']} of {masking.text(plan['server'])}"]
+        words += [f"{what} {plan[what]}" for what in ("runtime", "image") if plan.get(what)]
+        return ", ".join(words)
 
-    def _namespace_labels(self) -> dict[str, str] | None:
-        """Give the labels of the namespace; None where it may not be read."""
-        try:
-            found = self._client.request("GET", f"/api/v1/namespaces/{self._client.namespace}")
-        except ApiError:
-            return None
-        return dict(found["metadata"].get("labels") or {})
+    def job_yaml(self, directory: JobDir) -> str:
+        """Return the TrainJob of a job as the cluster has it now, without what may be secret."""
+        from jupyter_jax_trainer.backends.kubernetes import control
 
+        return control.job_yaml(directory.read_manifest(), directory)
 
-def _patches_in_queue(
-    kueue: queues.Kueue,
-    spec: JobSpec,
-    patches: dict[str, bool],
-    runtime: Mapping[str, Any],
-    around: Mapping[str, str],
-) -> dict[str, bool]:
-    """Refuse what this cluster's Kueue would drop."""
-    meshed = around.get("istio-injection") == "enabled" or "istio.io/rev" in around
-    name = str(runtime["metadata"]["name"])
-    return queues.allowed_patches(kueue, spec, patches, name, meshed)
+    # -- jobs of the cluster -----------------------------------------------------------------
+
+    def attach(self, name: str, context: str | None, namespace: str | None) -> JobDir:
+        """Make a TrainJob known on this machine, and have it followed."""
+        from jupyter_jax_trainer.backends.kubernetes.follow.attach import attach
+
+        return attach(name, context, namespace)
+
+    def cluster_jobs(
+        self, context: str | None, namespace: str | None
+    ) -> tuple[str, Sequence[ClusterJob]]:
+        """List all TrainJobs of a namespace, whoever made them."""
+        from jupyter_jax_trainer.backends.kubernetes import connection, overview
+
+        client = connection.get_client(context, namespace)
+        with connection.said_plainly(client):
+            return client.namespace, overview.rows(client)
+
+    def cluster_job(
+        self, name: str, context: str | None, namespace: str | None
+    ) -> JobDir | tuple[str, ClusterJob]:
+        """Find a TrainJob by its name: the job of this machine that it is, else what it shows."""
+        from jupyter_jax_trainer.backends.kubernetes import connection, overview
+        from jupyter_jax_trainer.backends.kubernetes.follow import attach
+
+        client = connection.get_client(context, namespace)
+        with connection.said_plainly(client):
+            found = attach.find(client, name)
+            known = attach.known_here(client, found)
+            if known is not None:
+                return known
+            rows = [row for row in overview.rows(client) if row.name == name]
+        if not rows:
+            raise JobNotFound(f"TrainJob {name} was deleted just now.")
+        return client.namespace, rows[0]
 
 
-def _has_ended_here(found: Mapping[str, Any]) -> bool:
-    """Tell whether a TrainJob is one whose end we know before the cluster has worked it out."""
-    directory = layout.with_uid(launch.uid_of(found))
-    if directory is None:
-        return False
-    with contextlib.suppress(JaxTrainError):
-        state = directory.read_state()
-        ended = state is not None and state["state"] in ENDED
-        return ended and identity.is_jobs(directory, directory.read_manifest(), found)
-    return False
+@functools.lru_cache(4)
+def _contexts(stamp: tuple[tuple[str, int, int], ...]) -> tuple[dict[str, str], str | None]:
+    """Read the contexts with their namespaces, and the name of the current one.
 
-
-def cluster_runtimes(context: str | None, namespace: str | None) -> list[Runtime]:
-    """List the JAX runtimes of a cluster.
-
-    Raises
-    ------
-    BackendError
-        The cluster refuses it, or does not answer.
+    Of several files the first one that has it counts, as for the official client, which takes its
+    time to be imported.
     """
-    client = get_client(context, namespace)
-    with said_plainly(client):
-        return [runtimes.describe(item) for item in runtimes.list_runtimes(client)]
+    import yaml
 
-
-@contextlib.contextmanager
-def said_plainly(client: Client) -> Iterator[None]:
-    """Turn the API's errors into sentences."""
-    try:
-        yield
-    except ApiError as error:
-        sentence, hint = explain_api_error(
-            error.status, error.reason, error.message, error.verb, error.resource
-        )
-        raise BackendError(sentence, hint) from None
-    except Unreachable as error:
-        raise BackendError(
-            f"The cluster at {client.server} does not answer: {error}.",
-            "Is it up, and can this machine reach it? `jaxtrain doctor` looks at it.",
-        ) from None
+    contexts: dict[str, str] = {}
+    current: str | None = None
+    for name, *_ in stamp:
+        try:
+            read = yaml.safe_load(Path(name).read_text()) or {}
+            current = current or read.get("current-context")
+            for item in read.get("contexts") or []:
+                namespace = (item.get("context") or {}).get("namespace")
+                contexts.setdefault(str(item["name"]), str(namespace or "default"))
+        except OSError as error:
+            raise BackendError(f"The kubeconfig {name} can't be read: {error.strerror}.") from None
+        except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError) as error:
+            # The error's own words would quote from the file: it has tokens.
+            mark = getattr(error, "problem_mark", None)
+            where = f" (line {mark.line + 1})" if mark else ""
+            raise BackendError(f"The file {name} is not a kubeconfig{where}.") from None
+    return contexts, current

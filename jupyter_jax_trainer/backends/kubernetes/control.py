@@ -15,9 +15,9 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import (
     Client,
     Unreachable,
 )
-from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
+from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, payload, queues, trainjob
-from jupyter_jax_trainer.errors import JaxTrainError, UsageError
+from jupyter_jax_trainer.errors import JaxTrainError, JobNotFound, UsageError
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import JobState
 from jupyter_jax_trainer.options.spec import JobSpec
@@ -153,3 +153,24 @@ def set_suspended(manifest: Mapping[str, Any], directory: JobDir, suspended: boo
             raise UsageError(f"Job {manifest['name']} is {how}.")
         body = {"metadata": {"uid": found["metadata"]["uid"]}, "spec": {"suspend": suspended}}
         client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+
+
+def job_yaml(manifest: Mapping[str, Any], directory: JobDir) -> str:
+    """Return the TrainJob of a job as the cluster has it now, without what may be secret.
+
+    Raises
+    ------
+    JobNotFound
+        It was deleted; another cluster, or a later TrainJob, may have its name.
+    UsageError, BackendError
+        The cluster can't be found, or does not answer.
+    """
+    plan = manifest["plan"]
+    client = get_client(plan["context"], plan["namespace"])
+    path = client.trainer("trainjobs", manifest.get("trainjob") or manifest["name"])
+    with said_plainly(client):
+        found = _find(client, path, manifest, directory)
+    if found is None:
+        where = f"The context {plan['context']}" if plan["context"] else "The cluster"
+        raise JobNotFound(f"{where} has no TrainJob of {manifest['name']} (any more).")
+    return trainjob.shown_yaml(found)

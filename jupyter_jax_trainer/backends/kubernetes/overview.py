@@ -6,10 +6,11 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from jupyter_jax_trainer.backends.base import ClusterJob
 from jupyter_jax_trainer.backends.kubernetes.api.cache import JOB_SET, Store
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, pages
@@ -22,28 +23,7 @@ from jupyter_jax_trainer.states import State
 _COMPACT = 4  # times as many lines as there are TrainJobs, before the file is written anew
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """What a list shows of one TrainJob.
-
-    Attributes
-    ----------
-    uid
-        Our own id of the job; None for a TrainJob that was made with other tools.
-    created
-        Seconds since the epoch.
-    """
-
-    name: str
-    state: str
-    reason: str | None
-    hint: str | None
-    nodes: int
-    created: float | None
-    uid: str | None
-
-
-def row(store: Store, name: str) -> Row | None:
+def row(store: Store, name: str) -> ClusterJob | None:
     """Make the row of a TrainJob; None when it is gone."""
     found = store.trainjobs.get(name)
     if found is None:
@@ -69,7 +49,7 @@ def row(store: Store, name: str) -> Row | None:
         state, reason = State.FAILED, marked
     elif state == State.STARTING and len(seen.live) == nodes:
         state, reason = State.RUNNING, None  # what runs in it is known to its owner only
-    return Row(
+    return ClusterJob(
         name=name,
         state=state,
         reason=reason,
@@ -80,7 +60,7 @@ def row(store: Store, name: str) -> Row | None:
     )
 
 
-def rows(client: Client) -> list[Row]:
+def rows(client: Client) -> list[ClusterJob]:
     """List the TrainJobs of a namespace as they are now, the newest first.
 
     What may not be read is left out of the reasons.
@@ -124,7 +104,7 @@ class Overview:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, ClusterJob] = {}
         self._lines = 0
         self._rewrite()
 
@@ -161,7 +141,7 @@ class Overview:
         self._lines = len(self._rows)
 
 
-def read(path: Path) -> Iterator[Row]:
+def read(path: Path) -> Iterator[ClusterJob]:
     """Read what an `Overview` keeps."""
     found: dict[str, dict[str, Any]] = {}
     for line in LineReader(path).read():
@@ -170,8 +150,8 @@ def read(path: Path) -> Iterator[Row]:
         else:
             found[line["name"]] = line
     for line in found.values():
-        known: dict[str, Any] = {name: line.get(name) for name in Row.__dataclass_fields__}
-        yield Row(**known)
+        known: dict[str, Any] = {name: line.get(name) for name in ClusterJob.__dataclass_fields__}
+        yield ClusterJob(**{**known, "state": State(known["state"])})
 
 
 def _private(path: str, flags: int) -> int:

@@ -1,195 +1,100 @@
-"""Start jobs on this machine."""
+"""The machine that this runs on, as a backend."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import jupyter_jax_trainer
-from jupyter_jax_trainer import masking, text, timeouts
-from jupyter_jax_trainer.backends.local import warm
-from jupyter_jax_trainer.backends.local.slots import limit_of_cores
-from jupyter_jax_trainer.errors import BackendError, CaptureError, UsageError
-from jupyter_jax_trainer.jobdir import files, store
+from jupyter_jax_trainer import machine
+from jupyter_jax_trainer.backends.base import Backend, Submission, Target
+from jupyter_jax_trainer.errors import JobDirError, JobNotFound, UsageError
+from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.state import first_state
-from jupyter_jax_trainer.options.amounts import quantity
+from jupyter_jax_trainer.jobdir.state import JobState, cut_off, submitting
 from jupyter_jax_trainer.options.spec import JobSpec, refuse_for_local
-from jupyter_jax_trainer.runtime import LOCAL_CPU, LOCAL_GPU, get_runtime, local_gpus, usable_gpus
-from jupyter_jax_trainer.states import State
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.capture import Capture
-
-_ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
-_PROCESS = 100 << 20  # bytes that a process takes which has imported jax
-_SPARE_DISK = 64 << 20  # bytes that are left for logs
+    from jupyter_jax_trainer.doctor.finding import Finding
+    from jupyter_jax_trainer.runtime import Runtime
 
 
-class LocalBackend:
-    """Processes of this machine."""
+class LocalBackend(Backend):
+    """Processes of this machine, each job under a supervisor of its own."""
 
     name = "local"
-    bundle_travels = False
-    wheels: Mapping[str, bytes] = {}
 
-    def plan(self, spec: JobSpec) -> dict[str, Any]:
-        """Check a spec against this machine and say what the job will get."""
+    def check(self, spec: JobSpec) -> None:
+        """Refuse options that only mean something in a cluster."""
         refuse_for_local(spec)
-        if spec.runtime is not None:
-            device = get_runtime(spec.runtime).device
-            if spec.device not in (None, device):
-                raise UsageError(
-                    f"The runtime {spec.runtime} has the device {device}, "
-                    f"and --device asks for {spec.device}.",
-                    "Leave one of the two out.",
-                )
-        else:
-            device = spec.device or ""
-        gpus = local_gpus() if device == "gpu" else usable_gpus()
-        wanted = spec.nodes * (spec.devices_per_node or 1)
-        if device == "gpu" and len(gpus) < wanted:
-            raise UsageError(
-                f"{_count(wanted, 'GPU')} {'is' if wanted == 1 else 'are'} asked for "
-                f"({_count(spec.nodes, 'node')} × {spec.devices_per_node or 1}), "
-                f"and this machine has {len(gpus)}.",
-                "Ask for fewer, or use --device cpu.",
-            )
-        memory = _available_memory()
-        if memory is not None and spec.nodes > max(1, memory // _PROCESS):
-            raise UsageError(
-                f"{spec.nodes} processes are asked for, and the memory of this machine holds about "
-                f"{memory // _PROCESS} that do nothing yet ({text.size(memory)} are available).",
-                "Ask for fewer nodes; --devices-per-node gives each of them more devices.",
-            )
-        note = None
-        if not device:
-            device = "gpu" if gpus and len(gpus) >= wanted else "cpu"
-            if gpus and device == "cpu":
-                note = f"on CPU: {wanted} GPUs would be needed, this machine has {len(gpus)}"
-            elif device == "gpu":
-                note = "on GPU (--device cpu for the CPU)"
-        each = spec.devices_per_node or (max(1, len(gpus) // spec.nodes) if device == "gpu" else 1)
-        return {
-            "runtime": LOCAL_GPU if device == "gpu" else LOCAL_CPU,
-            "device": device,
-            "devices_per_node": each,
-            "cores": spec.nodes * float(quantity(spec.cpu or "1") or 1),
-            "limit": limit_of_cores(),
-            "gpus": spec.nodes * each if device == "gpu" else 0,
-            "all_gpus": gpus if device == "gpu" else [],
-            "cwd": _working_directory(),
-            "rendezvous_timeout": _rendezvous_timeout(spec),
-            "note": note,
-        }
 
-    def check_size(self, total: int, spec: JobSpec) -> None:
-        """Refuse what the disk or the memory of this machine won't hold."""
-        home = store.private_directory(store.home())
-        free = shutil.disk_usage(home).free - _SPARE_DISK
-        if total > free:
-            raise CaptureError(
-                f"The cell's variables take {text.size(total)}, and {home} has "
-                f"{text.size(max(0, free))} free.",
-                "Load the data inside the cell, or set JAXTRAIN_HOME to a larger disk.",
-            )
-        memory = _available_memory()
-        if memory is not None and total > memory:
-            raise CaptureError(
-                f"The cell's variables take {text.size(total)}, and this machine has "
-                f"{text.size(memory)} of memory available.",
-                "Load the data inside the cell, each process its own part.",
-            )
+    def submission(self, spec: JobSpec) -> Submission:
+        """Begin a submission."""
+        from jupyter_jax_trainer.backends.local.submission import LocalSubmission
 
-    def check_capture(self, capture: Capture, spec: JobSpec, plan: dict[str, Any]) -> None:
-        """Note what stands in the notebook and should not; the Python is the one that made it."""
-        capture.notes += masking.environment_notes(spec, secrets=False)
+        return LocalSubmission()
 
-    def is_free(self, name: str) -> bool:
-        """Say yes: the job's directory is all that can have a name here."""
-        return True
+    def targets(self) -> list[Target]:
+        """Return this machine."""
+        return [Target("local", self.name, "this machine")]
 
-    def dry_run(
-        self,
-        spec: JobSpec,
-        plan: dict[str, Any],
-        capture: Capture,
-        manifest: dict[str, Any],
-        write: Callable[[Path], str],
-    ) -> str:
-        """Say what would be started."""
-        from jupyter_jax_trainer.views.follow import dry_run
+    def in_namespace(self, target: Target, namespace: str) -> Target:
+        """Refuse it: there are none."""
+        raise UsageError("This machine has no namespaces.")
 
-        return dry_run(spec, plan, capture)
+    def runtimes(
+        self, context: str | None = None, namespace: str | None = None
+    ) -> Sequence[Runtime]:
+        """List the CPU, and the GPUs where there are any."""
+        from jupyter_jax_trainer.runtime import local_runtimes
 
-    def start(self, directory: JobDir, lock: int, manifest: dict[str, Any]) -> None:
-        """Start the supervisor of a job; it outlives this process."""
-        state = first_state(State.STARTING, "starting Python and JAX")
-        files.write_json(directory.state, state)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        log = os.open(directory.path / "supervisor.log", flags, 0o600)
+        return local_runtimes()
+
+    def has_runtime(self, name: str) -> bool:
+        """Tell by its name whether a runtime is of this machine."""
+        return name.startswith("local-")
+
+    def runtime_yaml(self, target: Target, name: str) -> str:
+        """Refuse it: there is none."""
+        raise UsageError("A runtime of this machine has no YAML: it is no object of a cluster.")
+
+    def examine(
+        self, context: str | None, namespace: str | None, *, asked: bool
+    ) -> Iterator[Finding]:
+        """Check this machine."""
+        from jupyter_jax_trainer.doctor.local import examine
+
+        return examine()
+
+    def state(self, directory: JobDir, state: JobState | None) -> JobState:
+        """Return the state of a job whose supervisor is gone; what is left of it is ended."""
         try:
-            if warm.applies(manifest, os.environ) and warm.start(
-                str(directory.path), lock, log, store.home()
-            ):
-                return
-            self._start_cold(directory, lock, log)
-        finally:
-            os.close(log)
+            manifest = directory.read_manifest()
+        except JobDirError:
+            manifest = None
+        # Locks of other machines can't be seen.
+        if manifest is not None and machine.runs_elsewhere(manifest, directory.lock):
+            return state or submitting()
+        if state is None:
+            return submitting() if directory.is_live() else cut_off()
+        from jupyter_jax_trainer.backends.local.processes import end_strays
 
-    def _start_cold(self, directory: JobDir, lock: int, log: int) -> None:
-        program = (
-            "import os, sys; os.fork() and os._exit(0); sys.path.insert(0, sys.argv[1]); "
-            "from jupyter_jax_trainer.backends.local.keeper import main; "
-            "main(sys.argv[2], int(sys.argv[3]))"
-        )
-        # Isolated and without site-packages: it needs the standard library alone, and starts fast.
-        command = [sys.executable, "-I", "-S", "-c", program, _ROOT, str(directory.path), str(lock)]
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            pass_fds=[lock],
-            start_new_session=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise BackendError(
-                f"The supervisor did not start (exit code {done.returncode}).",
-                f"See {directory.path / 'supervisor.log'}.",
-            )
+        if manifest is not None:
+            end_strays(str(manifest["uid"]))
+        return layout.end_abandoned(directory) or state
 
-
-def _rendezvous_timeout(spec: JobSpec) -> float:
-    return timeouts.RENDEZVOUS.given(dict(spec.env)) or timeouts.RENDEZVOUS.seconds
-
-
-def _working_directory() -> str:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
+    def set_suspended(self, directory: JobDir, suspended: bool) -> None:
+        """Refuse it: processes of this machine can't make way and come back."""
+        verb = "suspend" if suspended else "resume"
         raise UsageError(
-            "The working directory of this notebook does not exist any more.",
-            "Go to one that does: %cd PATH",
-        ) from None
+            f"{verb} only means something on Kubernetes, and job {directory.path.name} is of this "
+            "machine.",
+            f"`cancel {directory.path.name}` ends it; checkpoint_dir() keeps what it has reached.",
+        )
 
+    def place(self, manifest: Mapping[str, Any]) -> str:
+        """Return where a job runs."""
+        return "this machine"
 
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
-def _available_memory() -> int | None:
-    """Give the memory that could be used now, in bytes; None where the system doesn't say."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None
+    def job_yaml(self, directory: JobDir) -> str:
+        """Refuse it: there is none."""
+        raise JobNotFound(f"{directory.path.name} is a job of this machine: there is no TrainJob.")

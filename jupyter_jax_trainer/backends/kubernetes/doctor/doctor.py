@@ -14,7 +14,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import (
     in_cluster,
 )
 from jupyter_jax_trainer.backends.kubernetes.api.rights import Right
-from jupyter_jax_trainer.backends.kubernetes.backend import get_client, said_plainly
+from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.doctor import readiness
 from jupyter_jax_trainer.backends.kubernetes.submit import queues, runtimes
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding

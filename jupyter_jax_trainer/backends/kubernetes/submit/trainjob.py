@@ -324,3 +324,17 @@ def _restrict(pod: dict[str, Any], loose: Mapping[str, list[str]]) -> None:
             patched.setdefault(name, {"name": name})["securityContext"] = podsecurity.OF_CONTAINER
         if patched:
             pod[kind] = [*patched.values()]
+
+
+_NOTE = f"# Secrets are masked as {masking.HIDDEN}.\n"
+
+
+def shown_yaml(item: Mapping[str, Any]) -> str:
+    """Write an object as YAML, without its managed fields and what may be secret."""
+    metadata = {
+        name: value
+        for name, value in (item.get("metadata") or {}).items()
+        if name != "managedFields"
+    }
+    shown = masking.manifest({**item, **({"metadata": metadata} if "metadata" in item else {})})
+    return (_NOTE if shown.hidden else "") + to_yaml([shown.item], exact=False)

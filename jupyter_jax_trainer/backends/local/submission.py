@@ -1,0 +1,194 @@
+"""Start a job on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jupyter_jax_trainer
+from jupyter_jax_trainer import masking, text, timeouts
+from jupyter_jax_trainer.backends.local import warm
+from jupyter_jax_trainer.backends.local.slots import limit_of_cores
+from jupyter_jax_trainer.errors import BackendError, CaptureError, UsageError
+from jupyter_jax_trainer.jobdir import files, store
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import first_state
+from jupyter_jax_trainer.options.amounts import quantity
+from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.runtime import LOCAL_CPU, LOCAL_GPU, get_runtime, local_gpus, usable_gpus
+from jupyter_jax_trainer.states import State
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.capture import Capture
+
+_ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
+_PROCESS = 100 << 20  # bytes that a process takes which has imported jax
+_SPARE_DISK = 64 << 20  # bytes that are left for logs
+
+
+class LocalSubmission:
+    """One submission to this machine."""
+
+    backend = "local"
+    bundle_travels = False
+    wheels: Mapping[str, bytes] = {}
+
+    def plan(self, spec: JobSpec) -> dict[str, Any]:
+        """Check a spec against this machine and say what the job will get."""
+        if spec.runtime is not None:
+            device = get_runtime(spec.runtime).device
+            if spec.device not in (None, device):
+                raise UsageError(
+                    f"The runtime {spec.runtime} has the device {device}, "
+                    f"and --device asks for {spec.device}.",
+                    "Leave one of the two out.",
+                )
+        else:
+            device = spec.device or ""
+        gpus = local_gpus() if device == "gpu" else usable_gpus()
+        wanted = spec.nodes * (spec.devices_per_node or 1)
+        if device == "gpu" and len(gpus) < wanted:
+            raise UsageError(
+                f"{_count(wanted, 'GPU')} {'is' if wanted == 1 else 'are'} asked for "
+                f"({_count(spec.nodes, 'node')} × {spec.devices_per_node or 1}), "
+                f"and this machine has {len(gpus)}.",
+                "Ask for fewer, or use --device cpu.",
+            )
+        memory = _available_memory()
+        if memory is not None and spec.nodes > max(1, memory // _PROCESS):
+            raise UsageError(
+                f"{spec.nodes} processes are asked for, and the memory of this machine holds about "
+                f"{memory // _PROCESS} that do nothing yet ({text.size(memory)} are available).",
+                "Ask for fewer nodes; --devices-per-node gives each of them more devices.",
+            )
+        note = None
+        if not device:
+            device = "gpu" if gpus and len(gpus) >= wanted else "cpu"
+            if gpus and device == "cpu":
+                note = f"on CPU: {wanted} GPUs would be needed, this machine has {len(gpus)}"
+            elif device == "gpu":
+                note = "on GPU (--device cpu for the CPU)"
+        each = spec.devices_per_node or (max(1, len(gpus) // spec.nodes) if device == "gpu" else 1)
+        return {
+            "runtime": LOCAL_GPU if device == "gpu" else LOCAL_CPU,
+            "device": device,
+            "devices_per_node": each,
+            "cores": spec.nodes * float(quantity(spec.cpu or "1") or 1),
+            "limit": limit_of_cores(),
+            "gpus": spec.nodes * each if device == "gpu" else 0,
+            "all_gpus": gpus if device == "gpu" else [],
+            "cwd": _working_directory(),
+            "rendezvous_timeout": _rendezvous_timeout(spec),
+            "note": note,
+        }
+
+    def check_size(self, total: int, spec: JobSpec) -> None:
+        """Refuse what the disk or the memory of this machine won't hold."""
+        home = store.private_directory(store.home())
+        free = shutil.disk_usage(home).free - _SPARE_DISK
+        if total > free:
+            raise CaptureError(
+                f"The cell's variables take {text.size(total)}, and {home} has "
+                f"{text.size(max(0, free))} free.",
+                "Load the data inside the cell, or set JAXTRAIN_HOME to a larger disk.",
+            )
+        memory = _available_memory()
+        if memory is not None and total > memory:
+            raise CaptureError(
+                f"The cell's variables take {text.size(total)}, and this machine has "
+                f"{text.size(memory)} of memory available.",
+                "Load the data inside the cell, each process its own part.",
+            )
+
+    def check_capture(self, capture: Capture, spec: JobSpec, plan: dict[str, Any]) -> None:
+        """Note what stands in the notebook and should not; the Python is the one that made it."""
+        capture.notes += masking.environment_notes(spec, secrets=False)
+
+    def is_free(self, name: str) -> bool:
+        """Say yes: the job's directory is all that can have a name here."""
+        return True
+
+    def dry_run(
+        self,
+        spec: JobSpec,
+        plan: dict[str, Any],
+        capture: Capture,
+        manifest: dict[str, Any],
+        write: Callable[[Path], str],
+    ) -> str:
+        """Say what would be started."""
+        from jupyter_jax_trainer.views.follow import dry_run
+
+        return dry_run(spec, plan, capture)
+
+    def start(self, directory: JobDir, lock: int, manifest: dict[str, Any]) -> None:
+        """Start the supervisor of a job; it outlives this process."""
+        state = first_state(State.STARTING, "starting Python and JAX")
+        files.write_json(directory.state, state)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        log = os.open(directory.path / "supervisor.log", flags, 0o600)
+        try:
+            if warm.applies(manifest, os.environ) and warm.start(
+                str(directory.path), lock, log, store.home()
+            ):
+                return
+            self._start_cold(directory, lock, log)
+        finally:
+            os.close(log)
+
+    def _start_cold(self, directory: JobDir, lock: int, log: int) -> None:
+        program = (
+            "import os, sys; os.fork() and os._exit(0); sys.path.insert(0, sys.argv[1]); "
+            "from jupyter_jax_trainer.backends.local.keeper import main; "
+            "main(sys.argv[2], int(sys.argv[3]))"
+        )
+        # Isolated and without site-packages: it needs the standard library alone, and starts fast.
+        command = [sys.executable, "-I", "-S", "-c", program, _ROOT, str(directory.path), str(lock)]
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[lock],
+            start_new_session=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise BackendError(
+                f"The supervisor did not start (exit code {done.returncode}).",
+                f"See {directory.path / 'supervisor.log'}.",
+            )
+
+
+def _rendezvous_timeout(spec: JobSpec) -> float:
+    return timeouts.RENDEZVOUS.given(dict(spec.env)) or timeouts.RENDEZVOUS.seconds
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise UsageError(
+            "The working directory of this notebook does not exist any more.",
+            "Go to one that does: %cd PATH",
+        ) from None
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def _available_memory() -> int | None:
+    """Give the memory that could be used now, in bytes; None where the system doesn't say."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None
