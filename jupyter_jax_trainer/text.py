@@ -72,6 +72,43 @@ def metric(value: object) -> str:
     return str(value)
 
 
+def joined(words: Iterable[str], *, most: int | None = None, last: str = "and") -> str:
+    """Return words as a list in a sentence: ``a``, ``a and b``, ``a, b and c``.
+
+    Parameters
+    ----------
+    words
+        What is listed.
+    most
+        Of more words than that, one fewer are listed, and how many more there are is said.
+    last
+        The word before the last one.
+    """
+    listed = list(words)
+    if most is not None and len(listed) > most:
+        shown = listed[: most - 1]
+        return f"{', '.join(shown)} {last} {len(listed) - len(shown):,} more"
+    return f" {last} ".join(part for part in (", ".join(listed[:-1]), *listed[-1:]) if part)
+
+
+def ranks(numbers: Iterable[int]) -> str:
+    """Name ranks: ``rank 1``, ``ranks 0, 2 and 3``, ``ranks 1 to 63``."""
+    listed = sorted(numbers)
+    if len(listed) == 1:
+        return f"rank {listed[0]}"
+    if len(listed) > 4 and listed == list(range(listed[0], listed[-1] + 1)):
+        return f"ranks {listed[0]} to {listed[-1]}"
+    if len(listed) > 8:
+        return f"{len(listed)} ranks"
+    return f"ranks {joined(map(str, listed))}"
+
+
+def version(text: str | None) -> tuple[int, ...]:
+    """Return the two or three numbers that a version begins with; none if it is not a version."""
+    found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text or "")
+    return tuple(int(part) for part in found.groups() if part) if found else ()
+
+
 def plain(text: str) -> str:
     """Make text from a job harmless to show.
 
