@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _MAX_MESSAGE = 2_000  # characters
 _MAX_TRACEBACK = 20_000
-_RED, _RESET = "\x1b[0;31m", "\x1b[0m"
 
 
 class JaxTrainError(Exception):
@@ -57,10 +56,10 @@ class JaxTrainError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """Give IPython the message alone: our own stack would tell a notebook user nothing."""
-        from jupyter_jax_trainer.text import plain
+        from jupyter_jax_trainer.text import RED, RESET, plain
 
         first, *rest = plain(str(self)).splitlines() or [""]
-        return [f"{_RED}{type(self).__name__}{_RESET}: {first}", *rest]
+        return [f"{RED}{type(self).__name__}{RESET}: {first}", *rest]
 
 
 class UsageError(JaxTrainError, ValueError):
@@ -116,9 +115,10 @@ class JobFailed(JaxTrainError):  # noqa: N818
 
     def _render_traceback_(self) -> list[str]:
         from jupyter_jax_trainer.jobdir.failure import coloured
+        from jupyter_jax_trainer.text import RED, RESET
 
         first, *rest = coloured(str(self))
-        return [f"{_RED}{type(self).__name__}{_RESET}: {first}", *rest]
+        return [f"{RED}{type(self).__name__}{RESET}: {first}", *rest]
 
 
 def _shortened(failure: Failure) -> Failure:

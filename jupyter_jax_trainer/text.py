@@ -26,7 +26,7 @@ _CURSOR = re.compile(
     r"|(?P<text>[^\x1b\r\b\x90\x98\x9b\x9d-\x9f]+)"
 )
 _MOVES = re.compile(r"[\r\b]")
-_RESET = "\x1b[0m"
+RED, GREEN, RESET = "\x1b[31m", "\x1b[32m", "\x1b[0m"
 _STYLES = 16
 MAX_REASON = 500  # characters of a reason that are shown
 _NUMBER = re.compile(r"[-+]?[0-9][0-9.,]*%?")
@@ -91,9 +91,9 @@ def joined(words: Iterable[str], *, most: int | None = None, last: str = "and") 
     return f" {last} ".join(part for part in (", ".join(listed[:-1]), *listed[-1:]) if part)
 
 
-def ranks(numbers: Iterable[int]) -> str:
+def ranks_text(ranks: Iterable[int]) -> str:
     """Name ranks: ``rank 1``, ``ranks 0, 2 and 3``, ``ranks 1 to 63``."""
-    listed = sorted(numbers)
+    listed = sorted(ranks)
     if len(listed) == 1:
         return f"rank {listed[0]}"
     if len(listed) > 4 and listed == list(range(listed[0], listed[-1] + 1)):
@@ -103,7 +103,7 @@ def ranks(numbers: Iterable[int]) -> str:
     return f"ranks {joined(map(str, listed))}"
 
 
-def version(text: str | None) -> tuple[int, ...]:
+def version_numbers(text: str | None) -> tuple[int, ...]:
     """Return the two or three numbers that a version begins with; none if it is not a version."""
     found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text or "")
     return tuple(int(part) for part in found.groups() if part) if found else ()
@@ -129,6 +129,11 @@ def uncoloured(text: str) -> str:
     return _COLOURS.sub("", plain(text))
 
 
+def closed(line: str) -> str:
+    """Return a line at whose end a colour that it left on is over."""
+    return line + RESET if "\x1b" in line and not line.endswith(RESET) else line
+
+
 def collapse_carriage_returns(line: str) -> str:
     r"""Give a line as a terminal shows it in the end: what follows ``\r`` overwrites.
 
@@ -148,7 +153,7 @@ def collapse_carriage_returns(line: str) -> str:
             at = 0 if part["move"] == "\r" else max(0, at - 1)
         elif colour := part["colour"]:
             # The bound keeps a line of nothing but colours from costing the square of its length.
-            style = () if colour in ("\x1b[m", _RESET) else (*style, colour)[-_STYLES:]
+            style = () if colour in ("\x1b[m", RESET) else (*style, colour)[-_STYLES:]
         elif part["erase"] in ("", "0"):
             cells = cells[:at]
         elif part["erase"] == "2":
@@ -175,10 +180,10 @@ def _drawn(cells: Iterable[tuple[str, tuple[str, ...]]]) -> str:
     current: tuple[str, ...] = ()
     for sign, style in cells:
         if style != current:
-            pieces.append((_RESET if current else "") + "".join(style))
+            pieces.append((RESET if current else "") + "".join(style))
             current = style
         pieces.append(sign)
-    return "".join(pieces) + (_RESET if current else "")
+    return "".join(pieces) + (RESET if current else "")
 
 
 def width(text: str) -> int:

@@ -14,6 +14,7 @@ from jupyter_jax_trainer.jobdir.files import disk_use
 from jupyter_jax_trainer.text import (
     MAX_REASON,
     age,
+    closed,
     collapse_carriage_returns,
     duration,
     metric,
@@ -275,8 +276,7 @@ def log_lines(lines: Iterable[LogLine], *, ranks: bool, times: bool) -> Iterator
     """Make log lines fit to show, each with its rank and its time where asked for."""
     for line in lines:
         text = plain(collapse_carriage_returns(line.text.rstrip("\r\n")))
-        if "\x1b" in text and not text.endswith("\x1b[0m"):
-            text += "\x1b[0m"  # a colour that was left on ends with its line
+        text = closed(text)
         clock = f"{_clock(line.time):8} " if times else ""
         yield f"{clock}[{line.rank}] {text}" if ranks else f"{clock}{text}"
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from jupyter_jax_trainer.text import plain
+from jupyter_jax_trainer.text import GREEN, RED, RESET, plain, ranks_text
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
 
 CANCELLED = "cancelled by the user"
@@ -243,18 +243,6 @@ def after_restarts(failure: Failure, restarts: int) -> Failure:
     return failure
 
 
-def ranks_text(ranks: Sequence[int]) -> str:
-    """Name ranks: ``rank 1``, ``ranks 0, 2 and 3``, ``ranks 1 to 63``."""
-    listed = sorted(ranks)
-    if len(listed) == 1:
-        return f"rank {listed[0]}"
-    if len(listed) > 4 and listed == list(range(listed[0], listed[-1] + 1)):
-        return f"ranks {listed[0]} to {listed[-1]}"
-    if len(listed) > 8:
-        return f"{len(listed)} ranks"
-    return f"ranks {', '.join(map(str, listed[:-1]))} and {listed[-1]}"
-
-
 def positions(ranks: Sequence[tuple[RankEnd, dict[str, Any] | None]]) -> str:
     """Say where ranks are: ``rank 1 has finished, rank 0 is in psum (cell line 3)``.
 
@@ -318,11 +306,10 @@ def format_failure(failure: Failure, job: str) -> str:
     return "\n".join(lines)
 
 
-_RED, _GREEN, _RESET = "\x1b[31m", "\x1b[32m", "\x1b[0m"
 _PLACES = (
-    (re.compile(r'^  (?:File "[^"]*"|Cell[^,]*), line \d+'), _GREEN),
-    (re.compile(r"^ *[~^]+$"), _RED),
-    (re.compile(r"^[A-Za-z_][\w.]*(?=$|: )"), _RED),
+    (re.compile(r'^  (?:File "[^"]*"|Cell[^,]*), line \d+'), GREEN),
+    (re.compile(r"^ *[~^]+$"), RED),
+    (re.compile(r"^[A-Za-z_][\w.]*(?=$|: )"), RED),
 )
 _BEGIN = "Traceback (most recent call last):\n"
 
@@ -332,5 +319,5 @@ def coloured(text: str) -> list[str]:
     head, begin, rest = plain(text).partition(_BEGIN)
     lines = rest.splitlines()
     for pattern, colour in _PLACES:
-        lines = [pattern.sub(rf"{colour}\g<0>{_RESET}", line) for line in lines]
+        lines = [pattern.sub(rf"{colour}\g<0>{RESET}", line) for line in lines]
     return [*(head + begin).splitlines(), *lines]

@@ -13,11 +13,13 @@ from jupyter_jax_trainer.options.table import (
     BY_FIELD,
     KUBERNETES_ONLY,
     OPTIONS,
+    Device,
     HelpRequested,
     Option,
     read_words,
     split,
 )
+from jupyter_jax_trainer.text import joined
 
 __all__ = [
     "KUBERNETES_ONLY",
@@ -44,7 +46,7 @@ class JobSpec:
 
     name: str | None = None
     nodes: int = 1
-    device: Literal["cpu", "gpu", "tpu"] | None = None
+    device: Device | None = None
     devices_per_node: int | None = None
     accelerator: str | None = None
     topology: str | None = None
@@ -259,7 +261,7 @@ def refuse_for_local(spec: JobSpec) -> None:
     named = [f"{BY_FIELD[name].flag} ({BY_FIELD[name].kubernetes})" for name in kubernetes]
     several = len(named) > 1
     raise UsageError(
-        f"{_and(named)} only {'mean' if several else 'means'} something on Kubernetes, "
+        f"{joined(named)} only {'mean' if several else 'means'} something on Kubernetes, "
         "and this job would run on this machine.",
         f"Leave {'them' if several else 'it'} out, or add --backend kubernetes.",
     )
@@ -327,10 +329,6 @@ def _right_type(name: str, value: Any) -> bool:
     parts = value.items() if isinstance(value, dict) else ()
     texts = value if isinstance(value, list) else [text for pair in parts for text in pair]
     return all(isinstance(text, str) for text in texts)
-
-
-def _and(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 assert {item.name for item in fields(JobSpec)} == {*BY_FIELD, "explicit"}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, get_args
 
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.options import amounts, checks
 
 MAX_NODES = 4096
-DEVICES = ("cpu", "gpu", "tpu")
+Device = Literal["cpu", "gpu", "tpu"]
+DEVICES: tuple[str, ...] = get_args(Device)
 PYTHONS = ("3.11", "3.12", "3.13")  # for which images/ are made
 STATES = (
     "Queued",

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer import api, masking
@@ -251,47 +250,19 @@ def _clusters() -> list[Place]:
 
         place = Place("pod", "kubernetes", "", current=True)
         return [_in_namespace(place, get_client().namespace)]
-    contexts, current = _contexts(stamp)
+    contexts, current = kubeconfig.contexts()
     return [
         _in_namespace(
             Place(f"context:{name}", "kubernetes", "", context=name, current=name == current),
-            namespace,
+            context.namespace,
         )
-        for name, namespace in contexts.items()
+        for name, context in contexts.items()
     ]
 
 
 def _in_namespace(place: Place, namespace: str) -> Place:
     label = f"{namespace} · {place.context or 'the cluster of this pod'}"
     return replace(place, namespace=namespace, label=label)
-
-
-@functools.lru_cache(4)
-def _contexts(stamp: tuple[tuple[str, int, int], ...]) -> tuple[dict[str, str], str | None]:
-    """Read the contexts with their namespaces, and the name of the current one.
-
-    Of several files the first one that has it counts, as for the official client, which takes its
-    time to be imported.
-    """
-    import yaml
-
-    contexts: dict[str, str] = {}
-    current: str | None = None
-    for name, *_ in stamp:
-        try:
-            read = yaml.safe_load(Path(name).read_text()) or {}
-            current = current or read.get("current-context")
-            for item in read.get("contexts") or []:
-                namespace = (item.get("context") or {}).get("namespace")
-                contexts.setdefault(str(item["name"]), str(namespace or "default"))
-        except OSError as error:
-            raise BackendError(f"The kubeconfig {name} can't be read: {error.strerror}.") from None
-        except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError) as error:
-            # The error's own words would quote from the file: it has tokens.
-            mark = getattr(error, "problem_mark", None)
-            where = f" (line {mark.line + 1})" if mark else ""
-            raise BackendError(f"The file {name} is not a kubeconfig{where}.") from None
-    return contexts, current
 
 
 # -- asking ----------------------------------------------------------------------------------------

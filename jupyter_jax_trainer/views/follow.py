@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import JobDetached
-from jupyter_jax_trainer.jobdir.failure import ranks_text
 from jupyter_jax_trainer.jobdir.files import LineReader, open_regular
 from jupyter_jax_trainer.jobdir.layout import ENDED, JobDir
 from jupyter_jax_trainer.logs.reader import LogReader, is_noise
-from jupyter_jax_trainer.text import plain, size
+from jupyter_jax_trainer.text import plain, ranks_text, size
 from jupyter_jax_trainer.trust.policy import harmless
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts

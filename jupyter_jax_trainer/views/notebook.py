@@ -19,6 +19,7 @@ from IPython.display import display
 
 from jupyter_jax_trainer.jobdir.layout import ENDED
 from jupyter_jax_trainer.logs.reader import readable
+from jupyter_jax_trainer.text import closed
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.bundle import JOB, WIDGET, last_of, reference, widget_view
 from jupyter_jax_trainer.views.card import Facts
@@ -225,4 +226,4 @@ class LogPane:
 def _clipped(line: str) -> str:
     if len(line) > _LINE:
         line = _CUT_COLOUR.sub("", line[:_LINE]) + " …"
-    return line + "\x1b[0m" if "\x1b" in line and not line.endswith("\x1b[0m") else line
+    return closed(line)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer import masking, text, timeouts
+from jupyter_jax_trainer import machine, masking, text, timeouts
 from jupyter_jax_trainer.backends.local import warm
 from jupyter_jax_trainer.backends.local.slots import limit_of_cores
 from jupyter_jax_trainer.errors import BackendError, CaptureError, UsageError
@@ -59,7 +59,7 @@ class LocalBackend:
                 f"and this machine has {len(gpus)}.",
                 "Ask for fewer, or use --device cpu.",
             )
-        memory = _available_memory()
+        memory = machine.free_memory()
         if memory is not None and spec.nodes > max(1, memory // _PROCESS):
             raise UsageError(
                 f"{spec.nodes} processes are asked for, and the memory of this machine holds about "
@@ -97,7 +97,7 @@ class LocalBackend:
                 f"{text.size(max(0, free))} free.",
                 "Load the data inside the cell, or set JAXTRAIN_HOME to a larger disk.",
             )
-        memory = _available_memory()
+        memory = machine.free_memory()
         if memory is not None and total > memory:
             raise CaptureError(
                 f"The cell's variables take {text.size(total)}, and this machine has "
@@ -191,14 +191,3 @@ def _working_directory() -> str:
 
 def _count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
-def _available_memory() -> int | None:
-    """Give the memory that could be used now, in bytes; None where the system doesn't say."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None

@@ -14,8 +14,7 @@ from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
     image_of,
     runs,
 )
-from jupyter_jax_trainer.jobdir.failure import ranks_text
-from jupyter_jax_trainer.text import age
+from jupyter_jax_trainer.text import age, ranks_text
 
 _BEGUN = ("Arrived", "Joined", "Running", "Finished")
 
