@@ -333,6 +333,6 @@ def about_restart(state: Mapping[str, Any]) -> str | None:
     words = f"restart {len(found)} of {last['most']}"
     if last["step"] is None:
         return f"{words}, {last['reason']}"
-    words += f" goes on at step {last['step']}"
+    words += f" {'went' if state['state'] in ENDED else 'goes'} on at step {last['step']}"
     reached = last["reached"]
     return words if reached is None else f"{words}; the attempt before had reached {reached}"

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jupyter_jax_trainer.jobdir.failure import CANCELLED
 from jupyter_jax_trainer.jobdir.layout import ENDED, RETURNED, JobDir, about_restart
 from jupyter_jax_trainer.text import MAX_REASON, duration, metric, shorten, size, uncoloured
 from jupyter_jax_trainer.trust import policy
@@ -153,8 +154,9 @@ def line(facts: Facts, snapshot: Mapping[str, Any], note: str | None = None) -> 
 
 def _reason(snapshot: Mapping[str, Any]) -> str:
     """Give the reason as it stands beside the state."""
-    reason = shorten(snapshot["reason"] or "", MAX_REASON)
-    return reason.removeprefix("cancelled ") if snapshot["state"] == "Cancelled" else reason
+    if snapshot["state"] == "Cancelled" and snapshot["reason"] == CANCELLED:
+        return "by the user"
+    return shorten(snapshot["reason"] or "", MAX_REASON)
 
 
 def _times(facts: Facts, snapshot: Mapping[str, Any]) -> list[str]:
@@ -199,7 +201,7 @@ def _footer(facts: Facts, snapshot: Mapping[str, Any]) -> list[str]:
     if back := results_text(snapshot["results"]):
         lines.append(f"brought back {back}")
     if not active and (words := about_restart(snapshot)):
-        lines.append(words.replace(" goes on ", " went on "))
+        lines.append(words)
     if active:
         lines.append(f"goes on without this page; to come back: %jaxtrain attach {facts.name}")
     return lines

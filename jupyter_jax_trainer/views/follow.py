@@ -20,6 +20,7 @@ from jupyter_jax_trainer.trust.policy import harmless
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts
 from jupyter_jax_trainer.views.waiting import Waiting
+from jupyter_jax_trainer.worker.exceptions import STOPPED_LINE
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
@@ -31,7 +32,7 @@ _POLL = 0.05  # seconds between looks at the job's directory
 _SETTLE = 0.1  # seconds after which a display that came before a line is surely known
 _HOLD = 1.0  # seconds for which a traceback waits that may be the last word of the job
 _TAIL = 1 << 16  # bytes at the end of the log among which it is looked for
-_STOPPED = rb"stopped: rank \d+ failed first \(.*\)"  # see worker/main.py
+_STOPPED = STOPPED_LINE.encode()
 _LAST_WORDS = re.compile(
     rb"^(?:.*Traceback \(most recent call last\):|%s)$" % _STOPPED, re.MULTILINE
 )
@@ -246,8 +247,8 @@ def follow(job: Job, interrupts: Interrupts | None = None, view: View | None = N
     view = view or open_view()
     source, stragglers = _Source(job), Stragglers()
     snapshot = job.snapshot()
-    view.begin(Facts.of(job), snapshot, job)
     with Waiting(JobDir(job.directory)) as waiting:
+        view.begin(Facts.of(job), snapshot, job)
         while True:
             source.pump(view, snapshot)
             if snapshot["state"] in ENDED:
