@@ -55,8 +55,13 @@ class NotebookView:
 
     def begin(self, facts: Facts, snapshot: dict[str, Any], job: Job | None = None) -> None:
         """Show the card."""
-        self._facts, self._job = facts, job
+        first, self._facts = self._facts is None, facts
         self._log.where = facts.log
+        if first and job is not None:
+            # Pages learn by a change that this cell prints the log: one that is loaded later has
+            # the card, and gets no line that is printed.
+            self._show_card(snapshot, None)
+        self._job = job
         self._show_card(snapshot, None)
 
     def status(self, snapshot: dict[str, Any], note: str | None) -> None:
@@ -78,6 +83,7 @@ class NotebookView:
         from jupyter_jax_trainer.widget.serving import Serving
 
         self._widget = job.widget()
+        self._widget.printed = True
         self._serving = Serving(get_ipython().kernel)
 
     def log(self, lines: list[bytes], unfinished: bytes) -> None:
@@ -111,8 +117,10 @@ class NotebookView:
         self._flush_updates(now=True)
         self._log.interrupt()
         self._show_card(snapshot, note, last=True)
-        if self._widget is not None and snapshot["state"] in ENDED:
-            self._widget.close()
+        if self._widget is not None:
+            self._widget.printed = False
+            if snapshot["state"] in ENDED:
+                self._widget.close()
 
     def _flush_updates(self, now: bool = False) -> None:
         for live in self._named.values():
@@ -127,12 +135,17 @@ class NotebookView:
         glance = last_of(self._job) if last and self._job is not None else None
         if glance:
             data[JOB]["last"] = glance
+        if snapshot["state"] == "Failed":
+            snapshot = {**snapshot, "reason": None}  # the error that ends the cell says it
         if snapshot["state"] in ENDED:
             data[JOB]["printed"] = True
             if glance:
                 glance["tail"] = []  # these lines stand below
-        elif self._widget is not None:
-            data[WIDGET] = widget_view(self._widget)
+        else:
+            if self._job is not None and not last:
+                data[JOB]["printing"] = True
+            if self._widget is not None:
+                data[WIDGET] = widget_view(self._widget)
         spark = glance["spark"] if glance else None
         data["text/html"] = card.render(self._facts, snapshot, note, unfinished, spark)
         data["text/plain"] = card.text(self._facts, snapshot, note)

@@ -29,6 +29,7 @@ class JobWidget(anywidget.AnyWidget):  # type: ignore[misc]
     _esm = STATIC / "job.js"
     _css = STATIC / "job.css"
     glance = traitlets.Dict().tag(sync=True)
+    printed = traitlets.Bool(False).tag(sync=True)  # rank 0's lines stand in the cell's output
 
     def __init__(self, job: Job) -> None:
         self._name = job.name
