@@ -124,6 +124,11 @@ def _harmless(match: re.Match[str]) -> str:
     return "␀" if match["nul"] else "\N{REPLACEMENT CHARACTER}" if match["surrogate"] else ""
 
 
+def one_line(text: object) -> str:
+    """Make text harmless and one line, without its colours."""
+    return " ".join(uncoloured(str(text)).split("\n"))
+
+
 def uncoloured(text: str) -> str:
     """Make text harmless as `plain` does, without its colours: they could hide what follows."""
     return _COLOURS.sub("", plain(text))
@@ -184,6 +189,23 @@ def _drawn(cells: Iterable[tuple[str, tuple[str, ...]]]) -> str:
             current = style
         pieces.append(sign)
     return "".join(pieces) + (RESET if current else "")
+
+
+_TRACEBACK = (
+    (re.compile(r'^  (?:File "[^"]*"|Cell[^,]*), line \d+'), GREEN),
+    (re.compile(r"^ *[~^]+$"), RED),
+    (re.compile(r"^[A-Za-z_][\w.]*(?=$|: )"), RED),
+)
+_TRACEBACK_BEGINS = "Traceback (most recent call last):\n"
+
+
+def coloured(text: str) -> list[str]:
+    """Give the lines of a formatted failure with colours in its traceback, as IPython has them."""
+    head, begin, rest = plain(text).partition(_TRACEBACK_BEGINS)
+    lines = rest.splitlines()
+    for pattern, colour in _TRACEBACK:
+        lines = [pattern.sub(rf"{colour}\g<0>{RESET}", line) for line in lines]
+    return [*(head + begin).splitlines(), *lines]
 
 
 def width(text: str) -> int:

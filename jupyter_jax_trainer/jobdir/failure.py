@@ -6,16 +6,17 @@ The backends collect how each rank ended (:class:`RankEnd`); :func:`diagnose` na
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
-from jupyter_jax_trainer.text import GREEN, RED, RESET, plain, ranks_text
+from jupyter_jax_trainer.errors import JobFailed
+from jupyter_jax_trainer.text import ranks_text, shorten
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
 
 CANCELLED = "cancelled by the user"
+_MAX_MESSAGE, _MAX_TRACEBACK = 2_000, 20_000  # characters of them that an error has
 _FROM_OUTSIDE = ("killed", "memory", "aborted", "crashed", "cluster")
 
 
@@ -284,6 +285,20 @@ def summary(failure: Failure) -> str:
     return f"{who} {first_line}"
 
 
+def failed(name: str, failure: Failure) -> JobFailed:
+    """Make the error for a job that has not ended well."""
+    return JobFailed(format_failure(_shortened(failure), job=name), name, failure)
+
+
+def _shortened(failure: Failure) -> Failure:
+    """Cut what a cell can make as long as it likes."""
+    rest = "" if failure.rank is None else f": rank {failure.rank}'s log has them"
+    error = failure.error
+    if error and error.get("traceback"):
+        error = {**error, "traceback": shorten(error["traceback"], _MAX_TRACEBACK, rest)}
+    return replace(failure, message=shorten(failure.message, _MAX_MESSAGE, rest), error=error)
+
+
 def format_failure(failure: Failure, job: str) -> str:
     """Write a failure for people: what, the traceback, who stopped because of it, what to do."""
     if failure.kind == "cancelled":
@@ -304,20 +319,3 @@ def format_failure(failure: Failure, job: str) -> str:
     else:
         lines.append(f"`%jaxtrain logs {job}` shows what the ranks printed.")
     return "\n".join(lines)
-
-
-_PLACES = (
-    (re.compile(r'^  (?:File "[^"]*"|Cell[^,]*), line \d+'), GREEN),
-    (re.compile(r"^ *[~^]+$"), RED),
-    (re.compile(r"^[A-Za-z_][\w.]*(?=$|: )"), RED),
-)
-_BEGIN = "Traceback (most recent call last):\n"
-
-
-def coloured(text: str) -> list[str]:
-    """Give the lines of a formatted failure with colours in its traceback, as IPython has them."""
-    head, begin, rest = plain(text).partition(_BEGIN)
-    lines = rest.splitlines()
-    for pattern, colour in _PLACES:
-        lines = [pattern.sub(rf"{colour}\g<0>{RESET}", line) for line in lines]
-    return [*(head + begin).splitlines(), *lines]

@@ -8,8 +8,8 @@ from typing import Any
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import ENDED
+from jupyter_jax_trainer.jobdir.summary import shape
 from jupyter_jax_trainer.trust import policy
-from jupyter_jax_trainer.views.card import shape
 
 Row = dict[str, Any]
 

@@ -80,7 +80,7 @@ class JobSpec:
 
     def __repr__(self) -> str:
         """Show the options without what may be secret: a notebook keeps the output of a cell."""
-        shown = masking.spec(self)
+        shown = masked(self)
         values = (f"{one.name}={getattr(shown, one.name)!r}" for one in fields(self) if one.repr)
         return f"{type(self).__name__}({', '.join(values)})"
 
@@ -149,7 +149,7 @@ def parse_cell_line(line: str, defaults: JobSpec | Mapping[str, Any] | None = No
     Raises
     ------
     HelpRequested
-        The line has ``--help``; the message is the help text.
+        The line has ``--help``.
     UsageError
         An option or a value is wrong, said in a sentence.
     """
@@ -160,9 +160,7 @@ def parse_words(
     words: Sequence[str], defaults: JobSpec | Mapping[str, Any] | None = None
 ) -> JobSpec:
     """Read the words of a line, as `parse_cell_line` does."""
-    from jupyter_jax_trainer.commands.helptext import help_text
-
-    values, names = read_words(words, OPTIONS, help_text=help_text())
+    values, names = read_words(words, OPTIONS)
     return make_spec(with_name(values, names), defaults)
 
 
@@ -329,6 +327,16 @@ def _right_type(name: str, value: Any) -> bool:
     parts = value.items() if isinstance(value, dict) else ()
     texts = value if isinstance(value, list) else [text for pair in parts for text in pair]
     return all(isinstance(text, str) for text in texts)
+
+
+def masked(given: JobSpec) -> JobSpec:
+    """Give the options of a job as they may be shown; they are not fit to submit."""
+    texts: dict[str, Any] = {
+        name: masking.text(value) for name, value in given.given().items() if isinstance(value, str)
+    }
+    texts["env"] = tuple((name, masking.variable(name, value)) for name, value in given.env)
+    texts["package"] = tuple(map(masking.text, given.package))
+    return replace(given, **texts)
 
 
 assert {item.name for item in fields(JobSpec)} == {*BY_FIELD, "explicit"}

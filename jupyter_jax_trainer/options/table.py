@@ -26,7 +26,7 @@ STATES = (
 
 
 class HelpRequested(UsageError):  # noqa: N818
-    """``--help`` was among the words; the message is the help text."""
+    """``--help`` was among the words: who has them shows the help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,9 +360,7 @@ def split(line: str) -> list[str]:
         raise UsageError(f"The line {checks.shown(line)} can't be read: {error}.") from None
 
 
-def read_words(
-    words: Sequence[str], options: Iterable[Option], *, help_text: str = ""
-) -> tuple[dict[str, Any], list[str]]:
+def read_words(words: Sequence[str], options: Iterable[Option]) -> tuple[dict[str, Any], list[str]]:
     """Parse words into the values of the options that were given, checked, and the other words.
 
     Raises
@@ -401,7 +399,7 @@ def read_words(
         raise UsageError(f"{name}: {error.message}.") from None
     given = {name: value for name, value in vars(found).items() if value is not None}
     if given.pop("help", False):
-        raise HelpRequested(help_text)
+        raise HelpRequested("The help is asked for.")
     values = {o.field: o.read(given[o.field]) for o in options if o.field in given}
     return values, _positionals(rest, options)
 

@@ -9,13 +9,22 @@ from __future__ import annotations
 import html
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer.jobdir.failure import CANCELLED
-from jupyter_jax_trainer.jobdir.layout import ENDED, RETURNED, JobDir, about_restart
-from jupyter_jax_trainer.text import MAX_REASON, duration, metric, shorten, size, uncoloured
+from jupyter_jax_trainer.jobdir.layout import ENDED, JobDir, about_restart
+from jupyter_jax_trainer.jobdir.summary import (
+    elapsed,
+    progress_text,
+    renamed,
+    results_text,
+    shape,
+    things_text,
+    time_left,
+)
+from jupyter_jax_trainer.text import MAX_REASON, duration, one_line, shorten, uncoloured
 from jupyter_jax_trainer.trust import policy
 from jupyter_jax_trainer.views.spark import sparkline
 
@@ -34,7 +43,6 @@ _COLOURS = {
 _WAITING = "var(--jp-warn-color1, #b26a00)"
 _MUTED = "color:var(--jp-ui-font-color2,#616161)"
 _CODE = "var(--jp-code-font-family,monospace)"
-_MANY = 6  # variables that are named one by one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,55 +98,6 @@ class Facts:
         )
 
 
-def shape(spec: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
-    """Say how large a job is: ``4 nodes × 2 CPU devices``."""
-    nodes = f"{spec['nodes']} node{'s' if spec['nodes'] != 1 else ''}"
-    each = plan["devices_per_node"]
-    if each == 1 and plan["device"] == "cpu":
-        return nodes
-    return f"{nodes} × {each} {plan['device'].upper()} device{'s' if each != 1 else ''}"
-
-
-def renamed(wanted: str | None, name: str) -> str | None:
-    """Say why a job is not called what it was to be called."""
-    if wanted is None or wanted == name:
-        return None
-    return f"{wanted} is taken by a job that has ended: this one is {name}"
-
-
-def elapsed(created: float, snapshot: Mapping[str, Any]) -> float:
-    """Give the seconds from submission to now, or to the end."""
-    last = snapshot["history"][-1] if snapshot["history"] else None
-    end = last["time"] if last and last["state"] in ENDED else time.time()
-    return max(0.0, float(end) - created)
-
-
-def time_left(snapshot: Mapping[str, Any]) -> float | None:
-    """Estimate the seconds to the end from the progress so far; None where it isn't known."""
-    progress = snapshot["progress"]
-    if snapshot["state"] != "Running" or not progress or not progress["fraction"]:
-        return None
-    began = next((e["time"] for e in snapshot["history"] if e["state"] == "Running"), None)
-    fraction = progress["fraction"]
-    if began is None or fraction < 0.02:
-        return None
-    return float((time.time() - began) * (1 - fraction) / fraction)
-
-
-def progress_text(snapshot: Mapping[str, Any]) -> str:
-    """Say how far it is: ``1240/2000  loss 0.0831``."""
-    progress = snapshot["progress"]
-    if not progress:
-        return ""
-    step = (
-        f"{progress['step']}/{progress['total']}"
-        if progress["total"]
-        else (f"step {progress['step']}")
-    )
-    values = [f"{name} {metric(value)}" for name, value in progress["metrics"].items()]
-    return "  ".join([step, *values[:6]])
-
-
 def line(facts: Facts, snapshot: Mapping[str, Any], note: str | None = None) -> str:
     """Give the status in one line of plain text."""
     words = [f"{facts.name or 'New job'}: {snapshot['state']}", facts.shape]
@@ -149,7 +108,7 @@ def line(facts: Facts, snapshot: Mapping[str, Any], note: str | None = None) -> 
         words.append(reason)
     if note:
         words.append(note)
-    return _one_line(" · ".join(words))
+    return one_line(" · ".join(words))
 
 
 def _reason(snapshot: Mapping[str, Any]) -> str:
@@ -178,7 +137,7 @@ def text(facts: Facts, snapshot: Mapping[str, Any], note: str | None = None) -> 
     if words := hint(snapshot):
         lines.append(words)
     lines += _footer(facts, snapshot)
-    return "\n".join(map(_one_line, lines))
+    return "\n".join(map(one_line, lines))
 
 
 def hint(snapshot: Mapping[str, Any]) -> str:
@@ -187,7 +146,7 @@ def hint(snapshot: Mapping[str, Any]) -> str:
     What to do about a failure stands below the error that ends the cell.
     """
     words = None if snapshot["state"] in ENDED else snapshot.get("hint")
-    return _one_line(shorten(words, MAX_REASON)) if words else ""
+    return one_line(shorten(words, MAX_REASON)) if words else ""
 
 
 def _footer(facts: Facts, snapshot: Mapping[str, Any]) -> list[str]:
@@ -205,24 +164,6 @@ def _footer(facts: Facts, snapshot: Mapping[str, Any]) -> list[str]:
     if active:
         lines.append(f"goes on without this page; to come back: %jaxtrain attach {facts.name}")
     return lines
-
-
-def results_text(results: Sequence[Mapping[str, Any]] | None) -> str:
-    """Say what came back: ``params dict of 4 1.2 MB, loss float32[] 4 B``."""
-    return things_text(
-        entry for entry in results or [] if "error" not in entry and entry["name"] != RETURNED
-    )
-
-
-def things_text(entries: Iterable[Mapping[str, Any]]) -> str:
-    """Name things with type and size, the largest first."""
-    by_size = sorted(entries, key=lambda entry: -entry["size"])
-    named = [
-        _one_line(f"{entry['name']} {entry['type']} {size(entry['size'])}")
-        for entry in by_size[:_MANY]
-    ]
-    more = len(by_size) - len(named)
-    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
 
 
 def render(
@@ -245,7 +186,7 @@ def render(
     unfinished
         The line that rank 0 is writing.
     spark
-        The course of a series (see `views.glance`).
+        The course of a series (see `queries.glance`).
     """
     state, reason = snapshot["state"], _reason(snapshot)
     colour = _COLOURS.get(state, _WAITING)  # of dots and bars: as text it would be too pale
@@ -305,10 +246,6 @@ def _progress(snapshot: Mapping[str, Any], colour: str, course: str) -> str:
 def _code(escaped: str) -> str:
     """Set what stands between backquotes as code."""
     return re.sub(r"`([^`]+)`", rf'<code style="font-family:{_CODE}">\1</code>', escaped)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(uncoloured(str(text)).split("\n"))
 
 
 def _e(text: str) -> str:

@@ -10,7 +10,7 @@ import traitlets
 
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.job import Job
-from jupyter_jax_trainer.views.glance import INTERVAL, Glances
+from jupyter_jax_trainer.queries.glance import INTERVAL, Glances
 from jupyter_jax_trainer.widget import STATIC
 
 

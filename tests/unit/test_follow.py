@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -215,3 +217,19 @@ def test_a_page_is_told_that_the_cell_prints_the_log_and_when_it_no_longer_does(
     assert not {"printing", "printed"} & displayed.shown[-1][JOB].keys()
     view.close({**snapshot, "state": "Succeeded"}, None)
     assert displayed.shown[-1][JOB]["printed"] and "printing" not in displayed.shown[-1][JOB]
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_a_shell_shows_the_view_of_a_job(home, loaded):
+    program = (
+        "from IPython.core.interactiveshell import InteractiveShell; "
+        "shell = InteractiveShell.instance(); "
+        + ("shell.run_line_magic('load_ext', 'jupyter_jax_trainer'); " if loaded else "")
+        + "import jupyter_jax_trainer, sys; "
+        "assert 'jupyter_jax_trainer.views.bundle' not in sys.modules; "
+        "data, _ = shell.display_formatter.format(jupyter_jax_trainer.job('a')); "
+        "print(*sorted(data))"
+    )
+    make_job("a", plan={})
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == [JOB, "text/html", "text/plain"], done.stderr

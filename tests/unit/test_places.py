@@ -23,8 +23,8 @@ from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JobNotFound, UsageError
 from jupyter_jax_trainer.installation import install_command
 from jupyter_jax_trainer.queries import asking, targets
+from jupyter_jax_trainer.queries.allowed import Allowed
 from jupyter_jax_trainer.queries.yamls import shown_yaml
-from jupyter_jax_trainer.server.access import Allowed
 
 RUNTIME = {
     "apiVersion": "trainer.kubeflow.org/v1alpha1",

@@ -135,7 +135,7 @@ class KubernetesBackend:
                 runtimes.deprecation(runtime),
                 *placed.notes,
                 taken.note,
-                *masking.environment_notes(spec, secrets=True),
+                *masking.environment_notes(spec.env, secrets=True),
             )
             if note
         ]

@@ -18,6 +18,7 @@ from jupyter_jax_trainer.backends.local.slots import limit_of_cores
 from jupyter_jax_trainer.errors import BackendError, CaptureError, UsageError
 from jupyter_jax_trainer.jobdir import files, store
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.summary import shape
 from jupyter_jax_trainer.options.amounts import quantity
 from jupyter_jax_trainer.options.spec import JobSpec, refuse_for_local
 from jupyter_jax_trainer.runtime import LOCAL_CPU, LOCAL_GPU, get_runtime, local_gpus, usable_gpus
@@ -107,7 +108,7 @@ class LocalBackend:
 
     def check_capture(self, capture: Capture, spec: JobSpec, plan: dict[str, Any]) -> None:
         """Note what stands in the notebook and should not; the Python is the one that made it."""
-        capture.notes += masking.environment_notes(spec, secrets=False)
+        capture.notes += masking.environment_notes(spec.env, secrets=False)
 
     def is_free(self, name: str) -> bool:
         """Say yes: the job's directory is all that can have a name here."""
@@ -122,9 +123,16 @@ class LocalBackend:
         write: Callable[[Path], str],
     ) -> str:
         """Say what would be started."""
-        from jupyter_jax_trainer.views.follow import dry_run
-
-        return dry_run(spec, plan, capture)
+        lines = [
+            "Nothing was started. The job would be:",
+            f"  {shape(spec.to_json(), plan)} on this machine ({plan['runtime']})",
+            f"  sent, {text.size(capture.total)} in all:",
+            *(f"    {s.name}  {s.kind}  {s.type}  {text.size(s.size)}" for s in capture.sent),
+            *(f"    {name}  module file" for name in capture.modules),
+        ]
+        if spec.out:
+            lines.append(f"  brought back: {', '.join(spec.out)}")
+        return "\n".join(lines)
 
     def start(self, directory: JobDir, lock: int, manifest: dict[str, Any]) -> None:
         """Start the supervisor of a job; it outlives this process."""
