@@ -7,6 +7,7 @@ and a worker, which has only a part of this package, can import ``report`` and `
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ _HOME = {
     "job": "api",
     "compare": "jobdir.comparison",
     "metrics": "jobdir.comparison",
-    "panel": "api",
+    "panel": "widget",
     "runtimes": "api",
     "Job": "jobdir.job",
     "report": "worker.reporting",
@@ -26,6 +27,8 @@ _HOME = {
     "JaxTrainError": "errors",
     "JobFailed": "errors",
 }
+
+_GIVE_JOBS = ("train", "jobs", "job", "Job")
 
 __all__ = [
     "JaxTrainError",
@@ -46,7 +49,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.api import job, jobs, panel, runtimes, train
+    from jupyter_jax_trainer.api import job, jobs, runtimes, train
     from jupyter_jax_trainer.errors import JaxTrainError, JobFailed
     from jupyter_jax_trainer.jobdir.comparison import compare, metrics
     from jupyter_jax_trainer.jobdir.job import Job
@@ -65,6 +68,8 @@ def __getattr__(name: str) -> Any:
             f"jupyter_jax_trainer.{name} is not available inside a job: "
             "only report() and checkpoint_dir() are."
         ) from None
+    if name in _GIVE_JOBS and (shell := _running_shell()) is not None:
+        _show_jobs(shell)
     return getattr(module, name)
 
 
@@ -77,6 +82,7 @@ def load_ipython_extension(shell: Any) -> None:
     from jupyter_jax_trainer.magic import register
 
     register(shell)
+    _show_jobs(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
@@ -84,3 +90,23 @@ def unload_ipython_extension(shell: Any) -> None:
     from jupyter_jax_trainer.magic import unregister
 
     unregister(shell)
+
+
+def _running_shell() -> Any:
+    return getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+
+
+def _show_jobs(shell: Any) -> None:
+    """Let a shell show the view of a `Job` that is the last value of a cell.
+
+    It is named, not imported: nothing is loaded before there is a job to show.
+    """
+    if shell.display_formatter is not None:
+        formatter = shell.display_formatter.mimebundle_formatter
+        formatter.for_type_by_name(f"{__name__}.jobdir.job", "Job", _view_of)
+
+
+def _view_of(job: Any) -> dict[str, Any]:
+    from jupyter_jax_trainer.views.bundle import whole
+
+    return whole(job)

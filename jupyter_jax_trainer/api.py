@@ -18,19 +18,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer import machine, timeouts
+from jupyter_jax_trainer import machine, masking, timeouts
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobDirError, UsageError
 from jupyter_jax_trainer.jobdir import files, layout, retention
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.options.spec import JobSpec, spec_from_options
+from jupyter_jax_trainer.text import plain, size
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.backends.base import Submission
     from jupyter_jax_trainer.capture import Capture
     from jupyter_jax_trainer.runtime import Runtime
 
+_WARN_SIZE = 10_000_000  # bytes of variables from which there is a warning
 _LETTERS = "bcdfghjkmnpqrstvwxz23456789"  # no vowels, no words; nothing that looks like another
 
 
@@ -83,8 +85,6 @@ def train(
         func, args, dict(func_args or {}), on_size=lambda total: submission.check_size(total, spec)
     )
     submission.check_capture(capture, spec, plan)
-    from jupyter_jax_trainer.views.follow import say_notes
-
     say_notes(capture)
     stem = getattr(func, "__name__", "call")
     return submit(spec, submission, plan, capture, stem=stem, returns=True)
@@ -151,6 +151,26 @@ def dry_run(
         return write_bundle(path, name, capture, spec.out, argv=argv, wheels=submission.wheels)
 
     return submission.dry_run(spec, plan, capture, manifest, write)
+
+
+def say_notes(capture: Capture) -> None:
+    """Print what the user should know about what is sent: its size, modules that differ, …."""
+    for note in (size_warning(capture), *capture.notes):
+        if note:
+            note = masking.text(note if note.endswith(".") else f"{note}.")
+            print(plain(note), file=sys.stderr)
+
+
+def size_warning(capture: Capture) -> str | None:
+    """Say what is large among the variables that are sent; None when nothing is."""
+    if capture.total < _WARN_SIZE:
+        return None
+    large = sorted(capture.sent, key=lambda sent: -sent.size)[:3]
+    names = ", ".join(f"{sent.name} {sent.type} {size(sent.size)}" for sent in large)
+    return (
+        f"Sending {size(capture.total)} with the cell: {names}. "
+        "Data that the cell loads itself need not be sent."
+    )
 
 
 def submit(
@@ -313,22 +333,6 @@ def jobs() -> list[Job]:
         Directories that can't be read are listed last; their state raises `JobDirError`.
     """
     return sorted((Job(directory) for directory in layout.list_all()), key=_newest_first)
-
-
-def panel() -> Any:
-    """Give the runtimes and the jobs of JupyterLab's side bars as a widget.
-
-    Returns
-    -------
-    anywidget.AnyWidget
-        Shown when it is a cell's last value.
-    """
-    from jupyter_jax_trainer.widget import require
-
-    require()
-    from jupyter_jax_trainer.widget.panel import Panel
-
-    return Panel()
 
 
 def job(name: str) -> Job:

@@ -13,8 +13,8 @@ from jupyter_jax_trainer.errors import (
     JobFailed,
     JobNotFound,
     UsageError,
-    about_the_store,
 )
+from jupyter_jax_trainer.jobdir.store import about_the_store
 
 OK, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 

@@ -16,18 +16,10 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.jobdir.failure import Failure
-
-
-_MAX_MESSAGE = 2_000  # characters
-_MAX_TRACEBACK = 20_000
-_RED, _RESET = "\x1b[0;31m", "\x1b[0m"
 
 
 class JaxTrainError(Exception):
@@ -57,10 +49,10 @@ class JaxTrainError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """Give IPython the message alone: our own stack would tell a notebook user nothing."""
-        from jupyter_jax_trainer.text import plain
+        from jupyter_jax_trainer.text import RED, RESET, plain
 
         first, *rest = plain(str(self)).splitlines() or [""]
-        return [f"{_RED}{type(self).__name__}{_RESET}: {first}", *rest]
+        return [f"{RED}{type(self).__name__}{RESET}: {first}", *rest]
 
 
 class UsageError(JaxTrainError, ValueError):
@@ -100,38 +92,25 @@ class JobFailed(JaxTrainError):  # noqa: N818
 
     Attributes
     ----------
+    name
+        The job's.
     failure
         What failed, on which rank, with the traceback.
     """
 
-    def __init__(self, name: str, failure: Failure) -> None:
-        from jupyter_jax_trainer.jobdir.failure import format_failure
-
+    def __init__(self, message: str, name: str, failure: Failure) -> None:
         self.name = name
         self.failure = failure
-        super().__init__(format_failure(_shortened(failure), job=name))
+        super().__init__(message)
 
     def _shown(self, text: str) -> str:
         return text  # the cell's own words, as they stand in its log
 
     def _render_traceback_(self) -> list[str]:
-        from jupyter_jax_trainer.jobdir.failure import coloured
+        from jupyter_jax_trainer.text import RED, RESET, coloured
 
         first, *rest = coloured(str(self))
-        return [f"{_RED}{type(self).__name__}{_RESET}: {first}", *rest]
-
-
-def _shortened(failure: Failure) -> Failure:
-    """Cut what a cell can make as long as it likes."""
-    from dataclasses import replace
-
-    from jupyter_jax_trainer.text import shorten
-
-    rest = "" if failure.rank is None else f": rank {failure.rank}'s log has them"
-    error = failure.error
-    if error and error.get("traceback"):
-        error = {**error, "traceback": shorten(error["traceback"], _MAX_TRACEBACK, rest)}
-    return replace(failure, message=shorten(failure.message, _MAX_MESSAGE, rest), error=error)
+        return [f"{RED}{type(self).__name__}{RESET}: {first}", *rest]
 
 
 class JobDetached(JaxTrainError):  # noqa: N818
@@ -139,27 +118,3 @@ class JobDetached(JaxTrainError):  # noqa: N818
 
     def _render_traceback_(self) -> list[str]:
         return str(self).splitlines()
-
-
-@contextlib.contextmanager
-def about_the_store() -> Iterator[None]:
-    """Make one sentence of it when the directory of all jobs can't be used.
-
-    Raises
-    ------
-    BackendError
-        In place of an `OSError` of a file there, or above it. Others stay as they are.
-    """
-    from jupyter_jax_trainer.jobdir import store
-
-    try:
-        yield
-    except OSError as error:
-        home, name = store.home(), error.filename
-        path = Path(name) if isinstance(name, str) else None
-        if path is None or not (path.is_relative_to(home) or home.is_relative_to(path)):
-            raise
-        raise BackendError(
-            f"The job store {home} can't be used: {error.strerror or error}.",
-            "JAXTRAIN_HOME can name another directory, one that you can write to.",
-        ) from None

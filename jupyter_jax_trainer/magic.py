@@ -36,7 +36,7 @@ def jaxtrain(line: str, cell: str | None = None) -> Any:
     """Run a cell as a distributed JAX job, or a command about jobs."""
     from IPython.core.getipython import get_ipython
 
-    from jupyter_jax_trainer.errors import about_the_store
+    from jupyter_jax_trainer.jobdir.store import about_the_store
 
     shell = get_ipython()
     with about_the_store():
@@ -64,6 +64,7 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
     """
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.capture import capture_cell
+    from jupyter_jax_trainer.commands.helptext import help_text
     from jupyter_jax_trainer.jobdir.results import take_results
     from jupyter_jax_trainer.options.spec import parse_cell_line
     from jupyter_jax_trainer.options.table import HelpRequested
@@ -73,8 +74,8 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
 
     try:
         spec = parse_cell_line(line, _defaults)
-    except HelpRequested as wanted:
-        print(wanted.message)
+    except HelpRequested:
+        print(help_text())
         return
     backend, plan = api.prepare(spec)
     capture = capture_cell(
@@ -87,10 +88,11 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
     )
     backend.check_capture(capture, spec, plan)
     if spec.dry_run:
-        display.say_notes(capture)
+        api.say_notes(capture)
         print(plain(api.dry_run(spec, backend, plan, capture)))
         return
     view = display.open_view()
+    api.say_notes(capture)
     display.announce(view, spec, plan, capture)
     with Interrupts() as interrupts:
         try:
@@ -121,11 +123,9 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
 def _command(line: str, shell: Any) -> None:
     from jupyter_jax_trainer.commands import Context, run_command
     from jupyter_jax_trainer.options.table import split
-    from jupyter_jax_trainer.views import follow as display
+    from jupyter_jax_trainer.views.frontend import in_notebook
 
-    context = Context(
-        in_notebook=display.in_notebook(), defaults=_defaults, namespace=shell.user_ns
-    )
+    context = Context(in_notebook=in_notebook(), defaults=_defaults, namespace=shell.user_ns)
     run_command(split(line), context)
 
 

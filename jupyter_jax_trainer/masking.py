@@ -18,11 +18,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jupyter_jax_trainer.options.spec import JobSpec
+    pass
 
 HIDDEN = "…"
 ADVICE = "Use --env-from-secret SECRET instead"
@@ -256,29 +256,19 @@ def text(said: str) -> str:
     return "".join(_without_named(said))
 
 
-def spec(given: JobSpec) -> JobSpec:
-    """Give the options of a job as they may be shown; they are not fit to submit."""
-    texts: dict[str, Any] = {
-        name: text(value) for name, value in given.given().items() if isinstance(value, str)
-    }
-    texts["env"] = tuple((name, variable(name, value)) for name, value in given.env)
-    texts["package"] = tuple(map(text, given.package))
-    return replace(given, **texts)
-
-
-def environment_notes(given: JobSpec, *, secrets: bool) -> list[str]:
+def environment_notes(given: Sequence[tuple[str, str | None]], *, secrets: bool) -> list[str]:
     """Say which variables look like secrets, and how to give them instead.
 
     Parameters
     ----------
     given
-        The options of the job.
+        The variables of ``--env``.
     secrets
         Whether the job runs where there is ``--env-from-secret``.
     """
     names = [
         name
-        for name, value in given.env
+        for name, value in given
         if value and (is_secret_name(name, value) or is_secret_value(value))
     ]
     if not names:

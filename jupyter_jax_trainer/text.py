@@ -26,7 +26,7 @@ _CURSOR = re.compile(
     r"|(?P<text>[^\x1b\r\b\x90\x98\x9b\x9d-\x9f]+)"
 )
 _MOVES = re.compile(r"[\r\b]")
-_RESET = "\x1b[0m"
+RED, GREEN, RESET = "\x1b[31m", "\x1b[32m", "\x1b[0m"
 _STYLES = 16
 MAX_REASON = 500  # characters of a reason that are shown
 _NUMBER = re.compile(r"[-+]?[0-9][0-9.,]*%?")
@@ -72,6 +72,43 @@ def metric(value: object) -> str:
     return str(value)
 
 
+def joined(words: Iterable[str], *, most: int | None = None, last: str = "and") -> str:
+    """Return words as a list in a sentence: ``a``, ``a and b``, ``a, b and c``.
+
+    Parameters
+    ----------
+    words
+        What is listed.
+    most
+        Of more words than that, one fewer are listed, and how many more there are is said.
+    last
+        The word before the last one.
+    """
+    listed = list(words)
+    if most is not None and len(listed) > most:
+        shown = listed[: most - 1]
+        return f"{', '.join(shown)} {last} {len(listed) - len(shown):,} more"
+    return f" {last} ".join(part for part in (", ".join(listed[:-1]), *listed[-1:]) if part)
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """Name ranks: ``rank 1``, ``ranks 0, 2 and 3``, ``ranks 1 to 63``."""
+    listed = sorted(ranks)
+    if len(listed) == 1:
+        return f"rank {listed[0]}"
+    if len(listed) > 4 and listed == list(range(listed[0], listed[-1] + 1)):
+        return f"ranks {listed[0]} to {listed[-1]}"
+    if len(listed) > 8:
+        return f"{len(listed)} ranks"
+    return f"ranks {joined(map(str, listed))}"
+
+
+def version_numbers(text: str | None) -> tuple[int, ...]:
+    """Return the two or three numbers that a version begins with; none if it is not a version."""
+    found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text or "")
+    return tuple(int(part) for part in found.groups() if part) if found else ()
+
+
 def plain(text: str) -> str:
     """Make text from a job harmless to show.
 
@@ -87,9 +124,19 @@ def _harmless(match: re.Match[str]) -> str:
     return "␀" if match["nul"] else "\N{REPLACEMENT CHARACTER}" if match["surrogate"] else ""
 
 
+def one_line(text: object) -> str:
+    """Make text harmless and one line, without its colours."""
+    return " ".join(uncoloured(str(text)).split("\n"))
+
+
 def uncoloured(text: str) -> str:
     """Make text harmless as `plain` does, without its colours: they could hide what follows."""
     return _COLOURS.sub("", plain(text))
+
+
+def closed(line: str) -> str:
+    """Return a line at whose end a colour that it left on is over."""
+    return line + RESET if "\x1b" in line and not line.endswith(RESET) else line
 
 
 def collapse_carriage_returns(line: str) -> str:
@@ -111,7 +158,7 @@ def collapse_carriage_returns(line: str) -> str:
             at = 0 if part["move"] == "\r" else max(0, at - 1)
         elif colour := part["colour"]:
             # The bound keeps a line of nothing but colours from costing the square of its length.
-            style = () if colour in ("\x1b[m", _RESET) else (*style, colour)[-_STYLES:]
+            style = () if colour in ("\x1b[m", RESET) else (*style, colour)[-_STYLES:]
         elif part["erase"] in ("", "0"):
             cells = cells[:at]
         elif part["erase"] == "2":
@@ -138,10 +185,27 @@ def _drawn(cells: Iterable[tuple[str, tuple[str, ...]]]) -> str:
     current: tuple[str, ...] = ()
     for sign, style in cells:
         if style != current:
-            pieces.append((_RESET if current else "") + "".join(style))
+            pieces.append((RESET if current else "") + "".join(style))
             current = style
         pieces.append(sign)
-    return "".join(pieces) + (_RESET if current else "")
+    return "".join(pieces) + (RESET if current else "")
+
+
+_TRACEBACK = (
+    (re.compile(r'^  (?:File "[^"]*"|Cell[^,]*), line \d+'), GREEN),
+    (re.compile(r"^ *[~^]+$"), RED),
+    (re.compile(r"^[A-Za-z_][\w.]*(?=$|: )"), RED),
+)
+_TRACEBACK_BEGINS = "Traceback (most recent call last):\n"
+
+
+def coloured(text: str) -> list[str]:
+    """Give the lines of a formatted failure with colours in its traceback, as IPython has them."""
+    head, begin, rest = plain(text).partition(_TRACEBACK_BEGINS)
+    lines = rest.splitlines()
+    for pattern, colour in _TRACEBACK:
+        lines = [pattern.sub(rf"{colour}\g<0>{RESET}", line) for line in lines]
+    return [*(head + begin).splitlines(), *lines]
 
 
 def width(text: str) -> int:

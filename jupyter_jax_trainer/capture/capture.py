@@ -14,12 +14,9 @@ from types import ModuleType
 from typing import Any
 
 from jupyter_jax_trainer.capture import names as analysis
-from jupyter_jax_trainer.capture import secretfiles
-from jupyter_jax_trainer.capture.cellsource import for_analysis, parse_cell
-from jupyter_jax_trainer.capture.culprit import describe_failure
-from jupyter_jax_trainer.capture.drift import differences
-from jupyter_jax_trainer.capture.modules import collect, is_own
-from jupyter_jax_trainer.capture.reached import globals_used
+from jupyter_jax_trainer.capture.modules import collect, differences, is_own, note_left_out
+from jupyter_jax_trainer.capture.source import for_analysis, parse_cell
+from jupyter_jax_trainer.capture.values import describe_failure, globals_used
 from jupyter_jax_trainer.errors import CaptureError, UsageError
 from jupyter_jax_trainer.jobdir.layout import RETURNED
 from jupyter_jax_trainer.worker.serialization.describe import kind_of, type_name
@@ -348,7 +345,7 @@ class _Packer:
         left_out: list[str] = []
         capture.modules = collect(sorted(pickler.modules), tree, left_out)
         capture.notes = differences(capture.modules)
-        if words := secretfiles.note(left_out):
+        if words := note_left_out(left_out):
             capture.notes.append(words)
         if _FLAG in code:
             capture.notes.append(_FLAG_NOTE)

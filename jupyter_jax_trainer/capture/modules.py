@@ -1,19 +1,27 @@
-"""The user's own modules: which they are, and their files, so that they can travel with a job."""
+"""The user's own modules: which they are, and their files, so that they can travel with a job.
+
+Files that look like secrets stay here. Where a module in memory is not what its file says, the
+file is what is sent, and the user is told.
+"""
 
 from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
-from jupyter_jax_trainer.capture.secretfiles import is_named_so, leads_out, looks_secret
+from jupyter_jax_trainer import masking, text
+from jupyter_jax_trainer.capture.names import bound_by, global_bindings, scope_nodes
 from jupyter_jax_trainer.errors import CaptureError
 
 MAX_DATA_FILE = 1 << 20
@@ -23,7 +31,7 @@ _THIS_PACKAGE = __name__.partition(".")[0]
 
 
 def is_own(module: ModuleType) -> bool:
-    """Say whether a module is the user's own: one that a worker will not have.
+    """Return whether a module is the user's own: one that a worker will not have.
 
     True for modules in source files, except those of the standard library, of installed
     distributions, of this package, and the notebook's ``__main__``.
@@ -99,7 +107,7 @@ def _find_spec(name: str) -> ModuleSpec | None:
 
 
 def _own_spec(spec: ModuleSpec | None) -> ModuleSpec | None:
-    """Give the spec back if it is that of an own module."""
+    """Return the spec back if it is that of an own module."""
     if spec is None or spec.name in ("__main__", "__mp_main__"):
         return None
     top = spec.name.partition(".")[0]
@@ -134,7 +142,7 @@ def _library_places() -> tuple[Path, ...]:
 
 
 def _files(spec: ModuleSpec) -> Iterator[tuple[str, Path, bool]]:
-    """Give the files of a top-level module or package: path in the archive, file, if it stays."""
+    """Return the files of a top-level module or package: path in the archive, file, if it stays."""
     if spec.submodule_search_locations is None:
         path = Path(str(spec.origin))
         _refuse_compiled(path, spec.name)
@@ -146,12 +154,12 @@ def _files(spec: ModuleSpec) -> Iterator[tuple[str, Path, bool]]:
             if not path.is_file() or any(map(_is_skipped, inner.parts[:-1])):
                 continue
             if _is_skipped(path.name):
-                if is_named_so(path):
+                if _is_named_so(path):
                     yield f"{spec.name}/{inner.as_posix()}", path, True
                 continue
             _refuse_compiled(path, spec.name)
             if path.suffix == ".py" or path.stat().st_size < MAX_DATA_FILE:
-                stays = leads_out(path, place) or looks_secret(path, place)
+                stays = _leads_out(path, place) or _looks_secret(path, place)
                 yield f"{spec.name}/{inner.as_posix()}", path, stays
 
 
@@ -177,9 +185,234 @@ def _imports_of(source: bytes) -> Iterator[str]:
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:
-    """Give the modules that code imports; the package of a relative import is there anyway."""
+    """Return the modules that code imports; the package of a relative import is there anyway."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             yield node.module
+
+
+# ---- files that look like secrets
+
+# Code is never taken for a secret: a module without which its package can't be imported.
+_CODE = (".py", ".pyi")
+_MOST = 1 << 16  # bytes of a file that are looked at
+_FORMATS = "json|ya?ml|toml|ini|cfg|conf|xml|enc"
+_BACKUP = re.compile(r"(?:~|[._-](?:bak|backup|old|orig|save|copy|swp))+$", re.IGNORECASE)
+_NAMES = re.compile(
+    r"id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?"
+    r"|.*\.(?:p12|pfx|jks|keystore|kdbx|ppk|key|netrc|htpasswd|pypirc|npmrc|pgpass|env|kubeconfig"
+    r"|tfstate|tfvars)"
+    r"|(?:.*[._-])?kube[._-]?config(?:[._-].*)?|[._]?netrc|\.?htpasswd|\.pypirc|\.npmrc"
+    r"|\.env\..*|env\.(?:local|dev|development|staging|prod|production)|[._]?pgpass(?:\.conf)?"
+    r"|\.git-credentials|\.dockercfg|\.dockerconfigjson"
+    r"|(?:.*[._-])?(?:credentials?|client[._-]secrets?|service[._-]?account)(?:[._-].*)?"
+    r"|(?:.*[._-])?(?:secrets?|passwords?|passwd|passphrase|creds?|o?auth|cookies|token"
+    r"|(?:api|access|secret|private)[._-]?keys?"
+    # Other lists of tokens are vocabularies, or say which tokens of one are special.
+    r"|(?:access|api|auth|bearer|refresh|session)[._-]?tokens)"
+    rf"(?:\.(?:{_FORMATS}|csv|txt|pickle))?"
+    rf"|tokens\.(?:{_FORMATS})",
+    re.IGNORECASE,
+)
+_FOLDERS = re.compile(
+    r"secrets?|credentials?|creds|passwords?|ssh|gnupg|(?:api|private)[._-]?keys?", re.IGNORECASE
+)
+_TOKEN_LISTS = re.compile(r"tokens(?:\.(?:csv|txt))?", re.IGNORECASE)
+_CERTIFICATES = re.compile(r".*\.(?:pem|crt|cer)", re.IGNORECASE)
+_AWS = "aws_(?:secret_access_key|session_token)"
+_INSIDE = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+    r"|\"private_key\"[ ]?:[ ]?\"-----BEGIN"
+    r"|(?:^|[\s{,\"'-])client-key-data[\"']?[ ]?:[ ]?[\"']?[A-Za-z0-9+/=]"
+    rf"|^[ \t]{{0,8}}(?:export[ ])?{_AWS}[ ]?[=:][ ]?[\"']?[A-Za-z0-9+/=]"
+    rf"|[\"']{_AWS}[\"']\s?:\s?[\"'][A-Za-z0-9+/=]"
+    r"|\"auths\"\s{0,20}:\s{0,20}\{\s{0,200}\"",  # of Docker
+    re.MULTILINE | re.IGNORECASE,
+)
+_KUBECONFIG = re.compile(r"(?:^|[{,\s\"'])kind[\"']?[ ]?:[ ]?[\"']?Config\b", re.MULTILINE)
+_SIGNS_IN = re.compile(
+    r"(?:^|[{,\s\"'-])(?:(?:id-|access-|refresh-)?token|password)[\"']?[ ]?:[ ]?[\"']?[^\s\"'$<{]",
+    re.MULTILINE,
+)
+
+
+def _is_named_so(path: Path) -> bool:
+    """Return whether a file has a name that secrets have, or copies of them: ``id_rsa.bak``."""
+    name = _BACKUP.sub("", path.name)
+    return path.suffix not in _CODE and _NAMES.fullmatch(name) is not None
+
+
+def _looks_secret(path: Path, package: Path) -> bool:
+    """Return whether a file of a package looks like a secret.
+
+    Its name may say so, a folder that it is in, or its first 64 kB. A file of certificates alone
+    is none; a ``.pem`` that can't be read as one is.
+    """
+    if path.suffix in _CODE:
+        return False
+    if _is_named_so(path) or any(map(_FOLDERS.fullmatch, path.relative_to(package).parts[:-1])):
+        return True
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST).decode("latin-1")  # any bytes are text in it
+    except OSError:
+        return True
+    if _CERTIFICATES.fullmatch(path.name) and "-----BEGIN CERTIFICATE-----" not in content:
+        return True
+    if _TOKEN_LISTS.fullmatch(path.name) and _has_random_words(content):
+        return True
+    return _has_secret(content)
+
+
+def _has_secret(content: str) -> bool:
+    if _INSIDE.search(content) or masking.has_token(content):
+        return True
+    return bool(_KUBECONFIG.search(content) and _SIGNS_IN.search(content))
+
+
+def _has_random_words(content: str) -> bool:
+    """Tell tokens that sign in from the words of a vocabulary, few of which look random."""
+    words = content.split()
+    return sum(map(masking.looks_random, words)) * 4 >= len(words) > 0
+
+
+def _leads_out(path: Path, package: Path) -> bool:
+    """Return whether a file of a package is a link to something outside of it; code may be."""
+    if path.suffix in _CODE:
+        return False
+    return not path.resolve().is_relative_to(package.resolve())
+
+
+def note_left_out(names: list[str]) -> str | None:
+    """Return a sentence about what was left out; None where nothing was."""
+    if not names:
+        return None
+    return (
+        "Left out of your modules, as they look like secrets or lie elsewhere: "
+        f"{', '.join(names)}. Give a file another name and place if it is none; a secret is "
+        "loaded from a mounted Secret, or set with --env-from-secret"
+    )
+
+
+# ---- modules that are not what their files say
+
+_SIMPLE = (int, float, complex, str, bytes, bool, type(None))
+_SHOWN = 40
+
+
+def differences(files: Mapping[str, bytes]) -> list[str]:
+    """Compare files of modules with what was imported from them; give a sentence for each finding.
+
+    Only what can be told without running the file: constants, and the code of plain functions and
+    methods. What the module itself may rebind is passed over.
+
+    Parameters
+    ----------
+    files
+        Path from the root of the imports → content.
+    """
+    notes = []
+    for path, source in files.items():
+        name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        module = sys.modules.get(name)
+        loader = getattr(getattr(module, "__spec__", None), "loader", None)
+        # Other loaders (hooks that add checks of types, pytest's) change code on the way.
+        if module is None or not path.endswith(".py") or type(loader) is not SourceFileLoader:
+            continue
+        try:
+            tree = ast.parse(source)
+            code = compile(tree, path, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError):
+            continue
+        notes += [
+            f"{name} is sent from its file, where {constant}"
+            for constant in _constants(tree, vars(module))
+        ]
+        changed = list(_functions(tree, code, vars(module), ""))
+        if changed:
+            several = len(changed) > 1
+            notes.append(
+                f"{name} is sent from its file, where {text.joined(changed, most=4)} "
+                + ("are not what they are here" if several else "is not what it is here")
+            )
+    return notes
+
+
+def _bound_once(tree: ast.Module | ast.ClassDef) -> set[str]:
+    nodes = list(scope_nodes(tree.body))
+    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in nodes):
+        return set()
+    count = Counter(name for node in nodes for name in bound_by(node))
+    return {name for name, times in count.items() if times == 1} - global_bindings(tree)
+
+
+def _constants(tree: ast.Module, here: Mapping[str, Any]) -> Iterator[str]:
+    once = _bound_once(tree)
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=expression):
+                pass
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as expression):
+                pass
+            case _:
+                continue
+        try:
+            value = ast.literal_eval(expression)
+        except (ValueError, TypeError, SyntaxError, RecursionError):
+            continue
+        if name in once and name in here and _is_simple(value) and not _same(value, here[name]):
+            yield f"{name} is {_short(value)}; here it is {_short(here[name])}"
+
+
+def _is_simple(value: Any) -> bool:
+    return type(value) in _SIMPLE or (type(value) is tuple and all(map(_is_simple, value)))
+
+
+def _same(value: Any, other: Any) -> bool:
+    return type(value) is type(other) and repr(value) == repr(other)
+
+
+def _short(value: Any) -> str:
+    shown = repr(value) if _is_simple(value) else f"a {type(value).__name__}"
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+
+
+def _functions(
+    tree: ast.Module | ast.ClassDef, code: CodeType, here: Mapping[str, Any], prefix: str
+) -> Iterator[str]:
+    """Return the functions whose code is another one; decorated ones may be anything."""
+    once = _bound_once(tree)
+    inner = {part.co_name: part for part in code.co_consts if isinstance(part, CodeType)}
+    for node in tree.body:
+        match node:
+            case (
+                ast.FunctionDef(name=name, decorator_list=[])
+                | ast.AsyncFunctionDef(name=name, decorator_list=[])
+            ):
+                found = here.get(name)
+                if (
+                    name in once
+                    and name in inner
+                    and isinstance(found, FunctionType)
+                    and (_facts(found.__code__) != _facts(inner[name]))
+                ):
+                    yield f"{prefix}{name}()"
+            case ast.ClassDef(name=name, decorator_list=[]):
+                found = here.get(name)
+                if name in once and name in inner and isinstance(found, type):
+                    yield from _functions(node, inner[name], vars(found), f"{prefix}{name}.")
+
+
+def _facts(code: CodeType) -> tuple[Any, ...]:
+    """Give what a function does, without where it stands."""
+    constants = tuple(
+        _facts(part)
+        if isinstance(part, CodeType)
+        else part
+        if isinstance(part, frozenset)
+        else (type(part), repr(part))
+        for part in code.co_consts
+    )
+    return code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer.backends import registry
+from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.commands.which import all_named, named, named_anywhere
 from jupyter_jax_trainer.errors import ResultsWithheld, UsageError
 from jupyter_jax_trainer.options import checks
+from jupyter_jax_trainer.options.spec import masked
 from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.text import duration, plain
 from jupyter_jax_trainer.trust import policy
@@ -23,49 +24,6 @@ if TYPE_CHECKING:
 
 _NEWEST = 20
 _NOTEBOOK_TAIL = 1000
-
-
-@dataclass
-class Context:
-    """Where a command runs.
-
-    Attributes
-    ----------
-    print
-        Shows a text, made harmless: much of it comes from jobs and clusters.
-    in_notebook
-        A notebook, as opposed to a terminal.
-    ask
-        Puts a yes-or-no question; gives None where nobody can be asked.
-    defaults
-        The options of ``use``, changed by it; None where nothing would remember them.
-    namespace
-        The user's variables, to which ``result`` adds; None where there are none.
-    width
-        Columns of text that fit.
-    failed
-        Set by a command that ran, but found something wrong.
-    """
-
-    print: Callable[[str], object] = print
-    in_notebook: bool = False
-    ask: Callable[[str], bool | None] = lambda question: None
-    defaults: MutableMapping[str, Any] | None = None
-    namespace: MutableMapping[str, Any] | None = None
-    width: int = 100
-    failed: bool = False
-
-    def __post_init__(self) -> None:
-        show = self.print
-        self.print = lambda text: show(plain(text))
-
-    def place(self, values: dict[str, Any]) -> dict[str, str | None]:
-        """Give the cluster's context and namespace that are meant: given, or set by ``use``."""
-        known = {**(self.defaults or {}), **values}
-        return {name: known.get(name) for name in ("context", "namespace")}
-
-
-Handler = Callable[[Context, dict[str, Any], list[str]], None]
 
 
 def jobs(context: Context, values: dict[str, Any], words: list[str]) -> None:
@@ -379,7 +337,6 @@ def resume(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
 def use(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Set, show or forget the defaults of a notebook."""
-    from jupyter_jax_trainer import masking
     from jupyter_jax_trainer.options.spec import make_spec
 
     defaults = context.defaults
@@ -392,7 +349,7 @@ def use(context: Context, values: dict[str, Any], words: list[str]) -> None:
     spec = make_spec(values, start)  # refused as a whole, or taken as a whole
     defaults.clear()
     defaults.update({name: getattr(spec, name) for name in spec.explicit})
-    line = masking.spec(spec).to_line()
+    line = masked(spec).to_line()
     context.print(f"Defaults of this notebook: {line}" if line else "No defaults are set.")
 
 
@@ -444,17 +401,3 @@ def key(context: Context, values: dict[str, Any], words: list[str]) -> None:
             "that one to your other machines."
         )
     )
-
-
-def convert(context: Context, values: dict[str, Any], words: list[str]) -> None:
-    """Turn JAXJobs into TrainJobs."""
-    from jupyter_jax_trainer.commands.converting import convert_file
-
-    convert_file(words[0], values.get("runtime"), context, ended=values.get("all", False))
-
-
-def run(context: Context, values: dict[str, Any], words: list[str]) -> None:
-    """Run a file as if it were a cell."""
-    from jupyter_jax_trainer.commands.script import run_script
-
-    run_script(words, values, context)

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer.commands.actions import Context
+from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.installation import install_command
 from jupyter_jax_trainer.text import plain
 
 
-def convert_file(name: str, runtime: str | None, context: Context, *, ended: bool = False) -> None:
+def convert(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Print what the JAXJobs of a file become, and say beside it what changes.
 
     Those that have ended are left out, unless they are wanted, too.
@@ -23,15 +23,17 @@ def convert_file(name: str, runtime: str | None, context: Context, *, ended: boo
     UsageError
         The file can't be read, or holds none, or one that the training operator would refuse.
     """
-    from jupyter_jax_trainer.backends.kubernetes.jaxjob import convert
+    from jupyter_jax_trainer.backends.kubernetes import jaxjob
     from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import to_yaml
 
+    (name,) = words
     jobs = [job for job in _objects(name) if job.get("kind") == "JAXJob"]
     if not jobs:
         raise UsageError(
             f"There is no JAXJob in {name}.", "`kubectl get jaxjobs -o yaml` gives those there are."
         )
-    found = [convert(job, runtime, ended=ended) for job in jobs]
+    runtime, ended = values.get("runtime"), values.get("all", False)
+    found = [jaxjob.convert(job, runtime, ended=ended) for job in jobs]
     if documents := [document for one in found for document in one.documents]:
         context.print(to_yaml(documents).rstrip("\n"))
     for job, one in zip(jobs, found, strict=True):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from jupyter_jax_trainer.commands.table import COMMANDS, Command
 from jupyter_jax_trainer.options.table import OPTIONS, Option
-
-if TYPE_CHECKING:
-    from jupyter_jax_trainer.commands import Command
 
 EXAMPLES = (
     ("%%jaxtrain", "run this cell as a job, and wait for it"),
@@ -34,8 +31,6 @@ def groups() -> dict[str, list[Option]]:
 
 def help_text() -> str:
     """Give the help of ``%%jaxtrain`` and ``%jaxtrain``."""
-    from jupyter_jax_trainer.commands import COMMANDS
-
     lines = [
         "Run a notebook cell as a distributed JAX job: N processes under jax.distributed.",
         "",
@@ -86,8 +81,6 @@ def _columns(pairs: Iterable[tuple[str, str]], column: int = _COLUMN) -> list[st
 
 def reference() -> str:
     """Give docs/reference.md."""
-    from jupyter_jax_trainer.commands import COMMANDS
-
     lines = [
         "# Reference",
         "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jupyter_jax_trainer.commands.actions import Context
+from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.commands.which import all_named
 from jupyter_jax_trainer.errors import UsageError
 

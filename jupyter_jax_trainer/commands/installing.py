@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from jupyter_jax_trainer.commands.actions import Context
+from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.options.table import DEVICES
 from jupyter_jax_trainer.text import plain
 
+_ELSEWHERE = "With --namespace they are installed for that namespace only."
+
 
 def install(context: Context, values: dict[str, Any]) -> None:
     """Apply our runtimes, all of them or none, and say what changed."""
+    from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
     from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
     from jupyter_jax_trainer.backends.kubernetes.submit import manifests
     from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import check_trainer
@@ -33,15 +36,22 @@ def install(context: Context, values: dict[str, Any]) -> None:
     force, only_show = values.get("force", False), values.get("dry_run", False)
     # The namespace of `use` is for jobs: nobody means that one for runtimes of a whole cluster.
     client = get_client(context.place(values)["context"], namespace)
+    forbidden = False
     try:
         with said_plainly(client):
-            check_trainer(client)
-            # The cluster looks at all of them first, so that nothing is done by halves.
-            done = [manifests.apply(client, item, force=force, dry_run=True) for item in items]
-            if not only_show:
-                done = [manifests.apply(client, item, force=force) for item in items]
+            try:
+                check_trainer(client)
+                # The cluster looks at all of them first, so that nothing is done by halves.
+                done = [manifests.apply(client, item, force=force, dry_run=True) for item in items]
+                if not only_show:
+                    done = [manifests.apply(client, item, force=force) for item in items]
+            except ApiError as error:
+                forbidden = error.status == 403
+                raise
     except BackendError as error:
-        raise _with_a_way_out(error, namespace) from None
+        if not forbidden or namespace:
+            raise
+        raise BackendError(error.message, f"{error.hint or ''} {_ELSEWHERE}".strip()) from None
     would = "would be " if only_show else ""
     mark = "# " if only_show else ""
     for item, one in zip(items, done, strict=True):
@@ -57,12 +67,3 @@ def install(context: Context, values: dict[str, Any]) -> None:
 def _one_line(text: str) -> str:
     """Make text of the cluster harmless, also behind a `#` in YAML."""
     return plain(text).replace("\n", "\\n")
-
-
-def _with_a_way_out(error: BackendError, namespace: str | None) -> BackendError:
-    if "may not" not in error.message or namespace:
-        return error
-    return BackendError(
-        error.message,
-        f"{error.hint or ''} With --namespace they are installed for that namespace only.".strip(),
-    )

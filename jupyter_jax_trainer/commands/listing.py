@@ -7,14 +7,16 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jupyter_jax_trainer import masking
-from jupyter_jax_trainer.errors import JaxTrainError, JobFailed
+from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.comparison import key
+from jupyter_jax_trainer.jobdir.failure import failed
 from jupyter_jax_trainer.jobdir.files import disk_use
+from jupyter_jax_trainer.options.spec import masked
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.text import (
     MAX_REASON,
     age,
+    closed,
     collapse_carriage_returns,
     duration,
     metric,
@@ -185,7 +187,7 @@ def details(job: Job) -> str:
         lines += [_row("", shorten(text, MAX_REASON)) for text in (job.reason, job.hint) if text]
     lines.append(_created(job.created))
     lines.append(_row("Took", duration(job.elapsed)))
-    if options := masking.spec(job.spec).to_line():
+    if options := masked(job.spec).to_line():
         lines.append(_row("Options", options))
     if words := progress(job):
         lines.append(_row("Progress", words))
@@ -212,7 +214,7 @@ def details(job: Job) -> str:
         for event in events:
             lines.append(f"{_clock(event['time'])}  {shorten(event['message'], MAX_REASON)}")
     if job.failure is not None:
-        lines += ["", str(JobFailed(job.name, job.failure))]
+        lines += ["", str(failed(job.name, job.failure))]
     return plain("\n".join(lines))
 
 
@@ -271,8 +273,7 @@ def log_lines(lines: Iterable[LogLine], *, ranks: bool, times: bool) -> Iterator
     """Make log lines fit to show, each with its rank and its time where asked for."""
     for line in lines:
         text = plain(collapse_carriage_returns(line.text.rstrip("\r\n")))
-        if "\x1b" in text and not text.endswith("\x1b[0m"):
-            text += "\x1b[0m"  # a colour that was left on ends with its line
+        text = closed(text)
         clock = f"{_clock(line.time):8} " if times else ""
         yield f"{clock}[{line.rank}] {text}" if ranks else f"{clock}{text}"
 

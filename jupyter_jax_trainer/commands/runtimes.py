@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jupyter_jax_trainer.commands.actions import Context
+from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.options import checks
 

@@ -10,22 +10,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer.commands.actions import Context, watch
+from jupyter_jax_trainer.commands.actions import watch
+from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.options.checks import shown
 
 
-def run_script(words: list[str], values: dict[str, Any], context: Context) -> None:
+def run(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Submit a file and watch it, unless it is to be detached.
 
     Parameters
     ----------
-    words
-        The file, and the job's name where it is given.
-    values
-        The options, checked, and the script's own ``arguments``.
     context
         Where the command runs.
+    values
+        The options, checked, and the script's own ``arguments``.
+    words
+        The file, and the job's name where it is given.
 
     Raises
     ------
@@ -53,7 +54,7 @@ def run_script(words: list[str], values: dict[str, Any], context: Context) -> No
             on_size=lambda total: backend.check_size(total, spec),
         )
     backend.check_capture(capture, spec, plan)
-    display.say_notes(capture)
+    api.say_notes(capture)
     if spec.dry_run:
         argv = [str(path), *arguments]
         context.print(api.dry_run(spec, backend, plan, capture, stem=path.stem, argv=argv))

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jupyter_jax_trainer.commands import actions, history
-from jupyter_jax_trainer.commands.actions import Context, Handler
+from jupyter_jax_trainer.commands import actions, converting, history, script
+from jupyter_jax_trainer.commands.context import Handler
 from jupyter_jax_trainer.commands.runtimes import runtimes
-from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.options import amounts, checks
 from jupyter_jax_trainer.options.table import (
     BY_FIELD,
     DEVICES,
     OPTIONS,
     PYTHONS,
-    HelpRequested,
     Option,
-    read_words,
 )
 from jupyter_jax_trainer.states import State
-
-__all__ = ["COMMANDS", "Command", "Context", "run_command"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,51 +38,6 @@ class Command:
     options: tuple[Option, ...] = ()
     words: tuple[int, int | None] = (0, 0)
     takes: str = ""
-
-
-def run_command(words: Sequence[str], context: Context) -> None:
-    """Run the command that the words name.
-
-    Raises
-    ------
-    JaxTrainError
-        The words are wrong, or the command could not do what it should.
-    """
-    from jupyter_jax_trainer.commands.helptext import command_help, help_text
-
-    if not words or words[0] in ("-h", "--help", "help"):
-        context.print(help_text())
-        return
-    name, *rest = words
-    command = COMMANDS.get(name)
-    if command is None:
-        if name.startswith("-"):
-            raise UsageError(
-                f"A command has to come first, and {name} is an option.",
-                "Options that start a job stand in a cell's first line: %%jaxtrain "
-                + " ".join(words),
-            )
-        raise UsageError(f"There is no command {name}.", checks.did_you_mean(name, COMMANDS))
-    passed: list[str] = []
-    if command.takes == "file" and "--" in rest:
-        at = rest.index("--")
-        rest, passed = rest[:at], rest[at + 1 :]
-    try:
-        values, names = read_words(rest, command.options, help_text=command_help(command))
-    except HelpRequested as wanted:
-        context.print(wanted.message)
-        return
-    least, most = command.words
-    if len(names) < least:
-        raise UsageError(f"{name} needs more words: jaxtrain {command.usage}")
-    if most is not None and len(names) > most:
-        raise UsageError(
-            f"{name} doesn't know what to do with {checks.shown(names[most])}.",
-            f"It is used like this: jaxtrain {command.usage}",
-        )
-    if command.takes == "file":
-        values["arguments"] = passed
-    command.handler(context, values, names)
 
 
 _YES = Option(name="yes", short="y", help="Don't ask.")
@@ -384,7 +333,7 @@ _COMMANDS = (
         "that have ended, by their status, are left out. The YAML "
         "is printed, for `kubectl apply --server-side -f -`; what changes, and what has no "
         "counterpart, is said beside it.",
-        handler=actions.convert,
+        handler=converting.convert,
         words=(1, 1),
         options=(
             Option(
@@ -403,7 +352,7 @@ _COMMANDS = (
         summary="run a Python file like a cell",
         help="Run a Python file as if it were the cell, with the options of %%jaxtrain; the name "
         "of the job may follow the file's. What follows -- is for the file: its sys.argv.",
-        handler=actions.run,
+        handler=script.run,
         words=(1, 2),
         takes="file",
         options=OPTIONS,

@@ -16,7 +16,7 @@ from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
 from jupyter_jax_trainer.jobdir import layout, locks, store
 from jupyter_jax_trainer.runtime import gpu_plugin, installed, local_gpus
 from jupyter_jax_trainer.states import ENDED
-from jupyter_jax_trainer.text import size
+from jupyter_jax_trainer.text import joined, size, version_numbers
 
 _LEAST_DISK = 1_000_000_000
 _LEAST_MEMORY = 2_000_000_000
@@ -51,7 +51,7 @@ def _jax() -> Finding:
     version = installed("jax")
     if version is None:
         return Finding(FAIL, "jax", "not installed", "Install it: pip install jax")
-    if _numbers(version) < _LEAST_JAX:
+    if version_numbers(version) < _LEAST_JAX:
         return Finding(FAIL, "jax", version, "jax 0.6 or newer is needed: pip install -U jax")
     return Finding(OK, "jax", version)
 
@@ -62,7 +62,8 @@ def _jaxlib() -> Finding:
         return Finding(FAIL, "jaxlib", "not installed", "Install it: pip install -U jax")
     if jax is None or jax == jaxlib:
         return Finding(OK, "jaxlib", jaxlib)
-    fits = _numbers(jaxlib)[:2] == _numbers(jax)[:2] and _numbers(jaxlib) <= _numbers(jax)
+    theirs, own = version_numbers(jaxlib), version_numbers(jax)
+    fits = theirs[:2] == own[:2] and theirs <= own
     return Finding(
         OK if fits else FAIL,
         "jaxlib",
@@ -73,7 +74,7 @@ def _jaxlib() -> Finding:
 
 def _cloudpickle() -> Finding:
     version = installed("cloudpickle")
-    if version is None or _numbers(version)[:1] != (3,) or _numbers(version) < (3, 1):
+    if version is None or version_numbers(version)[:1] != (3,) or version_numbers(version) < (3, 1):
         advice = "Version 3.1 or newer is needed: pip install -U 'cloudpickle>=3.1,<4'"
         return Finding(FAIL, "cloudpickle", version or "not installed", advice)
     return Finding(OK, "cloudpickle", version)
@@ -81,7 +82,7 @@ def _cloudpickle() -> Finding:
 
 def _ipython() -> Finding:
     version = installed("ipython")
-    if version is None or _numbers(version) < (8, 20):
+    if version is None or version_numbers(version) < (8, 20):
         advice = "The magics need 8.20 or newer: pip install -U ipython"
         return Finding(WARN, "IPython", version or "not installed", advice)
     return Finding(OK, "IPython", version)
@@ -96,7 +97,7 @@ def _cores() -> Finding:
 
 
 def _memory() -> Finding:
-    free = _free_memory()
+    free = machine.free_memory()
     if free is None:
         return Finding(OK, "Memory", "not known on this system")
     if free < _LEAST_MEMORY:
@@ -215,10 +216,12 @@ def _directories() -> Finding:
     words, advice = [], []
     if broken:
         words.append(f"{len(broken)} damaged")
-        advice.append(f"Delete what can't be read in {layout.jobs_directory()}: {_few(broken)}.")
+        listed = joined(broken, most=6)
+        advice.append(f"Delete what can't be read in {layout.jobs_directory()}: {listed}.")
     if abandoned:
         words.append(f"{len(abandoned)} that nobody runs any more")
-        advice.append(f"jaxtrain delete {_few(abandoned)}")
+        more = f" (and {len(abandoned) - 5} more)" if len(abandoned) > 5 else ""
+        advice.append(f"jaxtrain delete {' '.join(abandoned[:5])}{more}")
     return Finding(WARN, "Job directories", ", ".join(words), " ".join(advice))
 
 
@@ -252,33 +255,8 @@ def _answers(path: Path) -> bool:
         os.close(directory)
 
 
-def _free_memory() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    values = dict(line.split(":", 1) for line in lines if ":" in line)
-    free = int(values["MemAvailable"].split()[0]) * 1024
-    group = Path("/sys/fs/cgroup")
-    try:  # a container's own bound, where there is one
-        bound = int((group / "memory.max").read_text())
-        return min(free, max(0, bound - int((group / "memory.current").read_text())))
-    except (OSError, ValueError):
-        return free
-
-
 def _existing(path: Path) -> Path:
     return path if path.exists() or path == path.parent else _existing(path.parent)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    import re
-
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
-
-
-def _few(names: list[str]) -> str:
-    return " ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 _CHECKS: tuple[Callable[[], Finding], ...] = (

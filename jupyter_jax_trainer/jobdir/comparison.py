@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.job import Job
-from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.options.spec import JobSpec, masked
 
 _OWN = ("job", "state", "nodes", "steps", "took", "options")  # what a row has of the job itself
 
@@ -89,7 +88,7 @@ def differences(*jobs: Job | str) -> dict[str, list[str]]:
     What may be secret is masked, with a number where it differs: ``TOKEN=… (1)``.
     """
     specs = [_job(job).spec for job in jobs]
-    given, shown = map(_options, specs), (_options(masking.spec(spec)) for spec in specs)
+    given, shown = map(_options, specs), (_options(masked(spec)) for spec in specs)
     pairs = list(zip(given, shown, strict=True))
     names = dict.fromkeys(name for one, _ in pairs for name in one)
     found = {
@@ -121,7 +120,7 @@ def _row(job: Job, known: dict[str, list[tuple[int, float]]], metric: str | None
         "nodes": job.spec.nodes,
         "steps": job.steps,
         "took": job.elapsed,
-        "options": _options(masking.spec(job.spec)),
+        "options": _options(masked(job.spec)),
     }
     chosen = {name: series for name, series in known.items() if metric in (None, name)}
     for name, series in chosen.items():

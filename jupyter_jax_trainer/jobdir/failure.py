@@ -6,17 +6,18 @@ The backends collect how each rank ended (:class:`RankEnd`); :func:`diagnose` na
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self, cast
 
+from jupyter_jax_trainer.errors import JobFailed
 from jupyter_jax_trainer.jobdir.state import ErrorRecord, FailureState
-from jupyter_jax_trainer.text import plain
+from jupyter_jax_trainer.text import ranks_text, shorten
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
 
 CANCELLED = "cancelled by the user"
+_MAX_MESSAGE, _MAX_TRACEBACK = 2_000, 20_000  # characters of them that an error has
 _FROM_OUTSIDE = ("killed", "memory", "aborted", "crashed", "cluster")
 
 
@@ -245,18 +246,6 @@ def after_restarts(failure: Failure, restarts: int) -> Failure:
     return failure
 
 
-def ranks_text(ranks: Sequence[int]) -> str:
-    """Name ranks: ``rank 1``, ``ranks 0, 2 and 3``, ``ranks 1 to 63``."""
-    listed = sorted(ranks)
-    if len(listed) == 1:
-        return f"rank {listed[0]}"
-    if len(listed) > 4 and listed == list(range(listed[0], listed[-1] + 1)):
-        return f"ranks {listed[0]} to {listed[-1]}"
-    if len(listed) > 8:
-        return f"{len(listed)} ranks"
-    return f"ranks {', '.join(map(str, listed[:-1]))} and {listed[-1]}"
-
-
 def positions(ranks: Sequence[tuple[RankEnd, dict[str, Any] | None]]) -> str:
     """Say where ranks are: ``rank 1 has finished, rank 0 is in psum (cell line 3)``.
 
@@ -298,6 +287,20 @@ def summary(failure: Failure) -> str:
     return f"{who} {first_line}"
 
 
+def failed(name: str, failure: Failure) -> JobFailed:
+    """Make the error for a job that has not ended well."""
+    return JobFailed(format_failure(_shortened(failure), job=name), name, failure)
+
+
+def _shortened(failure: Failure) -> Failure:
+    """Cut what a cell can make as long as it likes."""
+    rest = "" if failure.rank is None else f": rank {failure.rank}'s log has them"
+    error = failure.error
+    if error and error.get("traceback"):
+        error = {**error, "traceback": shorten(error["traceback"], _MAX_TRACEBACK, rest)}
+    return replace(failure, message=shorten(failure.message, _MAX_MESSAGE, rest), error=error)
+
+
 def format_failure(failure: Failure, job: str) -> str:
     """Write a failure for people: what, the traceback, who stopped because of it, what to do."""
     if failure.kind == "cancelled":
@@ -318,21 +321,3 @@ def format_failure(failure: Failure, job: str) -> str:
     else:
         lines.append(f"`%jaxtrain logs {job}` shows what the ranks printed.")
     return "\n".join(lines)
-
-
-_RED, _GREEN, _RESET = "\x1b[31m", "\x1b[32m", "\x1b[0m"
-_PLACES = (
-    (re.compile(r'^  (?:File "[^"]*"|Cell[^,]*), line \d+'), _GREEN),
-    (re.compile(r"^ *[~^]+$"), _RED),
-    (re.compile(r"^[A-Za-z_][\w.]*(?=$|: )"), _RED),
-)
-_BEGIN = "Traceback (most recent call last):\n"
-
-
-def coloured(text: str) -> list[str]:
-    """Give the lines of a formatted failure with colours in its traceback, as IPython has them."""
-    head, begin, rest = plain(text).partition(_BEGIN)
-    lines = rest.splitlines()
-    for pattern, colour in _PLACES:
-        lines = [pattern.sub(rf"{colour}\g<0>{_RESET}", line) for line in lines]
-    return [*(head + begin).splitlines(), *lines]

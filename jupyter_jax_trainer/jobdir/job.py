@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer import machine, timeouts
 from jupyter_jax_trainer.backends import registry
-from jupyter_jax_trainer.errors import BackendError, JobDirError, JobFailed, UsageError
-from jupyter_jax_trainer.jobdir.failure import Failure
+from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
+from jupyter_jax_trainer.jobdir.failure import Failure, failed
 from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import (
@@ -56,11 +56,6 @@ class Job:
             return f"<Job {self.name}: {self.state}>"
         except JobDirError:
             return f"<Job {self.name}: damaged>"
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        from jupyter_jax_trainer.views.bundle import whole
-
-        return whole(self)
 
     def widget(self) -> Any:
         """Give a live view as a widget, for front ends that draw nothing else (marimo, say).
@@ -391,10 +386,10 @@ class Job:
         state = self._state()
         if state["state"] == State.FAILED:
             failure = self.failure or Failure(kind="error", message=state["reason"] or "it failed")
-            raise JobFailed(self.name, failure)
+            raise failed(self.name, failure)
         if state["state"] == State.CANCELLED:
             reason = state["reason"] or "cancelled"
-            raise JobFailed(self.name, Failure(kind="cancelled", message=reason))
+            raise failed(self.name, Failure(kind="cancelled", message=reason))
 
     def cancel(self) -> None:
         """End the job and everything it started; a job that has ended stays as it is.

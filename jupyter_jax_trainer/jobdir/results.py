@@ -15,7 +15,7 @@ from jupyter_jax_trainer.errors import ResultError, ResultWarning
 from jupyter_jax_trainer.jobdir.layout import RETURNED, JobDir
 from jupyter_jax_trainer.jobdir.plainreader import PlainReader
 from jupyter_jax_trainer.jobdir.resultfile import ResultFile
-from jupyter_jax_trainer.text import clip, uncoloured
+from jupyter_jax_trainer.text import clip, joined, uncoloured
 from jupyter_jax_trainer.trust import pickles, policy
 from jupyter_jax_trainer.worker.serialization.plain import (
     FORMAT,
@@ -114,7 +114,7 @@ def _few(names: Collection[str]) -> str:
         for name in islice(names, _NAMES)
     ]
     more = len(names) - len(shown)
-    return ", ".join(shown) + (f" and {more:,} more" if more else "")
+    return joined([*shown, f"{more:,} more"] if more else shown)
 
 
 class _Group(NamedTuple):

@@ -9,9 +9,9 @@ from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.backends.base import Capabilities
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.summary import shape
 from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.trust import policy
-from jupyter_jax_trainer.views.card import shape
 
 Row = dict[str, Any]
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NotRequired, TypedDict, cast
 
 from jupyter_jax_trainer.errors import JobDirError
 from jupyter_jax_trainer.jobdir.files import DAMAGED, FORMAT
-from jupyter_jax_trainer.states import Phase, State
+from jupyter_jax_trainer.states import Phase, State, Unstarted
 
 
 class HistoryEntry(TypedDict):
@@ -133,6 +133,34 @@ class JobState(TypedDict):
     initializers: NotRequired[list[InitializerState]]
     restarts: NotRequired[list[Restart]]
     paused_at: NotRequired[int]
+
+
+class Announced(TypedDict):
+    """What is shown of a job before there is one; its keys are those of `JobState`."""
+
+    state: Unstarted
+    reason: str | None
+    hint: None
+    history: list[HistoryEntry]
+    progress: None
+    results: None
+    restarts: list[Restart]
+
+
+Snapshot = JobState | Announced
+
+
+def announced(state: Unstarted, reason: str | None = None) -> Announced:
+    """Return what is shown before there is a job."""
+    return {
+        "state": state,
+        "reason": reason,
+        "hint": None,
+        "history": [],
+        "progress": None,
+        "results": None,
+        "restarts": [],
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +292,7 @@ def directory_deleted() -> JobState:
     return first_state(State.CANCELLED, "its directory was deleted", entered=False)
 
 
-def about_restart(restarts: Sequence[Restart]) -> str | None:
+def about_restart(restarts: Sequence[Restart], *, ended: bool = False) -> str | None:
     """Say why all ranks last restarted, then at which step they go on; None if they never did."""
     if not restarts:
         return None
@@ -272,7 +300,7 @@ def about_restart(restarts: Sequence[Restart]) -> str | None:
     words = f"restart {len(restarts)} of {last['most']}"
     if last["step"] is None:
         return f"{words}, {last['reason']}"
-    words += f" goes on at step {last['step']}"
+    words += f" {'went' if ended else 'goes'} on at step {last['step']}"
     reached = last["reached"]
     return words if reached is None else f"{words}; the attempt before had reached {reached}"
 

@@ -14,6 +14,7 @@ import os
 import shlex
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from jupyter_jax_trainer.errors import BackendError
@@ -228,3 +229,25 @@ def owner_name(number: int) -> str:
         return pwd.getpwuid(number).pw_name
     except KeyError:
         return str(number)
+
+
+@contextlib.contextmanager
+def about_the_store() -> Iterator[None]:
+    """Make one sentence of it when the directory of all jobs can't be used.
+
+    Raises
+    ------
+    BackendError
+        In place of an `OSError` of a file there, or above it. Others stay as they are.
+    """
+    try:
+        yield
+    except OSError as error:
+        place, name = home(), error.filename
+        path = Path(name) if isinstance(name, str) else None
+        if path is None or not (path.is_relative_to(place) or place.is_relative_to(path)):
+            raise
+        raise BackendError(
+            f"The job store {place} can't be used: {error.strerror or error}.",
+            "JAXTRAIN_HOME can name another directory, one that you can write to.",
+        ) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import UsageError
@@ -13,11 +13,13 @@ from jupyter_jax_trainer.options.table import (
     BY_FIELD,
     KUBERNETES_ONLY,
     OPTIONS,
+    Device,
     HelpRequested,
     Option,
     read_words,
     split,
 )
+from jupyter_jax_trainer.text import joined
 
 __all__ = [
     "KUBERNETES_ONLY",
@@ -44,7 +46,7 @@ class JobSpec:
 
     name: str | None = None
     nodes: int = 1
-    device: Literal["cpu", "gpu", "tpu"] | None = None
+    device: Device | None = None
     devices_per_node: int | None = None
     accelerator: str | None = None
     topology: str | None = None
@@ -78,7 +80,7 @@ class JobSpec:
 
     def __repr__(self) -> str:
         """Show the options without what may be secret: a notebook keeps the output of a cell."""
-        shown = masking.spec(self)
+        shown = masked(self)
         values = (f"{one.name}={getattr(shown, one.name)!r}" for one in fields(self) if one.repr)
         return f"{type(self).__name__}({', '.join(values)})"
 
@@ -147,7 +149,7 @@ def parse_cell_line(line: str, defaults: JobSpec | Mapping[str, Any] | None = No
     Raises
     ------
     HelpRequested
-        The line has ``--help``; the message is the help text.
+        The line has ``--help``.
     UsageError
         An option or a value is wrong, said in a sentence.
     """
@@ -158,9 +160,7 @@ def parse_words(
     words: Sequence[str], defaults: JobSpec | Mapping[str, Any] | None = None
 ) -> JobSpec:
     """Read the words of a line, as `parse_cell_line` does."""
-    from jupyter_jax_trainer.commands.helptext import help_text
-
-    values, names = read_words(words, OPTIONS, help_text=help_text())
+    values, names = read_words(words, OPTIONS)
     return make_spec(with_name(values, names), defaults)
 
 
@@ -259,7 +259,7 @@ def refuse_for_local(spec: JobSpec) -> None:
     named = [f"{BY_FIELD[name].flag} ({BY_FIELD[name].kubernetes})" for name in kubernetes]
     several = len(named) > 1
     raise UsageError(
-        f"{_and(named)} only {'mean' if several else 'means'} something on Kubernetes, "
+        f"{joined(named)} only {'mean' if several else 'means'} something on Kubernetes, "
         "and this job would run on this machine.",
         f"Leave {'them' if several else 'it'} out, or add --backend kubernetes.",
     )
@@ -329,8 +329,14 @@ def _right_type(name: str, value: Any) -> bool:
     return all(isinstance(text, str) for text in texts)
 
 
-def _and(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+def masked(given: JobSpec) -> JobSpec:
+    """Give the options of a job as they may be shown; they are not fit to submit."""
+    texts: dict[str, Any] = {
+        name: masking.text(value) for name, value in given.given().items() if isinstance(value, str)
+    }
+    texts["env"] = tuple((name, masking.variable(name, value)) for name, value in given.env)
+    texts["package"] = tuple(map(masking.text, given.package))
+    return replace(given, **texts)
 
 
 assert {item.name for item in fields(JobSpec)} == {*BY_FIELD, "explicit"}

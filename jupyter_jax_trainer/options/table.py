@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn, get_args
 
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.options import amounts, checks
 
 MAX_NODES = 4096
-DEVICES = ("cpu", "gpu", "tpu")
+Device = Literal["cpu", "gpu", "tpu"]
+DEVICES: tuple[str, ...] = get_args(Device)
 PYTHONS = ("3.11", "3.12", "3.13")  # for which images/ are made
 
 
 class HelpRequested(UsageError):  # noqa: N818
-    """``--help`` was among the words; the message is the help text."""
+    """``--help`` was among the words: who has them shows the help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,9 +351,7 @@ def split(line: str) -> list[str]:
         raise UsageError(f"The line {checks.shown(line)} can't be read: {error}.") from None
 
 
-def read_words(
-    words: Sequence[str], options: Iterable[Option], *, help_text: str = ""
-) -> tuple[dict[str, Any], list[str]]:
+def read_words(words: Sequence[str], options: Iterable[Option]) -> tuple[dict[str, Any], list[str]]:
     """Parse words into the values of the options that were given, checked, and the other words.
 
     Raises
@@ -391,7 +390,7 @@ def read_words(
         raise UsageError(f"{name}: {error.message}.") from None
     given = {name: value for name, value in vars(found).items() if value is not None}
     if given.pop("help", False):
-        raise HelpRequested(help_text)
+        raise HelpRequested("The help is asked for.")
     values = {o.field: o.read(given[o.field]) for o in options if o.field in given}
     return values, _positionals(rest, options)
 

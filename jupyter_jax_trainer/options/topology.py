@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.text import joined
 
 _CHIPS = 4  # of each machine, in slices of several
 _LARGE = (2, 4)  # the one shape that is also had as one machine
@@ -58,7 +59,7 @@ def fit(topology: str, nodes: int | None, per_node: int | None) -> tuple[int, in
                 else f"no machines of {_CHIPS} chips make that"
             )
         )
-    ways = " or ".join(f"-n {n} --devices-per-node {each}" for n, each in hosts(topology))
+    ways = joined((f"-n {n} --devices-per-node {each}" for n, each in hosts(topology)), last="or")
     raise UsageError(
         f"--topology {topology} is a TPU slice of {chips} chips, and {asked}.",
         f"The topology says it all: leave the others out, or give {ways}."

@@ -6,12 +6,12 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound
 from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.rows import row_of
+from jupyter_jax_trainer.options.spec import masked
 
 _PLAN = (
     "device",
@@ -84,7 +84,7 @@ def detail(job: Job, root: Path | None) -> dict[str, Any]:
     """
     manifest = job.manifest
     plan = {name: manifest["plan"].get(name) for name in _PLAN if manifest["plan"].get(name)}
-    spec = masking.spec(job.spec)
+    spec = masked(job.spec)
     code = ""
     with contextlib.suppress(JobDirError):  # an attached job may lack its code
         code = job.code

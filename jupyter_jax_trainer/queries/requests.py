@@ -22,11 +22,11 @@ from jupyter_jax_trainer.jobdir.files import LinePages
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.rows import actions
+from jupyter_jax_trainer.jobdir.waiting import let_go
 from jupyter_jax_trainer.queries import cellline, targets
+from jupyter_jax_trainer.queries.allowed import Allowed
 from jupyter_jax_trainer.queries.details import detail, find, uid_of
 from jupyter_jax_trainer.queries.jobs import Table
-from jupyter_jax_trainer.server.access import Allowed
-from jupyter_jax_trainer.views.waiting import let_go
 
 KEY = r"(?P<key>[A-Za-z0-9][A-Za-z0-9._-]{0,252})"
 _MOST = 20_000  # reports or events in an answer

@@ -20,8 +20,8 @@ from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.options import checks
+from jupyter_jax_trainer.queries.allowed import Allowed
 from jupyter_jax_trainer.queries.asking import in_time, kept
-from jupyter_jax_trainer.server.access import Allowed
 
 _LEVELS = {OK: "ok", WARN: "warning", FAIL: "error"}
 # What is well here and worth a line all the same.

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.logs import logfiles
 from jupyter_jax_trainer.queries.details import OpenedJob, detail
+from jupyter_jax_trainer.queries.glance import INTERVAL, Glance, Glances, tail
 from jupyter_jax_trainer.queries.jobs import Table, stamp
-from jupyter_jax_trainer.views.glance import INTERVAL, Glance, Glances, tail
 
 Message = dict[str, Any]
 _POINTS = 2000  # reports in one message

@@ -1,15 +1,11 @@
-"""Who may ask: from where a page has to come, what its user may do, which clusters it may see."""
+"""Who may ask: from where a page has to come, and what its user may do."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.options import checks
 
 if TYPE_CHECKING:
     from jupyter_server.base.handlers import JupyterHandler
@@ -48,48 +44,6 @@ def is_from_here(headers: Mapping[str, str], allowed: Sequence[str]) -> bool:
 def _with_port(host: str, usual: int | None) -> str:
     _, colon, port = host.rpartition(":")
     return host if colon and port.isdecimal() else f"{host}:{usual}"
-
-
-class Allowed(NamedTuple):
-    """What pages may ask of clusters: names, or patterns as a shell has them.
-
-    Attributes
-    ----------
-    contexts
-        Of the kubeconfig.
-    namespaces
-        Of all clusters.
-    """
-
-    contexts: Sequence[str] = ("*",)
-    namespaces: Sequence[str] = ("*",)
-
-    def has_context(self, name: str | None) -> bool:
-        """Tell whether a context is among them; None, the cluster of this pod, always is."""
-        return name is None or _is_among(name, self.contexts)
-
-    def check(self, context: str | None, namespace: str | None) -> None:
-        """Refuse other contexts and namespaces.
-
-        Raises
-        ------
-        UsageError
-            Pages may not ask about this one.
-        """
-        if not self.has_context(context):
-            self._refuse("context", context)
-        if namespace is not None and not _is_among(namespace, self.namespaces):
-            self._refuse("namespace", namespace)
-
-    def _refuse(self, kind: str, name: str | None) -> None:
-        raise UsageError(
-            f"Pages of this server may not ask about the {kind} {checks.shown(name)}.",
-            f"Who runs the server can allow it by c.JaxTrain.allowed_{kind}s.",
-        )
-
-
-def _is_among(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 async def check_right(handler: JupyterHandler, right: str) -> None:

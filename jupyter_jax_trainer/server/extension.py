@@ -8,9 +8,9 @@ from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Integer, List, Unicode
 
 from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.queries.allowed import Allowed
 from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.queries.page import Page
-from jupyter_jax_trainer.server.access import Allowed
 from jupyter_jax_trainer.server.live import LiveHandler
 from jupyter_jax_trainer.server.metrics import export
 from jupyter_jax_trainer.trust import pickles, policy

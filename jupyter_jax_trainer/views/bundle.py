@@ -11,10 +11,11 @@ from typing import Any
 
 from jupyter_jax_trainer.errors import JobDirError
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.queries.glance import Glance, Glances
 from jupyter_jax_trainer.states import ENDED
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts
-from jupyter_jax_trainer.views.glance import Glance, Glances
+from jupyter_jax_trainer.views.frontend import in_notebook
 
 JOB = "application/vnd.jaxtrain.job+json"
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -40,7 +41,6 @@ def whole(job: Job) -> dict[str, Any]:
     A job that goes on comes with a widget; that of one that has ended would be dead in the saved
     notebook.
     """
-    from jupyter_jax_trainer.views.follow import in_notebook
     from jupyter_jax_trainer.widget import available
 
     try:

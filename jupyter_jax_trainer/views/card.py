@@ -9,20 +9,24 @@ from __future__ import annotations
 import html
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
-from jupyter_jax_trainer.jobdir.layout import RETURNED, JobDir
-from jupyter_jax_trainer.jobdir.state import (
-    HistoryEntry,
-    JobState,
-    ProgressState,
-    Restart,
-    about_restart,
+from jupyter_jax_trainer.jobdir.failure import CANCELLED
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import ProgressState, Snapshot, about_restart
+from jupyter_jax_trainer.jobdir.summary import (
+    elapsed,
+    progress_text,
+    renamed,
+    results_text,
+    shape,
+    things_text,
+    time_left,
 )
 from jupyter_jax_trainer.states import ENDED, State, Unstarted
-from jupyter_jax_trainer.text import MAX_REASON, duration, metric, shorten, size, uncoloured
+from jupyter_jax_trainer.text import MAX_REASON, duration, one_line, shorten, uncoloured
 from jupyter_jax_trainer.trust import policy
 from jupyter_jax_trainer.views.spark import sparkline
 
@@ -40,35 +44,6 @@ _COLOURS: dict[str, str] = {
 _WAITING = "var(--jp-warn-color1, #b26a00)"
 _MUTED = "color:var(--jp-ui-font-color2,#616161)"
 _CODE = "var(--jp-code-font-family,monospace)"
-_MANY = 6  # variables that are named one by one
-
-
-class Announced(TypedDict):
-    """What is shown of a job before there is one; its keys are those of `JobState`."""
-
-    state: Unstarted
-    reason: str | None
-    hint: None
-    history: list[HistoryEntry]
-    progress: None
-    results: None
-    restarts: list[Restart]
-
-
-Snapshot = JobState | Announced
-
-
-def announced(state: Unstarted, reason: str | None = None) -> Announced:
-    """Return what is shown before there is a job."""
-    return {
-        "state": state,
-        "reason": reason,
-        "hint": None,
-        "history": [],
-        "progress": None,
-        "results": None,
-        "restarts": [],
-    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,54 +99,6 @@ class Facts:
         )
 
 
-def shape(spec: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
-    """Say how large a job is: ``4 nodes × 2 CPU devices``."""
-    nodes = f"{spec['nodes']} node{'s' if spec['nodes'] != 1 else ''}"
-    each = plan["devices_per_node"]
-    if each == 1 and plan["device"] == "cpu":
-        return nodes
-    return f"{nodes} × {each} {plan['device'].upper()} device{'s' if each != 1 else ''}"
-
-
-def renamed(wanted: str | None, name: str) -> str | None:
-    """Say why a job is not called what it was to be called."""
-    if wanted is None or wanted == name:
-        return None
-    return f"{wanted} is taken by a job that has ended: this one is {name}"
-
-
-def elapsed(created: float, snapshot: Snapshot) -> float:
-    """Give the seconds from submission to now, or to the end."""
-    last = snapshot["history"][-1] if snapshot["history"] else None
-    end = last["time"] if last and last["state"] in ENDED else time.time()
-    return max(0.0, float(end) - created)
-
-
-def time_left(snapshot: Snapshot) -> float | None:
-    """Estimate the seconds to the end from the progress so far; None where it isn't known."""
-    progress = snapshot["progress"]
-    if snapshot["state"] != State.RUNNING or not progress or not progress["fraction"]:
-        return None
-    began = next((e["time"] for e in snapshot["history"] if e["state"] == State.RUNNING), None)
-    fraction = progress["fraction"]
-    if began is None or fraction < 0.02:
-        return None
-    return float((time.time() - began) * (1 - fraction) / fraction)
-
-
-def progress_text(progress: ProgressState | None) -> str:
-    """Say how far it is: ``1240/2000  loss 0.0831``."""
-    if not progress:
-        return ""
-    step = (
-        f"{progress['step']}/{progress['total']}"
-        if progress["total"]
-        else (f"step {progress['step']}")
-    )
-    values = [f"{name} {metric(value)}" for name, value in progress["metrics"].items()]
-    return "  ".join([step, *values[:6]])
-
-
 def line(facts: Facts, snapshot: Snapshot, note: str | None = None) -> str:
     """Give the status in one line of plain text."""
     words = [f"{facts.name or 'New job'}: {snapshot['state']}", facts.shape]
@@ -182,13 +109,14 @@ def line(facts: Facts, snapshot: Snapshot, note: str | None = None) -> str:
         words.append(reason)
     if note:
         words.append(note)
-    return _one_line(" · ".join(words))
+    return one_line(" · ".join(words))
 
 
 def _reason(snapshot: Snapshot) -> str:
     """Give the reason as it stands beside the state."""
-    reason = shorten(snapshot["reason"] or "", MAX_REASON)
-    return reason.removeprefix("cancelled ") if snapshot["state"] == State.CANCELLED else reason
+    if snapshot["state"] == State.CANCELLED and snapshot["reason"] == CANCELLED:
+        return "by the user"
+    return shorten(snapshot["reason"] or "", MAX_REASON)
 
 
 def _times(facts: Facts, snapshot: Snapshot) -> list[str]:
@@ -210,7 +138,7 @@ def text(facts: Facts, snapshot: Snapshot, note: str | None = None) -> str:
     if words := hint(snapshot):
         lines.append(words)
     lines += _footer(facts, snapshot)
-    return "\n".join(map(_one_line, lines))
+    return "\n".join(map(one_line, lines))
 
 
 def hint(snapshot: Snapshot) -> str:
@@ -219,7 +147,7 @@ def hint(snapshot: Snapshot) -> str:
     What to do about a failure stands below the error that ends the cell.
     """
     words = None if snapshot["state"] in ENDED else snapshot["hint"]
-    return _one_line(shorten(words, MAX_REASON)) if words else ""
+    return one_line(shorten(words, MAX_REASON)) if words else ""
 
 
 def _footer(facts: Facts, snapshot: Snapshot) -> list[str]:
@@ -232,29 +160,11 @@ def _footer(facts: Facts, snapshot: Snapshot) -> list[str]:
         lines.append(f"sent {facts.sent}")
     if back := results_text(snapshot["results"]):
         lines.append(f"brought back {back}")
-    if not active and (words := about_restart(snapshot.get("restarts", []))):
-        lines.append(words.replace(" goes on ", " went on "))
+    if not active and (words := about_restart(snapshot.get("restarts", []), ended=True)):
+        lines.append(words)
     if active:
         lines.append(f"goes on without this page; to come back: %jaxtrain attach {facts.name}")
     return lines
-
-
-def results_text(results: Sequence[Mapping[str, Any]] | None) -> str:
-    """Say what came back: ``params dict of 4 1.2 MB, loss float32[] 4 B``."""
-    return things_text(
-        entry for entry in results or [] if "error" not in entry and entry["name"] != RETURNED
-    )
-
-
-def things_text(entries: Iterable[Mapping[str, Any]]) -> str:
-    """Name things with type and size, the largest first."""
-    by_size = sorted(entries, key=lambda entry: -entry["size"])
-    named = [
-        _one_line(f"{entry['name']} {entry['type']} {size(entry['size'])}")
-        for entry in by_size[:_MANY]
-    ]
-    more = len(by_size) - len(named)
-    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
 
 
 def render(
@@ -277,7 +187,7 @@ def render(
     unfinished
         The line that rank 0 is writing.
     spark
-        The course of a series (see `views.glance`).
+        The course of a series (see `queries.glance`).
     """
     state, reason = snapshot["state"], _reason(snapshot)
     colour = _COLOURS.get(state, _WAITING)  # of dots and bars: as text it would be too pale
@@ -337,10 +247,6 @@ def _progress(progress: ProgressState, colour: str, course: str) -> str:
 def _code(escaped: str) -> str:
     """Set what stands between backquotes as code."""
     return re.sub(r"`([^`]+)`", rf'<code style="font-family:{_CODE}">\1</code>', escaped)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(uncoloured(str(text)).split("\n"))
 
 
 def _e(text: str) -> str:

@@ -5,24 +5,23 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-import sys
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import JobDetached
-from jupyter_jax_trainer.jobdir.failure import ranks_text
 from jupyter_jax_trainer.jobdir.files import LineReader, open_regular
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.state import JobState
+from jupyter_jax_trainer.jobdir.state import JobState, Snapshot, announced
+from jupyter_jax_trainer.jobdir.summary import renamed
+from jupyter_jax_trainer.jobdir.waiting import Waiting
 from jupyter_jax_trainer.logs.reader import LogReader, is_noise
 from jupyter_jax_trainer.states import ENDED, Phase, Unstarted
-from jupyter_jax_trainer.text import plain, size
+from jupyter_jax_trainer.text import plain, ranks_text, size
 from jupyter_jax_trainer.trust.policy import harmless
-from jupyter_jax_trainer.views import card
-from jupyter_jax_trainer.views.card import Facts, Snapshot, announced
-from jupyter_jax_trainer.views.waiting import Waiting
+from jupyter_jax_trainer.views.card import Facts
+from jupyter_jax_trainer.views.frontend import in_notebook, running_shell
+from jupyter_jax_trainer.worker.exceptions import STOPPED_LINE
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
@@ -34,13 +33,12 @@ _POLL = 0.05  # seconds between looks at the job's directory
 _SETTLE = 0.1  # seconds after which a display that came before a line is surely known
 _HOLD = 1.0  # seconds for which a traceback waits that may be the last word of the job
 _TAIL = 1 << 16  # bytes at the end of the log among which it is looked for
-_STOPPED = rb"stopped: rank \d+ failed first \(.*\)"  # see worker/main.py
+_STOPPED = STOPPED_LINE.encode()
 _LAST_WORDS = re.compile(
     rb"^(?:.*Traceback \(most recent call last\):|%s)$" % _STOPPED, re.MULTILINE
 )
 _LONG = 10.0  # seconds after which it is said that some ranks have finished
 _COUNTDOWN = 3.0  # seconds after an interrupt in which a second one cancels
-_WARN_SIZE = 10_000_000  # bytes of variables from which there is a warning
 
 
 class View(Protocol):
@@ -211,7 +209,6 @@ def open_view() -> View:
 
 def announce(view: View, spec: JobSpec, plan: dict[str, Any], capture: Capture) -> None:
     """Show what will be sent, before it is."""
-    say_notes(capture)
     facts = Facts.before(spec, plan, capture)
     if spec.detach:
         print(plain(f"Sending {size(capture.total)}" + (f": {facts.sent}" if facts.sent else "")))
@@ -248,8 +245,8 @@ def follow(job: Job, interrupts: Interrupts | None = None, view: View | None = N
     view = view or open_view()
     source, stragglers = _Source(job), Stragglers()
     snapshot = job.snapshot()
-    view.begin(Facts.of(job), snapshot, job)
     with Waiting(JobDir(job.directory)) as waiting:
+        view.begin(Facts.of(job), snapshot, job)
         while True:
             source.pump(view, snapshot)
             if snapshot["state"] in ENDED:
@@ -298,54 +295,10 @@ def announce_detached(job: Job) -> None:
         from jupyter_jax_trainer.views.bundle import show
 
         show(job)
-    if note := card.renamed(job.spec.name, job.name):
+    if note := renamed(job.spec.name, job.name):
         print(plain(note))
-    command = "%jaxtrain" if _shell() else "jaxtrain"
+    command = "%jaxtrain" if running_shell() else "jaxtrain"
     print(
         f"Job {job.name} was started.\n"
         f"`{command} attach {job.name}` follows it, `{command} cancel {job.name}` ends it."
     )
-
-
-def _shell() -> Any:
-    """Give the IPython shell, None where there is none."""
-    return getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-
-
-def in_notebook() -> bool:
-    """Tell whether output goes to a Jupyter front end."""
-    return hasattr(_shell(), "kernel")
-
-
-def say_notes(capture: Capture) -> None:
-    """Print what the user should know about what is sent: its size, modules that differ, …."""
-    for note in (size_warning(capture), *capture.notes):
-        if note:
-            note = masking.text(note if note.endswith(".") else f"{note}.")
-            print(plain(note), file=sys.stderr)
-
-
-def size_warning(capture: Capture) -> str | None:
-    """Say what is large among the variables that are sent; None when nothing is."""
-    if capture.total < _WARN_SIZE:
-        return None
-    large = sorted(capture.sent, key=lambda sent: -sent.size)[:3]
-    names = ", ".join(f"{sent.name} {sent.type} {size(sent.size)}" for sent in large)
-    return (
-        f"Sending {size(capture.total)} with the cell: {names}. "
-        "Data that the cell loads itself need not be sent."
-    )
-
-
-def dry_run(spec: JobSpec, plan: dict[str, Any], capture: Capture) -> str:
-    """Say what a job would be and what would be sent."""
-    lines = [
-        "Nothing was started. The job would be:",
-        f"  {card.shape(spec.to_json(), plan)} on this machine ({plan['runtime']})",
-        f"  sent, {size(capture.total)} in all:",
-        *(f"    {s.name}  {s.kind}  {s.type}  {size(s.size)}" for s in capture.sent),
-        *(f"    {name}  module file" for name in capture.modules),
-    ]
-    if spec.out:
-        lines.append(f"  brought back: {', '.join(spec.out)}")
-    return "\n".join(lines)

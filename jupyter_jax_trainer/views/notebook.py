@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
+from jupyter_jax_trainer.jobdir.state import Snapshot
 from jupyter_jax_trainer.logs.reader import readable
-from jupyter_jax_trainer.states import ENDED
+from jupyter_jax_trainer.states import ENDED, State
+from jupyter_jax_trainer.text import closed
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.bundle import JOB, WIDGET, last_of, reference, widget_view
-from jupyter_jax_trainer.views.card import Facts, Snapshot
+from jupyter_jax_trainer.views.card import Facts
 from jupyter_jax_trainer.widget import available
 
 if TYPE_CHECKING:
@@ -54,8 +56,13 @@ class NotebookView:
 
     def begin(self, facts: Facts, snapshot: Snapshot, job: Job | None = None) -> None:
         """Show the card."""
-        self._facts, self._job = facts, job
+        first, self._facts = self._facts is None, facts
         self._log.where = facts.log
+        if first and job is not None:
+            # Pages learn by a change that this cell prints the log: one that is loaded later has
+            # the card, and gets no line that is printed.
+            self._show_card(snapshot, None)
+        self._job = job
         self._show_card(snapshot, None)
 
     def status(self, snapshot: Snapshot, note: str | None) -> None:
@@ -77,6 +84,7 @@ class NotebookView:
         from jupyter_jax_trainer.widget.serving import Serving
 
         self._widget = job.widget()
+        self._widget.printed = True
         self._serving = Serving(get_ipython().kernel)
 
     def log(self, lines: list[bytes], unfinished: bytes) -> None:
@@ -110,8 +118,10 @@ class NotebookView:
         self._flush_updates(now=True)
         self._log.interrupt()
         self._show_card(snapshot, note, last=True)
-        if self._widget is not None and snapshot["state"] in ENDED:
-            self._widget.close()
+        if self._widget is not None:
+            self._widget.printed = False
+            if snapshot["state"] in ENDED:
+                self._widget.close()
 
     def _flush_updates(self, now: bool = False) -> None:
         for live in self._named.values():
@@ -126,12 +136,18 @@ class NotebookView:
         glance = last_of(self._job) if last and self._job is not None else None
         if glance:
             data[JOB]["last"] = glance
+        if snapshot["state"] == State.FAILED:
+            snapshot = snapshot.copy()
+            snapshot["reason"] = None  # the error that ends the cell says it
         if snapshot["state"] in ENDED:
             data[JOB]["printed"] = True
             if glance:
                 glance["tail"] = []  # these lines stand below
-        elif self._widget is not None:
-            data[WIDGET] = widget_view(self._widget)
+        else:
+            if self._job is not None and not last:
+                data[JOB]["printing"] = True
+            if self._widget is not None:
+                data[WIDGET] = widget_view(self._widget)
         spark = glance["spark"] if glance else None
         data["text/html"] = card.render(self._facts, snapshot, note, unfinished, spark)
         data["text/plain"] = card.text(self._facts, snapshot, note)
@@ -225,4 +241,4 @@ class LogPane:
 def _clipped(line: str) -> str:
     if len(line) > _LINE:
         line = _CUT_COLOUR.sub("", line[:_LINE]) + " …"
-    return line + "\x1b[0m" if "\x1b" in line and not line.endswith("\x1b[0m") else line
+    return closed(line)

@@ -8,11 +8,13 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from jupyter_jax_trainer.jobdir.state import Snapshot
+from jupyter_jax_trainer.jobdir.summary import results_text
 from jupyter_jax_trainer.logs.reader import readable
 from jupyter_jax_trainer.states import ENDED, Unstarted
 from jupyter_jax_trainer.text import clip, plain
 from jupyter_jax_trainer.views import card
-from jupyter_jax_trainer.views.card import Facts, Snapshot
+from jupyter_jax_trainer.views.card import Facts
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.jobdir.job import Job
@@ -85,7 +87,7 @@ class TerminalView:
         """Print the last state."""
         assert self._facts is not None
         self._say(card.line(self._facts, snapshot, note))
-        if back := card.results_text(snapshot["results"]):
+        if back := results_text(snapshot["results"]):
             self._say(f"brought back {back}")
 
     def _say(self, text: str) -> None:

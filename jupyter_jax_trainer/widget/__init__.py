@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from jupyter_jax_trainer.errors import UsageError
 
@@ -32,3 +33,17 @@ def require() -> None:
             "The widget is not there: its script has not been built.",
             "`make labextension` builds it in a clone; a wheel has it.",
         )
+
+
+def panel() -> Any:
+    """Give the runtimes and the jobs of JupyterLab's side bars as a widget.
+
+    Returns
+    -------
+    anywidget.AnyWidget
+        Shown when it is a cell's last value.
+    """
+    require()
+    from jupyter_jax_trainer.widget.lists import Panel
+
+    return Panel()

@@ -10,7 +10,7 @@ import traitlets
 
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.job import Job
-from jupyter_jax_trainer.views.glance import INTERVAL, Glances
+from jupyter_jax_trainer.queries.glance import INTERVAL, Glances
 from jupyter_jax_trainer.widget import STATIC
 
 
@@ -29,6 +29,7 @@ class JobWidget(anywidget.AnyWidget):  # type: ignore[misc]
     _esm = STATIC / "job.js"
     _css = STATIC / "job.css"
     glance = traitlets.Dict().tag(sync=True)
+    printed = traitlets.Bool(False).tag(sync=True)  # rank 0's lines stand in the cell's output
 
     def __init__(self, job: Job) -> None:
         self._name = job.name

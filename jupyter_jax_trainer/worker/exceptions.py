@@ -19,8 +19,16 @@ _SECONDARY = re.compile(
 # Byte code in the bundle names its files from the bundle's root.
 _OWN = ("jupyter_jax_trainer/worker/", str(Path(__file__).parent))
 TRY_AGAIN = 75  # the exit code of a rank that only lost another one (EX_TEMPFAIL of sysexits.h)
+# The last line of a rank that stops because another one failed, made and found here alone.
+_STOPPED = "stopped: rank {} failed first ({})"
+STOPPED_LINE = re.escape(_STOPPED).replace(r"\{\}", r"\d+", 1).replace(r"\{\}", ".*")
 _MAX_MESSAGE, _MAX_TRACEBACK = 4_000, 40_000  # characters
 _JAX_NOTE = "For simplicity, JAX has removed its internal frames"
+
+
+def stopped_line(first: int, summary: str) -> str:
+    """Return what a rank prints last when it stops because another one failed."""
+    return _STOPPED.format(first, summary)
 
 
 class WorkerError(RuntimeError):

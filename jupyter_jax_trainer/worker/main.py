@@ -282,7 +282,7 @@ class Worker:
 
     def _stop_because(self, first: int, summary: str, status: int) -> None:
         self._ending.acquire()  # whoever holds it ends this process
-        print(f"stopped: rank {first} failed first ({summary})", file=sys.stderr)
+        print(exceptions.stopped_line(first, summary), file=sys.stderr)
         self.channel.send("stopped", because=first, summary=summary)
         if self.rank == 0:
             # It holds the store, without which the one that failed would be aborted in mid-word.

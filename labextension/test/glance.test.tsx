@@ -151,11 +151,24 @@ describe('the last lines', () => {
   it('have their place while the job runs, and keep it when it ends', () => {
     show(glance());
     expect(text('.jaxtrain-tail')).toBe('Nothing has been printed yet.');
-    show(glance({}, { tail }), { printed: true });
+    show(glance({}, { tail }));
     expect(text('.jaxtrain-tail')).toContain('step 1');
-    show(glance({ ...ended() }, { tail }), { printed: true });
+    show(glance({ ...ended() }, { tail }));
     expect(find('.jaxtrain-tail')).not.toBeNull();
     expect(find('[data-held=true]')).not.toBeNull();
+  });
+
+  it('are not said twice: the cell prints those of rank 0, and why the job failed', () => {
+    show(glance({}, { tail: [[0, NOW, 'step 1']] }), { printed: true });
+    expect(find('.jaxtrain-tail')).toBeNull();
+    show(glance({}, { tail }), { printed: true });
+    expect(text('.jaxtrain-tail')).toContain('<img src=x');
+    expect(text('.jaxtrain-tail')).not.toContain('step 1');
+    const reason = 'rank 1 failed first: ValueError: boom';
+    show(glance(ended({ state: 'Failed', reason }), { tail }), { printed: true });
+    expect(root.textContent).not.toContain('boom');
+    show(glance(ended({ state: 'Failed', reason }), { tail }));
+    expect(root.textContent).toContain('boom');
   });
 
   it('have no place to keep where only the notebook says that the job runs', () => {

@@ -159,6 +159,22 @@ describe('an output', () => {
     expect(opens().at(-1)).toMatchObject({ key: 'other' });
   });
 
+  it('leaves out the lines that its cell prints, but not where a page was loaded since', () => {
+    const tail: Glance['tail'] = [[0, 1, 'step 1']];
+    const made = draw(output(data({ printing: true })));
+    tell(glance({}, { tail, waited: true }));
+    expect(root.textContent).toContain('step 1');
+    doing(() => made.set(readSaved(data({ printing: true }))));
+    expect(root.textContent).not.toContain('step 1');
+    tell(glance({}, { tail })); // the kernel is gone
+    expect(root.textContent).toContain('step 1');
+    tell(glance({}, { tail, waited: true }));
+    tell(glance(ended(), { tail }));
+    expect(root.textContent).not.toContain('step 1');
+    doing(() => made.set(readSaved(data()))); // the cell has let go of the job
+    expect(root.textContent).toContain('step 1');
+  });
+
   it('shows the static card before the job has a key', () => {
     const made = draw(output(data({ key: null })));
     expect(made.shown).toBeNull();
@@ -226,13 +242,15 @@ describe('an output', () => {
 });
 
 it('reads of a notebook what can be read, and takes the rest for nothing', () => {
-  expect(readSaved('x')).toEqual({ key: null, name: '', uid: null, printed: false, last: null });
-  expect(readSaved({ key: 7, name: [], printed: 'yes', last: { row: {} } })).toEqual({
+  const nothing = {
     key: null,
     name: '',
     uid: null,
+    printing: false,
     printed: false,
     last: null
-  });
+  };
+  expect(readSaved('x')).toEqual(nothing);
+  expect(readSaved({ key: 7, name: [], printed: 'yes', last: { row: {} } })).toEqual(nothing);
   expect(readSaved({ ...data(), last }).last?.row.actions).toEqual([]);
 });

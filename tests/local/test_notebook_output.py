@@ -353,7 +353,7 @@ def test_failure_shows_the_first_rank_and_the_cells_lines_in_colour(kernel):
     assert "Ranks 0 and 2 stopped because of it." in lines
     assert "\x1b[31mKeyError\x1b[0m" in error and "\x1b[32m  Cell, line 7\x1b[0m" in error
     assert "site-packages" not in error and "jupyter_jax_trainer" not in error
-    assert "rank 1 failed first" in cell.card["text/html"]
+    assert "Failed" in cell.card["text/html"] and "KeyError" not in cell.card["text/html"]
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
@@ -365,7 +365,7 @@ def test_failure_of_rank_0_is_told_once(kernel, nodes):
         fails=True,
     )
     card, log, error = cell.shown
-    assert "Traceback" not in card and card.count("ZeroDivisionError") == 1
+    assert "Traceback" not in card and "ZeroDivisionError" not in card
     assert "KeyError: 'caught'" in log and log.endswith("before\n") and "Zero" not in log
     assert plain(error).count("Traceback (most recent") == 1
     name = re.search(r"Job '(.*?)'", plain(error))[1]

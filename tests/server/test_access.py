@@ -16,7 +16,7 @@ from made_jobs import held, made_elsewhere, make_job
 
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.job import Job
-from jupyter_jax_trainer.views.waiting import Waiting
+from jupyter_jax_trainer.jobdir.waiting import Waiting
 from server.servers import TOKEN, Server
 from server.silent import Silent
 

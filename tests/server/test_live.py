@@ -11,9 +11,9 @@ from harness import eventually, submit
 from made_jobs import held, make_job
 
 from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.jobdir.waiting import Waiting
 from jupyter_jax_trainer.queries.page import MAX_WAITING
 from jupyter_jax_trainer.server.live import MAX_MESSAGE
-from jupyter_jax_trainer.views.waiting import Waiting
 from server.servers import Server
 
 

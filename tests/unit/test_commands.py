@@ -31,10 +31,10 @@ from jupyter_jax_trainer.errors import (
     JobNotFound,
     ResultError,
     UsageError,
-    about_the_store,
 )
 from jupyter_jax_trainer.jobdir import files, layout
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.store import about_the_store
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.options.table import OPTIONS
 

@@ -172,7 +172,7 @@ def test_broken_gpu_without_plugin(home, monkeypatch):
 
 
 def test_broken_little_memory(home, monkeypatch):
-    monkeypatch.setattr(local, "_free_memory", lambda: 10**9)
+    monkeypatch.setattr(local.machine, "free_memory", lambda: 10**9)
     check("local", "Memory", WARN, "1 GB free", "fewer nodes")
 
 

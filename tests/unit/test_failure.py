@@ -9,8 +9,8 @@ from jupyter_jax_trainer.jobdir.failure import (
     RankEnd,
     diagnose,
     format_failure,
-    ranks_text,
 )
+from jupyter_jax_trainer.text import ranks_text
 
 
 def error(text="KeyError: 'x'", secondary=False, line=3):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -10,9 +12,11 @@ import made_jobs
 import pytest
 from test_commands import make_job
 
+from jupyter_jax_trainer.errors import JobFailed
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.views import card
+from jupyter_jax_trainer.views import card, notebook
+from jupyter_jax_trainer.views.bundle import JOB, whole
 from jupyter_jax_trainer.views.card import Facts
 from jupyter_jax_trainer.views.follow import Stragglers, _Source, follow
 
@@ -169,3 +173,63 @@ def test_a_cancellation_is_said_before_it_is_done_whenever_the_interrupt_comes(
         follow(Job(directory), interrupts, Pressed())
     assert len(said) == 2 and "interrupt again within" in said[0]
     assert said[1] == "is being cancelled"
+
+
+class Displayed:
+    """Takes what a notebook's view displays."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.shown: list[dict[str, Any]] = []
+        monkeypatch.setattr(notebook, "display", self._display)
+
+    def _display(self, data: dict[str, Any], **_: Any) -> Displayed:
+        self.update(data)
+        return self
+
+    def update(self, data: dict[str, Any], **_: Any) -> None:
+        self.shown.append(data)
+
+
+def test_a_failure_is_said_by_the_error_alone(home, monkeypatch, capsys):
+    why = "rank 1 failed first: ValueError: boom"
+    error = {"type": "ValueError", "message": "boom", "traceback": TRACEBACK}
+    failure = {"kind": "error", "message": "ValueError: boom", "rank": 1, "error": error}
+    job = Job(make_job("a", "Failed", failure=failure, reason=why, plan={}))
+    displayed = Displayed(monkeypatch)
+    with pytest.raises(JobFailed) as raised:
+        follow(job, view=notebook.NotebookView())
+    card = displayed.shown[-1]
+    assert "Failed" in card["text/plain"] and "Failed" in card["text/html"]
+    everything = f"{card['text/plain']}{card['text/html']}{capsys.readouterr()}"
+    assert "boom" in str(raised.value) and "boom" not in everything
+    assert "boom" in whole(job)["text/html"]  # no error follows where a job is only displayed
+
+
+def test_a_page_is_told_that_the_cell_prints_the_log_and_when_it_no_longer_does(home, monkeypatch):
+    job, displayed = Job(make_job("a", "Running", plan={})), Displayed(monkeypatch)
+    monkeypatch.setattr(notebook, "available", lambda: False)
+    view, snapshot = notebook.NotebookView(), {**job.snapshot(), "state": "Running"}
+    view.begin(Facts.of(job), snapshot, job)
+    first, second = (data[JOB] for data in displayed.shown)
+    assert first["key"] is None and second["key"] == "a"
+    assert second["printing"] and "printed" not in second
+    view.close(snapshot, "detached")
+    assert not {"printing", "printed"} & displayed.shown[-1][JOB].keys()
+    view.close({**snapshot, "state": "Succeeded"}, None)
+    assert displayed.shown[-1][JOB]["printed"] and "printing" not in displayed.shown[-1][JOB]
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_a_shell_shows_the_view_of_a_job(home, loaded):
+    program = (
+        "from IPython.core.interactiveshell import InteractiveShell; "
+        "shell = InteractiveShell.instance(); "
+        + ("shell.run_line_magic('load_ext', 'jupyter_jax_trainer'); " if loaded else "")
+        + "import jupyter_jax_trainer, sys; "
+        "assert 'jupyter_jax_trainer.views.bundle' not in sys.modules; "
+        "data, _ = shell.display_formatter.format(jupyter_jax_trainer.job('a')); "
+        "print(*sorted(data))"
+    )
+    make_job("a", plan={})
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split() == [JOB, "text/html", "text/plain"], done.stderr

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_jobs import make_job
 
-from jupyter_jax_trainer import api, widget
+from jupyter_jax_trainer import widget
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.views.glance import Glances, tail
+from jupyter_jax_trainer.jobdir.waiting import Waiting, is_waited_for, let_go
+from jupyter_jax_trainer.queries.glance import Glances, tail
 from jupyter_jax_trainer.views.spark import sparkline
-from jupyter_jax_trainer.views.waiting import Waiting, is_waited_for, let_go
 
 
 @pytest.fixture(autouse=True)
@@ -166,7 +166,7 @@ def test_what_a_cell_that_died_has_left_is_not_said_again():
 
 def test_widgets_that_were_not_built_are_one_sentence(monkeypatch, tmp_path):
     monkeypatch.setattr(widget, "STATIC", tmp_path)
-    for make in (api.panel, Job(make_job("one")).widget):
+    for make in (widget.panel, Job(make_job("one")).widget):
         with pytest.raises(UsageError, match="has not been built"):
             make()
 

@@ -18,9 +18,9 @@ from jupyter_jax_trainer.capture.capture import Sent
 from jupyter_jax_trainer.commands import Context, actions, listing, run_command
 from jupyter_jax_trainer.doctor.finding import WARN, Finding
 from jupyter_jax_trainer.doctor.report import report
-from jupyter_jax_trainer.errors import JaxTrainError, JobFailed, UsageError
-from jupyter_jax_trainer.jobdir import files
-from jupyter_jax_trainer.jobdir.failure import Failure
+from jupyter_jax_trainer.errors import JaxTrainError, UsageError
+from jupyter_jax_trainer.jobdir import files, summary
+from jupyter_jax_trainer.jobdir.failure import Failure, failed
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.runtime import Runtime
@@ -109,7 +109,7 @@ def test_the_view_of_a_job_in_a_terminal(evil, terminal):
             created=0.0,
             shape=evil,
             notes=(evil,),
-            sent=card.things_text([{"name": evil, "type": evil, "size": 1}]),
+            sent=summary.things_text([{"name": evil, "type": evil, "size": 1}]),
         )
         view.begin(facts, snapshot(evil))
         view.begin(facts, snapshot(evil, Unstarted.SENDING))
@@ -120,7 +120,7 @@ def test_the_view_of_a_job_in_a_terminal(evil, terminal):
     assert harmless(out.getvalue())
     assert harmless(card.text(facts, snapshot(evil), evil))
     # A name is one word of one line: it makes no lines of its own.
-    assert "\n" not in card.results_text([{"name": evil, "type": evil, "size": 1}])
+    assert "\n" not in summary.results_text([{"name": evil, "type": evil, "size": 1}])
 
 
 @settings(
@@ -191,7 +191,7 @@ def test_the_commands(store, evil):
             )
         )
         Context().print(report([Finding(WARN, evil, evil, evil)], 100))
-        for error in (JobFailed(evil, failure), UsageError(evil, evil), JaxTrainError(evil)):
+        for error in (failed(evil, failure), UsageError(evil, evil), JaxTrainError(evil)):
             print("\n".join(error._render_traceback_()))
             cli._fail(error, 1)
     assert harmless(out.getvalue())

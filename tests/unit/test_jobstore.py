@@ -23,10 +23,10 @@ from jupyter_jax_trainer.doctor import local
 from jupyter_jax_trainer.errors import BackendError, JobNotFound
 from jupyter_jax_trainer.jobdir import files, layout, locks, store
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.waiting import Waiting, is_waited_for
 from jupyter_jax_trainer.logs.reader import LogReader, last_lines
 from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.server import routes
-from jupyter_jax_trainer.views.waiting import Waiting, is_waited_for
 
 STRANGER = 12345  # a user that nobody is, and a group that is nobody's own
 ACL_VERSION = 2

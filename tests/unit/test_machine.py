@@ -114,3 +114,34 @@ def test_this_machine_is_told_by_more_than_its_name(monkeypatch):
     assert found.host == os.uname().nodename
     with open("/proc/sys/kernel/random/boot_id") as file:
         assert found.boot == file.read().strip()
+
+
+def test_free_memory_is_bounded_by_control_groups_of_both_versions(tmp_path):
+    def write(name: str, text: str) -> None:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    def free() -> int | None:
+        return machine.free_memory(tmp_path)
+
+    assert free() is None
+    write("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    8000 kB\n")
+    assert free() == 8000 * 1024
+    group = "sys/fs/cgroup/user.slice/session.scope"
+    write("proc/self/cgroup", "0::/user.slice/session.scope\n")
+    write(f"{group}/memory.max", "max\n")
+    write(f"{group}/memory.current", "5\n")
+    assert free() == 8000 * 1024
+    write("sys/fs/cgroup/user.slice/memory.max", "5000\n")  # of a group above
+    write("sys/fs/cgroup/user.slice/memory.current", "3000\n")
+    assert free() == 2000
+    write("sys/fs/cgroup/user.slice/memory.stat", "anon 7\ninactive_file 500\n")
+    assert free() == 2500
+    # Version 1, seen from within a container: the path is the host's.
+    write("proc/self/cgroup", "7:cpu:/docker/1\n4:memory:/docker/1\n")
+    write("sys/fs/cgroup/memory/memory.limit_in_bytes", "4000\n")
+    write("sys/fs/cgroup/memory/memory.usage_in_bytes", "3900\n")
+    write("sys/fs/cgroup/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 200\n")
+    assert free() == 300
+    write("sys/fs/cgroup/memory/memory.limit_in_bytes", f"{1 << 62}\n")
+    assert free() == 8000 * 1024

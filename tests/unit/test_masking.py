@@ -24,13 +24,13 @@ from jupyter_jax_trainer.doctor.finding import OK, Finding
 from jupyter_jax_trainer.doctor.report import report
 from jupyter_jax_trainer.errors import BackendError, JobFailed, UsageError
 from jupyter_jax_trainer.jobdir import comparison, files
-from jupyter_jax_trainer.jobdir.failure import Failure
+from jupyter_jax_trainer.jobdir.failure import Failure, failed
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
 from jupyter_jax_trainer.queries.details import detail
 from jupyter_jax_trainer.states import State
-from jupyter_jax_trainer.views import bundle, follow
+from jupyter_jax_trainer.views import bundle
 
 LEAK = "hunter2"
 
@@ -386,7 +386,7 @@ def test_a_cell_that_fails_keeps_its_own_words(home):
 def test_notes_of_what_is_sent_show_no_secret(capsys):
     capture = capture_cell("1", {"__name__": "__main__"})
     capture.notes.append(f"pip can't fetch acme @ https://me:{LEAK}@host/acme.whl")
-    follow.say_notes(capture)
+    api.say_notes(capture)
     assert "https://…@host/acme.whl." in capsys.readouterr().err
 
 
@@ -468,8 +468,8 @@ def test_a_line_that_is_refused_shows_no_secret(line):
 def test_an_error_shows_no_credentials_and_a_failed_cell_its_own_words():
     error = BackendError(f"https://jo:{LEAK}@host does not answer.", f"Try --password={LEAK}")
     assert LEAK not in str(error) + repr(error) + str(error.args)
-    failed = JobFailed("fit", Failure(kind="error", message="KeyError: password='x'"))
-    assert "password='x'" in str(failed)
+    error = failed("fit", Failure(kind="error", message="KeyError: password='x'"))
+    assert "password='x'" in str(error)
 
 
 # ---------------------------------------------------------------------------- before submission
@@ -488,7 +488,7 @@ def test_an_error_shows_no_credentials_and_a_failed_cell_its_own_words():
 def test_a_variable_that_looks_like_a_secret_gets_a_hint(line, named):
     spec = parse_cell_line(line)
     for on_cluster in (True, False):
-        notes = masking.environment_notes(spec, secrets=on_cluster)
+        notes = masking.environment_notes(spec.env, secrets=on_cluster)
         assert len(notes) == bool(named) and all(name in notes[0] for name in named)
         assert LEAK not in "".join(notes)
         assert not notes or ("--env-from-secret" in notes[0]) == on_cluster
@@ -499,7 +499,7 @@ def test_the_hint_is_among_the_notes_of_a_job_on_this_machine(home, capsys):
     own, plan = api.prepare(spec)
     capture = capture_cell("x = 1", {})
     own.check_capture(capture, spec, plan)
-    follow.say_notes(capture)
+    api.say_notes(capture)
     said = capsys.readouterr().err
     assert "HF_TOKEN" in said and LEAK not in said
     assert LEAK not in api.dry_run(spec, own, plan, capture)

@@ -18,8 +18,8 @@ from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import new_rank
+from jupyter_jax_trainer.jobdir.summary import results_text
 from jupyter_jax_trainer.options.spec import JobSpec
-from jupyter_jax_trainer.views.card import results_text
 
 DATA = b"x" * 5000
 SHA = hashlib.sha256(DATA).hexdigest()

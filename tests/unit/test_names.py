@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from jupyter_jax_trainer.capture.names import (
     analyze,
     assigned_names,
-    free_names,
     nearest_name,
     undefined_names,
 )
@@ -107,7 +106,7 @@ CASES = [
 
 @pytest.mark.parametrize(("code", "expected"), CASES)
 def test_free_names(code, expected):
-    assert set(free_names(ast.parse(code))) == set(expected.split())
+    assert set(analyze(ast.parse(code)).lines) == set(expected.split())
 
 
 def test_type_parameters():
@@ -123,8 +122,8 @@ def test_type_parameters():
         except other_python.Unavailable as reason:
             policy.skip_or_fail("other-python", str(reason))
     program = (
-        "import ast, sys; from jupyter_jax_trainer.capture.names import free_names; "
-        "print(*sorted(free_names(ast.parse(sys.argv[1]))))"
+        "import ast, sys; from jupyter_jax_trainer.capture.names import analyze; "
+        "print(*sorted(analyze(ast.parse(sys.argv[1])).lines))"
     )
     pure = Path(cloudpickle.__file__).parents[1]  # all that the package imports from there
     done = subprocess.run(
@@ -139,7 +138,7 @@ def test_type_parameters():
 
 
 def test_lines_are_those_of_the_first_reading():
-    assert free_names(ast.parse("\na = 1\nb = c\nd = c + e")) == {"c": 3, "e": 4}
+    assert analyze(ast.parse("\na = 1\nb = c\nd = c + e")).lines == {"c": 3, "e": 4}
 
 
 def test_certain_names():
@@ -324,7 +323,7 @@ def test_free_names_hold_all_that_a_run_reads(statements):
         compiled = compile(code, "<cell>", "exec")
     except SyntaxError:
         return
-    found = set(free_names(tree))
+    found = set(analyze(tree).lines)
     recorder = Recorder()
     with contextlib.suppress(Exception):  # what was read until then counts
         exec(compiled, recorder)

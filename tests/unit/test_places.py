@@ -28,7 +28,7 @@ from jupyter_jax_trainer.errors import BackendError, JobNotFound, UsageError
 from jupyter_jax_trainer.installation import install_command
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.queries import asking, targets
-from jupyter_jax_trainer.server.access import Allowed
+from jupyter_jax_trainer.queries.allowed import Allowed
 
 RUNTIME = {
     "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -179,10 +179,13 @@ def test_the_contexts_of_all_files_are_places_and_nothing_secret_is_told(two):
 
 
 def test_the_list_is_that_of_the_official_client(two):
-    from kubernetes import config as official
+    from kubernetes.config.kube_config import KubeConfigMerger
 
-    files = ":".join(name for name, *_ in kubeconfig.stamp())
-    contexts, current, _ = kubeconfig._contexts(official, files)
+    merged = KubeConfigMerger(":".join(name for name, *_ in kubeconfig.stamp()))
+    contexts = {c.value["name"]: c.value["context"] for c in merged.config.value["contexts"]}
+    # Of several files the client takes the last one's current context, kubectl the first one's.
+    named = [file["current-context"] for file in merged.config_files.values()]
+    current = next(filter(None, named))
     found = targets.places()[1:]
     assert [p["context"] for p in found] == list(contexts)
     assert [p["context"] for p in found if p["current"]] == [current]

@@ -12,10 +12,12 @@ from jupyter_jax_trainer.text import (
     clip,
     collapse_carriage_returns,
     duration,
+    joined,
     metric,
     plain,
     size,
     table,
+    version_numbers,
     width,
 )
 
@@ -229,3 +231,34 @@ def test_a_table_stays_within_its_width(rows, columns):
     text = table(rows, ("NAME", "REASON", "N"), columns=columns)
     assert len(text.splitlines()) == len(rows) + 1
     assert all(width(line) <= max(columns, 28) for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([], ""),
+        (["a"], "a"),
+        (["a", "b"], "a and b"),
+        (["a", "b", "c", "d"], "a, b, c and d"),
+        (["a", "b", "c", "d", "e"], "a, b, c and 2 more"),
+    ],
+)
+def test_words_are_joined_as_in_a_sentence(words, text):
+    assert joined(words, most=4) == text
+    assert joined(iter("ab"), last="or") == "a or b"
+
+
+@pytest.mark.parametrize(
+    ("version", "numbers"),
+    [
+        ("2.2.1", (2, 2, 1)),
+        ("v0.17.0-rc.1", (0, 17, 0)),
+        ("0.7", (0, 7)),
+        ("1.2.3.4", (1, 2, 3)),
+        ("main", ()),
+        ("20240101", ()),
+        (None, ()),
+    ],
+)
+def test_versions(version, numbers):
+    assert version_numbers(version) == numbers

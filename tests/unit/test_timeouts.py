@@ -32,7 +32,7 @@ NO_TIMEOUTS = {
         "_STEADY",
     ): "a connection that lasted longer ends a back-off",
     ("backends/local/supervisor.py", "_TICK"): AGAIN,
-    ("capture/culprit.py", "SECONDS"): WORK,
+    ("capture/values.py", "SECONDS"): WORK,
     ("jobdir/writer.py", "_SAVE_INTERVAL"): AGAIN,
     ("queries/asking.py", "FRESH"): FRESH,
     ("queries/logtopics.py", "_ERROR_BUDGET"): WORK,

@@ -192,7 +192,9 @@ def test_the_bootstrap_runs_what_was_sent_and_nothing_else(tmp_path, way):
         text=True,
     )
     if way == "damaged":
-        assert done.returncode == 1 and "is not the one that was sent" in done.stderr
+        assert (
+            done.returncode == payload.NOT_STARTED and "is not the one that was sent" in done.stderr
+        )
     else:
         assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
 
@@ -212,7 +214,7 @@ def test_without_python_the_command_says_so(tmp_path):
     done = subprocess.run(
         ["/bin/sh", dash, command], env={"PATH": str(tmp_path)}, capture_output=True, text=True
     )
-    assert sh == "sh" and done.returncode == 127
+    assert sh == "sh" and done.returncode == payload.NOT_STARTED
     assert "this image has no Python" in done.stdout
 
 

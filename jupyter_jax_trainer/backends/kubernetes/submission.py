@@ -121,7 +121,7 @@ class KubernetesSubmission:
                 runtimes.deprecation(runtime),
                 *placed.notes,
                 taken.note,
-                *masking.environment_notes(spec, secrets=True),
+                *masking.environment_notes(spec.env, secrets=True),
             )
             if note
         ]

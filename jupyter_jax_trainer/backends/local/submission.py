@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer import masking, text, timeouts
+from jupyter_jax_trainer import machine, masking, text, timeouts
 from jupyter_jax_trainer.backends.local import warm
 from jupyter_jax_trainer.backends.local.slots import limit_of_cores
 from jupyter_jax_trainer.errors import BackendError, CaptureError, UsageError
 from jupyter_jax_trainer.jobdir import files, store
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import first_state
+from jupyter_jax_trainer.jobdir.summary import shape
 from jupyter_jax_trainer.options.amounts import quantity
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.runtime import LOCAL_CPU, LOCAL_GPU, get_runtime, local_gpus, usable_gpus
@@ -59,7 +60,7 @@ class LocalSubmission:
                 f"and this machine has {len(gpus)}.",
                 "Ask for fewer, or use --device cpu.",
             )
-        memory = _available_memory()
+        memory = machine.free_memory()
         if memory is not None and spec.nodes > max(1, memory // _PROCESS):
             raise UsageError(
                 f"{spec.nodes} processes are asked for, and the memory of this machine holds about "
@@ -97,7 +98,7 @@ class LocalSubmission:
                 f"{text.size(max(0, free))} free.",
                 "Load the data inside the cell, or set JAXTRAIN_HOME to a larger disk.",
             )
-        memory = _available_memory()
+        memory = machine.free_memory()
         if memory is not None and total > memory:
             raise CaptureError(
                 f"The cell's variables take {text.size(total)}, and this machine has "
@@ -107,7 +108,7 @@ class LocalSubmission:
 
     def check_capture(self, capture: Capture, spec: JobSpec, plan: dict[str, Any]) -> None:
         """Note what stands in the notebook and should not; the Python is the one that made it."""
-        capture.notes += masking.environment_notes(spec, secrets=False)
+        capture.notes += masking.environment_notes(spec.env, secrets=False)
 
     def is_free(self, name: str) -> bool:
         """Say yes: the job's directory is all that can have a name here."""
@@ -122,9 +123,16 @@ class LocalSubmission:
         write: Callable[[Path], str],
     ) -> str:
         """Say what would be started."""
-        from jupyter_jax_trainer.views.follow import dry_run
-
-        return dry_run(spec, plan, capture)
+        lines = [
+            "Nothing was started. The job would be:",
+            f"  {shape(spec.to_json(), plan)} on this machine ({plan['runtime']})",
+            f"  sent, {text.size(capture.total)} in all:",
+            *(f"    {s.name}  {s.kind}  {s.type}  {text.size(s.size)}" for s in capture.sent),
+            *(f"    {name}  module file" for name in capture.modules),
+        ]
+        if spec.out:
+            lines.append(f"  brought back: {', '.join(spec.out)}")
+        return "\n".join(lines)
 
     def start(self, directory: JobDir, lock: int, manifest: dict[str, Any]) -> None:
         """Start the supervisor of a job; it outlives this process."""
@@ -181,14 +189,3 @@ def _working_directory() -> str:
 
 def _count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
-def _available_memory() -> int | None:
-    """Give the memory that could be used now, in bytes; None where the system doesn't say."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None

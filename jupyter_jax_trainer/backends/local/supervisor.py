@@ -25,7 +25,6 @@ from jupyter_jax_trainer.jobdir.failure import (
     diagnose,
     may_run_again,
     positions,
-    ranks_text,
     summary,
 )
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -33,6 +32,7 @@ from jupyter_jax_trainer.jobdir.state import error_record, new_rank
 from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.logs.reader import last_lines
 from jupyter_jax_trainer.states import Phase, State
+from jupyter_jax_trainer.text import ranks_text
 from jupyter_jax_trainer.worker.processes import end_descendants
 
 _TICK = 0.05  # seconds between looks at the logs, the clock and the cancel file

@@ -15,6 +15,8 @@ export interface Saved {
   name: string;
   /** Tells it from other jobs of this name, before and after it; null where it is not known. */
   uid: string | null;
+  /** Whether the cell prints the lines of rank 0 below; a page that was loaded since has none. */
+  printing: boolean;
   /** Whether the lines of the job stand in the output already. */
   printed: boolean;
   /** What was last known when the notebook was saved. */
@@ -40,12 +42,13 @@ export function readGlance(said: unknown): Glance | null {
 
 /** Read what a notebook says; anybody may have written it. */
 export function readSaved(data: unknown): Saved {
-  const { key, name, uid, printed, last } = isObject(data) ? data : {};
+  const { key, name, uid, printing, printed, last } = isObject(data) ? data : {};
   const glance = readGlance(last);
   return {
     key: typeof key === 'string' && key ? key : null,
     name: typeof name === 'string' ? name : '',
     uid: typeof uid === 'string' ? uid : null,
+    printing: printing === true,
     printed: printed === true,
     last: glance && withoutActions(glance)
   };
@@ -104,6 +107,10 @@ function frozen({ row, ...rest }: Glance): Glance {
 export class JobOutput extends Teller {
   #glances: Glances;
   #saved: Saved = readSaved(null);
+  #set = false;
+  #changed = false;
+  /** Whether a cell waited for the job when it was last known to run: a kernel may be gone. */
+  #waited = true;
   #looking = false;
   #store: GlanceStore | null = null;
   #taken: string | null = null;
@@ -118,6 +125,11 @@ export class JobOutput extends Teller {
 
   get saved(): Saved {
     return this.#saved;
+  }
+
+  /** Whether the lines of rank 0 stand in the output below. */
+  get printed(): boolean {
+    return this.#saved.printed || (this.#saved.printing && this.#changed && this.#waited);
   }
 
   get shown(): Shown {
@@ -142,6 +154,9 @@ export class JobOutput extends Teller {
       this.#known = null;
       this.#store?.lookAgain();
     }
+    // A cell that runs changes what is shown of it; of a saved one it comes whole.
+    this.#changed ||= this.#set;
+    this.#set = true;
     this.#saved = saved;
     this.#follow();
     this.tell();
@@ -186,6 +201,9 @@ export class JobOutput extends Teller {
   #learn(): void {
     if (this.#store?.glance && !this.#isTaken) {
       this.#known = this.#store.glance;
+      if (this.#known.row.active) {
+        this.#waited = this.#known.waited;
+      }
     }
   }
 

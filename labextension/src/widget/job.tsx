@@ -16,10 +16,14 @@ const words = english;
 
 function JobWidget({ model }: { model: Model }) {
   const [glance, setGlance] = useState(() => glanceOf(model));
+  const [printed, setPrinted] = useState(() => model.get('printed') === true);
   const [asked, setAsked] = useState<Action | null>(null);
   const [trouble, setTrouble] = useState<Trouble | null>(null);
   useEffect(() => {
-    const changed = () => setGlance(glanceOf(model));
+    const changed = () => {
+      setGlance(glanceOf(model));
+      setPrinted(model.get('printed') === true);
+    };
     const told = (message: unknown) => {
       const { kind, message: text, hint } = fields(message);
       if (kind === 'error') {
@@ -27,10 +31,12 @@ function JobWidget({ model }: { model: Model }) {
       }
     };
     model.on('change:glance', changed);
+    model.on('change:printed', changed);
     model.on('msg:custom', told);
     changed(); // it may be another one since it was drawn first
     return () => {
       model.off('change:glance', changed);
+      model.off('change:printed', changed);
       model.off('msg:custom', told);
     };
   }, [model]);
@@ -61,7 +67,7 @@ function JobWidget({ model }: { model: Model }) {
   };
   return (
     <>
-      <GlanceView glance={glance} host={host} />
+      <GlanceView glance={glance} printed={printed} host={host} />
       {question && asked && (
         <Ask
           question={question}

@@ -6,6 +6,7 @@ All of it is the official client's work, which is imported late: it takes from 0
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import threading
@@ -93,7 +94,7 @@ def find_access(context: str | None, connections: int) -> Access:
 
 def _from_kubeconfig(config: Any, configuration: Any, context: str | None) -> Access:
     files = os.pathsep.join(map(str, _files()))
-    known, current, users = _contexts(config, files)
+    known, current = contexts()
     name = context or current
     if not name:
         raise UsageError(
@@ -118,36 +119,75 @@ def _from_kubeconfig(config: Any, configuration: Any, context: str | None) -> Ac
             )
     except Exception as error:
         raise BackendError(f"The context {name} can't be used: {_words(error)}") from None
-    program = (users.get(str(known[name].get("user"))) or {}).get("exec")
+    program = known[name].program
     if program and not configuration.api_key and not configuration.cert_file:
         raise BackendError(
-            f"The program {program.get('command')}, which the kubeconfig names for signing in, "
+            f"The program {program}, which the kubeconfig names for signing in, "
             f"gave no credentials: {'; '.join(heard) or 'no reason given'}",
             "Sign in with it; `kubectl auth whoami` tells if it works.",
         )
-    return Access(configuration, name, str(known[name].get("namespace") or "default"))
+    return Access(configuration, name, known[name].namespace)
 
 
-def _contexts(
-    config: Any, files: str
-) -> tuple[dict[str, dict[str, Any]], str | None, dict[str, dict[str, Any]]]:
-    """Read contexts, the name of the current one, and users, out of one or several files."""
-    try:
-        merged = config.kube_config.KubeConfigMerger(files)
-        read = _plain(merged.config) or {}
-        # Of several files the first that names one counts, as for kubectl; here the client differs.
-        current = [c.get("current-context") for c in merged.config_files.values() if c]
-        contexts, users = (
-            {str(v["name"]): v.get(kind) or {} for v in map(_plain, read.get(f"{kind}s") or [])}
-            for kind in ("context", "user")
-        )
-        return contexts, next(filter(None, current), None), users
-    except Exception as error:  # whatever a file can hold
-        raise BackendError(f"The kubeconfig can't be used: {_words(error)}") from None
+@dataclass(frozen=True)
+class Context:
+    """A context of the kubeconfig.
+
+    Attributes
+    ----------
+    namespace
+        The one that it names, or ``default``.
+    program
+        What its user runs to sign in; None without such a program.
+    """
+
+    namespace: str
+    program: str | None
 
 
-def _plain(node: Any) -> Any:
-    return getattr(node, "value", node)
+def contexts() -> tuple[dict[str, Context], str | None]:
+    """Return the contexts of the kubeconfig by their names, and the name of the current one.
+
+    Of several files the first that has something counts, as for kubectl; the official client, which
+    takes its time to be imported, agrees except for the current context.
+
+    Raises
+    ------
+    BackendError
+        A file can't be read, or is not a kubeconfig.
+    """
+    return _contexts(stamp())
+
+
+@functools.lru_cache(4)
+def _contexts(files: tuple[tuple[str, int, int], ...]) -> tuple[dict[str, Context], str | None]:
+    import yaml
+
+    found: dict[str, dict[str, Any]] = {}
+    users: dict[str, dict[str, Any]] = {}
+    current: str | None = None
+    for name, *_ in files:
+        try:
+            read = yaml.safe_load(Path(name).read_text()) or {}
+            current = current or read.get("current-context")
+            for item in read.get("contexts") or []:
+                found.setdefault(str(item["name"]), dict(item.get("context") or {}))
+            for item in read.get("users") or []:
+                users.setdefault(str(item["name"]), dict(item.get("user") or {}))
+        except OSError as error:
+            raise BackendError(f"The kubeconfig {name} can't be read: {error.strerror}.") from None
+        except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError) as error:
+            # The error's own words would quote from the file: it has tokens.
+            mark = getattr(error, "problem_mark", None)
+            where = f" (line {mark.line + 1})" if mark else ""
+            raise BackendError(
+                f"The kubeconfig can't be used: {name} is not a kubeconfig{where}."
+            ) from None
+    known = {}
+    for name, context in found.items():
+        program = (users.get(str(context.get("user"))) or {}).get("exec") or {}
+        known[name] = Context(str(context.get("namespace") or "default"), program.get("command"))
+    return known, current
 
 
 def _words(error: Exception) -> str:

@@ -13,6 +13,7 @@ from jupyter_jax_trainer.backends.kubernetes.doctor import netpolicies, podsecur
 from jupyter_jax_trainer.backends.kubernetes.submit import runtimes
 from jupyter_jax_trainer.doctor.finding import OK, WARN, Finding
 from jupyter_jax_trainer.options.amounts import quantity
+from jupyter_jax_trainer.text import joined
 
 Items = Sequence[Mapping[str, Any]]
 
@@ -169,8 +170,7 @@ def _amounts_wanted(quotas: Items, ranges: Items, found: Items) -> Iterator[Find
             yield Finding(
                 WARN,
                 "Quota",
-                f"pods must state {' and '.join(missing)}, and those of "
-                f"{item['metadata']['name']} don't",
+                f"pods must state {joined(missing)}, and those of {item['metadata']['name']} don't",
                 _advice_on(missing),
             )
             return
@@ -180,7 +180,7 @@ def _advice_on(missing: list[str]) -> str:
     limit_range = "have a LimitRange set a default"
     if "limits.cpu" in missing:  # --cpu is a request: a limit would only slow a job down
         return f"No option states limits.cpu: {limit_range}, or state it in the runtime."
-    options = " and ".join(dict.fromkeys(f"--{name.rpartition('.')[2]}" for name in missing))
+    options = joined(dict.fromkeys(f"--{name.rpartition('.')[2]}" for name in missing))
     return f"Give {options} with each job, or {limit_range}."
 
 

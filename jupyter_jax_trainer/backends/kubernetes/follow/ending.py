@@ -8,6 +8,7 @@ from typing import Any
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import broken_before
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Verdict
 from jupyter_jax_trainer.backends.kubernetes.follow.observed import Json
+from jupyter_jax_trainer.backends.kubernetes.submit.payload import NOT_STARTED, SAID
 from jupyter_jax_trainer.jobdir.failure import Failure, RankEnd, diagnose, positions
 from jupyter_jax_trainer.jobdir.layout import RETURNED, JobDir
 from jupyter_jax_trainer.jobdir.state import ResultInfo
@@ -16,7 +17,6 @@ from jupyter_jax_trainer.options.spec import JobSpec
 
 DELETED = "its TrainJob was deleted from the cluster"
 _LAST_WORDS = 20
-_SAID = "jaxtrain: "  # begins what the command of a pod says for itself (payload.py)
 _NO_MODULE = "The pods' image does not have it: --package brings it along, --image chooses another."
 
 
@@ -57,9 +57,9 @@ def failure_of(
     failure = diagnose(ends)
     if failure.error is None and failure.rank is not None:
         failure.log = last_lines(directory.log(failure.rank), _LAST_WORDS)
-        if failure.log and failure.log[-1].startswith(_SAID):  # before there was a worker
+        if failure.exit == NOT_STARTED and failure.log:  # before there was a worker
             failure.kind, failure.hint = "start", None
-            failure.message = failure.log[-1].removeprefix(_SAID)
+            failure.message = failure.log[-1].removeprefix(SAID)
     error = failure.error
     if error is not None and error["type"] == "ModuleNotFoundError" and not failure.hint:
         failure.hint = _NO_MODULE

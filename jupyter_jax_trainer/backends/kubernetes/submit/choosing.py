@@ -10,6 +10,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit import devices, initializers
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import PREFIX
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.options.table import DEVICES
 
 
 def runtime(client: Client, spec: JobSpec) -> tuple[dict[str, Any], str]:
@@ -124,4 +125,4 @@ def _order(item: Mapping[str, Any], spec: JobSpec) -> tuple[bool, ...]:
 def _says_device(item: Mapping[str, Any]) -> bool:
     """Tell whether a runtime says itself for which kind of device it is."""
     label = (item["metadata"].get("labels") or {}).get(f"{PREFIX}/device")
-    return label in ("cpu", "gpu", "tpu") or runtimes.device_of(item) != "cpu"
+    return label in DEVICES or runtimes.device_of(item) != "cpu"

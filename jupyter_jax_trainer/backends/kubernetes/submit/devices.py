@@ -17,6 +17,7 @@ from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.options import topology
 from jupyter_jax_trainer.options.amounts import quantity
 from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.text import joined
 
 RESOURCES = {"gpu": "nvidia.com/gpu", "tpu": "google.com/tpu"}
 TOPOLOGY = "cloud.google.com/gke-tpu-topology"
@@ -305,7 +306,7 @@ def _check(
 
     One label is often that of machines of several sizes, so it is no proof against them.
     """
-    words = " and ".join(f"{name}={value}" for name, value in selector.items())
+    words = joined(f"{name}={value}" for name, value in selector.items())
     fitting = [node for node in nodes if node.has(selector)]
     amounts = [amount for node in fitting if (amount := node.amount(resource))]
     if not amounts:

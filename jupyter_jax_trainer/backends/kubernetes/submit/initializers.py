@@ -22,6 +22,7 @@ from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.state import InitializerState
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import Phase
+from jupyter_jax_trainer.text import joined
 
 NAMES = {"dataset": "dataset-initializer", "model": "model-initializer"}
 _URI = "STORAGE_URI"
@@ -70,9 +71,9 @@ def check(
             if others
             else "docs/platform.md has an example of one; the platform engineer can install it.",
         )
-    options = " and ".join(f"--{one}" for one in failing)
+    options = joined(f"--{one}" for one in failing)
     raise UsageError(
-        f"The runtime {name} starts its {' and '.join(NAMES[one] for one in failing)} for every "
+        f"The runtime {name} starts its {joined(NAMES[one] for one in failing)} for every "
         f"job, and that fails without {options}.",
         f"Give {options}, too, or choose another --runtime"
         + (f": {others}." if others else "; docs/platform.md says which can be installed."),

@@ -27,10 +27,17 @@ _IN_VOLUME = 8 << 20
 MOST_SECRETS = 1 + -(-_IN_VOLUME // _PART)
 _WORKER = 112 << 10  # bytes of a bundle with nothing captured, at most
 
+# What the command of a pod says for itself, before there is a worker, and its exit code then.
+SAID = "jaxtrain: "
+NOT_STARTED = 69  # EX_UNAVAILABLE of sysexits.h
+
 # Run by whatever Python the image has. It checks what it was sent before it runs it. A read-only
 # root without any scratch space leaves memory as the place for the file.
-BOOTSTRAP = """
+BOOTSTRAP = f"""
 import base64, glob, hashlib, os, sys, tempfile
+def stop(words):
+    print({SAID!r} + words, file=sys.stderr)
+    sys.exit({NOT_STARTED})
 e = os.environ
 if "JAXTRAIN_BUNDLE_URL" in e:
     url = e["JAXTRAIN_BUNDLE_URL"]
@@ -38,7 +45,7 @@ if "JAXTRAIN_BUNDLE_URL" in e:
         try:
             import fsspec
         except ImportError:
-            sys.exit("jaxtrain: the image lacks fsspec, which reads the bundle from its store")
+            stop("the image lacks fsspec, which reads the bundle from its store")
         with fsspec.open(url, "rb") as f:
             data = f.read()
     else:
@@ -53,7 +60,7 @@ else:
     names = sorted(n for n in e if n.startswith("JAXTRAIN_BUNDLE_") and n[16:].isdigit())
     data = base64.b64decode("".join(e[n] for n in names))
 if hashlib.sha256(data).hexdigest() != e["JAXTRAIN_FILE_SHA256"]:
-    sys.exit("jaxtrain: the bundle that arrived is not the one that was sent")
+    stop("the bundle that arrived is not the one that was sent")
 try:
     fd, path = tempfile.mkstemp(suffix=".pyz", prefix="jaxtrain-")
 except OSError:
@@ -76,7 +83,7 @@ COMMAND = [
     'command -v "$p" >/dev/null 2>&1 && exec "$p" -u -c "$JAXTRAIN_BOOT"; done; '
     "for p in /opt/*/bin/python3 /usr/local/bin/python3* /usr/bin/python3*; do "
     '[ -x "$p" ] && exec "$p" -u -c "$JAXTRAIN_BOOT"; done; '
-    'echo "jaxtrain: this image has no Python (no python3 or python was found)"; exit 127',
+    f'echo "{SAID}this image has no Python (no python3 or python was found)"; exit {NOT_STARTED}',
 ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import (
 )
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.text import joined, version_numbers
 
 QUEUE = "kueue.x-k8s.io/queue-name"  # labels of a TrainJob
 PRIORITY = "kueue.x-k8s.io/priority-class"
@@ -41,7 +41,7 @@ class Kueue:
     @property
     def keeps_patches(self) -> bool:
         """Whether it is known to keep what is patched into a job's runtime."""
-        return (_numbers(self.version) or (0, 0)) >= _KEEPS_PATCHES
+        return version_numbers(self.version)[:2] >= _KEEPS_PATCHES
 
     @property
     def words(self) -> str:
@@ -53,11 +53,6 @@ class Kueue:
     def of_namespace(self, client: Client, resource: str, name: str = "") -> str:
         """Give the path of objects of the client's namespace."""
         return cluster_path(self.base, "namespaces", client.namespace, resource, name)
-
-
-def _numbers(version: str | None) -> tuple[int, int] | None:
-    found = re.match(r"v?(\d+)\.(\d+)", version or "")
-    return (int(found[1]), int(found[2])) if found else None
 
 
 def find(client: Client) -> Kueue | None:
@@ -109,7 +104,7 @@ def _version(client: Client) -> str | None:
     pod = found["spec"]["template"]["spec"]
     for container in pod.get("containers") or []:
         tag = str(container.get("image") or "").partition("@")[0].rpartition(":")[2]
-        if _numbers(tag):
+        if version_numbers(tag):
             return tag
     return None
 
@@ -206,7 +201,7 @@ def allowed_patches(
     ]
     if needing:
         raise UsageError(
-            f"{' and '.join(needing)} can't be used together with --queue: {why}",
+            f"{joined(needing)} can't be used together with --queue: {why}",
             "Have a TrainingRuntime made that has it, and name it with --runtime; Kueue 0.17 keeps "
             "patches.",
         )
@@ -220,7 +215,7 @@ def allowed_patches(
     ]
     if lacking:
         raise UsageError(
-            f"The runtime {runtime} lacks {' and '.join(lacking)}, and with --queue that can't be "
+            f"The runtime {runtime} lacks {joined(lacking)}, and with --queue that can't be "
             f"added: {why}",
             "Name a --runtime that has it: ours do.",
         )

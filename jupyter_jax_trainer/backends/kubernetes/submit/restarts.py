@@ -17,6 +17,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.rights import RESTARTS, missing
 from jupyter_jax_trainer.backends.kubernetes.follow.observed import TRAINER, Json
 from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
 from jupyter_jax_trainer.errors import BackendError
+from jupyter_jax_trainer.text import joined
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
 
 _ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
@@ -36,7 +37,7 @@ def check_rights(client: Client) -> None:
     BackendError
         A right is missing.
     """
-    verbs = " and ".join(right.verb for right in missing(client, RESTARTS))
+    verbs = joined(right.verb for right in missing(client, RESTARTS))
     if verbs:
         raise BackendError(
             "--max-restarts needs a TrainingRuntime that is made for the job, and you may not "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -13,8 +12,9 @@ from jupyter_jax_trainer.backends.kubernetes.submit import devices
 from jupyter_jax_trainer.backends.kubernetes.submit.restarts import is_own
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import CONVERTED, PREFIX, STEP
 from jupyter_jax_trainer.errors import BackendError, UsageError
-from jupyter_jax_trainer.options.table import MAX_NODES
+from jupyter_jax_trainer.options.table import DEVICES, MAX_NODES
 from jupyter_jax_trainer.runtime import Runtime
+from jupyter_jax_trainer.text import version_numbers
 
 KINDS = ("TrainingRuntime", "ClusterTrainingRuntime")
 LEAST_TRAINER = (2, 2)
@@ -46,8 +46,8 @@ def check_trainer(client: Client) -> str:
         if error.status not in (403, 404):
             raise
         version = ""
-    if numbers := re.match(r"v?(\d+)\.(\d+)", version):
-        if (int(numbers[1]), int(numbers[2])) < LEAST_TRAINER:
+    if numbers := version_numbers(version):
+        if numbers[:2] < LEAST_TRAINER:
             raise BackendError(f"This cluster has Kubeflow Trainer {version}.", _UPGRADE)
         return version
     return _from_schema(client)
@@ -151,7 +151,7 @@ def _is_jax(item: Mapping[str, Any]) -> bool:
 def device_of(item: Mapping[str, Any]) -> str:
     """Give the kind of device that a runtime is for: its label, else what its container asks."""
     label = (item["metadata"].get("labels") or {}).get(f"{PREFIX}/device")
-    if label in ("cpu", "gpu", "tpu"):
+    if label in DEVICES:
         return str(label)
     asked = devices.asked_for(container(item).get("resources") or {})
     kinds = {devices.kind_of(name) for name in asked}

@@ -12,7 +12,7 @@ from jupyter_jax_trainer import masking, timeouts
 from jupyter_jax_trainer.backends.kubernetes.doctor import podsecurity
 from jupyter_jax_trainer.backends.kubernetes.submit import devices, payload, queues
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import Payload
-from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.options.spec import JobSpec, masked
 
 API = "trainer.kubeflow.org/v1alpha1"
 PREFIX = "jupyter-jax-trainer"
@@ -172,7 +172,7 @@ def _about(manifest: Mapping[str, Any]) -> str:
     about = {
         **{name: manifest[name] for name in _ABOUT},
         # Of variables the other machine needs no more than it shows.
-        "spec": {"nodes": spec.nodes, **spec.given(), "env": dict(masking.spec(spec).env)},
+        "spec": {"nodes": spec.nodes, **spec.given(), "env": dict(masked(spec).env)},
         "plan": {name: manifest["plan"][name] for name in _ABOUT_PLAN},
     }
     if maker := manifest.get("maker"):

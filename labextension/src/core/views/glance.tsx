@@ -28,7 +28,7 @@ export interface GlanceHost {
 
 interface GlanceProps {
   glance: Glance;
-  /** Whether the lines of the job stand in the cell's output already. */
+  /** Whether the lines of rank 0, and the error at its end, stand in the cell's output. */
   printed?: boolean;
   /** Whether this is what the notebook says, until the server has answered. */
   saved?: boolean;
@@ -46,11 +46,13 @@ export function GlanceView(props: GlanceProps) {
   const state = stateWord(row.state, words);
   // What had its place while the job ran keeps it: the cells below stay where they are.
   const held = useEver(row.active && !saved);
-  const tail = held || (glance.tail.length > 0 && (row.active || !printed));
+  const lines = printed ? glance.tail.filter(([source]) => source !== 0) : glance.tail;
+  const tail = lines.length > 0 ? held || row.active || !printed : held && !printed;
   // A reason stands where the progress will, and below it once that is there.
   const told = row.progress !== null || (glance.spark !== null && !row.active);
   const failed = row.state === 'Failed';
-  const reason = reasonOf(row);
+  // The error that ends the cell says why it failed.
+  const reason = printed && failed ? '' : reasonOf(row);
   const hint = reason && row.hint ? plain(row.hint) : '';
   return (
     <section
@@ -86,9 +88,9 @@ export function GlanceView(props: GlanceProps) {
       </div>
       <Footer glance={glance} said={said} held={held} words={words} />
       {/* The last, in a place of one height: nothing else moves when something comes or goes. */}
-      <div class="jaxtrain-place" data-held={held}>
+      <div class="jaxtrain-place" data-held={held && tail}>
         <Why failed={failed} reason={told ? reason : ''} hint={hint} />
-        {tail && <Tail row={row} lines={glance.tail} room={held ? LINES : 0} words={words} />}
+        {tail && <Tail row={row} lines={lines} room={held ? LINES : 0} words={words} />}
       </div>
       <span class="jaxtrain-unseen" role="status">
         {`${name}: ${state}`}

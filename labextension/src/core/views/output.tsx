@@ -7,7 +7,7 @@ import { useWatched } from './hooks';
 export function Output({ output, host }: { output: JobOutput; host: () => GlanceHost }) {
   useWatched(output);
   const { words } = host();
-  const { shown, saved } = output;
+  const { shown } = output;
   if (!shown) {
     return null;
   }
@@ -15,7 +15,7 @@ export function Output({ output, host }: { output: JobOutput; host: () => Glance
   return (
     <GlanceView
       glance={glance}
-      printed={saved.printed}
+      printed={output.printed}
       saved={from === 'first'}
       said={saidOf(from, glance.row.active, words)}
       host={host()}

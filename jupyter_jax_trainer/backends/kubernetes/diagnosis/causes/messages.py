@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Facts, Refused
+from jupyter_jax_trainer.text import joined
 
 _KINDS = {
     "trainjobs": "TrainJob",
@@ -82,7 +83,7 @@ def wanted(refused: Refused) -> Facts | None:
     if found is None:
         return None
     names = [part.partition(" for:")[0].strip() for part in found["what"].split(";")]
-    return {"who": refused.who, "quota": found["quota"], "what": " and ".join(names)}
+    return {"who": refused.who, "quota": found["quota"], "what": joined(names)}
 
 
 def webhook(refused: Refused) -> Facts | None:

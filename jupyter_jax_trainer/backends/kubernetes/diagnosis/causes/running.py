@@ -14,9 +14,8 @@ from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
     image_of,
     runs,
 )
-from jupyter_jax_trainer.jobdir.failure import ranks_text
 from jupyter_jax_trainer.states import Phase, State
-from jupyter_jax_trainer.text import age
+from jupyter_jax_trainer.text import age, ranks_text
 
 _BEGUN = (Phase.ARRIVED, Phase.JOINED, Phase.RUNNING, Phase.FINISHED)
 

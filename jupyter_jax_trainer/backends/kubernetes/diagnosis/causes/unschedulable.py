@@ -16,6 +16,7 @@ from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
     event_time,
     message_of,
 )
+from jupyter_jax_trainer.text import joined
 
 _WHERE = "pod condition `PodScheduled=False`, event `FailedScheduling`"
 _LACKS = "Insufficient "
@@ -72,7 +73,7 @@ def why(sentence: Sentence, pod: Json) -> str:
     lacking = [name.removeprefix(_LACKS) for name in sentence.reasons if name.startswith(_LACKS)]
     everywhere = sum(sentence.reasons.values()) == sentence.total * len(sentence.reasons)
     if lacking and len(lacking) == len(sentence.reasons) and everywhere:
-        what = " and ".join(_amount(name, pod) for name in lacking)
+        what = joined(_amount(name, pod) for name in lacking)
         return f"0/{sentence.total} nodes have {what}{'' if sentence.never else ' free'}"
     # What is lacking comes first: taints are often those of nodes that are not for jobs at all.
     ordered = sorted(sentence.reasons.items(), key=lambda item: not item[0].startswith(_LACKS))

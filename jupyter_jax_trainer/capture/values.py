@@ -1,4 +1,4 @@
-"""Find where, inside a variable, the thing is that can't be sent."""
+"""Look into a variable: which globals it reads once it is called, and where a culprit is in it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from jupyter_jax_trainer.capture.bindings import code_globals
+from jupyter_jax_trainer.capture.names import code_globals
 from jupyter_jax_trainer.worker.serialization.describe import kind_of
 from jupyter_jax_trainer.worker.serialization.pickling import Pickler
 from jupyter_jax_trainer.worker.serialization.refusals import explain
 
-SECONDS = 2.0  # of work
+BYTES = 64 << 20  # that are pickled to find globals
+SECONDS = 2.0  # of work to find a culprit
 DEPTH = 60
 _GLOBAL = " -> global "
 _PLAIN = (
@@ -31,6 +32,14 @@ _PLAIN = (
     types.CodeType,
     type(Ellipsis),
 )
+
+
+def globals_used(value: Any) -> dict[str, None]:
+    """Return the globals of the notebook that functions inside a value read when called."""
+    scout = _Scout()
+    with suppress(Exception):  # what can't be sent is refused later, with its path
+        scout.dump(value)
+    return scout.found
 
 
 def find_culprit(root: Any, wanted: Any, *, seconds: float = SECONDS) -> str | None:
@@ -189,3 +198,48 @@ def _short(value: Any) -> str:
     except Exception:
         text = ""
     return text if text and len(text) <= 40 else type(value).__name__
+
+
+# ---- globals
+
+
+class _Enough(Exception):  # noqa: N818
+    """So much has been looked at that the rest is left out."""
+
+
+class _Nowhere:
+    """Takes a stream and forgets it."""
+
+    def write(self, data: Any) -> int:
+        return len(data)
+
+
+class _Scout(Pickler):
+    """Pickles as `Pickler` does, into nothing, and notes what functions would bring along.
+
+    So it meets what travels by value, and nothing behind a module, a library's function or
+    whatever else goes by reference. Arrays hold no functions; they are passed over.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_Nowhere(), on_size=self._stop_at_bound)  # type: ignore[arg-type]
+        self.found: dict[str, None] = {}
+
+    def _stop_at_bound(self, size: int) -> None:
+        if size > BYTES:
+            raise _Enough
+
+    def reducer_override(self, obj: Any) -> Any:
+        if kind_of(obj) == "array" and not getattr(obj.dtype, "hasobject", False):
+            return int, ()
+        return super().reducer_override(obj)
+
+    def _note_code(self, code: types.CodeType) -> None:
+        pass
+
+    def _finish_function(self, function: types.FunctionType, reduced: tuple[Any, ...]) -> Any:
+        if function.__globals__.get("__name__") != "__main__":
+            return super()._finish_function(function, reduced)
+        self.found.update(code_globals(function.__code__))
+        make, arguments, (attributes, slots), *rest = reduced
+        return (make, arguments, (attributes, {**slots, "__globals__": {}}), *rest)

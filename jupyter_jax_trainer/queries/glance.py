@@ -17,11 +17,11 @@ from jupyter_jax_trainer.jobdir.files import LineReader, open_regular
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.rows import row_of
+from jupyter_jax_trainer.jobdir.summary import results_text, things_text
+from jupyter_jax_trainer.jobdir.waiting import is_waited_for
 from jupyter_jax_trainer.logs.reader import is_noise, readable
 from jupyter_jax_trainer.states import ENDED
 from jupyter_jax_trainer.text import plain
-from jupyter_jax_trainer.views.card import results_text, things_text
-from jupyter_jax_trainer.views.waiting import is_waited_for
 
 Glance = dict[str, Any]
 INTERVAL = 0.25  # seconds between looks: four changes a second are enough for a pair of eyes

@@ -1,0 +1,80 @@
+"""A job in few words: its size, how far it is, when it will end, what it sends and brings back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jupyter_jax_trainer.jobdir.layout import RETURNED
+from jupyter_jax_trainer.jobdir.state import ProgressState, Snapshot
+from jupyter_jax_trainer.states import ENDED, State
+from jupyter_jax_trainer.text import metric, one_line, size
+
+_MANY = 6  # variables that are named one by one
+
+
+def shape(spec: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
+    """Say how large a job is: ``4 nodes × 2 CPU devices``."""
+    nodes = f"{spec['nodes']} node{'s' if spec['nodes'] != 1 else ''}"
+    each = plan["devices_per_node"]
+    if each == 1 and plan["device"] == "cpu":
+        return nodes
+    return f"{nodes} × {each} {plan['device'].upper()} device{'s' if each != 1 else ''}"
+
+
+def renamed(wanted: str | None, name: str) -> str | None:
+    """Say why a job is not called what it was to be called."""
+    if wanted is None or wanted == name:
+        return None
+    return f"{wanted} is taken by a job that has ended: this one is {name}"
+
+
+def elapsed(created: float, snapshot: Snapshot) -> float:
+    """Give the seconds from submission to now, or to the end."""
+    last = snapshot["history"][-1] if snapshot["history"] else None
+    end = last["time"] if last and last["state"] in ENDED else time.time()
+    return max(0.0, float(end) - created)
+
+
+def time_left(snapshot: Snapshot) -> float | None:
+    """Estimate the seconds to the end from the progress so far; None where it isn't known."""
+    progress = snapshot["progress"]
+    if snapshot["state"] != State.RUNNING or not progress or not progress["fraction"]:
+        return None
+    began = next((e["time"] for e in snapshot["history"] if e["state"] == State.RUNNING), None)
+    fraction = progress["fraction"]
+    if began is None or fraction < 0.02:
+        return None
+    return float((time.time() - began) * (1 - fraction) / fraction)
+
+
+def progress_text(progress: ProgressState | None) -> str:
+    """Say how far it is: ``1240/2000  loss 0.0831``."""
+    if not progress:
+        return ""
+    step = (
+        f"{progress['step']}/{progress['total']}"
+        if progress["total"]
+        else (f"step {progress['step']}")
+    )
+    values = [f"{name} {metric(value)}" for name, value in progress["metrics"].items()]
+    return "  ".join([step, *values[:6]])
+
+
+def results_text(results: Sequence[Mapping[str, Any]] | None) -> str:
+    """Say what came back: ``params dict of 4 1.2 MB, loss float32[] 4 B``."""
+    return things_text(
+        entry for entry in results or [] if "error" not in entry and entry["name"] != RETURNED
+    )
+
+
+def things_text(entries: Iterable[Mapping[str, Any]]) -> str:
+    """Name things with type and size, the largest first."""
+    by_size = sorted(entries, key=lambda entry: -entry["size"])
+    named = [
+        one_line(f"{entry['name']} {entry['type']} {size(entry['size'])}")
+        for entry in by_size[:_MANY]
+    ]
+    more = len(by_size) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
