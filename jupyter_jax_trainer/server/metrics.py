@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.backends.kubernetes.follow.counts import FILE
+from jupyter_jax_trainer.backends.kubernetes.api.counts import FILE
 from jupyter_jax_trainer.backends.kubernetes.submit.launch import has_follower
 from jupyter_jax_trainer.jobdir import store
 from jupyter_jax_trainer.options.table import STATES

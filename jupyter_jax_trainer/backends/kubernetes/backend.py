@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 from jupyter_jax_trainer import masking, timeouts
 from jupyter_jax_trainer.backends.kubernetes.api import identity, kubeconfig
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.api.observed import condition
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import explain_api_error
-from jupyter_jax_trainer.backends.kubernetes.doctor import podgroups, podsecurity
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import condition
 from jupyter_jax_trainer.backends.kubernetes.submit import (
     choosing,
     devices,
     launch,
     payload,
+    podgroups,
+    podsecurity,
     queues,
     restarts,
     runtimes,
