@@ -154,11 +154,11 @@ class Kernel:
     def without_widgets(self) -> Iterator[None]:
         """Have no widgets, as in a clone in which their scripts were not built."""
         self.run(
-            "from pathlib import Path\nfrom jupyter_jax_trainer import widget\n"
-            "static, widget.STATIC = widget.STATIC, Path('/nowhere')"
+            "from pathlib import Path\nfrom jupyter_jax_trainer.widget import built\n"
+            "static, built.STATIC = built.STATIC, Path('/nowhere')"
         )
         yield
-        self.run("widget.STATIC = static")
+        self.run("built.STATIC = static")
 
     def value(self, expression: str) -> str:
         """Give the repr of an expression."""

@@ -63,7 +63,8 @@ def _show(context: Context, values: dict[str, Any], name: str) -> None:
         return
     from jupyter_jax_trainer.backends.kubernetes.api.client import is_configured
     from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
-    from jupyter_jax_trainer.backends.kubernetes.doctor import checkup, podgroups
+    from jupyter_jax_trainer.backends.kubernetes.doctor import checkup
+    from jupyter_jax_trainer.backends.kubernetes.submit import podgroups
     from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import (
         get_runtime as get_of_cluster,
     )
@@ -86,7 +87,8 @@ def _show(context: Context, values: dict[str, Any], name: str) -> None:
 def _check(context: Context, values: dict[str, Any], names: list[str]) -> None:
     """Check runtimes of the cluster: those that are named, else all for JAX."""
     from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
-    from jupyter_jax_trainer.backends.kubernetes.doctor import checkup, podgroups
+    from jupyter_jax_trainer.backends.kubernetes.doctor import checkup
+    from jupyter_jax_trainer.backends.kubernetes.submit import podgroups
     from jupyter_jax_trainer.backends.kubernetes.submit import runtimes as known
     from jupyter_jax_trainer.doctor.finding import FAIL
     from jupyter_jax_trainer.doctor.report import report

@@ -65,7 +65,7 @@ class Job:
         anywidget.AnyWidget
             With the state, the progress, the last lines and buttons.
         """
-        from jupyter_jax_trainer.widget import require
+        from jupyter_jax_trainer.widget.built import require
 
         require()
         from jupyter_jax_trainer.widget.job import JobWidget

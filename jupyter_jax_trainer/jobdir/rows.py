@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer.backends import registry
-from jupyter_jax_trainer.backends.base import Capabilities
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.summary import shape
@@ -62,7 +61,7 @@ def _row(job: Job, root: Path | None) -> Row:
     ended = next((one["time"] for one in state["history"] if one["state"] in ENDED), None)
     origin = manifest.get("origin") or {}
     standing = policy.of(job)
-    can = actions(job.backend.capabilities, state["state"])
+    can = actions(job.backend.capabilities.suspend, state["state"])
     return {
         "key": job.name,
         "name": job.name,
@@ -88,11 +87,11 @@ def _row(job: Job, root: Path | None) -> Row:
     }
 
 
-def actions(capabilities: Capabilities, state: State) -> list[str]:
-    """Return what can be done with a job."""
+def actions(suspends: bool, state: State) -> list[str]:
+    """Return what can be done with a job, of a backend that suspends jobs or does not."""
     if state.ended:
         return ["delete"]
-    if not capabilities.suspend:
+    if not suspends:
         return ["cancel", "delete"]
     return ["cancel", "resume" if state == State.SUSPENDED else "suspend", "delete"]
 

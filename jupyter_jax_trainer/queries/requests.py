@@ -200,7 +200,7 @@ def act(key: str, action: str) -> None:
     if action not in _DONE:
         raise UsageError(f"{action!r} is nothing that can be done to a job here.")
     state = job.state
-    if action not in actions(job.backend.capabilities, state):
+    if action not in actions(job.backend.capabilities.suspend, state):
         raise UsageError(f"Job {key} is {state}: it can't be {_DONE[action]} now.")
     getattr(job, action)()
 

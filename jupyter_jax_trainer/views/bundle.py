@@ -41,7 +41,7 @@ def whole(job: Job) -> dict[str, Any]:
     A job that goes on comes with a widget; that of one that has ended would be dead in the saved
     notebook.
     """
-    from jupyter_jax_trainer.widget import available
+    from jupyter_jax_trainer.widget.built import available
 
     try:
         facts, snapshot = Facts.of(job), job.snapshot()

@@ -24,7 +24,7 @@ from jupyter_jax_trainer.text import closed
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.bundle import JOB, WIDGET, last_of, reference, widget_view
 from jupyter_jax_trainer.views.card import Facts
-from jupyter_jax_trainer.widget import available
+from jupyter_jax_trainer.widget.built import available
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.jobdir.job import Job

@@ -11,7 +11,7 @@ import traitlets
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.queries.glance import INTERVAL, Glances
-from jupyter_jax_trainer.widget import STATIC
+from jupyter_jax_trainer.widget.built import STATIC
 
 
 class JobWidget(anywidget.AnyWidget):  # type: ignore[misc]

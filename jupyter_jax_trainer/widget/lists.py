@@ -15,7 +15,7 @@ from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.queries.page import Page, PageGoneError
 from jupyter_jax_trainer.queries.requests import Asked, refusal, route, status_of
-from jupyter_jax_trainer.widget import STATIC
+from jupyter_jax_trainer.widget.built import STATIC
 
 _MAX_PAGES = 32  # views that have not said that they are gone
 

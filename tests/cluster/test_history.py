@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import jupyter_jax_trainer
 from cluster.jobs import PATIENCE, stop_followers, submit
 from jupyter_jax_trainer import log
-from jupyter_jax_trainer.backends.kubernetes.follow.counts import FILE
+from jupyter_jax_trainer.backends.kubernetes.api.counts import FILE
 from jupyter_jax_trainer.backends.kubernetes.submit.launch import follower_directory
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.jobdir.job import Job

@@ -30,8 +30,8 @@ def kernel(tmp_path_factory):
         (work / name).write_text("export default {}")
     with kernels.running(home, work) as kernel:
         kernel.run(
-            "from pathlib import Path\nfrom jupyter_jax_trainer import widget\n"
-            "widget.STATIC = Path().absolute()"
+            "from pathlib import Path\nfrom jupyter_jax_trainer.widget import built\n"
+            "built.STATIC = Path().absolute()"
         )
         yield kernel
     assert end_processes_of(home) == {}

@@ -14,7 +14,7 @@ from made_jobs import make_job
 
 from jupyter_jax_trainer import log
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
-from jupyter_jax_trainer.backends.kubernetes.follow.counts import Counts
+from jupyter_jax_trainer.backends.kubernetes.api.counts import Counts
 from jupyter_jax_trainer.backends.kubernetes.submit import launch
 from jupyter_jax_trainer.jobdir import store
 from jupyter_jax_trainer.server.metrics import Numbers

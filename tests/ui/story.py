@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from made_jobs import held, make_job
 
+from jupyter_jax_trainer.backends.kubernetes.api.observed import RANK, ROLE, Seen
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Verdict
 from jupyter_jax_trainer.backends.kubernetes.follow.ending import failure_of
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import RANK, ROLE, Seen
 from jupyter_jax_trainer.backends.kubernetes.follow.ranks import Ranks
 from jupyter_jax_trainer.backends.kubernetes.logs.spool import ContainerLog, Spool, remove_wal
 from jupyter_jax_trainer.backends.kubernetes.submit import launch

@@ -19,7 +19,7 @@ from playwright.sync_api import Page, Route, expect
 from server.servers import free_port
 
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.widget import STATIC
+from jupyter_jax_trainer.widget.built import STATIC
 from ui.cells import Job, is_state, moves
 from ui.conftest import SIZE
 from ui.labs import MEASURING, ROOT, Lab

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jupyter_jax_trainer.backends.kubernetes.api.observed import event_time
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import SECTIONS
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import (
     Seen,
@@ -23,7 +24,6 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import (
     rank_ends,
     troubleshooting,
 )
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import event_time
 from jupyter_jax_trainer.jobdir.failure import RankEnd, diagnose, summary
 
 RECORDED = Path(__file__).with_name("recorded")

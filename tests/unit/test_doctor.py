@@ -25,7 +25,8 @@ from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api import rights
 from jupyter_jax_trainer.backends.kubernetes.doctor import doctor as of_cluster
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, trainjob
-from jupyter_jax_trainer.doctor import local, report
+from jupyter_jax_trainer.backends.local import doctor as local
+from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.installation import install_command
 from jupyter_jax_trainer.jobdir import files, locks, retention, store

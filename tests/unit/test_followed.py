@@ -16,10 +16,10 @@ from made_jobs import make_job
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api import identity
 from jupyter_jax_trainer.backends.kubernetes.api.cache import JOB_SET, Store
+from jupyter_jax_trainer.backends.kubernetes.api.observed import RANK, ROLE
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE
 from jupyter_jax_trainer.backends.kubernetes.follow import steering
 from jupyter_jax_trainer.backends.kubernetes.follow.followed import Followed
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import RANK, ROLE
 from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.layout import JobDir

@@ -165,7 +165,7 @@ def test_what_a_cell_that_died_has_left_is_not_said_again():
 
 
 def test_widgets_that_were_not_built_are_one_sentence(monkeypatch, tmp_path):
-    monkeypatch.setattr(widget, "STATIC", tmp_path)
+    monkeypatch.setattr(widget.built, "STATIC", tmp_path)
     for make in (widget.panel, Job(make_job("one")).widget):
         with pytest.raises(UsageError, match="has not been built"):
             make()

@@ -18,8 +18,8 @@ from nolocks import without_flock
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes.submit import launch
+from jupyter_jax_trainer.backends.local import doctor as local
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
-from jupyter_jax_trainer.doctor import local
 from jupyter_jax_trainer.errors import BackendError, JobNotFound
 from jupyter_jax_trainer.jobdir import files, layout, locks, store
 from jupyter_jax_trainer.jobdir.job import Job

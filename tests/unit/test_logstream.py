@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api import httpbody
-from jupyter_jax_trainer.backends.kubernetes.follow.counts import COUNTS, FILE
+from jupyter_jax_trainer.backends.kubernetes.api.counts import COUNTS, FILE
 from jupyter_jax_trainer.backends.kubernetes.logs import logstream
 from jupyter_jax_trainer.backends.kubernetes.logs.logstream import Attempt, LogStream
 from jupyter_jax_trainer.backends.kubernetes.logs.spool import ContainerLog, Spool

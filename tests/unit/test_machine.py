@@ -12,7 +12,7 @@ import pytest
 from made_jobs import make_job
 
 from jupyter_jax_trainer import machine
-from jupyter_jax_trainer.doctor import local
+from jupyter_jax_trainer.backends.local import doctor as local
 from jupyter_jax_trainer.doctor.finding import OK
 from jupyter_jax_trainer.jobdir import files, layout
 from jupyter_jax_trainer.jobdir.job import Job

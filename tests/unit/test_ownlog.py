@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer import log as ownlog
-from jupyter_jax_trainer.backends.kubernetes.follow.counts import FILE, Counts
+from jupyter_jax_trainer.backends.kubernetes.api.counts import FILE, Counts
 from jupyter_jax_trainer.backends.local import keeper, warm, workers
 from jupyter_jax_trainer.jobdir.layout import JobDir
 

@@ -21,8 +21,9 @@ from jupyter_jax_trainer.backends.kubernetes.api.answers import ApiError
 from jupyter_jax_trainer.backends.kubernetes.backend import KubernetesBackend
 from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import describe
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import shown_yaml
+from jupyter_jax_trainer.backends.local import doctor as local
 from jupyter_jax_trainer.backends.local.backend import LocalBackend
-from jupyter_jax_trainer.doctor import local, report
+from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JobNotFound, UsageError
 from jupyter_jax_trainer.installation import install_command

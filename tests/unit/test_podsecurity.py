@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
-from jupyter_jax_trainer.backends.kubernetes.doctor import podsecurity
-from jupyter_jax_trainer.backends.kubernetes.submit import runtimes, trainjob
+from jupyter_jax_trainer.backends.kubernetes.submit import podsecurity, runtimes, trainjob
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import Payload
 from jupyter_jax_trainer.options.spec import JobSpec
 

@@ -21,7 +21,7 @@ WORK = "bounds its own work, and waits for nobody"
 NO_TIMEOUTS = {
     ("backends/kubernetes/api/client.py", "_FRESH"): FRESH,
     ("backends/kubernetes/control.py", "_AGAIN"): AGAIN,
-    ("backends/kubernetes/follow/counts.py", "_EVERY"): AGAIN,
+    ("backends/kubernetes/api/counts.py", "_EVERY"): AGAIN,
     ("backends/kubernetes/follow/follower.py", "_AGAIN"): AGAIN,
     ("backends/kubernetes/follow/follower.py", "_ASK_AGAIN"): AGAIN,
     ("backends/kubernetes/follow/follower.py", "_POLL"): AGAIN,

@@ -145,7 +145,7 @@ class KubernetesBackend(Backend):
 
     def metrics(self) -> list[Path]:
         """Return what each follower that lives has written for Prometheus."""
-        from jupyter_jax_trainer.backends.kubernetes.follow.counts import FILE
+        from jupyter_jax_trainer.backends.kubernetes.api.counts import FILE
         from jupyter_jax_trainer.backends.kubernetes.submit.launch import has_follower
         from jupyter_jax_trainer.jobdir import store
 

@@ -13,9 +13,9 @@ from typing import Any
 from jupyter_jax_trainer.backends.base import ClusterJob
 from jupyter_jax_trainer.backends.kubernetes.api.cache import JOB_SET, Store
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.api.observed import seconds
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, pages
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, judge
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import seconds
 from jupyter_jax_trainer.backends.kubernetes.submit import launch
 from jupyter_jax_trainer.jobdir.files import LineReader, LineWriter
 from jupyter_jax_trainer.states import State

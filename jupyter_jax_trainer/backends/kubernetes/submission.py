@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 from jupyter_jax_trainer import masking, timeouts
 from jupyter_jax_trainer.backends.kubernetes.api import identity, kubeconfig
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
+from jupyter_jax_trainer.backends.kubernetes.api.observed import condition
 from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
-from jupyter_jax_trainer.backends.kubernetes.doctor import podgroups, podsecurity
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import condition
 from jupyter_jax_trainer.backends.kubernetes.submit import (
     choosing,
     devices,
     launch,
     payload,
+    podgroups,
+    podsecurity,
     queues,
     restarts,
     runtimes,

@@ -61,7 +61,7 @@ class LocalBackend(Backend):
         self, context: str | None, namespace: str | None, *, asked: bool
     ) -> Iterator[Finding]:
         """Check this machine."""
-        from jupyter_jax_trainer.doctor.local import examine
+        from jupyter_jax_trainer.backends.local.doctor import examine
 
         return examine()
 

@@ -6,8 +6,8 @@ from collections import deque
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.lineage import NOBODY, JobSetRef, Lineage
+from jupyter_jax_trainer.backends.kubernetes.api.marks import uid_of
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED
-from jupyter_jax_trainer.backends.kubernetes.submit.launch import uid_of
 
 JOB_SET = "jobset.sigs.k8s.io/jobset-name"
 _OURS = "our uid"  # where that is noted in what is kept

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import line
-from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
+from jupyter_jax_trainer.backends.kubernetes.api import marks
+from jupyter_jax_trainer.backends.kubernetes.api.observed import line
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.options import amounts, checks, spec
@@ -107,7 +107,7 @@ def read(found: Mapping[str, Any]) -> About:
     name = line(found["metadata"].get("name"), 63)
     annotations = found["metadata"].get("annotations") or {}
     try:
-        said = json.loads(annotations.get(trainjob.ABOUT) or "")
+        said = json.loads(annotations.get(marks.ABOUT) or "")
         if not isinstance(said, dict) or said.get("format") != files.FORMAT:
             raise ValueError
     except (ValueError, RecursionError):
@@ -115,7 +115,7 @@ def read(found: Mapping[str, Any]) -> About:
             f"TrainJob {name} was not made by this version of jupyter_jax_trainer.", _logs(name)
         ) from None
     try:
-        return _checked(annotations.get(trainjob.UID), said)
+        return _checked(annotations.get(marks.UID), said)
     except (UsageError, RecursionError) as error:
         why = error.message if isinstance(error, UsageError) else "Nested too deeply."
         raise BackendError(
@@ -130,7 +130,7 @@ def _logs(name: str) -> str:
 
 def _checked(uid: Any, said: Mapping[str, Any]) -> About:
     """Check all fields; `UsageError` says which one is wrong."""
-    if not isinstance(uid, str) or not trainjob.UID_FORM.fullmatch(uid):
+    if not isinstance(uid, str) or not marks.UID_FORM.fullmatch(uid):
         raise _wrong("uid", uid)
     options = said.get("spec")
     if not isinstance(options, dict):

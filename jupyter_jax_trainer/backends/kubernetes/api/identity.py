@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes.submit import launch
+from jupyter_jax_trainer.backends.kubernetes.api.marks import uid_of
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.layout import JobDir
 
@@ -30,7 +30,7 @@ def is_jobs(directory: JobDir, manifest: Mapping[str, Any], found: Mapping[str, 
         The note is damaged.
     """
     uid, known = str(found["metadata"]["uid"]), directory.read_trainjob_uid()
-    if known is None and launch.uid_of(found) == manifest["uid"]:
+    if known is None and uid_of(found) == manifest["uid"]:
         with contextlib.suppress(OSError):  # the directory may be gone, or the disk full
             note(directory, uid)
         return True

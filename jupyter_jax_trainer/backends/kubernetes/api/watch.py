@@ -11,7 +11,7 @@ from typing import Any
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
-from jupyter_jax_trainer.backends.kubernetes.follow.counts import COUNTS
+from jupyter_jax_trainer.backends.kubernetes.api.counts import COUNTS
 
 ADDED, GONE = "ADDED", "DELETED"
 _RANDOM = random.Random()  # the global one is the notebook's, which may have seeded it

@@ -10,6 +10,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from jupyter_jax_trainer.backends.kubernetes.api.observed import (
+    Json,
+    Seen,
+    condition,
+    containers,
+    deleted_at,
+    exit_code,
+    rank_of,
+    runs,
+    seconds,
+    status,
+)
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import SECTIONS, Cause, Facts, Refused
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.ended import (
     DELETED,
@@ -28,18 +40,6 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.refused import exp
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.running import RUNNING
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.starting import STARTING
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.unschedulable import UNSCHEDULABLE
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
-    Json,
-    Seen,
-    condition,
-    containers,
-    deleted_at,
-    exit_code,
-    rank_of,
-    runs,
-    seconds,
-    status,
-)
 from jupyter_jax_trainer.jobdir.failure import RankEnd, diagnose, summary
 from jupyter_jax_trainer.states import Phase, State
 

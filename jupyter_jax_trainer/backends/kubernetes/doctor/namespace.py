@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
-from jupyter_jax_trainer.backends.kubernetes.doctor import netpolicies, podsecurity
-from jupyter_jax_trainer.backends.kubernetes.submit import runtimes
+from jupyter_jax_trainer.backends.kubernetes.doctor import netpolicies
+from jupyter_jax_trainer.backends.kubernetes.submit import podsecurity, runtimes
 from jupyter_jax_trainer.doctor.finding import OK, WARN, Finding
 from jupyter_jax_trainer.options.amounts import quantity
 from jupyter_jax_trainer.text import joined

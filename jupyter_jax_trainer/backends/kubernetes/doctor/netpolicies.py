@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import RANK, ROLE, TRAINER
+from jupyter_jax_trainer.backends.kubernetes.api.observed import RANK, ROLE, TRAINER
 from jupyter_jax_trainer.backends.kubernetes.submit import runtimes
 from jupyter_jax_trainer.doctor.finding import WARN, Finding
 

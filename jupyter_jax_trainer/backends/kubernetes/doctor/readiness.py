@@ -11,8 +11,8 @@ from typing import Any
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
 from jupyter_jax_trainer.backends.kubernetes.connection import said_plainly
-from jupyter_jax_trainer.backends.kubernetes.doctor import namespace, podgroups
-from jupyter_jax_trainer.backends.kubernetes.submit import launch, runtimes, trainjob
+from jupyter_jax_trainer.backends.kubernetes.doctor import namespace
+from jupyter_jax_trainer.backends.kubernetes.submit import launch, podgroups, runtimes, trainjob
 from jupyter_jax_trainer.doctor.finding import OK, WARN, Finding
 from jupyter_jax_trainer.errors import JaxTrainError, JobDirError
 from jupyter_jax_trainer.jobdir import layout

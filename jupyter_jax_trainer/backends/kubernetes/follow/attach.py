@@ -15,8 +15,8 @@ from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api import claims, identity, kubeconfig
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.api.observed import condition, seconds
 from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import condition, seconds
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, payload, trainjob
 from jupyter_jax_trainer.errors import BackendError, JobNotFound
 from jupyter_jax_trainer.jobdir import files, layout

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jupyter_jax_trainer.backends.kubernetes.api.observed import Json
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import broken_before
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Verdict
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import Json
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import NOT_STARTED, SAID
 from jupyter_jax_trainer.jobdir.failure import Failure, RankEnd, diagnose, positions
 from jupyter_jax_trainer.jobdir.layout import RETURNED, JobDir

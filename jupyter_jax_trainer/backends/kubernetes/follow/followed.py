@@ -14,12 +14,12 @@ from jupyter_jax_trainer.backends.kubernetes.api import identity
 from jupyter_jax_trainer.backends.kubernetes.api.cache import Store
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
 from jupyter_jax_trainer.backends.kubernetes.api.lineage import JobSetRef
+from jupyter_jax_trainer.backends.kubernetes.api.observed import condition, deleted_at, rank_of
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, Verdict, judge
 from jupyter_jax_trainer.backends.kubernetes.follow import fetch
 from jupyter_jax_trainer.backends.kubernetes.follow.attempts import Attempts
 from jupyter_jax_trainer.backends.kubernetes.follow.ending import DELETED, failure_of, nothing_came
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import condition, deleted_at, rank_of
 from jupyter_jax_trainer.backends.kubernetes.follow.ranks import Ranks
 from jupyter_jax_trainer.backends.kubernetes.follow.saved import applied
 from jupyter_jax_trainer.backends.kubernetes.follow.steering import Steering

@@ -22,10 +22,10 @@ from jupyter_jax_trainer import masking, timeouts
 from jupyter_jax_trainer.backends.kubernetes.api import keyfiles, rights
 from jupyter_jax_trainer.backends.kubernetes.api.cache import JOB_SET, Store
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.api.counts import COUNTS
 from jupyter_jax_trainer.backends.kubernetes.api.lineage import JobSetRef, job_set_path
 from jupyter_jax_trainer.backends.kubernetes.api.rights import Right
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE, Watch
-from jupyter_jax_trainer.backends.kubernetes.follow.counts import COUNTS
 from jupyter_jax_trainer.backends.kubernetes.follow.followed import Followed
 from jupyter_jax_trainer.backends.kubernetes.overview import Overview
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, queues

@@ -6,8 +6,8 @@ import contextlib
 from dataclasses import asdict
 from typing import Any
 
+from jupyter_jax_trainer.backends.kubernetes.api.observed import line
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import PodEnd
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import line
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.failure import RankEnd
 from jupyter_jax_trainer.jobdir.files import LineReader

@@ -13,7 +13,7 @@ from typing import Any
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api import httpbody, rights
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
-from jupyter_jax_trainer.backends.kubernetes.follow.counts import COUNTS
+from jupyter_jax_trainer.backends.kubernetes.api.counts import COUNTS
 from jupyter_jax_trainer.backends.kubernetes.logs.spool import Spool
 
 _RANDOM = random.Random()  # the global one is the notebook's, which may have seeded it

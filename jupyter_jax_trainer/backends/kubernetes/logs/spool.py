@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes.follow.counts import COUNTS
+from jupyter_jax_trainer.backends.kubernetes.api.counts import COUNTS
 from jupyter_jax_trainer.backends.kubernetes.logs.dedup import Repeated
 from jupyter_jax_trainer.backends.kubernetes.logs.linebuffer import LineBuffer
 from jupyter_jax_trainer.backends.kubernetes.logs.replay import Redone, effect, seconds, times_of

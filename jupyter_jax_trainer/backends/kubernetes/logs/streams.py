@@ -9,7 +9,7 @@ from typing import Any
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
+from jupyter_jax_trainer.backends.kubernetes.api.observed import (
     TRAINER,
     containers,
     log_of,

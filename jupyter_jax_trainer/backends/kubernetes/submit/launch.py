@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 import jupyter_jax_trainer
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import line
+from jupyter_jax_trainer.backends.kubernetes.api.marks import uid_of as uid_of
+from jupyter_jax_trainer.backends.kubernetes.api.observed import line
 from jupyter_jax_trainer.backends.kubernetes.submit import payload, restarts, trainjob
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import Payload
 from jupyter_jax_trainer.errors import JaxTrainError
@@ -240,15 +241,6 @@ def _once_known(runtime: str, request: Callable[[], dict[str, Any]]) -> dict[str
             if not unknown or time.monotonic() > deadline:
                 raise
         time.sleep(0.05)
-
-
-def uid_of(job: Mapping[str, Any]) -> str | None:
-    """Give our own id that a TrainJob claims to have; None where it isn't one of ours.
-
-    Others can copy it: which TrainJob is a job's is told by `identity`.
-    """
-    found = (job["metadata"].get("annotations") or {}).get(trainjob.UID)
-    return found if isinstance(found, str) and trainjob.UID_FORM.fullmatch(found) else None
 
 
 def marked(job: Mapping[str, Any]) -> str | None:

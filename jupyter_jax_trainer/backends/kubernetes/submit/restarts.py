@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import MERGE_PATCH, ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.api.observed import TRAINER, Json
 from jupyter_jax_trainer.backends.kubernetes.api.rights import RESTARTS, missing
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import TRAINER, Json
 from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
 from jupyter_jax_trainer.errors import BackendError
 from jupyter_jax_trainer.text import joined

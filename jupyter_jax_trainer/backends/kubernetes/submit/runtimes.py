@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, cluster_path
-from jupyter_jax_trainer.backends.kubernetes.doctor import podsecurity
-from jupyter_jax_trainer.backends.kubernetes.submit import devices
+from jupyter_jax_trainer.backends.kubernetes.submit import devices, podsecurity
 from jupyter_jax_trainer.backends.kubernetes.submit.restarts import is_own
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import CONVERTED, PREFIX, STEP
 from jupyter_jax_trainer.errors import BackendError, UsageError

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from jupyter_jax_trainer import masking, timeouts
-from jupyter_jax_trainer.backends.kubernetes.doctor import podsecurity
-from jupyter_jax_trainer.backends.kubernetes.submit import devices, payload, queues
+from jupyter_jax_trainer.backends.kubernetes.api.marks import ABOUT as ABOUT
+from jupyter_jax_trainer.backends.kubernetes.api.marks import FAILED as FAILED
+from jupyter_jax_trainer.backends.kubernetes.api.marks import JOB_LABEL as JOB_LABEL
+from jupyter_jax_trainer.backends.kubernetes.api.marks import PREFIX as PREFIX
+from jupyter_jax_trainer.backends.kubernetes.api.marks import UID as UID
+from jupyter_jax_trainer.backends.kubernetes.api.marks import UID_FORM as UID_FORM
+from jupyter_jax_trainer.backends.kubernetes.submit import devices, payload, podsecurity, queues
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import Payload
 from jupyter_jax_trainer.options.spec import JobSpec, masked
 
 API = "trainer.kubeflow.org/v1alpha1"
-PREFIX = "jupyter-jax-trainer"
-UID = f"{PREFIX}/uid"  # an annotation; on what belongs to a job alone it is a label, too
-UID_FORM = re.compile(r"[0-9a-f]{32}")
-ABOUT = f"{PREFIX}/job"  # what another machine needs to know to show the job
-FAILED = f"{PREFIX}/failed"
-JOB_LABEL = f"{PREFIX}/job"
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"  # by it Trainer finds a runtime's parts
 CONVERTED = f"{PREFIX}/converted"  # a label of runtimes that `jaxtrain convert` makes
 _MANAGER = f"{PREFIX}/submit"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import Json, Seen, line
+from jupyter_jax_trainer.backends.kubernetes.api.observed import Json, Seen, line
 from jupyter_jax_trainer.states import State
 
 Facts = Mapping[str, object]

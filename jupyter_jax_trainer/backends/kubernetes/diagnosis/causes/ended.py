@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from jupyter_jax_trainer.backends.kubernetes.api.observed import Json, Seen
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import (
     being_deleted,
@@ -19,7 +20,6 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import (
     of_job,
     rejected,
 )
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import Json, Seen
 from jupyter_jax_trainer.states import State
 
 _AGAIN = "Run the cell again"

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Facts
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
+from jupyter_jax_trainer.backends.kubernetes.api.observed import (
     Json,
     Seen,
     condition,
@@ -22,6 +21,7 @@ from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
     seconds,
     status,
 )
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Facts
 from jupyter_jax_trainer.text import duration
 
 _START = ("StartError", "ContainerCannotRun")

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
+from jupyter_jax_trainer.backends.kubernetes.api.observed import (
     Json,
     Seen,
     any_condition,
@@ -15,6 +14,7 @@ from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
     message_of,
     seconds,
 )
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts
 from jupyter_jax_trainer.backends.kubernetes.submit.queues import QUEUE
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.text import duration

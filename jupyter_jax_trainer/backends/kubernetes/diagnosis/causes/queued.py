@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends.kubernetes.api.observed import (
+    Json,
+    Seen,
+    event_time,
+    message_of,
+    role_of,
+    seconds,
+    status,
+)
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import (
     Cause,
     Facts,
@@ -16,15 +25,6 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.kueue import (
     spec_of,
     with_place,
     workload_of,
-)
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
-    Json,
-    Seen,
-    event_time,
-    message_of,
-    role_of,
-    seconds,
-    status,
 )
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.text import duration

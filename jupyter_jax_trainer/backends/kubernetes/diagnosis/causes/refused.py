@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from jupyter_jax_trainer.backends.kubernetes.api.observed import MESSAGE
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import (
     Cause,
     Facts,
@@ -25,7 +26,6 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.messages import (
     wanted,
     webhook,
 )
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import MESSAGE
 
 _EVENT = "event `FailedCreate`, `JobCreationFailed` or `TrainJobResourcesCreationFailed`"
 _BOTH = f"the answer at submission; {_EVENT}"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts, of_pods
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.ended import how_it_ended
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import last_end
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
+from jupyter_jax_trainer.backends.kubernetes.api.observed import (
     Json,
     Seen,
     any_condition,
@@ -14,6 +11,9 @@ from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
     image_of,
     runs,
 )
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts, of_pods
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.ended import how_it_ended
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import last_end
 from jupyter_jax_trainer.states import Phase, State
 from jupyter_jax_trainer.text import age, ranks_text
 

@@ -6,9 +6,7 @@ import re
 from collections.abc import Callable
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts, of_pods
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.ended import how_it_ended
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
+from jupyter_jax_trainer.backends.kubernetes.api.observed import (
     Json,
     Seen,
     any_condition,
@@ -20,6 +18,8 @@ from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
     seconds,
     waiting,
 )
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts, of_pods
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.ended import how_it_ended
 from jupyter_jax_trainer.text import duration
 
 _CONFIG = "container waits: `CreateContainerConfigError`"

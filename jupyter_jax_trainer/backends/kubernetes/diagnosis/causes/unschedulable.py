@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts, of_pods
-from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
+from jupyter_jax_trainer.backends.kubernetes.api.observed import (
     Json,
     Seen,
     amount,
@@ -16,6 +15,7 @@ from jupyter_jax_trainer.backends.kubernetes.follow.observed import (
     event_time,
     message_of,
 )
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts, of_pods
 from jupyter_jax_trainer.text import joined
 
 _WHERE = "pod condition `PodScheduled=False`, event `FailedScheduling`"

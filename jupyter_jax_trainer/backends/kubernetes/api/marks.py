@@ -1,0 +1,23 @@
+"""Our marks on objects of the cluster: names of annotations and labels, and the id of a job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+PREFIX = "jupyter-jax-trainer"
+UID = f"{PREFIX}/uid"  # an annotation; on what belongs to a job alone it is a label, too
+UID_FORM = re.compile(r"[0-9a-f]{32}")
+ABOUT = f"{PREFIX}/job"  # what another machine needs to know to show the job
+FAILED = f"{PREFIX}/failed"
+JOB_LABEL = f"{PREFIX}/job"
+
+
+def uid_of(job: Mapping[str, Any]) -> str | None:
+    """Give our own id that a TrainJob claims to have; None where it isn't one of ours.
+
+    Others can copy it: which TrainJob is a job's is told by `identity`.
+    """
+    found = (job["metadata"].get("annotations") or {}).get(UID)
+    return found if isinstance(found, str) and UID_FORM.fullmatch(found) else None
