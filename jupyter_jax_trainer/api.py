@@ -24,6 +24,7 @@ from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobDirError,
 from jupyter_jax_trainer.jobdir import files, layout, retention
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Manifest, Origin, Plan, SentRecord
 from jupyter_jax_trainer.options.spec import JobSpec, spec_from_options
 from jupyter_jax_trainer.text import plain, size
 
@@ -105,7 +106,7 @@ def _check_keywords(func: Callable[..., Any], options: Mapping[str, Any]) -> Non
             )
 
 
-def prepare(spec: JobSpec) -> tuple[Submission, dict[str, Any]]:
+def prepare(spec: JobSpec) -> tuple[Submission, Plan]:
     """Begin a submission: its backend checks the spec, before anything is captured.
 
     Raises
@@ -129,7 +130,7 @@ def prepare(spec: JobSpec) -> tuple[Submission, dict[str, Any]]:
 def dry_run(
     spec: JobSpec,
     submission: Submission,
-    plan: dict[str, Any],
+    plan: Plan,
     capture: Capture,
     *,
     stem: str = "cell",
@@ -176,12 +177,12 @@ def size_warning(capture: Capture) -> str | None:
 def submit(
     spec: JobSpec,
     submission: Submission,
-    plan: dict[str, Any],
+    plan: Plan,
     capture: Capture,
     *,
     cell: str | None = None,
     stem: str = "cell",
-    origin: Mapping[str, Any] | None = None,
+    origin: Origin | None = None,
     returns: bool = False,
     argv: Sequence[str] = (),
     before_start: Callable[[], None] = lambda: None,
@@ -236,28 +237,39 @@ def _manifest(
     name: str,
     spec: JobSpec,
     submission: Submission,
-    plan: dict[str, Any],
+    plan: Plan,
     capture: Capture,
-    origin: Mapping[str, Any],
+    origin: Origin,
     returns: bool,
-) -> dict[str, Any]:
+) -> Manifest:
+    here = machine.this()
     return {
         "format": files.FORMAT,
         "name": name,
         "uid": uuid.uuid4().hex,
         "backend": submission.backend,
-        **machine.this().fields(),
+        "host": here.host,
+        "machine": here.machine,
+        "boot": here.boot,
         "created": time.time(),
         "spec": spec.to_json(),
         "plan": plan,
-        "sent": [vars(sent) for sent in capture.sent],
-        "origin": dict(origin),
+        "sent": sent_records(capture),
+        "origin": origin,
         "returns": returns,
         "digest": "",
         "python": ".".join(map(str, sys.version_info[:3])),
         "package": jupyter_jax_trainer.__version__,
         "maker": _maker(),
     }
+
+
+def sent_records(capture: Capture) -> list[SentRecord]:
+    """Return what is sent, as a manifest has it."""
+    return [
+        {"name": sent.name, "kind": sent.kind, "type": sent.type, "size": sent.size}
+        for sent in capture.sent
+    ]
 
 
 def _maker() -> str:
@@ -268,9 +280,7 @@ def _maker() -> str:
         return f"{os.getuid()}@{platform.node()}"
 
 
-def _publish(
-    directory: JobDir, name: str, manifest: dict[str, Any], submission: Submission
-) -> JobDir:
+def _publish(directory: JobDir, name: str, manifest: Manifest, submission: Submission) -> JobDir:
     """Give the job its name; another submission may have taken it a moment ago."""
     while True:
         try:
@@ -280,7 +290,7 @@ def _publish(
             files.write_json(directory.manifest, manifest)
 
 
-def _new_name(stem: str, plan: Mapping[str, Any]) -> str:
+def _new_name(stem: str, plan: Plan) -> str:
     """Make up a name that is free."""
     clean = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "cell"
     clean = clean if clean[0].isalpha() else f"job-{clean}"
@@ -292,7 +302,7 @@ def _new_name(stem: str, plan: Mapping[str, Any]) -> str:
             return name
 
 
-def _free_name(name: str, submission: Submission, plan: Mapping[str, Any]) -> str:
+def _free_name(name: str, submission: Submission, plan: Plan) -> str:
     """Give the name, or the name with a number where an ended job has it.
 
     Running a cell again is the commonest thing in a notebook, so the name of a job that has ended
@@ -404,9 +414,9 @@ def runtimes(
     return found
 
 
-def notebook_origin() -> dict[str, Any]:
+def notebook_origin() -> Origin:
     """Say which notebook is at work, as far as its environment tells."""
-    found = {"cwd": str(Path.cwd())}
+    found: Origin = {"cwd": str(Path.cwd())}
     if session := os.environ.get("JPY_SESSION_NAME"):
         found["notebook"] = session
     if cell := _cell_id():

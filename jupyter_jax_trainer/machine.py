@@ -7,12 +7,11 @@ import hashlib
 import os
 import platform
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.jobdir.manifest import Manifest
 
 _BEATS = 6  # signs of life of a supervisor in the time after which it is taken for dead
 _IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
@@ -101,7 +100,7 @@ def _left_in(group: Path, bound: str, used: str) -> int | None:
     return max(0, int(limit) - max(0, int(taken) - files))
 
 
-def runs_elsewhere(manifest: Mapping[str, Any], lock: Path) -> bool:
+def runs_elsewhere(manifest: Manifest, lock: Path) -> bool:
     """Tell whether another machine runs a job whose lock is free, as it is seen from here.
 
     Locks may not reach other machines, so those of another one say nothing.

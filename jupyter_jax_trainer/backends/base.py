@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from jupyter_jax_trainer.errors import JobNotFound, UsageError
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Manifest, Plan
 from jupyter_jax_trainer.jobdir.state import JobState
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import State
@@ -113,7 +114,7 @@ class Submission(Protocol):
     bundle_travels: bool
     wheels: Mapping[str, bytes]
 
-    def plan(self, spec: JobSpec) -> dict[str, Any]:
+    def plan(self, spec: JobSpec) -> Plan:
         """Check a spec against what is there, and return what the job will get.
 
         Raises
@@ -131,7 +132,7 @@ class Submission(Protocol):
             With the sizes and the way out.
         """
 
-    def check_capture(self, capture: Capture, spec: JobSpec, plan: dict[str, Any]) -> None:
+    def check_capture(self, capture: Capture, spec: JobSpec, plan: Plan) -> None:
         """Refuse what can't be used where the job will run, and add to the notes for the user.
 
         Raises
@@ -152,9 +153,9 @@ class Submission(Protocol):
     def dry_run(
         self,
         spec: JobSpec,
-        plan: dict[str, Any],
+        plan: Plan,
         capture: Capture,
-        manifest: dict[str, Any],
+        manifest: Manifest,
         write: Callable[[Path], str],
     ) -> str:
         """Return what would be started; `write` writes the bundle and returns its digest.
@@ -165,7 +166,7 @@ class Submission(Protocol):
             It would be refused.
         """
 
-    def start(self, directory: JobDir, lock: int, manifest: dict[str, Any]) -> None:
+    def start(self, directory: JobDir, lock: int, manifest: Manifest) -> None:
         """Start the job whose directory is complete; the lock is handed over.
 
         Raises
@@ -315,10 +316,14 @@ class Backend(ABC):
         """Delete what a job has left outside its directory; errors are no hindrance."""
 
     @abstractmethod
-    def place(self, manifest: Mapping[str, Any]) -> str:
+    def place(self, manifest: Manifest) -> str:
         """Return where a job runs, in a few words for a list."""
 
-    def place_in_full(self, manifest: Mapping[str, Any]) -> str:
+    def cluster_of(self, manifest: Manifest) -> tuple[str | None, str | None]:
+        """Return the context and the namespace of a job; None for what it has not."""
+        return None, None
+
+    def place_in_full(self, manifest: Manifest) -> str:
         """Return where a job runs, in full."""
         return self.place(manifest)
 

@@ -13,6 +13,7 @@ from typing import Any
 from jupyter_jax_trainer.commands.actions import watch
 from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.jobdir.manifest import Origin
 from jupyter_jax_trainer.options.checks import shown
 
 
@@ -59,7 +60,7 @@ def run(context: Context, values: dict[str, Any], words: list[str]) -> None:
         argv = [str(path), *arguments]
         context.print(api.dry_run(spec, backend, plan, capture, stem=path.stem, argv=argv))
         return
-    origin = {"script": str(path.absolute()), "cwd": str(Path.cwd())}
+    origin: Origin = {"script": str(path.absolute()), "cwd": str(Path.cwd())}
     job = api.submit(
         spec,
         backend,

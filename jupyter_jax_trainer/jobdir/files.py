@@ -16,11 +16,12 @@ from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
 from types import NoneType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Generic, TypeVar
 
 from jupyter_jax_trainer.errors import JobDirError
 from jupyter_jax_trainer.worker.durable import put_in_place
 
+T = TypeVar("T")
 FORMAT = 1
 _BLOCK = 1 << 18  # bytes that are read at a time
 
@@ -281,7 +282,7 @@ class LinePages:
         return found, False
 
 
-class LineReader:
+class LineReader(Generic[T]):
     """Reads the JSON lines of a file that grows, each once.
 
     Parameters
@@ -295,7 +296,7 @@ class LineReader:
         self._shape = _LINES.get(path.name, dict)
         self._offset = 0
 
-    def read(self) -> Iterator[Any]:
+    def read(self) -> Iterator[T]:
         """Give the lines that have come since the last call; a damaged line is left out."""
         try:
             file = open_regular(self._path, buffering=0)

@@ -16,6 +16,8 @@ from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
 from jupyter_jax_trainer.jobdir.failure import Failure, failed
 from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Manifest, SentRecord
+from jupyter_jax_trainer.jobdir.records import Event, Metric
 from jupyter_jax_trainer.jobdir.state import (
     Initializer,
     JobState,
@@ -80,7 +82,7 @@ class Job:
         return self._dir.path
 
     @cached_property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Manifest:
         """What was asked for (see docs/job-directory.md)."""
         return self._dir.read_manifest()
 
@@ -115,7 +117,7 @@ class Job:
         return JobSpec.from_json(self.manifest["spec"])
 
     @property
-    def sent(self) -> list[dict[str, Any]]:
+    def sent(self) -> list[SentRecord]:
         """What was sent along: a list of ``{name, kind, type, size}``."""
         return list(self.manifest["sent"])
 
@@ -282,13 +284,13 @@ class Job:
             raise UsageError(f"Job {self.name!r} has ranks 0 to {nodes - 1}, and no rank {rank}.")
         return range(nodes) if rank is None else [rank]
 
-    def metrics(self) -> list[dict[str, Any]]:
+    def metrics(self) -> list[Metric]:
         """Give everything that was reported: ``{time, rank, step, total, values}``."""
-        return list(LineReader(self._dir.metrics).read())
+        return list(LineReader[Metric](self._dir.metrics).read())
 
-    def events(self) -> list[dict[str, Any]]:
+    def events(self) -> list[Event]:
         """Give what happened to the job: ``{time, kind, rank, message}``."""
-        return list(LineReader(self._dir.events).read())
+        return list(LineReader[Event](self._dir.events).read())
 
     # -- what it gives back ------------------------------------------------------------------
 

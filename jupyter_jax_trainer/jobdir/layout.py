@@ -10,7 +10,7 @@ import re
 import shutil
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from jupyter_jax_trainer import machine
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound
@@ -20,6 +20,9 @@ from jupyter_jax_trainer.jobdir.locks import try_lock
 from jupyter_jax_trainer.jobdir.state import JobState, read
 from jupyter_jax_trainer.jobdir.store import check, home, private_directory
 from jupyter_jax_trainer.states import ENDED, Phase, State
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.jobdir.manifest import Manifest
 
 RETURNED = "__jaxtrain_result__"  # the variable that holds the value of a function
 _RANK = re.compile(r"rank-\d+")
@@ -70,7 +73,7 @@ class JobDir:
         names = (path.stem for path in self.logs.glob("*.log") if is_regular(path))
         return sorted(name for name in names if not _RANK.fullmatch(name))
 
-    def read_manifest(self) -> dict[str, Any]:
+    def read_manifest(self) -> Manifest:
         """Read what was asked for.
 
         Raises
@@ -78,7 +81,7 @@ class JobDir:
         JobDirError
             Damaged, or of another format.
         """
-        return read_json(self.manifest, MANIFEST)
+        return cast("Manifest", read_json(self.manifest, MANIFEST))
 
     def read_state(self) -> JobState | None:
         """Read the state; None while the job is still being submitted.

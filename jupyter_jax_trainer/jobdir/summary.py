@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jupyter_jax_trainer.jobdir.layout import RETURNED
+from jupyter_jax_trainer.jobdir.manifest import Plan
 from jupyter_jax_trainer.jobdir.state import ProgressState, Snapshot
 from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.text import metric, one_line, size
@@ -14,7 +15,7 @@ from jupyter_jax_trainer.text import metric, one_line, size
 _MANY = 6  # variables that are named one by one
 
 
-def shape(spec: Mapping[str, Any], plan: Mapping[str, Any]) -> str:
+def shape(spec: Mapping[str, Any], plan: Plan) -> str:
     """Say how large a job is: ``4 nodes × 2 CPU devices``."""
     nodes = f"{spec['nodes']} node{'s' if spec['nodes'] != 1 else ''}"
     each = plan["devices_per_node"]

@@ -18,6 +18,7 @@ from jupyter_jax_trainer.jobdir.files import (
     write_private,
 )
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.records import Event, Report
 from jupyter_jax_trainer.jobdir.state import (
     InitializerState,
     JobState,
@@ -195,14 +196,12 @@ class Recorder:
         """Add an event; `frame` says which message of a log it came from."""
         message = masking.text(message)
         log("info", f"{self._directory.path.name}: {' '.join(plain(message).split())}")
-        line = {"time": time.time(), "kind": kind, "rank": rank, "message": message}
+        line: Event = {"time": time.time(), "kind": kind, "rank": rank, "message": message}
         if frame is not None:
             line["frame"] = frame
         self._guard(lambda: self._events.write(line))
 
-    def reports(
-        self, rank: int, reports: list[dict[str, Any]], frame: list[Any] | None = None
-    ) -> None:
+    def reports(self, rank: int, reports: list[Report], frame: list[Any] | None = None) -> None:
         """Add what ``report()`` was given; rank 0's last one is the job's progress."""
         more = {"rank": rank} if frame is None else {"rank": rank, "frame": frame}
         self._guard(lambda: self._metrics.write(*({**line, **more} for line in reports)))

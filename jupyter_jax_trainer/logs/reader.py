@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from jupyter_jax_trainer.jobdir.files import LineReader, open_regular
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -170,7 +171,7 @@ class MergedReader:
     """
 
     def __init__(self, directory: JobDir, sources: Sequence[int | str], raw: bool = False) -> None:
-        self._index = LineReader(directory.log_index)
+        self._index = LineReader[list[Any]](directory.log_index)
         self._readers = {source: LogReader(directory.log(source), raw) for source in sources}
 
     def read(self) -> Iterator[LogLine]:

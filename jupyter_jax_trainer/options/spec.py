@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, NotRequired, TypedDict, cast
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import UsageError
@@ -33,6 +33,43 @@ __all__ = [
     "spec_from_options",
     "with_name",
 ]
+
+
+class SpecRecord(TypedDict):
+    """A `JobSpec` as JSON; other versions have other fields."""
+
+    nodes: int
+    name: NotRequired[str | None]
+    device: NotRequired[Device | None]
+    devices_per_node: NotRequired[int | None]
+    accelerator: NotRequired[str | None]
+    topology: NotRequired[str | None]
+    runtime: NotRequired[str | None]
+    out: NotRequired[list[str]]
+    use: NotRequired[list[str]]
+    allow_large: NotRequired[bool]
+    backend: NotRequired[str]
+    context: NotRequired[str | None]
+    namespace: NotRequired[str | None]
+    cpu: NotRequired[str | None]
+    memory: NotRequired[str | None]
+    image: NotRequired[str | None]
+    env: NotRequired[dict[str, str]]
+    env_from_secret: NotRequired[list[str]]
+    package: NotRequired[list[str]]
+    package_from_pods: NotRequired[bool]
+    volume: NotRequired[list[str]]
+    store: NotRequired[str | None]
+    service_account: NotRequired[str | None]
+    queue: NotRequired[str | None]
+    priority: NotRequired[str | None]
+    timeout: NotRequired[float | None]
+    max_restarts: NotRequired[int | None]
+    dataset: NotRequired[str | None]
+    model: NotRequired[str | None]
+    detach: NotRequired[bool]
+    dry_run: NotRequired[bool]
+    show_secrets: NotRequired[bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,17 +129,17 @@ class JobSpec:
             if (value := getattr(self, name)) != getattr(_DEFAULT, name)
         }
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> SpecRecord:
         """Give all options as JSON's types, defaults filled in."""
         data: dict[str, Any] = {}
         for name in BY_FIELD:
             value = getattr(self, name)
             data[name] = list(value) if isinstance(value, tuple) else value
         data["env"] = dict(self.env)
-        return data
+        return cast(SpecRecord, data)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> JobSpec:
+    def from_json(cls, data: SpecRecord | Mapping[str, Any]) -> JobSpec:
         """Read what `to_json` gave, from this version or another: unknown fields are left out.
 
         Raises
@@ -116,7 +153,7 @@ class JobSpec:
                 continue
             if not _right_type(name, value):
                 raise UsageError(f"A job's {name} can't be {shown(value)}.")
-            if name == "env":
+            if isinstance(value, dict):
                 value = tuple(value.items())
             values[name] = tuple(value) if isinstance(value, list) else value
         return cls(**values, explicit=frozenset(values))

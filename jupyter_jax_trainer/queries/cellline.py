@@ -20,7 +20,7 @@ from jupyter_jax_trainer.queries.lineedits import changed
 from jupyter_jax_trainer.queries.linewords import MAGIC, Part, locate, parts
 from jupyter_jax_trainer.text import size
 
-_DEFAULTS = JobSpec().to_json()
+_DEFAULTS: Mapping[str, object] = JobSpec().to_json()
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from jupyter_jax_trainer.jobdir.files import LineReader, open_regular
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.records import Metric
 from jupyter_jax_trainer.jobdir.rows import row_of
 from jupyter_jax_trainer.jobdir.summary import results_text, things_text
 from jupyter_jax_trainer.jobdir.waiting import is_waited_for
@@ -83,7 +84,7 @@ class _Spark:
     """The course of the series that says most, thinned out as it grows."""
 
     def __init__(self, path: Path) -> None:
-        self._reports = LineReader(path)
+        self._reports = LineReader[Metric](path)
         self._name: str | None = None
         self._rank = 0
         self._points: list[list[float]] = []
@@ -97,16 +98,16 @@ class _Spark:
             if name := self._better(values):
                 self._name, self._rank = name, report["rank"]
                 self._points, self._last, self._every, self._count = [], None, 1, 0
-            value = values.get(self._name)
+            value = None if self._name is None else values.get(self._name)
             # JSON has no word for what is not finite, and a line no place.
-            if report["rank"] == self._rank and _is_finite(value):
+            if report["rank"] == self._rank and value is not None and _is_finite(value):
                 self._add(report["step"], value)
         if self._name is None or self._last is None:
             return None
         points = self._points if self._points[-1] is self._last else [*self._points, self._last]
         return {"name": self._name, "points": [list(point) for point in points]}
 
-    def _better(self, values: dict[str, Any]) -> str | None:
+    def _better(self, values: dict[str, float]) -> str | None:
         """Give a series that says more than the present one: a loss, else what comes first."""
         if self._name is not None and "loss" in self._name.lower():
             return None

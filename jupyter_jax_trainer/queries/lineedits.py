@@ -37,7 +37,8 @@ def changed(source: str, option: Option, value: Any, values: Mapping[str, Any]) 
     """
     wanted = None
     if value is not None:
-        wanted = spec_from_options(**{option.field: value}).to_json()[option.field]
+        checked: Mapping[str, object] = spec_from_options(**{option.field: value}).to_json()
+        wanted = checked[option.field]
     remove = wanted in (None, [], {})
     place = locate(source)
     if place is None:

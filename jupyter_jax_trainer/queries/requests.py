@@ -180,8 +180,7 @@ def _allowed_job(asked: Asked) -> Job:
         manifest = job.manifest
     except JobDirError:
         return job  # nobody knows of a cluster to ask; it can be deleted
-    plan = manifest["plan"]
-    asked.allowed.check(plan.get("context"), plan.get("namespace"))
+    asked.allowed.check(*job.backend.cluster_of(manifest))
     return job
 
 

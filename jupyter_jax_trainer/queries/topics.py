@@ -73,8 +73,8 @@ class JobTopic:
         self._stamp: object = None
         self._check_at = 0.0
         self._readers = {
-            "metrics": (LineReader(directory.metrics), "points"),
-            "events": (LineReader(directory.events), "events"),
+            "metrics": (LineReader[Any](directory.metrics), "points"),
+            "events": (LineReader[Any](directory.events), "events"),
         }
         self._counts = dict.fromkeys(self._readers, 0)
         self._last: dict[str, Any] | None = None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound, ResultsWithheld, UsageError
 from jupyter_jax_trainer.jobdir.files import FORMAT, read_json, write_json
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.trust import signing
 from jupyter_jax_trainer.trust.signing import Statement
 
@@ -74,7 +75,7 @@ def is_mine(job: Job) -> bool:
         return True
 
 
-def standing(directory: JobDir, manifest: Mapping[str, Any]) -> Trust:
+def standing(directory: JobDir, manifest: Manifest) -> Trust:
     """Tell how far a job is trusted, by its directory and manifest."""
     origin = manifest.get("origin") or {}
     if "attached" not in origin:
@@ -188,7 +189,7 @@ def _is_base64(value: Any) -> bool:
         return False
 
 
-def _is_signed(directory: JobDir, manifest: Mapping[str, Any], origin: Mapping[str, Any]) -> bool:
+def _is_signed(directory: JobDir, manifest: Manifest, origin: Mapping[str, Any]) -> bool:
     """Tell whether a key of this store has signed this very TrainJob."""
     statement, signature = Statement.from_json(origin.get("statement")), origin.get("signature")
     if statement is None or not isinstance(signature, str):
@@ -200,7 +201,7 @@ def _is_signed(directory: JobDir, manifest: Mapping[str, Any], origin: Mapping[s
     return (statement.uid, statement.trainjob_uid) == this and signing.is_mine(statement, signature)
 
 
-def _is_granted(directory: JobDir, manifest: Mapping[str, Any]) -> bool:
+def _is_granted(directory: JobDir, manifest: Manifest) -> bool:
     """Tell whether the user has said so of this very TrainJob."""
     try:
         note = read_json(directory.trust, _GRANT)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import html
 import re
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jupyter_jax_trainer.jobdir.failure import CANCELLED
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Plan
 from jupyter_jax_trainer.jobdir.state import ProgressState, Snapshot, about_restart
 from jupyter_jax_trainer.jobdir.summary import (
     elapsed,
@@ -74,7 +74,7 @@ class Facts:
     log: str = ""
 
     @classmethod
-    def before(cls, spec: JobSpec, plan: Mapping[str, Any], capture: Capture) -> Facts:
+    def before(cls, spec: JobSpec, plan: Plan, capture: Capture) -> Facts:
         """Describe a job that is about to be submitted."""
         return cls(
             name=spec.name,

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from jupyter_jax_trainer.errors import JobDetached
 from jupyter_jax_trainer.jobdir.files import LineReader, open_regular
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Plan
+from jupyter_jax_trainer.jobdir.records import Display
 from jupyter_jax_trainer.jobdir.state import JobState, Snapshot, announced
 from jupyter_jax_trainer.jobdir.summary import renamed
 from jupyter_jax_trainer.jobdir.waiting import Waiting
@@ -70,10 +72,12 @@ class _Source:
         self._job = job
         self._path = directory.log(0)
         self._log = LogReader(self._path)
-        self._displays = LineReader(directory.displays)
+        self._displays = LineReader[Display](directory.displays)
         self._sizes: deque[tuple[float, int]] = deque()
         self._index = (
-            LineReader(directory.log_index) if job.backend.capabilities.index_is_final else None
+            LineReader[list[Any]](directory.log_index)
+            if job.backend.capabilities.index_is_final
+            else None
         )
         self._indexed = 0
 
@@ -207,7 +211,7 @@ def open_view() -> View:
     return TerminalView()
 
 
-def announce(view: View, spec: JobSpec, plan: dict[str, Any], capture: Capture) -> None:
+def announce(view: View, spec: JobSpec, plan: Plan, capture: Capture) -> None:
     """Show what will be sent, before it is."""
     facts = Facts.before(spec, plan, capture)
     if spec.detach:

@@ -23,8 +23,10 @@ from jupyter_jax_trainer.backends.base import (
     Target,
 )
 from jupyter_jax_trainer.backends.kubernetes.api import kubeconfig
+from jupyter_jax_trainer.backends.kubernetes.api.plan import plan_of
 from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobNotFound
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.jobdir.state import JobState, submitting
 from jupyter_jax_trainer.options.spec import JobSpec
 
@@ -159,7 +161,7 @@ class KubernetesBackend(Backend):
         """Return the state of a job that nobody follows; a follower is started."""
         from jupyter_jax_trainer.backends.kubernetes import control
 
-        return control.see_to_it(directory.read_manifest()["plan"], state or submitting())
+        return control.see_to_it(plan_of(directory.read_manifest()), state or submitting())
 
     def cancel(self, directory: JobDir) -> None:
         """Delete the TrainJob, and with it pods and Secrets."""
@@ -179,14 +181,19 @@ class KubernetesBackend(Backend):
 
         control.delete(directory.read_manifest(), directory)
 
-    def place(self, manifest: Mapping[str, Any]) -> str:
+    def place(self, manifest: Manifest) -> str:
         """Return the namespace and the context of a job."""
-        plan = manifest["plan"]
+        plan = plan_of(manifest)
         return " · ".join(str(plan[what]) for what in ("namespace", "context") if plan.get(what))
 
-    def place_in_full(self, manifest: Mapping[str, Any]) -> str:
+    def cluster_of(self, manifest: Manifest) -> tuple[str | None, str | None]:
+        """Return the context and the namespace of a job."""
+        plan = plan_of(manifest)
+        return plan.get("context"), plan.get("namespace")
+
+    def place_in_full(self, manifest: Manifest) -> str:
         """Return namespace, server, runtime and image of a job."""
-        plan = manifest["plan"]
+        plan = plan_of(manifest)
         words = [f"namespace {plan['namespace']} of {masking.text(plan['server'])}"]
         words += [f"{what} {plan[what]}" for what in ("runtime", "image") if plan.get(what)]
         return ", ".join(words)

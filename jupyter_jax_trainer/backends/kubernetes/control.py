@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from jupyter_jax_trainer import masking
@@ -15,10 +14,12 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import (
     Client,
     Unreachable,
 )
+from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan, plan_of
 from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, payload, queues, trainjob
 from jupyter_jax_trainer.errors import JaxTrainError, JobNotFound, UsageError
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.jobdir.state import JobState
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.text import plain
@@ -27,7 +28,7 @@ _AGAIN = 2.0  # seconds between starts of a follower
 _started: dict[str, float] = {}
 
 
-def see_to_it(plan: Mapping[str, Any], state: JobState) -> JobState:
+def see_to_it(plan: KubernetesPlan, state: JobState) -> JobState:
     """Start a follower for a job that nobody follows, and give the state as it was last known."""
     cluster = plan["cluster"]
     now = time.monotonic()
@@ -46,9 +47,9 @@ def see_to_it(plan: Mapping[str, Any], state: JobState) -> JobState:
     }
 
 
-def _client(manifest: Mapping[str, Any]) -> tuple[Client, str]:
+def _client(manifest: Manifest) -> tuple[Client, str]:
     """Give the cluster of a job, and the path of its TrainJob."""
-    plan = manifest["plan"]
+    plan = plan_of(manifest)
     client = get_client(plan["context"], plan["namespace"])
     if client.identity != plan["cluster"]:
         raise UsageError(
@@ -60,7 +61,7 @@ def _client(manifest: Mapping[str, Any]) -> tuple[Client, str]:
 
 
 def _find(
-    client: Client, path: str, manifest: Mapping[str, Any], directory: JobDir
+    client: Client, path: str, manifest: Manifest, directory: JobDir
 ) -> dict[str, Any] | None:
     """Give the TrainJob of a job; None when it is gone, or another's has its name."""
     try:
@@ -72,7 +73,7 @@ def _find(
     return found if identity.is_jobs(directory, manifest, found) else None
 
 
-def cancel(manifest: Mapping[str, Any], directory: JobDir) -> None:
+def cancel(manifest: Manifest, directory: JobDir) -> None:
     """Delete the TrainJob, and with it pods and Secrets; the job's directory stays.
 
     Raises
@@ -96,7 +97,7 @@ def cancel(manifest: Mapping[str, Any], directory: JobDir) -> None:
                 raise
 
 
-def delete(manifest: Mapping[str, Any], directory: JobDir) -> None:
+def delete(manifest: Manifest, directory: JobDir) -> None:
     """Delete what is left of a job outside its directory: TrainJob, and files in a store.
 
     A store is touched only where this store of jobs submitted the job: of others its path is
@@ -115,7 +116,7 @@ def delete(manifest: Mapping[str, Any], directory: JobDir) -> None:
         print(plain(f"The TrainJob was not deleted: {error.message}"))
 
 
-def _delete_secrets(manifest: Mapping[str, Any], trainjob_uid: str | None) -> None:
+def _delete_secrets(manifest: Manifest, trainjob_uid: str | None) -> None:
     """Delete Secrets that nobody owns, as they come from the YAML of a dry run.
 
     The others go with their TrainJob, so the right to do this is not among those that are needed.
@@ -131,7 +132,7 @@ def _delete_secrets(manifest: Mapping[str, Any], trainjob_uid: str | None) -> No
                 client.request("DELETE", path, body=body)
 
 
-def set_suspended(manifest: Mapping[str, Any], directory: JobDir, suspended: bool) -> None:
+def set_suspended(manifest: Manifest, directory: JobDir, suspended: bool) -> None:
     """Suspend or resume a TrainJob, where Kueue steers it by its Workload.
 
     Raises
@@ -155,7 +156,7 @@ def set_suspended(manifest: Mapping[str, Any], directory: JobDir, suspended: boo
         client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
 
 
-def job_yaml(manifest: Mapping[str, Any], directory: JobDir) -> str:
+def job_yaml(manifest: Manifest, directory: JobDir) -> str:
     """Return the TrainJob of a job as the cluster has it now, without what may be secret.
 
     Raises
@@ -165,7 +166,7 @@ def job_yaml(manifest: Mapping[str, Any], directory: JobDir) -> str:
     UsageError, BackendError
         The cluster can't be found, or does not answer.
     """
-    plan = manifest["plan"]
+    plan = plan_of(manifest)
     client = get_client(plan["context"], plan["namespace"])
     path = client.trainer("trainjobs", manifest.get("trainjob") or manifest["name"])
     with said_plainly(client):

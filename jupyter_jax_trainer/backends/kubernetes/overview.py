@@ -144,7 +144,7 @@ class Overview:
 def read(path: Path) -> Iterator[ClusterJob]:
     """Read what an `Overview` keeps."""
     found: dict[str, dict[str, Any]] = {}
-    for line in LineReader(path).read():
+    for line in LineReader[dict[str, Any]](path).read():
         if line["state"] is None:
             found.pop(line["name"], None)
         else:

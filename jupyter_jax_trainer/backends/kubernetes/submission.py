@@ -11,12 +11,13 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jupyter_jax_trainer import masking, timeouts
 from jupyter_jax_trainer.backends.kubernetes.api import identity, kubeconfig
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
 from jupyter_jax_trainer.backends.kubernetes.api.observed import condition
+from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan, plan_of
 from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.submit import (
     choosing,
@@ -34,6 +35,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit import (
 from jupyter_jax_trainer.errors import CaptureError, JaxTrainError, UsageError
 from jupyter_jax_trainer.jobdir import files, layout
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Manifest, Plan
 from jupyter_jax_trainer.jobdir.state import JobState
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import ENDED
@@ -66,7 +68,7 @@ class KubernetesSubmission:
         self._notes: list[str] = []
         self._mounts = True  # whether a volume can be patched into a job's runtime
 
-    def plan(self, spec: JobSpec) -> dict[str, Any]:
+    def plan(self, spec: JobSpec) -> KubernetesPlan:
         """Check a spec against the cluster and say what the job will get."""
         if spec.priority and not spec.queue:
             raise UsageError(
@@ -169,12 +171,13 @@ class KubernetesSubmission:
         """Refuse what won't fit through."""
         payload.check_size(total, spec, self._mounts)
 
-    def check_capture(self, capture: Capture, spec: JobSpec, plan: dict[str, Any]) -> None:
+    def check_capture(self, capture: Capture, spec: JobSpec, plan: Plan) -> None:
         """Refuse objects that the runtime's Python can't read; note what may be too large."""
-        if capture.python_bound and plan["python"] not in (None, runtimes.PYTHON):
+        made = cast(KubernetesPlan, plan)
+        if capture.python_bound and made["python"] not in (None, runtimes.PYTHON):
             raise CaptureError(
                 f"{', '.join(capture.python_bound)} came from Python {runtimes.PYTHON}, but the "
-                f"runtime {plan['runtime']} has Python {plan['python']}, and functions and classes "
+                f"runtime {plan['runtime']} has Python {made['python']}, and functions and classes "
                 "can't be moved between the two.",
                 "Choose a --runtime or --image with the same Python, or define them inside the "
                 "cell.",
@@ -212,9 +215,9 @@ class KubernetesSubmission:
     def dry_run(
         self,
         spec: JobSpec,
-        plan: dict[str, Any],
+        plan: Plan,
         capture: Capture,
-        manifest: dict[str, Any],
+        manifest: Manifest,
         write: Callable[[Path], str],
     ) -> str:
         """Give the YAML of what would be created, after the cluster itself has looked at it.
@@ -222,10 +225,11 @@ class KubernetesSubmission:
         What may be secret is masked, the payload of the Secrets too: a notebook keeps what it
         shows. With ``--show-secrets`` it is what kubectl can apply.
         """
+        made = cast(KubernetesPlan, plan)
         with tempfile.TemporaryDirectory() as folder:
             bundle = Path(folder) / "bundle.pyz"
             manifest["digest"] = write(bundle)
-            packed, documents = launch.manifests(bundle, manifest, spec, plan)
+            packed, documents = launch.manifests(bundle, manifest, spec, made)
         job, own = documents[0], restarts.runtime_of(manifest)
         with said_plainly(self._client):
             if own is not None:
@@ -233,7 +237,7 @@ class KubernetesSubmission:
                 self._client.request("POST", path, query=_DRY_RUN, body=own)
                 documents.insert(0, own)
                 # It isn't there yet: the cluster looks at the job with what it is made from.
-                job = trainjob.with_runtime(job, plan["runtime_kind"], plan["runtime"])
+                job = trainjob.with_runtime(job, made["runtime_kind"], made["runtime"])
             path = self._client.trainer("trainjobs")
             self._client.request("POST", path, query=_DRY_RUN, body=job)
         lines = [f"# {s.name}  {s.kind}  {s.type}  {size(s.size)}".rstrip() for s in capture.sent]
@@ -255,14 +259,14 @@ class KubernetesSubmission:
         shown = [masking.manifest(document).item for document in documents]
         return head + trainjob.to_yaml(shown, exact=False)
 
-    def start(self, directory: JobDir, lock: int, manifest: dict[str, Any]) -> None:
+    def start(self, directory: JobDir, lock: int, manifest: Manifest) -> None:
         """Create the TrainJob and its Secrets, and see that there is a follower.
 
         What was begun and can neither be finished nor taken back now is left to the follower: the
         directory stays, with a mark that the job is to be cancelled.
         """
         spec = JobSpec.from_json(manifest["spec"])
-        plan = manifest["plan"]
+        plan = plan_of(manifest)
         signing.ensure_key()  # a damaged one is said before anything starts
         packed, documents = launch.manifests(directory.bundle, manifest, spec, plan)
         manifest["frame_key"] = packed.key

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from jupyter_jax_trainer import machine
 from jupyter_jax_trainer.backends.base import Backend, Submission, Target
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound, UsageError
 from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.jobdir.state import JobState, cut_off, submitting
 from jupyter_jax_trainer.options.spec import JobSpec, refuse_for_local
 
@@ -91,7 +92,7 @@ class LocalBackend(Backend):
             f"`cancel {directory.path.name}` ends it; checkpoint_dir() keeps what it has reached.",
         )
 
-    def place(self, manifest: Mapping[str, Any]) -> str:
+    def place(self, manifest: Manifest) -> str:
         """Return where a job runs."""
         return "this machine"
 

@@ -228,7 +228,7 @@ def _directories() -> Finding:
 def _warm_start() -> Finding:
     from jupyter_jax_trainer.backends.local import warm
 
-    if not warm.applies({"spec": {}, "plan": {"device": "cpu"}}, os.environ):
+    if not warm.applies("cpu", {}, os.environ):
         why = f"{warm.SWITCH_VARIABLE}, JAX_ or XLA_ variables, or the system"
         return Finding(OK, "Warm start", f"off here ({why}); jobs start cold")
     if _answers(warm.socket_path(store.home() / "run", os.environ)):

@@ -8,15 +8,17 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer import machine, masking, text, timeouts
 from jupyter_jax_trainer.backends.local import warm
+from jupyter_jax_trainer.backends.local.plan import LocalPlan
 from jupyter_jax_trainer.backends.local.slots import limit_of_cores
 from jupyter_jax_trainer.errors import BackendError, CaptureError, UsageError
 from jupyter_jax_trainer.jobdir import files, store
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Manifest, Plan
 from jupyter_jax_trainer.jobdir.state import first_state
 from jupyter_jax_trainer.jobdir.summary import shape
 from jupyter_jax_trainer.options.amounts import quantity
@@ -39,7 +41,7 @@ class LocalSubmission:
     bundle_travels = False
     wheels: Mapping[str, bytes] = {}
 
-    def plan(self, spec: JobSpec) -> dict[str, Any]:
+    def plan(self, spec: JobSpec) -> LocalPlan:
         """Check a spec against this machine and say what the job will get."""
         if spec.runtime is not None:
             device = get_runtime(spec.runtime).device
@@ -106,7 +108,7 @@ class LocalSubmission:
                 "Load the data inside the cell, each process its own part.",
             )
 
-    def check_capture(self, capture: Capture, spec: JobSpec, plan: dict[str, Any]) -> None:
+    def check_capture(self, capture: Capture, spec: JobSpec, plan: Plan) -> None:
         """Note what stands in the notebook and should not; the Python is the one that made it."""
         capture.notes += masking.environment_notes(spec.env, secrets=False)
 
@@ -117,9 +119,9 @@ class LocalSubmission:
     def dry_run(
         self,
         spec: JobSpec,
-        plan: dict[str, Any],
+        plan: Plan,
         capture: Capture,
-        manifest: dict[str, Any],
+        manifest: Manifest,
         write: Callable[[Path], str],
     ) -> str:
         """Say what would be started."""
@@ -134,14 +136,15 @@ class LocalSubmission:
             lines.append(f"  brought back: {', '.join(spec.out)}")
         return "\n".join(lines)
 
-    def start(self, directory: JobDir, lock: int, manifest: dict[str, Any]) -> None:
+    def start(self, directory: JobDir, lock: int, manifest: Manifest) -> None:
         """Start the supervisor of a job; it outlives this process."""
         state = first_state(State.STARTING, "starting Python and JAX")
         files.write_json(directory.state, state)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         log = os.open(directory.path / "supervisor.log", flags, 0o600)
         try:
-            if warm.applies(manifest, os.environ) and warm.start(
+            own = manifest["spec"].get("env") or {}
+            if warm.applies(manifest["plan"]["device"], own, os.environ) and warm.start(
                 str(directory.path), lock, log, store.home()
             ):
                 return

@@ -15,6 +15,7 @@ from typing import Any
 
 from jupyter_jax_trainer import machine, timeouts
 from jupyter_jax_trainer.backends.local import processes, workers
+from jupyter_jax_trainer.backends.local.plan import plan_of
 from jupyter_jax_trainer.backends.local.ranks import LocalRank
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
 from jupyter_jax_trainer.jobdir.failure import (
@@ -120,7 +121,7 @@ class Supervisor:
 
     def _wait_for_turn(self) -> Ticket | None:
         """Wait in the queue; None when the job was cancelled there."""
-        plan = self.manifest["plan"]
+        plan = plan_of(self.manifest)
         ticket = Ticket(
             self.directory.path.parent.parent / "queue",
             self.manifest["name"],
@@ -143,15 +144,15 @@ class Supervisor:
             time.sleep(_TICK)
 
     def _spawn(self) -> None:
-        cwd = self.manifest["plan"]["cwd"]
+        plan = plan_of(self.manifest)
         for number in range(self.manifest["spec"]["nodes"]):
             env = workers.environment(os.environ, self.directory, self.manifest, number, self._gpus)
-            started = workers.start(self.start_rank, self.directory, env, cwd, number)
+            started = workers.start(self.start_rank, self.directory, env, plan["cwd"], number)
             rank = LocalRank(number, started, RankEnd(rank=number))
             self.ranks.append(rank)
             self._selector.register(started.channel, selectors.EVENT_READ, rank)
             self.record.rank(number, pid=started.pid, state=Phase.STARTING)
-        self._join_limit = float(self.manifest["plan"]["rendezvous_timeout"])
+        self._join_limit = plan["rendezvous_timeout"]
         self._join_by = time.monotonic() + self._join_limit
 
     def _is_over(self) -> bool:

@@ -60,17 +60,23 @@ _START_PREFIXES = (
 _PACKAGE = Path(jupyter_jax_trainer.__file__).parent
 
 
-def applies(manifest: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
-    """Tell whether a job can start warm."""
-    names = {*environment, *dict(manifest["spec"].get("env") or {})}.difference(_NO_MATTER)
+def applies(device: str, own: Mapping[str, str], environment: Mapping[str, str]) -> bool:
+    """Tell whether a job can start warm.
+
+    Parameters
+    ----------
+    device
+        The kind of device that it takes.
+    own, environment
+        Its own variables, and the submitter's.
+    """
+    names = {*environment, *own}.difference(_NO_MATTER)
     return (
         sys.platform == "linux"
         and environment.get(SWITCH_VARIABLE, "1") not in ("0", "off", "no", "false")
-        and manifest["plan"]["device"] == "cpu"
+        and device == "cpu"
         and not any(name.startswith(_COLD_PREFIXES) for name in names)
-        and not any(
-            name.startswith(_START_PREFIXES) for name in dict(manifest["spec"].get("env") or {})
-        )
+        and not any(name.startswith(_START_PREFIXES) for name in own)
     )
 
 

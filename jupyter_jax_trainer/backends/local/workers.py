@@ -11,10 +11,11 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 from jupyter_jax_trainer.backends.local.processes import close_files_from, move_file
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.log import log_exception
 from jupyter_jax_trainer.worker.channel import FD_VARIABLE
 from jupyter_jax_trainer.worker.main import DIGEST_VARIABLE, RESULT_VARIABLE
@@ -61,7 +62,7 @@ class Starter(Protocol):
 def environment(
     base: Mapping[str, str],
     directory: JobDir,
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     rank: int,
     gpus: list[str],
 ) -> dict[str, str]:

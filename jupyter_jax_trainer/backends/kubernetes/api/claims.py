@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypedDict
 
 from jupyter_jax_trainer.backends.kubernetes.api import marks
 from jupyter_jax_trainer.backends.kubernetes.api.observed import line
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.jobdir.manifest import Plan as PlanBase
+from jupyter_jax_trainer.jobdir.manifest import SentRecord
 from jupyter_jax_trainer.options import amounts, checks, spec
-from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.options.spec import JobSpec, SpecRecord
 from jupyter_jax_trainer.options.table import DEVICES
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -50,6 +52,29 @@ class Plan:
     note: str | None
 
 
+class PlanRecord(PlanBase):
+    """A `Plan` as a manifest has it."""
+
+    runtime_kind: str
+    runs_once: bool
+
+
+class AboutRecord(TypedDict):
+    """What of a manifest a TrainJob tells."""
+
+    format: int
+    uid: str
+    created: float
+    spec: SpecRecord
+    plan: PlanRecord
+    sent: list[SentRecord]
+    returns: bool
+    digest: str
+    python: str
+    package: str
+    maker: str | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class About:
     """What a TrainJob says of its job.
@@ -79,15 +104,25 @@ class About:
     package: str
     maker: str | None
 
-    def to_manifest(self) -> dict[str, Any]:
-        """Give the fields of a job's manifest that come from here."""
+    def to_manifest(self) -> AboutRecord:
+        """Return the fields of a job's manifest that come from here."""
         return {
             "format": files.FORMAT,
             "uid": self.uid,
             "created": self.created,
             "spec": self.spec.to_json(),
-            "plan": asdict(self.plan),
-            "sent": [asdict(one) for one in self.sent],
+            "plan": {
+                "runtime": self.plan.runtime,
+                "runtime_kind": self.plan.runtime_kind,
+                "runs_once": self.plan.runs_once,
+                "device": self.plan.device,
+                "devices_per_node": self.plan.devices_per_node,
+                "note": self.plan.note,
+            },
+            "sent": [
+                {"name": one.name, "kind": one.kind, "type": one.type, "size": one.size}
+                for one in self.sent
+            ],
             "returns": self.returns,
             "digest": self.digest,
             "python": self.python,

@@ -14,6 +14,7 @@ from typing import Any
 from jupyter_jax_trainer.backends.kubernetes.api.marks import uid_of
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Manifest
 
 
 def note(directory: JobDir, uid: str) -> None:
@@ -21,7 +22,7 @@ def note(directory: JobDir, uid: str) -> None:
     files.write_json(directory.trainjob, {"format": files.FORMAT, "uid": uid}, durable=True)
 
 
-def is_jobs(directory: JobDir, manifest: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+def is_jobs(directory: JobDir, manifest: Manifest, found: Mapping[str, Any]) -> bool:
     """Tell whether a TrainJob is the job's; one with our own id is noted where none was.
 
     Raises
@@ -37,6 +38,6 @@ def is_jobs(directory: JobDir, manifest: Mapping[str, Any], found: Mapping[str, 
     return uid == known
 
 
-def submitted_here(manifest: Mapping[str, Any]) -> bool:
+def submitted_here(manifest: Manifest) -> bool:
     """Tell whether this store submitted the job: paths and URLs in its options are the user's."""
     return "attached" not in (manifest.get("origin") or {})

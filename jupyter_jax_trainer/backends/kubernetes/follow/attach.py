@@ -16,11 +16,13 @@ from typing import Any
 from jupyter_jax_trainer.backends.kubernetes.api import claims, identity, kubeconfig
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
 from jupyter_jax_trainer.backends.kubernetes.api.observed import condition, seconds
+from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan
 from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, payload, trainjob
 from jupyter_jax_trainer.errors import BackendError, JobNotFound
 from jupyter_jax_trainer.jobdir import files, layout
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.jobdir.state import first_state, new_rank
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.trust import signing
@@ -62,24 +64,38 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
     directory, lock = layout.create()
     try:
         said = told.to_manifest()
-        plan = {
-            **said["plan"],
+        stated = said["plan"]
+        plan: KubernetesPlan = {
+            "runtime": stated["runtime"],
+            "runtime_kind": stated["runtime_kind"],
+            "runs_once": stated["runs_once"],
+            "device": stated["device"],
+            "devices_per_node": stated["devices_per_node"],
+            "note": told.plan.note,
             "server": client.server,
             "context": client.context,
             "namespace": client.namespace,
             "cluster": client.identity,
             "kubeconfig": kubeconfig.paths(),
         }
-        manifest = {
-            **said,
-            # Not what it says itself: by this the newest of all jobs is told.
-            "created": seconds(found["metadata"].get("creationTimestamp")) or time.time(),
+        manifest: Manifest = {
+            "format": said["format"],
             "name": _free(name),
-            "trainjob": name,
+            "uid": said["uid"],
             "backend": "kubernetes",
             "host": "",
+            # Not what it says itself: by this the newest of all jobs is told.
+            "created": seconds(found["metadata"].get("creationTimestamp")) or time.time(),
+            "spec": said["spec"],
             "plan": plan,
+            "sent": said["sent"],
             "origin": {"attached": time.time()},
+            "returns": said["returns"],
+            "digest": said["digest"],
+            "python": said["python"],
+            "package": said["package"],
+            "maker": said["maker"],
+            "trainjob": name,
         }
         ended = condition(found, "Complete", "Failed") is not None
         uid = str(found["metadata"]["uid"])
@@ -164,9 +180,7 @@ def _free(name: str) -> str:
     return free
 
 
-def _bundle(
-    client: Client, directory: JobDir, manifest: dict[str, Any], uid: str, *, ended: bool
-) -> str:
+def _bundle(client: Client, directory: JobDir, manifest: Manifest, uid: str, *, ended: bool) -> str:
     """Fetch the bundle and the key, as far as that is allowed; give the code of the cell.
 
     What is in the Secrets was written by whoever made the job. The store that its options name is

@@ -73,7 +73,7 @@ def settle(
 
 
 def _from_parts(directory: JobDir) -> None:
-    parts = {line["index"]: line for line in LineReader(_parts(directory)).read()}
+    parts = {line["index"]: line for line in LineReader[dict[str, Any]](_parts(directory)).read()}
     if not parts:
         if not policy.standing(directory, directory.read_manifest()).complete:
             raise ValueError("of a job whose maker is not trusted, nothing is fetched from its pod")

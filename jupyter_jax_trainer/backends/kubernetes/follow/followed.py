@@ -15,6 +15,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.cache import Store
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
 from jupyter_jax_trainer.backends.kubernetes.api.lineage import JobSetRef
 from jupyter_jax_trainer.backends.kubernetes.api.observed import condition, deleted_at, rank_of
+from jupyter_jax_trainer.backends.kubernetes.api.plan import plan_of
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, Verdict, judge
 from jupyter_jax_trainer.backends.kubernetes.follow import fetch
@@ -368,7 +369,7 @@ class Followed:
         # JobSet deletes the pod of an initializer as soon as it has failed.
         seen = replace(self._seen, pods=[*self._seen.pods, *self._gone_initializers()])
         verdict = judge(seen, self.manifest["spec"], [])
-        once = self.manifest["plan"]["runs_once"]
+        once = plan_of(self.manifest)["runs_once"]
         # A rank whose work is done has succeeded, whatever happens to its pod afterwards; and what
         # all ranks have said is known some seconds before the controllers have worked it out.
         if self._kept.all_finished:
@@ -411,7 +412,7 @@ class Followed:
 
     def _has_no_runtime(self) -> bool:
         """See to it that no runtime is left of a job that has no TrainJob to own it."""
-        own = self.manifest["plan"].get("own_runtime")
+        own = plan_of(self.manifest).get("own_runtime")
         self._rid = (
             self._rid
             or not own

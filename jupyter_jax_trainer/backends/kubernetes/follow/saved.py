@@ -133,7 +133,7 @@ def applied(directory: JobDir, nodes: int) -> dict[int, dict[str, int]]:
     """Find, in what is on disk, which messages of each rank were applied last."""
     found: dict[int, dict[str, int]] = {}
     for path in (directory.events, directory.metrics, directory.displays):
-        for row in list(LineReader(path).read())[-_TAIL * nodes :]:
+        for row in list(LineReader[dict[str, Any]](path).read())[-_TAIL * nodes :]:
             frame, rank = row.get("frame"), row.get("rank")
             if isinstance(frame, list) and len(frame) == 2 and isinstance(rank, int):
                 incarnation, number = frame

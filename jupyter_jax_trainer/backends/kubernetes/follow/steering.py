@@ -22,6 +22,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import (
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, restarts, trainjob
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Manifest
 
 _PAUSE = 2.0  # seconds between tries
 
@@ -147,7 +148,7 @@ class Steering:
     def finish(
         self,
         directory: JobDir,
-        manifest: Mapping[str, Any],
+        manifest: Manifest,
         found: Mapping[str, Any],
         on_done: Callable[[], None],
     ) -> None:
@@ -169,7 +170,7 @@ class Steering:
     def _finish(
         self,
         directory: JobDir,
-        manifest: Mapping[str, Any],
+        manifest: Manifest,
         found: Mapping[str, Any],
         on_done: Callable[[], None],
     ) -> None:

@@ -133,7 +133,11 @@ class ContainerLog:
         for line in reversed(tail.split(b"\n")):
             if line.startswith(b"[%s, " % json.dumps(self.source).encode()) and line.endswith(b"]"):
                 return int(json.loads(line)[1])
-        found = [row[1] for row in LineReader(self._index_path).read() if row[0] == self.source]
+        found = [
+            row[1]
+            for row in LineReader[list[Any]](self._index_path).read()
+            if row[0] == self.source
+        ]
         return int(found[-1]) if found else 0
 
 

@@ -20,11 +20,13 @@ from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.api.marks import uid_of as uid_of
 from jupyter_jax_trainer.backends.kubernetes.api.observed import line
+from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan, plan_of
 from jupyter_jax_trainer.backends.kubernetes.submit import payload, restarts, trainjob
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import Payload
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir import locks, store
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.jobdir.state import JobState, first_state, new_rank
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import State
@@ -41,7 +43,7 @@ PASSING = (429, 500, 502, 503, 504)
 
 
 def manifests(
-    bundle: Path, manifest: Mapping[str, Any], spec: JobSpec, plan: Mapping[str, Any]
+    bundle: Path, manifest: Manifest, spec: JobSpec, plan: KubernetesPlan
 ) -> tuple[Payload, list[dict[str, Any]]]:
     """Make the payload and all objects of a job: the TrainJob, then its Secrets."""
     secret = trainjob.own_name(manifest)
@@ -163,15 +165,16 @@ def statement(job: Mapping[str, Any], trainjob_uid: str, frame_key: str) -> sign
 
 
 def finish(
-    client: Client, directory: JobDir, manifest: Mapping[str, Any], created: Mapping[str, Any]
+    client: Client, directory: JobDir, manifest: Manifest, created: Mapping[str, Any]
 ) -> None:
     """Finish a job whose submitter died after it had created the TrainJob."""
     spec = JobSpec.from_json(manifest["spec"])
-    packed, documents = manifests(directory.bundle, manifest, spec, manifest["plan"])
+    plan = plan_of(manifest)
+    packed, documents = manifests(directory.bundle, manifest, spec, plan)
     if packed.upload:
         payload.upload(directory.bundle, packed.upload, manifest["uid"])
     deadline = time.monotonic() + timeouts.UNDO.seconds
-    if manifest["plan"].get("own_runtime"):
+    if plan.get("own_runtime"):
         own = partial(restarts.hand_over, client, trainjob.own_name(manifest), created)
         _patiently(own, deadline)
     add_secrets(client, created, documents[0], documents[1:], deadline)
@@ -299,7 +302,7 @@ def has_follower(cluster: str) -> bool:
         os.close(file)
 
 
-def start_follower(plan: Mapping[str, Any]) -> None:
+def start_follower(plan: KubernetesPlan) -> None:
     """Start the follower of a job's cluster and namespace, if there is none.
 
     Of two that are started at once the second leaves at once.
@@ -313,8 +316,8 @@ def start_follower(plan: Mapping[str, Any]) -> None:
         "main(*sys.argv[2:])"
     )
     environment = dict(os.environ)
-    if plan.get("kubeconfig"):
-        environment["KUBECONFIG"] = plan["kubeconfig"]
+    if kubeconfig := plan.get("kubeconfig"):
+        environment["KUBECONFIG"] = kubeconfig
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     log = os.open(directory / LOG, flags, 0o600)
     try:

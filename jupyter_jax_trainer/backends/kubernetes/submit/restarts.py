@@ -14,9 +14,11 @@ from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import MERGE_PATCH, ApiError, Client
 from jupyter_jax_trainer.backends.kubernetes.api.observed import TRAINER, Json
+from jupyter_jax_trainer.backends.kubernetes.api.plan import plan_of
 from jupyter_jax_trainer.backends.kubernetes.api.rights import RESTARTS, missing
 from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
 from jupyter_jax_trainer.errors import BackendError
+from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.text import joined
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
 
@@ -92,9 +94,9 @@ def spec_from(runtime: Mapping[str, Any], restarts: int) -> dict[str, Any]:
     return spec
 
 
-def runtime_of(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
+def runtime_of(manifest: Manifest) -> dict[str, Any] | None:
     """Make the TrainingRuntime of a job; None where it has none of its own."""
-    plan = manifest["plan"]
+    plan = plan_of(manifest)
     if not plan.get("own_runtime"):
         return None
     return {

@@ -14,8 +14,10 @@ from jupyter_jax_trainer.backends.kubernetes.api.marks import JOB_LABEL as JOB_L
 from jupyter_jax_trainer.backends.kubernetes.api.marks import PREFIX as PREFIX
 from jupyter_jax_trainer.backends.kubernetes.api.marks import UID as UID
 from jupyter_jax_trainer.backends.kubernetes.api.marks import UID_FORM as UID_FORM
+from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan
 from jupyter_jax_trainer.backends.kubernetes.submit import devices, payload, podsecurity, queues
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import Payload
+from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.options.spec import JobSpec, masked
 
 API = "trainer.kubeflow.org/v1alpha1"
@@ -38,9 +40,9 @@ def max_name(replicated_jobs: list[str], nodes: int) -> int:
 
 
 def build(
-    manifest: Mapping[str, Any],
+    manifest: Manifest,
     spec: JobSpec,
-    plan: Mapping[str, Any],
+    plan: KubernetesPlan,
     packed: Payload,
     secret: str,
 ) -> dict[str, Any]:
@@ -104,12 +106,12 @@ def with_runtime(job: Mapping[str, Any], kind: str, name: str) -> dict[str, Any]
     return {**job, "spec": {**job["spec"], "runtimeRef": reference}}
 
 
-def own_name(manifest: Mapping[str, Any]) -> str:
+def own_name(manifest: Manifest) -> str:
     """Give the name of what belongs to a job alone: its Secret, its runtime."""
     return f"{manifest['name']}-{manifest['uid'][:8]}"
 
 
-def own_labels(manifest: Mapping[str, Any]) -> dict[str, str]:
+def own_labels(manifest: Manifest) -> dict[str, str]:
     """Give the labels of what belongs to a job alone."""
     return {JOB_LABEL: manifest["name"], UID: manifest["uid"]}
 
@@ -164,14 +166,16 @@ def to_yaml(documents: list[dict[str, Any]], *, exact: bool = True) -> str:
     return "---\n".join(texts)
 
 
-def _about(manifest: Mapping[str, Any]) -> str:
+def _about(manifest: Manifest) -> str:
     """Give what another machine needs to show the job; nothing of this machine is in it."""
     spec = JobSpec.from_json(manifest["spec"])
+    fields: Mapping[str, object] = manifest
+    plan: Mapping[str, object] = manifest["plan"]
     about = {
-        **{name: manifest[name] for name in _ABOUT},
+        **{name: fields[name] for name in _ABOUT},
         # Of variables the other machine needs no more than it shows.
         "spec": {"nodes": spec.nodes, **spec.given(), "env": dict(masked(spec).env)},
-        "plan": {name: manifest["plan"][name] for name in _ABOUT_PLAN},
+        "plan": {name: plan[name] for name in _ABOUT_PLAN},
     }
     if maker := manifest.get("maker"):
         about["maker"] = maker
@@ -180,7 +184,7 @@ def _about(manifest: Mapping[str, Any]) -> str:
 
 
 def _environment(
-    manifest: Mapping[str, Any], spec: JobSpec, plan: Mapping[str, Any], packed: Payload
+    manifest: Manifest, spec: JobSpec, plan: KubernetesPlan, packed: Payload
 ) -> list[dict[str, Any]]:
     own = {
         "JAXTRAIN_JOB": manifest["name"],
@@ -210,7 +214,9 @@ def _environment(
     own.update(spec.env)  # the user's word is the last
     # An empty value is left out, as Go does it: Kueue writes a TrainJob back, and what then differs
     # from what it was is refused.
-    plain = [{"name": name, **({"value": value} if value else {})} for name, value in own.items()]
+    plain: list[dict[str, Any]] = [
+        {"name": name, **({"value": value} if value else {})} for name, value in own.items()
+    ]
     taken = set(own)
     for secret, keys in plan["secret_keys"].items():
         for key in keys:
@@ -221,7 +227,7 @@ def _environment(
     return [*plain, *packed.env]
 
 
-def _checkpoints(spec: JobSpec, plan: Mapping[str, Any]) -> str | None:
+def _checkpoints(spec: JobSpec, plan: KubernetesPlan) -> str | None:
     """Give a folder that all pods see and that outlives them; None where there is none."""
     if spec.volume:
         return spec.volume[0].partition(":")[2].rstrip("/") + "/jaxtrain"
@@ -231,7 +237,7 @@ def _checkpoints(spec: JobSpec, plan: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _resources(spec: JobSpec, plan: Mapping[str, Any]) -> dict[str, Any]:
+def _resources(spec: JobSpec, plan: KubernetesPlan) -> dict[str, Any]:
     """Give what each node gets, the runtime's own amounts with it: Trainer replaces them all."""
     own = plan.get("resources") or {}
     asked: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
@@ -257,7 +263,7 @@ def _initializer(spec: JobSpec) -> dict[str, Any]:
 
 
 def _patch(
-    spec: JobSpec, plan: Mapping[str, Any], packed: Payload, secret: str
+    spec: JobSpec, plan: KubernetesPlan, packed: Payload, secret: str
 ) -> dict[str, Any] | None:
     """Give what is changed in the runtime for this job; None where nothing is.
 

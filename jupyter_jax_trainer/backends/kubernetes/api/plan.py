@@ -1,0 +1,54 @@
+"""What a job in a cluster gets, and where it is."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, cast
+
+from jupyter_jax_trainer.jobdir.manifest import Manifest, Plan
+
+
+class KubernetesPlan(Plan):
+    """The plan of a job in a cluster; one that was found there has its place and little more.
+
+    Attributes
+    ----------
+    runtime_kind
+        Of the runtime that `runtime` names.
+    runs_once
+        Its pods are not started again when they fail.
+    server, context, namespace, cluster, kubeconfig
+        Where it is: `cluster` tells clusters and namespaces apart, whatever leads there.
+    own_runtime
+        The spec of a runtime that is made for this job.
+    patches
+        Which changes to the runtime are needed.
+    loose
+        Containers of the runtime that don't meet the namespace's PodSecurity.
+    """
+
+    runtime_kind: str
+    runs_once: bool
+    server: str
+    context: str | None
+    namespace: str
+    cluster: str
+    kubeconfig: NotRequired[str | None]
+    own_runtime: NotRequired[dict[str, Any] | None]
+    selector: NotRequired[dict[str, str]]
+    resources: NotRequired[dict[str, Any]]
+    python: NotRequired[str | None]
+    jax: NotRequired[str | None]
+    image: NotRequired[str | None]
+    trainer: NotRequired[str]
+    patches: NotRequired[dict[str, bool]]
+    loose: NotRequired[dict[str, dict[str, list[str]]]]
+    mounts: NotRequired[bool]
+    tolerations: NotRequired[list[dict[str, Any]]]
+    shared: NotRequired[str | None]
+    pip: NotRequired[list[str]]
+    secret_keys: NotRequired[dict[str, list[str]]]
+
+
+def plan_of(manifest: Manifest) -> KubernetesPlan:
+    """Return the plan of a job of this backend."""
+    return cast(KubernetesPlan, manifest["plan"])

@@ -1,0 +1,66 @@
+"""``manifest.json``: what was asked for, and what the backend made of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NotRequired, TypedDict
+
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.options.spec import SpecRecord
+
+
+class SentRecord(TypedDict):
+    """A variable, function or class that was sent along; its size in bytes."""
+
+    name: str
+    kind: str
+    type: str
+    size: int
+
+
+class Plan(TypedDict):
+    """What a backend made of the options; each backend has more in its own.
+
+    `max_name` is the length that the job's name may have.
+    """
+
+    runtime: str
+    device: str
+    devices_per_node: int
+    note: NotRequired[str | None]
+    max_name: NotRequired[int]
+
+
+class Origin(TypedDict, total=False):
+    """Where a job comes from: a notebook's cell, a script, or a cluster where it was found."""
+
+    cwd: str
+    notebook: str
+    cell: str
+    script: str
+    attached: float  # when, seconds since the epoch
+    signature: str
+    statement: dict[str, str]  # what is signed (trust.signing.Statement)
+
+
+class Manifest(TypedDict):
+    """The whole of ``manifest.json``."""
+
+    format: int
+    name: str
+    uid: str
+    backend: str
+    host: str
+    machine: NotRequired[str]  # since 0.2
+    boot: NotRequired[str]
+    created: float
+    spec: SpecRecord
+    plan: Plan
+    sent: list[SentRecord]
+    origin: NotRequired[Origin]
+    returns: bool
+    digest: str
+    python: NotRequired[str]
+    package: NotRequired[str]
+    maker: NotRequired[str | None]
+    trainjob: NotRequired[str]  # the name in its cluster, where it has another one here
+    frame_key: NotRequired[str]

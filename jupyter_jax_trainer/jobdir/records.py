@@ -1,0 +1,49 @@
+"""The lines of a job directory's ``.jsonl`` files."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+# By which a follower knows which message of a log a line came from: the incarnation, and a number.
+Frame = list[Any]
+
+
+class Event(TypedDict):
+    """Something that happened to a job; `rank` is None where it was none of them."""
+
+    time: float
+    kind: str
+    message: str
+    rank: NotRequired[int | None]
+    frame: NotRequired[Frame]
+
+
+class Report(TypedDict):
+    """What a rank gave to ``report()``."""
+
+    time: float
+    step: int
+    total: int | None
+    values: dict[str, float]
+
+
+class Metric(Report):
+    """A report in ``metrics.jsonl``, with the rank that made it."""
+
+    rank: int
+    frame: NotRequired[Frame]
+
+
+class Display(TypedDict):
+    """What a rank displayed; `log_offset` is how long its log was then, in bytes.
+
+    `data` and `metadata` are a MIME bundle as Jupyter has it.
+    """
+
+    log_offset: int
+    data: dict[str, Any]
+    metadata: dict[str, Any]
+    rank: NotRequired[int]
+    id: NotRequired[str]
+    update: NotRequired[bool]
+    frame: NotRequired[Frame]
