@@ -7,11 +7,12 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip install --disable-pip-version-check --quiet
 QUICKSTART := $(VENV)/quickstart.stamp
 TEST := $(VENV)/test.stamp
+DOCS := $(VENV)/docs.stamp
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env labextension quickstart lab lint test test-face test-ui pictures test-all test-local test-cluster test-release coverage bench cluster kueue images requirements cluster-down clean
+.PHONY: help env labextension quickstart lab lint docs test test-face test-ui pictures test-all test-local test-cluster test-release coverage bench cluster kueue images requirements cluster-down clean
 
 help:  ## list what there is
 	@echo "make TARGET, where TARGET is one of"
@@ -19,7 +20,7 @@ help:  ## list what there is
 
 # ---------------------------------------------------------------------------- environment
 
-env: $(TEST)  ## make .venv with all that development needs (once)
+env: $(TEST) $(DOCS)  ## make .venv with all that development needs (once)
 
 $(PY):
 	@command -v "$(PYTHON)" >/dev/null || { \
@@ -38,6 +39,10 @@ $(TEST): pyproject.toml | $(PY)
 	@echo "Installing into $(VENV) what the tests need. Once; it takes a few minutes."
 	@$(PIP) -e '.[test]'
 	@touch $(QUICKSTART) $@
+
+$(DOCS): pyproject.toml | $(PY)
+	@$(PIP) -e '.[docs]'
+	@touch $@
 
 # Node comes as a Python package, and jlpm, its package manager, with jupyter-builder.
 WITH_TOOLS := $(PY) labextension/build.py run
@@ -58,10 +63,10 @@ labextension/node_modules: labextension/package.json labextension/yarn.lock | $(
 # ---------------------------------------------------------------------------- use
 
 quickstart: $(QUICKSTART)  ## train a real model with the quick-start notebook (two minutes)
-	@echo "Running docs/quickstart.ipynb: two processes of two devices train a network on this machine."
+	@echo "Running docs/start/quickstart.ipynb: two processes of two devices train a network on this machine."
 	@mkdir -p build
 	@JUPYTER_PREFER_ENV_PATH=1 $(PY) -m nbconvert --log-level WARN --to notebook --execute \
-	  --output-dir build --output quickstart.ipynb docs/quickstart.ipynb
+	  --output-dir build --output quickstart.ipynb docs/start/quickstart.ipynb
 	@echo
 	@$(PY) docs/show_outputs.py build/quickstart.ipynb
 	@echo
@@ -69,7 +74,7 @@ quickstart: $(QUICKSTART)  ## train a real model with the quick-start notebook (
 	@echo "Try it yourself:  make lab    See the job again:  $(VENV)/bin/jaxtrain show digits"
 
 lab: labextension  ## open JupyterLab on the quick-start notebook
-	$(PY) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) docs/quickstart.ipynb
+	$(PY) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) docs/start/quickstart.ipynb
 
 # ---------------------------------------------------------------------------- checks
 
@@ -77,6 +82,10 @@ lint: $(TEST)  ## ruff and mypy
 	$(PY) -m ruff format --check
 	$(PY) -m ruff check
 	$(PY) -m mypy
+
+# Strict: a broken link, a missing anchor or an unknown name of the public API is an error.
+docs: $(DOCS)  ## build the documentation site into build/docs
+	$(PY) -m sphinx --fail-on-warning --keep-going --quiet -d build/doctrees docs build/docs
 
 test-face: labextension/node_modules  ## lint and test the TypeScript
 	$(WITH_TOOLS) jlpm run lint

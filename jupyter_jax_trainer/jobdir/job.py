@@ -82,7 +82,7 @@ class Job:
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        """What was asked for (see docs/job-directory.md)."""
+        """What was asked for (see docs/reference/job-directory.md)."""
         return self._dir.read_manifest()
 
     @property

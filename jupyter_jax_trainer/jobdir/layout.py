@@ -1,4 +1,4 @@
-"""The job directory: the one owner of its file names and formats (docs/job-directory.md)."""
+"""The job directory: its file names and formats (docs/reference/job-directory.md)."""
 
 from __future__ import annotations
 

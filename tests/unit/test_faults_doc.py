@@ -1,4 +1,4 @@
-"""docs/faults.md names tests that exist, and quotes what they check."""
+"""docs/background/faults.md names tests that exist, and quotes what they check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REFERENCE = re.compile(r"`(test_\w+\.py)::(test_\w+)`")
 
 def rows() -> list[list[str]]:
     """Give the cells of each row that is no heading."""
-    lines = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "docs" / "background" / "faults.md").read_text(encoding="utf-8").splitlines()
     tables = [line for line in lines if line.startswith("|")]
     return [
         [cell.strip() for cell in line.strip("|").split("|")]

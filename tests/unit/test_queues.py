@@ -179,7 +179,7 @@ def test_the_roles_for_queues_have_what_is_listed_and_nothing_else():
 
 
 def test_the_page_on_queues_says_the_same_of_each_right():
-    page = (REPOSITORY / "docs/queues.md").read_text()
+    page = (REPOSITORY / "docs/guides/platform-engineer/queues.md").read_text()
     for right in QUEUE_RIGHTS:
         rows = [row for row in page.splitlines() if row.startswith("|") and right.without in row]
         assert len(rows) == 1 and right.verb in rows[0].split("|")[1], right
