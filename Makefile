@@ -85,7 +85,7 @@ lint: $(TEST)  ## ruff and mypy
 
 # Strict: a broken link, a missing anchor or an unknown name of the public API is an error.
 docs: $(DOCS)  ## build the documentation site into build/docs
-	$(PY) -m sphinx --fail-on-warning --keep-going --quiet -d build/doctrees docs build/docs
+	$(PY) -m sphinx --fail-on-warning --keep-going --quiet --fresh-env -d build/doctrees docs build/docs
 
 test-face: labextension/node_modules  ## lint and test the TypeScript
 	$(WITH_TOOLS) jlpm run lint
