@@ -6,7 +6,6 @@ import ast
 import importlib.util
 import json
 import re
-from pathlib import Path
 from types import ModuleType
 
 import docblocks
@@ -139,13 +138,59 @@ def test_the_page_about_jaxjobs_is_true(capsys, monkeypatch, home):
     assert kinds.count("TrainJob") == 2 and kinds.count("TrainingRuntime") == 2
 
 
+# -- links and paths that Sphinx does not see -------------------------------------------------------
+
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+PATH = re.compile(r"\bdocs/[\w/.-]*\w\.(?:md|ipynb|py|yaml|png)\b")
+NAMED_IN = (
+    "jupyter_jax_trainer",
+    "labextension/src",
+    "runtimes",
+    "images",
+    "benchmarks",
+    ".github",
+)
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("*.md")), ids=lambda path: path.name)
+def test_links_of_a_page_outside_the_site_lead_somewhere(page):
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_paths_of_docs_that_files_name_exist():
+    files = [path for folder in NAMED_IN for path in (ROOT / folder).rglob("*") if path.is_file()]
+    files += [ROOT / "Makefile", *(ROOT / "tests").rglob("*.py"), *DOCS.rglob("*.md")]
+    named = 0
+    for path in files:
+        if path.suffix in (".py", ".ts", ".tsx", ".md", ".yaml", ".yml") or path.name == "Makefile":
+            for found in PATH.findall(path.read_text(encoding="utf-8")):
+                assert (ROOT / found).exists(), f"{path.relative_to(ROOT)} names {found}"
+                named += 1
+    assert named > 40
+
+
+def test_every_page_of_the_site_is_in_the_menu():
+    menu = (DOCS / "index.md").read_text(encoding="utf-8").splitlines()
+    pages = [path for kind in ("md", "ipynb") for path in DOCS.rglob(f"*.{kind}")]
+    names = {str(path.relative_to(DOCS).with_suffix("")) for path in pages}
+    assert names - {"index"} <= set(menu)
+
+
 def test_every_picture_that_a_page_shows_has_a_dark_twin():
-    for path in [ROOT / "README.md", *DOCS.rglob("*.md")]:
-        for target in _pictures(path):
-            assert target.exists(), target
-            assert Path(str(target).replace("-light-", "-dark-")).exists(), target
+    pictures = {
+        (page.parent / target).resolve()
+        for page in DOCS.rglob("*.md")
+        for target in re.findall(r"!\[[^]]*\]\((\S+)\)", page.read_text(encoding="utf-8"))
+    }
+    assert pictures
+    for light in pictures:
+        assert light.exists() and "-light-" in light.name, light
+        assert light.with_name(light.name.replace("-light-", "-dark-")).exists(), light
 
 
-def _pictures(path: Path) -> list[Path]:
-    text = path.read_text(encoding="utf-8")
-    return [(path.parent / found).resolve() for found in re.findall(r"!\[[^]]*\]\((\S+)\)", text)]
+def test_the_changelog_has_a_line_for_each_change():
+    lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
+    head = next(at for at, line in enumerate(lines) if line.startswith("## "))
+    for line in filter(None, lines[head:]):
+        assert line.startswith(("## ", "### ", "- ")), line
