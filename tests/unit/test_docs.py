@@ -13,6 +13,7 @@ import pytest
 import yaml
 from docblocks import DOCS, ROOT
 
+from jupyter_jax_trainer.backends.kubernetes.api.rights import RIGHTS
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import SECTIONS
 from jupyter_jax_trainer.cli import main
 from jupyter_jax_trainer.commands import COMMANDS
@@ -122,6 +123,14 @@ def test_every_setting_of_jupyterlab_is_in_the_table():
     assert names
     for name in names:
         assert re.search(rf"^\| \w+ \| `{name}` \|", SETTINGS, re.MULTILINE), name
+
+
+def test_every_right_is_in_the_table():
+    page = (DOCS / "guides" / "platform-engineer" / "setup.md").read_text(encoding="utf-8")
+    first = [row.split("|")[1].lower() for row in page.splitlines() if row.startswith("| ")]
+    named = [set(re.findall(r"[\w/]+", part)) for cell in first for part in cell.split(";")]
+    for right in RIGHTS:
+        assert any({right.verb, right.resource} <= words for words in named), right
 
 
 # -- pages that need neither processes nor a cluster ----------------------------------------------
