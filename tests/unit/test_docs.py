@@ -169,7 +169,8 @@ def test_links_of_a_page_outside_the_site_lead_somewhere(page):
 
 def test_paths_of_docs_that_files_name_exist():
     files = [path for folder in NAMED_IN for path in (ROOT / folder).rglob("*") if path.is_file()]
-    files += [ROOT / "Makefile", *(ROOT / "tests").rglob("*.py"), *DOCS.rglob("*.md")]
+    files += [ROOT / "Makefile", *(ROOT / "tests").rglob("*.py")]
+    files += [path for kind in ("md", "yaml") for path in DOCS.rglob(f"*.{kind}")]
     named = 0
     for path in files:
         if path.suffix in (".py", ".ts", ".tsx", ".md", ".yaml", ".yml") or path.name == "Makefile":
