@@ -401,7 +401,6 @@ EXPECTED = [
     "499500",
     "Job long was started",
     "step 20",
-    "step 20",
     "Job long is deleted",
     "KeyError: 'labels'",
 ]
