@@ -13,11 +13,13 @@ import pytest
 import yaml
 from docblocks import DOCS, ROOT
 
+from jupyter_jax_trainer import errors
 from jupyter_jax_trainer.backends.kubernetes.api.rights import RIGHTS
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import SECTIONS
 from jupyter_jax_trainer.cli import main
 from jupyter_jax_trainer.commands import COMMANDS
 from jupyter_jax_trainer.commands.helptext import EXAMPLES
+from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.options.spec import parse_cell_line
 from jupyter_jax_trainer.options.table import OPTIONS
 from jupyter_jax_trainer.server.extension import JaxTrain
@@ -123,6 +125,23 @@ def test_every_setting_of_jupyterlab_is_in_the_table():
     assert names
     for name in names:
         assert re.search(rf"^\| \w+ \| `{name}` \|", SETTINGS, re.MULTILINE), name
+
+
+def test_every_exception_is_in_the_table():
+    page = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
+    for name, kind in vars(errors).items():
+        public = isinstance(kind, type) and kind.__module__ == errors.__name__
+        if public and name != "JaxTrainError":
+            assert f"\n| `{name}`" in page, name
+
+
+def test_every_kind_of_failure_is_in_the_table():
+    page = (DOCS / "reference" / "errors.md").read_text(encoding="utf-8")
+    listed = page.partition("## Kinds of failures")[2]
+    told = str(Failure.__doc__).partition("kind\n")[2].partition("message\n")[0]
+    kinds = re.findall(r"``(\w+)``", told)
+    assert len(kinds) > 10
+    assert all(f"`{kind}`" in listed for kind in kinds)
 
 
 def test_every_right_is_in_the_table():
