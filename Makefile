@@ -7,19 +7,20 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip install --disable-pip-version-check --quiet
 QUICKSTART := $(VENV)/quickstart.stamp
 TEST := $(VENV)/test.stamp
+DOCS := $(VENV)/docs.stamp
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env labextension quickstart lab lint test test-face test-ui pictures test-all test-local test-cluster test-release coverage bench cluster kueue images requirements cluster-down clean
+.PHONY: help env labextension quickstart lab lint docs test test-face test-ui pictures test-all test-local test-cluster test-release coverage bench cluster kueue images requirements cluster-down clean
 
-help:  ## list what there is
+help:  ## list the targets
 	@echo "make TARGET, where TARGET is one of"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1~\2/p' Makefile | awk -F'~' '{ printf "%-14s %s\n", $$1, $$2 }'
 
 # ---------------------------------------------------------------------------- environment
 
-env: $(TEST)  ## make .venv with all that development needs (once)
+env: $(TEST) $(DOCS)  ## create .venv with everything that development needs (once)
 
 $(PY):
 	@command -v "$(PYTHON)" >/dev/null || { \
@@ -39,13 +40,17 @@ $(TEST): pyproject.toml | $(PY)
 	@$(PIP) -e '.[test]'
 	@touch $(QUICKSTART) $@
 
+$(DOCS): pyproject.toml | $(PY)
+	@$(PIP) -e '.[docs]'
+	@touch $@
+
 # Node comes as a Python package, and jlpm, its package manager, with jupyter-builder.
 WITH_TOOLS := $(PY) labextension/build.py run
 LINK := $(VENV)/share/jupyter/labextensions/jupyter-jax-trainer
 FACE := labextension labextension/node_modules
 
 # The link lets JupyterLab in .venv see what was built last.
-labextension: $(QUICKSTART)  ## build the JupyterLab extension, unless it is built
+labextension: $(QUICKSTART)  ## build the JupyterLab extension if its sources changed
 	@$(PY) labextension/build.py
 	@[ -L $(LINK) ] || { rm -rf $(LINK) && mkdir -p $(dir $(LINK)) && \
 	  ln -s '$(CURDIR)/jupyter_jax_trainer/labextension' $(LINK); }
@@ -58,10 +63,10 @@ labextension/node_modules: labextension/package.json labextension/yarn.lock | $(
 # ---------------------------------------------------------------------------- use
 
 quickstart: $(QUICKSTART)  ## train a real model with the quick-start notebook (two minutes)
-	@echo "Running docs/quickstart.ipynb: two processes of two devices train a network on this machine."
+	@echo "Running docs/start/quickstart.ipynb: two processes of two devices train a network on this machine."
 	@mkdir -p build
 	@JUPYTER_PREFER_ENV_PATH=1 $(PY) -m nbconvert --log-level WARN --to notebook --execute \
-	  --output-dir build --output quickstart.ipynb docs/quickstart.ipynb
+	  --output-dir build --output quickstart.ipynb docs/start/quickstart.ipynb
 	@echo
 	@$(PY) docs/show_outputs.py build/quickstart.ipynb
 	@echo
@@ -69,23 +74,27 @@ quickstart: $(QUICKSTART)  ## train a real model with the quick-start notebook (
 	@echo "Try it yourself:  make lab    See the job again:  $(VENV)/bin/jaxtrain show digits"
 
 lab: labextension  ## open JupyterLab on the quick-start notebook
-	$(PY) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) docs/quickstart.ipynb
+	$(PY) -m jupyterlab $(if $(filter 0,$(shell id -u)),--allow-root) docs/start/quickstart.ipynb
 
 # ---------------------------------------------------------------------------- checks
 
-lint: $(TEST)  ## ruff and mypy
+lint: $(TEST)  ## run ruff and mypy
 	$(PY) -m ruff format --check
 	$(PY) -m ruff check
 	$(PY) -m mypy
+
+# Strict: a broken link, a missing anchor or an unknown name of the public API is an error.
+docs: $(DOCS)  ## build the documentation site into build/docs
+	$(PY) -m sphinx --fail-on-warning --keep-going --quiet --fresh-env -d build/doctrees docs build/docs
 
 test-face: labextension/node_modules  ## lint and test the TypeScript
 	$(WITH_TOOLS) jlpm run lint
 	$(WITH_TOOLS) jlpm run test
 
-test-ui: $(FACE)  ## test in a real browser (needs Chromium), with a real JupyterLab and real jobs
+test-ui: $(FACE)  ## test JupyterLab in a real browser (needs Chromium)
 	$(PYTEST) $(CHOSEN)' tests/ui
 
-pictures: $(FACE)  ## make the pictures in docs/images anew, from real jobs; look at what changed
+pictures: $(FACE)  ## retake the pictures in docs/images from real jobs; look at what changed
 	JAXTRAIN_PICTURES=1 $(PY) -m pytest -rs tests/ui/test_docs_*pictures.py
 
 # The tests run in as many processes as this; those of a file stay together.
@@ -93,10 +102,10 @@ JOBS ?= 2
 PYTEST := $(PY) -m pytest -rs -n $(JOBS) --dist loadfile --no-loadscope-reorder
 CHOSEN := -m 'not release
 
-test: lint $(FACE)  ## what to run before a commit (minutes): ruff, mypy, and the tests that are not slow
+test: lint $(FACE)  ## before a commit (minutes): ruff, mypy, and tests that are not slow
 	$(PYTEST) $(CHOSEN) and not slow' $(TESTS)
 
-test-all: lint test-face test-local test-cluster  ## everything but what only a release needs; after `make cluster`
+test-all: lint test-face test-local test-cluster  ## all tests except those for releases; after `make cluster`
 
 # Every test that needs no cluster, and the quick start, which has a job store of its own here.
 test-local: $(FACE)
@@ -107,31 +116,31 @@ test-local: $(FACE)
 test-cluster: $(FACE)
 	$(PYTEST) $(COVER) $(CHOSEN) and cluster' $(TESTS)
 
-test-release: $(FACE)  ## what only a release needs: all images (15 GB), tutorials, pictures, long faults; after `make cluster`
+test-release: $(FACE)  ## tests for releases: images (15 GB), tutorials, pictures, long faults; after `make cluster`
 	$(PYTEST) -m release $(TESTS)
 
 # Not in CI: all programs that the tests start take longer then.
 coverage: export COVERAGE_FILE = $(CURDIR)/.coverage
-coverage:  ## test-all, and which lines of the package were run
+coverage:  ## test-all with coverage
 	$(MAKE) test-all COVER='--cov --cov-append --cov-report=term:skip-covered --cov-report=xml'
 
-bench: $(TEST)  ## measure, and compare with bare scripts (benchmarks/)
+bench: $(TEST)  ## run the benchmarks
 	$(PY) benchmarks/run.py
 
 # ---------------------------------------------------------------------------- Kubernetes
 
 # Linux and root. Its last line of output is the path of the kubeconfig. PYTHON alone does: no environment is needed.
-cluster:  ## start a real Kubernetes with Kubeflow Trainer here (first time: 8 to 15 minutes)
+cluster:  ## start a real Kubernetes with Kubeflow Trainer (first time: 8 to 15 minutes)
 	@"$(PYTHON)" tests/cluster/harness/up.py
 
 # Only tests/cluster/test_queues.py needs it, and puts it into the cluster for a while.
-kueue:  ## build Kueue for the tests of queues (first time: 4 to 8 minutes), after `make cluster`
+kueue:  ## build Kueue for the queue tests (first time: 4 to 8 minutes); after `make cluster`
 	@"$(PYTHON)" tests/cluster/harness/kueue.py build
 
-images: $(TEST)  ## build the worker images for all devices (15 GB), and try each, after `make cluster`
+images: $(TEST)  ## build and try all worker images (15 GB); after `make cluster`
 	$(PY) -m pytest -rs tests/cluster/test_images.py
 
-requirements: $(TEST)  ## write the requirements.txt of the images and of the release, with hashes, from requirements.in
+requirements: $(TEST)  ## update hashes in the requirements.txt of images and releases
 	@$(PIP) 'uv>=0.13,<1'
 	@for kind in cpu cuda tpu; do $(VENV)/bin/uv pip compile --quiet --no-deps --generate-hashes --no-annotate \
 	  --python-version 3.11 --custom-compile-command 'make requirements' \
@@ -140,12 +149,12 @@ requirements: $(TEST)  ## write the requirements.txt of the images and of the re
 	  --python-version 3.12 --custom-compile-command 'make requirements' \
 	  --output-file .github/requirements.txt .github/requirements.in
 
-cluster-down:  ## stop it, and remove all that it made but the cache
+cluster-down:  ## remove the cluster, except its cache
 	@"$(PYTHON)" tests/cluster/harness/down.py
 
 # ----------------------------------------------------------------------------
 
-clean:  ## remove what was built; .venv and .venvs too
+clean:  ## remove what was built, .venv and .venvs included
 	rm -rf labextension/lib labextension/node_modules jupyter_jax_trainer/labextension
 	rm -rf $(VENV) .venvs build dist .coverage .coverage.* coverage.xml .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

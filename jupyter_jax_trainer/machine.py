@@ -7,11 +7,10 @@ import hashlib
 import os
 import platform
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.jobdir.manifest import Manifest
 
 _BEATS = 6  # signs of life of a supervisor in the time after which it is taken for dead
 _IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
@@ -36,10 +35,6 @@ class Machine:
     host: str
     machine: str
     boot: str
-
-    def fields(self) -> dict[str, str]:
-        """Give what a job's manifest says of the machine that runs it."""
-        return asdict(self)
 
 
 @functools.cache
@@ -100,25 +95,24 @@ def _left_in(group: Path, bound: str, used: str) -> int | None:
     return max(0, int(limit) - max(0, int(taken) - files))
 
 
-def runs_elsewhere(manifest: Manifest, lock: Path) -> bool:
+def runs_elsewhere(there: Machine, lock: Path) -> bool:
     """Tell whether another machine runs a job whose lock is free, as it is seen from here.
 
     Locks may not reach other machines, so those of another one say nothing.
 
     Parameters
     ----------
-    manifest
-        The job's; of an older version it has the host's name alone.
+    there
+        The machine that the job's manifest names; an older version names the host alone.
     lock
         The file that the job's supervisor touches as a sign of life.
     """
     here = this()
-    if manifest["host"] != here.host:
+    if there.host != here.host:
         return True
-    machine, boot = (str(manifest.get(name) or "") for name in ("machine", "boot"))
-    if machine and here.machine and machine != here.machine:
+    if there.machine and here.machine and there.machine != here.machine:
         return True
-    if not boot or not here.boot or boot == here.boot:
+    if not there.boot or not here.boot or there.boot == here.boot:
         return False
     # The same machine after a restart, or one that is set up alike: the sign of life decides.
     try:

@@ -1,4 +1,4 @@
-"""All time-outs; docs/guide.md says what each bounds."""
+"""All time-outs; docs/reference/settings.md says what each bounds."""
 
 from __future__ import annotations
 

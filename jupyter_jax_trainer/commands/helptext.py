@@ -1,4 +1,4 @@
-"""The help of the magics and of the command line, and the reference in docs/, from one source."""
+"""The help of the magics and of the command line; docs/generate.py has pages of the same."""
 
 from __future__ import annotations
 
@@ -77,65 +77,3 @@ def _columns(pairs: Iterable[tuple[str, str]], column: int = _COLUMN) -> list[st
             lines.append(f"  {left:<{column}}  {wrapped.pop(0)}")
         lines += [f"  {'':<{column}}  {text}" for text in wrapped]
     return lines
-
-
-def reference() -> str:
-    """Give docs/reference.md."""
-    lines = [
-        "# Reference",
-        "",
-        "<!-- Written by docs/generate.py from the parser; changes here are lost. -->",
-        "",
-        "## The cell magic",
-        "",
-        "```",
-        "%%jaxtrain [NAME] [options]",
-        "```",
-        "",
-        "| For example | |",
-        "|---|---|",
-        *(f"| `{line}` | {what} |" for line, what in EXAMPLES),
-        "",
-        "Values with blanks go in quotes. Options that can be repeated add up, also with those",
-        "that `%jaxtrain use` set; a switch that it set is taken back by its `--no-` form, as in",
-        "`--no-detach`. In Python the options are keywords of `train()`, with underscores:",
-        "`devices_per_node=2`.",
-    ]
-    for heading, options in groups().items():
-        lines += ["", f"### {heading}", ""]
-        if heading == "Only on Kubernetes":
-            lines += ["A job on this machine is refused when one of these is given.", ""]
-        lines += ["| Option | Meaning |", "|---|---|"]
-        lines += [f"| `{_cell(option.usage)}` | {_cell(option.help)} |" for option in options]
-    lines += [
-        "",
-        "## Commands",
-        "",
-        "In a notebook `%jaxtrain COMMAND`, in a terminal `jaxtrain COMMAND`.",
-    ]
-    for command in COMMANDS.values():
-        lines += ["", f"### {command.name}", "", "```", command.usage, "```", "", command.help]
-        own = [option for option in command.options if option not in OPTIONS]
-        if own:
-            lines += ["", "| Option | Meaning |", "|---|---|"]
-            lines += [f"| `{_cell(option.usage)}` | {_cell(option.help)} |" for option in own]
-        shared = [f"`--{option.name}`" for option in command.options if option in OPTIONS]
-        if len(shared) > 10:
-            lines += ["", "It takes the options of the cell magic, too."]
-        elif shared:
-            lines += ["", f"It takes these of the cell magic, too: {', '.join(shared)}."]
-    lines += [
-        "",
-        "## Exit codes of `jaxtrain`",
-        "",
-        "| Code | Meaning |",
-        "|---|---|",
-        "| 0 | It worked; for `run` and `attach`: the job succeeded, or you left it running |",
-        "| 1 | The job failed or was cancelled, or something could not be done |",
-        "| 2 | A command, an option or a job's name is wrong; nothing was done |",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")

@@ -1,6 +1,6 @@
 """The files of a job directory, read and written so that a crash or a hand can't mislead a reader.
 
-The shapes say what readers rely on (docs/job-directory.md has all of it).
+The shapes say what readers rely on (docs/reference/job-directory.md has all of it).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
 from jupyter_jax_trainer.jobdir.failure import Failure, failed
 from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.manifest import Manifest, SentRecord
+from jupyter_jax_trainer.jobdir.manifest import Manifest, SentRecord, machine_of
 from jupyter_jax_trainer.jobdir.records import Event, Metric
 from jupyter_jax_trainer.jobdir.state import (
     Initializer,
@@ -83,7 +83,7 @@ class Job:
 
     @cached_property
     def manifest(self) -> Manifest:
-        """What was asked for (see docs/job-directory.md)."""
+        """What was asked for (see docs/reference/job-directory.md)."""
         return self._dir.read_manifest()
 
     @property
@@ -143,7 +143,7 @@ class Job:
     def _is_elsewhere(self) -> bool:
         """Tell whether another machine runs it; locks don't reach that far."""
         try:
-            return machine.runs_elsewhere(self.manifest, self._dir.lock)
+            return machine.runs_elsewhere(machine_of(self.manifest), self._dir.lock)
         except JobDirError:
             return False
 

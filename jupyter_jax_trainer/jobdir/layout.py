@@ -1,4 +1,4 @@
-"""The job directory: the one owner of its file names and formats (docs/job-directory.md)."""
+"""The job directory: its file names and formats (docs/reference/job-directory.md)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from jupyter_jax_trainer.errors import JobDirError, JobNotFound
 from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.files import MANIFEST, STATE, is_regular, read_json, write_json
 from jupyter_jax_trainer.jobdir.locks import try_lock
+from jupyter_jax_trainer.jobdir.manifest import machine_of
 from jupyter_jax_trainer.jobdir.state import JobState, read
 from jupyter_jax_trainer.jobdir.store import check, home, private_directory
 from jupyter_jax_trainer.states import ENDED, Phase, State
@@ -148,7 +149,7 @@ class JobDir:
         if self.state.exists() or not self.lock.exists():
             return False
         with contextlib.suppress(JobDirError):
-            if machine.runs_elsewhere(self.read_manifest(), self.lock):
+            if machine.runs_elsewhere(machine_of(self.read_manifest()), self.lock):
                 return False
         lock = self.take_lock()
         if lock is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
+from jupyter_jax_trainer.machine import Machine
+
 if TYPE_CHECKING:
     from jupyter_jax_trainer.options.spec import SpecRecord
 
@@ -64,3 +66,8 @@ class Manifest(TypedDict):
     maker: NotRequired[str | None]
     trainjob: NotRequired[str]  # the name in its cluster, where it has another one here
     frame_key: NotRequired[str]
+
+
+def machine_of(manifest: Manifest) -> Machine:
+    """Return the machine that runs a job."""
+    return Machine(manifest["host"], manifest.get("machine") or "", manifest.get("boot") or "")

@@ -1,4 +1,4 @@
-"""A job as a list shows it: its row (docs/server.md)."""
+"""A job as a list shows it: its row (docs/reference/server.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that a compact view shows of a job, as one JSON object (docs/server.md).
+"""All that a compact view shows of a job, as one JSON object (docs/reference/server.md).
 
 The server's pages, the widget and the saved notebook draw the same object.
 """

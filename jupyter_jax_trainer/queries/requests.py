@@ -1,4 +1,4 @@
-"""What can be asked once: lists, details and actions, by method and path (docs/server.md).
+"""What can be asked once: lists, details and actions, by path (docs/reference/server.md).
 
 It knows nothing of connections: the server's pages and the widget of a kernel are served alike.
 """

@@ -1,4 +1,4 @@
-"""The Jupyter Server extension: what pages show comes from here (docs/server.md)."""
+"""The Jupyter Server extension: what pages show comes from here (docs/reference/server.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The views as widgets, for front ends that lack the JupyterLab extension (docs/server.md).
+"""The views as widgets, for front ends without our extension (docs/reference/server.md).
 
 `static/` has the same TypeScript as the extension, built as one module each. A clone in which it
 was not built has no widgets; everything else works without them.

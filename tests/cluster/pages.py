@@ -9,17 +9,17 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import docblocks
+from docblocks import ROOT
+
 from cluster.jobs import PATIENCE
 
-ROOT = Path(__file__).resolve().parents[2]
-_BLOCK = re.compile(r"(<!-- not run -->\n)?```(sh|python)\n(.*?)```", re.DOTALL)
 
-
-def blocks(page: str) -> Iterator[tuple[str, str]]:
-    """Give language and text of each block of a page, but for those that it says are not run."""
-    for skipped, language, text in _BLOCK.findall((ROOT / "docs" / page).read_text()):
-        if not skipped:
-            yield language, text
+def blocks(*pages: str) -> Iterator[tuple[str, str]]:
+    """Return language and text of each block of some pages that is to be run."""
+    for page in pages:
+        for block in docblocks.code(f"docs/{page}"):
+            yield block.language, block.text
 
 
 class Terminal:

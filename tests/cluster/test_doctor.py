@@ -1,4 +1,4 @@
-"""`doctor` on a real cluster that was broken in one way: rows of docs/doctor.md."""
+"""`doctor` on a real cluster that was broken in one way: rows of docs/reference/doctor.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`doctor` on a real API server that lacks what jobs need: rows of docs/doctor.md that no cluster in use can be brought into.
+"""`doctor` on a real API server that lacks what jobs need: rows of docs/reference/doctor.md that no cluster in use can be brought into.
 
 It is a second one beside the test cluster's. Nothing is in it at first, and each test adds to what the one before has
 left there: definitions as large as these take long to delete.

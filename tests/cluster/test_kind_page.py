@@ -1,4 +1,4 @@
-"""docs/kind.md is true: its lines do what they say, but for those that make a cluster or an image."""
+"""docs/guides/platform-engineer/kind.md is true: its lines do what they say, but for those that make a cluster or an image."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_page_about_kind(cluster, namespace, tmp_path, monkeypatch):
     volume = Shared(namespace, tmp_path, "training-data")  # kind's storage class would make it
     try:
         with kernels.running(home, tmp_path) as kernel:
-            for language, text in blocks("kind.md"):
+            for language, text in blocks("guides/platform-engineer/kind.md"):
                 said.append(shell(text) if language == "sh" else kernel.run(text).text)
     finally:
         volume.remove()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import docblocks
 import kernels
 import nbformat
 import pytest
@@ -99,7 +100,7 @@ def plain(text: str) -> str:
 @pytest.mark.parametrize(
     ("path", "more"),
     [
-        ("docs/quickstart.ipynb", ""),
+        ("docs/start/quickstart.ipynb", ""),
         pytest.param(
             "tests/notebooks/optax_linear_regression.ipynb", "", marks=pytest.mark.release
         ),
@@ -386,8 +387,7 @@ def test_a_job_outlives_its_kernel_and_its_notebook(desk, tmp_path):
 
 # ---------------------------------------------------------------------------- the user guide
 
-GUIDE = (ROOT / "docs" / "kubernetes.md").read_text()
-CELLS = re.findall(r"(?:<!-- (\w+)(?:: (.*?))? -->\n)?```python\n(.*?)```", GUIDE, re.DOTALL)
+CELLS = list(docblocks.code("docs/guides/data-scientist/cluster.md"))
 EXPECTED = [
     "Kubeflow Trainer",
     "I am process 0 of 2",
@@ -401,7 +401,6 @@ EXPECTED = [
     "499500",
     "Job long was started",
     "step 20",
-    "step 20",
     "Job long is deleted",
     "KeyError: 'labels'",
 ]
@@ -411,8 +410,9 @@ EXPECTED = [
 def test_the_user_guide_is_true(desk, tmp_path):
     assert len(CELLS) == len(EXPECTED)
     with kernels.running(desk.home, tmp_path) as kernel:
-        for (kind, detail, code), expected in zip(CELLS, EXPECTED, strict=True):
-            cell = kernel.run(code, fails=kind == "fails", timeout=PATIENCE)
+        for block, expected in zip(CELLS, EXPECTED, strict=True):
+            kind, _, detail = block.mark.partition(": ")
+            cell = kernel.run(block.text, fails=kind == "fails", timeout=PATIENCE)
             assert expected in cell.text, cell.text
             if kind == "waits":
                 name = re.search(r"Job (\S+) was started", cell.text)[1]

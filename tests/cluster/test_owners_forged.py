@@ -35,7 +35,7 @@ def forged(pod: dict[str, Any], key: bytes, **metadata: Any) -> dict[str, Any]:
     container |= {"command": ["sh", "-c", script], "args": []}
     container.pop("volumeMounts", None)
     kept = ("labels", "annotations")
-    # By this label the Job's controller adopts pods, and so makes them the job's: docs/security.md.
+    # By this label the Job's controller adopts pods, and so makes them the job's: docs/background/security.md.
     for label in ("batch.kubernetes.io/controller-uid", "controller-uid"):
         pod["metadata"]["labels"].pop(label, None)
     return {

@@ -1,4 +1,4 @@
-"""docs/platform.md is true: its lines do what they say, but for those that fetch Trainer or make an image."""
+"""The guides for platform engineers are true: their lines do what they say, but for those marked otherwise."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from cluster.pages import Terminal, blocks
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.disruptive]
 
+GUIDES = [
+    "guides/platform-engineer/setup.md",
+    "guides/platform-engineer/runtimes.md",
+    "guides/platform-engineer/operations.md",
+]
 WIDE = "jupyter-jax-trainer-runtimes"  # what the page makes for the whole cluster, beside runtimes
 
 
@@ -33,13 +38,13 @@ def test_the_platform_guide(cluster, namespace, home, tmp_path):
     try:
         # The test cluster's runtimes are there already, and kubectl's: others must not own what is changed here.
         admin("jaxtrain runtimes install --registry old.example.org --force")
-        for _, text in blocks("platform.md"):
+        for _, text in blocks(*GUIDES):
             said.append((dora if text.startswith("jaxtrain doctor") else admin)(text))
     finally:
         cluster("delete", "clusterrole", WIDE, "--ignore-not-found")
         cluster("delete", "clusterrolebinding", f"{WIDE}-{name}", "--ignore-not-found")
         admin("jaxtrain runtimes install")
-    up, installed, bound, asdora, runtimes, with_volume, gpu, restarts, cleaned = said
+    up, installed, bound, asdora, restarts, runtimes, with_volume, gpu, cleaned = said
     assert not cleaned  # nothing here is as old
     assert up.count("condition met") >= 1
     assert (

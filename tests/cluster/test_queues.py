@@ -367,7 +367,7 @@ WIDE = {  # what the guides make for the whole cluster
 def guided(
     installed, cluster, namespace, place, store, tmp_path, monkeypatch
 ) -> Iterator[Terminal]:
-    """Follow docs/queues.md as the one who runs the cluster, and be a user with the rights of the guides."""
+    """Follow docs/guides/platform-engineer/queues.md as the one who runs the cluster, and be a user with the rights of the guides."""
     namespace("create", "serviceaccount", "dora")
     user = {"token": people.token(namespace, "dora")}
     config = people.kubeconfig(tmp_path / "dora", people.about(cluster), user, namespace.name)
@@ -375,10 +375,10 @@ def guided(
     here = {r"\bNAMESPACE\b": namespace.name, r"\bNAME\b": name}
     admin, dora = Terminal(cluster.kubeconfig, store, here), Terminal(config, store, here)
     try:
-        for _, text in blocks("platform.md"):
+        for _, text in blocks("guides/platform-engineer/setup.md"):
             if "rolebinding" in text:
                 admin(text)
-        for _, text in blocks("queues.md"):
+        for _, text in blocks("guides/platform-engineer/queues.md"):
             if not text.startswith("jaxtrain"):
                 admin(text)
         monkeypatch.setenv("KUBECONFIG", str(config))
@@ -393,7 +393,11 @@ def guided(
 
 
 def test_who_has_the_rights_of_the_guides_has_all_that_queues_offer(guided, namespace, place):
-    (asked,) = (text for _, text in blocks("queues.md") if text.startswith("jaxtrain"))
+    (asked,) = (
+        text
+        for _, text in blocks("guides/platform-engineer/queues.md")
+        if text.startswith("jaxtrain")
+    )
     told = guided(asked)
     assert "v0.16.2" in told and "team" in told and "may not" not in told, told
     line = f"{place} --queue team"

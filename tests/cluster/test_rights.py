@@ -46,7 +46,7 @@ KUBEFLOW_EDIT = [
         "resources": ["pods", "pods/log", "events"],
         "verbs": ["get", "list", "watch"],
     },
-    # What docs/platform.md adds to these.
+    # What docs/guides/platform-engineer/setup.md adds to these.
     {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": ["get"]},
 ]
 KUBEFLOW_RUNTIMES = [

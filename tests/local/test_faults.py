@@ -1,6 +1,6 @@
 """What goes wrong in a running job: the state, the reason, how soon, and that nothing is left.
 
-Each row of docs/faults.md names its test here, or in the modules beside this one.
+Each row of docs/background/faults.md names its test here, or in the modules beside this one.
 """
 
 from __future__ import annotations

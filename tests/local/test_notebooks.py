@@ -13,8 +13,8 @@ from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHERS = sorted((ROOT / "tests" / "notebooks").glob("*.ipynb"))
-TUTORIALS = sorted((ROOT / "docs").glob("tutorials/**/*.ipynb"))
-QUICKSTART = ROOT / "docs" / "quickstart.ipynb"
+TUTORIALS = sorted((ROOT / "docs").glob("guides/**/*.ipynb"))
+QUICKSTART = ROOT / "docs" / "start" / "quickstart.ipynb"
 CELL_S = 240
 # Of each library one runs with every change; these are long, and use the same again.
 LONG = ("char_rnn", "equinox_cnn_digits", "flax_linen_digits", "optax_schedule_clipping")

@@ -1,4 +1,4 @@
-"""`doctor` and broken set-ups: a test for each row of docs/doctor.md, here or in tests/cluster.
+"""`doctor` and broken set-ups: a test for each row of docs/reference/doctor.md, here or in tests/cluster.
 
 Here are those of this machine, and some of a cluster, for which an HTTP server stands.
 """
@@ -68,7 +68,7 @@ def versions(monkeypatch: Any, **changed: str | None) -> None:
 
 def listed() -> list[tuple[str, str]]:
     """Give the rows of the page: what is broken, and where that is tested."""
-    text = (ROOT / "docs" / "doctor.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "doctor.md").read_text(encoding="utf-8")
     return re.findall(
         r"^\| `([a-z0-9-]+)` \|.*?(?:\| (cluster|bare|stand-in) )?\|$", text, re.MULTILINE
     )

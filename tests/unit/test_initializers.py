@@ -92,20 +92,20 @@ def test_a_job_gets_the_runtime_with_just_what_it_asks_for(line, name):
             [BOTH],
             "jax-with-both starts its dataset-initializer and model-initializer for every job, and "
             "that fails without --dataset and --model",
-            "Give --dataset and --model, too, or choose another --runtime; docs/platform.md",
+            "Give --dataset and --model, too, or choose another --runtime; docs/guides/platform-engineer/runtimes.md",
         ),
         (
             "--dataset hf://a/b",
             [BOTH, CPU],
             "jax-with-both starts its model-initializer for every job, and that "
             "fails without --model",
-            "Give --model, too, or choose another --runtime; docs/platform.md",
+            "Give --model, too, or choose another --runtime; docs/guides/platform-engineer/runtimes.md",
         ),
         (
             "--dataset hf://a/b",
             [CPU, MODEL],
             "--dataset needs a runtime with a dataset-initializer, and jax-",
-            "docs/platform.md",
+            "docs/guides/platform-engineer/runtimes.md",
         ),
         (
             "-r jax-with-both",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -49,7 +49,7 @@ def running(of: dict[str, Any], silent: float = 0.0) -> Job:
     ],
 )
 def test_a_look_leaves_the_job_of_another_machine_alone(of):
-    job = running(of.fields())
+    job = running(asdict(of))
     assert job.state == "Running" and job.active
     assert json.loads((job.directory / "state.json").read_text())["state"] == "Running"
 
@@ -63,13 +63,13 @@ def test_a_look_leaves_the_job_of_another_machine_alone(of):
     ],
 )
 def test_a_job_of_this_machine_that_nobody_runs_has_failed(of, silent):
-    assert running(of.fields(), silent).state == "Failed"
+    assert running(asdict(of), silent).state == "Failed"
 
 
 def test_doctor_does_not_advise_to_delete_what_another_machine_runs():
-    running(replace(HERE, boot="bbbb").fields())
+    running(asdict(replace(HERE, boot="bbbb")))
     assert local._directories().status == OK
-    running(HERE.fields())
+    running(asdict(HERE))
     assert "jaxtrain delete fit" in (local._directories().advice or "")
 
 
@@ -99,7 +99,7 @@ def test_a_submission_on_another_machine_is_not_cleared_away(monkeypatch):
             "plan": {},
             "sent": [],
             "returns": False,
-            **there.fields(),
+            **asdict(there),
         },
     )
     directory = layout.publish(directory, "fit")

@@ -160,7 +160,7 @@ def test_counts_of_many_threads_are_exact_and_in_prometheus_form(tmp_path):
 def test_the_page_lists_what_is_counted(tmp_path):
     Counts().save(tmp_path, "", now=True)
     counted = set(re.findall(r"^# TYPE (\S+) ", (tmp_path / FILE).read_text(), re.MULTILINE))
-    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/reference/server.md").read_text()
     assert (
         counted == set(re.findall(r"^\| `(jaxtrain_follower_\w+)", page, re.MULTILINE))
         and len(counted) == 7

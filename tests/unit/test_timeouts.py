@@ -50,8 +50,8 @@ NO_TIMEOUTS = {
 
 
 @pytest.mark.parametrize("timeout", timeouts.ALL, ids=lambda each: each.variable)
-def test_each_is_in_the_guide_with_what_it_is_without_a_variable(timeout):
-    guide = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+def test_each_is_in_the_settings_with_what_it_is_without_a_variable(timeout):
+    guide = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
     (row,) = [line for line in guide.splitlines() if line.startswith(f"| `{timeout.variable}` |")]
     usual = row.split("|")[2]
     assert f"{timeout.usual:g}" in re.findall(r"[\d.]+", usual)

@@ -10,7 +10,7 @@ from jupyter_jax_trainer.backends.base import Backend, Submission, Target
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound, UsageError
 from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.manifest import Manifest
+from jupyter_jax_trainer.jobdir.manifest import Manifest, machine_of
 from jupyter_jax_trainer.jobdir.state import JobState, cut_off, submitting
 from jupyter_jax_trainer.options.spec import JobSpec, refuse_for_local
 
@@ -73,7 +73,7 @@ class LocalBackend(Backend):
         except JobDirError:
             manifest = None
         # Locks of other machines can't be seen.
-        if manifest is not None and machine.runs_elsewhere(manifest, directory.lock):
+        if manifest is not None and machine.runs_elsewhere(machine_of(manifest), directory.lock):
             return state or submitting()
         if state is None:
             return submitting() if directory.is_live() else cut_off()

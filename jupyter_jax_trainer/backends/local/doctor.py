@@ -14,6 +14,7 @@ from jupyter_jax_trainer import machine, timeouts
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
 from jupyter_jax_trainer.jobdir import layout, locks, store
+from jupyter_jax_trainer.jobdir.manifest import machine_of
 from jupyter_jax_trainer.runtime import gpu_plugin, installed, local_gpus
 from jupyter_jax_trainer.states import ENDED
 from jupyter_jax_trainer.text import joined, size, version_numbers
@@ -208,7 +209,7 @@ def _directories() -> Finding:
         if (
             (state is None or state["state"] not in ENDED)
             and not directory.is_live()
-            and not machine.runs_elsewhere(manifest, directory.lock)
+            and not machine.runs_elsewhere(machine_of(manifest), directory.lock)
         ):
             abandoned.append(directory.path.name)
     if not broken and not abandoned:

@@ -2,8 +2,8 @@
 
 A node is a line of JSON, ``[KIND, …]``. What it holds are values: null, true, false, numbers and
 texts as they are, and ``[N]`` for node N, which always comes before it. So an object that is held
-twice is one node, nothing can hold itself, and a reader needs no recursion. docs/bundle.md lists
-the kinds; ``plainreader`` reads them.
+twice is one node, nothing can hold itself, and a reader needs no recursion.
+docs/reference/bundle.md lists the kinds; ``plainreader`` reads them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-/** What the server extension says and is told (docs/server.md), as types. No code but small helpers. */
+/** What the server extension says and is told (docs/reference/server.md), as types. No code but small helpers. */
 
 /** A job whose files cannot be read is `damaged`. */
 export type State =
@@ -76,7 +76,7 @@ export interface Failure {
   others?: unknown;
 }
 
-/** A job's `state.json` (docs/job-directory.md). */
+/** A job's `state.json` (docs/reference/job-directory.md). */
 export interface JobState {
   state: State;
   reason: string | null;

@@ -1,7 +1,7 @@
 """What a follower counts of its work, and the file in which others read it.
 
-The file is in Prometheus' text format; the server extension exports it (docs/server.md), and so
-can node_exporter's textfile collector.
+The file is in Prometheus' text format; the server extension exports it
+(docs/reference/server.md), and so can node_exporter's textfile collector.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.observed import (
     seconds,
     status,
 )
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import SECTIONS, Cause, Facts, Refused
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import Cause, Facts, Refused
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.ended import (
     DELETED,
     FAILED,
@@ -50,7 +50,6 @@ __all__ = [
     "explain_api_error",
     "judge",
     "rank_ends",
-    "troubleshooting",
 ]
 
 _STARTED = (Phase.JOINED, Phase.RUNNING, Phase.FINISHED, Phase.FAILED, Phase.STOPPED)
@@ -285,29 +284,3 @@ def explain_api_error(
     sentence = cause.say(facts)
     end = "" if sentence.endswith((".", "…")) else "."
     return f"{sentence[0].upper()}{sentence[1:]}{end}", cause.advise(facts)
-
-
-def troubleshooting() -> str:
-    """Write docs/troubleshooting.md."""
-    lines = [
-        "# Troubleshooting on Kubernetes",
-        "",
-        "<!-- Written by docs/generate.py from the table in "
-        "backends/kubernetes/diagnosis/causes/. -->",
-        "",
-        "What the status line of a job on Kubernetes can say, and what to do then. What stands in",
-        "‹› depends on the job. Of several causes the one that comes first in its table is said.",
-    ]
-    for title, causes in SECTIONS.items():
-        lines += ["", f"## {title}", ""]
-        lines += ["| what happens | what is said | what to do | where it shows |"]
-        lines += ["|---|---|---|---|"]
-        for cause in causes:
-            sentence = f"rank ‹N› {cause.sentence}" if cause.ends else cause.sentence
-            cells = (cause.symptom, sentence, cause.hint, cause.where)
-            lines.append(f"| {' | '.join(map(_cell, cells))} |")
-    return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("{", "‹").replace("}", "›")

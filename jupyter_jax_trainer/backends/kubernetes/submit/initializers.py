@@ -69,14 +69,19 @@ def check(
             f"--{option} needs a runtime with a {NAMES[option]}, and {name} has none.",
             f"Choose another --runtime: {others}."
             if others
-            else "docs/platform.md has an example of one; the platform engineer can install it.",
+            else "docs/guides/platform-engineer/runtimes.md has an example of one; the platform "
+            "engineer can install it.",
         )
     options = joined(f"--{one}" for one in failing)
     raise UsageError(
         f"The runtime {name} starts its {joined(NAMES[one] for one in failing)} for every "
         f"job, and that fails without {options}.",
         f"Give {options}, too, or choose another --runtime"
-        + (f": {others}." if others else "; docs/platform.md says which can be installed."),
+        + (
+            f": {others}."
+            if others
+            else "; docs/guides/platform-engineer/runtimes.md says which can be installed."
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-/** What is said about logs over `Live` (docs/server.md), as types. */
+/** What is said about logs over `Live` (docs/reference/server.md), as types. */
 
 /** Whose line: a rank's number, or the name of another container's log. */
 export type Source = number | string;

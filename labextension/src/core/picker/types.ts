@@ -1,4 +1,4 @@
-/** What the server says of places, runtimes and the line of a cell (docs/server.md), as types. */
+/** What the server says of places, runtimes and the line of a cell (docs/reference/server.md), as types. */
 
 import type { Watched } from '../teller';
 
