@@ -29,14 +29,14 @@ ENDED = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
 class Phase(StrEnum):
     """What a rank is doing, or how it ended; an initializer has some of these, too."""
 
-    WAITING = "Waiting"  # no process yet
+    WAITING = "Waiting"  #: no process yet
     STARTING = "Starting"
-    ARRIVED = "Arrived"  # at the rendezvous
-    JOINED = "Joined"  # jax.distributed is up
+    ARRIVED = "Arrived"  #: at the rendezvous
+    JOINED = "Joined"  #: jax.distributed is up
     RUNNING = "Running"
     FINISHED = "Finished"
     FAILED = "Failed"
-    STOPPED = "Stopped"  # because of another rank, or by the backend
+    STOPPED = "Stopped"  #: because of another rank, or by the backend
 
 
 class Unstarted(StrEnum):
