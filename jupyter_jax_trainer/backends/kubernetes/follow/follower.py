@@ -400,6 +400,8 @@ def main(cluster: str, context: str, namespace: str) -> NoReturn:
         time.sleep(_GLANCE)
     else:
         os._exit(0)
+    # Before the lock names this process: what it names and has no generation is of version 0.1.
+    files.write_private(directory / launch.GENERATION_FILE, launch.GENERATION.encode())
     os.ftruncate(lock, 0)
     os.write(lock, str(os.getpid()).encode())
     problem = directory / "problem"

@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -34,6 +35,8 @@ from jupyter_jax_trainer.trust import signing
 
 _RANDOM = random.Random()  # the global one is the notebook's, which may have seeded it
 LOG = "follower.log"
+# Which followers may go on beside this version: a file in their directory has it (0.1 wrote none).
+GENERATION_FILE, GENERATION = "generation", "2"
 _Answer = TypeVar("_Answer")
 CUT_OFF = "its submission was cut off; nothing was started"
 _ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
@@ -302,12 +305,30 @@ def has_follower(cluster: str) -> bool:
         os.close(file)
 
 
-def start_follower(plan: KubernetesPlan) -> None:
-    """Start the follower of a job's cluster and namespace, if there is none.
+def _end_another_version(cluster: str) -> bool:
+    """End the follower of another version, if there is one; tell whether none is left."""
+    directory = follower_directory(cluster)
+    deadline = time.monotonic() + timeouts.CANCEL.seconds
+    while has_follower(cluster):
+        with contextlib.suppress(OSError):
+            if (directory / GENERATION_FILE).read_text() == GENERATION:
+                return False
+        with contextlib.suppress(OSError, ValueError):
+            if (pid := int((directory / "lock").read_text())) > 1:
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
-    Of two that are started at once the second leaves at once.
+
+def start_follower(plan: KubernetesPlan) -> None:
+    """Start the follower of a job's cluster and namespace, if there is none of this version.
+
+    Of two that are started at once the second leaves at once. One of another version makes way: it
+    may not know what this version writes, and the next goes on from what is on disk.
     """
-    if has_follower(plan["cluster"]):
+    if has_follower(plan["cluster"]) and not _end_another_version(plan["cluster"]):
         return
     directory = store.private_directory(follower_directory(plan["cluster"]))
     program = (
