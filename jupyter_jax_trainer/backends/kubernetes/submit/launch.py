@@ -308,7 +308,7 @@ def has_follower(cluster: str) -> bool:
 def _end_another_version(cluster: str) -> bool:
     """End the follower of another version, if there is one; tell whether none is left."""
     directory = follower_directory(cluster)
-    deadline = time.monotonic() + timeouts.CANCEL.seconds
+    deadline = time.monotonic() + timeouts.KILL.seconds
     while has_follower(cluster):
         with contextlib.suppress(OSError):
             if (directory / GENERATION_FILE).read_text() == GENERATION:
