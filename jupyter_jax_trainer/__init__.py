@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from jupyter_jax_trainer.errors import JaxTrainError, JobFailed
     from jupyter_jax_trainer.jobdir.comparison import compare, metrics
     from jupyter_jax_trainer.jobdir.job import Job
+    from jupyter_jax_trainer.widget import panel
     from jupyter_jax_trainer.worker.reporting import checkpoint_dir, report
 
 

@@ -18,10 +18,13 @@ from jupyter_jax_trainer.backends.kubernetes.api import identity
 from jupyter_jax_trainer.backends.kubernetes.api.cache import JOB_SET, Store
 from jupyter_jax_trainer.backends.kubernetes.api.observed import RANK, ROLE
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Verdict
 from jupyter_jax_trainer.backends.kubernetes.follow import steering
+from jupyter_jax_trainer.backends.kubernetes.follow.ending import failure_of
 from jupyter_jax_trainer.backends.kubernetes.follow.followed import Followed
-from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
+from jupyter_jax_trainer.backends.kubernetes.submit import payload, trainjob
 from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.jobdir.failure import RankEnd
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import new_rank
 from jupyter_jax_trainer.options.spec import JobSpec
@@ -368,3 +371,17 @@ def test_the_end_waits_for_pods_whose_owners_are_not_known_yet(directory, scene,
     monkeypatch.setenv(timeouts.DRAIN.variable, "0.1")
     eventually(lambda: followed.update(store))
     assert "left out" in directory.events.read_text()
+
+
+@pytest.mark.parametrize(
+    ("exit", "joined", "kind"), [(69, False, "start"), (69, True, "exit"), (1, False, "exit")]
+)
+def test_a_pod_that_says_itself_why_it_did_not_start_is_told_by_its_exit_code(
+    home, exit, joined, kind
+):
+    said = "the bundle that arrived is not the one that was sent"
+    directory = make_job("a", "Running", logs={0: [f"{payload.SAID}{said}"]})
+    ends = [RankEnd(rank=0, exit=exit, joined=joined)]
+    failure = failure_of(directory, ends, {}, Verdict(state="Failed"), ())
+    assert payload.NOT_STARTED == 69
+    assert (failure.kind, failure.message == said) == (kind, kind == "start")

@@ -71,7 +71,6 @@ KNOWN_TYPES = {
     ("errors", "jobdir.failure"): "an error of a job has its failure; all errors are in one module",
     ("jobdir.results", "jobdir.job"): "results are those of a job, which loads them when asked",
     ("trust.policy", "jobdir.job"): "who is trusted is asked of a job, and by a job",
-    ("worker.pod.termination", "worker.pod.pod"): "a pod has its termination, which ends the pod",
 }
 
 

@@ -472,3 +472,17 @@ def test_a_check_finds_what_is_wrong(item, subject, status, said):
     assert found.status == status and said in found.detail and found.advice
     fine = [finding for finding in checkup.examine(runtime_of("cpu")) if finding.subject == subject]
     assert not [f for f in fine if f.status != OK and f.subject != "Python"]
+
+
+@pytest.mark.parametrize(
+    ("status", "line", "hints"), [(403, "", True), (403, "--namespace me", False), (409, "", False)]
+)
+def test_who_lacks_a_right_in_the_cluster_learns_of_the_namespace(monkeypatch, status, line, hints):
+    def refuse(_: Any) -> str:
+        raise ApiError(status, "Forbidden", "no", "create", "clustertrainingruntimes")
+
+    monkeypatch.setattr(connection, "get_client", lambda *_: Cluster())
+    monkeypatch.setattr(runtimes, "check_trainer", refuse)
+    with pytest.raises(BackendError) as error:
+        run_command(["runtimes", "install", *line.split()], Context())
+    assert ("With --namespace" in (error.value.hint or "")) == hints

@@ -8,16 +8,24 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from jupyter_jax_trainer.worker import timeouts
-
-if TYPE_CHECKING:
-    from jupyter_jax_trainer.worker.pod.pod import Pod
+from jupyter_jax_trainer.worker.pod.podchannel import PodChannel
 
 _TERMINATED = 128 + signal.SIGTERM
 
 _leave_at_once = os._exit
+
+
+class EndingPod(Protocol):
+    """What the end of a pod needs to know and to say of it."""
+
+    finished: bool
+    channel: PodChannel
+
+    def note_end(self, status: int) -> None:
+        """Note the exit code."""
 
 
 class Termination:
@@ -37,7 +45,7 @@ class Termination:
         Held by whoever ends this process.
     """
 
-    def __init__(self, pod: Pod, tell: Callable[[], None], ending: threading.Lock) -> None:
+    def __init__(self, pod: EndingPod, tell: Callable[[], None], ending: threading.Lock) -> None:
         self._pod = pod
         self._tell = tell
         self._ending = ending

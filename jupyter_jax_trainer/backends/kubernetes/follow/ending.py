@@ -57,7 +57,8 @@ def failure_of(
     failure = diagnose(ends)
     if failure.error is None and failure.rank is not None:
         failure.log = last_lines(directory.log(failure.rank), _LAST_WORDS)
-        if failure.exit == NOT_STARTED and failure.log:  # before there was a worker
+        joined = any(end.rank == failure.rank and end.joined for end in ends)
+        if failure.exit == NOT_STARTED and not joined and failure.log:  # there was no worker yet
             failure.kind, failure.hint = "start", None
             failure.message = failure.log[-1].removeprefix(SAID)
     error = failure.error
