@@ -3,16 +3,47 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Final, Literal, TypedDict
 
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.jobdir.state import ProgressState
 from jupyter_jax_trainer.jobdir.summary import shape
 from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.trust import policy
 
-Row = dict[str, Any]
+DAMAGED: Final = "damaged"  # in place of a state
+Action = Literal["cancel", "delete", "suspend", "resume", "trust"]
+
+
+class Row(TypedDict):
+    """What a list shows of a job; times are seconds since the epoch.
+
+    `elapsed` is None while it is active, as `now` is not in here.
+    """
+
+    key: str
+    name: str
+    uid: str | None
+    state: State | Literal["damaged"]
+    reason: str | None
+    hint: str | None
+    active: bool
+    created: float
+    ended: float | None
+    elapsed: float | None
+    nodes: int
+    shape: str
+    backend: str
+    place: str
+    runtime: str | None
+    progress: ProgressState | None
+    notebook: str | None
+    cell: str | None
+    actions: list[Action]
+    trust: policy.Trust
+    maker: str | None
 
 
 def row_of(job: Job, root: Path | None) -> Row:
@@ -33,7 +64,7 @@ def row_of(job: Job, root: Path | None) -> Row:
             "key": job.name,
             "name": job.name,
             "uid": None,
-            "state": "damaged",
+            "state": DAMAGED,
             "reason": why,
             "hint": None,
             "active": False,
@@ -49,7 +80,7 @@ def row_of(job: Job, root: Path | None) -> Row:
             "notebook": None,
             "cell": None,
             "actions": ["delete"],
-            "trust": "own",
+            "trust": policy.Trust.OWN,
             "maker": None,
         }
 
@@ -87,7 +118,7 @@ def _row(job: Job, root: Path | None) -> Row:
     }
 
 
-def actions(suspends: bool, state: State) -> list[str]:
+def actions(suspends: bool, state: State) -> list[Action]:
     """Return what can be done with a job, of a backend that suspends jobs or does not."""
     if state.ended:
         return ["delete"]

@@ -18,6 +18,7 @@ from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line, with_name
 from jupyter_jax_trainer.options.table import BY_FIELD, OPTIONS
 from jupyter_jax_trainer.queries.lineedits import changed
 from jupyter_jax_trainer.queries.linewords import MAGIC, Part, locate, parts
+from jupyter_jax_trainer.queries.protocol import Amounts, Line, LineError, WrittenLine
 from jupyter_jax_trainer.text import size
 
 _DEFAULTS: Mapping[str, object] = JobSpec().to_json()
@@ -43,7 +44,7 @@ def options() -> list[dict[str, Any]]:
     ]
 
 
-def read(source: str) -> dict[str, Any]:
+def read(source: str) -> Line:
     """Read the ``%%jaxtrain`` line of a cell.
 
     Returns
@@ -72,7 +73,7 @@ def read(source: str) -> dict[str, Any]:
     }
 
 
-def write(source: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+def write(source: str, changes: Mapping[str, Any]) -> WrittenLine:
     """Change options in the ``%%jaxtrain`` line of a cell; put one before it where it has none.
 
     Parameters
@@ -107,13 +108,21 @@ def write(source: str, changes: Mapping[str, Any]) -> dict[str, Any]:
             except UsageError as error:
                 refused.append(_told(error, option.field, changes[option.field]))
     found = read(source)
-    return {"source": source, **found, "errors": refused + found["errors"]}
+    errors = refused + found["errors"]
+    return {
+        "source": source,
+        "found": found["found"],
+        "line": found["line"],
+        "values": found["values"],
+        "errors": errors,
+        "ask": found["ask"],
+    }
 
 
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def _read(line: str) -> tuple[JobSpec, list[dict[str, Any]]]:
+def _read(line: str) -> tuple[JobSpec, list[LineError]]:
     """Give what a line says, and what is wrong with it."""
     try:
         spec = parse_cell_line(line)
@@ -124,7 +133,7 @@ def _read(line: str) -> tuple[JobSpec, list[dict[str, Any]]]:
     return spec, []
 
 
-def _read_piecewise(line: str, first: UsageError) -> tuple[JobSpec, list[dict[str, Any]]]:
+def _read_piecewise(line: str, first: UsageError) -> tuple[JobSpec, list[LineError]]:
     """Read what can be read of a line that is refused with the error `first`."""
     try:
         found = parts(line)
@@ -153,15 +162,15 @@ def _name(own: list[Part]) -> dict[str, Any]:
     return with_name(values, [str(part.value) for part in own if part.is_bare])
 
 
-def _given(spec: JobSpec) -> dict[str, Any]:
+def _given(spec: JobSpec) -> dict[str, object]:
     return {name: value for name, value in spec.to_json().items() if name in spec.explicit}
 
 
-def _told(error: JaxTrainError, option: str | None = None, value: Any = None) -> dict[str, Any]:
+def _told(error: JaxTrainError, option: str | None = None, value: object = None) -> LineError:
     return {"option": option, "value": value, "message": error.message, "hint": error.hint}
 
 
-def _ask(spec: JobSpec) -> dict[str, Any]:
+def _ask(spec: JobSpec) -> Amounts:
     """Say what a job asks for in all, as far as its line says it."""
     device: str | None = spec.device
     each = spec.devices_per_node

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound
 from jupyter_jax_trainer.jobdir import layout
@@ -12,6 +12,7 @@ from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.rows import row_of
 from jupyter_jax_trainer.options.spec import masked
+from jupyter_jax_trainer.queries.protocol import Detail, LogInfo
 
 _PLAN = (
     "device",
@@ -74,7 +75,7 @@ class OpenedJob:
             raise _not_there(self.job.name)
 
 
-def detail(job: Job, root: Path | None) -> dict[str, Any]:
+def detail(job: Job, root: Path | None) -> Detail:
     """Describe a job in full.
 
     Raises
@@ -83,7 +84,8 @@ def detail(job: Job, root: Path | None) -> dict[str, Any]:
         Its files can't be read.
     """
     manifest = job.manifest
-    plan = {name: manifest["plan"].get(name) for name in _PLAN if manifest["plan"].get(name)}
+    made: Mapping[str, object] = manifest["plan"]
+    plan = {name: made[name] for name in _PLAN if made.get(name)}
     spec = masked(job.spec)
     code = ""
     with contextlib.suppress(JobDirError):  # an attached job may lack its code
@@ -102,12 +104,12 @@ def detail(job: Job, root: Path | None) -> dict[str, Any]:
     }
 
 
-def logs(job: Job) -> list[dict[str, Any]]:
+def logs(job: Job) -> list[LogInfo]:
     """List the logs of a job: its ranks', then those of other containers."""
     directory = JobDir(job.directory)
     sources: list[tuple[int | str, str]] = [(n, f"rank {n}") for n in range(job.spec.nodes)]
     sources += [(name, name) for name in directory.containers()]
-    found = []
+    found: list[LogInfo] = []
     for source, label in sources:
         try:
             size = directory.log(source).stat().st_size

@@ -11,20 +11,20 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from jupyter_jax_trainer.jobdir.files import LineReader, open_regular
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.records import Metric
-from jupyter_jax_trainer.jobdir.rows import row_of
+from jupyter_jax_trainer.jobdir.rows import DAMAGED, row_of
 from jupyter_jax_trainer.jobdir.summary import results_text, things_text
 from jupyter_jax_trainer.jobdir.waiting import is_waited_for
 from jupyter_jax_trainer.logs.reader import is_noise, readable
+from jupyter_jax_trainer.queries.protocol import Spark, Summary, TailLine
 from jupyter_jax_trainer.states import ENDED
 from jupyter_jax_trainer.text import plain
 
-Glance = dict[str, Any]
 INTERVAL = 0.25  # seconds between looks: four changes a second are enough for a pair of eyes
 _LINES = 5
 _LINE = 4096  # bytes of a line that are read, and characters that are shown
@@ -48,10 +48,10 @@ class Glances:
         self._directory = JobDir(job.directory)
         self._spark = _Spark(self._directory.metrics)
 
-    def look(self) -> Glance:
+    def look(self) -> Summary:
         """Give what there is to see now."""
         row = row_of(self._job, self._root)
-        found = {
+        found: Summary = {
             "row": row,
             "sent": "",
             "results": "",
@@ -60,13 +60,13 @@ class Glances:
             "waited": False,
             "note": None,
         }
-        if row["state"] != "damaged":
+        if row["state"] != DAMAGED:
             found["sent"] = things_text(self._job.manifest["sent"])
         if row["state"] in ENDED:  # results come at the end
             found["results"] = results_text(self._job.snapshot()["results"])
         elif row["active"]:
             found["waited"], found["note"] = is_waited_for(self._directory)
-        return {name: _harmless(value) for name, value in found.items()}
+        return cast(Summary, _harmless(found))
 
 
 def _harmless(value: Any) -> Any:
@@ -92,7 +92,7 @@ class _Spark:
         self._every = 1  # of how many reports one is kept
         self._count = 0
 
-    def read(self) -> dict[str, Any] | None:
+    def read(self) -> Spark | None:
         for report in self._reports.read():
             values = report["values"]
             if name := self._better(values):
@@ -128,7 +128,7 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def tail(directory: JobDir, most: int = _LINES) -> list[list[Any]]:
+def tail(directory: JobDir, most: int = _LINES) -> list[TailLine]:
     """Give the last lines of all logs in their merged order: ``[source, time, text]``."""
     rows = _last_rows(directory.log_index)
     begins: list[int] = []
@@ -136,7 +136,7 @@ def tail(directory: JobDir, most: int = _LINES) -> list[list[Any]]:
     for source, end, _ in rows:
         begins.append(ends.get(source, max(0, end - _LINE)))
         ends[source] = end
-    found: deque[list[Any]] = deque()
+    found: deque[TailLine] = deque()
     for (source, end, time), begin in zip(reversed(rows), reversed(begins), strict=True):
         is_last = ends.pop(source, None) is not None
         lines = _ending(directory.log(source), begin, end, unfinished=is_last)

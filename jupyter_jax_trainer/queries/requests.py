@@ -21,12 +21,21 @@ from jupyter_jax_trainer.errors import (
 from jupyter_jax_trainer.jobdir.files import LinePages
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.rows import actions
+from jupyter_jax_trainer.jobdir.rows import Row, actions
 from jupyter_jax_trainer.jobdir.waiting import let_go
 from jupyter_jax_trainer.queries import cellline, targets
 from jupyter_jax_trainer.queries.allowed import Allowed
 from jupyter_jax_trainer.queries.details import detail, find, uid_of
 from jupyter_jax_trainer.queries.jobs import Table
+from jupyter_jax_trainer.queries.protocol import (
+    Detail,
+    FindingRecord,
+    Line,
+    Place,
+    Refusal,
+    RuntimeRecord,
+    WrittenLine,
+)
 
 KEY = r"(?P<key>[A-Za-z0-9][A-Za-z0-9._-]{0,252})"
 _MOST = 20_000  # reports or events in an answer
@@ -74,7 +83,7 @@ class Route(NamedTuple):
     method: str
     path: re.Pattern[str]
     right: str
-    answer: Callable[[Asked], dict[str, Any]]
+    answer: Callable[[Asked], object]
     waits: bool
 
 
@@ -95,7 +104,7 @@ def status_of(error: JaxTrainError) -> int:
     return 502 if isinstance(error, BackendError) else 500
 
 
-def refusal(error: JaxTrainError) -> dict[str, Any]:
+def refusal(error: JaxTrainError) -> Refusal:
     """Give what a page is told of an error."""
     return {"message": error.message, "hint": error.hint}
 
@@ -103,25 +112,25 @@ def refusal(error: JaxTrainError) -> dict[str, Any]:
 # ---------------------------------------------------------------------------- jobs
 
 
-def _jobs(asked: Asked) -> dict[str, Any]:
+def _jobs(asked: Asked) -> dict[str, list[Row]]:
     return {"jobs": asked.table.rows()[1]}
 
 
-def _job(asked: Asked) -> dict[str, Any]:
+def _job(asked: Asked) -> Detail:
     return detail(find(asked.names["key"]), asked.table.root)
 
 
-def _delete(asked: Asked) -> dict[str, Any]:
+def _delete(asked: Asked) -> dict[str, str]:
     _allowed_job(asked).delete()
     return {}
 
 
-def _metrics(asked: Asked) -> dict[str, Any]:
+def _metrics(asked: Asked) -> object:
     job = find(asked.names["key"])
     return _part("points", asked, _pages(JobDir(job.directory).metrics, uid_of(job)))
 
 
-def _events(asked: Asked) -> dict[str, Any]:
+def _events(asked: Asked) -> object:
     job = find(asked.names["key"])
     return _part("events", asked, _pages(JobDir(job.directory).events, uid_of(job)))
 
@@ -132,7 +141,7 @@ def _pages(path: Path, uid: str | None) -> LinePages:
     return LinePages(path)
 
 
-def _part(name: str, asked: Asked, pages: LinePages) -> dict[str, Any]:
+def _part(name: str, asked: Asked, pages: LinePages) -> object:
     """Give so many of them, from one on: a job may have millions."""
     given = asked.query.get("from", "0")
     if not re.fullmatch("[0-9]{1,12}", given):
@@ -142,18 +151,18 @@ def _part(name: str, asked: Asked, pages: LinePages) -> dict[str, Any]:
     return {name: found, "next": start + _MOST if more else None}
 
 
-def _job_yaml(asked: Asked) -> dict[str, Any]:
+def _job_yaml(asked: Asked) -> dict[str, str]:
     return {"yaml": targets.job_yaml(_allowed_job(asked))}
 
 
-def _act(asked: Asked) -> dict[str, Any]:
+def _act(asked: Asked) -> dict[str, str]:
     if asked.names["action"] in _DONE:
         _allowed_job(asked)
     act(asked.names["key"], asked.names["action"])
     return {}
 
 
-def _trust(asked: Asked) -> dict[str, Any]:
+def _trust(asked: Asked) -> dict[str, str]:
     uid = asked.body.get("uid") if isinstance(asked.body, dict) else None
     trust(asked.names["key"], uid)
     return {}
@@ -210,7 +219,7 @@ _DONE = {"cancel": "cancelled", "suspend": "suspended", "resume": "resumed"}
 # ---------------------------------------------------------------------------- places and lines
 
 
-def _places(asked: Asked) -> dict[str, Any]:
+def _places(asked: Asked) -> dict[str, list[Place]]:
     return {"places": targets.places(asked.allowed)}
 
 
@@ -224,31 +233,31 @@ def _fresh(asked: Asked) -> bool:
     return asked.query.get("fresh") == "1"
 
 
-def _health(asked: Asked) -> dict[str, Any]:
+def _health(asked: Asked) -> dict[str, list[FindingRecord]]:
     return {"findings": targets.health(_place(asked), _fresh(asked))}
 
 
-def _runtimes(asked: Asked) -> dict[str, Any]:
+def _runtimes(asked: Asked) -> dict[str, list[RuntimeRecord]]:
     return {"runtimes": targets.runtimes(_place(asked), _fresh(asked))}
 
 
-def _queues(asked: Asked) -> dict[str, Any]:
+def _queues(asked: Asked) -> object:
     return {"kueue": targets.queues(_place(asked), _fresh(asked))}
 
 
-def _runtime_yaml(asked: Asked) -> dict[str, Any]:
+def _runtime_yaml(asked: Asked) -> dict[str, str]:
     return {"yaml": targets.runtime_yaml(_place(asked), asked.names["name"])}
 
 
-def _options(_: Asked) -> dict[str, Any]:
+def _options(_: Asked) -> object:
     return {"options": cellline.options()}
 
 
-def _read_line(asked: Asked) -> dict[str, Any]:
+def _read_line(asked: Asked) -> Line:
     return cellline.read(_source(asked))
 
 
-def _write_line(asked: Asked) -> dict[str, Any]:
+def _write_line(asked: Asked) -> WrittenLine:
     source, changes = _source(asked), asked.body.get("changes") or {}
     if not isinstance(changes, dict):
         raise UsageError("The changes are no JSON object.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal, cast
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.backends import registry
@@ -22,8 +22,9 @@ from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.options import checks
 from jupyter_jax_trainer.queries.allowed import Allowed
 from jupyter_jax_trainer.queries.asking import in_time, kept
+from jupyter_jax_trainer.queries.protocol import FindingRecord, Place, RuntimeRecord
 
-_LEVELS = {OK: "ok", WARN: "warning", FAIL: "error"}
+_LEVELS: dict[str, Literal["ok", "warning", "error"]] = {OK: "ok", WARN: "warning", FAIL: "error"}
 # What is well here and worth a line all the same.
 _WORTH_A_LINE = ("Python", "jax", "Cores", "Memory", "GPUs", "Disk")
 
@@ -31,13 +32,15 @@ _WORTH_A_LINE = ("Python", "jax", "Cores", "Memory", "GPUs", "Disk")
 _ALL = Allowed()
 
 
-def places(allowed: Allowed = _ALL) -> list[dict[str, Any]]:
+def places(allowed: Allowed = _ALL) -> list[Place]:
     """List the places: this machine first, then the contexts of the kubeconfig that are allowed.
 
     The cluster of a pod in which this server runs is listed where there is no kubeconfig: with one
     it can't be chosen.
     """
-    return [asdict(target) for target in _targets() if allowed.has_context(target.context)]
+    return [
+        cast(Place, asdict(target)) for target in _targets() if allowed.has_context(target.context)
+    ]
 
 
 def find(name: str, namespace: str | None = None, allowed: Allowed = _ALL) -> Target:
@@ -60,7 +63,7 @@ def find(name: str, namespace: str | None = None, allowed: Allowed = _ALL) -> Ta
     return target
 
 
-def health(place: Target, fresh: bool = False) -> list[dict[str, Any]]:
+def health(place: Target, fresh: bool = False) -> list[FindingRecord]:
     """Give what ``doctor`` says of a place, in the order in which it looks.
 
     Returns
@@ -70,13 +73,13 @@ def health(place: Target, fresh: bool = False) -> list[dict[str, Any]]:
         machine all that is not well, and a few figures.
     """
 
-    def find_all() -> list[dict[str, Any]]:
+    def find_all() -> list[FindingRecord]:
         return [_as_json(finding) for finding in _examined(place)]
 
     return kept(("health", place, registry.get(place.backend).stamp()), find_all, fresh)
 
 
-def runtimes(place: Target, fresh: bool = False) -> list[dict[str, Any]]:
+def runtimes(place: Target, fresh: bool = False) -> list[RuntimeRecord]:
     """List what jobs can run on in a place.
 
     Raises
@@ -86,10 +89,12 @@ def runtimes(place: Target, fresh: bool = False) -> list[dict[str, Any]]:
     """
     backend = registry.get(place.backend)
 
-    def find_all() -> list[dict[str, Any]]:
+    def find_all() -> list[RuntimeRecord]:
         listed = functools.partial(backend.runtimes, place.context, place.namespace)
-        found = [asdict(runtime) for runtime in in_time(listed)]
-        return [{**runtime, "nodes": list(runtime["nodes"])} for runtime in found]
+        return [
+            cast(RuntimeRecord, {**asdict(runtime), "nodes": list(runtime.nodes)})
+            for runtime in in_time(listed)
+        ]
 
     return kept(("runtimes", place, backend.stamp()), find_all, fresh)
 
@@ -170,7 +175,7 @@ def _examined(place: Target) -> Iterator[Finding]:
         yield Finding(FAIL, "Cluster", error.message, error.hint)
 
 
-def _as_json(finding: Finding) -> dict[str, Any]:
+def _as_json(finding: Finding) -> FindingRecord:
     return {
         "level": _LEVELS[finding.status],
         "title": finding.subject,

@@ -14,8 +14,9 @@ from typing import Any, Protocol
 from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.logs import logfiles
 from jupyter_jax_trainer.queries.details import OpenedJob, detail
-from jupyter_jax_trainer.queries.glance import INTERVAL, Glance, Glances, tail
+from jupyter_jax_trainer.queries.glance import INTERVAL, Glances, tail
 from jupyter_jax_trainer.queries.jobs import Table, stamp
+from jupyter_jax_trainer.queries.protocol import Detail, Summary
 
 Message = dict[str, Any]
 _POINTS = 2000  # reports in one message
@@ -77,7 +78,7 @@ class JobTopic:
             "events": (LineReader[Any](directory.events), "events"),
         }
         self._counts = dict.fromkeys(self._readers, 0)
-        self._last: dict[str, Any] | None = None
+        self._last: Detail | None = None
         self._printed: int | None = None  # bytes of the log's index: with it lines change
         self._tail_at = 0.0
 
@@ -117,7 +118,7 @@ class GlanceTopic:
     def __init__(self, key: str, root: Path | None) -> None:
         self._opened = OpenedJob(key)
         self._glances = Glances(self._opened.job, root)
-        self._last: Glance | None = None
+        self._last: Summary | None = None
 
     def look(self) -> Iterator[Message]:
         """Give it if it has changed."""

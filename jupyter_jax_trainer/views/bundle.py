@@ -11,7 +11,8 @@ from typing import Any
 
 from jupyter_jax_trainer.errors import JobDirError
 from jupyter_jax_trainer.jobdir.job import Job
-from jupyter_jax_trainer.queries.glance import Glance, Glances
+from jupyter_jax_trainer.queries.glance import Glances
+from jupyter_jax_trainer.queries.protocol import Summary
 from jupyter_jax_trainer.states import ENDED
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts
@@ -74,7 +75,7 @@ def widget_view(widget: Any) -> dict[str, Any]:
     return dict(data[WIDGET])
 
 
-def last_of(job: Job) -> Glance | None:
+def last_of(job: Job) -> Summary | None:
     """Give what a saved notebook is to show; None where the job's files are gone."""
     with contextlib.suppress(JobDirError, OSError):
         return Glances(job).look()

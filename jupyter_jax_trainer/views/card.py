@@ -10,7 +10,7 @@ import html
 import re
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jupyter_jax_trainer.jobdir.failure import CANCELLED
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -25,6 +25,7 @@ from jupyter_jax_trainer.jobdir.summary import (
     things_text,
     time_left,
 )
+from jupyter_jax_trainer.queries.protocol import Spark
 from jupyter_jax_trainer.states import ENDED, State, Unstarted
 from jupyter_jax_trainer.text import MAX_REASON, duration, one_line, shorten, uncoloured
 from jupyter_jax_trainer.trust import policy
@@ -172,7 +173,7 @@ def render(
     snapshot: Snapshot,
     note: str | None = None,
     unfinished: str = "",
-    spark: dict[str, Any] | None = None,
+    spark: Spark | None = None,
 ) -> str:
     """Give the card as HTML.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from typing import Any
+
+from jupyter_jax_trainer.queries.protocol import Spark
 
 _WIDTH, _HEIGHT, _EDGE = 120, 22, 2
 
 
-def sparkline(spark: dict[str, Any] | None, colour: str) -> str:
+def sparkline(spark: Spark | None, colour: str) -> str:
     """Draw a glance's series; empty where there is no course to see."""
     if not spark or len(points := spark["points"]) < 2:
         return ""

@@ -48,7 +48,7 @@ class JobWidget(anywidget.AnyWidget):  # type: ignore[misc]
         while self.glance["row"]["active"] and not self._over.wait(INTERVAL):
             found = self._glances.look()
             if not self._over.is_set():
-                self.glance = found
+                self.glance = dict(found)
 
     def _hear(self, _: Any, message: Any, __: Any) -> None:
         if isinstance(message, dict) and message.get("op") == "act":

@@ -72,7 +72,7 @@ class Panel(anywidget.AnyWidget):  # type: ignore[misc]
         status, body = self._done(message)
         self.send({"page": page, "answer": message["ask"], "status": status, "body": body})
 
-    def _done(self, message: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def _done(self, message: dict[str, Any]) -> tuple[int, object]:
         parts = urlsplit(str(message.get("path")))
         path = unquote(parts.path)
         if path == "next-cell":
@@ -91,7 +91,7 @@ class Panel(anywidget.AnyWidget):  # type: ignore[misc]
             return 500, {"message": "Something went wrong; the kernel's log has it.", "hint": None}
 
 
-def _put_into_next_cell(body: Any) -> tuple[int, dict[str, Any]]:
+def _put_into_next_cell(body: Any) -> tuple[int, object]:
     from IPython.core.getipython import get_ipython
 
     shell, source = get_ipython(), body.get("source") if isinstance(body, dict) else None
