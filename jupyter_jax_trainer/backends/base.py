@@ -97,6 +97,30 @@ class ClusterJob:
     uid: str | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class RuntimeReport:
+    """What is known of a runtime, with its YAML."""
+
+    title: str
+    findings: Sequence[Finding]
+    yaml: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstallRequest:
+    """The options of ``runtimes install``."""
+
+    devices: Sequence[str]
+    python: str | None = None
+    registry: str | None = None
+    image: str | None = None
+    volume: str | None = None
+    context: str | None = None
+    namespace: str | None = None
+    force: bool = False
+    dry_run: bool = False
+
+
 class Submission(Protocol):
     """One submission: it checks a spec, and starts the job. Then the job directory has all of it.
 
@@ -204,6 +228,10 @@ class Backend(ABC):
             There is one.
         """
 
+    def device_of(self, spec: JobSpec) -> str | None:
+        """Return the kind of device that a job asks for, by whichever option; None for any."""
+        return spec.device
+
     @abstractmethod
     def submission(self, spec: JobSpec) -> Submission:
         """Begin a submission."""
@@ -251,6 +279,28 @@ class Backend(ABC):
             There is none of that name, or the cluster does not answer.
         """
         raise UsageError(f"A runtime of the backend {self.name} has no YAML.")
+
+    def runtime_reports(
+        self, names: Sequence[str], context: str | None, namespace: str | None
+    ) -> Iterator[RuntimeReport]:
+        """Check runtimes: those that are named, else all.
+
+        Raises
+        ------
+        UsageError, BackendError
+            There is none of a name, or none at all; they can't be had.
+        """
+        raise UsageError(f"The backend {self.name} checks no runtimes.")
+
+    def install_runtimes(self, asked: InstallRequest) -> Iterator[str]:
+        """Install our runtimes, all of them or none; yield lines that say what changed.
+
+        Raises
+        ------
+        UsageError, BackendError
+            The options don't go together, or the cluster refuses it.
+        """
+        raise UsageError(f"The backend {self.name} installs no runtimes.")
 
     def queues(self, target: Target) -> Mapping[str, Any] | None:
         """Return the queues of a target and what is free in them; None where there are none."""

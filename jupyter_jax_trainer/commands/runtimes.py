@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from jupyter_jax_trainer.backends import registry
+from jupyter_jax_trainer.backends.base import InstallRequest
 from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.options import checks
+from jupyter_jax_trainer.options.table import DEVICES
 
 _INSTALL_ONLY = ("device", "python", "registry", "image", "volume", "force", "dry_run")
 
 
 def runtimes(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """List runtimes, or do what the first word says."""
-    from jupyter_jax_trainer.commands.installing import install
-
     action, *names = words or ["list"]
     if action not in ("list", "show", "check", "install"):
         raise UsageError(
@@ -28,7 +29,7 @@ def runtimes(context: Context, values: dict[str, Any], words: list[str]) -> None
     if action == "show" and not names:
         raise UsageError("Show which runtime?", "`runtimes` lists them: runtimes show NAME")
     if action == "install":
-        install(context, values)
+        _install(context, values)
     elif action == "show":
         _show(context, values, names[0])
     elif action == "check":
@@ -54,58 +55,48 @@ def _list(context: Context, values: dict[str, Any]) -> None:
 
 
 def _show(context: Context, values: dict[str, Any], name: str) -> None:
-    from jupyter_jax_trainer.runtime import get_runtime, local_runtimes
+    from jupyter_jax_trainer.doctor.report import report
 
-    if name in (known := {runtime.name for runtime in local_runtimes()}):
-        runtime = get_runtime(name)
+    known = {one.name: one for one in registry.get(registry.DEFAULT).runtimes()}
+    if runtime := known.get(name):
         lines = [runtime.name, runtime.description, runtime.problem or ""]
         context.print("\n".join(line for line in lines if line))
         return
-    from jupyter_jax_trainer.backends.kubernetes.api.client import is_configured
-    from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
-    from jupyter_jax_trainer.backends.kubernetes.doctor import checkup
-    from jupyter_jax_trainer.backends.kubernetes.submit import podgroups
-    from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import (
-        get_runtime as get_of_cluster,
-    )
-    from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import shown_yaml
-    from jupyter_jax_trainer.doctor.report import report
-
-    if not is_configured() and not any(context.place(values).values()):
+    place = context.place(values)
+    if not registry.has_clusters() and not any(place.values()):
         raise UsageError(
             f"There is no runtime {checks.shown(name)} on this machine, and no cluster is known.",
             checks.did_you_mean(name, known),
         )
-    client = get_client(*context.place(values).values())
-    with said_plainly(client):
-        item = get_of_cluster(client, name)
-        findings = [*checkup.examine(item), *podgroups.examine(client, item)]
-    context.print(f"{item['kind']} {name}\n\n{report(findings, context.width)}\n")
-    context.print(shown_yaml(item))
+    (found,) = registry.cluster().runtime_reports([name], **place)
+    context.print(f"{found.title}\n\n{report(found.findings, context.width)}\n")
+    context.print(found.yaml)
 
 
 def _check(context: Context, values: dict[str, Any], names: list[str]) -> None:
     """Check runtimes of the cluster: those that are named, else all for JAX."""
-    from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
-    from jupyter_jax_trainer.backends.kubernetes.doctor import checkup
-    from jupyter_jax_trainer.backends.kubernetes.submit import podgroups
-    from jupyter_jax_trainer.backends.kubernetes.submit import runtimes as known
     from jupyter_jax_trainer.doctor.finding import FAIL
     from jupyter_jax_trainer.doctor.report import report
 
-    client = get_client(*context.place(values).values())
-    with said_plainly(client):
-        items = (
-            [known.get_runtime(client, name) for name in names]
-            if names
-            else known.list_runtimes(client)
-        )
-    if not items:
-        context.print(f"Namespace {client.namespace} has no runtimes for JAX: {known.INSTALL}")
-        context.failed = True
-    for item in items:
-        with said_plainly(client):
-            findings = [*checkup.examine(item), *podgroups.examine(client, item)]
-        context.failed |= any(finding.status == FAIL for finding in findings)
-        context.print(f"{item['kind']} {item['metadata']['name']}")
-        context.print(report(findings, context.width) + "\n")
+    for found in registry.cluster().runtime_reports(names, **context.place(values)):
+        context.failed |= any(finding.status == FAIL for finding in found.findings)
+        context.print(found.title)
+        context.print(report(found.findings, context.width) + "\n")
+
+
+def _install(context: Context, values: dict[str, Any]) -> None:
+    """Install our runtimes, and say what changed."""
+    asked = InstallRequest(
+        devices=values.get("device") or DEVICES,
+        python=values.get("python"),
+        registry=values.get("registry"),
+        image=values.get("image"),
+        volume=values.get("volume"),
+        context=context.place(values)["context"],
+        # Not that of `use`, which is for jobs: nobody means it for runtimes of a whole cluster.
+        namespace=values.get("namespace"),
+        force=values.get("force", False),
+        dry_run=values.get("dry_run", False),
+    )
+    for line in registry.cluster().install_runtimes(asked):
+        context.print(line)

@@ -172,12 +172,9 @@ def _told(error: JaxTrainError, option: str | None = None, value: object = None)
 
 def _ask(spec: JobSpec) -> Amounts:
     """Say what a job asks for in all, as far as its line says it."""
-    device: str | None = spec.device
+    asked = registry.all_backends() if spec.backend == "auto" else [registry.get(spec.backend)]
+    device = next((kind for one in asked if (kind := one.device_of(spec))), None)
     each = spec.devices_per_node
-    if spec.topology or spec.accelerator:
-        from jupyter_jax_trainer.backends.kubernetes.submit import devices
-
-        device = devices.kind(spec)
     if spec.topology:
         _, each = topology.fit(spec.topology, spec.nodes, each)
     rest = []

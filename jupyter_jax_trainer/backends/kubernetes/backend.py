@@ -19,12 +19,14 @@ from jupyter_jax_trainer.backends.base import (
     Backend,
     Capabilities,
     ClusterJob,
+    InstallRequest,
+    RuntimeReport,
     Submission,
     Target,
 )
 from jupyter_jax_trainer.backends.kubernetes.api import kubeconfig
 from jupyter_jax_trainer.backends.kubernetes.api.plan import plan_of
-from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobNotFound
+from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobNotFound, UsageError
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.jobdir.state import JobState, submitting
@@ -49,6 +51,12 @@ class KubernetesBackend(Backend):
         from jupyter_jax_trainer.backends.kubernetes.submission import KubernetesSubmission
 
         return KubernetesSubmission(spec)
+
+    def device_of(self, spec: JobSpec) -> str | None:
+        """Return the kind of device that a job asks for: an accelerator's name tells it, too."""
+        from jupyter_jax_trainer.backends.kubernetes.submit import devices
+
+        return devices.kind(spec)
 
     def targets(self) -> list[Target]:
         """List the contexts of the kubeconfig.
@@ -127,6 +135,38 @@ class KubernetesBackend(Backend):
         client = connection.get_client(target.context, target.namespace)
         with connection.said_plainly(client):
             return shown_yaml(runtimes.get_runtime(client, name))
+
+    def runtime_reports(
+        self, names: Sequence[str], context: str | None, namespace: str | None
+    ) -> Iterator[RuntimeReport]:
+        """Check runtimes of a cluster: those that are named, else all for JAX."""
+        from jupyter_jax_trainer.backends.kubernetes import connection
+        from jupyter_jax_trainer.backends.kubernetes.doctor import checkup
+        from jupyter_jax_trainer.backends.kubernetes.submit import podgroups, runtimes
+        from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import shown_yaml
+
+        client = connection.get_client(context, namespace)
+        with connection.said_plainly(client):
+            items = (
+                [runtimes.get_runtime(client, name) for name in names]
+                if names
+                else runtimes.list_runtimes(client)
+            )
+        if not items:
+            raise UsageError(
+                f"Namespace {client.namespace} has no runtimes for JAX.", runtimes.INSTALL
+            )
+        for item in items:
+            with connection.said_plainly(client):
+                findings = [*checkup.examine(item), *podgroups.examine(client, item)]
+            title = f"{item['kind']} {item['metadata']['name']}"
+            yield RuntimeReport(title=title, findings=findings, yaml=shown_yaml(item))
+
+    def install_runtimes(self, asked: InstallRequest) -> Iterator[str]:
+        """Install our runtimes."""
+        from jupyter_jax_trainer.backends.kubernetes.installing import install
+
+        return install(asked)
 
     def queues(self, target: Target) -> Mapping[str, Any] | None:
         """Return Kueue's queues as `quota.describe` has them; None where there is no Kueue."""

@@ -1,0 +1,79 @@
+"""Install our runtimes into a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jupyter_jax_trainer.backends.base import InstallRequest
+from jupyter_jax_trainer.backends.kubernetes import connection
+from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
+from jupyter_jax_trainer.backends.kubernetes.submit import manifests, runtimes
+from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import to_yaml
+from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.text import plain
+
+_ELSEWHERE = "With --namespace they are installed for that namespace only."
+
+
+def install(asked: InstallRequest) -> Iterator[str]:
+    """Apply our runtimes, all of them or none, and yield lines that say what changed.
+
+    Raises
+    ------
+    UsageError, BackendError
+        The options don't go together, or the cluster refuses it.
+    """
+    image, namespace = asked.image, asked.namespace
+    if image and len(asked.devices) > 1:
+        raise UsageError(
+            "--image is one image, and each device needs its own.",
+            "Add --device, or give --registry: the images there have our names.",
+        )
+    if image and (asked.registry or asked.python):
+        raise UsageError("--image says it all: --registry and --python can't go with it.")
+    if asked.volume and not namespace:
+        raise UsageError("--volume names a claim, which is in one --namespace: say which.")
+    items = [
+        manifests.manifest(
+            device,
+            namespace=namespace,
+            image=image,
+            python=asked.python,
+            registry=asked.registry,
+            volume=asked.volume,
+        )
+        for device in asked.devices
+    ]
+    client = connection.get_client(asked.context, namespace)
+    forbidden = False
+    try:
+        with connection.said_plainly(client):
+            try:
+                runtimes.check_trainer(client)
+                # The cluster looks at all of them first, so that nothing is done by halves.
+                done = [
+                    manifests.apply(client, item, force=asked.force, dry_run=True) for item in items
+                ]
+                if not asked.dry_run:
+                    done = [manifests.apply(client, item, force=asked.force) for item in items]
+            except ApiError as error:
+                forbidden = error.status == 403
+                raise
+    except BackendError as error:
+        if not forbidden or namespace:
+            raise
+        raise BackendError(error.message, f"{error.hint or ''} {_ELSEWHERE}".strip()) from None
+    would, mark = ("would be ", "# ") if asked.dry_run else ("", "")
+    for item, one in zip(items, done, strict=True):
+        yield f"{mark}{one.kind} {one.name}: {would}{one.what}, {manifests.image_of(item)}"
+        for change in one.changes:
+            yield f"{mark}  {_one_line(change)}"
+    if asked.dry_run:
+        yield to_yaml(items)
+    elif not image and any("/" not in manifests.image_of(item) for item in items):
+        yield "The nodes have to find these images; --registry says where they are."
+
+
+def _one_line(text: str) -> str:
+    """Make text of the cluster harmless, also behind a `#` in YAML."""
+    return plain(text).replace("\n", "\\n")
