@@ -227,7 +227,7 @@ _COMMANDS = (
     Command(
         name="suspend",
         usage="suspend NAME",
-        summary="give its nodes free (Kubernetes)",
+        summary="release its nodes (Kubernetes)",
         help="Suspend a job on Kubernetes: its pods end, the job waits.",
         handler=actions.suspend,
         words=(1, 1),

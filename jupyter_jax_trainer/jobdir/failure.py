@@ -174,7 +174,7 @@ def _explain(end: RankEnd) -> Failure:
         return failure(
             "aborted",
             "aborted (signal 6)",
-            "Native code gave up; the end of the rank's log has its last words.",
+            "Native code aborted; see the end of the rank's log.",
         )
     if code == -signal.SIGSEGV and not end.joined:
         return failure(

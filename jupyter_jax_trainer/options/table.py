@@ -87,7 +87,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="NAME",
         group=_JOB,
         check=checks.job_name,
-        help="The job's name; the same as the NAME at the beginning. Made up when left out.",
+        help="The job's name; the same as the NAME at the beginning. Generated if omitted.",
     ),
     Option(
         name="nodes",

@@ -151,7 +151,7 @@ class Page:
         elif op in _ASKED:
             return _ASKED[op](self._view(message), message)
         else:
-            raise UsageError(f"{op!r} is nothing that can be asked here.")
+            raise UsageError(f"Unknown operation {op!r}.")
         return []
 
     def _add(self, number: int, topic: Topic) -> None:

@@ -206,7 +206,7 @@ def act(key: str, action: str) -> None:
         let_go(JobDir(job.directory))
         return
     if action not in _DONE:
-        raise UsageError(f"{action!r} is nothing that can be done to a job here.")
+        raise UsageError(f"Unknown action {action!r}.")
     state = job.state
     if action not in actions(job.backend.capabilities.suspend, state):
         raise UsageError(f"Job {key} is {state}: it can't be {_DONE[action]} now.")

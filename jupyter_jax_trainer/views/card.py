@@ -164,7 +164,9 @@ def _footer(facts: Facts, snapshot: Snapshot) -> list[str]:
     if not active and (words := about_restart(snapshot.get("restarts", []), ended=True)):
         lines.append(words)
     if active:
-        lines.append(f"goes on without this page; to come back: %jaxtrain attach {facts.name}")
+        lines.append(
+            f"Keeps running if you close this page. Reattach: %jaxtrain attach {facts.name}"
+        )
     return lines
 
 

@@ -35,7 +35,7 @@ def test_a_pod_that_is_evicted(place, namespace):
     evict(namespace, pod)
     failure = fail(job)
     assert (failure.kind, failure.rank, failure.others) == ("cluster", 1, [0])
-    assert job.reason.startswith("rank 1 was evicted: somebody empties its node ")
+    assert job.reason.startswith("rank 1 was evicted: its node ")
     assert failure.hint.startswith("Run the cell again. With checkpoints (checkpoint_dir)")
 
 

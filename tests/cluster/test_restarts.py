@@ -101,7 +101,7 @@ def test_a_pod_that_is_evicted_and_all_ranks_go_on_from_their_checkpoint(place, 
     words = "restart 1 of 2 goes on at step 7; the attempt before had reached 8"
     eventually(lambda: (job.state, job.reason) == ("Running", words), LONG_S)
     assert words in bundle.whole(job)["text/html"]  # the cell's output
-    resumed(job.wait(LONG_S), f"rank 1 was evicted: somebody empties its node {node}")
+    resumed(job.wait(LONG_S), f"rank 1 was evicted: its node {node} is being drained")
 
 
 def test_a_pod_that_gives_way_to_a_more_urgent_one_and_all_ranks_go_on_when_there_is_room(

@@ -160,7 +160,7 @@ def test_what_can_t_be_done_is_said(kernel, comms):
         said = comms.until(
             comm, lambda content: content if content.get("kind") == "error" else None
         )
-        assert "nothing that can be done" in said["message"]
+        assert "Unknown action" in said["message"]
 
 
 def test_a_job_at_the_end_of_a_cell_is_its_view(kernel, comms):

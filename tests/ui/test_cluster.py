@@ -182,7 +182,7 @@ def test_nothing_jumps_while_a_job_waits_runs_and_fails(open_page, desk, namespa
     view, state = lab.job(job.name), lab.row(job.name).locator(".jaxtrain-state")
     expect(state).to_have_text("Pending", timeout=WAIT)
     watch_shifts(lab)
-    expect(view.locator(".jaxtrain-why")).to_contain_text("closed for new pods", timeout=WAIT)
+    expect(view.locator(".jaxtrain-why")).to_contain_text("cordoned", timeout=WAIT)
     no_node()
     expect(state).to_have_text("Running", timeout=WAIT)
     expect(view.get_by_role("group", name="Last lines")).to_contain_text("step 1", timeout=WAIT)

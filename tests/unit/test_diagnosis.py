@@ -81,7 +81,7 @@ EXPECTED = {
     "evicted-api": (
         "Failed",
         "drained",
-        "rank 1 was evicted: somebody empties its node node0",
+        "rank 1 was evicted: its node node0 is being drained",
     ),
     "evicted-restart": (
         "Pending",
@@ -316,7 +316,7 @@ EXPECTED = {
     "made-nodes-are-cordoned": (
         "Pending",
         "nodes-are-cordoned",
-        "2 of 2 pods can't be scheduled: the nodes are closed for new pods",
+        "2 of 2 pods can't be scheduled: nodes are cordoned",
     ),
     "made-nodes-are-full": (
         "Pending",
@@ -681,7 +681,7 @@ def test_what_the_cluster_says_of_a_rank_becomes_the_first_cause():
             RankEnd(rank=1, order=2, joined=True, stopped=True, cause=end.cause, hint=end.hint),
         ]
     )
-    assert summary(failure) == "rank 1 was evicted: somebody empties its node node0"
+    assert summary(failure) == "rank 1 was evicted: its node node0 is being drained"
     assert failure.kind == "cluster" and failure.hint == end.hint
 
 

@@ -1,6 +1,6 @@
 """What of a namespace can stand in the way of jobs: meshes, PodSecurity, quotas, network policies.
 
-What may not be looked at is said, and is no error: no job needs these rights.
+What there is no permission to read is said, and is no error: no job needs these rights.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def examine(client: Client, found: Items) -> Iterator[Finding]:
     ]
     yield from findings
     if all(one.status == OK for one in findings):
-        words = f" ({', '.join(unseen)} may not be looked at)" if unseen else ""
+        words = f" (no permission to read {', '.join(unseen)})" if unseen else ""
         yield Finding(OK, "Namespace settings", f"nothing in the way of jobs{words}")
 
 

@@ -79,7 +79,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             id="drained",
             symptom="A pod is evicted through the API, as when a node is emptied",
             where="pod condition `DisruptionTarget`, `EvictionByEvictionAPI`",
-            sentence="was evicted: somebody empties its node {node}",
+            sentence="was evicted: its node {node} is being drained",
             hint=f"{_AGAIN}. With checkpoints (checkpoint_dir) and --max-restarts a job goes on by "
             "itself.",
             state=State.FAILED,

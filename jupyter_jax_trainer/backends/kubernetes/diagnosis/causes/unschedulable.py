@@ -27,7 +27,7 @@ _CORDONED = "were unschedulable"
 _WORDS = {
     _SELECTOR: "without the labels asked for",
     _FULL: "with as many pods as they may have",
-    _CORDONED: "closed for new pods",
+    _CORDONED: "cordoned",
 }
 
 
@@ -251,7 +251,7 @@ UNSCHEDULABLE = (
         id="nodes-are-cordoned",
         symptom="The nodes are closed for maintenance",
         where=_WHERE,
-        sentence="{who} can't be scheduled: the nodes are closed for new pods",
+        sentence="{who} can't be scheduled: nodes are cordoned",
         hint="Most likely they are in maintenance: ask those who run the cluster.",
         find=_finder(lambda reason: _CORDONED in reason),
     ),
