@@ -9,9 +9,9 @@ import { rolldown } from 'rolldown';
 const OUT = '../jupyter_jax_trainer/widget/static';
 
 const WIDGETS = {
-  job: ['base', 'jobs', 'logcolours', 'glance', 'widget'],
+  job: ['base', 'jobs', 'logcolours', 'output', 'widget'],
   panel: [
-    ...['base', 'jobs', 'job', 'picker', 'plots', 'log', 'logparts', 'logcolours', 'glance'],
+    ...['base', 'jobs', 'job', 'picker', 'plots', 'log', 'logparts', 'logcolours', 'output'],
     'widget'
   ]
 };

@@ -1,6 +1,6 @@
-import type { Row } from '../core/protocol';
-import type { JobsStore } from '../core/stores';
-import { Memory } from './memory';
+import type { Row } from '../core/base/protocol';
+import type { JobsStore } from '../core/job/stores';
+import { Memory } from './storage';
 
 const MOST = 5; // more are no news but a list, and that is there
 

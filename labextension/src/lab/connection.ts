@@ -10,13 +10,13 @@ import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { Token } from '@lumino/coreutils';
 
-import { Api } from '../core/api';
-import { Live, type Socket } from '../core/live';
-import type { Source } from '../core/log/protocol';
-import { JobsStore } from '../core/stores';
-import type { Words } from '../core/words';
-import { Memory } from './memory';
-import { DOMAIN, RECONNECT, SETTINGS } from './names';
+import { Api } from '../core/base/api';
+import { Live, type Socket } from '../core/base/live';
+import type { Source } from '../core/base/logprotocol';
+import { JobsStore } from '../core/job/stores';
+import type { Words } from '../core/base/translator';
+import { Memory } from './storage';
+import { DOMAIN, RECONNECT, SETTINGS } from './commands';
 import { restWhileHidden } from './rest';
 
 const PATH = 'jaxtrain/api';

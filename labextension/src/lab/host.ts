@@ -3,15 +3,15 @@ import { ServerConnection } from '@jupyterlab/services';
 import { CommandRegistry } from '@lumino/commands';
 import { Menu, Widget } from '@lumino/widgets';
 
-import { ApiError, type Api } from '../core/api';
-import { plain } from '../core/format';
-import type { Host, MenuItem } from '../core/host';
-import type { Source } from '../core/log/protocol';
-import type { Action, Row } from '../core/protocol';
-import { questionOf } from '../core/question';
-import type { Words } from '../core/words';
+import { ApiError, type Api } from '../core/base/api';
+import { plain } from '../core/base/format';
+import type { Host, MenuItem } from '../core/base/host';
+import type { Source } from '../core/base/logprotocol';
+import type { Action, Row } from '../core/base/protocol';
+import { questionOf } from '../core/base/actions';
+import type { Words } from '../core/base/translator';
 import { logUrl } from './connection';
-import { Memory } from './memory';
+import { Memory } from './storage';
 
 /** What of the page a host may be given besides. */
 interface Own {

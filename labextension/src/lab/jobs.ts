@@ -10,19 +10,19 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { h } from 'preact';
 
-import { plain } from '../core/format';
-import { JobStore } from '../core/stores';
-import { Job } from '../core/views/job';
-import { Jobs } from '../core/views/jobs';
+import { plain } from '../core/base/format';
+import { JobStore } from '../core/job/stores';
+import { Job } from '../core/job/view';
+import { Jobs } from '../core/jobs/view';
 import { tellAway } from './away';
 import { IConnection } from './connection';
-import { toFocus, toFront } from './front';
+import { toFocus, toFront } from './shell';
 import { LabHost } from './host';
-import { trainIcon } from './icon';
-import { DOMAIN, OPEN_JOB, OPEN_LOG, SHOW_JOBS } from './names';
+import { trainIcon } from './icons';
+import { DOMAIN, OPEN_JOB, OPEN_LOG, SHOW_JOBS } from './commands';
 import { tellEnd, type Notify } from './notify';
 import { onSettings } from './settings';
-import { ViewWidget } from './widget';
+import { ViewWidget } from './viewwidget';
 
 const ID = 'jupyter-jax-trainer:jobs';
 const PANEL = 'jaxtrain-panel';

@@ -1,6 +1,6 @@
 /** Addresses of pages that open a log at a line. */
 
-import type { Source } from '../core/log/protocol';
+import type { Source } from '../core/base/logprotocol';
 
 const KEY = 'jaxtrain-log';
 const LINE = 'line';

@@ -10,18 +10,18 @@ import { PageConfig, URLExt } from '@jupyterlab/coreutils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { plain } from '../core/format';
-import type { LogHost } from '../core/log/host';
-import { USUAL, type Usual } from '../core/log/looks';
-import type { Source } from '../core/log/protocol';
-import { loadedJobs } from '../core/stores';
+import { plain } from '../core/base/format';
+import type { LogHost } from '../core/base/loghost';
+import { USUAL, type Usual } from '../core/log/settings';
+import type { Source } from '../core/base/logprotocol';
+import { loadedJobs } from '../core/job/stores';
 import { IConnection } from './connection';
-import { toFront } from './front';
+import { toFront } from './shell';
 import { LabHost } from './host';
-import { trainIcon } from './icon';
+import { trainIcon } from './icons';
 import type { LogWidget } from './logwidget';
 import { LINK, linkTo, readLink, withoutLink } from './links';
-import { DOMAIN, OPEN_JOB, OPEN_LAST_LOG, OPEN_LOG, SHOW_JOBS } from './names';
+import { DOMAIN, OPEN_JOB, OPEN_LAST_LOG, OPEN_LOG, SHOW_JOBS } from './commands';
 import { onSettings } from './settings';
 
 const ID = 'jupyter-jax-trainer:logs';

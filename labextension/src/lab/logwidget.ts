@@ -2,14 +2,14 @@
 
 import { h } from 'preact';
 
-import type { Live } from '../core/live';
-import type { LogHost } from '../core/log/host';
-import { changeUsual, keepLook, recallLook, type Usual } from '../core/log/looks';
+import type { Live } from '../core/base/live';
+import type { LogHost } from '../core/base/loghost';
+import { changeUsual, keepLook, recallLook, type Usual } from '../core/log/settings';
 import { Reader } from '../core/log/reader';
 import { LogStore } from '../core/log/store';
 import { LogView } from '../core/log/view';
-import type { Words } from '../core/words';
-import { ViewWidget } from './widget';
+import type { Words } from '../core/base/translator';
+import { ViewWidget } from './viewwidget';
 
 /** The keys of the viewer act on its lines, so these get the focus, as soon as there are some. */
 export class LogWidget extends ViewWidget {

@@ -5,14 +5,14 @@ import type { Message } from '@lumino/messaging';
 import { Panel } from '@lumino/widgets';
 import { h } from 'preact';
 
-import { ownKeys } from '../core/outputkeys';
-import { Glances, JobOutput, MIME, readSaved } from '../core/output';
-import type { GlanceHost } from '../core/views/glance';
-import { Output } from '../core/views/output';
+import { ownKeys } from '../core/base/outputkeys';
+import { Glances, JobOutput, MIME, readSaved } from '../core/output/store';
+import type { GlanceHost } from '../core/output/card';
+import { Output } from '../core/output/view';
 import { IConnection } from './connection';
 import { LabHost } from './host';
-import { DOMAIN, OPEN_JOB } from './names';
-import { ViewWidget } from './widget';
+import { DOMAIN, OPEN_JOB } from './commands';
+import { ViewWidget } from './viewwidget';
 
 const RANK = -100; // before the widget (-10) and the static card of the same output
 const NEAR = '300px'; // how far outside of what can be seen an output is made ready

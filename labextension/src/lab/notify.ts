@@ -1,8 +1,8 @@
 import { Notification } from '@jupyterlab/apputils';
 
-import { duration, plain } from '../core/format';
-import type { Host } from '../core/host';
-import type { Row } from '../core/protocol';
+import { duration, plain } from '../core/base/format';
+import type { Host } from '../core/base/host';
+import type { Row } from '../core/base/protocol';
 import { isNews } from './told';
 
 /** Which ends of jobs are told: the setting `notify`. */

@@ -3,10 +3,10 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { h } from 'preact';
 
-import { Standing, standing } from '../core/views/standing';
+import { Standing, standing } from '../core/jobs/statusbar';
 import { IConnection } from './connection';
-import { DOMAIN, SHOW_JOBS } from './names';
-import { ViewWidget } from './widget';
+import { DOMAIN, SHOW_JOBS } from './commands';
+import { ViewWidget } from './viewwidget';
 
 const ID = 'jupyter-jax-trainer:status';
 

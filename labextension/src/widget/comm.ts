@@ -1,8 +1,8 @@
 /** The server's REST and WebSocket, over the messages of a widget. */
 
-import type { Fetch } from '../core/api';
-import type { Socket } from '../core/live';
-import { Teller } from '../core/teller';
+import type { Fetch } from '../core/base/api';
+import type { Socket } from '../core/base/live';
+import { Teller } from '../core/base/observable';
 import { fields, type Model } from './model';
 
 /** A view's end of the comm; it tells when the kernel falls silent, or speaks again. */

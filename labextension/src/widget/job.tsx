@@ -2,15 +2,15 @@
 
 import { useEffect, useState } from 'preact/hooks';
 
-import { readGlance } from '../core/output';
-import type { Action, Glance } from '../core/protocol';
-import { questionOf } from '../core/question';
-import { GlanceView } from '../core/views/glance';
-import { english } from '../core/words';
+import { readGlance } from '../core/output/store';
+import type { Action, Glance } from '../core/base/protocol';
+import { questionOf } from '../core/base/actions';
+import { GlanceView } from '../core/output/card';
+import { english } from '../core/base/translator';
 import { copy } from './copy';
 import { fields, type Given, type Model } from './model';
 import { Ask, Wrong, type Trouble } from './notes';
-import { draw } from './root';
+import { draw } from './page';
 
 const words = english;
 

@@ -1,9 +1,9 @@
 /** A log as one text, over the connection that views have: a kernel offers no files. */
 
-import { ApiError } from '../core/api';
-import type { Live } from '../core/live';
+import { ApiError } from '../core/base/api';
+import type { Live } from '../core/base/live';
 import { PAGE } from '../core/log/pages';
-import type { LogMessage, RawLine, Source } from '../core/log/protocol';
+import type { LogMessage, RawLine, Source } from '../core/base/logprotocol';
 
 const SHOWN = 4096; // bytes of a line that the server sends in a list
 

@@ -1,7 +1,7 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
-import type { MenuItem } from '../core/host';
-import { focusNear } from '../core/views/hooks';
+import type { MenuItem } from '../core/base/host';
+import { focusNear } from '../core/base/hooks';
 
 interface MenuProps {
   items: MenuItem[];

@@ -1,9 +1,9 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
-import { plain } from '../core/format';
-import type { Question } from '../core/question';
-import { focusNear } from '../core/views/hooks';
-import type { Words } from '../core/words';
+import { plain } from '../core/base/format';
+import type { Question } from '../core/base/actions';
+import { focusNear } from '../core/base/hooks';
+import type { Words } from '../core/base/translator';
 
 interface AskProps {
   question: Question;

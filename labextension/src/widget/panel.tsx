@@ -2,23 +2,23 @@
 
 import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 
-import { Api } from '../core/api';
-import { Live } from '../core/live';
+import { Api } from '../core/base/api';
+import { Live } from '../core/base/live';
 import { Reader } from '../core/log/reader';
 import { LogStore } from '../core/log/store';
 import { LogView } from '../core/log/view';
 import { PickerStore } from '../core/picker/store';
-import { Picker } from '../core/picker/views/picker';
-import { JobsStore, JobStore } from '../core/stores';
-import { useWatched } from '../core/views/hooks';
-import { Job } from '../core/views/job';
-import { Jobs } from '../core/views/jobs';
+import { Picker } from '../core/picker/view';
+import { JobsStore, JobStore } from '../core/job/stores';
+import { useWatched } from '../core/base/hooks';
+import { Job } from '../core/job/view';
+import { Jobs } from '../core/jobs/view';
 import { Comm } from './comm';
 import { Menu } from './menu';
 import type { Given, Model } from './model';
 import { Ask, Wrong } from './notes';
 import { nextCell, PanelStore } from './panelstore';
-import { draw } from './root';
+import { draw } from './page';
 
 /** All that a panel holds, as long as its view is there. */
 class Parts {

@@ -1,17 +1,17 @@
 /** What the panel shows now, and what its views may do. */
 
-import { ApiError, type Api } from '../core/api';
-import { plain } from '../core/format';
-import type { MenuItem } from '../core/host';
-import type { Live } from '../core/live';
-import type { LogHost } from '../core/log/host';
-import { Refusal } from '../core/log/asking';
-import type { Source } from '../core/log/protocol';
+import { ApiError, type Api } from '../core/base/api';
+import { plain } from '../core/base/format';
+import type { MenuItem } from '../core/base/host';
+import type { Live } from '../core/base/live';
+import type { LogHost } from '../core/base/loghost';
+import { Refusal } from '../core/base/errors';
+import type { Source } from '../core/base/logprotocol';
 import type { Cells } from '../core/picker/types';
-import type { Action, Row } from '../core/protocol';
-import { questionOf, type Question } from '../core/question';
-import { Teller } from '../core/teller';
-import { english } from '../core/words';
+import type { Action, Row } from '../core/base/protocol';
+import { questionOf, type Question } from '../core/base/actions';
+import { Teller } from '../core/base/observable';
+import { english } from '../core/base/translator';
 import { copy } from './copy';
 import { logText } from './logtext';
 

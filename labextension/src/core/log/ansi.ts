@@ -2,7 +2,7 @@
 
 import Anser from 'anser';
 
-import { plain } from '../format';
+import { plain } from '../base/format';
 
 export interface Piece {
   text: string;

@@ -2,7 +2,7 @@
 
 import { textOf } from './ansi';
 import { SAYS, type LogLine } from './pages';
-import type { Source } from './protocol';
+import type { Source } from '../base/logprotocol';
 import { mayBegin, Traceback } from './traceback';
 
 const LEAST = 3;

@@ -1,4 +1,4 @@
-import type { Words } from '../words';
+import type { Words } from '../base/translator';
 import type { Reader } from './reader';
 import { firstError } from './seek';
 

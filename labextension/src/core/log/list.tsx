@@ -1,6 +1,6 @@
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
-import type { Words } from '../words';
+import type { Words } from '../base/translator';
 import { chosenText, extend } from './chosen';
 import { copied } from './copy';
 import { act, type Ways } from './keys';

@@ -1,7 +1,7 @@
 /** Where a search matches in a line. The server decides which lines are hits; this only paints. */
 
 import type { Piece } from './ansi';
-import type { Pattern } from './protocol';
+import type { Pattern } from '../base/logprotocol';
 
 /** Characters of a line that are looked at. */
 export const LONGEST = 4096;

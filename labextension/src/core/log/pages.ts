@@ -1,6 +1,6 @@
 /** The lines of a view that are held here: a bounded number of pages, those used last. */
 
-import type { RawLine, Source } from './protocol';
+import type { RawLine, Source } from '../base/logprotocol';
 
 export const PAGE = 200;
 export const PAGES = 40;

@@ -1,10 +1,10 @@
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 
-import type { Words } from '../words';
+import type { Words } from '../base/translator';
 import { textOf } from './ansi';
-import type { LogHost } from './host';
+import type { LogHost } from '../base/loghost';
 import { keyWords } from './keys';
-import type { Pattern } from './protocol';
+import type { Pattern } from '../base/logprotocol';
 import type { Reader } from './reader';
 import { Rank, Text } from './row';
 import { toPlace } from './seek';

@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks';
 
-import { plain } from '../format';
-import { Entry } from '../views/entry';
-import type { Words } from '../words';
-import type { Source } from './protocol';
+import { plain } from '../base/format';
+import { Entry } from '../base/entry';
+import type { Words } from '../base/translator';
+import type { Source } from '../base/logprotocol';
 import { Rank } from './row';
 import type { LogStore } from './store';
 

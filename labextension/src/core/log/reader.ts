@@ -1,8 +1,8 @@
-import { Paced } from '../paced';
-import { typing } from '../typing';
-import type { Words } from '../words';
+import { Paced } from '../base/throttle';
+import { typing } from '../base/keyboard';
+import type { Words } from '../base/translator';
 import type { LogLine } from './pages';
-import type { Choice, FullLine, Pattern } from './protocol';
+import type { Choice, FullLine, Pattern } from '../base/logprotocol';
 import { Rows } from './rows';
 import type { LogStore } from './store';
 import { TIMES, type Times } from './times';

@@ -1,12 +1,12 @@
 import { Component, type ComponentChild } from 'preact';
 
-import { plain } from '../format';
-import type { Words } from '../words';
+import { plain } from '../base/format';
+import type { Words } from '../base/translator';
 import { pieces, textOf } from './ansi';
 import type { Fold } from './folds';
 import { mark, type Marker } from './marks';
 import { SAYS, type LogLine } from './pages';
-import type { Source } from './protocol';
+import type { Source } from '../base/logprotocol';
 
 const COLOURS = 7;
 const SHOWN = 4096; // bytes of a line that the server sends in a list

@@ -1,9 +1,9 @@
 import { Folds, type Fold } from './folds';
 import type { LogLine } from './pages';
-import type { Source } from './protocol';
+import type { Source } from '../base/logprotocol';
 import { Scroll } from './scroll';
 import type { LogStore } from './store';
-import { Teller } from '../teller';
+import { Teller } from '../base/observable';
 
 /** What a row shows. */
 export type Shown =

@@ -1,9 +1,9 @@
-import type { Live, Opened } from '../live';
-import { isWithdrawn } from './asking';
+import type { Live, Opened } from '../base/live';
+import { isWithdrawn } from '../base/errors';
 import { Expression } from './expression';
 import { wordMarker, type Marker, type Span } from './marks';
-import type { Hit, Hits, LogMessage, Pattern } from './protocol';
-import { Teller } from '../teller';
+import type { Hit, Hits, LogMessage, Pattern } from '../base/logprotocol';
+import { Teller } from '../base/observable';
 
 /** A hit that one looks at. */
 export interface At {

@@ -1,4 +1,4 @@
-import type { Source } from './protocol';
+import type { Source } from '../base/logprotocol';
 
 /** Order logs: ranks first, by their numbers, then containers by their names. */
 export function byRank(a: Source, b: Source): number {

@@ -1,5 +1,5 @@
-import type { Live, Opened } from '../live';
-import { isWithdrawn } from './asking';
+import type { Live, Opened } from '../base/live';
+import { isWithdrawn } from '../base/errors';
 import { PAGE, Pages, type LogLine } from './pages';
 import type {
   Choice,
@@ -10,10 +10,10 @@ import type {
   Pattern,
   RawLine,
   Source
-} from './protocol';
+} from '../base/logprotocol';
 import { Search, type Arrival } from './search';
 import { byRank } from './sources';
-import { Teller } from '../teller';
+import { Teller } from '../base/observable';
 
 const AGAIN = 100; // milliseconds until what was not to be told yet is asked again
 const AT_ONCE = 4; // pages that are asked for at a time

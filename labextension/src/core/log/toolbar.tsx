@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 
-import type { Words } from '../words';
-import type { LogHost } from './host';
-import type { Pattern } from './protocol';
+import type { Words } from '../base/translator';
+import type { LogHost } from '../base/loghost';
+import type { Pattern } from '../base/logprotocol';
 import { Ranks } from './ranks';
 import type { Reader } from './reader';
 import type { Search } from './search';

@@ -1,10 +1,10 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
-import { clock, plain } from '../format';
-import { useWatched } from '../views/hooks';
-import { problemOf, Stale, Trouble } from '../views/states';
-import type { Words } from '../words';
-import type { LogHost } from './host';
+import { clock, plain } from '../base/format';
+import { useWatched } from '../base/hooks';
+import { problemOf, Stale, Trouble } from '../base/problem';
+import type { Words } from '../base/translator';
+import type { LogHost } from '../base/loghost';
 import { close } from './keys';
 import { LogList } from './list';
 import { copyLink, Filters, Help, LineDetail } from './panes';

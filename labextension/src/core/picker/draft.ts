@@ -1,4 +1,4 @@
-import { Teller } from '../teller';
+import { Teller } from '../base/observable';
 import type { Line, Values } from './types';
 import { json, merged, NO_LINE } from './values';
 

@@ -1,7 +1,7 @@
 /** Which fields the form has, and how values and text become each other. */
 
-import { plain } from '../format';
-import type { Words } from '../words';
+import { plain } from '../base/format';
+import type { Words } from '../base/translator';
 import type { Option, Values } from './types';
 
 const MAIN = ['nodes', 'device', 'devices_per_node', 'out'];

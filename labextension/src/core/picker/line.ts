@@ -1,11 +1,11 @@
 /** The round trip between a form and the `%%jaxtrain` line of a cell. */
 
-import type { Api } from '../api';
-import { Teller } from '../teller';
-import { troubleOf } from './asked';
+import type { Api } from '../base/api';
+import { Teller } from '../base/observable';
+import { troubleOf } from './resource';
 import { Draft, MAGIC } from './draft';
 import type { Cell, Cells, CellState, Line, LineError, Trouble, Values } from './types';
-import { Typing } from './typing';
+import { Typing } from './inputs';
 import { merged, NO_LINE } from './values';
 
 const PAUSE = 150; // milliseconds without a change before the server is asked

@@ -1,7 +1,7 @@
 /** What a place has for an option of the form: values to choose from, each with a few words. */
 
-import { plain } from '../format';
-import type { Words } from '../words';
+import { plain } from '../base/format';
+import type { Words } from '../base/translator';
 import type { PlaceView } from './store';
 import type { Queue } from './types';
 

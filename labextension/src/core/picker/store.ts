@@ -1,11 +1,11 @@
 /** What the picker shows: places, their health and runtimes, the options, and the line of a cell. */
 
-import { ApiError, type Api } from '../api';
-import type { Problem } from '../protocol';
-import { Asked } from './asked';
+import { ApiError, type Api } from '../base/api';
+import type { Problem } from '../base/protocol';
+import { Asked } from './resource';
 import { LineStore } from './line';
 import { changesForPlace, changesForRuntime, namespaceOf, placeOf } from './places';
-import { Teller } from '../teller';
+import { Teller } from '../base/observable';
 import type { Cells, Finding, Kueue, Option, Place, Runtime } from './types';
 
 const FRESH = 60_000; // milliseconds for which what is known of a place is not asked again

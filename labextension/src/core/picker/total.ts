@@ -1,7 +1,7 @@
 /** What a job asks for in all, in words. */
 
-import { plain } from '../format';
-import type { Words } from '../words';
+import { plain } from '../base/format';
+import type { Words } from '../base/translator';
 import type { Amounts, Runtime } from './types';
 
 const NAMES: Record<string, string> = { gpu: 'GPU', tpu: 'TPU' };

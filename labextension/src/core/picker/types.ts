@@ -1,6 +1,6 @@
 /** What the server says of places, runtimes and the line of a cell (docs/server.md), as types. */
 
-import type { Watched } from '../teller';
+import type { Watched } from '../base/observable';
 
 export interface Place {
   id: string;

@@ -3,7 +3,7 @@
 import type uPlot from 'uplot';
 
 import { extent, join, thin, type Line, type Range } from './lines';
-import { number } from './number';
+import { number } from '../base/number';
 import { coloursAt, dashOf, SERIES, type Colours } from './theme';
 
 type Maker = typeof uPlot;

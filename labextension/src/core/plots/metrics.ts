@@ -1,6 +1,6 @@
 /** What a job has reported, by metric and rank: columns that plots draw from. */
 
-import type { Point } from '../protocol';
+import type { Point } from '../base/protocol';
 
 /** The reports of one metric by one rank, in their order. A value that is no number is NaN. */
 export interface Column {

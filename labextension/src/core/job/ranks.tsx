@@ -1,0 +1,187 @@
+import { Component, type ComponentChild } from 'preact';
+import { useRef, useState } from 'preact/hooks';
+
+import { plain } from '../base/format';
+import type { Host } from '../base/host';
+import type { Rank, Row } from '../base/protocol';
+import { rankStateWord } from '../base/states';
+import type { Words } from '../base/translator';
+import { Section } from './section';
+import { exitText } from './texts';
+
+const JUMP = 10;
+
+interface RanksProps {
+  row: Row;
+  ranks: readonly Rank[];
+  /** The rank that failed first. */
+  failed: number | null;
+  host: Host;
+}
+
+/** Count the ranks by state: `3 Running · 1 Failed`. */
+function counts(ranks: readonly Rank[], words: Words): string {
+  const found = new Map<string, number>();
+  for (const { state } of ranks) {
+    found.set(state, (found.get(state) ?? 0) + 1);
+  }
+  return [...found].map(([state, count]) => `${count} ${rankStateWord(state, words)}`).join(' · ');
+}
+
+/** The ranks of a job; Enter or a click opens what one has printed, where the host can. */
+export function Ranks({ row, ranks, failed, host }: RanksProps) {
+  const { words } = host;
+  const table = useRef<HTMLTableElement>(null);
+  const [current, setCurrent] = useState(0);
+  if (ranks.length === 0) {
+    return null;
+  }
+  const pods = row.backend === 'kubernetes';
+  const opens = host.openLog !== undefined;
+  const here = Math.min(current, ranks.length - 1);
+
+  const rankOf = (event: Event): number | null => {
+    const line = (event.target as HTMLElement).closest<HTMLElement>('tr[data-rank]');
+    return line ? Number(line.dataset['rank']) : null;
+  };
+  const open = (event: Event) => {
+    const rank = rankOf(event);
+    if (rank !== null) {
+      setCurrent(ranks.findIndex(each => each.rank === rank));
+      host.openLog?.(row.key, rank);
+    }
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (rankOf(event) === null || event.ctrlKey || event.metaKey || event.altKey) {
+      return;
+    }
+    const to = {
+      ArrowDown: here + 1,
+      ArrowUp: here - 1,
+      PageDown: here + JUMP,
+      PageUp: here - JUMP,
+      Home: 0,
+      End: ranks.length - 1
+    }[event.key];
+    if (to !== undefined) {
+      const index = Math.max(0, Math.min(ranks.length - 1, to));
+      setCurrent(index);
+      table.current?.querySelectorAll<HTMLElement>('tbody tr')[index]?.focus();
+    } else if (event.key === 'Enter' || event.key === ' ') {
+      open(event);
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  };
+
+  return (
+    <Section
+      name="ranks"
+      title={words.__('Ranks')}
+      host={host}
+      note={counts(ranks, words)}
+      tools={
+        host.save && (
+          <button
+            type="button"
+            class="jaxtrain-small"
+            title={words.__('Save what all ranks have printed, a file for each, as a zip file')}
+            onClick={() => host.save?.(row.key, null)}
+          >
+            {words.__('Save logs')}
+          </button>
+        )
+      }
+    >
+      <div class="jaxtrain-scroll" data-opens={opens}>
+        <table
+          ref={table}
+          class="jaxtrain-ranks"
+          onClick={opens ? open : undefined}
+          onKeyDown={opens ? onKeyDown : undefined}
+        >
+          <thead>
+            <tr>
+              <th scope="col">{words.__('Rank')}</th>
+              <th scope="col">{words.__('State')}</th>
+              <th scope="col">{pods ? words.__('Pod') : words.__('Process')}</th>
+              <th scope="col">{pods ? words.__('Node') : words.__('Host')}</th>
+              <th scope="col">{words.__('Restarts')}</th>
+              <th scope="col">{words.__('Exit')}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {ranks.map((rank, index) => (
+              <RankRow
+                key={rank.rank}
+                rank={rank}
+                pods={pods}
+                failed={rank.rank === failed}
+                stop={opens ? index === here : null}
+                words={words}
+              />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Section>
+  );
+}
+
+interface RankRowProps {
+  rank: Rank;
+  pods: boolean;
+  failed: boolean;
+  /** Whether Tab goes to this row; null where rows open nothing. */
+  stop: boolean | null;
+  words: Words;
+}
+
+/** One rank. It renders again only when something that it shows is different. */
+class RankRow extends Component<RankRowProps> {
+  override shouldComponentUpdate(next: RankRowProps): boolean {
+    const { rank, pods, failed, stop, words } = this.props;
+    const after = next.rank;
+    return (
+      next.pods !== pods ||
+      next.failed !== failed ||
+      next.stop !== stop ||
+      next.words !== words ||
+      after.state !== rank.state ||
+      after.pid !== rank.pid ||
+      after.pod !== rank.pod ||
+      after.host !== rank.host ||
+      after.restarts !== rank.restarts ||
+      after.exit !== rank.exit
+    );
+  }
+
+  override render(): ComponentChild {
+    const { rank, pods, failed, stop, words } = this.props;
+    const pod = plain(rank.pod ?? '');
+    const place = plain(rank.host ?? '');
+    return (
+      <tr
+        data-rank={rank.rank}
+        data-failed={failed}
+        tabIndex={stop === null ? undefined : stop ? 0 : -1}
+        title={stop === null ? undefined : words.__('Open the log of rank %1', rank.rank)}
+      >
+        <th scope="row">{rank.rank}</th>
+        <td>{rankStateWord(rank.state, words)}</td>
+        {pods ? (
+          <td class="jaxtrain-end" title={pod}>
+            <bdi>{pod}</bdi>
+          </td>
+        ) : (
+          <td>{rank.pid}</td>
+        )}
+        <td title={place}>{place}</td>
+        <td>{rank.restarts}</td>
+        <td data-bad={rank.exit !== null && rank.exit !== 0}>{exitText(rank.exit, words)}</td>
+      </tr>
+    );
+  }
+}

@@ -1,0 +1,48 @@
+import { Notification } from '@jupyterlab/apputils';
+
+import type { Words } from '../core/base/translator';
+import type { Tracker } from './cells';
+
+export const LOAD = '%load_ext jupyter_jax_trainer';
+
+/**
+ * Says, once for each notebook, what has to be run before its first job, where no cell of it has
+ * that; `insert` puts an empty cell above the active one, and makes it the active one.
+ */
+export class LoadHint {
+  #tracker: Tracker;
+  #words: Words;
+  #insert: () => Promise<unknown>;
+  #told = new WeakSet();
+
+  constructor(tracker: Tracker, words: Words, insert: () => Promise<unknown>) {
+    this.#tracker = tracker;
+    this.#words = words;
+    this.#insert = insert;
+  }
+
+  tell(): void {
+    const notebook = this.#tracker.currentWidget;
+    const cells = notebook?.content.widgets ?? [];
+    const loads = cells.some(({ model }) =>
+      model.sharedModel.getSource().includes('load_ext jupyter_jax_trainer')
+    );
+    if (!notebook || loads || this.#told.has(notebook)) {
+      return;
+    }
+    this.#told.add(notebook);
+    const words = this.#words;
+    Notification.info(words.__('Run %1 once in this notebook before its first job.', LOAD), {
+      autoClose: 15_000,
+      actions: [{ label: words.__('Insert a Cell'), callback: () => void this.#add() }]
+    });
+  }
+
+  async #add(): Promise<void> {
+    await this.#insert();
+    const cell = this.#tracker.activeCell?.model.sharedModel;
+    if (cell?.getSource() === '') {
+      cell.updateSource(0, 0, LOAD);
+    }
+  }
+}

@@ -1,0 +1,57 @@
+/** The element of a widget, in the colours of a page that may have none of JupyterLab's. */
+
+import { render, type ComponentChild } from 'preact';
+
+import { ownKeys } from '../core/base/outputkeys';
+import { onTheme } from '../core/plots/theme';
+
+/** Draw a view into a widget's element; give what takes it away. */
+export function draw(view: ComponentChild, el: HTMLElement, name: string): () => void {
+  const root = el.appendChild(document.createElement('div'));
+  ownKeys(root);
+  root.className = `jaxtrain jaxtrain-widget ${name}`;
+  const colour = () => {
+    // Without its own colours: a page may get some later, as JupyterLab does between two themes.
+    root.classList.remove('jaxtrain-alone');
+    delete root.dataset['dark'];
+    if (getComputedStyle(root).getPropertyValue('--jp-ui-font-color1') === '') {
+      root.classList.add('jaxtrain-alone');
+      root.dataset['dark'] = String(isDark(el));
+    }
+  };
+  colour();
+  const stop = onTheme(colour);
+  render(view, root);
+  return () => {
+    stop();
+    render(null, root);
+    root.remove();
+  };
+}
+
+/** Tell whether what is behind an element is dark: hosts say it in many ways, but all paint it. */
+export function isDark(element: Element): boolean {
+  for (let each: Element | null = element; each; each = parentOf(each)) {
+    const [red = 0, green = 0, blue = 0, alpha = 1] = numbers(
+      getComputedStyle(each).backgroundColor
+    );
+    if (alpha > 0.5) {
+      return 0.299 * red + 0.587 * green + 0.114 * blue < 128;
+    }
+  }
+  const scheme = getComputedStyle(document.documentElement).colorScheme;
+  const prefers = window.matchMedia('(prefers-color-scheme: dark)').matches;
+  return scheme.includes('dark') && (prefers || !scheme.includes('light'));
+}
+
+/** Read `rgb(1, 2, 3)`; what is another kind of colour says nothing here. */
+function numbers(colour: string): number[] {
+  const found = /^rgba?\(([^)]*)\)$/.exec(colour)?.[1];
+  return found === undefined ? [0, 0, 0, 0] : found.split(/[\s,/]+/).map(Number);
+}
+
+/** A view may be in a shadow tree. */
+function parentOf(element: Element): Element | null {
+  const root = element.getRootNode();
+  return element.parentElement ?? (root instanceof ShadowRoot ? root.host : null);
+}
