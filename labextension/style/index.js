@@ -5,6 +5,5 @@ import './picker.css';
 import './plots.css';
 import './statusbar.css';
 import './log.css';
-import './logparts.css';
 import './logcolours.css';
 import './output.css';

@@ -3,32 +3,31 @@
 import { render } from 'preact';
 import { act } from 'preact/test-utils';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-
-import { menuOf } from '../src/core/jobs/list';
+import * as trans from '../src/core/base/translator';
+import * as jobview from './fakes/jobview';
+import * as logpage from './fakes/logpage';
+import * as panel from './fakes/jobspage';
+import * as picker from './fakes/pickerpage';
+import { confirmationFor } from '../src/core/base/actions';
 import type { Row, State } from '../src/core/base/protocol';
-import { questionOf } from '../src/core/base/actions';
-import { GlanceView } from '../src/core/output/card';
-import * as words from '../src/core/base/translator';
+import { menuOf } from '../src/core/jobs/list';
+import { JobCard } from '../src/core/output/card';
 import { connection } from '../src/lab/connection';
 import { jobs } from '../src/lab/jobs';
 import { logs } from '../src/lab/logs';
 import { runtimes } from '../src/lab/runtimes';
 import { status } from '../src/lab/status';
+import { FakeLab } from './fakes/lab';
+import { ended, fakeHost, NOW, row } from './fakes/make';
+import { place } from './fakes/picker';
 import { FakePlot } from './fakes/plot';
 import { FakeSocket } from './fakes/socket';
-import * as jobview from './fakes/jobview';
-import { FakeLab } from './fakes/lab';
-import * as logpage from './fakes/logpage';
-import { ended, fakeHost, NOW, row } from './fakes/make';
-import { glance, progress } from './fakes/summary';
-import * as panel from './fakes/jobspage';
-import { place } from './fakes/picker';
-import * as picker from './fakes/pickerpage';
+import { progress, summary } from './fakes/summary';
 import { greek, rest, unmarked } from './fakes/translator';
 
 vi.mock('uplot', async () => ({ default: (await import('./fakes/plot')).FakePlot }));
 vi.mock('../src/core/base/translator', async importOriginal => {
-  const { english } = await importOriginal<typeof words>();
+  const { english } = await importOriginal<typeof trans>();
   const { marked } = await import('./fakes/translator');
   return { english: marked(english) };
 });
@@ -38,7 +37,7 @@ const STATES: State[] = [
   ...(['Succeeded', 'Failed', 'Cancelled', 'damaged'] as const)
 ];
 
-/** Give a job with all that one can have, in other letters. */
+/** Return a job with all that one can have, in other letters. */
 function full(state: State = 'Running'): Row {
   const active = !['Succeeded', 'Failed', 'Cancelled', 'damaged'].includes(state);
   return greek({
@@ -95,7 +94,7 @@ describe('the list of jobs', () => {
     for (const each of STATES.map(full)) {
       const said = menuOf(each, host).map(({ label }) => label);
       for (const action of each.actions) {
-        said.push(...Object.values<string>({ ...questionOf(each, action, words.english) }));
+        said.push(...Object.values<string>({ ...confirmationFor(each, action, trans.english) }));
       }
       expect(said.filter(text => /[a-z]/i.test(rest(text)))).toEqual([]);
     }
@@ -240,7 +239,7 @@ describe('the picker', () => {
     expect(unmarked(picker.root)).toEqual([]);
     picker.setup.server.silent = null;
     picker.setup.server.failing = '';
-    picker.setup.store.lookAgain();
+    picker.setup.store.refresh();
     await picker.wait();
     expect(unmarked(picker.root)).toEqual([]);
   });
@@ -251,12 +250,12 @@ describe('the output of a cell', () => {
   afterEach(() => void act(() => render(null, root)));
 
   it.each(STATES)('with a job that is %s', state => {
-    const host = { words: words.english, act: vi.fn(), copy: vi.fn(), open: vi.fn() };
+    const host = { trans: trans.english, act: vi.fn(), copy: vi.fn(), open: vi.fn() };
     const tail: [number, number, string][] = [[0, NOW, greek('a line')]];
     const shown = { waited: true, tail, spark: { name: greek('loss'), points: [[0, 1]] } };
-    const of = glance(full(state), shown as object);
+    const of = summary(full(state), shown as object);
     const said = greek({ sent: of.sent, results: of.sent });
-    void act(() => render(<GlanceView glance={{ ...of, ...said }} host={host} />, root));
+    void act(() => render(<JobCard summary={{ ...of, ...said }} host={host} />, root));
     expect(root.querySelector('.jaxtrain-state')).not.toBeNull();
     expect(unmarked(root)).toEqual([]);
   });
@@ -266,7 +265,7 @@ it('the commands, panels and notes of JupyterLab', async () => {
   localStorage.clear();
   FakeSocket.all = [];
   const lab = new FakeLab();
-  const translator = { load: () => words.english };
+  const translator = { load: () => trans.english };
   const { app, labShell, palette, launcher, registry, router, bar } = lab;
   const ours = await connection.activate(app, translator, labShell, null, palette);
   const rest_ = [translator, labShell, null, palette];

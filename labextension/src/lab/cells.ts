@@ -1,5 +1,6 @@
 /** The active cell of the notebook in front, for the picker. */
 
+import { Observable } from '../core/base/observable';
 import type { Cell, Cells } from '../core/picker/types';
 
 interface Signal<Args> {
@@ -94,19 +95,19 @@ function isSplit(text: string, at: number): boolean {
 }
 
 /** Follows the notebook that is in front. */
-export class LabCells implements Cells {
+export class LabCells extends Observable implements Cells {
   #tracker: Tracker;
   #run: () => void;
   #cell: LabCell | null = null;
-  #watchers = new Set<() => void>();
   #onActive = () => this.#follow();
   #onText = (_: unknown, { sourceChange }: { sourceChange?: unknown }) => {
     if (sourceChange) {
-      this.#tell();
+      this.notify();
     }
   };
 
   constructor(tracker: Tracker, run: () => void) {
+    super();
     this.#tracker = tracker;
     this.#run = run;
     tracker.activeCellChanged.connect(this.#onActive);
@@ -116,11 +117,6 @@ export class LabCells implements Cells {
 
   get cell(): Cell | null {
     return this.#cell;
-  }
-
-  watch(watcher: () => void): () => void {
-    this.#watchers.add(watcher);
-    return () => this.#watchers.delete(watcher);
   }
 
   /** Make the cell with this node the active one. */
@@ -141,7 +137,7 @@ export class LabCells implements Cells {
     this.#tracker.currentChanged.disconnect(this.#onActive);
     this.#cell?.widget.model.sharedModel.changed.disconnect(this.#onText);
     this.#cell = null;
-    this.#watchers.clear();
+    this.unsubscribeAll();
   }
 
   #follow(): void {
@@ -150,13 +146,7 @@ export class LabCells implements Cells {
       this.#cell?.widget.model.sharedModel.changed.disconnect(this.#onText);
       this.#cell = widget && new LabCell(widget, this.#tracker);
       widget?.model.sharedModel.changed.connect(this.#onText);
-      this.#tell();
-    }
-  }
-
-  #tell(): void {
-    for (const watcher of [...this.#watchers]) {
-      watcher();
+      this.notify();
     }
   }
 }

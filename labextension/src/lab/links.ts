@@ -1,6 +1,6 @@
 /** Addresses of pages that open a log at a line. */
 
-import type { Source } from '../core/base/logprotocol';
+import type { Source } from '../core/base/protocol';
 
 const KEY = 'jaxtrain-log';
 const LINE = 'line';
@@ -16,7 +16,7 @@ export interface LogLink {
   container: string | null;
 }
 
-/** Give the address of a page, which may say more than this page's own, with a log and a line. */
+/** Return the address of a page, which may say more than this page's own, with a log and a line. */
 export function linkTo(page: string, key: string, position: number, source: Source | null): string {
   const url = new URL(page);
   url.search = url.hash = '';
@@ -43,7 +43,7 @@ export function readLink(search: string): LogLink | null {
   };
 }
 
-/** Give an address (without its host) without the log, so that a reload does not open it again. */
+/** Return an address (without its host) without the log, so that a reload does not open it again. */
 export function withoutLink(path: string): string {
   const url = new URL(path, 'http://here');
   [KEY, LINE, CONTAINER].forEach(name => url.searchParams.delete(name));

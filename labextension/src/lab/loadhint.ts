@@ -1,6 +1,6 @@
 import { Notification } from '@jupyterlab/apputils';
 
-import type { Words } from '../core/base/translator';
+import type { Translator } from '../core/base/translator';
 import type { Tracker } from './cells';
 
 export const LOAD = '%load_ext jupyter_jax_trainer';
@@ -11,30 +11,30 @@ export const LOAD = '%load_ext jupyter_jax_trainer';
  */
 export class LoadHint {
   #tracker: Tracker;
-  #words: Words;
+  #words: Translator;
   #insert: () => Promise<unknown>;
-  #told = new WeakSet();
+  #shownFor = new WeakSet();
 
-  constructor(tracker: Tracker, words: Words, insert: () => Promise<unknown>) {
+  constructor(tracker: Tracker, trans: Translator, insert: () => Promise<unknown>) {
     this.#tracker = tracker;
-    this.#words = words;
+    this.#words = trans;
     this.#insert = insert;
   }
 
-  tell(): void {
+  notify(): void {
     const notebook = this.#tracker.currentWidget;
     const cells = notebook?.content.widgets ?? [];
     const loads = cells.some(({ model }) =>
       model.sharedModel.getSource().includes('load_ext jupyter_jax_trainer')
     );
-    if (!notebook || loads || this.#told.has(notebook)) {
+    if (!notebook || loads || this.#shownFor.has(notebook)) {
       return;
     }
-    this.#told.add(notebook);
-    const words = this.#words;
-    Notification.info(words.__('Run %1 once in this notebook before its first job.', LOAD), {
+    this.#shownFor.add(notebook);
+    const trans = this.#words;
+    Notification.info(trans.__('Run %1 once in this notebook before its first job.', LOAD), {
       autoClose: 15_000,
-      actions: [{ label: words.__('Insert a Cell'), callback: () => void this.#add() }]
+      actions: [{ label: trans.__('Insert a Cell'), callback: () => void this.#add() }]
     });
   }
 

@@ -9,38 +9,27 @@ import { ILauncher } from '@jupyterlab/launcher';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { LabIcon } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
 import { h } from 'preact';
 
-import { keep, kept } from '../core/base/storage';
+import { loadItem, saveItem } from '../core/base/storage';
 import { PickerStore } from '../core/picker/store';
 import type { Values } from '../core/picker/types';
 import { Picker } from '../core/picker/view';
 import { LabCells, type Tracker } from './cells';
-import { IConnection } from './connection';
-import { toFocus } from './shell';
-import { LabHost } from './host';
-import { LoadHint } from './loadhint';
 import { DOMAIN, INSERT_LINE, OPEN_JOB, SHOW_RUNTIMES } from './commands';
+import { IConnection } from './connection';
+import { LabHost } from './host';
+import { runtimesIcon } from './icons';
+import { LoadHint } from './loadhint';
 import { onSettings } from './settings';
+import { toFocus } from './shell';
 import { ViewWidget } from './viewwidget';
 
 const ID = 'jupyter-jax-trainer:runtimes';
 const PANEL = 'jaxtrain-runtimes';
 const RUN = 'notebook:run-cell';
 const DRAFT = 'picker-draft';
-
-/** Three things to set: the mark of the panel. */
-const runtimesIcon = new LabIcon({
-  name: 'jupyter-jax-trainer:runtimes',
-  svgstr: `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24">
-  <g class="jp-icon3" fill="#616161">
-    <path d="M3 5.2h18v1.6H3zM3 11.2h18v1.6H3zM3 17.2h18v1.6H3z"/>
-    <circle cx="8" cy="6" r="2.8"/><circle cx="16" cy="12" r="2.8"/><circle cx="10" cy="18" r="2.8"/>
-  </g>
-</svg>`
-});
 
 /** The picker in a side bar; it asks for nothing while it is hidden. */
 class PickerPanel extends ViewWidget {
@@ -72,7 +61,7 @@ class PickerPanel extends ViewWidget {
 
 function activate(
   app: JupyterFrontEnd,
-  { api, memory }: IConnection,
+  { api, storage }: IConnection,
   tracker: Tracker,
   translator: ITranslator | null,
   labShell: ILabShell | null,
@@ -81,16 +70,16 @@ function activate(
   launcher: ILauncher | null,
   registry: ISettingRegistry | null
 ): void {
-  const words = (translator ?? nullTranslator).load(DOMAIN);
+  const trans = (translator ?? nullTranslator).load(DOMAIN);
   const { commands } = app;
   const openJob = (key: string): void => void commands.execute(OPEN_JOB, { key });
-  const host = new LabHost(api, words, row => openJob(row.key), commands, { memory });
+  const host = new LabHost(api, trans, row => openJob(row.key), commands, { storage });
   const cells = new LabCells(tracker, () => void commands.execute(RUN, { activate: false }));
   const store = new PickerStore(api, cells);
 
-  void memory.ready.then(() => rememberDraft(store, host));
+  void storage.ready.then(() => persistDraft(store, host));
   void onSettings(registry, ID, ({ line }) => {
-    store.line.draft.setUsual(typeof line === 'string' ? line : '');
+    store.line.draft.setDefaults(typeof line === 'string' ? line : '');
   });
 
   const panel = new PickerPanel(
@@ -100,18 +89,18 @@ function activate(
       store.dispose();
       cells.dispose();
     },
-    memory.ready
+    storage.ready
   );
   panel.id = PANEL;
   panel.title.icon = runtimesIcon;
-  panel.title.caption = words.__('Runtimes for JAX Training');
+  panel.title.caption = trans.__('Runtimes for JAX Training');
   panel.node.setAttribute('role', 'region');
-  panel.node.setAttribute('aria-label', words.__('Runtimes for JAX Training'));
+  panel.node.setAttribute('aria-label', trans.__('Runtimes for JAX Training'));
   app.shell.add(panel, 'left', { rank: 601, type: 'JAX Training' });
   restorer?.add(panel, PANEL);
 
   const above = (): Promise<unknown> => commands.execute('notebook:insert-cell-above');
-  const hint = new LoadHint(tracker, words, above);
+  const hint = new LoadHint(tracker, trans, above);
   const show = (): void => {
     labShell?.expandLeft();
     toFocus(app.shell, panel);
@@ -119,18 +108,18 @@ function activate(
   commands.addCommand(SHOW_RUNTIMES, {
     label: args =>
       args['isLauncher'] === true
-        ? words.__('Training Runtimes')
-        : words.__('Show Training Runtimes'),
-    caption: words.__('Show where cells with %1 can run, and their options', '%%jaxtrain'),
+        ? trans.__('Training Runtimes')
+        : trans.__('Show Training Runtimes'),
+    caption: trans.__('Show where cells with %1 can run, and their options', '%%jaxtrain'),
     icon: runtimesIcon,
     execute: show
   });
   commands.addCommand(INSERT_LINE, {
     label: args =>
       args['isCell'] === true
-        ? words.__('Make This Cell a Training Job')
-        : words.__('Insert a %1 Line into the Cell', '%%jaxtrain'),
-    caption: words.__('Make the active cell a training job'),
+        ? trans.__('Make This Cell a Training Job')
+        : trans.__('Insert a %1 Line into the Cell', '%%jaxtrain'),
+    caption: trans.__('Make the active cell a training job'),
     isEnabled: args =>
       args['isCell'] === true || (cells.cell?.code === true && cells.cell.editable),
     execute: async args => {
@@ -140,13 +129,13 @@ function activate(
         cells.goTo(node);
       }
       if (await store.line.insert()) {
-        hint.tell();
+        hint.notify();
       } else {
         show(); // it says why that is not possible
       }
     }
   });
-  const category = words.__('JAX Training');
+  const category = trans.__('JAX Training');
   for (const command of [SHOW_RUNTIMES, INSERT_LINE]) {
     palette?.addItem({ command, category });
   }
@@ -158,17 +147,17 @@ function isCodeCell({ classList }: HTMLElement): boolean {
 }
 
 /** Keep what was chosen and is in no cell yet, such as the place. */
-function rememberDraft({ line }: PickerStore, host: LabHost): void {
+function persistDraft({ line }: PickerStore, host: LabHost): void {
   const { draft } = line;
-  const before = kept<Values>(host, DRAFT);
+  const before = loadItem<Values>(host, DRAFT);
   if (Object.keys(before).length > 0) {
     draft.set(before);
   }
-  let last = draft.own;
-  line.watch(() => {
-    if (draft.own !== last) {
-      last = draft.own;
-      keep(host, DRAFT, last);
+  let last = draft.chosen;
+  line.subscribe(() => {
+    if (draft.chosen !== last) {
+      last = draft.chosen;
+      saveItem(host, DRAFT, last);
     }
   });
 }

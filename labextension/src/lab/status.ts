@@ -3,9 +3,9 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { h } from 'preact';
 
-import { Standing, standing } from '../core/jobs/statusbar';
-import { IConnection } from './connection';
+import { StatusItem, statusText } from '../core/jobs/statusbar';
 import { DOMAIN, SHOW_JOBS } from './commands';
+import { IConnection } from './connection';
 import { ViewWidget } from './viewwidget';
 
 const ID = 'jupyter-jax-trainer:status';
@@ -21,16 +21,16 @@ function activate(
     return; // Notebook 7 has none
   }
   const { jobs: store } = connection;
-  const words = (translator ?? nullTranslator).load(DOMAIN);
+  const trans = (translator ?? nullTranslator).load(DOMAIN);
   const onClick = (): void => {
     if (app.commands.hasCommand(SHOW_JOBS)) {
       void app.commands.execute(SHOW_JOBS);
     }
   };
-  const item = new ViewWidget(() => h(Standing, { store, words, onClick }));
-  const isActive = (): boolean => standing(store.rows, words) !== '';
+  const item = new ViewWidget(() => h(StatusItem, { store, trans, onClick }));
+  const isActive = (): boolean => statusText(store.rows, trans) !== '';
   bar.registerStatusItem(ID, { item, align: 'left', rank: 50, isActive });
-  store.watch(() => item.setHidden(!isActive()));
+  store.subscribe(() => item.setHidden(!isActive()));
 }
 
 export const status: JupyterFrontEndPlugin<void> = {

@@ -9,7 +9,7 @@ type Db = Pick<IStateDB, 'fetch' | 'save'>;
  * Small texts that views keep for the next page: in JupyterLab with the workspace, where there
  * are no workspaces in the browser.
  */
-export class Memory {
+export class ViewStorage {
   /** Whether what was kept is known. A plugin must not wait for it before it is activated. */
   readonly ready: Promise<void>;
   #db: Db | null;
@@ -20,7 +20,7 @@ export class Memory {
     this.ready = db ? this.#load(db) : Promise.resolve();
   }
 
-  remember(name: string, text: string): void {
+  setItem(name: string, text: string): void {
     if (this.#db) {
       this.#texts[name] = text;
       this.#db.save(NAME, { ...this.#texts }).catch(complain);
@@ -33,7 +33,7 @@ export class Memory {
     }
   }
 
-  recall(name: string): string | null {
+  getItem(name: string): string | null {
     if (this.#db) {
       return this.#texts[name] ?? null;
     }

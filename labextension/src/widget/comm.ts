@@ -2,11 +2,11 @@
 
 import type { Fetch } from '../core/base/api';
 import type { Socket } from '../core/base/live';
-import { Teller } from '../core/base/observable';
-import { fields, type Model } from './model';
+import { Observable } from '../core/base/observable';
+import { asRecord, type Model } from './model';
 
 /** A view's end of the comm; it tells when the kernel falls silent, or speaks again. */
-export class Comm extends Teller {
+export class Comm extends Observable {
   #model: Model;
   #page = newPage();
   #number = 0;
@@ -63,7 +63,7 @@ export class Comm extends Teller {
   }
 
   #onMessage = (message: unknown): void => {
-    const { page, hear, answer, status, body } = fields(message);
+    const { page, hear, answer, status, body } = asRecord(message);
     const socket = typeof page === 'string' ? this.#sockets.get(page) : undefined;
     if (!socket && page !== this.#page) {
       return; // it is for another view of the same widget
@@ -91,7 +91,7 @@ export class Comm extends Teller {
   #hush(silent: boolean): void {
     if (silent !== this.silent) {
       this.silent = silent;
-      this.tell();
+      this.notify();
     }
   }
 }
@@ -123,7 +123,7 @@ class CommSocket implements Socket {
   }
 }
 
-/** Give a name that no other view has. */
+/** Return a name that no other view has. */
 function newPage(): string {
   return Array.from({ length: 2 }, () => Math.random().toString(36).slice(2)).join('');
 }

@@ -1,13 +1,13 @@
 /** A log as one text, over the connection that views have: a kernel offers no files. */
 
-import { ApiError } from '../core/base/api';
+import { ServerError } from '../core/base/errors';
 import type { Live } from '../core/base/live';
+import type { LogMessage, RawLine, Source } from '../core/base/protocol';
 import { PAGE } from '../core/log/pages';
-import type { LogMessage, RawLine, Source } from '../core/base/logprotocol';
 
 const SHOWN = 4096; // bytes of a line that the server sends in a list
 
-/** Give what a source has printed so far; without one what all ranks have, each line with its own. */
+/** Return what a source has printed so far; without one what all ranks have, each line with its own. */
 export async function logText(live: Live, key: string, source: Source | null): Promise<string> {
   const sources = source === null ? null : [source];
   const view = openView(live, key, sources);
@@ -33,7 +33,7 @@ function openView(live: Live, key: string, sources: Source[] | null) {
   const length = new Promise<number>((resolve, reject) => {
     told = message => {
       if (message.kind === 'error') {
-        reject(new ApiError(message.message, message.hint));
+        reject(new ServerError(message.message, message.hint));
       } else if (message.kind === 'log' && message.complete) {
         resolve(message.length);
       }

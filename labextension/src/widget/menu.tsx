@@ -1,7 +1,7 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
+import { activeElementNear } from '../core/base/hooks';
 import type { MenuItem } from '../core/base/host';
-import { focusNear } from '../core/base/hooks';
 
 interface MenuProps {
   items: MenuItem[];
@@ -26,7 +26,7 @@ export function Menu({ items, x, y, onClose }: MenuProps) {
     element.style.top = `${y - top + around.scrollTop}px`;
   }, [x, y]);
   useLayoutEffect(() => {
-    const from = focusNear(menu.current);
+    const from = activeElementNear(menu.current);
     menu.current?.querySelector<HTMLElement>('[role=menuitem]')?.focus();
     return () => from?.focus();
   }, []);

@@ -6,13 +6,13 @@ export interface Model {
   send(message: unknown): void;
 }
 
-export interface Given {
+export interface RenderProps {
   model: Model;
   el: HTMLElement;
 }
 
 /** What comes from the kernel, before anything is known of it. */
-export function fields(message: unknown): Record<string, unknown> {
+export function asRecord(message: unknown): Record<string, unknown> {
   return typeof message === 'object' && message !== null
     ? (message as Record<string, unknown>)
     : {};

@@ -1,14 +1,14 @@
-/** The element of a widget, in the colours of a page that may have none of JupyterLab's. */
+/** The page of a widget, which may not be JupyterLab: its colours and its clipboard. */
 
 import { render, type ComponentChild } from 'preact';
 
-import { ownKeys } from '../core/base/outputkeys';
+import { captureKeys } from '../core/base/keyboard';
 import { onTheme } from '../core/plots/theme';
 
-/** Draw a view into a widget's element; give what takes it away. */
+/** Draw a view into a widget's element; return what takes it away. */
 export function draw(view: ComponentChild, el: HTMLElement, name: string): () => void {
   const root = el.appendChild(document.createElement('div'));
-  ownKeys(root);
+  captureKeys(root);
   root.className = `jaxtrain jaxtrain-widget ${name}`;
   const colour = () => {
     // Without its own colours: a page may get some later, as JupyterLab does between two themes.
@@ -29,7 +29,7 @@ export function draw(view: ComponentChild, el: HTMLElement, name: string): () =>
   };
 }
 
-/** Tell whether what is behind an element is dark: hosts say it in many ways, but all paint it. */
+/** Return whether what is behind an element is dark: hosts say it in many ways, but all paint it. */
 export function isDark(element: Element): boolean {
   for (let each: Element | null = element; each; each = parentOf(each)) {
     const [red = 0, green = 0, blue = 0, alpha = 1] = numbers(
@@ -54,4 +54,19 @@ function numbers(colour: string): number[] {
 function parentOf(element: Element): Element | null {
   const root = element.getRootNode();
   return element.parentElement ?? (root instanceof ShadowRoot ? root.host : null);
+}
+
+/** Copy a text, also where the page has no clipboard API. */
+export function copy(text: string): void {
+  // A page without HTTPS has no clipboard, whatever the types say.
+  const clipboard = navigator.clipboard as Clipboard | undefined;
+  void (clipboard?.writeText(text) ?? Promise.reject(new Error('no clipboard'))).catch(() => {
+    const area = document.body.appendChild(document.createElement('textarea'));
+    area.value = text;
+    area.style.cssText = 'position:fixed;opacity:0';
+    area.select();
+    // eslint-disable-next-line @typescript-eslint/no-deprecated -- the only way that is left
+    document.execCommand('copy');
+    area.remove();
+  });
 }

@@ -1,7 +1,8 @@
 import { describe, expect, it, vi } from 'vitest';
 
+import { Api, type Fetch } from '../../src/core/base/api';
+import { ServerError } from '../../src/core/base/errors';
 import { english } from '../../src/core/base/translator';
-import { Api, ApiError, type Fetch } from '../../src/core/base/api';
 
 function answer(status: number, body: unknown): Api {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
@@ -25,7 +26,7 @@ describe('an action', () => {
     const error = await api
       .act({ key: 'a', uid: 'u' }, 'cancel')
       .catch((reason: unknown) => reason);
-    expect(error).toBeInstanceOf(ApiError);
+    expect(error).toBeInstanceOf(ServerError);
     expect(error).toMatchObject({ message: 'It has ended.', hint: 'Delete it.' });
   });
 
@@ -71,8 +72,8 @@ describe('the probe', () => {
 
 describe('words', () => {
   it('are the host\u2019s', async () => {
-    const words = { ...english, __: (text: string) => `<${text}>` };
-    const silent = new Api(() => Promise.reject(new TypeError('network')), words);
+    const trans = { ...english, __: (text: string) => `<${text}>` };
+    const silent = new Api(() => Promise.reject(new TypeError('network')), trans);
     await expect(silent.get('jobs')).rejects.toThrow('<The Jupyter server does not answer.>');
   });
 });

@@ -10,7 +10,7 @@ const onEnter = vi.fn();
 const show = (value: string) =>
   void act(() => render(<Entry value={value} {...{ onEnter }} />, root));
 const field = () => root.querySelector('input') as HTMLInputElement;
-const tell = (event: string) =>
+const notify = (event: string) =>
   void act(() => {
     field().dispatchEvent(new Event(event));
   });
@@ -20,13 +20,13 @@ afterEach(() => render(null, root));
 it('keeps what somebody types in a field, whatever is drawn anew, until they are done', () => {
   show('team-a');
   field().value = 'team-';
-  tell('input');
+  notify('input');
   show('team-a');
   expect(field().value).toBe('team-');
   field().value = 'team-b';
-  tell('input');
+  notify('input');
   expect(onEnter).not.toHaveBeenCalled();
-  tell('change');
+  notify('change');
   expect(onEnter.mock.calls).toEqual([['team-b']]);
   show('team-b');
   expect(field().value).toBe('team-b');
@@ -34,8 +34,8 @@ it('keeps what somebody types in a field, whatever is drawn anew, until they are
 
 it('shows what is so again when somebody leaves a field as it was', () => {
   show('team-a');
-  tell('input');
-  tell('blur');
+  notify('input');
+  notify('blur');
   show('team-c');
   expect(field().value).toBe('team-c');
 });
@@ -44,12 +44,12 @@ it('takes back with Escape what was typed, so that leaving it changes nothing', 
   show('team-a');
   onEnter.mockClear();
   field().value = 'team-';
-  tell('input');
+  notify('input');
   void act(() => {
     field().dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }));
     // as a browser does when a field is left: only what is another text by now is a change
     if (field().value !== 'team-a') {
-      tell('change');
+      notify('change');
     }
   });
   expect(onEnter).not.toHaveBeenCalled();

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 
-import { clock, duration, fraction, plain, progress, span } from '../../src/core/base/format';
-import { filterRows, NO_FILTER } from '../../src/core/jobs/filter';
-import { count, group, stateWord } from '../../src/core/base/states';
+import { clock, duration, fraction, progress, sanitize, span } from '../../src/core/base/format';
 import type { State } from '../../src/core/base/protocol';
+import { count, group, stateLabel } from '../../src/core/base/states';
 import { english } from '../../src/core/base/translator';
+import { filterRows, NO_FILTER } from '../../src/core/jobs/filter';
 import { ended, row } from '../fakes/make';
 
 const REPORT = { step: 1240, total: 2000, fraction: 0.62, metrics: {}, time: 0 };
@@ -40,7 +40,7 @@ describe('text', () => {
   });
 
   it('takes out what would change how other text is read', () => {
-    expect(plain('a\u202eb\x1b[31mc\x00\n\td')).toBe('ab[31mc\n\td');
+    expect(sanitize('a\u202eb\x1b[31mc\x00\n\td')).toBe('ab[31mc\n\td');
   });
 
   it('says how far a job is', () => {
@@ -68,7 +68,7 @@ describe('states', () => {
     expect(group('Succeeded')).toBe('done');
     expect(group('damaged')).toBe('failed');
     expect(group('Resting' as State)).toBe('waiting');
-    expect(stateWord('Resting' as State, english)).toBe('Resting');
+    expect(stateLabel('Resting' as State, english)).toBe('Resting');
   });
 
   it('are counted by group', () => {

@@ -203,8 +203,8 @@ describe('what goes wrong', () => {
 
   it('is found out when no connection could be made, and forgotten when the server answers', async () => {
     const live = make({ probe: () => Promise.resolve({ ...missing, kind: 'unreachable' }) });
-    const watcher = vi.fn();
-    live.watch(watcher);
+    const listener = vi.fn();
+    live.subscribe(listener);
     const { id } = live.open(JOBS, vi.fn());
     FakeSocket.last.drop();
     await vi.advanceTimersByTimeAsync(0);
@@ -212,10 +212,10 @@ describe('what goes wrong', () => {
     await vi.advanceTimersByTimeAsync(500);
     FakeSocket.last.accept();
     expect(live.problem).not.toBeNull();
-    watcher.mockClear();
+    listener.mockClear();
     FakeSocket.last.say(empty(id));
     expect(live.problem).toBeNull();
-    expect(watcher).toHaveBeenCalledOnce();
+    expect(listener).toHaveBeenCalledOnce();
   });
 
   it('is tried seldom where the server extension is missing, and at once when the user says so', async () => {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
+import { isAborted, ServerError } from '../../src/core/base/errors';
 import { Live } from '../../src/core/base/live';
-import { isWithdrawn, Refusal } from '../../src/core/base/errors';
 import { FakeSocket } from '../fakes/socket';
 
 const LOG = {
@@ -57,19 +57,19 @@ describe('asking', () => {
     const { answer, id } = ask();
     FakeSocket.last.say({ id, kind: 'error', message: 'That log is not open.', hint: 'Open it.' });
     const error = await answer.catch((reason: unknown) => reason);
-    expect(error).toBeInstanceOf(Refusal);
+    expect(error).toBeInstanceOf(ServerError);
     expect(error).toMatchObject({ message: 'That log is not open.', hint: 'Open it.' });
   });
 
-  it('can be withdrawn, and ends with the connection', async () => {
+  it('can be aborted, and ends with the connection', async () => {
     const { view, stop, answer, id } = ask();
     stop.abort();
-    expect(isWithdrawn(await answer.catch((reason: unknown) => reason))).toBe(true);
+    expect(isAborted(await answer.catch((reason: unknown) => reason))).toBe(true);
     FakeSocket.last.say({ id, kind: 'lines', start: 0, lines: [] });
     const early = live.ask({ op: 'line', view: view.id, position: 0 }, stop.signal);
-    await expect(early).rejects.toThrow('withdrawn');
+    await expect(early).rejects.toThrow('aborted');
     const late = live.ask({ op: 'line', view: view.id, position: 0 });
     live.dispose();
-    await expect(late).rejects.toThrow('withdrawn');
+    await expect(late).rejects.toThrow('aborted');
   });
 });

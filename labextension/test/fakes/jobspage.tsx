@@ -4,10 +4,10 @@ import { afterEach, beforeEach, vi } from 'vitest';
 
 import { Live } from '../../src/core/base/live';
 import type { Message, Problem } from '../../src/core/base/protocol';
-import { JobsStore } from '../../src/core/job/stores';
+import { JobsStore } from '../../src/core/jobs/store';
 import { Jobs } from '../../src/core/jobs/view';
-import { FakeSocket } from './socket';
 import { all, fakeHost, NOW, type row } from './make';
+import { FakeSocket } from './socket';
 
 export function doing(work: () => unknown): void {
   void act(() => {

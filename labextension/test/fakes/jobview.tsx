@@ -5,10 +5,10 @@ import { afterEach, beforeEach } from 'vitest';
 import type { Host } from '../../src/core/base/host';
 import { Live } from '../../src/core/base/live';
 import type { Detail, JobState } from '../../src/core/base/protocol';
-import { JobStore } from '../../src/core/job/stores';
+import { JobStore } from '../../src/core/job/store';
 import { Job } from '../../src/core/job/view';
-import { FakeSocket } from './socket';
 import { detail, fakeHost } from './make';
+import { FakeSocket } from './socket';
 
 export let root: HTMLElement;
 export let host: ReturnType<typeof fakeHost>;
@@ -72,7 +72,7 @@ export function find(selector: string): HTMLElement {
   return element;
 }
 
-/** Give the button with this text or name. */
+/** Return the button with this text or name. */
 export function button(name: string): HTMLButtonElement {
   const found = all('button').find(
     each => each.textContent.trim() === name || each.getAttribute('aria-label') === name

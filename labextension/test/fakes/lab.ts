@@ -82,7 +82,7 @@ export class FakeLab {
     this.#changed.forEach(change => change());
   }
 
-  /** Give the widget that was placed with this id. */
+  /** Return the widget that was placed with this id. */
   widget(id: string): Widget {
     const found = this.placed.find(({ widget }) => widget.id === id);
     if (!found) {
@@ -105,7 +105,7 @@ export class FakeLab {
   }
 }
 
-/** Give what was opened of a topic, the last one. */
+/** Return what was opened of a topic, the last one. */
 export function opened(topic: string): number {
   return Number(FakeSocket.last.sent.filter(each => each['topic'] === topic).at(-1)?.['id']);
 }

@@ -2,9 +2,9 @@ import { render } from 'preact';
 import { act } from 'preact/test-utils';
 import { afterEach, beforeEach, vi } from 'vitest';
 
+import { english } from '../../src/core/base/translator';
 import { Reader } from '../../src/core/log/reader';
 import { LogView } from '../../src/core/log/view';
-import { english } from '../../src/core/base/translator';
 import { LogServer } from './logserver';
 import { fakeHost, NOW } from './make';
 

@@ -1,10 +1,10 @@
 import { vi } from 'vitest';
 
 import { Live } from '../../src/core/base/live';
-import type { RawLine } from '../../src/core/base/logprotocol';
+import type { RawLine } from '../../src/core/base/protocol';
 import { LogStore } from '../../src/core/log/store';
-import { FakeSocket } from './socket';
 import { NOW } from './make';
+import { FakeSocket } from './socket';
 
 /** What the server says first of a log without lines. */
 export function emptyLog(id: unknown): object[] {

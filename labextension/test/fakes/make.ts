@@ -6,7 +6,7 @@ import { english } from '../../src/core/base/translator';
 
 export const NOW = Date.UTC(2026, 0, 15, 12, 0, 0) / 1000;
 
-/** Give a row of a running job; `change` says what is different. */
+/** Return a row of a running job; `change` says what is different. */
 export function row(change: Partial<Row> = {}): Row {
   const key = change.key ?? 'mnist-4';
   return {
@@ -35,7 +35,7 @@ export function row(change: Partial<Row> = {}): Row {
   };
 }
 
-/** Give a row of a job that has ended. */
+/** Return a row of a job that has ended. */
 export function ended(change: Partial<Row> = {}): Row {
   const state = change.state ?? 'Succeeded';
   return row({ state, active: false, ended: NOW, actions: ['delete'], ...change });
@@ -79,7 +79,7 @@ export function changed(id: number, rows: Row[], gone: string[] = [], now = NOW)
 
 export function fakeHost() {
   return {
-    words: english,
+    trans: english,
     open: vi.fn<Host['open']>(),
     act: vi.fn<Host['act']>(),
     copy: vi.fn<Host['copy']>(),

@@ -26,11 +26,11 @@ export class FakeModel implements Model {
 
   set(name: string, value: unknown): void {
     this.values[name] = value;
-    this.#tell(`change:${name}`);
+    this.#notify(`change:${name}`);
   }
 
   say(message: unknown): void {
-    this.#tell('msg:custom', message);
+    this.#notify('msg:custom', message);
   }
 
   /** How many listen to anything. */
@@ -44,7 +44,7 @@ export class FakeModel implements Model {
     return found;
   }
 
-  #tell(event: string, ...args: unknown[]): void {
+  #notify(event: string, ...args: unknown[]): void {
     [...this.#of(event)].forEach(listener => (listener as (...args: unknown[]) => void)(...args));
   }
 }

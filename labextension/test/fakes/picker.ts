@@ -39,11 +39,11 @@ export class FakeCell implements Cell {
 export class FakeCells implements Cells {
   cell: FakeCell | null = null;
   runs = 0;
-  #watchers = new Set<() => void>();
+  #listeners = new Set<() => void>();
 
-  watch(watcher: () => void): () => void {
-    this.#watchers.add(watcher);
-    return () => this.#watchers.delete(watcher);
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   run(): void {
@@ -53,13 +53,13 @@ export class FakeCells implements Cells {
   activate(cell: FakeCell | null): void {
     this.cell = cell;
     if (cell) {
-      cell.changed = () => this.#tell();
+      cell.changed = () => this.#notify();
     }
-    this.#tell();
+    this.#notify();
   }
 
-  #tell(): void {
-    this.#watchers.forEach(watcher => watcher());
+  #notify(): void {
+    this.#listeners.forEach(listener => listener());
   }
 }
 
@@ -69,6 +69,7 @@ export function option(name: string, change: Partial<Option> = {}): Option {
     name,
     flag: `--${name}`,
     short: null,
+    kind: 'text',
     metavar: 'NAME',
     help: `Help for ${name}.`,
     choices: [],
@@ -82,15 +83,15 @@ export function option(name: string, change: Partial<Option> = {}): Option {
 
 export const OPTIONS = [
   option('name'),
-  option('nodes', { metavar: 'N', default: 1 }),
-  option('device', { metavar: '{cpu,gpu,tpu}', choices: ['cpu', 'gpu', 'tpu'] }),
-  option('devices_per_node', { metavar: 'K' }),
+  option('nodes', { kind: 'number', metavar: 'N', default: 1 }),
+  option('device', { kind: 'choice', metavar: '{cpu,gpu,tpu}', choices: ['cpu', 'gpu', 'tpu'] }),
+  option('devices_per_node', { kind: 'number', metavar: 'K' }),
   option('runtime'),
-  option('backend', { choices: ['auto', 'local', 'kubernetes'] }),
-  option('env', { metavar: 'NAME=VALUE', repeated: true, default: {} }),
-  option('out', { metavar: 'NAME[,NAME]', repeated: true, default: [] }),
-  option('timeout', { metavar: 'TIME' }),
-  option('detach', { metavar: null, default: false }),
+  option('backend', { kind: 'choice', choices: ['auto', 'local', 'kubernetes'] }),
+  option('env', { kind: 'lines', metavar: 'NAME=VALUE', repeated: true, default: {} }),
+  option('out', { kind: 'names', metavar: 'NAME[,NAME]', repeated: true, default: [] }),
+  option('timeout', { kind: 'duration', metavar: 'TIME' }),
+  option('detach', { kind: 'switch', metavar: null, default: false }),
   option('context', { kubernetes_only: true }),
   option('namespace', { kubernetes_only: true }),
   option('queue', { kubernetes_only: true })

@@ -1,8 +1,8 @@
-import type { Glance, Row } from '../../src/core/base/protocol';
+import type { JobSummary, Row } from '../../src/core/base/protocol';
 import { NOW, row } from './make';
 
-/** Give what a compact view shows; `change` says what is different. */
-export function glance(of: Partial<Row> = {}, change: Partial<Glance> = {}): Glance {
+/** Return what a compact view shows; `change` says what is different. */
+export function summary(of: Partial<Row> = {}, change: Partial<JobSummary> = {}): JobSummary {
   return {
     row: row(of),
     sent: 'x float32[60000,784] 188 MB',

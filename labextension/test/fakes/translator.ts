@@ -1,12 +1,12 @@
 /** A language in which every word of ours is marked, and all that others say has other letters. */
 
-import type { Words } from '../../src/core/base/translator';
+import type { Translator } from '../../src/core/base/translator';
 
-/** Give the same words, marked. */
-export function marked(words: Words): Words {
+/** Return the same words, marked. */
+export function marked(trans: Translator): Translator {
   return {
-    __: (message, ...values) => `«${words.__(message, ...values)}»`,
-    _n: (one, many, count, ...values) => `«${words._n(one, many, count, ...values)}»`
+    __: (message, ...values) => `«${trans.__(message, ...values)}»`,
+    _n: (one, many, count, ...values) => `«${trans._n(one, many, count, ...values)}»`
   };
 }
 
@@ -18,10 +18,9 @@ const PROTOCOL = new Set([
 // Whose fields have names that a job gave them.
 const NAMED = ['metrics', 'values'];
 
-/** Give the same data with Greek letters in all that jobs, clusters and servers say. */
+/** Return the same data with Greek letters in all that jobs, clusters and servers say. */
 export function greek<T>(value: T, key = ''): T {
-  const isLetter = key === 'metavar' && typeof value === 'string' && value.length === 1;
-  if (typeof value === 'string' && !isLetter) {
+  if (typeof value === 'string') {
     const text = value.replace(/[a-z]/gi, letter =>
       String.fromCharCode(0x3b0 + (letter.charCodeAt(0) & 31))
     );
@@ -49,7 +48,7 @@ const HEARD = [
 const CODE = 'pre, code, kbd';
 const SIGNS = /\b(CPU|GPU|TPU|Aa|[kMG]?B|SIG[A-Z]+|%%?jaxtrain)\b/g;
 
-/** Give the words that one sees or hears in a page, and that no translator has seen. */
+/** Return the words that one sees or hears in a page, and that no translator has seen. */
 export function unmarked(root: Element): string[] {
   const elements = [root, ...root.querySelectorAll('*')];
   const heard = elements.flatMap(element =>
@@ -60,7 +59,7 @@ export function unmarked(root: Element): string[] {
     .filter(text => /[a-z]/i.test(text));
 }
 
-/** Give all text, each part in a line of its own: a marked one may be in several elements. */
+/** Return all text, each part in a line of its own: a marked one may be in several elements. */
 function visible(node: Node): string {
   if (node instanceof Text) {
     return node.data;

@@ -1,10 +1,10 @@
 import { describe, expect, it, vi } from 'vitest';
 
 import type { Failure } from '../../src/core/base/protocol';
+import { ranksText } from '../../src/core/base/ranks';
 import { english } from '../../src/core/base/translator';
-import { ranksText, timeLeft } from '../../src/core/job/texts';
-import { detail, ended, NOW } from '../fakes/make';
 import { button, doing, find, host, root, show, texts, useJob } from '../fakes/jobview';
+import { ended } from '../fakes/make';
 
 const EVIL = '<img src=x onerror="window.hacked = 1">';
 const TRACEBACK = [
@@ -96,18 +96,5 @@ describe('words', () => {
     expect(said(1, 0)).toBe('ranks 0 and 1');
     expect(said(0, 1, 2, 5)).toBe('ranks 0–2 and 5');
     expect(said(0, 2, 4)).toBe('ranks 0, 2 and 4');
-  });
-
-  it('estimates the time left only where it can be known', () => {
-    const { state } = detail();
-    if (!state) {
-      throw new Error('no state');
-    }
-    const at = (fraction: number | null) =>
-      timeLeft(
-        { ...state, progress: { step: 1, total: 9, fraction, metrics: {}, time: NOW } },
-        NOW - 27
-      );
-    expect([at(0.5), at(0.25), at(0.01), at(null), at(NaN)]).toEqual([100, 300, null, null, null]);
   });
 });

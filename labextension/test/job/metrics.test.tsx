@@ -2,11 +2,8 @@ import type uPlot from 'uplot';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { Point } from '../../src/core/base/protocol';
-import { keepLook, readLook } from '../../src/core/job/plotsettings';
 import { moved } from '../../src/core/job/plot';
-import { FakePlot } from '../fakes/plot';
-import { FakeSocket } from '../fakes/socket';
-import { detail, row } from '../fakes/make';
+import { keepLook, loadPlotSettings } from '../../src/core/job/plotsettings';
 import {
   all,
   button,
@@ -21,6 +18,9 @@ import {
   texts,
   useJob
 } from '../fakes/jobview';
+import { detail, row } from '../fakes/make';
+import { FakePlot } from '../fakes/plot';
+import { FakeSocket } from '../fakes/socket';
 
 vi.mock('uplot', async () => ({ default: (await import('../fakes/plot')).FakePlot }));
 
@@ -52,10 +52,10 @@ async function report(points = POINTS, nth = 0): Promise<void> {
 
 /** Let the host keep what it is told to. */
 function remembers() {
-  const memory = new Map<string, string>();
+  const storage = new Map<string, string>();
   Object.assign(host, {
-    remember: (name: string, text: string) => memory.set(name, text),
-    recall: (name: string) => memory.get(name) ?? null
+    setItem: (name: string, text: string) => storage.set(name, text),
+    getItem: (name: string) => storage.get(name) ?? null
   });
 }
 
@@ -213,8 +213,13 @@ describe('the metrics of a job', () => {
     doing(() => button('acc').click());
     const taste = { axis: 'time', log: true, range: null };
     const none = { ranks: [], hidden: [], others: [] };
-    expect(readLook(host, 'mnist-4')).toEqual({ ...taste, ...none, ranks: [1], hidden: ['acc'] });
-    expect(readLook(host, 'other')).toEqual({ ...taste, ...none });
+    expect(loadPlotSettings(host, 'mnist-4')).toEqual({
+      ...taste,
+      ...none,
+      ranks: [1],
+      hidden: ['acc']
+    });
+    expect(loadPlotSettings(host, 'other')).toEqual({ ...taste, ...none });
   });
 
   it('are drawn over those of other jobs', async () => {
@@ -234,23 +239,28 @@ describe('the metrics of a job', () => {
       [undefined, 7, undefined, 6]
     ]);
     expect(texts('.jaxtrain-legend')[0]).toBe('mnist-4 1sweep-16 6');
-    expect(readLook(host, 'mnist-4').others).toEqual(['sweep-16']);
+    expect(loadPlotSettings(host, 'mnist-4').others).toEqual(['sweep-16']);
     doing(() => button('Leave out sweep-16').click());
     expect(FakeSocket.last.sent.at(-1)).toMatchObject({ op: 'close' });
     expect(FakePlot.live[0]?.data).toHaveLength(2);
-    expect(readLook(host, 'mnist-4').others).toEqual([]);
+    expect(loadPlotSettings(host, 'mnist-4').others).toEqual([]);
   });
 
   it('are drawn over those of the jobs that were chosen before', async () => {
     remembers();
-    keepLook(host, 'mnist-4', { ...readLook(host, 'mnist-4'), others: ['old'] }, { others: [] });
+    keepLook(
+      host,
+      'mnist-4',
+      { ...loadPlotSettings(host, 'mnist-4'), others: ['old'] },
+      { others: [] }
+    );
     show();
     await report();
     expect(FakeSocket.last.sent).toContainEqual(
       expect.objectContaining({ op: 'open', topic: 'job', key: 'old' })
     );
     doing(() => button('Leave out old').click());
-    expect(readLook(host, 'mnist-4').others).toEqual([]);
+    expect(loadPlotSettings(host, 'mnist-4').others).toEqual([]);
   });
 
   it('can be taken away as CSV', async () => {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 
 import type { Failure } from '../../src/core/base/protocol';
-import { ended, NOW, row } from '../fakes/make';
 import { all, button, doing, find, root, say, show, texts, useJob } from '../fakes/jobview';
+import { ended, NOW, row } from '../fakes/make';
 
 useJob();
 

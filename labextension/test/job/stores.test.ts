@@ -2,9 +2,10 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Live } from '../../src/core/base/live';
 import type { Message, Row } from '../../src/core/base/protocol';
-import { JobsStore, JobStore, loadedJobs } from '../../src/core/job/stores';
-import { FakeSocket } from '../fakes/socket';
+import { JobStore } from '../../src/core/job/store';
+import { JobsStore, loadedJobs } from '../../src/core/jobs/store';
 import { all, changed, detail, ended, NOW, row } from '../fakes/make';
+import { FakeSocket } from '../fakes/socket';
 
 let live: Live;
 
@@ -38,10 +39,10 @@ describe('the store of all jobs', () => {
     const ends: string[] = [];
     store.onEnded(({ key }) => ends.push(key));
     say(id => all(id, [row({ key: 'a' })]));
-    store.rest();
+    store.pause();
     expect(FakeSocket.last.closed).toBe(true);
-    store.wake();
-    store.wake();
+    store.resume();
+    store.resume();
     FakeSocket.last.accept();
     expect(FakeSocket.all).toHaveLength(2);
     expect(FakeSocket.last.sent).toHaveLength(1);
@@ -127,13 +128,13 @@ describe('the store of all jobs', () => {
   });
 
   it('stops when it is disposed of', () => {
-    const watcher = vi.fn();
-    store.watch(watcher);
+    const listener = vi.fn();
+    store.subscribe(listener);
     store.dispose();
     expect(FakeSocket.last.closed).toBe(true);
-    watcher.mockClear();
+    listener.mockClear();
     live.reconnect();
-    expect(watcher).not.toHaveBeenCalled();
+    expect(listener).not.toHaveBeenCalled();
   });
 });
 

@@ -4,16 +4,16 @@ import { render } from 'preact';
 import { act } from 'preact/test-utils';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
+import { confirmationFor } from '../../src/core/base/actions';
 import { Api, type Fetch } from '../../src/core/base/api';
-import { menuOf } from '../../src/core/jobs/list';
 import type { Row } from '../../src/core/base/protocol';
-import { questionOf } from '../../src/core/base/actions';
-import { GlanceView } from '../../src/core/output/card';
 import { english } from '../../src/core/base/translator';
+import { menuOf } from '../../src/core/jobs/list';
+import { JobCard } from '../../src/core/output/card';
 import { LabHost } from '../../src/lab/host';
 import { button, doing, find, host, root, show, texts, useJob } from '../fakes/jobview';
 import { ended, fakeHost, row } from '../fakes/make';
-import { glance } from '../fakes/summary';
+import { summary } from '../fakes/summary';
 
 const EVIL = '<img src=x onerror="window.hacked = 1">';
 const results = [{ name: 'params', type: 'dict', size: 1200 }];
@@ -72,9 +72,9 @@ describe('its output in a cell', () => {
   const does = vi.fn();
   const draw = (of: Row) =>
     void act(() => {
-      const shown = glance(of, { results: 'params dict 1.2 kB' });
+      const shown = summary(of, { results: 'params dict 1.2 kB' });
       render(
-        <GlanceView glance={shown} host={{ words: english, act: does, copy: vi.fn() }} />,
+        <JobCard summary={shown} host={{ trans: english, act: does, copy: vi.fn() }} />,
         place
       );
     });
@@ -96,16 +96,19 @@ describe('its output in a cell', () => {
 
 describe('the question', () => {
   it('says what it means and who made the job', () => {
-    const asked = questionOf(foreign(), 'trust', english);
+    const asked = confirmationFor(foreign(), 'trust', english);
     expect(asked?.body).toMatch(
       /claims to be made by eve@lab.*cannot confirm.*with your permissions/s
     );
-    expect(questionOf(foreign({ maker: null }), 'trust', english)?.body).not.toContain('claims');
+    expect(confirmationFor(foreign({ maker: null }), 'trust', english)?.body).not.toContain(
+      'claims'
+    );
     expect(menuOf(foreign(), fakeHost()).map(({ label }) => label)).toContain('Trust results…');
   });
 
   it('about deleting it says that its TrainJob stays', () => {
-    const active = (trust: Row['trust']) => questionOf(row({ trust }), 'delete', english)?.body;
+    const active = (trust: Row['trust']) =>
+      confirmationFor(row({ trust }), 'delete', english)?.body;
     for (const trust of ['foreign', 'granted', 'forbidden'] as const) {
       expect(active(trust)).toContain('its TrainJob stays');
       expect(active(trust)).not.toContain('cancelled');

@@ -1,7 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 
 import type { Rank } from '../../src/core/base/protocol';
-import { ended, NOW, row } from '../fakes/make';
 import {
   all,
   button,
@@ -16,6 +15,7 @@ import {
   texts,
   useJob
 } from '../fakes/jobview';
+import { ended, NOW, row } from '../fakes/make';
 
 const EVIL = '<img src=x onerror="window.hacked = 1">';
 
@@ -30,8 +30,8 @@ useJob(() => ({
   openNotebook,
   save,
   get: <T,>() => answer() as Promise<T>,
-  remember: (name, value) => void kept.set(name, value),
-  recall: name => kept.get(name) ?? null
+  setItem: (name, value) => void kept.set(name, value),
+  getItem: name => kept.get(name) ?? null
 }));
 
 function rank(number: number, change: Partial<Rank> = {}): Rank {

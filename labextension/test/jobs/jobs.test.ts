@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { changed, ended, NOW, row } from '../fakes/make';
 import {
   again,
   click,
@@ -16,6 +15,7 @@ import {
   type,
   usePanel
 } from '../fakes/jobspage';
+import { changed, ended, NOW, row } from '../fakes/make';
 
 usePanel();
 
@@ -212,8 +212,8 @@ describe('the filter', () => {
   it('is there again the next time', () => {
     const kept = new Map<string, string>();
     Object.assign(host, {
-      remember: (name: string, text: string) => kept.set(name, text),
-      recall: (name: string) => kept.get(name) ?? null
+      setItem: (name: string, text: string) => kept.set(name, text),
+      getItem: (name: string) => kept.get(name) ?? null
     });
     show(row(), ended({ key: 'sweep', state: 'Failed' }), ended({ key: 'other', state: 'Failed' }));
     type('sw');

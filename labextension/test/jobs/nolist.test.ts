@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 
-import { FakeSocket } from '../fakes/socket';
-import { row } from '../fakes/make';
 import { click, find, host, keys, lose, root, show, usePanel } from '../fakes/jobspage';
+import { row } from '../fakes/make';
+import { FakeSocket } from '../fakes/socket';
 
 usePanel();
 

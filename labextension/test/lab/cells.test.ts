@@ -1,7 +1,7 @@
 import { createStandaloneCell, type YCodeCell } from '@jupyter/ydoc';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { LabCells, type CellWidget, type Tracker } from '../../src/lab/cells';
+import { type CellWidget, LabCells, type Tracker } from '../../src/lab/cells';
 
 /** A signal of Lumino, as far as it is used. */
 class FakeSignal {
@@ -75,27 +75,27 @@ describe('the active cell', () => {
   });
 
   it('tells when its text is another one, and not of its outputs', () => {
-    const watcher = vi.fn();
-    const unwatch = cells.watch(watcher);
+    const listener = vi.fn();
+    const unwatch = cells.subscribe(listener);
     code.setSource('print(2)');
-    expect(watcher).toHaveBeenCalledTimes(1);
+    expect(listener).toHaveBeenCalledTimes(1);
     code.execution_count = 3;
-    expect(watcher).toHaveBeenCalledTimes(1);
+    expect(listener).toHaveBeenCalledTimes(1);
     unwatch();
     code.setSource('print(3)');
-    expect(watcher).toHaveBeenCalledTimes(1);
+    expect(listener).toHaveBeenCalledTimes(1);
   });
 
   it('tells nothing of a cell that was left, or when it is disposed of', () => {
-    const watcher = vi.fn();
+    const listener = vi.fn();
     tracker.activeCell = widgets[1] ?? null;
     tracker.activeCellChanged.emit();
-    cells.watch(watcher);
+    cells.subscribe(listener);
     code.setSource('print(2)');
-    expect(watcher).not.toHaveBeenCalled();
+    expect(listener).not.toHaveBeenCalled();
     cells.dispose();
     title.setSource('# Other');
-    expect(watcher).not.toHaveBeenCalled();
+    expect(listener).not.toHaveBeenCalled();
     expect(tracker.activeCellChanged.slots).toEqual([]);
   });
 
@@ -114,11 +114,11 @@ describe('writing', () => {
     ['%%jaxtrain -n 2\nprint("ü 🎉")\n', 'other signs']
   ])('gives the cell the text %j (%s), in one step that can be undone', text => {
     const before = cells.cell?.source;
-    const watcher = vi.fn();
-    cells.watch(watcher);
+    const listener = vi.fn();
+    cells.subscribe(listener);
     cells.cell?.write(text);
     expect(code.getSource()).toBe(text);
-    expect(watcher).toHaveBeenCalledTimes(1);
+    expect(listener).toHaveBeenCalledTimes(1);
     code.undo();
     expect(code.getSource()).toBe(before);
     code.redo();

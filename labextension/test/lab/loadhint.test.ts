@@ -37,8 +37,8 @@ describe('what has to be run before the first job', () => {
     const { texts, tracker } = notebook('%%jaxtrain\nprint(1)');
     const insert = vi.fn(() => Promise.resolve(texts.unshift(new Text(''))));
     const hint = new LoadHint(tracker, english, insert);
-    hint.tell();
-    hint.tell();
+    hint.notify();
+    hint.notify();
     expect(info).toHaveBeenCalledTimes(1);
     expect(info.mock.calls[0]?.[0]).toBe(`Run ${LOAD} once in this notebook before its first job.`);
     info.mock.calls[0]?.[1]?.actions?.[0]?.callback(new MouseEvent('click'));
@@ -49,7 +49,7 @@ describe('what has to be run before the first job', () => {
   it('is not said where a cell has it', () => {
     const info = vi.spyOn(Notification, 'info').mockReturnValue('');
     const { tracker } = notebook('%%jaxtrain', 'import jax\n%load_ext jupyter_jax_trainer');
-    new LoadHint(tracker, english, () => Promise.resolve()).tell();
+    new LoadHint(tracker, english, () => Promise.resolve()).notify();
     expect(info).not.toHaveBeenCalled();
   });
 });

@@ -1,4 +1,5 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { Notification } from '@jupyterlab/apputils';
 import { type IRenderMime } from '@jupyterlab/rendermime';
 import { Widget } from '@lumino/widgets';
 import { act } from 'preact/test-utils';
@@ -6,12 +7,13 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Api } from '../../src/core/base/api';
 import { Live } from '../../src/core/base/live';
+import type { JobSummary } from '../../src/core/base/protocol';
 import { MIME } from '../../src/core/output/store';
-import type { Glance } from '../../src/core/base/protocol';
-import { mime } from '../../src/lab/mime';
+import { isWaitInView, mime } from '../../src/lab/mime';
+import { notifyEnd } from '../../src/lab/notifications';
+import { ended, fakeHost, row } from '../fakes/make';
 import { FakeSocket } from '../fakes/socket';
-import { ended } from '../fakes/make';
-import { glance } from '../fakes/summary';
+import { summary } from '../fakes/summary';
 
 // What they bring with them needs a bundler.
 class FakeObserver {
@@ -82,6 +84,7 @@ afterEach(() => {
   void act(() => made.splice(0).forEach(widget => widget.dispose()));
   live.dispose();
   vi.unstubAllGlobals();
+  vi.restoreAllMocks();
 });
 
 function modelOf(data: object, html = '<b>card</b>'): IRenderMime.IMimeModel {
@@ -103,10 +106,15 @@ async function output(data: object = {}): Promise<IRenderMime.IRenderer> {
   return renderer;
 }
 
+const bounds = (top: number, bottom: number) =>
+  vi
+    .spyOn(Element.prototype, 'getBoundingClientRect')
+    .mockReturnValue({ top, bottom } as unknown as DOMRect);
+
 const near = (isIntersecting: boolean, nth = -1) =>
   act(() => FakeObserver.all.at(nth)?.told([{ isIntersecting }]));
 
-async function tell(shown: Glance): Promise<void> {
+async function notify(shown: JobSummary): Promise<void> {
   await act(() => {
     FakeSocket.last.accept();
     FakeSocket.last.say({ id: FakeSocket.last.sent[0]?.['id'], kind: 'glance', glance: shown });
@@ -125,7 +133,7 @@ describe('the output of a cell in JupyterLab', () => {
     expect(FakeSocket.all).toHaveLength(0);
     await near(true);
     expect(FakeSocket.all).toHaveLength(1);
-    await tell(glance());
+    await notify(summary());
     expect(renderer.node.textContent).toContain('Running');
     await near(false);
     expect(FakeSocket.last.closed).toBe(true);
@@ -139,7 +147,7 @@ describe('the output of a cell in JupyterLab', () => {
   it('acts through the server, and opens the job beside the notebook', async () => {
     const renderer = await output();
     await near(true);
-    await tell(glance({ actions: ['suspend'] }, { waited: true }));
+    await notify(summary({ actions: ['suspend'] }, { waited: true }));
     const press = (name: string) =>
       act(() => {
         const buttons = [...renderer.node.querySelectorAll('button')];
@@ -152,6 +160,32 @@ describe('the output of a cell in JupyterLab', () => {
     expect(executed).toEqual([['jaxtrain:open-job', { key: 'mnist-4', split: true }]]);
   });
 
+  it('replaces the notification of a job while its waiting cell is in view', async () => {
+    const success = vi.spyOn(Notification, 'success').mockReturnValue('');
+    const notified = async (uid: string) => {
+      success.mockClear();
+      localStorage.clear();
+      await notifyEnd(ended({ uid }), fakeHost(), 'all', isWaitInView);
+      return success.mock.calls.length > 0;
+    };
+    const { uid } = row();
+    const renderer = await output();
+    await near(true);
+    bounds(100, 300);
+    await notify(summary({}, { waited: false }));
+    expect(await notified(uid ?? '')).toBe(true); // nobody waits there
+    await notify(summary({}, { waited: true }));
+    expect(await notified(uid ?? '')).toBe(false);
+    expect(await notified('another')).toBe(true);
+    await notify(summary(ended(), { waited: false }));
+    expect(await notified(uid ?? '')).toBe(false); // the end may arrive here first
+    bounds(-300, -100);
+    expect(await notified(uid ?? '')).toBe(true); // scrolled away
+    bounds(100, 300);
+    renderer.hide();
+    expect(await notified(uid ?? '')).toBe(true); // its notebook is behind another tab
+  });
+
   it('has the static card drawn as HTML that nobody trusts, until there is more', async () => {
     const renderer = await output({ key: null });
     expect(renderer.node.textContent).toBe('html: <b>card</b>');
@@ -161,7 +195,7 @@ describe('the output of a cell in JupyterLab', () => {
     await act(() => renderer.renderModel(modelOf({}, '<b>pending</b>')));
     await near(true);
     expect(renderer.node.textContent).toBe('html: <b>pending</b>');
-    await tell(glance());
+    await notify(summary());
     expect(renderer.node.textContent).toContain('Running');
     expect(renderer.node.textContent).not.toContain('html');
   });
@@ -177,7 +211,7 @@ describe('the output of a cell in JupyterLab', () => {
       });
     await refuse();
     expect(renderer.node.textContent).toBe('html: <b>card</b>');
-    await act(() => renderer.renderModel(modelOf({ last: glance(ended()) })));
+    await act(() => renderer.renderModel(modelOf({ last: summary(ended()) })));
     expect(renderer.node.textContent).toContain('as the notebook saved it');
     expect(renderer.node.textContent).not.toContain('html');
     const buttons = [...renderer.node.querySelectorAll('button')].map(each => each.textContent);

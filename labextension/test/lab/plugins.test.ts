@@ -1,18 +1,23 @@
 import { readFileSync } from 'node:fs';
 
 import { Notification } from '@jupyterlab/apputils';
+import type { IRenderMime } from '@jupyterlab/rendermime';
+import { Widget } from '@lumino/widgets';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
+import { MIME } from '../../src/core/output/store';
 import plugins from '../../src/index';
 import { connection, type IConnection } from '../../src/lab/connection';
 import { jobs } from '../../src/lab/jobs';
 import { logs } from '../../src/lab/logs';
+import { mime } from '../../src/lab/mime';
 import { runtimes } from '../../src/lab/runtimes';
 import { status } from '../../src/lab/status';
-import { FakeSocket } from '../fakes/socket';
 import { FakeLab, opened } from '../fakes/lab';
 import { emptyLog } from '../fakes/logserver';
 import { all, changed, ended, row } from '../fakes/make';
+import { FakeSocket } from '../fakes/socket';
+import { summary } from '../fakes/summary';
 
 const TRACKER = {
   activeCell: null,
@@ -140,6 +145,48 @@ describe('the plugins', () => {
   });
 });
 
+class FakeCard extends Widget implements IRenderMime.IRenderer {
+  renderModel = () => Promise.resolve();
+}
+
+/** Put the output of a cell that waits for a job into the page, in view. */
+async function waitingOutput(): Promise<IRenderMime.IRenderer> {
+  const watch: ((entries: { isIntersecting: boolean }[]) => void)[] = [];
+  vi.stubGlobal(
+    'IntersectionObserver',
+    class {
+      constructor(callback: (typeof watch)[number]) {
+        watch.push(callback);
+      }
+      observe() {}
+      disconnect() {}
+    }
+  );
+  let factory: IRenderMime.IRendererFactory | undefined;
+  const registry = {
+    addFactory: (added: IRenderMime.IRendererFactory) => (factory = added),
+    getFactory: () => ({ createRenderer: () => new FakeCard() })
+  };
+  await mime.activate(lab.app, registry, made, null);
+  const output = factory?.createRenderer({} as IRenderMime.IRendererOptions);
+  if (!output) {
+    throw new Error('there is no renderer');
+  }
+  const saved = { key: 'mnist-4', name: 'mnist-4' };
+  await output.renderModel({
+    trusted: true,
+    data: { [MIME]: saved },
+    metadata: {},
+    setData: () => {}
+  });
+  Widget.attach(output, document.body);
+  vi.spyOn(output.node, 'getBoundingClientRect').mockReturnValue(new DOMRect(0, 100, 500, 200));
+  watch.forEach(callback => callback([{ isIntersecting: true }]));
+  const waited = summary({}, { waited: true });
+  FakeSocket.last.say({ id: opened('glance'), kind: 'glance', glance: waited });
+  return output;
+}
+
 describe('the job list and what is said of jobs', () => {
   const say = () => vi.spyOn(Notification, 'success').mockReturnValue('');
 
@@ -184,6 +231,20 @@ describe('the job list and what is said of jobs', () => {
     FakeSocket.last.say(changed(id, [ended({ key: 'c' })]));
     await vi.waitFor(() => expect(success).toHaveBeenCalledTimes(2));
     expect(success.mock.calls.map(([message]) => message.split(' ')[0])).toEqual(['mnist-4', 'c']);
+  });
+
+  it('is quiet about a job whose waiting cell is in view', async () => {
+    lab.settings = { notify: 'all' };
+    const success = say().mockClear();
+    await start(true);
+    const output = await waitingOutput();
+    const id = opened('jobs');
+    FakeSocket.last.say(all(id, [row(), row({ key: 'b' })]));
+    FakeSocket.last.say(changed(id, [ended()]));
+    FakeSocket.last.say(changed(id, [ended({ key: 'b' })]));
+    await vi.waitFor(() => expect(success).toHaveBeenCalled());
+    expect(success.mock.calls.map(([message]) => message.split(' ')[0])).toEqual(['b']);
+    output.dispose();
   });
 
   it('says what has ended while no page was open', async () => {

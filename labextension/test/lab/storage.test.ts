@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi, type MockInstance } from 'vitest';
 
+import { pauseWhileHidden } from '../../src/lab/connection';
 import { linkTo, readLink, withoutLink } from '../../src/lab/links';
-import { Memory } from '../../src/lab/storage';
-import { restWhileHidden } from '../../src/lab/rest';
-import { isNews } from '../../src/lab/told';
+import { claimNotification } from '../../src/lab/notifications';
+import { ViewStorage } from '../../src/lab/storage';
 
 let hidden = false;
 let hasFocus: MockInstance<() => boolean>;
@@ -30,33 +30,33 @@ describe('the memory of views', () => {
   it('is kept with the workspace, and what is said before it is known counts', async () => {
     const save = vi.fn(() => Promise.resolve());
     const fetch = () => Promise.resolve({ a: 'old', b: 'old', c: 3 });
-    const memory = new Memory({ fetch, save });
-    memory.remember('a', 'new');
-    await memory.ready;
-    expect([memory.recall('a'), memory.recall('b'), memory.recall('c')]).toEqual([
+    const storage = new ViewStorage({ fetch, save });
+    storage.setItem('a', 'new');
+    await storage.ready;
+    expect([storage.getItem('a'), storage.getItem('b'), storage.getItem('c')]).toEqual([
       'new',
       'old',
       null
     ]);
-    memory.remember('b', 'newer');
+    storage.setItem('b', 'newer');
     expect(save).toHaveBeenLastCalledWith('jupyter-jax-trainer:views', { a: 'new', b: 'newer' });
     expect(localStorage).toHaveLength(0);
   });
 
   it('is in the browser where there are no workspaces', async () => {
-    const memory = new Memory(null);
-    await memory.ready;
-    memory.remember('a', 'text');
-    expect(new Memory(null).recall('a')).toBe('text');
-    expect(memory.recall('b')).toBeNull();
+    const storage = new ViewStorage(null);
+    await storage.ready;
+    storage.setItem('a', 'text');
+    expect(new ViewStorage(null).getItem('a')).toBe('text');
+    expect(storage.getItem('b')).toBeNull();
   });
 
   it('is empty where it cannot be read', async () => {
     const complaint = vi.spyOn(console, 'error').mockReturnValue();
     const fetch = () => Promise.reject(new Error('no'));
-    const memory = new Memory({ fetch, save: () => Promise.resolve() });
-    await memory.ready;
-    expect(memory.recall('a')).toBeNull();
+    const storage = new ViewStorage({ fetch, save: () => Promise.resolve() });
+    await storage.ready;
+    expect(storage.getItem('a')).toBeNull();
     expect(complaint).toHaveBeenCalled();
   });
 });
@@ -70,20 +70,22 @@ describe('news', () => {
       return mine;
     });
     vi.stubGlobal('navigator', { locks: { request } });
-    expect(await Promise.all([isNews('a'), isNews('a'), isNews('b')])).toEqual([true, false, true]);
-    expect(await isNews('a')).toBe(false);
+    expect(
+      await Promise.all([claimNotification('a'), claimNotification('a'), claimNotification('b')])
+    ).toEqual([true, false, true]);
+    expect(await claimNotification('a')).toBe(false);
     expect(request).toHaveBeenCalledTimes(4);
   });
 
   it('are told once without locks, too', async () => {
     vi.stubGlobal('navigator', {});
-    expect(await isNews('a')).toBe(true);
-    expect(await isNews('a')).toBe(false);
+    expect(await claimNotification('a')).toBe(true);
+    expect(await claimNotification('a')).toBe(false);
   });
 
   it('wait until the page is seen', async () => {
     hide(true);
-    const told = isNews('a');
+    const told = claimNotification('a');
     await Promise.resolve();
     expect(localStorage).toHaveLength(0);
     hide(false);
@@ -93,8 +95,8 @@ describe('news', () => {
   it('are first for the page that is worked in', async () => {
     vi.useFakeTimers();
     hasFocus.mockReturnValueOnce(false);
-    const beside = isNews('a');
-    const worked = isNews('a');
+    const beside = claimNotification('a');
+    const worked = claimNotification('a');
     expect(await worked).toBe(true);
     await vi.runAllTimersAsync();
     expect(await beside).toBe(false);
@@ -104,23 +106,23 @@ describe('news', () => {
 describe('what nobody can see', () => {
   it('rests after a minute, and wakes when it is seen', () => {
     vi.useFakeTimers();
-    const what = { rest: vi.fn(), wake: vi.fn() };
-    const stop = restWhileHidden(what);
+    const what = { pause: vi.fn(), resume: vi.fn() };
+    const stop = pauseWhileHidden(what);
     hide(true);
     vi.advanceTimersByTime(59_000);
     hide(false);
     hide(true);
     vi.advanceTimersByTime(59_000);
-    expect(what.rest).not.toHaveBeenCalled();
+    expect(what.pause).not.toHaveBeenCalled();
     vi.advanceTimersByTime(2000);
-    expect(what.rest).toHaveBeenCalledTimes(1);
-    const before = what.wake.mock.calls.length;
+    expect(what.pause).toHaveBeenCalledTimes(1);
+    const before = what.resume.mock.calls.length;
     hide(false);
-    expect(what.wake).toHaveBeenCalledTimes(before + 1);
+    expect(what.resume).toHaveBeenCalledTimes(before + 1);
     stop();
     hide(true);
     vi.advanceTimersByTime(120_000);
-    expect(what.rest).toHaveBeenCalledTimes(1);
+    expect(what.pause).toHaveBeenCalledTimes(1);
   });
 });
 

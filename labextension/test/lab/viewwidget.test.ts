@@ -2,23 +2,23 @@ import { Widget } from '@lumino/widgets';
 import { h, type ComponentChild } from 'preact';
 import { afterEach, expect, it, vi } from 'vitest';
 
-import { Teller } from '../../src/core/base/observable';
-import { useWatched } from '../../src/core/base/hooks';
+import { useObservable } from '../../src/core/base/hooks';
+import { Observable } from '../../src/core/base/observable';
 import { ViewWidget } from '../../src/lab/viewwidget';
 
-class Content extends Teller {
+class Content extends Observable {
   node: ComponentChild = 'Looking…';
 
   show(node: ComponentChild): void {
     this.node = node;
-    this.tell();
+    this.notify();
   }
 }
 
 const content = new Content();
 
 function View() {
-  useWatched(content);
+  useObservable(content);
   return h('section', null, content.node);
 }
 

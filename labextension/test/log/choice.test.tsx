@@ -1,7 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { FakeSocket } from '../fakes/socket';
-import { many } from '../fakes/logserver';
 import {
   button,
   click,
@@ -21,7 +19,9 @@ import {
   texts,
   useLog
 } from '../fakes/logpage';
+import { many } from '../fakes/logserver';
 import { NOW } from '../fakes/make';
+import { FakeSocket } from '../fakes/socket';
 
 useLog();
 
@@ -139,14 +139,14 @@ describe('lines chosen by the keyboard', () => {
     [...root.querySelectorAll('[aria-selected=true] .jaxtrain-log-text')].map(each => {
       return each.textContent;
     });
-  const copied = () => copy.mock.calls.at(-1)?.[0];
+  const selectionText = () => copy.mock.calls.at(-1)?.[0];
 
   it('are copied as plain text', async () => {
     await print(['a', '\u001b[31mb\u001b[0m', 'c', 'd']);
     await press('Home');
     await press('j');
     await press('c', list(), { ctrlKey: true });
-    expect(copied()).toBe('b');
+    expect(selectionText()).toBe('b');
     await shift('ArrowDown');
     await shift('ArrowDown');
     await shift('ArrowDown'); // there is no more, and it does not follow
@@ -154,7 +154,7 @@ describe('lines chosen by the keyboard', () => {
     expect(reader.following).toBe(false);
     await shift('ArrowUp');
     await press('c', list(), { ctrlKey: true });
-    expect(copied()).toBe('b\nc');
+    expect(selectionText()).toBe('b\nc');
     await press('k');
     expect(chosen()).toEqual(['b']);
   });
@@ -174,7 +174,7 @@ describe('lines chosen by the keyboard', () => {
     await press('Home');
     await press('ArrowLeft');
     await press('c', list(), { ctrlKey: true });
-    expect(copied()).toContain("KeyError: 'x'");
+    expect(selectionText()).toContain("KeyError: 'x'");
   });
 });
 

@@ -31,8 +31,8 @@ describe('tracebacks', () => {
 
   it('are one row with those that they led to', () => {
     const folds = new Folds();
-    expect(folds.look(0, TEXTS.length, log(TEXTS))).toBe(true);
-    expect(folds.look(0, TEXTS.length, log(TEXTS))).toBe(false);
+    expect(folds.update(0, TEXTS.length, log(TEXTS))).toBe(true);
+    expect(folds.update(0, TEXTS.length, log(TEXTS))).toBe(false);
     expect(folds.at(1)).toEqual({
       start: 1,
       lines: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
@@ -46,7 +46,7 @@ describe('tracebacks', () => {
 
   it('open and close, and open for a line that one looks for', () => {
     const folds = new Folds();
-    folds.look(0, TEXTS.length, log(TEXTS));
+    folds.update(0, TEXTS.length, log(TEXTS));
     folds.toggle(1);
     expect(folds.hidden).toBe(0);
     folds.toggle(1);
@@ -57,17 +57,17 @@ describe('tracebacks', () => {
 
   it('are found where a part of them came before', () => {
     const folds = new Folds();
-    folds.look(0, 4, log(TEXTS.slice(0, 4)));
+    folds.update(0, 4, log(TEXTS.slice(0, 4)));
     expect(folds.at(1)?.lines).toHaveLength(3);
-    folds.look(4, TEXTS.length, log(TEXTS));
+    folds.update(4, TEXTS.length, log(TEXTS));
     expect(folds.at(1)?.lines).toHaveLength(10);
   });
 
   it('stay as they are where their begin is not here any more', () => {
     const folds = new Folds();
-    folds.look(0, TEXTS.length, log(TEXTS));
+    folds.update(0, TEXTS.length, log(TEXTS));
     const part = (index: number) => (index < 5 ? undefined : log(TEXTS)(index));
-    expect(folds.look(5, TEXTS.length, part)).toBe(false);
+    expect(folds.update(5, TEXTS.length, part)).toBe(false);
     expect(folds.hidden).toBe(9);
   });
 
@@ -77,7 +77,7 @@ describe('tracebacks', () => {
       0,
       ['step', HEAD, '  File', 'Error: x'][n % 4] ?? ''
     ]);
-    folds.look(0, 60, log(texts));
+    folds.update(0, 60, log(texts));
     expect(folds.hidden).toBe(30);
     for (let row = 0; row < 30; row++) {
       expect(folds.rowOf(folds.lineOf(row))).toBe(row);
@@ -101,7 +101,7 @@ describe('tracebacks', () => {
 
   it('of ranks that print at once are one row each, with the lines of others where they were', () => {
     const folds = new Folds();
-    folds.look(0, MIXED.length, log(MIXED));
+    folds.update(0, MIXED.length, log(MIXED));
     expect(folds.at(0)).toEqual({ start: 0, lines: [0, 3, 6, 8], last: "KeyError: 'labels'" });
     expect(folds.at(1)).toEqual({ start: 1, lines: [1, 4, 5], last: "KeyError: 'labels'" });
     const rows = Array.from({ length: MIXED.length - folds.hidden }, (_, row) => folds.lineOf(row));
@@ -123,7 +123,7 @@ describe('tracebacks', () => {
     for (const cuts of orders) {
       const folds = new Folds();
       cuts.slice(1).forEach((end, index) => {
-        folds.look(cuts[index] ?? 0, end, log(MIXED.slice(0, end)));
+        folds.update(cuts[index] ?? 0, end, log(MIXED.slice(0, end)));
       });
       expect(folds.at(0)?.lines).toEqual([0, 3, 6, 8]);
       expect(folds.at(1)?.lines).toEqual([1, 4, 5]);
@@ -134,11 +134,11 @@ describe('tracebacks', () => {
     const folds = new Folds();
     const here = new Set([7, 8, 9, 10]);
     const part = (index: number) => (here.has(index) ? log(MIXED)(index) : undefined);
-    expect(folds.look(7, 11, part)).toBe(false);
+    expect(folds.update(7, 11, part)).toBe(false);
     [0, 1, 2, 3].forEach(index => here.add(index));
-    expect(folds.look(0, 4, part)).toBe(false);
+    expect(folds.update(0, 4, part)).toBe(false);
     [4, 5, 6].forEach(index => here.add(index));
-    expect(folds.look(4, 7, part)).toBe(true);
+    expect(folds.update(4, 7, part)).toBe(true);
     expect(folds.at(0)?.lines).toEqual([0, 3, 6, 8]);
   });
 
@@ -151,7 +151,7 @@ describe('tracebacks', () => {
       [0, '[jaxtrain: attempt 2 of rank 0]'],
       [0, '  step 1']
     ];
-    folds.look(0, texts.length, log(texts));
+    folds.update(0, texts.length, log(texts));
     expect(folds.at(0)?.lines).toEqual([0, 1, 2]);
   });
 });

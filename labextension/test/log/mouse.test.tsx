@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
-import { many } from '../fakes/logserver';
 import { copy, doing, find, list, press, print, reader, root, useLog } from '../fakes/logpage';
+import { many } from '../fakes/logserver';
 
 useLog();
 
@@ -13,7 +13,7 @@ const mouse = (index: number, init: MouseEventInit = {}) =>
       row(index).querySelector('.jaxtrain-log-text')?.dispatchEvent(event);
     }
   });
-const copied = async () => {
+const selectionText = async () => {
   await press('c', list(), { ctrlKey: true });
   return copy.mock.calls.at(-1)?.[0];
 };
@@ -34,9 +34,9 @@ describe('lines chosen by the mouse', () => {
     const there = Number(first?.dataset['index']) + 3;
     expect(there).toBeGreaterThan(80);
     await mouse(there, { shiftKey: true });
-    expect(await copied()).toBe(lines(4, there));
+    expect(await selectionText()).toBe(lines(4, there));
     await mouse(there + 1);
-    expect(await copied()).toBe(`line ${there + 1}`);
+    expect(await selectionText()).toBe(`line ${there + 1}`);
   });
 });
 

@@ -1,11 +1,9 @@
 import { describe, expect, it, vi } from 'vitest';
 
-import { act } from '../../src/core/log/keys';
-import { keyWords } from '../../src/core/log/keys';
-import { keepLook, recallLook, USUAL } from '../../src/core/log/settings';
-import { Reader } from '../../src/core/log/reader';
-import { toPlace } from '../../src/core/log/seek';
 import { english } from '../../src/core/base/translator';
+import { handleKey, keyHelp } from '../../src/core/log/keys';
+import { Reader } from '../../src/core/log/reader';
+import { DEFAULTS, restoreView, saveView } from '../../src/core/log/settings';
 import {
   button,
   click,
@@ -26,19 +24,19 @@ useLog();
 
 const link = vi.fn((key: string, position: number) => `http://here/${key}/${position}`);
 
-function memory() {
+function storage() {
   const texts = new Map<string, string>();
   return {
-    remember: (name: string, text: string) => void texts.set(name, text),
-    recall: (name: string) => texts.get(name) ?? null
+    setItem: (name: string, text: string) => void texts.set(name, text),
+    getItem: (name: string) => texts.get(name) ?? null
   };
 }
 
 describe('how one looks at a log', () => {
   it('is kept for the next time', async () => {
-    const kept = memory();
+    const kept = storage();
     await print(many(300));
-    const stop = keepLook(reader, kept, () => USUAL);
+    const stop = saveView(reader, kept, () => DEFAULTS);
     const pattern = { pattern: 'line 2', regex: true, case: false };
     await doing(() => {
       reader.show({ sources: [1], exclude: pattern });
@@ -50,7 +48,7 @@ describe('how one looks at a log', () => {
     stop();
     const again = new Reader(server.store, english);
     server.store.choose({ sources: null, exclude: null });
-    recallLook(again, kept, USUAL);
+    restoreView(again, kept, DEFAULTS);
     expect(server.store.choice).toMatchObject({ sources: [1], exclude: pattern, include: null });
     expect([again.times, again.at, again.following]).toEqual(['since', 7, false]);
     expect([again.pattern, server.store.search?.pattern]).toEqual([pattern, pattern]);
@@ -58,9 +56,9 @@ describe('how one looks at a log', () => {
   });
 
   it('is at the end again for a later job of that name', async () => {
-    const kept = memory();
+    const kept = storage();
     await print(many(300));
-    const stop = keepLook(reader, kept, () => USUAL);
+    const stop = saveView(reader, kept, () => DEFAULTS);
     await doing(() => reader.goTo(7));
     stop();
     for (const [later, at, following] of [
@@ -70,7 +68,7 @@ describe('how one looks at a log', () => {
       server.began += later;
       server.store.choose({});
       const again = new Reader(server.store, english);
-      recallLook(again, kept, USUAL);
+      restoreView(again, kept, DEFAULTS);
       await print(many(300));
       expect([again.at, again.following]).toEqual([at, following]);
       again.dispose();
@@ -86,7 +84,7 @@ describe('how one looks at a log', () => {
       '{"mnist-4": {"times": 3, "sources": "x", "pattern": 1}}'
     ]) {
       const again = new Reader(server.store, english);
-      recallLook(again, { recall: () => text }, { times: 'off', wrap: false, raw: true });
+      restoreView(again, { getItem: () => text }, { times: 'off', wrap: false, raw: true });
       expect([again.times, again.wrap, again.following]).toEqual(['off', false, true]);
       expect(server.store.choice).toMatchObject({ sources: null, raw: true });
       again.dispose();
@@ -94,12 +92,12 @@ describe('how one looks at a log', () => {
   });
 
   it('is kept apart for each log, and only where it is not as usual', async () => {
-    const kept = memory();
+    const kept = storage();
     await print(many(3));
-    const stop = keepLook(reader, kept, () => USUAL);
+    const stop = saveView(reader, kept, () => DEFAULTS);
     await doing(() => reader.nextTimes());
     stop();
-    expect(JSON.parse(kept.recall('logs') ?? '')).toEqual({ 'mnist-4': { times: 'since' } });
+    expect(JSON.parse(kept.getItem('logs') ?? '')).toEqual({ 'mnist-4': { times: 'since' } });
   });
 });
 
@@ -114,18 +112,18 @@ describe('going to a place', () => {
     await press('Enter', field);
     expect(status()).toContain('line 150 of 300');
     expect(current()).toBe('line 149');
-    await doing(() => toPlace(reader, '1,000'));
+    await doing(() => reader.goToPlace('1,000'));
     expect(status()).toContain('line 300 of 300');
-    await doing(() => toPlace(reader, 'soon'));
+    await doing(() => reader.goToPlace('soon'));
     expect(find('footer').textContent).toContain('Type the number of a line');
   });
 
   it('can be taken away as a link, where the page has links', async () => {
     await print(many(30));
-    const ways = { search: vi.fn(), place: vi.fn(), copy: vi.fn(), link: vi.fn() };
-    expect(act('l', reader, ways)).toBe(true);
-    expect(ways.link).toHaveBeenCalled();
-    expect(act('l', reader, { search: vi.fn(), place: vi.fn(), copy: vi.fn() })).toBe(false);
+    const actions = { search: vi.fn(), place: vi.fn(), copy: vi.fn(), link: vi.fn() };
+    expect(handleKey('l', reader, actions)).toBe(true);
+    expect(actions.link).toHaveBeenCalled();
+    expect(handleKey('l', reader, { search: vi.fn(), place: vi.fn(), copy: vi.fn() })).toBe(false);
     await press('Home');
     await press('Enter');
     expect(button('Copy link')).toBeUndefined();
@@ -136,7 +134,7 @@ describe('going to a place', () => {
 describe('the help', () => {
   it('names every key that does something', async () => {
     await print(many(30));
-    const named = keyWords(english).flatMap(([keys]) => keys.split(' '));
+    const named = keyHelp(english).flatMap(([keys]) => keys.split(' '));
     const signs: Record<string, string> = {
       '↓': 'ArrowDown',
       '↑': 'ArrowUp',
@@ -147,10 +145,10 @@ describe('the help', () => {
     const known = new Set(named.map(key => signs[key] ?? key));
     const letters = Array.from({ length: 94 }, (_, n) => String.fromCharCode(33 + n));
     const others = ['ArrowDown', 'ArrowUp', 'ArrowLeft', 'ArrowRight', 'Home', 'End', 'Insert'];
-    const ways = { search: () => {}, place: () => {}, copy: () => {}, link: () => {} };
+    const actions = { search: () => {}, place: () => {}, copy: () => {}, link: () => {} };
     for (const key of [...letters, ...others, 'PageUp', 'PageDown', 'Enter', ' ']) {
       await doing(() => {
-        expect([key, act(key, reader, ways)]).toEqual([key, known.has(key)]);
+        expect([key, handleKey(key, reader, actions)]).toEqual([key, known.has(key)]);
       });
     }
     await click('Keys');

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { PAGES } from '../../src/core/log/pages';
-import { many, LogServer } from '../fakes/logserver';
+import { LogServer, many } from '../fakes/logserver';
 
 let server: LogServer;
 

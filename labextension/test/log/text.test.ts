@@ -1,9 +1,9 @@
 import { describe, expect, it, vi } from 'vitest';
 
+import { parseRanks } from '../../src/core/base/ranks';
 import { pieces, textOf } from '../../src/core/log/ansi';
-import { Expression } from '../../src/core/log/expression';
-import { mark, wordMarker } from '../../src/core/log/marks';
-import { readRanks, toggled } from '../../src/core/log/ranks';
+import { Expression, mark, textMarker } from '../../src/core/log/highlight';
+import { toggled } from '../../src/core/log/rankfilter';
 import { Scroll } from '../../src/core/log/scroll';
 import { readTime, timeOf } from '../../src/core/log/times';
 
@@ -68,7 +68,7 @@ describe('what a program printed', () => {
 describe('matches', () => {
   it('are found as words', () => {
     const find = (pattern: string, text: string, change = {}) =>
-      wordMarker({ pattern, regex: false, case: false, ...change }).find(text);
+      textMarker({ pattern, regex: false, case: false, ...change }).find(text);
     expect(find('a.b', 'xA.b a+b')).toEqual([[1, 4]]);
     expect(find('A', 'aA', { case: true })).toEqual([[1, 2]]);
     expect(find('a', 'a'.repeat(5000))).toHaveLength(50);
@@ -76,14 +76,14 @@ describe('matches', () => {
 
   it('of an expression are asked for, with what is drawn last, and kept', async () => {
     const asked: string[][] = [];
-    const tell = vi.fn();
+    const notify = vi.fn();
     const expression = new Expression(texts => {
       asked.push(texts);
       return Promise.resolve(texts.map(() => [[0, 1] as const]));
-    }, tell);
+    }, notify);
     const { marker } = expression;
     expect(['a', 'b', '', 'b'].map(text => marker.find(text))).toEqual([[], [], [], []]);
-    await vi.waitFor(() => expect(tell).toHaveBeenCalledTimes(1));
+    await vi.waitFor(() => expect(notify).toHaveBeenCalledTimes(1));
     expect(asked).toEqual([['b', 'a']]);
     expect(expression.marker).not.toBe(marker);
     expect(expression.marker.find('a')).toEqual([[0, 1]]);
@@ -91,7 +91,7 @@ describe('matches', () => {
     for (const letter of 'cdefghijkl') {
       expression.marker.find(long(letter));
     }
-    await vi.waitFor(() => expect(tell).toHaveBeenCalledTimes(2));
+    await vi.waitFor(() => expect(notify).toHaveBeenCalledTimes(2));
     expect(asked).toHaveLength(2);
     expect(asked[1]?.map(text => text[0]).join('')).toBe('lkjihgf');
     expect(asked[1]?.every(text => text.length === 4096)).toBe(true);
@@ -204,8 +204,8 @@ describe('ranks', () => {
   });
 
   it('can be typed', () => {
-    expect(readRanks('2-9, 0', sources)).toEqual([0, 2, 3]);
-    expect(readRanks('all', sources)).toBeNull();
-    expect(readRanks('', sources)).toBeNull();
+    expect(parseRanks('2-9, 0', sources)).toEqual([0, 2, 3]);
+    expect(parseRanks('all', sources)).toBeNull();
+    expect(parseRanks('', sources)).toBeNull();
   });
 });

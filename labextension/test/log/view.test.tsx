@@ -1,9 +1,8 @@
 import { act } from 'preact/test-utils';
 import { describe, expect, it, vi } from 'vitest';
 
-import { copied } from '../../src/core/log/copy';
+import { selectionText } from '../../src/core/log/list';
 import { ROW } from '../../src/core/log/scroll';
-import { many } from '../fakes/logserver';
 import {
   click,
   current,
@@ -22,6 +21,7 @@ import {
   useLog,
   wheel
 } from '../fakes/logpage';
+import { many } from '../fakes/logserver';
 
 const EVIL = '<img src=x onerror="window.hacked = 1">';
 const VIEW = 600; // the height where nothing is laid out
@@ -101,14 +101,16 @@ describe('the lines', () => {
     expect(told('.jaxtrain-log-time')).toEqual([undefined, undefined, undefined]);
     const range = document.createRange();
     range.selectNodeContents(list());
-    expect(copied(range.cloneContents())).toBe('9 lines are gone\nattempt 2\nits log is gone');
+    expect(selectionText(range.cloneContents())).toBe(
+      '9 lines are gone\nattempt 2\nits log is gone'
+    );
   });
 
   it('are copied without times and ranks', async () => {
     await print(['a', 'b']);
     const range = document.createRange();
     range.selectNodeContents(list());
-    expect(copied(range.cloneContents())).toBe('a\nb');
+    expect(selectionText(range.cloneContents())).toBe('a\nb');
   });
 });
 
@@ -148,7 +150,7 @@ describe('following', () => {
   async function drawnInASecond(between: () => void): Promise<number> {
     await print(many(1000));
     let drawn = 0;
-    const stop = reader.watch(() => drawn++);
+    const stop = reader.subscribe(() => drawn++);
     for (let n = 1; n <= 100; n++) {
       server.texts = many(1000 + 200 * n);
       await act(async () => {

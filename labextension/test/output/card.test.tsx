@@ -2,16 +2,15 @@ import { render } from 'preact';
 import { act } from 'preact/test-utils';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { Pace } from '../../src/core/base/pace';
-import type { Glance } from '../../src/core/base/protocol';
-import { GlanceView } from '../../src/core/output/card';
-import { pathOf } from '../../src/core/output/sparkline';
+import type { JobSummary } from '../../src/core/base/protocol';
 import { english } from '../../src/core/base/translator';
-import { ended, NOW, row } from '../fakes/make';
-import { glance, progress } from '../fakes/summary';
+import { JobCard } from '../../src/core/output/card';
+import { pathOf } from '../../src/core/output/sparkline';
+import { ended, NOW } from '../fakes/make';
+import { progress, summary } from '../fakes/summary';
 
 let root: HTMLElement;
-const host = { words: english, act: vi.fn(), copy: vi.fn(), open: vi.fn() };
+const host = { trans: english, act: vi.fn(), copy: vi.fn(), open: vi.fn() };
 
 beforeEach(() => {
   vi.useFakeTimers({ now: NOW * 1000 });
@@ -26,14 +25,14 @@ afterEach(() => {
 });
 
 function show(
-  shown: Glance,
-  more: { printed?: boolean; saved?: boolean; said?: string; open?: boolean } = {}
+  shown: JobSummary,
+  more: { printed?: boolean; saved?: boolean; notice?: string; open?: boolean } = {}
 ) {
   const { open = true, ...props } = more;
-  const { words, act: does, copy } = host;
+  const { trans, act: does, copy } = host;
   void act(() => {
     render(
-      <GlanceView glance={shown} host={open ? host : { words, act: does, copy }} {...props} />,
+      <JobCard summary={shown} host={open ? host : { trans, act: does, copy }} {...props} />,
       root
     );
   });
@@ -56,7 +55,7 @@ const press = (name: string) => {
 
 describe('a job in short', () => {
   it('says name, state, shape and how long it takes, and goes on saying it', () => {
-    show(glance());
+    show(summary());
     expect(find('[role=group]')?.getAttribute('aria-label')).toBe('Training job mnist-4');
     expect(text('.jaxtrain-name')).toBe('mnist-4');
     expect(text('.jaxtrain-state')).toBe('Running');
@@ -66,7 +65,7 @@ describe('a job in short', () => {
   });
 
   it('stops the clock when the job has ended', () => {
-    show(glance({ ...ended() }));
+    show(summary({ ...ended() }));
     pass(50_000);
     expect(text('.jaxtrain-glance-facts')).toContain('2 m 10 s');
     expect(find('[role=progressbar]')).toBeNull();
@@ -74,7 +73,7 @@ describe('a job in short', () => {
   });
 
   it('says how far it is, and the metric of the line by the line', () => {
-    const spark: Glance['spark'] = {
+    const spark: JobSummary['spark'] = {
       name: 'loss',
       points: [
         [0, 2],
@@ -82,7 +81,7 @@ describe('a job in short', () => {
         [20, 0.5]
       ]
     };
-    show(glance({ progress: progress(1240) }, { spark }));
+    show(summary({ progress: progress(1240) }, { spark }));
     expect(find('[role=progressbar]')?.getAttribute('aria-valuenow')).toBe('62');
     expect(text('.jaxtrain-glance-numbers')).toBe('62 %1240/2000acc 0.97');
     expect(text('.jaxtrain-spark > span')).toBe('loss 0.5');
@@ -92,52 +91,54 @@ describe('a job in short', () => {
   });
 
   it('says why it waits and what to do, with code as code', () => {
-    show(glance({ state: 'Pending', reason: 'no node is free', hint: 'See `kubectl get nodes`.' }));
+    show(
+      summary({ state: 'Pending', reason: 'no node is free', hint: 'See `kubectl get nodes`.' })
+    );
     expect(text('.jaxtrain-glance-middle')).toBe('no node is free');
     expect(text('.jaxtrain-place .jaxtrain-glance-why')).toBe('See kubectl get nodes.');
     expect(text('.jaxtrain-glance-why code')).toBe('kubectl get nodes');
   });
 
   it('says how to see more of a job that reports nothing', () => {
-    show(glance());
+    show(summary());
     expect(text('.jaxtrain-glance-middle')).toContain('once it calls report()');
-    show(glance({ progress: progress(10) }));
+    show(summary({ progress: progress(10) }));
     expect(root.textContent).not.toContain('once it calls');
   });
 
   it('says why it failed beside how far it came', () => {
-    show(glance({ progress: progress(1240) }));
+    show(summary({ progress: progress(1240) }));
     const failed = { state: 'Failed', reason: 'rank 1 failed', hint: 'See its log.' } as const;
-    show(glance({ ...ended(failed), progress: progress(1240) }));
+    show(summary({ ...ended(failed), progress: progress(1240) }));
     expect(text('.jaxtrain-glance-middle')).toContain('1240/2000');
     expect(text('.jaxtrain-place .jaxtrain-glance-why')).toBe('rank 1 failedSee its log.');
     expect(text('[data-bad=true]')).toBe('rank 1 failed');
   });
 
   it('tells a state once, and nothing else, to those who listen', () => {
-    show(glance());
+    show(summary());
     const changed = vi.fn();
     const observer = new MutationObserver(changed);
     const status = find('[role=status].jaxtrain-unseen');
     if (status) {
       observer.observe(status, { subtree: true, characterData: true, childList: true });
     }
-    show(glance({ progress: progress(10) }));
+    show(summary({ progress: progress(10) }));
     pass(2000);
     expect(observer.takeRecords()).toEqual([]);
-    show(glance({ ...ended() }));
+    show(summary({ ...ended() }));
     expect(status?.textContent).toBe('mnist-4: Succeeded');
   });
 });
 
 describe('the last lines', () => {
-  const tail: Glance['tail'] = [
+  const tail: JobSummary['tail'] = [
     [0, NOW, '\x1b[31mstep\x1b[0m 1 \x1b]52;c;AAAA\x07'],
     ['dataset-initializer', null, '<img src=x onerror="hack()">\u202e']
   ];
 
   it('have the rank, its colour and their own, and are text', () => {
-    show(glance({}, { tail }));
+    show(summary({}, { tail }));
     const rows = [...root.querySelectorAll('.jaxtrain-tail > div:not([aria-hidden])')];
     expect(rows[0]?.textContent).toContain('step 1 ');
     expect(rows[0]?.textContent).not.toContain('AAAA');
@@ -149,47 +150,47 @@ describe('the last lines', () => {
   });
 
   it('have their place while the job runs, and keep it when it ends', () => {
-    show(glance());
+    show(summary());
     expect(text('.jaxtrain-tail')).toBe('Nothing has been printed yet.');
-    show(glance({}, { tail }), { printed: true });
+    show(summary({}, { tail }), { printed: true });
     expect(text('.jaxtrain-tail')).toContain('step 1');
-    show(glance({ ...ended() }, { tail }), { printed: true });
+    show(summary({ ...ended() }, { tail }), { printed: true });
     expect(find('.jaxtrain-tail')).not.toBeNull();
     expect(find('[data-held=true]')).not.toBeNull();
   });
 
   it('have no place to keep where only the notebook says that the job runs', () => {
-    show(glance({}, { tail }), { printed: true, saved: true });
+    show(summary({}, { tail }), { printed: true, saved: true });
     expect(find('.jaxtrain-tail')).not.toBeNull();
-    show(glance({ ...ended() }, { tail }), { printed: true });
+    show(summary({ ...ended() }, { tail }), { printed: true });
     expect(find('.jaxtrain-tail')).toBeNull();
     expect(find('[data-held=true]')).toBeNull();
   });
 
   it('are left out of a job that has ended where the cell has printed them', () => {
-    show(glance({ ...ended() }, { tail }), { printed: true });
+    show(summary({ ...ended() }, { tail }), { printed: true });
     expect(find('.jaxtrain-tail')).toBeNull();
-    show(glance({ ...ended() }, { tail }));
+    show(summary({ ...ended() }, { tail }));
     expect(find('.jaxtrain-tail')).not.toBeNull();
   });
 });
 
 describe('what can be done', () => {
   it('is what the server allows; to detach only where a cell waits; never to delete', () => {
-    show(glance({ actions: ['delete', 'cancel', 'suspend'] }));
+    show(summary({ actions: ['delete', 'cancel', 'suspend'] }));
     expect(buttons()).toEqual(['Suspend', 'Cancel', 'Open']);
-    show(glance({ actions: ['cancel'] }, { waited: true }));
+    show(summary({ actions: ['cancel'] }, { waited: true }));
     expect(buttons()).toEqual(['Detach', 'Cancel', 'Open']);
     press('Detach');
     expect(host.act).toHaveBeenCalledWith('detach');
     press('Open');
     expect(host.open).toHaveBeenCalled();
-    show(glance({ ...ended() }, { waited: true }), { open: false });
+    show(summary({ ...ended() }, { waited: true }), { open: false });
     expect(buttons()).toEqual([]);
   });
 
   it('copies the name as it is', () => {
-    show(glance());
+    show(summary());
     press('Copy name');
     expect(host.copy).toHaveBeenCalledWith('mnist-4');
   });
@@ -197,52 +198,24 @@ describe('what can be done', () => {
 
 describe('the foot', () => {
   it('says how to come back, or what is more pressing, in the same place', () => {
-    show(glance());
+    show(summary());
     expect(text('footer code')).toBe('%jaxtrain attach mnist-4');
     expect(text('footer')).toContain('sent x float32[60000,784] 188 MB');
-    show(glance(), { said: 'No connection.' });
+    show(summary(), { notice: 'No connection.' });
     expect(text('footer > p:last-child')).toBe('No connection.');
-    show(glance({}, { note: 'interrupt again within 3 s to cancel' }), { said: 'No connection.' });
+    show(summary({}, { note: 'interrupt again within 3 s to cancel' }), {
+      notice: 'No connection.'
+    });
     expect(text('footer > [role=status]')).toBe('interrupt again within 3 s to cancel');
-    show(glance({ ...ended() }, { sent: '', results: 'params dict of 4 1.2 MB' }));
+    show(summary({ ...ended() }, { sent: '', results: 'params dict of 4 1.2 MB' }));
     expect(text('footer')).toBe('brought back params dict of 4 1.2 MB');
   });
 });
 
 describe('the time that is left', () => {
-  const at = (step: number, time: number) => row({ progress: progress(step, time) });
-
-  it('is estimated from what was seen, once that is enough', () => {
-    const pace = new Pace();
-    pace.see(at(1000, 100));
-    expect(pace.left(100)).toBeNull();
-    pace.see(at(1010, 105));
-    expect(pace.left(105)).toBeNull();
-    pace.see(at(1500, 120));
-    expect(pace.left(120)).toBe(20);
-    expect(pace.left(125)).toBe(15);
-    expect(pace.left(1000)).toBe(0);
-  });
-
-  it('is not known of a job that stands still, went back, or is another one', () => {
-    const pace = new Pace();
-    pace.see(at(1000, 100));
-    pace.see(at(1000, 200));
-    expect(pace.left(200)).toBeNull();
-    pace.see(at(1500, 220));
-    expect(pace.left(220)).not.toBeNull();
-    pace.see(at(100, 230));
-    expect(pace.left(230)).toBeNull();
-    pace.see(at(200, 250));
-    pace.see(row({ uid: 'other', progress: progress(300, 300) }));
-    expect(pace.left(300)).toBeNull();
-    pace.see(ended());
-    expect(pace.left(300)).toBeNull();
-  });
-
   it('is said beside how long it has taken', () => {
-    show(glance({ progress: progress(1000, NOW - 20) }));
-    show(glance({ progress: progress(1500, NOW) }));
+    show(summary({ progress: progress(1000, NOW - 20) }));
+    show(summary({ progress: progress(1500, NOW) }));
     expect(text('.jaxtrain-glance-facts')).toContain('2 m 10 s · about 20 s left');
   });
 });

@@ -3,19 +3,18 @@ import { act } from 'preact/test-utils';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Live } from '../../src/core/base/live';
-import { Glances, JobOutput, readSaved } from '../../src/core/output/store';
-import type { Glance, Problem } from '../../src/core/base/protocol';
-import { GlanceStore } from '../../src/core/job/stores';
-import { Output } from '../../src/core/output/view';
+import type { JobSummary, Problem } from '../../src/core/base/protocol';
 import { english } from '../../src/core/base/translator';
-import { FakeSocket } from '../fakes/socket';
+import { JobOutput, readSaved, SummaryStore, SummaryStores } from '../../src/core/output/store';
+import { Output } from '../../src/core/output/view';
 import { ended, NOW } from '../fakes/make';
-import { glance, progress } from '../fakes/summary';
+import { FakeSocket } from '../fakes/socket';
+import { progress, summary } from '../fakes/summary';
 
-const host = { words: english, act: vi.fn(), copy: vi.fn() };
+const host = { trans: english, act: vi.fn(), copy: vi.fn() };
 let live: Live;
 let problem: Problem | null;
-let glances: Glances;
+let summaries: SummaryStores;
 let root: HTMLElement;
 
 beforeEach(() => {
@@ -26,7 +25,7 @@ beforeEach(() => {
     connect: url => new FakeSocket(url),
     probe: () => Promise.resolve(problem)
   });
-  glances = new Glances(live);
+  summaries = new SummaryStores(live);
   root = document.body.appendChild(document.createElement('div'));
 });
 
@@ -43,14 +42,14 @@ function say(message: object, nth = 0): void {
   doing(() => FakeSocket.last.say({ id: opens()[nth]?.['id'], ...message }));
 }
 
-const tell = (shown: Glance, nth = 0) => say({ kind: 'glance', glance: shown }, nth);
+const notify = (shown: JobSummary, nth = 0) => say({ kind: 'glance', glance: shown }, nth);
 const refuse = (nth = 0) =>
   say({ kind: 'error', message: 'There is no such job.', hint: null }, nth);
 
-function output(data: unknown, looking = true): JobOutput {
-  const made = new JobOutput(glances);
+function output(data: unknown, visible = true): JobOutput {
+  const made = new JobOutput(summaries);
   made.set(readSaved(data));
-  made.look(looking);
+  made.setVisible(visible);
   return made;
 }
 
@@ -63,17 +62,17 @@ function draw(made: JobOutput): JobOutput {
 }
 
 const data = (more: object = {}) => ({ key: 'mnist-4', name: 'mnist-4', ...more });
-const last = glance(ended({ actions: ['delete'] }), { results: 'params' });
+const last = summary(ended({ actions: ['delete'] }), { results: 'params' });
 
 describe('the store of a glance', () => {
   it('opens the topic, and holds what comes and what went wrong', () => {
-    const store = new GlanceStore(live, 'mnist-4');
+    const store = new SummaryStore(live, 'mnist-4');
     FakeSocket.last.accept();
     expect(opens()[0]).toMatchObject({ topic: 'glance', key: 'mnist-4' });
     refuse();
     expect(store.error?.message).toBe('There is no such job.');
-    tell(glance());
-    expect(store.glance?.row.name).toBe('mnist-4');
+    notify(summary());
+    expect(store.summary?.row.name).toBe('mnist-4');
     expect(store.error).toBeNull();
     store.dispose();
   });
@@ -83,9 +82,9 @@ describe('an output', () => {
   it('shows what the server says, at each change', () => {
     draw(output(data()));
     expect(root.textContent).toBe(''); // as long as the static card is all there is
-    tell(glance());
+    notify(summary());
     expect(root.textContent).toContain('Running');
-    tell(glance(ended()));
+    notify(summary(ended()));
     expect(root.textContent).toContain('Succeeded');
   });
 
@@ -93,24 +92,24 @@ describe('an output', () => {
     const first = draw(output(data()));
     const second = output(data());
     expect(opens()).toHaveLength(1);
-    tell(glance());
-    expect([first, second].map(each => each.shown?.from)).toEqual(['server', 'server']);
+    notify(summary());
+    expect([first, second].map(each => each.shown?.origin)).toEqual(['server', 'server']);
     const third = output(data());
-    expect(third.shown).toMatchObject({ from: 'server' });
-    first.look(false);
-    third.look(false);
+    expect(third.shown).toMatchObject({ origin: 'server' });
+    first.setVisible(false);
+    third.setVisible(false);
     expect(FakeSocket.last.closed).toBe(false);
-    second.look(false);
+    second.setVisible(false);
     expect(FakeSocket.last.closed).toBe(true);
   });
 
   it('asks only while it is looked at, and keeps what it knew', () => {
     const made = draw(output(data(), false));
     expect(FakeSocket.all).toHaveLength(0);
-    doing(() => made.look(true));
+    doing(() => made.setVisible(true));
     doing(() => FakeSocket.last.accept());
-    tell(glance());
-    doing(() => made.look(false));
+    notify(summary());
+    doing(() => made.setVisible(false));
     expect(FakeSocket.last.closed).toBe(true);
     expect(root.textContent).toContain('Running');
     expect(root.textContent).not.toContain('No connection');
@@ -119,36 +118,36 @@ describe('an output', () => {
   it('is not mistaken for a later job of the same name', () => {
     const first = data({ uid: 'first' });
     const known = draw(output(first));
-    tell(glance({ uid: 'first', actions: ['cancel'] }));
-    expect(known.shown).toMatchObject({ from: 'server', glance: { row: { uid: 'first' } } });
-    tell(glance({ uid: 'second', actions: ['cancel'] }));
+    notify(summary({ uid: 'first', actions: ['cancel'] }));
+    expect(known.shown).toMatchObject({ origin: 'server', summary: { row: { uid: 'first' } } });
+    notify(summary({ uid: 'second', actions: ['cancel'] }));
     expect(known.shown).toMatchObject({
-      from: 'gone',
-      glance: { row: { uid: 'first', actions: [] } }
+      origin: 'deleted',
+      summary: { row: { uid: 'first', actions: [] } }
     });
     // What comes later has heard nothing of the first one.
-    expect(output({ ...first, last }).shown?.from).toBe('notebook');
+    expect(output({ ...first, last }).shown?.origin).toBe('notebook');
     expect(output(first).shown).toBeNull();
-    expect(output(data({ uid: 'second' })).shown?.from).toBe('server');
+    expect(output(data({ uid: 'second' })).shown?.origin).toBe('server');
   });
 
   it('shows a later job of the name although an output of the first one is still there', () => {
     const old = draw(output(data({ uid: 'first' })));
-    tell(glance({ uid: 'first' }));
+    notify(summary({ uid: 'first' }));
     refuse(); // it was deleted, and the server says no more
     const anew = output(data({ uid: 'second' }));
-    tell(glance({ uid: 'second' }), 1);
-    expect(anew.shown).toMatchObject({ from: 'server', glance: { row: { uid: 'second' } } });
-    expect(old.shown).toMatchObject({ from: 'gone', glance: { row: { uid: 'first' } } });
+    notify(summary({ uid: 'second' }), 1);
+    expect(anew.shown).toMatchObject({ origin: 'server', summary: { row: { uid: 'second' } } });
+    expect(old.shown).toMatchObject({ origin: 'deleted', summary: { row: { uid: 'first' } } });
     refuse(1);
     old.set(readSaved(data({ uid: 'third' })));
-    tell(glance({ uid: 'third' }), 2);
-    expect(old.shown).toMatchObject({ from: 'server', glance: { row: { uid: 'third' } } });
+    notify(summary({ uid: 'third' }), 2);
+    expect(old.shown).toMatchObject({ origin: 'server', summary: { row: { uid: 'third' } } });
   });
 
   it('is not made anew when the notebook says more of the same job, but of another one', () => {
     const made = draw(output(data()));
-    tell(glance());
+    notify(summary());
     const card = root.querySelector('.jaxtrain-glance');
     doing(() => made.set(readSaved(data({ printed: true, last }))));
     expect(root.querySelector('.jaxtrain-glance')).toBe(card);
@@ -168,7 +167,7 @@ describe('an output', () => {
 
   it('shows what the notebook saved at once, and says so when no server knows the job', () => {
     const made = draw(output(data({ last })));
-    expect(made.shown).toMatchObject({ from: 'first' });
+    expect(made.shown).toMatchObject({ origin: 'loading' });
     expect(root.textContent).toContain('Succeeded');
     expect(root.textContent).not.toContain('as the notebook saved it');
     refuse();
@@ -178,7 +177,7 @@ describe('an output', () => {
   });
 
   it('stops the clock of a job that was running when the notebook was saved', () => {
-    const saved = glance({ progress: progress(100, NOW - 100) });
+    const saved = summary({ progress: progress(100, NOW - 100) });
     draw(output(data({ last: saved })));
     refuse();
     expect(root.textContent).toContain('Running');
@@ -190,7 +189,7 @@ describe('an output', () => {
     const unknown = draw(output(data()));
     refuse();
     expect(unknown.shown).toBeNull();
-    unknown.look(false);
+    unknown.setVisible(false);
 
     const made = draw(output(data()));
     problem = { kind: 'missing', message: 'Not Found', hint: null };
@@ -203,13 +202,13 @@ describe('an output', () => {
 
   it('keeps a job when the connection is lost, says so, and goes on', () => {
     draw(output(data()));
-    tell(glance());
+    notify(summary());
     doing(() => FakeSocket.last.drop());
     expect(root.textContent).toContain('Running');
     expect(root.textContent).toContain('No connection: this may be out of date.');
     doing(() => live.reconnect());
     doing(() => FakeSocket.last.accept());
-    tell(glance(ended()));
+    notify(summary(ended()));
     expect(root.textContent).toContain('Succeeded');
     doing(() => FakeSocket.last.drop());
     expect(root.textContent).not.toContain('No connection');
@@ -217,7 +216,7 @@ describe('an output', () => {
 
   it('says that a job is gone which was deleted meanwhile', () => {
     draw(output(data()));
-    tell(glance(ended()));
+    notify(summary(ended()));
     refuse();
     expect(root.textContent).toContain('Succeeded');
     expect(root.textContent).toContain('no longer exists');

@@ -1,7 +1,7 @@
 import { act } from 'preact/test-utils';
 import { describe, expect, it } from 'vitest';
 
-import { OPTIONS, option } from '../fakes/picker';
+import { option, OPTIONS } from '../fakes/picker';
 import {
   all,
   enter,
@@ -22,33 +22,33 @@ const line = () => find('.jaxtrain-foot pre').textContent;
 
 describe('the options of a new line', () => {
   it('are the usual ones, and give way to what is chosen', async () => {
-    await show(FREE, ({ store }) => store.line.draft.setUsual('--nodes=3 --queue=a'));
+    await show(FREE, ({ store }) => store.line.draft.setDefaults('--nodes=3 --queue=a'));
     expect(line()).toBe('%%jaxtrain --nodes=3 --queue=a');
     expect(field('Nodes').value).toBe('3');
-    expect(setup.store.line.draft.own).toBeNull();
+    expect(setup.store.line.draft.chosen).toBeNull();
     await enter(field('Nodes'), '5');
-    expect(setup.store.line.draft.own).toEqual({ nodes: '5', queue: 'a' });
-    setup.store.line.draft.setUsual('--nodes=9');
+    expect(setup.store.line.draft.chosen).toEqual({ nodes: '5', queue: 'a' });
+    setup.store.line.draft.setDefaults('--nodes=9');
     await wait();
     expect(line()).toBe('%%jaxtrain --nodes=5 --queue=a');
   });
 
   it('follow what is usual as long as nothing was chosen', async () => {
-    await show(FREE, ({ store }) => store.line.draft.setUsual('--nodes=3'));
-    setup.store.line.draft.setUsual('--nodes=9');
+    await show(FREE, ({ store }) => store.line.draft.setDefaults('--nodes=3'));
+    setup.store.line.draft.setDefaults('--nodes=9');
     await wait();
     expect(line()).toBe('%%jaxtrain --nodes=9');
-    setup.store.line.draft.setUsual('');
+    setup.store.line.draft.setDefaults('');
     await wait();
     expect(line()).toBe('%%jaxtrain');
   });
 
   it('are in the cell after an insert, and there again for the next cell', async () => {
-    await show(FREE, ({ store }) => store.line.draft.setUsual('--nodes=3'));
+    await show(FREE, ({ store }) => store.line.draft.setDefaults('--nodes=3'));
     await enter(field('Nodes'), '5');
     await act(() => setup.store.line.insert().then(() => undefined));
     expect(source()).toBe('%%jaxtrain --nodes=5\nprint(1)\n');
-    expect(setup.store.line.draft.own).toBeNull();
+    expect(setup.store.line.draft.chosen).toBeNull();
     expect(setup.store.line.draft.values).toEqual({ nodes: 3 });
   });
 

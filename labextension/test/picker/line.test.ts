@@ -35,10 +35,10 @@ const source = () => setup.cells.cell?.source;
 describe('a cell with a line', () => {
   it('is shown as the server reads it', async () => {
     begin(CELL);
-    expect(line.state).toBe('unread');
+    expect(line.state).toBe('reading');
     line.shown = true;
     await wait(0);
-    expect(line.state).toBe('step');
+    expect(line.state).toBe('synced');
     expect(line.line).toMatchObject({ line: '--nodes=4 --odd=x', ask: { nodes: 4 } });
     expect(line.values['nodes']).toBe(4);
     expect(setup.cells.cell?.writes).toBe(0);
@@ -50,12 +50,12 @@ describe('a cell with a line', () => {
     await wait(100);
     line.change({ nodes: '16' }, '16');
     await wait(100);
-    expect(line.state).toBe('changing');
+    expect(line.state).toBe('writing');
     expect(setup.server.writes).toEqual([]);
     await wait();
     expect(setup.server.writes).toEqual([{ nodes: '16' }]);
     expect(source()).toBe('%%jaxtrain --nodes=16 --odd=x\nprint(1)\n');
-    expect(line.state).toBe('step');
+    expect(line.state).toBe('synced');
     expect(setup.cells.cell?.writes).toBe(1);
     await wait(1000);
     expect(setup.server.asked).toHaveLength(2); // its own text is not read again
@@ -64,12 +64,12 @@ describe('a cell with a line', () => {
   it('is read again when it is changed in the notebook', async () => {
     await shown(CELL);
     setup.cells.cell?.type('%%jaxtrain --nodes=2');
-    expect(line.state).toBe('step');
+    expect(line.state).toBe('synced');
     await wait();
     expect(line.values).toEqual({ nodes: 2 });
     setup.cells.cell?.type('print(2)');
     await wait();
-    expect(line.state).toBe('free');
+    expect(line.state).toBe('no-line');
   });
 
   it('takes the last answer, whatever the order in which they come', async () => {
@@ -154,12 +154,12 @@ describe('a cell with a line', () => {
     setup.server.failing = 'line';
     line.change({ nodes: '2' }, '2');
     await wait();
-    expect(line.state).toBe('apart');
-    expect(line.trouble?.message).toBe('The cluster says no.');
+    expect(line.state).toBe('failed');
+    expect(line.error?.message).toBe('The cluster says no.');
     expect(line.values['nodes']).toBe('2');
     setup.server.failing = null;
     await line.again();
-    expect(line.state).toBe('step');
+    expect(line.state).toBe('synced');
     expect(source()).toContain('--nodes=2 ');
   });
 });
@@ -170,7 +170,7 @@ describe('another cell', () => {
     const first = setup.cells.cell;
     line.change({ nodes: '2' }, '2');
     setup.cells.activate(new FakeCell('%%jaxtrain --nodes=8'));
-    expect(line.state).toBe('unread');
+    expect(line.state).toBe('reading');
     expect(line.values['nodes']).toBe(4); // until the new one is known
     await wait();
     expect(first?.source).toContain('--nodes=2 ');
@@ -198,8 +198,8 @@ describe('another cell', () => {
 
 describe('a draft', () => {
   it.each([
-    [null, 'none'],
-    ['print(1)\n', 'free']
+    [null, 'no-notebook'],
+    ['print(1)\n', 'no-line']
   ])('is shown where the cell is %j', async (cell, state) => {
     await shown(cell);
     expect(line.state).toBe(state);
@@ -218,7 +218,7 @@ describe('a draft', () => {
     line.change({ nodes: '2' }, '2');
     expect(await line.insert()).toBe(true);
     expect(source()).toBe('%%jaxtrain --nodes=2\nprint(1)\n');
-    expect(line.state).toBe('step');
+    expect(line.state).toBe('synced');
     setup.cells.activate(new FakeCell('print(2)\n'));
     await wait();
     expect(line.values).toEqual({});
@@ -240,7 +240,7 @@ describe('a draft', () => {
     setup.cells.activate(null);
     expect(await line.insert()).toBe(false);
     setup.cells.activate(Object.assign(new FakeCell('# Title'), { code: false }));
-    expect(line.state).toBe('other');
+    expect(line.state).toBe('no-code');
     expect(await line.insert()).toBe(false);
     expect(source()).toBe('# Title');
   });

@@ -214,11 +214,11 @@ describe('the runtimes', () => {
     expect(checked()?.textContent).toContain('gone');
     expect(checked()?.textContent).toContain('it is not there');
     setup.server.runtimes = [];
-    setup.store.lookAgain();
+    setup.store.refresh();
     await wait();
     expect(root.textContent).toContain('There is no training runtime');
     setup.server.failing = 'runtimes';
-    setup.store.lookAgain();
+    setup.store.refresh();
     await wait();
     expect(root.textContent).toContain('The cluster says no.Ask for more.');
   });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { fieldsOf, kindOf, textOf, valueOf } from '../../src/core/picker/fields';
+import { fieldsOf, textOf, valueOf } from '../../src/core/picker/fields';
 import {
   changesForPlace,
   changesForRuntime,
@@ -77,24 +77,9 @@ it('finds runtimes by all words', () => {
 
 describe('a field', () => {
   const [names, lines] = ['out', 'env'].map(name => OPTIONS.find(each => each.name === name));
-  const kinds = (name: string) => {
-    const found = OPTIONS.find(each => each.name === name);
-    return found && kindOf(found);
-  };
-
-  it('is of the kind that its option needs', () => {
-    expect(['detach', 'device', 'nodes', 'out', 'env', 'queue'].map(kinds)).toEqual([
-      'switch',
-      'choice',
-      'number',
-      'names',
-      'lines',
-      'text'
-    ]);
-  });
 
   it('shows a value as it is typed', () => {
-    const timeout = option('timeout');
+    const timeout = option('timeout', { kind: 'duration' });
     expect([5400, 90, 172_800, 0.5].map(value => textOf(timeout, value))).toEqual([
       '1h30m',
       '1m30s',
@@ -181,10 +166,10 @@ describe('the store', () => {
     store.show(true);
     await wait();
     setup.server.failing = 'runtimes';
-    store.lookAgain();
+    store.refresh();
     expect(store.view?.runtimes.value).toHaveLength(2);
     await wait();
-    expect(store.view?.runtimes.trouble?.hint).toBe('Ask for more.');
+    expect(store.view?.runtimes.error?.hint).toBe('Ask for more.');
     expect(store.view?.runtimes.value).toHaveLength(2);
     expect(setup.server.count('health?place=local')).toBe(1);
     // The server keeps its answers for some seconds, and something may have been mended since.
@@ -208,7 +193,7 @@ describe('the store', () => {
     setup.server.failing = null;
     await store.retry();
     expect(store.problem).toBeNull();
-    expect(store.line.state).toBe('step');
+    expect(store.line.state).toBe('synced');
   });
 
   it('runs the cell when it says what the form says, and not with an error', async () => {

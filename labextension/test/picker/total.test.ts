@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 
-import { totalOf } from '../../src/core/picker/total';
-import type { Amounts, Runtime } from '../../src/core/picker/types';
 import { english } from '../../src/core/base/translator';
+import { totalOf } from '../../src/core/picker/form';
+import type { Amounts, Runtime } from '../../src/core/picker/types';
 import { runtime } from '../fakes/picker';
 
 function total(change: Partial<Amounts>, ...runtimes: Partial<Runtime>[]): string {

@@ -1,11 +1,11 @@
 import { describe, expect, it, vi } from 'vitest';
 
+import { formatNumber } from '../../src/core/base/format';
+import type { Point } from '../../src/core/base/protocol';
 import { csvOf, fileName } from '../../src/core/plots/files';
 import { extent, factsOf, join, lineOf, thin, valueAt } from '../../src/core/plots/lines';
 import { Metrics } from '../../src/core/plots/metrics';
-import { number } from '../../src/core/base/number';
 import { dashOf } from '../../src/core/plots/theme';
-import type { Point } from '../../src/core/base/protocol';
 
 function point(step: number, values: Record<string, unknown>, rank = 0): Point {
   return { time: 1000 + step, rank, step, total: null, values: values as Point['values'] };
@@ -34,7 +34,7 @@ describe('what a job has reported', () => {
   it('is the same after the server has said it again, and new when the job is', () => {
     const metrics = new Metrics();
     const told = vi.fn();
-    metrics.watch(told);
+    metrics.subscribe(told);
     metrics.put(0, [point(0, { loss: 3 }), point(1, { loss: 2 })]);
     metrics.put(0, [point(0, { loss: 3 }), point(1, { loss: 2 }), point(2, { loss: 1 })]);
     metrics.put(3, [point(3, { loss: 0 })]);
@@ -143,7 +143,7 @@ describe('lines over one another', () => {
 
 describe('words and files', () => {
   it('gives numbers with few digits', () => {
-    expect([0, 12, 0.083123, 12345.678, 1.5e-9, 3e12, NaN].map(number)).toEqual([
+    expect([0, 12, 0.083123, 12345.678, 1.5e-9, 3e12, NaN].map(formatNumber)).toEqual([
       '0',
       '12',
       '0.08312',

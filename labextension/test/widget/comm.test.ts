@@ -4,8 +4,8 @@ import { Api } from '../../src/core/base/api';
 import { Live } from '../../src/core/base/live';
 import type { Message } from '../../src/core/base/protocol';
 import { Comm } from '../../src/widget/comm';
-import { FakeModel } from '../fakes/model';
 import { row } from '../fakes/make';
+import { FakeModel } from '../fakes/model';
 
 let model: FakeModel;
 let comm: Comm;
@@ -96,7 +96,7 @@ describe('live topics over the comm', () => {
 describe('a kernel that does not answer', () => {
   it('is said to be silent after a while, until it speaks', () => {
     const told = vi.fn();
-    comm.watch(told);
+    comm.subscribe(told);
     void comm.fetch('jobs');
     vi.advanceTimersByTime(4000);
     expect(comm.silent).toBe(false);

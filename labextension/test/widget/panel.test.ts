@@ -1,11 +1,10 @@
 import { act } from 'preact/test-utils';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-
-import type { Row } from '../../src/core/base/protocol';
 import panel from '../../src/widget/panel';
-import { FakeModel } from '../fakes/model';
+import type { Row } from '../../src/core/base/protocol';
 import { emptyLog } from '../fakes/logserver';
 import { all, detail, ended, row } from '../fakes/make';
+import { FakeModel } from '../fakes/model';
 import { FakeServer } from '../fakes/picker';
 
 type Told = Record<string, unknown> & { say?: { op: string; id: number; topic?: string } };

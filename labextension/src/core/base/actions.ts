@@ -1,63 +1,85 @@
-/** What is asked before something is done that cannot be undone, or may do harm. */
+/** What can be done with a job, and what the user has to confirm first. */
 
-import { plain } from './format';
+import { sanitize } from './format';
 import type { Action, Row } from './protocol';
-import type { Words } from './translator';
+import type { Translator } from './translator';
 
-export interface Question {
-  title: string;
-  body: string;
-  /** The word of the button that does it. */
-  label: string;
-  /** The word of the button that leaves all as it is. */
-  refusal: string;
+/** Return whether a job's results are withheld because somebody else submitted it. */
+export function isWithheld({ trust }: Row): boolean {
+  return trust === 'foreign' || trust === 'forbidden';
 }
 
-/** Give what to ask; null for what can be done unasked. */
-export function questionOf(row: Row, action: Action, words: Words): Question | null {
-  const name = plain(row.name);
+/** Return the key of an action's button: a button that replaces another one keeps the focus. */
+export function actionKey(action: Action): string {
+  return action === 'resume' ? 'suspend' : action;
+}
+
+/** Return the label of an action. */
+export function actionLabel(action: Action, trans: Translator): string {
+  return {
+    cancel: trans.__('Cancel'),
+    delete: trans.__('Delete'),
+    suspend: trans.__('Suspend'),
+    resume: trans.__('Resume'),
+    detach: trans.__('Detach'),
+    trust: trans.__('Trust results')
+  }[action];
+}
+
+export interface Confirmation {
+  title: string;
+  body: string;
+  /** Label of the button that goes ahead. */
+  confirm: string;
+  /** Label of the button that changes nothing. */
+  dismiss: string;
+}
+
+/** Return the confirmation that an action needs; null if it needs none. */
+export function confirmationFor(row: Row, action: Action, trans: Translator): Confirmation | null {
+  const name = sanitize(row.name);
   if (action === 'cancel') {
     return {
-      title: words.__('Cancel %1?', name),
-      body: words.__('Its processes stop. What it has printed and reported so far is kept.'),
-      label: words.__('Cancel Job'),
-      refusal: words.__('Keep')
+      title: trans.__('Cancel %1?', name),
+      body: trans.__('Its processes stop. What it has printed and reported so far is kept.'),
+      confirm: trans.__('Cancel Job'),
+      dismiss: trans.__('Keep')
     };
   }
   if (action === 'delete') {
     const mine = row.trust === 'own' || row.trust === 'signed';
     return {
-      title: words.__('Delete %1?', name),
+      title: trans.__('Delete %1?', name),
       body:
         (row.active && mine
-          ? words.__('It has not ended yet, and is cancelled first.') + ' '
+          ? trans.__('It has not ended yet, and is cancelled first.') + ' '
           : '') +
         (mine
           ? ''
-          : words.__('Somebody else submitted it: its TrainJob stays in the cluster.') + ' ') +
-        words.__('Its logs, metrics, results and checkpoints are removed for good.'),
-      label: words.__('Delete'),
-      refusal: words.__('Keep')
+          : trans.__('Somebody else submitted it: its TrainJob stays in the cluster.') + ' ') +
+        trans.__('Its logs, metrics, results and checkpoints are removed for good.'),
+      confirm: trans.__('Delete'),
+      dismiss: trans.__('Keep')
     };
   }
   if (action === 'trust') {
     const { maker } = row;
     return {
-      title: words.__('Trust the results of %1?', name),
+      title: trans.__('Trust the results of %1?', name),
       body: [
         maker === null
-          ? words.__('This job was not submitted from your job store.')
-          : words.__(
+          ? trans.__('This job was not submitted from your job store.')
+          : trans.__(
               'This job was not submitted from your job store. It claims to be made by %1; the cluster cannot confirm that.',
-              plain(maker)
+              sanitize(maker)
             ),
-        words.__(
+        trans.__(
           'Its results and HTML can run code with your permissions. Continue only if you trust the author.'
         ),
-        words.__('Then load them with %1', `%jaxtrain result ${name}`)
+        trans.__('Then load them with %1', `%jaxtrain result ${name}`)
       ].join(' '),
-      label: words.__('Trust Results'),
-      refusal: words.__('Withhold')
+      confirm: trans.__('Trust Results'),
+      dismiss: trans.__('Withhold')
     };
   }
   return null;

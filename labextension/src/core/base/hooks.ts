@@ -1,17 +1,32 @@
 import { useEffect, useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks';
 
-import type { Watched } from './observable';
+import type { Subscribable } from './observable';
+import { Throttle } from './throttle';
 
-/** Render again whenever the source says that it has changed. */
-export function useWatched(source: Watched): void {
+/** Render again after each change of the source. */
+export function useObservable(source: Subscribable): void {
   const [, again] = useReducer<number, undefined>(n => n + 1, 0);
-  useLayoutEffect(() => source.watch(() => again(undefined)), [source]);
+  useLayoutEffect(() => source.subscribe(() => again(undefined)), [source]);
+}
+
+/** Render again after changes of the sources, but no more often than once in `interval` ms. */
+export function useThrottled(sources: readonly Subscribable[], interval: number): void {
+  const [, again] = useReducer<number, undefined>(n => n + 1, 0);
+  useEffect(() => {
+    const throttle = new Throttle(() => again(undefined), interval, { leading: false });
+    const stops = sources.map(source => source.subscribe(() => throttle.request()));
+    throttle.request(); // a source may have changed before this
+    return () => {
+      throttle.cancel();
+      stops.forEach(stop => stop());
+    };
+  }, [interval, ...sources]);
 }
 
 const ticks = new Set<() => void>();
 let timer: ReturnType<typeof setInterval> | undefined;
 
-/** One timer for all that changes with time; it runs while somebody looks. */
+/** One timer for all texts that change with time; it runs while there is one. */
 function onTick(listener: () => void): () => void {
   ticks.add(listener);
   timer ??= setInterval(() => ticks.forEach(tick => tick()), 1000);
@@ -24,19 +39,19 @@ function onTick(listener: () => void): () => void {
   };
 }
 
-/** Give what has the focus in the tree of an element: the page of a widget may have shadow trees. */
-export function focusNear(element: HTMLElement | null): HTMLElement | null {
+/** Return the focused element in the tree of an element: widgets may be in shadow trees. */
+export function activeElementNear(element: HTMLElement | null): HTMLElement | null {
   const root = element?.getRootNode();
   const { activeElement } = root instanceof ShadowRoot ? root : document;
   return activeElement instanceof HTMLElement ? activeElement : null;
 }
 
-/** When what has the focus within `place` goes away, give the focus to what `next` gives. */
-export function useHeldFocus(
+/** Focus what `next` returns when the focused element within `place` is removed. */
+export function useFocusFallback(
   place: { current: HTMLElement | null },
   next: () => HTMLElement | null | undefined
 ): void {
-  const isHeld = () => place.current?.contains(focusNear(place.current)) ?? false;
+  const isHeld = () => place.current?.contains(activeElementNear(place.current)) ?? false;
   const held = isHeld();
   useLayoutEffect(() => {
     if (held && !isHeld()) {
@@ -45,15 +60,15 @@ export function useHeldFocus(
   });
 }
 
-/** Tell whether something is so, or has been since the view is there. */
-export function useEver(now: boolean): boolean {
+/** Return whether a condition holds, or has held since the view was mounted. */
+export function useLatch(now: boolean): boolean {
   const ever = useRef(false);
   ever.current ||= now;
   return ever.current;
 }
 
-/** Give a text that depends on the time (in seconds); render again only when it is another one. */
-export function useTimed(text: (now: number) => string): string {
+/** Return a text that depends on the time (in seconds); render again only when it changes. */
+export function useTimedText(text: (now: number) => string): string {
   const [, setShown] = useState('');
   useEffect(() => {
     const update = () => setShown(text(Date.now() / 1000));

@@ -1,59 +1,38 @@
-/** What the views need of the page that they are in. */
+/** The page that views are in: what it can do for them. */
 
-import type { Source } from './logprotocol';
-import type { Action, Row } from './protocol';
-import type { Words } from './translator';
+import type { Action, Row, Source } from './protocol';
+import type { Translator } from './translator';
 
 export interface MenuItem {
   label: string;
-  /** What it does; without it the item is a line. */
+  /** What the item does; an item without it is a separator. */
   run?: () => void;
 }
 
 export interface Host {
-  words: Words;
+  trans: Translator;
   /** Show a job in full. */
   open(row: Row): void;
-  /** Do something to a job, after asking where it cannot be undone; says itself what went wrong. */
+  /** Do something to a job, after a confirmation where it needs one; reports errors itself. */
   act(row: Row, action: Action): void;
   copy(text: string): void;
-  /** Show a menu at a place of the window. */
+  /** Show a menu at a point of the window. */
   menu(items: MenuItem[], x: number, y: number): void;
 
-  // What a host may lack; a view leaves out what needs it.
+  // Optional: views leave out what needs them.
 
-  /** Ask the server extension for something; fails with an `ApiError` that says why not. */
+  /** Send a GET request to the server extension; throws a `ServerError`. */
   get?<T>(path: string): Promise<T>;
-  /** Show what a rank has printed. */
+  /** Show the log of a job, or of one rank. */
   openLog?(key: string, rank?: number): void;
-  /** Save a log as a file; without a source those of all ranks. */
+  /** Save a log as a file; without a source the logs of all ranks. */
   save?(key: string, source: Source | null): void;
-  /** Show a notebook, at a cell where that is known. */
+  /** Return the address of a page that opens this log at a line. */
+  link?(key: string, position: number, source: Source | null): string;
+  /** Open a notebook, at a cell if one is given. */
   openNotebook?(path: string, cell: string | null): void;
-  /** Keep a small text under a name, for the next page, too. */
-  remember?(name: string, value: string): void;
-  /** Give what was kept under a name. */
-  recall?(name: string): string | null;
-}
-
-/** Whether the results of a job are withheld, since somebody else submitted it. */
-export function isWithheld({ trust }: Row): boolean {
-  return trust === 'foreign' || trust === 'forbidden';
-}
-
-/** Give the key of an action's button: one that takes another's place keeps its focus. */
-export function keyOf(action: Action): string {
-  return action === 'resume' ? 'suspend' : action;
-}
-
-/** Give the word of an action. */
-export function actionWord(action: Action, words: Words): string {
-  return {
-    cancel: words.__('Cancel'),
-    delete: words.__('Delete'),
-    suspend: words.__('Suspend'),
-    resume: words.__('Resume'),
-    detach: words.__('Detach'),
-    trust: words.__('Trust results')
-  }[action];
+  /** Store a short text under a name, for later pages too. */
+  setItem?(name: string, value: string): void;
+  /** Return what is stored under a name. */
+  getItem?(name: string): string | null;
 }

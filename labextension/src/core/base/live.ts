@@ -1,22 +1,22 @@
 /**
  * The one WebSocket to the server extension.
  *
- * What is opened stays open until it is closed, over as many sockets as that takes: after a
- * reconnect all of it is opened again under the same ids, in the same order. The server then
- * sends everything anew, with positions, so that nothing is shown twice. Messages of a socket
- * that was given up are never delivered. A question is kept until it is answered, and asked again
- * in its turn, so that what it is about is open by then.
+ * A topic stays open until it is closed, over as many sockets as that takes: after a reconnect all
+ * topics are opened again under the same ids, in the same order. The server then sends everything
+ * again, with positions, so that nothing is shown twice. Messages of an abandoned socket are never
+ * delivered. A query is kept until it is answered, and sent again in its turn, so that the view it
+ * refers to is open by then.
  */
 
-import { Refusal, withdrawn } from './errors';
-import type { Answer, LogMessage, LogRequest, Question } from './logprotocol';
-import type { Message, Problem, Request } from './protocol';
+import { aborted, ServerError } from './errors';
+import { Observable } from './observable';
+import type { LogMessage, LogRequest, Message, Problem, Query, Reply, Request } from './protocol';
 import { backOff, onSilence, onWake } from './reconnect';
 
-const SELDOM = 300_000;
+const MISSING_RETRY = 300_000; // milliseconds between attempts while the extension is missing
 const SHUT: Problem = { kind: 'shut', message: '', hint: null };
 
-/** What of a WebSocket is used. */
+/** The part of a WebSocket that is used. */
 export interface Socket {
   onopen: (() => void) | null;
   onclose: (() => void) | null;
@@ -26,13 +26,13 @@ export interface Socket {
 }
 
 export interface LiveOptions {
-  /** Where to connect to; asked at each attempt, since a token may have changed. */
+  /** The address; asked for at each attempt, since a token may have changed. */
   url: () => string;
   connect?: (url: string) => Socket;
-  /** Finds out why there is no connection: a browser does not say. Null: requests are answered. */
+  /** Finds out why there is no connection, which a browser does not say. Null: requests work. */
   probe?: () => Promise<Problem | null>;
   random?: () => number;
-  /** After how many silent milliseconds a connection is dead: that of a kernel may be silent. */
+  /** After how many silent milliseconds a connection is dead; a kernel's may stay silent. */
   silence?: number;
 }
 
@@ -40,25 +40,24 @@ export type Status = 'connecting' | 'open' | 'waiting';
 export type Listener = (message: Message) => void;
 
 interface Entry {
-  request: Request | LogRequest | Question;
+  request: Request | LogRequest | Query;
   listener: (message: Message) => void;
   /** Called when it will never be answered. */
-  gone?: () => void;
+  cancel?: () => void;
 }
 
-/** Something opened; `close` may be called more than once. */
-export interface Opened {
+/** An open topic; `close` may be called more than once. */
+export interface Subscription {
   readonly id: number;
   close(): void;
 }
 
-export class Live {
+export class Live extends Observable {
   #options: LiveOptions;
   #socket: Socket | null = null;
   #status: Status = 'waiting';
   #problem: Problem | null = null;
-  #opened = new Map<number, Entry>();
-  #watchers = new Set<() => void>();
+  #entries = new Map<number, Entry>();
   #number = 0;
   #attempt = 0;
   #answered = false;
@@ -66,46 +65,40 @@ export class Live {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #stops: (() => void)[] = [];
   #disposed = false;
-  #heard = 0; // when something came last
+  #lastMessage = 0; // when something came last
 
   constructor(options: LiveOptions) {
+    super();
     this.#options = options;
   }
 
-  /** Whether there is a connection now. */
+  /** The state of the connection. */
   get status(): Status {
     return this.#status;
   }
 
-  /** Why there is none, where that is known. */
+  /** Why there is none, as far as that is known. */
   get problem(): Problem | null {
     return this.#problem;
   }
 
-  /** Call `watcher` whenever status or problem have changed. */
-  watch(watcher: () => void): () => void {
-    this.#watchers.add(watcher);
-    return () => this.#watchers.delete(watcher);
-  }
-
-  /** Open something; the first one makes the connection, and the last one closed ends it. */
-  open(request: Request, listener: Listener): Opened;
-  open(request: LogRequest, listener: (message: LogMessage) => void): Opened;
-  open(request: Request | LogRequest, listener: unknown): Opened {
+  /** Open a topic; the first one connects, and closing the last one disconnects. */
+  open(request: Request, listener: Listener): Subscription;
+  open(request: LogRequest, listener: (message: LogMessage) => void): Subscription;
+  open(request: Request | LogRequest, listener: unknown): Subscription {
     const id = this.#add({ request, listener: listener as Listener });
     return { id, close: () => this.#close(id) };
   }
 
   /**
-   * Ask something that is answered once.
+   * Send a query, which is answered once.
    *
-   * It fails with a `Refusal` where the server says why it cannot be answered, and is withdrawn
-   * by `signal`.
+   * Throws a `ServerError` if the server refuses it; `signal` aborts it.
    */
-  ask<Q extends Question>(request: Q, signal?: AbortSignal): Promise<Answer<Q>> {
+  ask<Q extends Query>(request: Q, signal?: AbortSignal): Promise<Reply<Q>> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) {
-        reject(withdrawn());
+        reject(aborted());
         return;
       }
       const over = () => {
@@ -114,24 +107,24 @@ export class Live {
       };
       const stop = () => {
         over();
-        reject(withdrawn());
+        reject(aborted());
       };
       const listener = (message: Message) => {
         over();
         if (message.kind === 'error') {
-          reject(new Refusal(message.message, message.hint));
+          reject(new ServerError(message.message, message.hint));
         } else {
-          resolve(message as unknown as Answer<Q>);
+          resolve(message as unknown as Reply<Q>);
         }
       };
-      const id = this.#add({ request, listener, gone: stop });
+      const id = this.#add({ request, listener, cancel: stop });
       signal?.addEventListener('abort', stop);
     });
   }
 
-  /** Connect now, whatever there was. */
+  /** Drop the connection, and connect again now. */
   reconnect(): void {
-    if (this.#opened.size > 0) {
+    if (this.#entries.size > 0) {
       this.#attempt = 0;
       this.#drop();
       this.#connect();
@@ -140,21 +133,21 @@ export class Live {
 
   dispose(): void {
     this.#disposed = true;
-    const gone = [...this.#opened.values()];
-    this.#opened.clear();
-    gone.forEach(entry => entry.gone?.());
-    this.#watchers.clear();
+    const entries = [...this.#entries.values()];
+    this.#entries.clear();
+    entries.forEach(entry => entry.cancel?.());
+    this.unsubscribeAll();
     this.#stop();
   }
 
-  /** Say it, or keep it until there is a connection; give its id. */
+  /** Send a request, now or once there is a connection; return its id. */
   #add(entry: Entry): number {
     if (this.#disposed) {
       throw new Error('This connection was disposed of.');
     }
     const id = ++this.#number;
-    this.#opened.set(id, entry);
-    if (this.#opened.size === 1) {
+    this.#entries.set(id, entry);
+    if (this.#entries.size === 1) {
       this.#start();
     } else if (this.#status === 'open') {
       this.#send({ ...entry.request, id });
@@ -168,10 +161,10 @@ export class Live {
     }
   }
 
-  /** Deliver nothing more; say whether it was there. */
+  /** Deliver nothing more; return whether it was open. */
   #forget(id: number): boolean {
-    const known = this.#opened.delete(id);
-    if (known && this.#opened.size === 0) {
+    const known = this.#entries.delete(id);
+    if (known && this.#entries.size === 0) {
       this.#stop();
     }
     return known;
@@ -183,8 +176,8 @@ export class Live {
       window.addEventListener('online', again);
       this.#stops.push(() => window.removeEventListener('online', again));
     }
-    // A proxy that forgot a connection does not say so, and then neither side hears of it.
-    const silent = () => (this.#status === 'waiting' ? 0 : Date.now() - this.#heard);
+    // A proxy may forget a connection without closing it; then neither side hears of it.
+    const silent = () => (this.#status === 'waiting' ? 0 : Date.now() - this.#lastMessage);
     this.#stops.push(onSilence(silent, this.#options.silence, again));
     this.#stops.push(onWake(again));
     this.#attempt = 0;
@@ -198,7 +191,7 @@ export class Live {
     this.#set('waiting');
   }
 
-  /** Give up the socket and what waits for the next one. */
+  /** Abandon the socket, and the wait for the next one. */
   #drop(): void {
     clearTimeout(this.#timer);
     const socket = this.#socket;
@@ -210,7 +203,7 @@ export class Live {
   }
 
   #connect(): void {
-    this.#heard = Date.now();
+    this.#lastMessage = Date.now();
     this.#set('connecting');
     let socket: Socket;
     try {
@@ -224,7 +217,7 @@ export class Live {
     this.#answered = false;
     socket.onopen = () => {
       this.#set('open');
-      for (const [id, { request }] of this.#opened) {
+      for (const [id, { request }] of this.#entries) {
         this.#send({ ...request, id });
       }
     };
@@ -240,42 +233,42 @@ export class Live {
     const wait = backOff(this.#attempt++, this.#options.random);
     this.#timer = setTimeout(() => this.#connect(), wait);
     if (!answered) {
-      void this.#ask();
+      void this.#diagnose();
     }
   }
 
-  async #ask(): Promise<void> {
+  async #diagnose(): Promise<void> {
     const problem = await Promise.resolve(this.#options.probe?.()).catch(() => undefined);
-    if (problem === undefined || this.#answered || this.#opened.size === 0) {
+    if (problem === undefined || this.#answered || this.#entries.size === 0) {
       return;
     }
     this.#shut = problem ? 0 : this.#shut + 1;
-    this.#problem = this.#shut > 1 ? SHUT : problem; // the first time it may be starting
+    this.#problem = this.#shut > 1 ? SHUT : problem; // at the first time the server may be starting
     if (problem?.kind === 'missing' && this.#status === 'waiting') {
-      clearTimeout(this.#timer); // a server has to be restarted for that
-      this.#timer = setTimeout(() => this.#connect(), SELDOM);
+      clearTimeout(this.#timer); // the server has to be restarted first
+      this.#timer = setTimeout(() => this.#connect(), MISSING_RETRY);
     }
-    this.#tell();
+    this.notify();
   }
 
   #receive(data: unknown): void {
-    this.#heard = Date.now();
+    this.#lastMessage = Date.now();
     let message: Message;
     try {
       message = JSON.parse(String(data)) as Message;
     } catch {
-      console.warn('jaxtrain: a message that is not JSON was left out');
+      console.warn('jaxtrain: ignored a message that is not JSON');
       return;
     }
     if (!this.#answered) {
       this.#answered = true;
       this.#shut = 0;
-      this.#attempt = 0; // only a server that answers is worth a quick new attempt
+      this.#attempt = 0; // retry fast only a server that has answered
       this.#problem = null;
-      this.#tell();
+      this.notify();
     }
     try {
-      this.#opened.get(message.id)?.listener(message);
+      this.#entries.get(message.id)?.listener(message);
     } catch (error) {
       console.error('jaxtrain:', error);
     }
@@ -288,13 +281,7 @@ export class Live {
   #set(status: Status): void {
     if (status !== this.#status) {
       this.#status = status;
-      this.#tell();
-    }
-  }
-
-  #tell(): void {
-    for (const watcher of [...this.#watchers]) {
-      watcher();
+      this.notify();
     }
   }
 }

@@ -1,19 +1,25 @@
-/** Something that tells when it has changed. */
-export interface Watched {
-  watch(watcher: () => void): () => void;
+export interface Subscribable {
+  /** Call `listener` after each change; return a function that ends the subscription. */
+  subscribe(listener: () => void): () => void;
 }
 
-export class Teller implements Watched {
-  #watchers = new Set<() => void>();
+/** Something that changes, and notifies those who subscribed. */
+export class Observable implements Subscribable {
+  #listeners = new Set<() => void>();
 
-  watch(watcher: () => void): () => void {
-    this.#watchers.add(watcher);
-    return () => this.#watchers.delete(watcher);
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
-  protected tell(): void {
-    for (const watcher of [...this.#watchers]) {
-      watcher();
+  protected notify(): void {
+    // A copy: a listener may subscribe others, or end its own subscription.
+    for (const listener of [...this.#listeners]) {
+      listener();
     }
+  }
+
+  protected unsubscribeAll(): void {
+    this.#listeners.clear();
   }
 }

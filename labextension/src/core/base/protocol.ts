@@ -1,4 +1,4 @@
-/** What the server extension says and is told (docs/server.md), as types. No code but small helpers. */
+/** The protocol between pages and the server extension (docs/server.md), as types. */
 
 /** A job whose files cannot be read is `damaged`. */
 export type State =
@@ -118,11 +118,14 @@ export interface JobEvent {
   message: string;
 }
 
+/** Where a line comes from: a rank's number, or the name of another container. */
+export type Source = number | string;
+
 /** One of the last lines of all ranks, oldest first: source, time, text. */
-export type TailLine = [source: number | string, time: number | null, text: string];
+export type TailLine = [source: Source, time: number | null, text: string];
 
 /** All that the compact view of a job shows. */
-export interface Glance {
+export interface JobSummary {
   row: Row;
   /** What went to the job and came back from it, in words; empty for nothing. */
   sent: string;
@@ -143,7 +146,7 @@ export type Message =
   | { id: number; kind: 'metrics'; from: number; points: Point[] }
   | { id: number; kind: 'events'; from: number; events: JobEvent[] }
   | { id: number; kind: 'tail'; lines: TailLine[] }
-  | { id: number; kind: 'glance'; glance: Glance }
+  | { id: number; kind: 'glance'; glance: JobSummary }
   | { id: number; kind: 'error'; message: string; hint: string | null };
 
 /** What a page says; `Live` adds the id. */
@@ -157,3 +160,120 @@ export interface Problem {
   message: string;
   hint: string | null;
 }
+
+// Logs
+
+/** A text or a regular expression to find in lines. */
+export interface Pattern {
+  pattern: string;
+  regex: boolean;
+  case: boolean;
+}
+
+/** Which lines of a log are shown; `sources` null means all ranks. */
+export interface Choice {
+  sources: Source[] | null;
+  include: Pattern | null;
+  exclude: Pattern | null;
+  raw: boolean;
+}
+
+/** A line as the server sends it: position, source, time, text, bytes. */
+export type RawLine = [number, Source | null, number | null, string, number];
+
+/** Which logs a job has. */
+interface LogList {
+  id: number;
+  kind: 'logs';
+  name: string;
+  logs: Source[];
+}
+
+export interface LogState {
+  id: number;
+  kind: 'log';
+  length: number;
+  complete: boolean;
+  ended: boolean;
+  began: number;
+  open: Record<string, string>;
+}
+
+export interface Hits {
+  id: number;
+  kind: 'hits';
+  count: number;
+  complete: boolean;
+  near: number[];
+  /** The last hit before the start of the search, once no nearer one can turn up. */
+  before: number | null;
+}
+
+export interface Hit {
+  id: number;
+  kind: 'hit';
+  position: number | null;
+  index: number | null;
+  number: number | null;
+  count: number;
+}
+
+interface Marks {
+  id: number;
+  kind: 'marks';
+  marks: [number, number][][];
+}
+
+interface Lines {
+  id: number;
+  kind: 'lines';
+  start: number;
+  lines: RawLine[];
+}
+
+export interface FullLine {
+  id: number;
+  kind: 'line';
+  position: number;
+  source: Source | null;
+  time: number | null;
+  text: string;
+  /** How long it is; the text has at most the first MiB of it. */
+  bytes: number;
+}
+
+export interface Found {
+  id: number;
+  kind: 'found';
+  position: number | null;
+  index: number | null;
+  /** Whether all lines were read; if not, a later answer may differ. */
+  complete: boolean;
+}
+
+/** Opened once, and answered until it is closed. */
+export type LogRequest =
+  | ({ op: 'open'; topic: 'log'; key: string } & Choice)
+  | ({ op: 'search'; view: number; from: number } & Pattern);
+
+export type LogMessage =
+  LogList | LogState | Hits | { id: number; kind: 'error'; message: string; hint: string | null };
+
+/** Asked once, and answered once. */
+export type Query =
+  | { op: 'lines'; view: number; start: number; count: number }
+  | { op: 'line'; view: number; position: number }
+  | { op: 'hit'; search: number; from: number; back: boolean }
+  | { op: 'marks'; search: number; texts: string[] }
+  | { op: 'find'; view: number; what: 'error' }
+  | { op: 'find'; view: number; what: 'time'; time: number };
+
+interface Replies {
+  lines: Lines;
+  line: FullLine;
+  hit: Hit;
+  marks: Marks;
+  find: Found;
+}
+
+export type Reply<Q extends Query> = Replies[Q['op']];

@@ -9,13 +9,13 @@ const LISTEN = 5_000;
 // A page in the background gets its timers once a minute: only a longer gap was a sleep.
 const SLEPT = 150_000;
 
-/** Give the milliseconds before attempt `n` (from 0): doubling, with half of it by chance. */
+/** Return the milliseconds before attempt `n` (from 0): doubling, with half of it by chance. */
 export function backOff(n: number, random: () => number = Math.random): number {
   const most = Math.min(MOST, FIRST * 2 ** Math.min(n, 16));
   return most / 2 + (random() * most) / 2;
 }
 
-/** Call `woke` when the clock has jumped, as it does when a laptop was closed; give what stops it. */
+/** Call `woke` when the clock has jumped, as it does when a laptop was closed; return a function that stops it. */
 export function onWake(woke: () => void): () => void {
   let last = Date.now();
   const timer = setInterval(() => {
@@ -30,7 +30,7 @@ export function onWake(woke: () => void): () => void {
 }
 
 /**
- * Call `dead` whenever it was silent for longer than `most` milliseconds; give what stops it.
+ * Call `dead` whenever it was silent for longer than `most` milliseconds; return a function that stops it.
  *
  * Without `most` silence is no sign of anything.
  */

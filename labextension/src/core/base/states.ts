@@ -1,8 +1,8 @@
 /** The states of a job: their words, and the groups that the list filters by. */
 
-import { wordOf } from './format';
+import { labelFor } from './format';
 import type { Row, State } from './protocol';
-import type { Words } from './translator';
+import type { Translator } from './translator';
 
 export const GROUPS = ['waiting', 'running', 'failed', 'done', 'cancelled'] as const;
 export type Group = (typeof GROUPS)[number];
@@ -19,49 +19,49 @@ const GROUP: Record<State, Group> = {
   Cancelled: 'cancelled'
 };
 
-/** Give the group of a state; one that is not known waits. */
+/** Return the group of a state; one that is not known waits. */
 export function group(state: State): Group {
   return (GROUP as Partial<Record<string, Group>>)[state] ?? 'waiting';
 }
 
-/** Give the word of a state. */
-export function stateWord(state: State, words: Words): string {
+/** Return the word of a state. */
+export function stateLabel(state: State, trans: Translator): string {
   const known: Record<State, string> = {
-    Queued: words.__('Queued'),
-    Pending: words.__('Pending'),
-    Starting: words.__('Starting'),
-    Running: words.__('Running'),
-    Suspended: words.__('Suspended'),
-    Succeeded: words.__('Succeeded'),
-    Failed: words.__('Failed'),
-    Cancelled: words.__('Cancelled'),
-    damaged: words.__('Damaged')
+    Queued: trans.__('Queued'),
+    Pending: trans.__('Pending'),
+    Starting: trans.__('Starting'),
+    Running: trans.__('Running'),
+    Suspended: trans.__('Suspended'),
+    Succeeded: trans.__('Succeeded'),
+    Failed: trans.__('Failed'),
+    Cancelled: trans.__('Cancelled'),
+    damaged: trans.__('Damaged')
   };
   return (known as Partial<Record<string, string>>)[state] ?? state;
 }
 
-/** Give the word of the state of a rank. */
-export function rankStateWord(state: string, words: Words): string {
-  return wordOf(state, {
-    Waiting: words.__('Waiting'),
-    Starting: words.__('Starting'),
-    Arrived: words.__('Arrived'),
-    Joined: words.__('Joined'),
-    Running: words.__('Running'),
-    Finished: words.__('Finished'),
-    Failed: words.__('Failed'),
-    Stopped: words.__('Stopped')
+/** Return the word of the state of a rank. */
+export function rankStateLabel(state: string, trans: Translator): string {
+  return labelFor(state, {
+    Waiting: trans.__('Waiting'),
+    Starting: trans.__('Starting'),
+    Arrived: trans.__('Arrived'),
+    Joined: trans.__('Joined'),
+    Running: trans.__('Running'),
+    Finished: trans.__('Finished'),
+    Failed: trans.__('Failed'),
+    Stopped: trans.__('Stopped')
   });
 }
 
-/** Give the word of a group. */
-export function groupWord(name: Group, words: Words): string {
+/** Return the word of a group. */
+export function groupLabel(name: Group, trans: Translator): string {
   return {
-    waiting: words.__('Waiting'),
-    running: words.__('Running'),
-    failed: words.__('Failed'),
-    done: words.__('Succeeded'),
-    cancelled: words.__('Cancelled')
+    waiting: trans.__('Waiting'),
+    running: trans.__('Running'),
+    failed: trans.__('Failed'),
+    done: trans.__('Succeeded'),
+    cancelled: trans.__('Cancelled')
   }[name];
 }
 

@@ -1,33 +1,48 @@
-/** Does something when it is asked to, but not more often than every so many milliseconds. */
-export class Paced {
+interface ThrottleOptions {
+  /** Run at once after a quiet time, rather than at the end of the interval. */
+  leading?: boolean;
+}
+
+/** Runs something on request, but not more often than once in an interval. */
+export class Throttle {
   #work: () => void;
-  #every: () => number;
-  #done = -Infinity;
+  #interval: () => number;
+  #leading: boolean;
+  #last = -Infinity;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(work: () => void, every: () => number) {
+  /** `interval` is in milliseconds; a function may return another one each time. */
+  constructor(
+    work: () => void,
+    interval: number | (() => number),
+    { leading = true }: ThrottleOptions = {}
+  ) {
     this.#work = work;
-    this.#every = every;
+    this.#interval = typeof interval === 'number' ? () => interval : interval;
+    this.#leading = leading;
   }
 
-  /** Do it, at once if it was not done lately. */
-  ask(): void {
-    const wait = this.#done + this.#every() - performance.now();
+  /** Run it now if the interval is over, else when it is. */
+  request(): void {
+    const interval = this.#interval();
+    const wait = this.#leading ? this.#last + interval - performance.now() : interval;
     if (wait <= 0) {
-      this.#do();
+      this.flush();
     } else {
-      this.#timer ??= setTimeout(() => this.#do(), wait);
+      this.#timer ??= setTimeout(() => this.flush(), wait);
     }
   }
 
-  dispose(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+  /** Run it now. */
+  flush(): void {
+    this.cancel();
+    this.#last = performance.now();
+    this.#work();
   }
 
-  #do(): void {
-    this.dispose();
-    this.#done = performance.now();
-    this.#work();
+  /** Drop what was requested. */
+  cancel(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
   }
 }

@@ -1,7 +1,7 @@
 type Value = string | number;
 
 /** The translator's two functions that the views use; JupyterLab's `TranslationBundle` has them. */
-export interface Words {
+export interface Translator {
   __(message: string, ...values: Value[]): string;
   _n(one: string, many: string, count: number, ...values: Value[]): string;
 }
@@ -14,7 +14,7 @@ function fill(message: string, values: Value[]): string {
 }
 
 /** English, for hosts without a translator. */
-export const english: Words = {
+export const english: Translator = {
   __: (message, ...values) => fill(message, values),
   _n: (one, many, count, ...values) => fill(count === 1 ? one : many, [count, ...values])
 };

@@ -1,9 +1,9 @@
-import { plain } from '../base/format';
-import { readRanks } from '../log/ranks';
-import type { Metrics } from '../plots/metrics';
-import type { Words } from '../base/translator';
 import { Entry } from '../base/entry';
-import type { Look } from './plotsettings';
+import { sanitize } from '../base/format';
+import { formatRanks, parseRanks } from '../base/ranks';
+import type { Translator } from '../base/translator';
+import type { Metrics } from '../plots/metrics';
+import type { PlotSettings } from './plotsettings';
 
 const CHIPS = 16; // ranks that have a chip of their own
 /** How many ranks may be drawn over one another. */
@@ -11,13 +11,13 @@ export const MOST_RANKS = 12;
 
 interface ChooseProps {
   metrics: Metrics;
-  look: Look;
-  change: (part: Partial<Look>) => void;
-  words: Words;
+  settings: PlotSettings;
+  change: (part: Partial<PlotSettings>) => void;
+  trans: Translator;
 }
 
 /** Which ranks and which metrics of a job are drawn. */
-export function Choose({ metrics, look, change, words }: ChooseProps) {
+export function Choose({ metrics, settings, change, trans }: ChooseProps) {
   const ranks = metrics.ranks();
   const { names } = metrics;
   const setRanks = (chosen: readonly number[]) =>
@@ -25,18 +25,18 @@ export function Choose({ metrics, look, change, words }: ChooseProps) {
   return (
     <div class="jaxtrain-choose">
       {ranks.length > 1 && (
-        <div class="jaxtrain-chips" role="group" aria-label={words.__('Ranks to draw')}>
-          <span>{words.__('Ranks')}</span>
-          <Chip on={look.ranks.length === 0} onClick={() => setRanks([])}>
-            {words.__('first')}
+        <div class="jaxtrain-chips" role="group" aria-label={trans.__('Ranks to draw')}>
+          <span>{trans.__('Ranks')}</span>
+          <Chip on={settings.ranks.length === 0} onClick={() => setRanks([])}>
+            {trans.__('first')}
           </Chip>
           {ranks.length <= CHIPS ? (
             ranks.map(rank => (
               <Chip
                 key={rank}
-                on={look.ranks.includes(rank)}
-                name={words.__('rank %1', rank)}
-                onClick={() => setRanks(without(look.ranks, rank) ?? [...look.ranks, rank])}
+                on={settings.ranks.includes(rank)}
+                name={trans.__('rank %1', rank)}
+                onClick={() => setRanks(without(settings.ranks, rank) ?? [...settings.ranks, rank])}
               >
                 {rank}
               </Chip>
@@ -44,28 +44,28 @@ export function Choose({ metrics, look, change, words }: ChooseProps) {
           ) : (
             <Entry
               placeholder="0-3, 7"
-              aria-label={words.__('Ranks to draw, such as 0-3, 7')}
-              value={look.ranks.join(', ')}
-              onEnter={text => setRanks((readRanks(text, ranks) ?? []).map(Number))}
+              aria-label={trans.__('Ranks to draw, such as 0-3, 7')}
+              value={formatRanks(settings.ranks)}
+              onEnter={text => setRanks(parseRanks(text, ranks) ?? [])}
             />
           )}
-          {look.ranks.length >= MOST_RANKS && (
-            <span class="jaxtrain-quiet">{words.__('no more than %1', MOST_RANKS)}</span>
+          {settings.ranks.length >= MOST_RANKS && (
+            <span class="jaxtrain-quiet">{trans.__('no more than %1', MOST_RANKS)}</span>
           )}
         </div>
       )}
       {names.length > 1 && (
-        <div class="jaxtrain-chips" role="group" aria-label={words.__('Metrics to draw')}>
-          <span>{words.__('Metrics')}</span>
+        <div class="jaxtrain-chips" role="group" aria-label={trans.__('Metrics to draw')}>
+          <span>{trans.__('Metrics')}</span>
           {names.map(name => (
             <Chip
               key={name}
-              on={!look.hidden.includes(name)}
+              on={!settings.hidden.includes(name)}
               onClick={() =>
-                change({ hidden: without(look.hidden, name) ?? [...look.hidden, name] })
+                change({ hidden: without(settings.hidden, name) ?? [...settings.hidden, name] })
               }
             >
-              {plain(name)}
+              {sanitize(name)}
             </Chip>
           ))}
         </div>
@@ -74,7 +74,7 @@ export function Choose({ metrics, look, change, words }: ChooseProps) {
   );
 }
 
-/** Give a list without an item; null when it is not in the list. */
+/** Return a list without an item; null when it is not in the list. */
 function without<T>(list: readonly T[], item: T): T[] | null {
   return list.includes(item) ? list.filter(each => each !== item) : null;
 }

@@ -1,14 +1,14 @@
 import { useEffect, useState } from 'preact/hooks';
 
-import { plain } from '../base/format';
+import { errorText, toServerError } from '../base/errors';
+import { sanitize } from '../base/format';
 import type { Host } from '../base/host';
 import type { Detail, Row } from '../base/protocol';
 import { Section } from './section';
-import { troubleText } from './texts';
 
 const MAGIC = '%%jaxtrain';
 
-/** Give the cell as it was run: its line, then its code. */
+/** Return the cell as it was run: its line, then its code. */
 export function sourceOf({ line, code }: Detail): string {
   const options = line.startsWith(MAGIC) ? line.slice(MAGIC.length) : line;
   return `${MAGIC} ${options.trim()}`.trim() + `\n${code ?? ''}`;
@@ -23,9 +23,9 @@ interface CodeProps {
 
 /** The cell of a job, or the file, with the numbers of its lines. */
 export function CodePart({ detail, bad, host }: CodeProps) {
-  const { words } = host;
+  const { trans } = host;
   const { row } = detail;
-  const lines = plain(sourceOf(detail)).replace(/\n$/, '').split('\n');
+  const lines = sanitize(sourceOf(detail)).replace(/\n$/, '').split('\n');
   const notebook = row.notebook;
   const place = notebook ?? detail.script;
   const tools = (
@@ -33,26 +33,26 @@ export function CodePart({ detail, bad, host }: CodeProps) {
       <button
         type="button"
         class="jaxtrain-small"
-        onClick={() => host.copy(plain(sourceOf(detail)))}
+        onClick={() => host.copy(sanitize(sourceOf(detail)))}
       >
-        {words.__('Copy')}
+        {trans.__('Copy')}
       </button>
       {notebook !== null && host.openNotebook && (
         <button
           type="button"
           class="jaxtrain-small"
-          title={plain(notebook)}
+          title={sanitize(notebook)}
           onClick={() => host.openNotebook?.(notebook, row.cell)}
         >
-          {words.__('Open the notebook')}
+          {trans.__('Open the notebook')}
         </button>
       )}
     </>
   );
   return (
-    <Section name="code" title={words.__('Code')} host={host} tools={tools}>
-      {place !== null && <p class="jaxtrain-quiet">{plain(place)}</p>}
-      <div class="jaxtrain-source" tabIndex={0} role="group" aria-label={words.__('Code')}>
+    <Section name="code" title={trans.__('Code')} host={host} tools={tools}>
+      {place !== null && <p class="jaxtrain-quiet">{sanitize(place)}</p>}
+      <div class="jaxtrain-source" tabIndex={0} role="group" aria-label={trans.__('Code')}>
         <pre aria-hidden="true">{lines.map((_, index) => index + 1).join('\n')}</pre>
         <pre>
           {bad === null || bad > lines.length ? (
@@ -63,7 +63,7 @@ export function CodePart({ detail, bad, host }: CodeProps) {
           ) : (
             <>
               {lines.slice(0, bad - 1).map(line => `${line}\n`)}
-              <mark title={words.__('Here it failed')}>{lines[bad - 1]}</mark>
+              <mark title={trans.__('Here it failed')}>{lines[bad - 1]}</mark>
               {lines.slice(bad).map(line => `\n${line}`)}
             </>
           )}
@@ -71,10 +71,10 @@ export function CodePart({ detail, bad, host }: CodeProps) {
       </div>
       <p class="jaxtrain-quiet">
         {detail.returns
-          ? words.__('To run it again, call the function again.')
+          ? trans.__('To run it again, call the function again.')
           : detail.script !== null
-            ? words.__('To run it again, run this file again: it becomes a new job.')
-            : words.__('To run it again, run this cell again: it becomes a new job.')}
+            ? trans.__('To run it again, run this file again: it becomes a new job.')
+            : trans.__('To run it again, run this cell again: it becomes a new job.')}
       </p>
     </Section>
   );
@@ -82,7 +82,7 @@ export function CodePart({ detail, bad, host }: CodeProps) {
 
 /** The TrainJob as the cluster has it, asked for when somebody opens it. */
 export function YamlPart({ row, host }: { row: Row; host: Host }) {
-  const { words } = host;
+  const { trans } = host;
   const [text, setText] = useState<string | null>(null);
   const [asked, setAsked] = useState(0);
   if (!host.get || row.backend !== 'kubernetes') {
@@ -91,10 +91,10 @@ export function YamlPart({ row, host }: { row: Row; host: Host }) {
   const tools = text !== null && (
     <>
       <button type="button" class="jaxtrain-small" onClick={() => setAsked(asked + 1)}>
-        {words.__('Read again')}
+        {trans.__('Read again')}
       </button>
       <button type="button" class="jaxtrain-small" onClick={() => host.copy(text)}>
-        {words.__('Copy')}
+        {trans.__('Copy')}
       </button>
     </>
   );
@@ -113,17 +113,17 @@ interface YamlProps {
 }
 
 function Yaml({ jobKey, text, onText, host }: YamlProps) {
-  const { words } = host;
-  const [trouble, setTrouble] = useState('');
+  const { trans } = host;
+  const [error, setError] = useState('');
   useEffect(() => {
     let gone = false;
     const path = `jobs/${encodeURIComponent(jobKey)}/yaml`;
     host.get?.<{ yaml: string }>(path).then(
-      ({ yaml }) => !gone && onText(plain(yaml)),
+      ({ yaml }) => !gone && onText(sanitize(yaml)),
       (error: unknown) => {
         if (!gone) {
           onText(null);
-          setTrouble(troubleText(error));
+          setError(errorText(toServerError(error)));
         }
       }
     );
@@ -131,12 +131,12 @@ function Yaml({ jobKey, text, onText, host }: YamlProps) {
       gone = true;
     };
   }, [jobKey]);
-  if (trouble) {
-    return <p role="status">{plain(trouble)}</p>;
+  if (error) {
+    return <p role="status">{sanitize(error)}</p>;
   }
   return text === null ? (
     <p class="jaxtrain-quiet" role="status">
-      {words.__('Asking the cluster…')}
+      {trans.__('Asking the cluster…')}
     </p>
   ) : (
     <div class="jaxtrain-source" tabIndex={0} role="group" aria-label="YAML">

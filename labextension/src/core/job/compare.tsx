@@ -1,12 +1,12 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 
-import { plain } from '../base/format';
+import { sanitize } from '../base/format';
+import { useObservable } from '../base/hooks';
 import type { Host } from '../base/host';
-import { group, stateWord } from '../base/states';
-import type { JobStore } from './stores';
-import { Age } from '../jobs/row';
-import { useWatched } from '../base/hooks';
+import { Age } from '../base/progress';
+import { group, stateLabel } from '../base/states';
 import { MOST_COMPARED } from './plotsettings';
+import type { JobStore } from './store';
 
 const SHOWN = 30;
 
@@ -20,24 +20,24 @@ interface CompareProps {
 
 /** Choose other jobs, by words of their names, to draw their metrics over this one's. */
 export function Compare({ store, chosen, onToggle, host }: CompareProps) {
-  const { words } = host;
+  const { trans } = host;
   const list = useMemo(() => store.list(), [store]);
   useEffect(() => () => list.dispose(), [list]);
-  useWatched(list);
+  useObservable(list);
   const [text, setText] = useState('');
   const wanted = text.toLowerCase().split(/\s+/).filter(Boolean);
   const found = list.rows.filter(({ key, name, state }) => {
-    const said = `${name} ${key} ${stateWord(state, words)}`.toLowerCase();
+    const said = `${name} ${key} ${stateLabel(state, trans)}`.toLowerCase();
     return key !== store.key && wanted.every(word => said.includes(word));
   });
   const full = chosen.length >= MOST_COMPARED;
   return (
-    <div class="jaxtrain-compare" role="group" aria-label={words.__('Compare with other jobs')}>
+    <div class="jaxtrain-compare" role="group" aria-label={trans.__('Compare with other jobs')}>
       <input
         type="search"
         value={text}
-        placeholder={words.__('Filter jobs')}
-        aria-label={words.__('Filter the jobs to compare with')}
+        placeholder={trans.__('Filter jobs')}
+        aria-label={trans.__('Filter the jobs to compare with')}
         onInput={event => setText(event.currentTarget.value)}
       />
       {list.loaded ? (
@@ -52,21 +52,21 @@ export function Compare({ store, chosen, onToggle, host }: CompareProps) {
                   onChange={() => onToggle(key)}
                 />
                 <span class="jaxtrain-dot" aria-hidden="true" />
-                <span class="jaxtrain-name">{plain(name)}</span>
-                {created > 0 && <Age since={created} words={words} />}
+                <span class="jaxtrain-name">{sanitize(name)}</span>
+                {created > 0 && <Age since={created} trans={trans} />}
               </label>
             </li>
           ))}
         </ul>
       ) : (
-        <p class="jaxtrain-quiet">{words.__('Looking for jobs…')}</p>
+        <p class="jaxtrain-quiet">{trans.__('Looking for jobs…')}</p>
       )}
       {list.loaded && found.length === 0 && (
-        <p class="jaxtrain-quiet">{words.__('No job matches.')}</p>
+        <p class="jaxtrain-quiet">{trans.__('No job matches.')}</p>
       )}
       {found.length > SHOWN && (
         <p class="jaxtrain-quiet">
-          {words.__('%1 more: filter by words of the name.', found.length - SHOWN)}
+          {trans.__('%1 more: filter by words of the name.', found.length - SHOWN)}
         </p>
       )}
     </div>

@@ -1,9 +1,9 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
-import { clock, plain, wordOf } from '../base/format';
+import { clock, labelFor, sanitize } from '../base/format';
 import type { Host } from '../base/host';
 import type { JobEvent } from '../base/protocol';
-import type { Words } from '../base/translator';
+import type { Translator } from '../base/translator';
 import { Section } from './section';
 
 const PAGE = 200;
@@ -11,7 +11,7 @@ const NEAR = 24; // pixels from the end that still count as the end
 
 /** What happened to a job; the newest is last, and stays in sight unless somebody scrolled up. */
 export function Events({ events, host }: { events: readonly JobEvent[]; host: Host }) {
-  const { words } = host;
+  const { trans } = host;
   const [limit, setLimit] = useState(PAGE);
   const place = useRef<HTMLDivElement>(null);
   const atEnd = useRef(true);
@@ -24,7 +24,7 @@ export function Events({ events, host }: { events: readonly JobEvent[]; host: Ho
   return (
     <Section
       name="events"
-      title={words.__('Events')}
+      title={trans.__('Events')}
       host={host}
       note={events.length > 0 ? String(events.length) : ''}
     >
@@ -33,7 +33,7 @@ export function Events({ events, host }: { events: readonly JobEvent[]; host: Ho
         class="jaxtrain-scroll jaxtrain-happened"
         tabIndex={0}
         role="group"
-        aria-label={words.__('Events')}
+        aria-label={trans.__('Events')}
         onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
           atEnd.current = scrollHeight - scrollTop - clientHeight < NEAR;
         }}
@@ -47,20 +47,20 @@ export function Events({ events, host }: { events: readonly JobEvent[]; host: Ho
               setLimit(limit + PAGE);
             }}
           >
-            {words._n('%1 earlier event', '%1 earlier events', start)}
+            {trans._n('%1 earlier event', '%1 earlier events', start)}
           </button>
         )}
         {events.length === 0 && (
-          <p class="jaxtrain-quiet">{words.__('Nothing has happened yet.')}</p>
+          <p class="jaxtrain-quiet">{trans.__('Nothing has happened yet.')}</p>
         )}
         <ol class="jaxtrain-events">
           {events.slice(start).map(({ time, rank, kind, message }, index) => (
             <li key={start + index}>
               <time dateTime={stamp(time)}>{clock(time)}</time>
-              <span class="jaxtrain-kind">{kindWord(kind, words)}</span>
+              <span class="jaxtrain-kind">{kindLabel(kind, trans)}</span>
               <span>
-                {rank === null ? '' : words.__('rank %1: ', rank)}
-                {plain(message)}
+                {rank === null ? '' : trans.__('rank %1: ', rank)}
+                {sanitize(message)}
               </span>
             </li>
           ))}
@@ -70,15 +70,15 @@ export function Events({ events, host }: { events: readonly JobEvent[]; host: Ho
   );
 }
 
-/** Give the word of a kind of event. */
-function kindWord(kind: string, words: Words): string {
-  return wordOf(kind, {
-    state: words.__('state'),
-    restart: words.__('restart'),
-    note: words.__('note'),
-    warning: words.__('warning'),
-    error: words.__('error'),
-    gap: words.__('gap')
+/** Return the word of a kind of event. */
+function kindLabel(kind: string, trans: Translator): string {
+  return labelFor(kind, {
+    state: trans.__('state'),
+    restart: trans.__('restart'),
+    note: trans.__('note'),
+    warning: trans.__('warning'),
+    error: trans.__('error'),
+    gap: trans.__('gap')
   });
 }
 

@@ -1,11 +1,11 @@
 import type { ComponentChildren } from 'preact';
 
-import { plain } from '../base/format';
+import { sanitize } from '../base/format';
 import type { Host } from '../base/host';
+import { Prose } from '../base/prose';
 import type { Failure, Row } from '../base/protocol';
-import type { Words } from '../base/translator';
-import { Said } from '../base/prose';
-import { ranksText } from './texts';
+import { ranksText } from '../base/ranks';
+import type { Translator } from '../base/translator';
 
 /** What is known of the first cause of a failed job, checked. */
 export interface Cause {
@@ -27,7 +27,7 @@ export function causeOf(failure: Failure): Cause {
   const error = (
     typeof failure.error === 'object' && failure.error !== null ? failure.error : {}
   ) as Record<string, unknown>;
-  const text = (value: unknown) => (typeof value === 'string' ? plain(value) : '');
+  const text = (value: unknown) => (typeof value === 'string' ? sanitize(value) : '');
   const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
   return {
     rank: typeof said['rank'] === 'number' ? said['rank'] : null,
@@ -41,28 +41,28 @@ export function causeOf(failure: Failure): Cause {
     others: list(failure.others).filter(rank => typeof rank === 'number'),
     log: list(said['log'])
       .filter(line => typeof line === 'string')
-      .map(plain),
+      .map(sanitize),
     container: text(said['container']) || null,
     hint: text(said['hint']) || text(error['hint']) || null
   };
 }
 
-function kindWord(kind: string, words: Words): string {
+function kindLabel(kind: string, trans: Translator): string {
   const known: Record<string, string> = {
-    error: words.__('exception'),
-    exit: words.__('ended early'),
-    killed: words.__('killed'),
-    memory: words.__('out of memory'),
-    aborted: words.__('aborted'),
-    crashed: words.__('crashed'),
-    rendezvous: words.__('no rendezvous'),
-    timeout: words.__('timeout'),
-    disk: words.__('disk full'),
-    supervisor: words.__('supervisor'),
-    start: words.__('did not start'),
-    cluster: words.__('cluster')
+    error: trans.__('exception'),
+    exit: trans.__('ended early'),
+    killed: trans.__('killed'),
+    storage: trans.__('out of memory'),
+    aborted: trans.__('aborted'),
+    crashed: trans.__('crashed'),
+    rendezvous: trans.__('no rendezvous'),
+    timeout: trans.__('timeout'),
+    disk: trans.__('disk full'),
+    supervisor: trans.__('supervisor'),
+    start: trans.__('did not start'),
+    cluster: trans.__('cluster')
   };
-  return (known as Partial<Record<string, string>>)[kind] ?? plain(kind);
+  return (known as Partial<Record<string, string>>)[kind] ?? sanitize(kind);
 }
 
 interface FailureProps {
@@ -75,49 +75,49 @@ interface FailureProps {
 
 /** Why a job failed, and what to do about it. */
 export function FailureBox({ row, cause, host, children }: FailureProps) {
-  const { words } = host;
+  const { trans } = host;
   const { rank, kind, message, traceback, others, log, container } = cause;
-  const reason = row.reason ? plain(row.reason) : '';
-  const hint = cause.hint ?? (row.hint ? plain(row.hint) : null);
+  const reason = row.reason ? sanitize(row.reason) : '';
+  const hint = cause.hint ?? (row.hint ? sanitize(row.hint) : null);
   const who =
     rank === null
-      ? words.__('The job failed')
+      ? trans.__('The job failed')
       : others.length > 0
-        ? words.__('rank %1 failed first', rank)
-        : words.__('rank %1 failed', rank);
+        ? trans.__('rank %1 failed first', rank)
+        : trans.__('rank %1 failed', rank);
   const [head = '', ...rest] = message.split('\n');
   const more = rest.join('\n').trim();
-  const whose = container ?? (rank === null ? words.__('the log') : words.__('rank %1', rank));
-  const stopped = ranksText(others, words);
+  const whose = container ?? (rank === null ? trans.__('the log') : trans.__('rank %1', rank));
+  const stopped = ranksText(others, trans);
   return (
-    <div class="jaxtrain-why jaxtrain-failure" role="group" aria-label={words.__('Failure')}>
+    <div class="jaxtrain-why jaxtrain-failure" role="group" aria-label={trans.__('Failure')}>
       {children}
       <p>
         <b>{who}</b>
-        <span class="jaxtrain-kind">{kindWord(kind, words)}</span>
+        <span class="jaxtrain-kind">{kindLabel(kind, trans)}</span>
         {head}
       </p>
       {more && !traceback.includes(more) && <pre tabIndex={0}>{more}</pre>}
       {others.length > 0 && (
-        <p class="jaxtrain-quiet">{words.__('%1 stopped because of it.', stopped)}</p>
+        <p class="jaxtrain-quiet">{trans.__('%1 stopped because of it.', stopped)}</p>
       )}
       {reason && !head.includes(reason) && !(head && reason.includes(head)) && (
         <p class="jaxtrain-quiet">{reason}</p>
       )}
       {hint && (
         <p class="jaxtrain-hint">
-          <Said text={hint} />
+          <Prose text={hint} />
         </p>
       )}
       {traceback && (
-        <pre class="jaxtrain-traceback" tabIndex={0} aria-label={words.__('Traceback')}>
+        <pre class="jaxtrain-traceback" tabIndex={0} aria-label={trans.__('Traceback')}>
           {marked(traceback)}
         </pre>
       )}
       {log.length > 0 && (
         <>
-          <p class="jaxtrain-quiet">{words.__('The last lines of %1:', whose)}</p>
-          <pre tabIndex={0} aria-label={words.__('The last lines of %1', whose)}>
+          <p class="jaxtrain-quiet">{trans.__('The last lines of %1:', whose)}</p>
+          <pre tabIndex={0} aria-label={trans.__('The last lines of %1', whose)}>
             {log.join('\n')}
           </pre>
         </>
@@ -129,12 +129,12 @@ export function FailureBox({ row, cause, host, children }: FailureProps) {
             class="jaxtrain-button"
             onClick={() => host.openLog?.(row.key, rank)}
           >
-            {words.__('Open the log of rank %1', rank)}
+            {trans.__('Open the log of rank %1', rank)}
           </button>
         )}
         {traceback && (
           <button type="button" class="jaxtrain-button" onClick={() => host.copy(traceback)}>
-            {words.__('Copy traceback')}
+            {trans.__('Copy traceback')}
           </button>
         )}
       </p>

@@ -1,32 +1,31 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
-import { duration, plain } from '../base/format';
+import { duration, formatNumber, sanitize } from '../base/format';
+import { useThrottled } from '../base/hooks';
 import type { Host } from '../base/host';
 import type { Range } from '../plots/lines';
-import { number } from '../base/number';
-import type { JobStore } from './stores';
 import { Choose } from './choose';
 import { Compare } from './compare';
-import { keepLook, type Look, MOST_COMPARED, readLook } from './plotsettings';
 import { Plot } from './plot';
+import { keepLook, loadPlotSettings, MOST_COMPARED, type PlotSettings } from './plotsettings';
 import { Section } from './section';
-import { useThrottled } from '../base/throttled';
+import type { JobStore } from './store';
 
 const EVERY = 250; // milliseconds between drawings
 
 /** All metrics of a job, live, each as a plot, with those of other jobs over them. */
 export function MetricsPart({ store, host }: { store: JobStore; host: Host }) {
-  const { words } = host;
-  const [look, setLook] = useState(() => readLook(host, store.key));
-  const change = (part: Partial<Look>) => {
-    const next = { ...look, ...part };
-    setLook(next);
+  const { trans } = host;
+  const [settings, setSettings] = useState(() => loadPlotSettings(host, store.key));
+  const change = (part: Partial<PlotSettings>) => {
+    const next = { ...settings, ...part };
+    setSettings(next);
     keepLook(host, store.key, next, part);
   };
   const [choosing, setChoosing] = useState(false);
   const [picking, setPicking] = useState(false);
   const [others, setOthers] = useState<readonly JobStore[]>(() =>
-    look.others.map(key => store.beside(key))
+    settings.others.map(key => store.openOther(key))
   );
   const opened = useRef(others);
   opened.current = others;
@@ -37,14 +36,14 @@ export function MetricsPart({ store, host }: { store: JobStore; host: Host }) {
     const next = found
       ? others.filter(other => other !== found)
       : others.length < MOST_COMPARED
-        ? [...others, store.beside(key)]
+        ? [...others, store.openOther(key)]
         : others;
     setOthers(next);
     change({ others: next.map(other => other.key) });
   };
   const tools = (
     <Tools
-      look={look}
+      settings={settings}
       change={change}
       choosing={choosing}
       setChoosing={setChoosing}
@@ -55,8 +54,10 @@ export function MetricsPart({ store, host }: { store: JobStore; host: Host }) {
     />
   );
   return (
-    <Section name="metrics" title={words.__('Metrics')} host={host} tools={tools}>
-      {choosing && <Choose metrics={store.metrics} look={look} change={change} words={words} />}
+    <Section name="metrics" title={trans.__('Metrics')} host={host} tools={tools}>
+      {choosing && (
+        <Choose metrics={store.metrics} settings={settings} change={change} trans={trans} />
+      )}
       {picking && (
         <Compare
           store={store}
@@ -66,29 +67,29 @@ export function MetricsPart({ store, host }: { store: JobStore; host: Host }) {
         />
       )}
       {others.length > 0 && (
-        <div class="jaxtrain-chips" role="group" aria-label={words.__('Compared with')}>
+        <div class="jaxtrain-chips" role="group" aria-label={trans.__('Compared with')}>
           {others.map(({ key, error }) => (
             <button
               key={key}
               type="button"
               class="jaxtrain-chip"
-              title={error ? plain(error.message) : words.__('Leave out %1', plain(key))}
-              aria-label={words.__('Leave out %1', plain(key))}
+              title={error ? sanitize(error.message) : trans.__('Leave out %1', sanitize(key))}
+              aria-label={trans.__('Leave out %1', sanitize(key))}
               onClick={() => toggle(key)}
             >
-              {plain(key)} <span aria-hidden="true">×</span>
+              {sanitize(key)} <span aria-hidden="true">×</span>
             </button>
           ))}
         </div>
       )}
-      <Plots store={store} others={others} look={look} change={change} host={host} />
+      <Plots store={store} others={others} settings={settings} change={change} host={host} />
     </Section>
   );
 }
 
 interface ToolsProps {
-  look: Look;
-  change: (part: Partial<Look>) => void;
+  settings: PlotSettings;
+  change: (part: Partial<PlotSettings>) => void;
   choosing: boolean;
   setChoosing: (choosing: boolean) => void;
   picking: boolean;
@@ -98,23 +99,23 @@ interface ToolsProps {
 }
 
 function Tools(props: ToolsProps) {
-  const { look, change, choosing, setChoosing, picking, setPicking, store, host } = props;
-  const { words } = host;
+  const { settings, change, choosing, setChoosing, picking, setPicking, store, host } = props;
+  const { trans } = host;
   useThrottled([store.metrics], 1000);
   const { metrics } = store;
   const axes = [
-    ['step', words.__('Step')],
-    ['time', words.__('Time')]
+    ['step', trans.__('Step')],
+    ['time', trans.__('Time')]
   ] as const;
   return (
     <>
-      <span class="jaxtrain-choice" role="group" aria-label={words.__('Horizontal axis')}>
+      <span class="jaxtrain-choice" role="group" aria-label={trans.__('Horizontal axis')}>
         {axes.map(([axis, word]) => (
           <button
             key={axis}
             type="button"
             class="jaxtrain-small"
-            aria-pressed={look.axis === axis}
+            aria-pressed={settings.axis === axis}
             onClick={() => change({ axis, range: null })}
           >
             {word}
@@ -124,21 +125,21 @@ function Tools(props: ToolsProps) {
       <button
         type="button"
         class="jaxtrain-small"
-        aria-pressed={look.log}
-        title={words.__('Logarithmic scale')}
-        onClick={() => change({ log: !look.log })}
+        aria-pressed={settings.log}
+        title={trans.__('Logarithmic scale')}
+        onClick={() => change({ log: !settings.log })}
       >
-        {words.__('Log')}
+        {trans.__('Log')}
       </button>
       <button
         type="button"
         class="jaxtrain-small"
         aria-expanded={choosing}
         disabled={metrics.ranks().length < 2 && metrics.names.length < 2}
-        title={words.__('Which ranks and metrics to draw')}
+        title={trans.__('Which ranks and metrics to draw')}
         onClick={() => setChoosing(!choosing)}
       >
-        {words.__('Choose')}
+        {trans.__('Choose')}
       </button>
       <button
         type="button"
@@ -146,16 +147,16 @@ function Tools(props: ToolsProps) {
         aria-expanded={picking}
         onClick={() => setPicking(!picking)}
       >
-        {words.__('Compare')}
+        {trans.__('Compare')}
       </button>
       <button
         type="button"
         class="jaxtrain-small"
-        disabled={!look.range}
-        title={words.__('A double click does it, too')}
+        disabled={!settings.range}
+        title={trans.__('A double click does it, too')}
         onClick={() => change({ range: null })}
       >
-        {words.__('Show all')}
+        {trans.__('Show all')}
       </button>
     </>
   );
@@ -164,34 +165,34 @@ function Tools(props: ToolsProps) {
 interface PlotsProps {
   store: JobStore;
   others: readonly JobStore[];
-  look: Look;
-  change: (part: Partial<Look>) => void;
+  settings: PlotSettings;
+  change: (part: Partial<PlotSettings>) => void;
   host: Host;
 }
 
-/** Give when the time of a job's plots begins: when it ran, else with its first report. */
+/** Return when the time of a job's plots begins: when it ran, else with its first report. */
 function beganOf({ detail, metrics }: JobStore): number {
   const ran = detail?.state?.history.find(({ state }) => state === 'Running')?.time;
   const reported = metrics.began;
   return Math.min(ran ?? Infinity, reported ?? ran ?? 0);
 }
 
-function Plots({ store, others, look, change, host }: PlotsProps) {
-  const { words } = host;
+function Plots({ store, others, settings, change, host }: PlotsProps) {
+  const { trans } = host;
   const all = [store, ...others];
   // The details of the other jobs say when they began.
   useThrottled([...all.map(({ metrics }) => metrics), ...others], EVERY);
-  const { axis, log, ranks, hidden, range } = look;
+  const { axis, log, ranks, hidden, range } = settings;
   const xText = useCallback(
-    (x: number) => (axis === 'time' ? duration(x, words) : number(x)),
-    [axis, words]
+    (x: number) => (axis === 'time' ? duration(x, trans) : formatNumber(x)),
+    [axis, trans]
   );
   const labelOf = ({ key }: JobStore, rank: number | null) =>
     rank === null
       ? key
       : others.length > 0
-        ? words.__('%1 rank %2', key, rank)
-        : words.__('rank %1', rank);
+        ? trans.__('%1 rank %2', key, rank)
+        : trans.__('rank %1', rank);
   const names = [...new Set(all.flatMap(({ metrics }) => metrics.names))];
   const shown = names.filter(name => !hidden.includes(name));
   const drawn = all.flatMap(each => {
@@ -202,7 +203,7 @@ function Plots({ store, others, look, change, host }: PlotsProps) {
   if (names.length === 0) {
     return (
       <p class="jaxtrain-quiet jaxtrain-no-plot">
-        {words.__('Nothing reported yet: report(step=…, loss=…) in the code draws a plot here.')}
+        {trans.__('Nothing reported yet: report(step=…, loss=…) in the code draws a plot here.')}
       </p>
     );
   }

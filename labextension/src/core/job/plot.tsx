@@ -1,14 +1,13 @@
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 
-import { plain } from '../base/format';
+import { formatNumber, sanitize } from '../base/format';
 import type { Host } from '../base/host';
+import type { Translator } from '../base/translator';
 import { Chart, loadPlots } from '../plots/chart';
 import { csvOf, fileName, pngOf, saveFile } from '../plots/files';
-import { extent, lineOf, valueAt, type Line, type Range } from '../plots/lines';
+import { extent, factsOf, type Line, lineOf, type Range, valueAt } from '../plots/lines';
 import type { Column } from '../plots/metrics';
-import { number } from '../base/number';
 import { onTheme, SERIES } from '../plots/theme';
-import { inWords, valuesAt } from './plotwords';
 
 /** A metric of one job, or of one of its ranks. */
 export interface Part {
@@ -35,7 +34,7 @@ interface PlotProps {
 /** One metric of one or more jobs over steps or time. */
 export function Plot(props: PlotProps) {
   const { name, parts, version, log, range, onZoom, xText, host } = props;
-  const { words } = host;
+  const { trans } = host;
   const id = useId();
   const place = useRef<HTMLDivElement>(null);
   const [chart, setChart] = useState<Chart | null>(null);
@@ -101,7 +100,7 @@ export function Plot(props: PlotProps) {
         colour: series[index % SERIES] ?? text
       }));
       const { canvas } = chart;
-      const picture = await pngOf({ canvas, title: plain(name), labels, background, text });
+      const picture = await pngOf({ canvas, title: sanitize(name), labels, background, text });
       if (picture) {
         saveFile(`${fileName(parts[0]?.job ?? '', name)}.png`, picture);
       }
@@ -133,7 +132,7 @@ export function Plot(props: PlotProps) {
   const labels = parts.map(({ label }) => label);
   const said = byKey && hover !== null ? valuesAt(labels, lines, hover, xText) : '';
 
-  const title = plain(name);
+  const title = sanitize(name);
   return (
     <figure class="jaxtrain-plot" aria-label={title}>
       <figcaption>
@@ -145,7 +144,7 @@ export function Plot(props: PlotProps) {
           <button
             type="button"
             class="jaxtrain-small"
-            aria-label={words.__('Save %1 as CSV', title)}
+            aria-label={trans.__('Save %1 as CSV', title)}
             onClick={saveCsv}
           >
             CSV
@@ -153,7 +152,7 @@ export function Plot(props: PlotProps) {
           <button
             type="button"
             class="jaxtrain-small"
-            aria-label={words.__('Save %1 as PNG', title)}
+            aria-label={trans.__('Save %1 as PNG', title)}
             disabled={!chart}
             onClick={() => void savePng()}
           >
@@ -167,8 +166,8 @@ export function Plot(props: PlotProps) {
         class="jaxtrain-canvas"
         role="group"
         tabIndex={0}
-        data-keys={words.__('← → values · + − zoom · 0 all')}
-        aria-label={words.__(
+        data-keys={trans.__('← → values · + − zoom · 0 all')}
+        aria-label={trans.__(
           'Plot of %1: arrows go through the values, plus and minus zoom, 0 shows all',
           title
         )}
@@ -180,13 +179,13 @@ export function Plot(props: PlotProps) {
           chart?.leave();
         }}
       >
-        {failed && <p class="jaxtrain-quiet">{words.__('The plot could not be loaded.')}</p>}
+        {failed && <p class="jaxtrain-quiet">{trans.__('The plot could not be loaded.')}</p>}
       </div>
       <p class="jaxtrain-unseen" role="status">
         {said}
       </p>
       <p id={id} class="jaxtrain-hidden">
-        {parts.map(({ label }, index) => inWords(label, lines[index], xText, words)).join(' ')}
+        {parts.map(({ label }, index) => describePlot(label, lines[index], xText, trans)).join(' ')}
       </p>
     </figure>
   );
@@ -208,8 +207,8 @@ function Legend({ parts, lines, at }: LegendProps) {
         const value = at === null ? (line.ys.at(-1) ?? null) : valueAt(line, at);
         return (
           <span key={label} data-series={index % SERIES}>
-            {parts.length > 1 && <i>{plain(label)} </i>}
-            <span>{value === null ? '–' : number(value)}</span>
+            {parts.length > 1 && <i>{sanitize(label)} </i>}
+            <span>{value === null ? '–' : formatNumber(value)}</span>
           </span>
         );
       })}
@@ -217,7 +216,7 @@ function Legend({ parts, lines, at }: LegendProps) {
   );
 }
 
-/** Give the part that a key leads to; undefined for other keys. */
+/** Return the part that a key leads to; undefined for other keys. */
 export function moved(
   key: string,
   range: Range | null,
@@ -267,4 +266,39 @@ function useSeen(place: { current: HTMLElement | null }): boolean {
     return () => observer.disconnect();
   }, [seen]);
   return seen;
+}
+
+/** Return the values at a point, for screen readers. */
+function valuesAt(
+  labels: readonly string[],
+  lines: readonly Line[],
+  at: number,
+  xText: (x: number) => string
+): string {
+  const values = labels.map((label, index) => {
+    const value = valueAt(lines[index] ?? { xs: [], ys: [] }, at);
+    return `${sanitize(label)} ${value === null ? '–' : formatNumber(value)}`;
+  });
+  return `${xText(at)}: ${values.join(', ')}`;
+}
+
+/** Return a description of a line, for screen readers. */
+function describePlot(
+  label: string,
+  line: Line | undefined,
+  xText: (x: number) => string,
+  trans: Translator
+): string {
+  const facts = line ? factsOf(line) : null;
+  if (!facts) {
+    return trans.__('%1: nothing reported.', sanitize(label));
+  }
+  const { count, last, at, least, most } = facts;
+  const value = Number.isNaN(last) ? trans.__('not a number') : formatNumber(last);
+  const head = trans.__('%1: last %2 at %3', sanitize(label), value, xText(at));
+  const span =
+    least === null || most === null
+      ? ''
+      : trans.__(', least %1, most %2', formatNumber(least), formatNumber(most));
+  return `${head}${span}, ${trans._n('%1 report.', '%1 reports.', count)}`;
 }

@@ -1,14 +1,14 @@
 /** How somebody looks at the metrics of a job. */
 
 import type { Host } from '../base/host';
-import { keep, keepFor, kept, keptFor } from '../base/storage';
+import { loadItem, loadItemFor, saveItem, saveItemFor } from '../base/storage';
 import type { Range } from '../plots/lines';
 
-const TASTE = 'plots';
-const CHOICE = 'plots-of';
+const SHARED = 'plots';
+const PER_JOB = 'plots-of';
 
 /** The same for all jobs. */
-interface Taste {
+interface SharedSettings {
   axis: 'step' | 'time';
   log: boolean;
 }
@@ -26,14 +26,14 @@ interface Choice {
 /** How many others these can be. */
 export const MOST_COMPARED = 7;
 
-export interface Look extends Taste, Choice {
+export interface PlotSettings extends SharedSettings, Choice {
   range: Range | null;
 }
 
-/** Give how the metrics of a job were looked at last. */
-export function readLook(host: Host, key: string): Look {
-  const { axis, log } = kept<Taste>(host, TASTE);
-  const { ranks, hidden, others } = keptFor<Choice>(host, CHOICE, key);
+/** Return how the metrics of a job were looked at last. */
+export function loadPlotSettings(host: Host, key: string): PlotSettings {
+  const { axis, log } = loadItem<SharedSettings>(host, SHARED);
+  const { ranks, hidden, others } = loadItemFor<Choice>(host, PER_JOB, key);
   return {
     axis: axis === 'time' ? 'time' : 'step',
     log: log === true,
@@ -44,17 +44,22 @@ export function readLook(host: Host, key: string): Look {
   };
 }
 
-function strings(kept: unknown): string[] {
-  return Array.isArray(kept) ? kept.filter(each => typeof each === 'string') : [];
+function strings(loadItem: unknown): string[] {
+  return Array.isArray(loadItem) ? loadItem.filter(each => typeof each === 'string') : [];
 }
 
 /** Keep what of a change is worth keeping. */
-export function keepLook(host: Host, key: string, look: Look, change: Partial<Look>): void {
-  const { axis, log, ranks, hidden, others } = look;
+export function keepLook(
+  host: Host,
+  key: string,
+  settings: PlotSettings,
+  change: Partial<PlotSettings>
+): void {
+  const { axis, log, ranks, hidden, others } = settings;
   if ('axis' in change || 'log' in change) {
-    keep(host, TASTE, { axis, log });
+    saveItem(host, SHARED, { axis, log });
   }
   if ('ranks' in change || 'hidden' in change || 'others' in change) {
-    keepFor(host, CHOICE, key, { ranks, hidden, others });
+    saveItemFor(host, PER_JOB, key, { ranks, hidden, others });
   }
 }

@@ -1,15 +1,33 @@
 import { Component, type ComponentChild } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 
-import { plain } from '../base/format';
+import { sanitize } from '../base/format';
 import type { Host } from '../base/host';
-import type { Rank, Row } from '../base/protocol';
-import { rankStateWord } from '../base/states';
-import type { Words } from '../base/translator';
+import type { Initializer, Rank, Row } from '../base/protocol';
+import { rankStateLabel } from '../base/states';
+import type { Translator } from '../base/translator';
 import { Section } from './section';
-import { exitText } from './texts';
 
 const JUMP = 10;
+
+const SIGNALS: Partial<Record<number, string>> = {
+  2: 'SIGINT',
+  4: 'SIGILL',
+  6: 'SIGABRT',
+  7: 'SIGBUS',
+  8: 'SIGFPE',
+  9: 'SIGKILL',
+  11: 'SIGSEGV',
+  15: 'SIGTERM'
+};
+
+/** Return how a process ended: `0`, `1`, `SIGKILL`. */
+function exitText(exit: number | null, trans: Translator): string {
+  if (exit === null) {
+    return '';
+  }
+  return exit < 0 ? (SIGNALS[-exit] ?? trans.__('signal %1', -exit)) : String(exit);
+}
 
 interface RanksProps {
   row: Row;
@@ -20,17 +38,17 @@ interface RanksProps {
 }
 
 /** Count the ranks by state: `3 Running · 1 Failed`. */
-function counts(ranks: readonly Rank[], words: Words): string {
+function counts(ranks: readonly Rank[], trans: Translator): string {
   const found = new Map<string, number>();
   for (const { state } of ranks) {
     found.set(state, (found.get(state) ?? 0) + 1);
   }
-  return [...found].map(([state, count]) => `${count} ${rankStateWord(state, words)}`).join(' · ');
+  return [...found].map(([state, count]) => `${count} ${rankStateLabel(state, trans)}`).join(' · ');
 }
 
 /** The ranks of a job; Enter or a click opens what one has printed, where the host can. */
 export function Ranks({ row, ranks, failed, host }: RanksProps) {
-  const { words } = host;
+  const { trans } = host;
   const table = useRef<HTMLTableElement>(null);
   const [current, setCurrent] = useState(0);
   if (ranks.length === 0) {
@@ -79,18 +97,18 @@ export function Ranks({ row, ranks, failed, host }: RanksProps) {
   return (
     <Section
       name="ranks"
-      title={words.__('Ranks')}
+      title={trans.__('Ranks')}
       host={host}
-      note={counts(ranks, words)}
+      note={counts(ranks, trans)}
       tools={
         host.save && (
           <button
             type="button"
             class="jaxtrain-small"
-            title={words.__('Save what all ranks have printed, a file for each, as a zip file')}
+            title={trans.__('Save what all ranks have printed, a file for each, as a zip file')}
             onClick={() => host.save?.(row.key, null)}
           >
-            {words.__('Save logs')}
+            {trans.__('Save logs')}
           </button>
         )
       }
@@ -104,12 +122,12 @@ export function Ranks({ row, ranks, failed, host }: RanksProps) {
         >
           <thead>
             <tr>
-              <th scope="col">{words.__('Rank')}</th>
-              <th scope="col">{words.__('State')}</th>
-              <th scope="col">{pods ? words.__('Pod') : words.__('Process')}</th>
-              <th scope="col">{pods ? words.__('Node') : words.__('Host')}</th>
-              <th scope="col">{words.__('Restarts')}</th>
-              <th scope="col">{words.__('Exit')}</th>
+              <th scope="col">{trans.__('Rank')}</th>
+              <th scope="col">{trans.__('State')}</th>
+              <th scope="col">{pods ? trans.__('Pod') : trans.__('Process')}</th>
+              <th scope="col">{pods ? trans.__('Node') : trans.__('Host')}</th>
+              <th scope="col">{trans.__('Restarts')}</th>
+              <th scope="col">{trans.__('Exit')}</th>
             </tr>
           </thead>
           <tbody>
@@ -120,7 +138,7 @@ export function Ranks({ row, ranks, failed, host }: RanksProps) {
                 pods={pods}
                 failed={rank.rank === failed}
                 stop={opens ? index === here : null}
-                words={words}
+                trans={trans}
               />
             ))}
           </tbody>
@@ -136,19 +154,19 @@ interface RankRowProps {
   failed: boolean;
   /** Whether Tab goes to this row; null where rows open nothing. */
   stop: boolean | null;
-  words: Words;
+  trans: Translator;
 }
 
 /** One rank. It renders again only when something that it shows is different. */
 class RankRow extends Component<RankRowProps> {
   override shouldComponentUpdate(next: RankRowProps): boolean {
-    const { rank, pods, failed, stop, words } = this.props;
+    const { rank, pods, failed, stop, trans } = this.props;
     const after = next.rank;
     return (
       next.pods !== pods ||
       next.failed !== failed ||
       next.stop !== stop ||
-      next.words !== words ||
+      next.trans !== trans ||
       after.state !== rank.state ||
       after.pid !== rank.pid ||
       after.pod !== rank.pod ||
@@ -159,18 +177,18 @@ class RankRow extends Component<RankRowProps> {
   }
 
   override render(): ComponentChild {
-    const { rank, pods, failed, stop, words } = this.props;
-    const pod = plain(rank.pod ?? '');
-    const place = plain(rank.host ?? '');
+    const { rank, pods, failed, stop, trans } = this.props;
+    const pod = sanitize(rank.pod ?? '');
+    const place = sanitize(rank.host ?? '');
     return (
       <tr
         data-rank={rank.rank}
         data-failed={failed}
         tabIndex={stop === null ? undefined : stop ? 0 : -1}
-        title={stop === null ? undefined : words.__('Open the log of rank %1', rank.rank)}
+        title={stop === null ? undefined : trans.__('Open the log of rank %1', rank.rank)}
       >
         <th scope="row">{rank.rank}</th>
-        <td>{rankStateWord(rank.state, words)}</td>
+        <td>{rankStateLabel(rank.state, trans)}</td>
         {pods ? (
           <td class="jaxtrain-end" title={pod}>
             <bdi>{pod}</bdi>
@@ -180,8 +198,50 @@ class RankRow extends Component<RankRowProps> {
         )}
         <td title={place}>{place}</td>
         <td>{rank.restarts}</td>
-        <td data-bad={rank.exit !== null && rank.exit !== 0}>{exitText(rank.exit, words)}</td>
+        <td data-bad={rank.exit !== null && rank.exit !== 0}>{exitText(rank.exit, trans)}</td>
       </tr>
     );
   }
+}
+
+/** What fetches a data set or a model before the ranks start. */
+export function Initializers({ steps, host }: { steps: readonly Initializer[]; host: Host }) {
+  const { trans } = host;
+  if (steps.length === 0) {
+    return null;
+  }
+  return (
+    <Section name="initializers" title={trans.__('Before the ranks')} host={host}>
+      <div class="jaxtrain-scroll">
+        <table class="jaxtrain-ranks jaxtrain-steps">
+          <thead>
+            <tr>
+              <th scope="col">{trans.__('Initializer')}</th>
+              <th scope="col">{trans.__('State')}</th>
+              <th scope="col">{trans.__('Pod')}</th>
+              <th scope="col">{trans.__('Node')}</th>
+              <th scope="col">{trans.__('Restarts')}</th>
+              <th scope="col">{trans.__('Exit')}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {steps.map(({ name, state, pod, host: node, restarts, exit }) => (
+              <tr key={name} data-failed={state === 'Failed'}>
+                <th scope="row" title={sanitize(name)}>
+                  {sanitize(name)}
+                </th>
+                <td>{rankStateLabel(state, trans)}</td>
+                <td class="jaxtrain-end" title={sanitize(pod ?? '')}>
+                  <bdi>{sanitize(pod ?? '')}</bdi>
+                </td>
+                <td title={sanitize(node ?? '')}>{sanitize(node ?? '')}</td>
+                <td>{restarts}</td>
+                <td data-bad={exit !== null && exit !== 0}>{exitText(exit, trans)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Section>
+  );
 }

@@ -29,13 +29,13 @@ export function Section(props: SectionProps) {
   const { name, title, host, note, tools, children } = props;
   const key = `job-section-${name}`;
   const [open, setOpen] = useState(() => {
-    const said = host.recall?.(key) ?? folded.get(key);
+    const said = host.getItem?.(key) ?? folded.get(key);
     return said === undefined ? (props.open ?? true) : said === 'open';
   });
   const toggle = () => {
     const value = open ? 'closed' : 'open';
     folded.set(key, value);
-    host.remember?.(key, value);
+    host.setItem?.(key, value);
     setOpen(!open);
   };
   return (

@@ -1,17 +1,17 @@
 import { useState } from 'preact/hooks';
 
-import { plain } from '../base/format';
+import { sanitize } from '../base/format';
+import { useLatch } from '../base/hooks';
 import type { Host } from '../base/host';
+import { reasonOf } from '../base/progress';
+import { Prose } from '../base/prose';
 import type { Row, TailLine } from '../base/protocol';
-import { useEver } from '../base/hooks';
-import { reasonOf } from '../jobs/row';
-import { Said } from '../base/prose';
 import { Tail } from '../log/tail';
-import { FailureBox, type Cause } from './failure';
+import { type Cause, FailureBox } from './failure';
 
 const LINES = 10; // that the server sends
 
-interface NowProps {
+interface StatusPartProps {
   row: Row;
   /** Why it failed, if it has. */
   cause: Cause | null;
@@ -25,9 +25,9 @@ interface NowProps {
  * While somebody looks at a job that is not at its end, all of these have a place of one height, so that
  * nothing else moves when one takes the place of another.
  */
-export function Now({ row, cause, tail, host }: NowProps) {
-  const { words } = host;
-  const held = useEver(row.active);
+export function StatusPart({ row, cause, tail, host }: StatusPartProps) {
+  const { trans } = host;
+  const held = useLatch(row.active);
   const [whole, setWhole] = useState(false);
   const reason = reasonOf(row);
   if (cause) {
@@ -41,7 +41,7 @@ export function Now({ row, cause, tail, host }: NowProps) {
               aria-expanded={whole}
               onClick={() => setWhole(!whole)}
             >
-              {whole ? words.__('Show less') : words.__('Show all')}
+              {whole ? trans.__('Show less') : trans.__('Show all')}
             </button>
           )}
         </FailureBox>
@@ -55,13 +55,13 @@ export function Now({ row, cause, tail, host }: NowProps) {
           <p>{reason}</p>
           {row.hint && (
             <p class="jaxtrain-quiet">
-              <Said text={plain(row.hint)} />
+              <Prose text={sanitize(row.hint)} />
             </p>
           )}
         </div>
       )}
       {(held || tail.length > 0) && (
-        <Tail row={row} lines={tail} room={held ? LINES : 0} words={words} />
+        <Tail row={row} lines={tail} room={held ? LINES : 0} trans={trans} />
       )}
     </div>
   );

@@ -1,32 +1,31 @@
+import { useObservable } from '../base/hooks';
 import type { Host } from '../base/host';
+import { ProblemNote, problemOf, StaleNotice } from '../base/problem';
 import { group } from '../base/states';
-import type { JobStore } from './stores';
-import { useWatched } from '../base/hooks';
 import { CodePart, YamlPart } from './code';
 import { Events } from './events';
 import { causeOf } from './failure';
 import { Head } from './head';
-import { Initializers } from './initializers';
 import { MetricsPart } from './metrics';
-import { Now } from './status';
-import { Ranks } from './ranks';
-import { ResultsPart, SentPart } from './values';
+import { Initializers, Ranks } from './ranks';
+import { StatusPart } from './status';
+import type { JobStore } from './store';
 import { Timeline } from './timeline';
-import { problemOf, Stale, Trouble } from '../base/problem';
+import { ResultsPart, SentPart } from './values';
 
 /** One job: how it came here, its ranks and metrics, why it failed, what it sent, and its code. */
 export function Job({ store, host }: { store: JobStore; host: Host }) {
-  useWatched(store);
+  useObservable(store);
   const retry = () => store.retry();
   const { detail, error } = store;
   const problem = problemOf(store);
   if (problem && (!detail || error)) {
-    return <Trouble problem={problem} host={host} retry={retry} />;
+    return <ProblemNote problem={problem} host={host} retry={retry} />;
   }
   if (!detail) {
     return (
       <p class="jaxtrain-quiet" role="status">
-        {host.words.__('Looking for the job…')}
+        {host.trans.__('Looking for the job…')}
       </p>
     );
   }
@@ -35,10 +34,10 @@ export function Job({ store, host }: { store: JobStore; host: Host }) {
     state?.failure && state.failure.kind !== 'cancelled' ? causeOf(state.failure) : null;
   return (
     <article class="jaxtrain-job" data-group={group(row.state)}>
-      {!store.current && <Stale host={host} retry={retry} />}
+      {!store.current && <StaleNotice host={host} retry={retry} />}
       <Head detail={detail} host={host} />
-      {state && <Timeline row={row} state={state} words={host.words} />}
-      <Now row={row} cause={cause} tail={store.tail} host={host} />
+      {state && <Timeline row={row} state={state} trans={host.trans} />}
+      <StatusPart row={row} cause={cause} tail={store.tail} host={host} />
       <div class="jaxtrain-columns">
         <div>
           <Initializers steps={state?.initializers ?? []} host={host} />

@@ -1,33 +1,33 @@
-import { useCallback, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 
-import type { Filter } from './filter';
-import { actionWord, type Host, type MenuItem } from '../base/host';
+import { actionLabel, confirmationFor } from '../base/actions';
+import { useFocusFallback } from '../base/hooks';
+import type { Host, MenuItem } from '../base/host';
 import type { Row } from '../base/protocol';
-import { questionOf } from '../base/actions';
-import { useHeldFocus } from '../base/hooks';
+import type { Translator } from '../base/translator';
+import type { Filter } from './filter';
 import { JobRow } from './row';
-import { More } from './more';
 
 const PAGE = 100; // rows that are made at once
 const JUMP = 10;
 
-/** Give what can be done with a job, as a menu. */
+/** Return what can be done with a job, as a menu. */
 export function menuOf(row: Row, host: Host): MenuItem[] {
-  const { words } = host;
+  const { trans } = host;
   const { key, notebook, cell } = row;
   return [
-    { label: words.__('Open'), run: () => host.open(row) },
-    ...(host.openLog ? [{ label: words.__('Open Log'), run: () => host.openLog?.(key) }] : []),
+    { label: trans.__('Open'), run: () => host.open(row) },
+    ...(host.openLog ? [{ label: trans.__('Open Log'), run: () => host.openLog?.(key) }] : []),
     ...(host.openNotebook && notebook !== null
-      ? [{ label: words.__('Open Notebook'), run: () => host.openNotebook?.(notebook, cell) }]
+      ? [{ label: trans.__('Open Notebook'), run: () => host.openNotebook?.(notebook, cell) }]
       : []),
-    { label: words.__('Copy Name'), run: () => host.copy(row.name) },
+    { label: trans.__('Copy Name'), run: () => host.copy(row.name) },
     ...(row.actions.length > 0 ? [{ label: '' }] : []),
     ...row.actions.map(action => ({
       label:
-        questionOf(row, action, words) !== null
-          ? words.__('%1…', actionWord(action, words))
-          : actionWord(action, words),
+        confirmationFor(row, action, trans) !== null
+          ? trans.__('%1…', actionLabel(action, trans))
+          : actionLabel(action, trans),
       run: () => host.act(row, action)
     }))
   ];
@@ -79,7 +79,7 @@ export function JobList({ rows, filter, host, enter }: JobListProps) {
   };
   enter.current = () => goTo(current);
 
-  useHeldFocus(list, () => element(current));
+  useFocusFallback(list, () => element(current));
 
   const onMenu = useCallback(
     (row: Row, x: number, y: number) => host.menu(menuOf(row, host), x, y),
@@ -142,7 +142,7 @@ export function JobList({ rows, filter, host, enter }: JobListProps) {
         ref={list}
         class="jaxtrain-list"
         role="grid"
-        aria-label={host.words.__('Jobs')}
+        aria-label={host.trans.__('Jobs')}
         aria-rowcount={rows.length}
         aria-colcount={2}
         onFocusIn={event => {
@@ -166,7 +166,7 @@ export function JobList({ rows, filter, host, enter }: JobListProps) {
             row={row}
             index={index}
             current={index === current}
-            words={host.words}
+            trans={host.trans}
             onMenu={onMenu}
           />
         ))}
@@ -174,10 +174,41 @@ export function JobList({ rows, filter, host, enter }: JobListProps) {
       {more > 0 && (
         <More
           count={more}
-          words={host.words}
+          trans={host.trans}
           onMore={() => setGrown({ filter, limit: limit + PAGE })}
         />
       )}
     </>
+  );
+}
+
+interface MoreProps {
+  count: number;
+  trans: Translator;
+  onMore: () => void;
+}
+
+/** The end of a list that is not shown in full: scrolling here or a click shows more. */
+function More({ count, trans, onMore }: MoreProps) {
+  const button = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    if (!button.current || typeof IntersectionObserver === 'undefined') {
+      return;
+    }
+    const observer = new IntersectionObserver(
+      entries => {
+        if (entries.some(entry => entry.isIntersecting)) {
+          onMore();
+        }
+      },
+      { rootMargin: '400px' }
+    );
+    observer.observe(button.current);
+    return () => observer.disconnect();
+  });
+  return (
+    <button ref={button} type="button" class="jaxtrain-button" onClick={onMore}>
+      {trans._n('Show %1 more job', 'Show %1 more jobs', count)}
+    </button>
   );
 }

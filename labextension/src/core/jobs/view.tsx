@@ -1,20 +1,22 @@
 import { useRef, useState } from 'preact/hooks';
 
-import { filterRows, NO_FILTER, type Filter } from './filter';
+import { useFocusFallback, useObservable } from '../base/hooks';
 import type { Host } from '../base/host';
-import { keep, kept } from '../base/storage';
-import { count, GROUPS, type Group } from '../base/states';
-import type { JobsStore } from '../job/stores';
-import { FilterBar } from './filterbar';
-import { useHeldFocus, useWatched } from '../base/hooks';
+import { ProblemNote, problemOf, StaleNotice } from '../base/problem';
+import { CodeBlock } from '../base/prose';
+import { count, type Group, GROUPS } from '../base/states';
+import { loadItem, saveItem } from '../base/storage';
+import { type Filter, FilterBar, filterRows, NO_FILTER } from './filter';
 import { JobList } from './list';
-import { NoJobs, problemOf, Stale, Trouble } from '../base/problem';
+import type { JobsStore } from './store';
 
+const LOAD = '%load_ext jupyter_jax_trainer';
+const CELL = '%%jaxtrain -n 2\nimport jax\nprint(jax.devices())';
 const FILTER = 'jobs-filter';
 
-/** Give the filter that was there last. */
+/** Return the filter that was there last. */
 function readFilter(host: Host): Filter {
-  const { text, groups } = kept<{ text: string; groups: Group[] }>(host, FILTER);
+  const { text, groups } = loadItem<{ text: string; groups: Group[] }>(host, FILTER);
   return {
     text: typeof text === 'string' ? text : '',
     groups: new Set(GROUPS.filter(name => Array.isArray(groups) && groups.includes(name)))
@@ -23,28 +25,28 @@ function readFilter(host: Host): Filter {
 
 /** All jobs, live, with what to do when there are none or they cannot be had. */
 export function Jobs({ store, host }: { store: JobsStore; host: Host }) {
-  useWatched(store);
+  useObservable(store);
   const [filter, setShown] = useState(() => readFilter(host));
   const setFilter = (next: Filter) => {
     setShown(next);
-    keep(host, FILTER, { text: next.text, groups: [...next.groups] });
+    saveItem(host, FILTER, { text: next.text, groups: [...next.groups] });
   };
   const enter = useRef(() => {});
   const all = useRef<HTMLElement>(null);
-  useHeldFocus(all, () => all.current?.querySelector('input'));
-  const { words } = host;
+  useFocusFallback(all, () => all.current?.querySelector('input'));
+  const { trans } = host;
   const { rows, loaded } = store;
   const retry = () => store.retry();
   const problem = problemOf(store);
 
-  const shown = filterRows(rows, filter, words);
+  const shown = filterRows(rows, filter, trans);
   const running = count(rows).running;
   const stale = loaded && !store.current;
   let body;
   if (!loaded) {
     body = !problem && (
       <p class="jaxtrain-quiet" role="status">
-        {words.__('Looking for jobs…')}
+        {trans.__('Looking for jobs…')}
       </p>
     );
   } else if (rows.length === 0) {
@@ -52,9 +54,9 @@ export function Jobs({ store, host }: { store: JobsStore; host: Host }) {
   } else if (shown.length === 0) {
     body = (
       <div class="jaxtrain-note" role="status">
-        <p>{words.__('No job matches.')}</p>
+        <p>{trans.__('No job matches.')}</p>
         <button type="button" class="jaxtrain-button" onClick={() => setFilter(NO_FILTER)}>
-          {words.__('Show all')}
+          {trans.__('Show all')}
         </button>
       </div>
     );
@@ -62,28 +64,43 @@ export function Jobs({ store, host }: { store: JobsStore; host: Host }) {
     body = <JobList rows={shown} filter={filter} host={host} enter={enter} />;
   }
   return (
-    <section ref={all} class="jaxtrain-jobs" aria-label={words.__('Jobs')}>
+    <section ref={all} class="jaxtrain-jobs" aria-label={trans.__('Jobs')}>
       <header class="jaxtrain-head">
-        <h2>{words.__('Jobs')}</h2>
+        <h2>{trans.__('Jobs')}</h2>
         <span>
           {shown.length < rows.length
-            ? words.__('%1 of %2', shown.length, rows.length)
-            : rows.length > 0 && words._n('%1 job', '%1 jobs', rows.length)}
-          {running > 0 && words.__(' · %1 running', running)}
+            ? trans.__('%1 of %2', shown.length, rows.length)
+            : rows.length > 0 && trans._n('%1 job', '%1 jobs', rows.length)}
+          {running > 0 && trans.__(' · %1 running', running)}
         </span>
       </header>
-      {stale && <Stale host={host} retry={retry} />}
-      {problem && !stale && <Trouble problem={problem} host={host} retry={retry} />}
+      {stale && <StaleNotice host={host} retry={retry} />}
+      {problem && !stale && <ProblemNote problem={problem} host={host} retry={retry} />}
       {rows.length > 0 && (
         <FilterBar
           rows={rows}
           filter={filter}
-          words={words}
+          trans={trans}
           onChange={setFilter}
           onLeave={() => enter.current()}
         />
       )}
       {body}
     </section>
+  );
+}
+
+/** How to start the first job. */
+function NoJobs({ host }: { host: Host }) {
+  const { trans } = host;
+  return (
+    <div class="jaxtrain-note">
+      <h3>{trans.__('No jobs yet')}</h3>
+      <p>{trans.__('Run this once in a notebook:')}</p>
+      <CodeBlock text={LOAD} host={host} />
+      <p>{trans.__('Then a cell like this one becomes a training job on two processes:')}</p>
+      <CodeBlock text={CELL} host={host} />
+      <p>{trans.__('It appears here while it runs, and stays when it has ended.')}</p>
+    </div>
   );
 }

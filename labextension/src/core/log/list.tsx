@@ -1,9 +1,7 @@
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
-import type { Words } from '../base/translator';
-import { chosenText, extend } from './chosen';
-import { copied } from './copy';
-import { act, type Ways } from './keys';
+import type { Translator } from '../base/translator';
+import { handleKey, type KeyActions } from './keys';
 import type { Reader } from './reader';
 import { LogRow, placed, Rank, Text } from './row';
 import { ROW } from './scroll';
@@ -14,8 +12,8 @@ const IDLE = 200; // milliseconds after which the scroll bar is put where it bel
 
 interface ListProps {
   reader: Reader;
-  words: Words;
-  ways: Ways;
+  trans: Translator;
+  actions: KeyActions;
   /** Is given a function that moves the focus into the list. */
   enter: { current: () => void };
 }
@@ -27,7 +25,7 @@ function indexAt(node: Node | null): number | null {
 }
 
 /** The lines: only those that are seen are in the document, in a layer that stays in sight. */
-export function LogList({ reader, words, ways, enter }: ListProps) {
+export function LogList({ reader, trans, actions, enter }: ListProps) {
   const list = useRef<HTMLDivElement>(null);
   const layer = useRef<HTMLDivElement>(null);
   const widest = useRef(0);
@@ -88,7 +86,7 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
   };
   const onWheel = (event: WheelEvent) => {
     if (event.deltaY < 0) {
-      reader.letGo();
+      reader.stopFollowing();
     }
   };
   const onKeyDown = (event: KeyboardEvent) => {
@@ -104,8 +102,8 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
       copyChosen();
     } else if (event.shiftKey && by !== undefined) {
       setAnchor(anchor ?? at);
-      extend(reader, by);
-    } else if (act(event.key, reader, ways)) {
+      reader.extend(by);
+    } else if (handleKey(event.key, reader, actions)) {
       setAnchor(null);
     } else {
       return;
@@ -114,16 +112,18 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
     event.stopPropagation();
   };
   const textOfLines = (first: number, last: number): string | null => {
-    const text = chosenText(reader, Math.min(first, last), Math.max(first, last));
+    const text = reader.textOf(Math.min(first, last), Math.max(first, last));
     if (text === null) {
-      reader.say(words.__('These are too many lines to copy: Save gives all of them as a file.'));
+      reader.announce(
+        trans.__('These are too many lines to copy: Save gives all of them as a file.')
+      );
     }
     return text;
   };
   const copyChosen = () => {
     const text = textOfLines(...chosen);
     if (text !== null) {
-      ways.copy(text);
+      actions.copy(text);
     }
   };
   const indexOf = (event: Event): number | null => indexAt(event.target as Node);
@@ -160,7 +160,7 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
     // Where the begin of a selection has been scrolled away, its rows are not in the document.
     const text =
       isHere || from === null || to === null
-        ? copied(selection.getRangeAt(0).cloneContents())
+        ? selectionText(selection.getRangeAt(0).cloneContents())
         : textOfLines(from, to);
     if (text !== null) {
       event.clipboardData?.setData('text/plain', text);
@@ -187,7 +187,7 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
           data-kind="open"
         >
           {times !== 'off' && <span class="jaxtrain-log-time">{timeOf(null, times, 0)}</span>}
-          <Rank source={shown.source} words={words} />
+          <Rank source={shown.source} trans={trans} />
           <span class="jaxtrain-log-text">
             <Text text={shown.text} marker={null} />
           </span>
@@ -214,7 +214,7 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
         time={timeOf(line?.time ?? null, times, store.began)}
         day={dayOf(line?.time ?? null)}
         marker={marker}
-        words={words}
+        trans={trans}
       />
     );
   });
@@ -225,15 +225,15 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
       class="jaxtrain-log-list"
       role="listbox"
       tabIndex={0}
-      aria-label={words.__('Lines of the log')}
+      aria-label={trans.__('Lines of the log')}
       aria-multiselectable={true}
       aria-activedescendant={currentIsSeen ? `${id}-${folds.lineOf(atRow)}` : undefined}
       onScroll={onScroll}
       onWheel={onWheel}
-      onTouchMove={() => reader.letGo()}
+      onTouchMove={() => reader.stopFollowing()}
       onPointerDown={event => {
         setAnchor(event.shiftKey ? (anchor ?? began.current ?? at) : null);
-        reader.letGo();
+        reader.stopFollowing();
       }}
       onMouseDown={onMouseDown}
       onKeyDown={onKeyDown}
@@ -264,4 +264,18 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
       </div>
     </div>
   );
+}
+
+/** Return selected rows as plain text, without times and ranks; null for a part of one line. */
+export function selectionText(part: DocumentFragment): string | null {
+  const rows = [...part.querySelectorAll<HTMLElement>('.jaxtrain-log-row')];
+  if (rows.length === 0) {
+    return null;
+  }
+  return rows
+    .map(row => {
+      const texts = [...row.querySelectorAll('.jaxtrain-log-text')];
+      return texts.map(text => text.textContent).join('');
+    })
+    .join('\n');
 }

@@ -1,12 +1,12 @@
 /** The lines of a view that are held here: a bounded number of pages, those used last. */
 
-import type { RawLine, Source } from '../base/logprotocol';
+import type { RawLine, Source } from '../base/protocol';
 
 export const PAGE = 200;
 export const PAGES = 40;
 
 /** What the job itself says between the lines of a rank. */
-export const SAYS = /^\[jaxtrain: (.*)\]$/;
+export const NOTE = /^\[jaxtrain: (.*)\]$/;
 
 export interface LogLine {
   /** Its number in the merged log; it never changes. */

@@ -1,12 +1,11 @@
-import type { Live, Opened } from '../base/live';
-import { isWithdrawn } from '../base/errors';
-import { Expression } from './expression';
-import { wordMarker, type Marker, type Span } from './marks';
-import type { Hit, Hits, LogMessage, Pattern } from '../base/logprotocol';
-import { Teller } from '../base/observable';
+import { isAborted } from '../base/errors';
+import type { Live, Subscription } from '../base/live';
+import { Observable } from '../base/observable';
+import type { Hit, Hits, LogMessage, Pattern } from '../base/protocol';
+import { Expression, type Marker, type Span, textMarker } from './highlight';
 
 /** A hit that one looks at. */
-export interface At {
+export interface CurrentHit {
   position: number;
   index: number;
   /** Which of the hits it is, from 1. */
@@ -16,13 +15,13 @@ export interface At {
 /** What to do with the nearest hit: the first one from a position on, or the last one up to it. */
 export interface Arrival {
   back: boolean;
-  then: (at: At) => void;
+  then: (at: CurrentHit) => void;
 }
 
 /** One search in one view, which goes on as the log grows. */
-export class Search extends Teller {
+export class Search extends Observable {
   #live: Live;
-  #opened: Opened;
+  #opened: Subscription;
   #from: number;
   #stop = new AbortController();
   #turn = 0;
@@ -33,7 +32,7 @@ export class Search extends Teller {
   count = 0;
   complete = false;
   error: string | null = null;
-  at: At | null = null;
+  at: CurrentHit | null = null;
   /** Positions of hits near the one that one looks at. */
   near: ReadonlySet<number> = new Set();
 
@@ -49,9 +48,9 @@ export class Search extends Teller {
     this.#marks = pattern.regex
       ? new Expression(
           texts => this.#places(texts),
-          () => this.tell()
+          () => this.notify()
         )
-      : { marker: wordMarker(pattern) };
+      : { marker: textMarker(pattern) };
   }
 
   /** What finds where lines match; another one when more is known. */
@@ -60,7 +59,7 @@ export class Search extends Teller {
   }
 
   /** Go to the next hit, or the one before; it goes on at the other end. */
-  async next(back: boolean, from = this.at?.position ?? this.#from): Promise<At | null> {
+  async next(back: boolean, from = this.at?.position ?? this.#from): Promise<CurrentHit | null> {
     this.#arrival = null;
     return await this.#hit(from, back);
   }
@@ -75,16 +74,16 @@ export class Search extends Teller {
     return (await this.#live.ask(request, this.#stop.signal)).marks;
   }
 
-  async #hit(from: number, back: boolean): Promise<At | null> {
+  async #hit(from: number, back: boolean): Promise<CurrentHit | null> {
     const turn = ++this.#turn;
     let hit: Hit;
     try {
       const request = { op: 'hit' as const, search: this.#opened.id, from, back };
       hit = await this.#live.ask(request, this.#stop.signal);
     } catch (error) {
-      if (!isWithdrawn(error) && error instanceof Error) {
+      if (!isAborted(error) && error instanceof Error) {
         this.error = error.message;
-        this.tell();
+        this.notify();
       }
       return null;
     }
@@ -94,7 +93,7 @@ export class Search extends Teller {
     }
     this.count = hit.count;
     this.at = { position, index, number };
-    this.tell();
+    this.notify();
     return this.at;
   }
 
@@ -117,7 +116,7 @@ export class Search extends Teller {
     } else {
       return;
     }
-    this.tell();
+    this.notify();
   }
 
   async #arrive({ back, then }: Arrival, { near, before }: Hits): Promise<void> {

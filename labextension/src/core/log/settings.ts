@@ -1,49 +1,47 @@
-/** How somebody looks at a log: kept for the next time that this log is opened. */
+/** The settings of log viewers, and the stored view of each log. */
 
-import type { Host } from '../base/host';
-import { keepFor, keptFor } from '../base/storage';
-import type { Choice, Pattern } from '../base/logprotocol';
+import type { Choice, Pattern } from '../base/protocol';
+import { type ItemStorage, loadItemFor, saveItemFor } from '../base/storage';
+import { Throttle } from '../base/throttle';
 import type { Reader } from './reader';
 import { TIMES, type Times } from './times';
 
 const NAME = 'logs';
-const PAUSE = 400; // milliseconds without a change before it is kept
+const INTERVAL = 400; // milliseconds between two writes
 
-/** How a log is looked at before anybody has said otherwise. */
-export interface Usual {
+/** What a log is shown with unless it is changed there. */
+export interface LogSettings {
   times: Times;
   wrap: boolean;
   raw: boolean;
 }
 
-export const USUAL: Usual = { times: 'clock', wrap: true, raw: false };
+export const DEFAULTS: LogSettings = { times: 'clock', wrap: true, raw: false };
 
-interface Look extends Usual, Choice {
+interface SavedView extends LogSettings, Choice {
   pattern: Pattern | null;
-  /** The number of the line that one looks at; null: it follows. */
+  /** The number of the current line; null while following. */
   at: number | null;
-  /** When the job of that line began: there may be another one of its name by now. */
+  /** When the job of that line started: there may be another one of its name by now. */
   began: number;
 }
-
-type Keeper = Pick<Host, 'remember' | 'recall'>;
 
 function isPattern(value: unknown): value is Pattern {
   return typeof (value as Partial<Pattern> | null)?.pattern === 'string';
 }
 
-/** Look at a log as it was looked at last. */
-export function recallLook(reader: Reader, host: Keeper, usual: Usual): void {
-  const look = keptFor<Look>(host, NAME, reader.store.key);
-  const { sources, include, exclude, pattern, at, began } = look;
+/** Restore the stored view of a log. */
+export function restoreView(reader: Reader, host: ItemStorage, settings: LogSettings): void {
+  const saved = loadItemFor<SavedView>(host, NAME, reader.store.key);
+  const { sources, include, exclude, pattern, at, began } = saved;
   const { store } = reader;
-  reader.times = TIMES.find(each => each === look.times) ?? usual.times;
-  reader.wrap = look.wrap ?? usual.wrap;
+  reader.times = TIMES.find(each => each === saved.times) ?? settings.times;
+  reader.wrap = saved.wrap ?? settings.wrap;
   const choice: Choice = {
     sources: Array.isArray(sources) ? sources : null,
     include: isPattern(include) ? include : null,
     exclude: isPattern(exclude) ? exclude : null,
-    raw: look.raw ?? usual.raw
+    raw: saved.raw ?? settings.raw
   };
   if (JSON.stringify(choice) !== JSON.stringify(store.choice)) {
     store.choose(choice);
@@ -54,7 +52,7 @@ export function recallLook(reader: Reader, host: Keeper, usual: Usual): void {
   }
   if (typeof at === 'number') {
     reader.goTo(at);
-    const stop = store.watch(() => {
+    const stop = store.subscribe(() => {
       if (store.loaded) {
         stop();
         if (store.began !== began && reader.at === at) {
@@ -65,36 +63,38 @@ export function recallLook(reader: Reader, host: Keeper, usual: Usual): void {
   }
 }
 
-/** Keep how a log is looked at, whenever that changes; give what ends it. */
-export function keepLook(reader: Reader, host: Keeper, usual: () => Usual): () => void {
-  let last = JSON.stringify(lookOf(reader, usual()));
-  let timer: ReturnType<typeof setTimeout> | undefined;
+/** Store the view whenever it changes; return a function that ends that. */
+export function saveView(
+  reader: Reader,
+  host: ItemStorage,
+  settings: () => LogSettings
+): () => void {
+  let last = JSON.stringify(viewOf(reader, settings()));
   const write = () => {
-    clearTimeout(timer);
-    timer = undefined;
-    const look = lookOf(reader, usual());
-    const text = JSON.stringify(look);
+    const view = viewOf(reader, settings());
+    const text = JSON.stringify(view);
     if (text !== last) {
       last = text;
-      keepFor(host, NAME, reader.store.key, look);
+      saveItemFor(host, NAME, reader.store.key, view);
     }
   };
-  const stop = reader.watch(() => (timer ??= setTimeout(write, PAUSE)));
+  const throttle = new Throttle(write, INTERVAL, { leading: false });
+  const stop = reader.subscribe(() => throttle.request());
   return () => {
     stop();
-    write();
+    throttle.flush();
   };
 }
 
-/** Give what is not as usual, so that other usual values count for this log, too. */
-function lookOf(reader: Reader, usual: Usual): Partial<Look> {
+/** Return what differs from the settings, so that a change of the settings applies to the rest. */
+function viewOf(reader: Reader, settings: LogSettings): Partial<SavedView> {
   const { times, wrap, pattern, at, following } = reader;
   const { began, choice } = reader.store;
   const { sources, include, exclude, raw } = choice;
   return {
-    ...(times !== usual.times && { times }),
-    ...(wrap !== usual.wrap && { wrap }),
-    ...(raw !== usual.raw && { raw }),
+    ...(times !== settings.times && { times }),
+    ...(wrap !== settings.wrap && { wrap }),
+    ...(raw !== settings.raw && { raw }),
     ...(sources && { sources }),
     ...(include && { include }),
     ...(exclude && { exclude }),
@@ -103,8 +103,8 @@ function lookOf(reader: Reader, usual: Usual): Partial<Look> {
   };
 }
 
-/** Other values are usual now: follow them where nobody has said otherwise. */
-export function changeUsual(reader: Reader, before: Usual, after: Usual): void {
+/** The settings have changed: apply them to what was not changed in this log. */
+export function applySettings(reader: Reader, before: LogSettings, after: LogSettings): void {
   if (reader.times === before.times) {
     reader.times = after.times;
   }

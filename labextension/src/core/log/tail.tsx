@@ -1,23 +1,23 @@
+import type { Row, TailLine } from '../base/protocol';
+import type { Translator } from '../base/translator';
 import { Rank, Text } from './row';
 import { timeOf } from './times';
-import type { Row, TailLine } from '../base/protocol';
-import type { Words } from '../base/translator';
 
 interface TailProps {
   row: Row;
   lines: readonly TailLine[];
   /** For how many lines there is always room; 0: for as many as there are. */
   room: number;
-  words: Words;
+  trans: Translator;
 }
 
 /** The last lines of a job. A line that comes takes the place of another one: nothing moves. */
-export function Tail({ row, lines, room, words }: TailProps) {
+export function Tail({ row, lines, room, trans }: TailProps) {
   const free = Math.max(0, room - lines.length);
   return (
-    <div class="jaxtrain-tail" role="group" aria-label={words.__('Last lines')}>
+    <div class="jaxtrain-tail" role="group" aria-label={trans.__('Last lines')}>
       {lines.length === 0 && (
-        <p class="jaxtrain-quiet">{words.__('Nothing has been printed yet.')}</p>
+        <p class="jaxtrain-quiet">{trans.__('Nothing has been printed yet.')}</p>
       )}
       {Array.from({ length: free }, (_, index) => (
         <div key={index} aria-hidden="true" />
@@ -26,7 +26,7 @@ export function Tail({ row, lines, room, words }: TailProps) {
         // Made anew with another text: else the browser says that its parts jump.
         <div key={`${free + index} ${source} ${time} ${text}`}>
           <span class="jaxtrain-tail-time">{timeOf(time, 'clock', row.created)}</span>
-          <Rank source={source} words={words} />
+          <Rank source={source} trans={trans} />
           <span class="jaxtrain-tail-text" dir="auto">
             <Text text={text} marker={null} />
           </span>

@@ -1,62 +1,59 @@
 import type { ComponentChildren } from 'preact';
-import { useCallback, useRef } from 'preact/hooks';
+import { useRef } from 'preact/hooks';
 
-import { duration, plain } from '../base/format';
-import { actionWord, isWithheld, keyOf } from '../base/host';
-import { Pace } from '../base/pace';
-import type { Action, Glance, Row } from '../base/protocol';
-import { group, stateWord } from '../base/states';
-import type { Words } from '../base/translator';
-import { useEver, useHeldFocus, useTimed } from '../base/hooks';
-import { timesText } from '../job/texts';
-import { Bar, reasonOf } from '../jobs/row';
-import { Numbers } from '../base/numbers';
-import { Said } from '../base/prose';
-import { Sparkline } from './sparkline';
+import { actionKey, actionLabel, isWithheld } from '../base/actions';
+import { sanitize } from '../base/format';
+import { useFocusFallback, useLatch } from '../base/hooks';
+import { Bar, Numbers, reasonOf, useTimes } from '../base/progress';
+import { Prose } from '../base/prose';
+import type { Action, JobSummary, Row } from '../base/protocol';
+import { group, stateLabel } from '../base/states';
+import type { Translator } from '../base/translator';
 import { Tail } from '../log/tail';
+import { Sparkline } from './sparkline';
 
 const LINES = 5; // that the server sends
 
 /** What the compact view needs of the page that it is in. */
-export interface GlanceHost {
-  words: Words;
+export interface CardHost {
+  trans: Translator;
   act(action: Action): void;
   copy(text: string): void;
   /** Show the job in full, where there is a place for that. */
   open?(): void;
 }
 
-interface GlanceProps {
-  glance: Glance;
+interface CardProps {
+  summary: JobSummary;
   /** Whether the lines of the job stand in the cell's output already. */
   printed?: boolean;
   /** Whether this is what the notebook says, until the server has answered. */
   saved?: boolean;
-  /** What is to be known about what is shown, such as that it may be out of date. */
-  said?: string;
-  host: GlanceHost;
+  /** A remark on the summary, such as that it may be out of date. */
+  notice?: string;
+  host: CardHost;
 }
 
 /** A job in the output of a cell: its state, how far it is, its last lines, what can be done. */
-export function GlanceView(props: GlanceProps) {
-  const { glance, printed = false, saved = false, said = '', host } = props;
-  const { words } = host;
-  const { row } = glance;
-  const name = plain(row.name);
-  const state = stateWord(row.state, words);
+export function JobCard(props: CardProps) {
+  const { summary, printed = false, saved = false, notice = '', host } = props;
+  const { trans } = host;
+  const { row } = summary;
+  const name = sanitize(row.name);
+  const state = stateLabel(row.state, trans);
   // What had its place while the job ran keeps it: the cells below stay where they are.
-  const held = useEver(row.active && !saved);
-  const tail = held || (glance.tail.length > 0 && (row.active || !printed));
+  const held = useLatch(row.active && !saved);
+  const tail = held || (summary.tail.length > 0 && (row.active || !printed));
   // A reason stands where the progress will, and below it once that is there.
-  const told = row.progress !== null || (glance.spark !== null && !row.active);
+  const hasProgress = row.progress !== null || (summary.spark !== null && !row.active);
   const failed = row.state === 'Failed';
   const reason = reasonOf(row);
-  const hint = reason && row.hint ? plain(row.hint) : '';
+  const hint = reason && row.hint ? sanitize(row.hint) : '';
   return (
     <section
       class="jaxtrain-glance"
       role="group"
-      aria-label={words.__('Training job %1', name)}
+      aria-label={trans.__('Training job %1', name)}
       data-group={group(row.state)}
       data-held={held}
     >
@@ -69,26 +66,26 @@ export function GlanceView(props: GlanceProps) {
           <CopyName name={row.name} host={host} />
           <span class="jaxtrain-state">{state}</span>
         </div>
-        <Facts row={row} words={words} />
-        <Buttons glance={glance} host={host} />
+        <Facts row={row} trans={trans} />
+        <Buttons summary={summary} host={host} />
       </header>
       <div class="jaxtrain-glance-middle">
-        {told ? (
-          <Progress glance={glance} words={words} />
+        {hasProgress ? (
+          <Progress summary={summary} trans={trans} />
         ) : (
           <Why failed={failed} reason={reason} hint="" />
         )}
-        {!told && !reason && row.state === 'Running' && (
+        {!hasProgress && !reason && row.state === 'Running' && (
           <p class="jaxtrain-quiet">
-            <Said text={words.__('How far it is can be seen here once it calls `report()`.')} />
+            <Prose text={trans.__('How far it is can be seen here once it calls `report()`.')} />
           </p>
         )}
       </div>
-      <Footer glance={glance} said={said} held={held} words={words} />
+      <Footer summary={summary} notice={notice} held={held} trans={trans} />
       {/* The last, in a place of one height: nothing else moves when something comes or goes. */}
       <div class="jaxtrain-place" data-held={held}>
-        <Why failed={failed} reason={told ? reason : ''} hint={hint} />
-        {tail && <Tail row={row} lines={glance.tail} room={held ? LINES : 0} words={words} />}
+        <Why failed={failed} reason={hasProgress ? reason : ''} hint={hint} />
+        {tail && <Tail row={row} lines={summary.tail} room={held ? LINES : 0} trans={trans} />}
       </div>
       <span class="jaxtrain-unseen" role="status">
         {`${name}: ${state}`}
@@ -97,8 +94,8 @@ export function GlanceView(props: GlanceProps) {
   );
 }
 
-function CopyName({ name, host }: { name: string; host: GlanceHost }) {
-  const word = host.words.__('Copy name');
+function CopyName({ name, host }: { name: string; host: CardHost }) {
+  const word = host.trans.__('Copy name');
   return (
     <button
       type="button"
@@ -115,31 +112,16 @@ function CopyName({ name, host }: { name: string; host: GlanceHost }) {
 }
 
 /** How large a job is, how long it has taken, and how long it may still take. */
-function Facts({ row, words }: { row: Row; words: Words }) {
-  const pace = useRef<Pace>(undefined);
-  pace.current ??= new Pace();
-  const { current } = pace;
-  current.see(row);
-  const times = useTimed(
-    useCallback(
-      (now: number) => {
-        const left = current.left(now);
-        const took = row.created > 0 ? timesText(row, null, now, words) : '';
-        return left === null
-          ? took
-          : `${took} · ${words.__('about %1 left', duration(left, words))}`;
-      },
-      [row, words, current]
-    )
-  );
-  const facts = [plain(row.shape), times].filter(Boolean).join(' · ');
+function Facts({ row, trans }: { row: Row; trans: Translator }) {
+  const times = useTimes(row, null, trans);
+  const facts = [sanitize(row.shape), times].filter(Boolean).join(' · ');
   return <span class="jaxtrain-glance-facts jaxtrain-quiet">{facts}</span>;
 }
 
-function Buttons({ glance: { row, waited }, host }: { glance: Glance; host: GlanceHost }) {
-  const { words } = host;
+function Buttons({ summary: { row, waited }, host }: { summary: JobSummary; host: CardHost }) {
+  const { trans } = host;
   const place = useRef<HTMLSpanElement>(null);
-  useHeldFocus(place, () => {
+  useFocusFallback(place, () => {
     const all = place.current?.closest('.jaxtrain-glance')?.querySelectorAll('button');
     return [...(all ?? [])].at(-1); // the last of these, or else that by the name
   });
@@ -150,31 +132,31 @@ function Buttons({ glance: { row, waited }, host }: { glance: Glance; host: Glan
     )
   ];
   const titles: Partial<Record<Action, string>> = {
-    detach: words.__('Go on with the notebook; the job goes on, too'),
-    cancel: words.__('Stop the job'),
-    trust: words.__('Load its results and show its HTML, which may run code')
+    detach: trans.__('Go on with the notebook; the job goes on, too'),
+    cancel: trans.__('Stop the job'),
+    trust: trans.__('Load its results and show its HTML, which may run code')
   };
   return (
     <span ref={place} class="jaxtrain-glance-buttons">
       {can.map(action => (
         <button
-          key={keyOf(action)}
+          key={actionKey(action)}
           type="button"
           class="jaxtrain-button"
           title={titles[action]}
           onClick={() => host.act(action)}
         >
-          {actionWord(action, words)}
+          {actionLabel(action, trans)}
         </button>
       ))}
       {host.open && (
         <button
           type="button"
           class="jaxtrain-button"
-          title={words.__('Show all of the job beside the notebook')}
+          title={trans.__('Show all of the job beside the notebook')}
           onClick={() => host.open?.()}
         >
-          {words.__('Open')}
+          {trans.__('Open')}
         </button>
       )}
     </span>
@@ -193,19 +175,19 @@ function Why({ failed, reason, hint }: WhyProps) {
     <div class="jaxtrain-glance-why">
       {reason && (
         <p dir="auto" data-bad={failed} title={reason}>
-          <Said text={reason} />
+          <Prose text={reason} />
         </p>
       )}
       {hint && (
         <p class="jaxtrain-quiet" dir="auto" title={hint}>
-          <Said text={hint} />
+          <Prose text={hint} />
         </p>
       )}
     </div>
   ) : null;
 }
 
-function Progress({ glance: { row, spark }, words }: { glance: Glance; words: Words }) {
+function Progress({ summary: { row, spark }, trans }: { summary: JobSummary; trans: Translator }) {
   const { progress } = row;
   const metrics = { ...progress?.metrics };
   if (spark) {
@@ -214,12 +196,12 @@ function Progress({ glance: { row, spark }, words }: { glance: Glance; words: Wo
   return (
     <div class="jaxtrain-glance-progress">
       <span class="jaxtrain-glance-numbers">
-        <Numbers progress={progress && { ...progress, metrics }} words={words} />
+        <Numbers progress={progress && { ...progress, metrics }} trans={trans} />
       </span>
-      {spark && <Sparkline spark={spark} words={words} />}
+      {spark && <Sparkline spark={spark} trans={trans} />}
       {row.active && (
         <span class="jaxtrain-glance-bar">
-          <Bar row={row} words={words} />
+          <Bar row={row} trans={trans} />
         </span>
       )}
     </div>
@@ -227,35 +209,35 @@ function Progress({ glance: { row, spark }, words }: { glance: Glance; words: Wo
 }
 
 interface FooterProps {
-  glance: Glance;
-  said: string;
+  summary: JobSummary;
+  notice: string;
   /** Whether the line is there in any case, since something stands below it. */
   held: boolean;
-  words: Words;
+  trans: Translator;
 }
 
 /** What was sent, and a line about the wait and the page, in whose place are the results then. */
-function Footer({ glance: { row, sent, results, note }, said, held, words }: FooterProps) {
+function Footer({ summary: { row, sent, results, note }, notice, held, trans }: FooterProps) {
   const attach = `%jaxtrain attach ${row.name}`;
   let first: ComponentChildren = null;
   if (note) {
-    first = <b>{plain(note)}</b>;
-  } else if (said) {
-    first = said;
+    first = <b>{sanitize(note)}</b>;
+  } else if (notice) {
+    first = notice;
   } else if (row.active) {
-    first = <Said text={words.__('goes on without this page; to come back: `%1`', attach)} />;
+    first = <Prose text={trans.__('goes on without this page; to come back: `%1`', attach)} />;
   }
   return (
     <footer class="jaxtrain-quiet">
-      {sent && <p title={plain(sent)}>{words.__('sent %1', plain(sent))}</p>}
+      {sent && <p title={sanitize(sent)}>{trans.__('sent %1', sanitize(sent))}</p>}
       {(first !== null || row.active || (held && !results)) && (
         <p role={note ? 'status' : undefined}>{first ?? '\u00a0'}</p>
       )}
       {results && (
-        <p title={plain(results)}>
+        <p title={sanitize(results)}>
           {isWithheld(row)
-            ? words.__('withheld: %1', plain(results))
-            : words.__('brought back %1', plain(results))}
+            ? trans.__('withheld: %1', sanitize(results))
+            : trans.__('brought back %1', sanitize(results))}
         </p>
       )}
     </footer>

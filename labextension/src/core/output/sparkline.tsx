@@ -1,17 +1,16 @@
-import { plain } from '../base/format';
-import { factsOf, lineOf, type Line } from '../plots/lines';
-import { number } from '../base/number';
-import type { Glance } from '../base/protocol';
-import type { Words } from '../base/translator';
+import { formatNumber, sanitize } from '../base/format';
+import type { JobSummary } from '../base/protocol';
+import type { Translator } from '../base/translator';
+import { factsOf, type Line, lineOf } from '../plots/lines';
 
 const WIDTH = 120;
 const HEIGHT = 22;
 const EDGE = 2; // so that the line is not cut at its extremes
 
-type Spark = NonNullable<Glance['spark']>;
+type Spark = NonNullable<JobSummary['spark']>;
 
 /** A metric in small: its name, its last value, and how it came there. */
-export function Sparkline({ spark, words }: { spark: Spark; words: Words }) {
+export function Sparkline({ spark, trans }: { spark: Spark; trans: Translator }) {
   const line = lineOf(
     {
       steps: spark.points.map(([step]) => step),
@@ -24,22 +23,22 @@ export function Sparkline({ spark, words }: { spark: Spark; words: Words }) {
   if (!facts) {
     return null;
   }
-  const name = plain(spark.name);
+  const name = sanitize(spark.name);
   const said =
     facts.least === null || facts.most === null
-      ? words.__('%1: no numbers so far', name)
-      : words.__(
+      ? trans.__('%1: no numbers so far', name)
+      : trans.__(
           '%1 is %2 at step %3; it was between %4 and %5',
           name,
-          number(facts.last),
+          formatNumber(facts.last),
           facts.at,
-          number(facts.least),
-          number(facts.most)
+          formatNumber(facts.least),
+          formatNumber(facts.most)
         );
   return (
     <span class="jaxtrain-spark">
       <span>
-        {name} <b>{number(facts.last)}</b>
+        {name} <b>{formatNumber(facts.last)}</b>
       </span>
       <svg
         role="img"

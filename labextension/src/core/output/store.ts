@@ -1,119 +1,141 @@
-/** What the output of a cell shows of a job: live where a server knows it, else as it was saved. */
+/** A job in the output of a cell: live where a server knows it, else as the notebook saved it. */
 
 import type { Live } from '../base/live';
-import type { Glance } from '../base/protocol';
-import { GlanceStore } from '../job/stores';
-import { Teller } from '../base/observable';
+import { LiveStore } from '../base/livestore';
+import { Observable } from '../base/observable';
+import type { JobSummary, Message, Row } from '../base/protocol';
 
-/** The type of our part of a cell's output. */
+/** The MIME type of a job in a cell's output. */
 export const MIME = 'application/vnd.jaxtrain.job+json';
 
-/** What that part holds. */
+/** The data of that type. */
 export interface Saved {
   /** Null as long as the job has not been submitted. */
   key: string | null;
   name: string;
-  /** Tells it from other jobs of this name, before and after it; null where it is not known. */
+  /** Distinguishes it from other jobs of this name; null if unknown. */
   uid: string | null;
-  /** Whether the lines of the job stand in the output already. */
+  /** Whether the output already has the job's lines. */
   printed: boolean;
-  /** What was last known when the notebook was saved. */
-  last: Glance | null;
+  /** The last summary before the notebook was saved. */
+  last: JobSummary | null;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-/** Read what was written down of a job, by whomever; null where it is not that. */
-export function readGlance(said: unknown): Glance | null {
-  const row = isObject(said) ? said['row'] : null;
+/** Check a summary from an untrusted source; null if it is none. */
+export function readSummary(data: unknown): JobSummary | null {
+  const row = isObject(data) ? data['row'] : null;
   const whole =
-    isObject(said) &&
+    isObject(data) &&
     isObject(row) &&
     typeof row['name'] === 'string' &&
     typeof row['state'] === 'string' &&
     Array.isArray(row['actions']) &&
-    Array.isArray(said['tail']);
-  return whole ? (said as unknown as Glance) : null;
+    Array.isArray(data['tail']);
+  return whole ? (data as unknown as JobSummary) : null;
 }
 
-/** Read what a notebook says; anybody may have written it. */
+/** Read the data in a notebook; anybody may have written it. */
 export function readSaved(data: unknown): Saved {
   const { key, name, uid, printed, last } = isObject(data) ? data : {};
-  const glance = readGlance(last);
+  const summary = readSummary(last);
   return {
     key: typeof key === 'string' && key ? key : null,
     name: typeof name === 'string' ? name : '',
     uid: typeof uid === 'string' ? uid : null,
     printed: printed === true,
-    last: glance && withoutActions(glance)
+    last: summary && withoutActions(summary)
   };
 }
 
-/** Nothing can be done to what is only known from before, and nobody waits for it. */
-function withoutActions(glance: Glance): Glance {
-  return { ...glance, waited: false, note: null, row: { ...glance.row, actions: [] } };
+/** Remove what only holds for a live job: actions, and the waiting cell. */
+function withoutActions(summary: JobSummary): JobSummary {
+  return { ...summary, waited: false, note: null, row: { ...summary.row, actions: [] } };
 }
 
-/** The stores of the jobs that are looked at, each shared by all who look. */
-export class Glances {
+/** The summary of one job. */
+export class SummaryStore extends LiveStore {
+  summary: JobSummary | null = null;
+
+  constructor(live: Live, key: string) {
+    super(live, { op: 'open', topic: 'glance', key });
+  }
+
+  protected take(message: Message): void {
+    if (message.kind === 'glance') {
+      this.summary = message.glance;
+      this.error = null;
+    } else if (message.kind === 'error') {
+      this.error = message;
+    } else {
+      return;
+    }
+    this.notify();
+  }
+}
+
+/** The summary stores of the visible jobs, each shared by all outputs of its job. */
+export class SummaryStores {
   #live: Live;
-  #held = new Map<string, { store: GlanceStore; count: number }>();
+  #stores = new Map<string, { store: SummaryStore; users: number }>();
 
   constructor(live: Live) {
     this.#live = live;
   }
 
-  take(key: string): GlanceStore {
-    const held = this.#held.get(key) ?? { store: new GlanceStore(this.#live, key), count: 0 };
-    held.store.lookAgain();
-    held.count++;
-    this.#held.set(key, held);
-    return held.store;
+  acquire(key: string): SummaryStore {
+    const entry = this.#stores.get(key) ?? { store: new SummaryStore(this.#live, key), users: 0 };
+    entry.store.refresh();
+    entry.users++;
+    this.#stores.set(key, entry);
+    return entry.store;
   }
 
-  leave(key: string): void {
-    const held = this.#held.get(key);
-    if (held && --held.count === 0) {
-      this.#held.delete(key);
-      held.store.dispose();
+  release(key: string): void {
+    const entry = this.#stores.get(key);
+    if (entry && --entry.users === 0) {
+      this.#stores.delete(key);
+      entry.store.dispose();
     }
   }
 }
 
-/** Where what is shown comes from. */
-export type From =
+/** Where a summary comes from. */
+export type Origin =
   | 'server'
-  | 'before' // the server, but there is no connection now
-  | 'first' // the notebook, until the server has answered
-  | 'notebook' // since no server knows the job
-  | 'gone'; // the server, which does not know it any more
+  | 'disconnected' // the server, before the connection was lost
+  | 'loading' // the notebook, until the server has answered
+  | 'notebook' // because no server knows the job
+  | 'deleted'; // the server, which does not know the job any more
 
-/** Null where nothing is known (yet) but the static card. */
-export type Shown = { glance: Glance; from: From } | null;
+/** Null as long as only the static card is known. */
+export type Shown = { summary: JobSummary; origin: Origin } | null;
 
 /** Stop the clock of a job of which nothing more will be heard. */
-function frozen({ row, ...rest }: Glance): Glance {
+function frozen({ row, ...rest }: JobSummary): JobSummary {
   const time = row.progress?.time ?? null;
   const stopped = { ...row, active: false, ended: time, created: time === null ? 0 : row.created };
   return withoutActions({ ...rest, row: row.active ? stopped : row });
 }
 
-/** One output. It asks the server only while it is looked at. */
-export class JobOutput extends Teller {
-  #glances: Glances;
+/** One output. It subscribes to its job while it is visible. */
+export class JobOutput extends Observable {
+  #summaries: SummaryStores;
   #saved: Saved = readSaved(null);
-  #looking = false;
-  #store: GlanceStore | null = null;
-  #taken: string | null = null;
-  #unwatch = () => {};
-  /** What the server said last; kept while nobody looks. */
-  #known: Glance | null = null;
+  #visible = false;
+  #store: SummaryStore | null = null;
+  #key: string | null = null; // of the job whose store is in use
+  #unsubscribe = () => {};
+  /** The last summary of the server; kept while the output is not visible. */
+  #known: JobSummary | null = null;
+  #waited = false; // whether a cell waited for the job when it was last active
 
-  constructor(glances: Glances) {
+  constructor(summaries: SummaryStores) {
     super();
-    this.#glances = glances;
+    this.#summaries = summaries;
   }
 
   get saved(): Saved {
@@ -123,36 +145,44 @@ export class JobOutput extends Teller {
   get shown(): Shown {
     const { key, last } = this.#saved;
     const store = this.#store;
-    const glance = this.#known;
-    if (glance) {
-      return store?.error || this.#isTaken
-        ? { glance: frozen(glance), from: 'gone' }
-        : { glance, from: store && !store.current ? 'before' : 'server' };
+    const summary = this.#known;
+    if (summary) {
+      return store?.error || this.#isReplaced
+        ? { summary: frozen(summary), origin: 'deleted' }
+        : { summary, origin: store && !store.current ? 'disconnected' : 'server' };
     }
     if (!last) {
       return null;
     }
-    const failed = key === null || this.#isTaken || Boolean(store?.error ?? store?.problem);
-    return failed ? { glance: frozen(last), from: 'notebook' } : { glance: last, from: 'first' };
+    const failed = key === null || this.#isReplaced || Boolean(store?.error ?? store?.problem);
+    return failed
+      ? { summary: frozen(last), origin: 'notebook' }
+      : { summary: last, origin: 'loading' };
   }
 
-  /** Take what the notebook says now. */
+  /** Return whether this is the output of a cell that waits for a job, or did until it ended. */
+  isWaitingFor({ key, uid }: Row): boolean {
+    return this.#waited && this.#saved.key === key && (this.#known?.row.uid ?? uid) === uid;
+  }
+
+  /** Show other data of the notebook. */
   set(saved: Saved): void {
     if (saved.key !== this.#saved.key || saved.uid !== this.#saved.uid) {
       this.#known = null;
-      this.#store?.lookAgain();
+      this.#waited = false;
+      this.#store?.refresh();
     }
     this.#saved = saved;
     this.#follow();
-    this.tell();
+    this.notify();
   }
 
-  /** Say whether somebody looks. */
-  look(looking: boolean): void {
-    if (looking !== this.#looking) {
-      this.#looking = looking;
+  /** Set whether the output can be seen, or is about to come into view. */
+  setVisible(visible: boolean): void {
+    if (visible !== this.#visible) {
+      this.#visible = visible;
       this.#follow();
-      this.tell();
+      this.notify();
     }
   }
 
@@ -161,37 +191,39 @@ export class JobOutput extends Teller {
   }
 
   #follow(): void {
-    const wanted = this.#looking ? this.#saved.key : null;
-    if (wanted === this.#taken) {
+    const key = this.#visible ? this.#saved.key : null;
+    if (key === this.#key) {
       return;
     }
-    this.#unwatch();
-    this.#unwatch = () => {};
-    if (this.#taken !== null) {
-      this.#glances.leave(this.#taken);
+    this.#unsubscribe();
+    this.#unsubscribe = () => {};
+    if (this.#key !== null) {
+      this.#summaries.release(this.#key);
     }
-    this.#taken = wanted;
-    this.#store = wanted === null ? null : this.#glances.take(wanted);
+    this.#key = key;
+    this.#store = key === null ? null : this.#summaries.acquire(key);
     if (this.#store) {
-      this.#unwatch = this.#store.watch(() => this.#onChange());
+      this.#unsubscribe = this.#store.subscribe(() => this.#onChange());
     }
-    this.#learn();
+    this.#update();
   }
 
   #onChange(): void {
-    this.#learn();
-    this.tell();
+    this.#update();
+    this.notify();
   }
 
-  #learn(): void {
-    if (this.#store?.glance && !this.#isTaken) {
-      this.#known = this.#store.glance;
+  #update(): void {
+    if (this.#store?.summary && !this.#isReplaced) {
+      this.#known = this.#store.summary;
+      const { row, waited } = this.#known;
+      this.#waited = row.active ? waited : this.#waited;
     }
   }
 
-  /** Whether the name of the job has become that of another one. */
-  get #isTaken(): boolean {
-    const there = this.#store?.glance?.row.uid ?? null;
-    return there !== null && this.#saved.uid !== null && there !== this.#saved.uid;
+  /** Whether another job has the name by now. */
+  get #isReplaced(): boolean {
+    const uid = this.#store?.summary?.row.uid ?? null;
+    return uid !== null && this.#saved.uid !== null && uid !== this.#saved.uid;
   }
 }

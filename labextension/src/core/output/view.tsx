@@ -1,37 +1,37 @@
-import type { From, JobOutput } from './store';
-import type { Words } from '../base/translator';
-import { GlanceView, type GlanceHost } from './card';
-import { useWatched } from '../base/hooks';
+import { useObservable } from '../base/hooks';
+import type { Translator } from '../base/translator';
+import { type CardHost, JobCard } from './card';
+import type { JobOutput, Origin } from './store';
 
-/** What the output of a cell shows of its job; nothing where only the static card is known. */
-export function Output({ output, host }: { output: JobOutput; host: () => GlanceHost }) {
-  useWatched(output);
-  const { words } = host();
+/** The output of a cell that is a job; nothing as long as only the static card is known. */
+export function Output({ output, host }: { output: JobOutput; host: () => CardHost }) {
+  useObservable(output);
+  const { trans } = host();
   const { shown, saved } = output;
   if (!shown) {
     return null;
   }
-  const { glance, from } = shown;
+  const { summary, origin } = shown;
   return (
-    <GlanceView
-      glance={glance}
+    <JobCard
+      summary={summary}
       printed={saved.printed}
-      saved={from === 'first'}
-      said={saidOf(from, glance.row.active, words)}
+      saved={origin === 'loading'}
+      notice={noticeOf(origin, summary.row.active, trans)}
       host={host()}
     />
   );
 }
 
-function saidOf(from: From, active: boolean, words: Words): string {
-  if (from === 'notebook') {
-    return words.__('as the notebook saved it');
+function noticeOf(origin: Origin, active: boolean, trans: Translator): string {
+  if (origin === 'notebook') {
+    return trans.__('as the notebook saved it');
   }
-  if (from === 'gone') {
-    return words.__('this job no longer exists');
+  if (origin === 'deleted') {
+    return trans.__('this job no longer exists');
   }
-  // What has ended does not change, so it cannot be out of date.
-  return from === 'before' && active
-    ? words.__('No connection: this may be out of date. It tries again by itself.')
+  // A job that has ended does not change, so it cannot be out of date.
+  return origin === 'disconnected' && active
+    ? trans.__('No connection: this may be out of date. It tries again by itself.')
     : '';
 }

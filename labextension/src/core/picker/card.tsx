@@ -1,13 +1,13 @@
 import { useId, useState } from 'preact/hooks';
 
-import { plain } from '../base/format';
-import type { Words } from '../base/translator';
+import { sanitize } from '../base/format';
+import type { Translator } from '../base/translator';
+import { Dot, type PickerHost, Wrong } from './common';
 import type { PlaceView } from './store';
 import type { Runtime } from './types';
-import { Dot, Wrong, type PickerHost } from './common';
 
 interface CardState {
-  words: Words;
+  trans: Translator;
   /** The name of the card that Tab goes to; empty for "Automatic". */
   current: string;
   chosen: string;
@@ -40,7 +40,7 @@ export function NamedCard({ name, title, text, wrong, ...state }: NamedCardProps
       <div {...radio(name, state)}>
         <b>{title}</b>
         <div class="jaxtrain-facts">
-          {wrong && <Dot level="error" words={state.words} />}
+          {wrong && <Dot level="error" trans={state.trans} />}
           <span>{text}</span>
         </div>
       </div>
@@ -48,11 +48,11 @@ export function NamedCard({ name, title, text, wrong, ...state }: NamedCardProps
   );
 }
 
-/** Give how many nodes a runtime takes. */
-export function nodesOf({ nodes: [least, most] }: Runtime, words: Words): string {
+/** Return how many nodes a runtime takes. */
+export function nodeRange({ nodes: [least, most] }: Runtime, trans: Translator): string {
   return least === most
-    ? words._n('%1 node', '%1 nodes', least)
-    : words.__('%1–%2 nodes', least, most);
+    ? trans._n('%1 node', '%1 nodes', least)
+    : trans.__('%1–%2 nodes', least, most);
 }
 
 interface CardProps extends CardState {
@@ -63,25 +63,25 @@ interface CardProps extends CardState {
 
 /** A runtime: what it is for, and all about it on demand. */
 export function Card({ runtime, view, host, ...state }: CardProps) {
-  const { words } = host;
+  const { trans } = host;
   const id = useId();
   const [open, setOpen] = useState(false);
   const { name, device, python, jax, devices, deprecated, problem } = runtime;
   const facts = [
-    nodesOf(runtime, words),
-    devices === null ? '' : words._n('%1 device', '%1 devices', devices),
-    jax === null ? '' : words.__('jax %1', plain(jax))
+    nodeRange(runtime, trans),
+    devices === null ? '' : trans._n('%1 device', '%1 devices', devices),
+    jax === null ? '' : trans.__('jax %1', sanitize(jax))
   ];
   return (
     <div class="jaxtrain-card" data-chosen={name === state.chosen}>
-      <div {...radio(name, state)} title={plain(runtime.description)}>
+      <div {...radio(name, state)} title={sanitize(runtime.description)}>
         <div class="jaxtrain-title">
-          <b>{plain(name)}</b>
-          <span class="jaxtrain-badge">{plain(device).toUpperCase()}</span>
+          <b>{sanitize(name)}</b>
+          <span class="jaxtrain-badge">{sanitize(device).toUpperCase()}</span>
           {python !== null && (
-            <span class="jaxtrain-badge">{words.__('py %1', plain(python))}</span>
+            <span class="jaxtrain-badge">{trans.__('py %1', sanitize(python))}</span>
           )}
-          {deprecated && <span class="jaxtrain-badge">{words.__('deprecated')}</span>}
+          {deprecated && <span class="jaxtrain-badge">{trans.__('deprecated')}</span>}
         </div>
         <div class="jaxtrain-facts">
           {facts.filter(Boolean).map(fact => (
@@ -90,8 +90,8 @@ export function Card({ runtime, view, host, ...state }: CardProps) {
         </div>
         {problem && (
           <div class="jaxtrain-problem">
-            <Dot level="warning" words={words} />
-            <span>{plain(problem)}</span>
+            <Dot level="warning" trans={trans} />
+            <span>{sanitize(problem)}</span>
           </div>
         )}
       </div>
@@ -100,10 +100,10 @@ export function Card({ runtime, view, host, ...state }: CardProps) {
         class="jaxtrain-link"
         aria-expanded={open}
         aria-controls={id}
-        aria-label={words.__('Details of %1', plain(name))}
+        aria-label={trans.__('Details of %1', sanitize(name))}
         onClick={() => setOpen(!open)}
       >
-        {open ? words.__('less') : words.__('details')}
+        {open ? trans.__('less') : trans.__('details')}
       </button>
       <div id={id} hidden={!open}>
         {open && <Details runtime={runtime} view={view} host={host} />}
@@ -113,30 +113,30 @@ export function Card({ runtime, view, host, ...state }: CardProps) {
 }
 
 function Details({ runtime, view, host }: Omit<CardProps, keyof CardState>) {
-  const { words } = host;
+  const { trans } = host;
   const { description, python, jax, image, deprecated } = runtime;
   const facts: [string, string | null][] = [
-    [words.__('Python'), python],
-    [words.__('JAX'), jax],
-    [words.__('Image'), image]
+    [trans.__('Python'), python],
+    [trans.__('JAX'), jax],
+    [trans.__('Image'), image]
   ];
   return (
     <div class="jaxtrain-details">
-      {description && <p>{plain(description)}</p>}
+      {description && <p>{sanitize(description)}</p>}
       {deprecated && (
-        <p>{words.__('Those who run the cluster ask you to use another one instead.')}</p>
+        <p>{trans.__('Those who run the cluster ask you to use another one instead.')}</p>
       )}
       <dl>
         {facts.map(([label, value]) => (
           <div key={label}>
             <dt>{label}</dt>
-            <dd>{value === null ? words.__('not known') : plain(value)}</dd>
+            <dd>{value === null ? trans.__('not known') : sanitize(value)}</dd>
           </div>
         ))}
       </dl>
       {runtime.backend === 'kubernetes' && (
-        <button type="button" class="jaxtrain-button" onClick={() => view.askYaml(runtime.name)}>
-          {words.__('YAML')}
+        <button type="button" class="jaxtrain-button" onClick={() => view.loadYaml(runtime.name)}>
+          {trans.__('YAML')}
         </button>
       )}
       <Yaml name={runtime.name} view={view} host={host} />
@@ -145,29 +145,29 @@ function Details({ runtime, view, host }: Omit<CardProps, keyof CardState>) {
 }
 
 function Yaml({ name, view, host }: { name: string; view: PlaceView; host: PickerHost }) {
-  const { words } = host;
+  const { trans } = host;
   const asked = view.yaml(name);
   if (!asked) {
     return null;
   }
-  const { value, trouble } = asked;
-  if (trouble) {
-    return <Wrong trouble={trouble} />;
+  const { value, error } = asked;
+  if (error) {
+    return <Wrong error={error} />;
   }
   if (value === null) {
     return (
       <p class="jaxtrain-quiet" role="status">
-        {words.__('Asking the cluster…')}
+        {trans.__('Asking the cluster…')}
       </p>
     );
   }
   return (
     <div class="jaxtrain-code">
-      <pre class="jaxtrain-yaml" tabIndex={0} aria-label={words.__('YAML of %1', plain(name))}>
-        {plain(value)}
+      <pre class="jaxtrain-yaml" tabIndex={0} aria-label={trans.__('YAML of %1', sanitize(name))}>
+        {sanitize(value)}
       </pre>
       <button type="button" class="jaxtrain-button" onClick={() => host.copy(value)}>
-        {words.__('Copy')}
+        {trans.__('Copy')}
       </button>
     </div>
   );

@@ -1,39 +1,40 @@
 import type { ComponentChildren } from 'preact';
 
-import { plain } from '../base/format';
+import type { ErrorInfo } from '../base/errors';
+import { sanitize } from '../base/format';
 import type { Host } from '../base/host';
-import { Said } from '../base/prose';
-import type { Words } from '../base/translator';
-import type { Level, LineError, Trouble } from './types';
+import { Prose } from '../base/prose';
+import type { Translator } from '../base/translator';
+import type { Level, LineError } from './types';
 
 /** What the views of the picker need of the page. */
-export type PickerHost = Pick<Host, 'words' | 'copy'>;
+export type PickerHost = Pick<Host, 'trans' | 'copy'>;
 
-export function levelWord(level: Level, words: Words): string {
-  return { ok: words.__('fine'), warning: words.__('warning'), error: words.__('wrong') }[level];
+export function levelLabel(level: Level, trans: Translator): string {
+  return { ok: trans.__('fine'), warning: trans.__('warning'), error: trans.__('wrong') }[level];
 }
 
 /** A dot in the colour of a level, with its word for those who do not see it. */
-export function Dot({ level, words }: { level: Level; words: Words }) {
+export function Dot({ level, trans }: { level: Level; trans: Translator }) {
   const group = { ok: 'done', warning: 'waiting', error: 'failed' }[level];
   return (
     <span class="jaxtrain-level" data-group={group}>
       <span class="jaxtrain-dot" aria-hidden="true" />
-      <span class="jaxtrain-unseen">{`${levelWord(level, words)}: `}</span>
+      <span class="jaxtrain-unseen">{`${levelLabel(level, trans)}: `}</span>
     </span>
   );
 }
 
 /** Something went wrong: what, and what to do. */
-export function Wrong({ trouble, children }: { trouble: Trouble; children?: ComponentChildren }) {
+export function Wrong({ error, children }: { error: ErrorInfo; children?: ComponentChildren }) {
   return (
     <div class="jaxtrain-wrong" role="alert">
       <p>
-        <Said text={trouble.message} />
+        <Prose text={error.message} />
       </p>
-      {trouble.hint && (
+      {error.hint && (
         <p class="jaxtrain-quiet">
-          <Said text={trouble.hint} />
+          <Prose text={error.hint} />
         </p>
       )}
       {children}
@@ -47,11 +48,11 @@ export function Errors({ id, errors }: { id: string; errors: readonly LineError[
     <div id={id} class="jaxtrain-errors" aria-live="polite">
       {errors.map(({ message, hint }, index) => (
         <p key={index}>
-          {plain(message)}
+          {sanitize(message)}
           {hint && (
             <span class="jaxtrain-quiet">
               {' '}
-              <Said text={hint} />
+              <Prose text={hint} />
             </span>
           )}
         </p>

@@ -1,11 +1,11 @@
 import { useId } from 'preact/hooks';
 
-import { plain } from '../base/format';
-import { kindOf, labelOf, textOf, valueOf } from './fields';
-import { offersOf } from './offers';
-import type { PickerStore } from './store';
-import type { Option } from './types';
+import { sanitize } from '../base/format';
+import type { Translator } from '../base/translator';
 import { Errors, type PickerHost } from './common';
+import { labelOf, textOf, valueOf } from './fields';
+import type { PickerStore, PlaceView } from './store';
+import type { Option, Queue } from './types';
 
 interface FieldProps {
   option: Option;
@@ -18,17 +18,17 @@ export function Field({ option, store, host }: FieldProps) {
   const id = useId();
   const { line } = store;
   const errors = line.errors.filter(each => each.option === option.name);
-  if (store.strays.includes(option)) {
+  if (store.inapplicable.includes(option)) {
     errors.push({
       option: option.name,
       value: line.values[option.name],
-      message: host.words.__('This means something on Kubernetes only.'),
-      hint: host.words.__('Leave it out, or choose a cluster above.')
+      message: host.trans.__('This means something on Kubernetes only.'),
+      hint: host.trans.__('Leave it out, or choose a cluster above.')
     });
   }
-  const label = labelOf(option, host.words);
-  const help = plain(option.help);
-  const kind = kindOf(option);
+  const label = labelOf(option, host.trans);
+  const help = sanitize(option.help);
+  const { kind } = option;
   const described = {
     'aria-describedby': `${id}-help ${id}-errors`,
     'aria-invalid': errors.length > 0
@@ -73,14 +73,14 @@ interface TextProps {
 
 function Text({ option, store, host, own, value }: TextProps) {
   const { line } = store;
-  const kind = kindOf(option);
+  const { kind } = option;
   const text = line.typed(option.name) ?? textOf(option, value);
   const enter = (typed: string) => line.change({ [option.name]: valueOf(option, typed) }, typed);
   const shared = {
     ...own,
     value: text,
     placeholder:
-      textOf(option, option.default) || (kind === 'number' ? '' : plain(option.metavar ?? '')),
+      textOf(option, option.default) || (kind === 'number' ? '' : sanitize(option.metavar ?? '')),
     spellcheck: false,
     autocomplete: 'off' as const
   };
@@ -101,7 +101,7 @@ function Text({ option, store, host, own, value }: TextProps) {
       enter(String(Math.max(0, Number(from) + step)));
     }
   };
-  const known = offersOf(option.name, store.view, host.words);
+  const known = offersOf(option.name, store.view, host.trans);
   const list = `${own.id}-known`;
   return (
     <>
@@ -116,7 +116,7 @@ function Text({ option, store, host, own, value }: TextProps) {
       {known.length > 0 && (
         <datalist id={list}>
           {known.map(({ value, label }) => (
-            <option key={value} value={plain(value)} label={label} />
+            <option key={value} value={sanitize(value)} label={label} />
           ))}
         </datalist>
       )}
@@ -145,9 +145,49 @@ function Choice({ option, store, host, label, described, value }: ChoiceProps) {
             checked={choice === (value ?? null)}
             onChange={() => store.line.change({ [option.name]: choice })}
           />
-          <span>{choice === null ? host.words.__('auto') : plain(choice).toUpperCase()}</span>
+          <span>{choice === null ? host.trans.__('auto') : sanitize(choice).toUpperCase()}</span>
         </label>
       ))}
     </div>
   );
+}
+
+interface Offer {
+  value: string;
+  label?: string;
+}
+
+/** Return what a place has for an option: values to choose from, with a description. */
+function offersOf(option: string, view: PlaceView | null, trans: Translator): Offer[] {
+  switch (option) {
+    case 'image': {
+      const images = (view?.runtimes.value ?? []).flatMap(({ image }) => image ?? []);
+      return [...new Set(images)].map(value => ({ value }));
+    }
+    case 'queue':
+      return (view?.queues.value?.queues ?? []).map(queue => ({
+        value: queue.name,
+        label: aboutQueue(queue, trans)
+      }));
+    case 'priority':
+      return (view?.queues.value?.priorities ?? []).map(({ name, value, description }) => ({
+        value: name,
+        label: [value === null ? '' : String(value), sanitize(description ?? '')]
+          .filter(Boolean)
+          .join(' · ')
+      }));
+    default:
+      return [];
+  }
+}
+
+function aboutQueue({ problem, waiting, free }: Queue, trans: Translator): string {
+  if (problem !== null) {
+    return sanitize(problem);
+  }
+  const left = (free ?? []).map(({ resource, free: amount, total }) =>
+    trans.__('%1: %2 of %3 free', sanitize(resource), sanitize(amount), sanitize(total))
+  );
+  const queued = waiting > 0 ? [trans._n('%1 job waits', '%1 jobs wait', waiting)] : [];
+  return [...queued, ...left].join(' · ');
 }

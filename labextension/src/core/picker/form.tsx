@@ -1,14 +1,14 @@
 import { useState } from 'preact/hooks';
 
-import { ApiError } from '../base/api';
-import { plain } from '../base/format';
+import { type ErrorInfo, toServerError } from '../base/errors';
+import { sanitize } from '../base/format';
+import type { Translator } from '../base/translator';
+import { nodeRange } from './card';
+import { type PickerHost, Wrong } from './common';
+import { Field } from './field';
 import { fieldsOf } from './fields';
 import type { PickerStore } from './store';
-import { totalOf } from './total';
-import type { Trouble } from './types';
-import { Wrong, type PickerHost } from './common';
-import { Field } from './field';
-import { nodesOf } from './card';
+import type { Amounts, Runtime } from './types';
 
 interface Props {
   store: PickerStore;
@@ -17,16 +17,16 @@ interface Props {
 
 /** The options of the job: the usual ones, and all others on demand. */
 export function Form({ store, host }: Props) {
-  const { words } = host;
+  const { trans } = host;
   const [opened, setOpened] = useState(false);
   const { line, place } = store;
   const { values } = line;
   const options = store.options.value ?? [];
   const { main, more } = fieldsOf(options, place?.backend === 'kubernetes', values);
   const set = more.filter(({ name }) => (values[name] ?? null) !== null).length;
-  const { strays } = store;
+  const { inapplicable } = store;
   const wrong = more.some(
-    each => strays.includes(each) || line.errors.some(({ option }) => option === each.name)
+    each => inapplicable.includes(each) || line.errors.some(({ option }) => option === each.name)
   );
   const open = opened || wrong;
   const field = (option: (typeof main)[number]) => (
@@ -38,7 +38,7 @@ export function Form({ store, host }: Props) {
   return (
     <form
       class="jaxtrain-form"
-      aria-label={words.__('Options of the job')}
+      aria-label={trans.__('Options of the job')}
       onSubmit={event => event.preventDefault()}
     >
       {main.map(field)}
@@ -49,26 +49,26 @@ export function Form({ store, host }: Props) {
         aria-expanded={open}
         onClick={() => setOpened(!open)}
       >
-        {open ? words.__('Less') : words.__('More')}
-        {set > 0 && ` · ${words.__('%1 set', set)}`}
+        {open ? trans.__('Less') : trans.__('More')}
+        {set > 0 && ` · ${trans.__('%1 set', set)}`}
       </button>
       {open && more.map(field)}
     </form>
   );
 }
 
-/** Say how many nodes the chosen runtime takes; the line is there where that is not known (yet). */
-function Range({ store, host: { words } }: Props) {
+/** Return how many nodes the chosen runtime takes; the line is there where that is not known (yet). */
+function Range({ store, host: { trans } }: Props) {
   const { runtime } = store.line.values;
   if (typeof runtime !== 'string') {
     return null;
   }
   const chosen = store.runtime;
-  const nodes = chosen ? nodesOf(chosen, words) : '…';
+  const nodes = chosen ? nodeRange(chosen, trans) : '…';
   const unknown = store.view?.runtimes.value && !chosen; // what that means is said where the runtimes are
   return (
     <p class="jaxtrain-quiet">
-      {unknown ? '\u00a0' : words.__('%1 takes %2', plain(runtime), nodes)}
+      {unknown ? '\u00a0' : trans.__('%1 takes %2', sanitize(runtime), nodes)}
     </p>
   );
 }
@@ -78,7 +78,7 @@ const ELSEWHERE = ['runtime', 'backend', 'context', 'namespace'];
 
 /** What the job asks for in all, the line itself, and what can be done with it. */
 export function Foot({ store, host }: Props) {
-  const { words } = host;
+  const { trans } = host;
   const { line, ask } = store.line.line;
   const runtimes = store.place?.backend === 'kubernetes' ? store.candidates : null;
   const options = store.options.value ?? [];
@@ -87,27 +87,27 @@ export function Foot({ store, host }: Props) {
       option === null ||
       (!ELSEWHERE.includes(option) && !options.some(({ name }) => name === option))
   );
-  const text = plain(`%%jaxtrain ${line}`.trim());
+  const text = sanitize(`%%jaxtrain ${line}`.trim());
   return (
     <footer class="jaxtrain-foot">
       {ask && (
-        <p class="jaxtrain-ask" title={words.__('What the job asks for in all')}>
-          <span class="jaxtrain-unseen">{words.__('In all:')} </span>
-          <b>{totalOf(ask, runtimes, words)}</b>
+        <p class="jaxtrain-ask" title={trans.__('What the job asks for in all')}>
+          <span class="jaxtrain-unseen">{trans.__('In all:')} </span>
+          <b>{totalOf(ask, runtimes, trans)}</b>
         </p>
       )}
       <div class="jaxtrain-code">
-        <pre tabIndex={0} aria-label={words.__('The line of the cell')}>
+        <pre tabIndex={0} aria-label={trans.__('The line of the cell')}>
           {text
             .split(' ')
             .map((word, index) => [index > 0 && ' ', <span key={index}>{word}</span>])}
         </pre>
         <button type="button" class="jaxtrain-button" onClick={() => host.copy(text)}>
-          {words.__('Copy')}
+          {trans.__('Copy')}
         </button>
       </div>
       {others.map(({ message, hint }, index) => (
-        <Wrong key={index} trouble={{ message, hint }} />
+        <Wrong key={index} error={{ message, hint }} />
       ))}
       {store.puts ? <Put store={store} host={host} /> : <Buttons store={store} host={host} />}
     </footer>
@@ -116,37 +116,37 @@ export function Foot({ store, host }: Props) {
 
 /** The one thing to do now, and how form and cell stand to each other. */
 function Buttons({ store, host }: Props) {
-  const { words } = host;
+  const { trans } = host;
   const { line } = store;
   const { state, cell } = line;
-  const wrong = line.errors.length > 0 || store.strays.length > 0;
+  const wrong = line.errors.length > 0 || store.inapplicable.length > 0;
   let action: {
     label: string;
     title: string;
     blocked: boolean;
     run: () => Promise<unknown>;
   } | null = null;
-  if (state === 'step' || state === 'changing') {
-    const title = words.__('Run this cell');
-    action = { label: words.__('▶ Run cell'), title, blocked: wrong, run: () => store.run() };
-  } else if (state === 'free') {
-    const title = words.__('Put this line at the beginning of the cell');
+  if (state === 'synced' || state === 'writing') {
+    const title = trans.__('Run this cell');
+    action = { label: trans.__('▶ Run cell'), title, blocked: wrong, run: () => store.run() };
+  } else if (state === 'no-line') {
+    const title = trans.__('Put this line at the beginning of the cell');
     const blocked = wrong || !cell?.editable;
-    action = { label: words.__('Insert'), title, blocked, run: () => line.insert() };
-  } else if (line.trouble) {
-    const label = line.inCell ? words.__('Update') : words.__('Try again');
+    action = { label: trans.__('Insert'), title, blocked, run: () => line.insert() };
+  } else if (line.error) {
+    const label = line.inCell ? trans.__('Update') : trans.__('Try again');
     action = { label, title: label, blocked: false, run: () => line.again() };
   }
   return (
     <>
-      {line.trouble && <Wrong trouble={line.trouble} />}
+      {line.error && <Wrong error={line.error} />}
       <div class="jaxtrain-do">
         {action && (
           <button
             type="button"
             class="jaxtrain-button jaxtrain-primary"
             aria-disabled={action.blocked}
-            title={wrong ? words.__('Correct what is marked first') : action.title}
+            title={wrong ? trans.__('Correct what is marked first') : action.title}
             onClick={() => action.blocked || void action.run()}
           >
             {action.label}
@@ -162,61 +162,92 @@ function Buttons({ store, host }: Props) {
 
 /** Where no cell can be edited: put the line into the next one; it can always be copied. */
 function Put({ store, host }: Props) {
-  const { words } = host;
-  const [trouble, setTrouble] = useState<Trouble | null>(null);
+  const { trans } = host;
+  const [error, setError] = useState<ErrorInfo | null>(null);
   const [done, setDone] = useState('');
   const { line } = store;
   const wrong = line.errors.length > 0;
-  const shown = trouble ?? line.trouble;
+  const shown = error ?? line.error;
   const put = async () => {
-    setTrouble(null);
+    setError(null);
     setDone('');
     try {
-      setDone((await store.put()) || words.__('it is in the next cell'));
+      setDone((await store.put()) || trans.__('it is in the next cell'));
     } catch (error) {
-      setTrouble(error instanceof ApiError ? error : new ApiError(String(error), null));
+      setError(toServerError(error));
     }
   };
   return (
     <>
-      {shown && <Wrong trouble={shown} />}
+      {shown && <Wrong error={shown} />}
       <div class="jaxtrain-do">
         <button
           type="button"
           class="jaxtrain-button jaxtrain-primary"
           aria-disabled={wrong}
-          title={wrong ? words.__('Correct what is marked first') : ''}
+          title={wrong ? trans.__('Correct what is marked first') : ''}
           onClick={() => wrong || void put()}
         >
-          {words.__('Put into the next cell')}
+          {trans.__('Put into the next cell')}
         </button>
         <span class="jaxtrain-standing jaxtrain-quiet" role="status">
-          {plain(done)}
-          {trouble && words.__('copy the line above instead')}
+          {sanitize(done)}
+          {error && trans.__('copy the line above instead')}
         </span>
       </div>
     </>
   );
 }
 
-/** Say how the form and the cell stand to each other. */
+/** Return how the form and the cell stand to each other. */
 function State({ store, host }: Props) {
-  const { words } = host;
+  const { trans } = host;
   const { state, cell } = store.line;
-  if (!cell || state === 'none') {
-    return <>{words.__('no notebook is open')}</>;
+  if (!cell || state === 'no-notebook') {
+    return <>{trans.__('no notebook is open')}</>;
   }
   const text = {
-    other: words.__('this cell holds no code'),
-    unread: words.__('reading the cell…'),
-    free: words.__('this cell has no %1 line', '%%jaxtrain'),
-    changing: words.__('changing the line…'),
-    step:
-      store.line.errors.length + store.strays.length > 0
-        ? words.__('something is wrong')
-        : words.__('in step'),
-    apart: words.__('not in step')
+    'no-code': trans.__('this cell holds no code'),
+    reading: trans.__('reading the cell…'),
+    'no-line': trans.__('this cell has no %1 line', '%%jaxtrain'),
+    writing: trans.__('changing the line…'),
+    synced:
+      store.line.errors.length + store.inapplicable.length > 0
+        ? trans.__('something is wrong')
+        : trans.__('in step'),
+    failed: trans.__('not in step')
   }[state];
-  const shown = cell.editable || state === 'other' ? text : words.__('this cell is read-only');
-  return <>{words.__('cell %1 · %2', cell.number, shown)}</>;
+  const shown = cell.editable || state === 'no-code' ? text : trans.__('this cell is read-only');
+  return <>{trans.__('cell %1 · %2', cell.number, shown)}</>;
+}
+
+const NAMES: Record<string, string> = { gpu: 'GPU', tpu: 'TPU' };
+
+/**
+ * Return the total of what a job requests.
+ *
+ * What its line leaves open, a cluster takes from the runtime; `runtimes` are the candidates. This
+ * machine has no such runtime (null): it divides its devices among the nodes, so only what the line
+ * requests is counted.
+ */
+export function totalOf(
+  { nodes, device, each, rest }: Amounts,
+  runtimes: Runtime[] | null,
+  trans: Translator
+): string {
+  const [only, ...others] = runtimes ?? [];
+  const kind = device ?? (others.length === 0 ? only?.device : null) ?? '';
+  const name = NAMES[kind];
+  const usual = new Set(runtimes?.filter(one => one.device === kind).map(one => one.devices ?? 1));
+  const [first = 1] = usual.size === 1 ? usual : [];
+  const count = each ?? (runtimes && name ? first : null);
+  const devices = count === null ? 0 : nodes * count;
+  const named =
+    name !== undefined
+      ? `${devices} ${name}`
+      : kind === 'cpu'
+        ? trans._n('%1 CPU device', '%1 CPU devices', devices)
+        : trans._n('%1 device', '%1 devices', devices);
+  const parts = [devices > 0 && named, ...rest.map(sanitize)].filter(Boolean);
+  return parts.join(' · ') || trans._n('%1 node', '%1 nodes', nodes);
 }

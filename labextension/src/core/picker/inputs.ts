@@ -1,5 +1,5 @@
+import { json } from './draft';
 import type { LineError, Values } from './types';
-import { json } from './values';
 
 /** What was typed into a field, and the value that the server made of it; null until it did. */
 interface Typed {
@@ -8,7 +8,7 @@ interface Typed {
 }
 
 /** What the user typed, for as long as the line has what came of it, and what was refused. */
-export class Typing {
+export class Inputs {
   #typed = new Map<string, Typed>();
   #refused: LineError[] = [];
 
@@ -26,7 +26,7 @@ export class Typing {
     }
   }
 
-  /** Give what was typed, unless the line has got another value since. */
+  /** Return what was typed, unless the line has got another value since. */
   text(name: string, values: Values): string | undefined {
     const typed = this.#typed.get(name);
     const same = typed && (typed.value === null || typed.value === json(values[name]));
@@ -47,7 +47,7 @@ export class Typing {
     }
   }
 
-  /** Give all errors: of what was typed first, then those of the line about other options. */
+  /** Return all errors: of what was typed first, then those of the line about other options. */
   errors(ofLine: LineError[]): LineError[] {
     const refused = this.refused;
     const others = ofLine.filter(({ option }) => option === null || !refused.has(option));

@@ -1,30 +1,31 @@
 import { useId, useState } from 'preact/hooks';
 
-import { plain } from '../base/format';
 import { Entry } from '../base/entry';
-import { Said } from '../base/prose';
-import type { Words } from '../base/translator';
+import type { ErrorInfo } from '../base/errors';
+import { sanitize } from '../base/format';
+import { Prose } from '../base/prose';
+import type { Translator } from '../base/translator';
+import { Dot, Errors, type PickerHost, Wrong } from './common';
 import type { PickerStore, PlaceView } from './store';
-import type { Finding, Level, Place, Trouble } from './types';
-import { Dot, Errors, Wrong, type PickerHost } from './common';
+import type { Finding, Level, Place } from './types';
 
 interface Props {
   store: PickerStore;
   host: PickerHost;
 }
 
-function placeWord(place: Place, words: Words): string {
+function placeLabel(place: Place, trans: Translator): string {
   if (place.backend === 'local') {
-    return words.__('this machine');
+    return trans.__('this machine');
   }
-  const name = place.context === null ? plain(place.label) : plain(place.context);
-  const named = words.__('kubernetes · %1', name || words.__('cluster'));
-  return place.current ? words.__('%1 (current)', named) : named;
+  const name = place.context === null ? sanitize(place.label) : sanitize(place.context);
+  const named = trans.__('kubernetes · %1', name || trans.__('cluster'));
+  return place.current ? trans.__('%1 (current)', named) : named;
 }
 
 /** Where the job runs: this machine, or a cluster and a namespace there. */
 export function PlaceChooser({ store, host }: Props) {
-  const { words } = host;
+  const { trans } = host;
   const id = useId();
   const places = store.places.value ?? [];
   const { place } = store;
@@ -35,7 +36,7 @@ export function PlaceChooser({ store, host }: Props) {
   );
   return (
     <div class="jaxtrain-place">
-      <label for={id}>{words.__('Run on')}</label>
+      <label for={id}>{trans.__('Run on')}</label>
       <select
         id={id}
         value={place?.id ?? ''}
@@ -50,26 +51,26 @@ export function PlaceChooser({ store, host }: Props) {
         {!place && (
           <option value="">
             {typeof context === 'string'
-              ? words.__('%1 (there is no such context)', plain(context))
-              : words.__('a cluster (none is known here)')}
+              ? trans.__('%1 (there is no such context)', sanitize(context))
+              : trans.__('a cluster (none is known here)')}
           </option>
         )}
         {places.map(each => (
           <option key={each.id} value={each.id}>
-            {placeWord(each, words)}
+            {placeLabel(each, trans)}
           </option>
         ))}
       </select>
       {place?.backend === 'kubernetes' && <Namespace store={store} host={host} place={place} />}
       <Errors id={`${id}-errors`} errors={errors} />
       {place?.problem && (
-        <Wrong trouble={{ message: place.problem, hint: place.hint }}>
-          <LookAgain store={store} words={words} />
+        <Wrong error={{ message: place.problem, hint: place.hint }}>
+          <RefreshButton store={store} trans={trans} />
         </Wrong>
       )}
       {!clusters && (
         <p class="jaxtrain-quiet">
-          {words.__('Clusters are offered here once there is a kubeconfig for them.')}
+          {trans.__('Clusters are offered here once there is a kubeconfig for them.')}
         </p>
       )}
     </div>
@@ -77,11 +78,11 @@ export function PlaceChooser({ store, host }: Props) {
 }
 
 function Namespace({ store, host, place }: Props & { place: Place }) {
-  const { words } = host;
+  const { trans } = host;
   const id = useId();
   return (
     <>
-      <label for={id}>{words.__('Namespace')}</label>
+      <label for={id}>{trans.__('Namespace')}</label>
       <Entry
         id={id}
         spellcheck={false}
@@ -94,10 +95,10 @@ function Namespace({ store, host, place }: Props & { place: Place }) {
   );
 }
 
-function LookAgain({ store, words }: { store: PickerStore; words: Words }) {
+function RefreshButton({ store, trans }: { store: PickerStore; trans: Translator }) {
   return (
-    <button type="button" class="jaxtrain-button" onClick={() => store.lookAgain()}>
-      {words.__('Look again')}
+    <button type="button" class="jaxtrain-button" onClick={() => store.refresh()}>
+      {trans.__('Look again')}
     </button>
   );
 }
@@ -107,40 +108,40 @@ function worst(findings: readonly Finding[]): Level {
   return levels.find(level => findings.some(each => each.level === level)) ?? 'ok';
 }
 
-/** Say in a line how a place is: what is most wrong with it, else some of what it has. */
-function summary(findings: readonly Finding[], words: Words): string {
+/** Return in a line how a place is: what is most wrong with it, else some of what it has. */
+function summary(findings: readonly Finding[], trans: Translator): string {
   const level = worst(findings);
   const telling = findings.filter(each => each.level === level);
   const [first, second] = telling.map(({ title, detail }) => {
     const short = level === 'ok' ? detail.replace(/ \(.*\)$/, '') : detail; // all of it is below
-    return [title, short].filter(Boolean).map(plain).join(': ');
+    return [title, short].filter(Boolean).map(sanitize).join(': ');
   });
   if (!first) {
-    return words.__('Nothing is known to be wrong');
+    return trans.__('Nothing is known to be wrong');
   }
   if (level === 'ok') {
-    return [words.__('Ready'), first, second].filter(Boolean).join(' · ');
+    return [trans.__('Ready'), first, second].filter(Boolean).join(' · ');
   }
-  return telling.length > 1 ? words.__('%1, and %2 more', first, telling.length - 1) : first;
+  return telling.length > 1 ? trans.__('%1, and %2 more', first, telling.length - 1) : first;
 }
 
 /** Say as a finding why there are none. */
-function asFinding({ message, hint }: Trouble): Finding {
+function asFinding({ message, hint }: ErrorInfo): Finding {
   return { level: 'error', title: message, detail: '', hint };
 }
 
 /** How the place is, in a line that opens to all that was found, with what to do. */
 export function Health({ store, host, view }: Props & { view: PlaceView }) {
-  const { words } = host;
+  const { trans } = host;
   const id = useId();
   const [open, setOpen] = useState(false);
-  const { value, trouble, asking } = view.health;
-  const findings = trouble ? [asFinding(trouble)] : value;
+  const { value, error, loading } = view.health;
+  const findings = error ? [asFinding(error)] : value;
   if (!findings) {
     return (
       <div class="jaxtrain-health">
         <p class="jaxtrain-quiet" role="status">
-          {view.cluster ? words.__('Asking the cluster…') : words.__('Looking at this place…')}
+          {view.cluster ? trans.__('Asking the cluster…') : trans.__('Looking at this place…')}
         </p>
       </div>
     );
@@ -152,30 +153,30 @@ export function Health({ store, host, view }: Props & { view: PlaceView }) {
         class="jaxtrain-summary"
         aria-expanded={open}
         aria-controls={id}
-        title={open ? words.__('Show less') : words.__('Show all that was found')}
+        title={open ? trans.__('Show less') : trans.__('Show all that was found')}
         onClick={() => setOpen(!open)}
       >
-        <Dot level={worst(findings)} words={words} />
-        <span>{summary(findings, words)}</span>
+        <Dot level={worst(findings)} trans={trans} />
+        <span>{summary(findings, trans)}</span>
       </button>
       <div id={id} hidden={!open}>
         <ul class="jaxtrain-findings">
           {findings.map(({ level, title, detail, hint }, index) => (
             <li key={index}>
-              <Dot level={level} words={words} />
+              <Dot level={level} trans={trans} />
               <div>
-                <b>{plain(title)}</b> {plain(detail)}
+                <b>{sanitize(title)}</b> {sanitize(detail)}
                 {hint && (
                   <p class="jaxtrain-quiet">
-                    <Said text={hint} />
+                    <Prose text={hint} />
                   </p>
                 )}
               </div>
             </li>
           ))}
         </ul>
-        <LookAgain store={store} words={words} />
-        {asking && <span class="jaxtrain-quiet">{` ${words.__('Looking…')}`}</span>}
+        <RefreshButton store={store} trans={trans} />
+        {loading && <span class="jaxtrain-quiet">{` ${trans.__('Looking…')}`}</span>}
       </div>
     </div>
   );

@@ -1,10 +1,10 @@
 import { useId, useRef, useState } from 'preact/hooks';
 
-import { plain } from '../base/format';
+import { sanitize } from '../base/format';
+import { Card, NamedCard } from './card';
+import { Errors, type PickerHost, Wrong } from './common';
 import { matching } from './places';
 import type { PickerStore, PlaceView } from './store';
-import { Errors, Wrong, type PickerHost } from './common';
-import { Card, NamedCard } from './card';
 
 interface RuntimesProps {
   store: PickerStore;
@@ -16,12 +16,12 @@ const MANY = 4; // from here on a search is worth its line
 
 /** What the job can run on. Arrows move from card to card, Space and Enter choose. */
 export function Runtimes({ store, host, view }: RuntimesProps) {
-  const { words } = host;
+  const { trans } = host;
   const id = useId();
   const [text, setText] = useState('');
   const [at, setAt] = useState<string | null>(null);
   const list = useRef<HTMLDivElement>(null);
-  const { value, trouble, asking } = view.runtimes;
+  const { value, error, loading } = view.runtimes;
   const all = value ?? [];
   const { runtime } = store.line.values;
   const chosen = typeof runtime === 'string' ? runtime : null;
@@ -59,21 +59,21 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
     event.preventDefault();
     event.stopPropagation();
   };
-  const card = { words, current, chosen: chosen ?? '', choose };
+  const card = { trans, current, chosen: chosen ?? '', choose };
   return (
     <section
       class="jaxtrain-runtimes"
       data-cluster={view.cluster || undefined}
-      aria-label={words.__('Runtime')}
+      aria-label={trans.__('Runtime')}
     >
       <header class="jaxtrain-head">
-        <h3>{words.__('Runtime')}</h3>
+        <h3>{trans.__('Runtime')}</h3>
         {all.length >= MANY && (
           <input
             type="search"
             value={text}
-            placeholder={words.__('Search runtimes')}
-            aria-label={words.__(
+            placeholder={trans.__('Search runtimes')}
+            aria-label={trans.__(
               'Search runtimes by words of their name, device, version or image'
             )}
             onInput={event => setText(event.currentTarget.value)}
@@ -88,7 +88,7 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
         {value && (
           <span>
             {shown.length < all.length
-              ? words.__('%1 of %2', shown.length, all.length)
+              ? trans.__('%1 of %2', shown.length, all.length)
               : all.length}
           </span>
         )}
@@ -98,25 +98,25 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
           ref={list}
           class="jaxtrain-cards"
           role="radiogroup"
-          aria-label={words.__('Runtime')}
+          aria-label={trans.__('Runtime')}
           aria-describedby={id}
           onKeyDown={onKeyDown}
         >
           <NamedCard
             {...card}
             name=""
-            title={words.__('Automatic')}
-            text={words.__('The one that suits the device')}
+            title={trans.__('Automatic')}
+            text={trans.__('The one that suits the device')}
           />
           {named !== null && (
             <NamedCard
               {...card}
               name={named}
-              title={plain(named)}
+              title={sanitize(named)}
               text={
                 value
-                  ? words.__('The line names it, and it is not there')
-                  : words.__('The line names it')
+                  ? trans.__('The line names it, and it is not there')
+                  : trans.__('The line names it')
               }
               wrong={value !== null}
             />
@@ -125,31 +125,31 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
             <Card key={each.name} {...card} runtime={each} view={view} host={host} />
           ))}
         </div>
-        {!value && !trouble && asking && (
+        {!value && !error && loading && (
           <p class="jaxtrain-quiet" role="status">
-            {words.__('Looking for runtimes…')}
+            {trans.__('Looking for runtimes…')}
           </p>
         )}
-        {trouble && (
-          <Wrong trouble={trouble}>
-            <button type="button" class="jaxtrain-button" onClick={() => store.lookAgain()}>
-              {words.__('Look again')}
+        {error && (
+          <Wrong error={error}>
+            <button type="button" class="jaxtrain-button" onClick={() => store.refresh()}>
+              {trans.__('Look again')}
             </button>
-            {asking && <span class="jaxtrain-quiet">{` ${words.__('Looking…')}`}</span>}
+            {loading && <span class="jaxtrain-quiet">{` ${trans.__('Looking…')}`}</span>}
           </Wrong>
         )}
         {value && all.length === 0 && (
           <p class="jaxtrain-quiet">
-            {words.__(
+            {trans.__(
               'There is no training runtime for JAX here. The folder runtimes of the project has some for "kubectl apply -k"; who runs the cluster can install them.'
             )}
           </p>
         )}
         {all.length > 0 && shown.length === 0 && (
           <div role="status">
-            <p class="jaxtrain-quiet">{words.__('No runtime matches.')}</p>
+            <p class="jaxtrain-quiet">{trans.__('No runtime matches.')}</p>
             <button type="button" class="jaxtrain-button" onClick={() => setText('')}>
-              {words.__('Show all')}
+              {trans.__('Show all')}
             </button>
           </div>
         )}

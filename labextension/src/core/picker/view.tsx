@@ -1,29 +1,29 @@
 import { useRef } from 'preact/hooks';
 
-import { Trouble } from '../base/problem';
-import { useHeldFocus, useWatched } from '../base/hooks';
+import { useFocusFallback, useObservable } from '../base/hooks';
 import type { Host } from '../base/host';
-import type { PickerStore } from './store';
+import { ProblemNote } from '../base/problem';
 import { Foot, Form } from './form';
 import { Health, PlaceChooser } from './place';
 import { Runtimes } from './runtimes';
+import type { PickerStore } from './store';
 
 /** Where a cell runs and on what: it reads and writes the `%%jaxtrain` line of the active cell. */
 export function Picker({ store, host }: { store: PickerStore; host: Host }) {
-  useWatched(store);
+  useObservable(store);
   const all = useRef<HTMLElement>(null);
   const begun = useRef(false); // once the form is there it stays: somebody may be in it
-  useHeldFocus(all, () => all.current?.querySelector<HTMLElement>('select, button'));
-  const { words } = host;
+  useFocusFallback(all, () => all.current?.querySelector<HTMLElement>('select, button'));
+  const { trans } = host;
   const { problem, place, view } = store;
   const known = store.places.value && store.options.value;
   let body;
   if (problem && !known) {
-    body = <Trouble problem={problem} host={host} retry={() => void store.retry()} />;
+    body = <ProblemNote problem={problem} host={host} retry={() => void store.retry()} />;
   } else if (!known) {
     body = (
       <p class="jaxtrain-quiet" role="status">
-        {words.__('Looking for places to run…')}
+        {trans.__('Looking for places to run…')}
       </p>
     );
   } else {
@@ -34,7 +34,7 @@ export function Picker({ store, host }: { store: PickerStore; host: Host }) {
         <PlaceChooser store={store} host={host} />
         {!begun.current ? (
           <p class="jaxtrain-quiet" role="status">
-            {words.__('Looking at this place…')}
+            {trans.__('Looking at this place…')}
           </p>
         ) : (
           <>
@@ -52,9 +52,9 @@ export function Picker({ store, host }: { store: PickerStore; host: Host }) {
     );
   }
   return (
-    <section ref={all} class="jaxtrain-picker" aria-label={words.__('Runtimes')}>
+    <section ref={all} class="jaxtrain-picker" aria-label={trans.__('Runtimes')}>
       <header class="jaxtrain-head">
-        <h2>{words.__('Runtimes')}</h2>
+        <h2>{trans.__('Runtimes')}</h2>
       </header>
       {body}
     </section>

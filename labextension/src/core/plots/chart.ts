@@ -2,9 +2,9 @@
 
 import type uPlot from 'uplot';
 
-import { extent, join, thin, type Line, type Range } from './lines';
-import { number } from '../base/number';
-import { coloursAt, dashOf, SERIES, type Colours } from './theme';
+import { formatNumber } from '../base/format';
+import { extent, join, type Line, type Range, thin } from './lines';
+import { type Colours, coloursAt, dashOf, SERIES } from './theme';
 
 type Maker = typeof uPlot;
 
@@ -174,7 +174,7 @@ export class Chart {
           size: 56,
           // A logarithmic axis has no words for some of its places.
           values: (_, splits) =>
-            splits.map(value => ((value as number | null) !== null ? number(value) : null))
+            splits.map(value => ((value as number | null) !== null ? formatNumber(value) : null))
         }
       ],
       series: [

@@ -1,15 +1,16 @@
 import { useState } from 'preact/hooks';
 
-import { plain } from '../base/format';
 import { Entry } from '../base/entry';
-import type { Words } from '../base/translator';
-import type { Source } from '../base/logprotocol';
+import { sanitize } from '../base/format';
+import type { Source } from '../base/protocol';
+import { formatRanks, parseRanks } from '../base/ranks';
+import type { Translator } from '../base/translator';
 import { Rank } from './row';
 import type { LogStore } from './store';
 
 const CHIPS = 8; // logs that have a chip of their own in the toolbar
 
-/** Give the choice after a click: the first one alone, then more; none is all. */
+/** Return the choice after a click: the first one alone, then more; none is all. */
 export function toggled(chosen: readonly Source[] | null, source: Source): Source[] | null {
   if (typeof source === 'string') {
     return chosen?.includes(source) ? null : [source]; // other containers are not merged
@@ -21,29 +22,14 @@ export function toggled(chosen: readonly Source[] | null, source: Source): Sourc
   return next.length > 0 ? next : null;
 }
 
-/** Read `0-3, 7` as ranks, those that there are; null when it is something else. */
-export function readRanks(text: string, sources: readonly Source[]): Source[] | null {
-  const known = sources.filter(source => typeof source === 'number');
-  const wanted = new Set<number>();
-  for (const part of text.split(/[\s,]+/).filter(Boolean)) {
-    const found = /^(\d+)(?:-(\d+))?$/.exec(part);
-    if (!found) {
-      return null;
-    }
-    const [low, high] = [Number(found[1]), Number(found[2] ?? found[1])];
-    known.filter(rank => rank >= low && rank <= high).forEach(rank => wanted.add(rank));
-  }
-  return wanted.size > 0 ? [...wanted].sort((a, b) => a - b) : null;
-}
-
-interface RanksProps {
+interface RankFilterProps {
   store: LogStore;
-  words: Words;
+  trans: Translator;
   onChoose: (sources: Source[] | null) => void;
 }
 
 /** Whose lines to show: a chip for each, or for many a button with a list. */
-export function Ranks({ store, words, onChoose }: RanksProps) {
+export function RankFilter({ store, trans, onChoose }: RankFilterProps) {
   const { sources, choice } = store;
   const [open, setOpen] = useState(false);
   if (sources.length < 2) {
@@ -57,17 +43,17 @@ export function Ranks({ store, words, onChoose }: RanksProps) {
       aria-pressed={choice.sources?.includes(source) ?? false}
       aria-label={
         typeof source === 'number'
-          ? words.__('Only rank %1', source)
-          : words.__('Only %1', plain(source))
+          ? trans.__('Only rank %1', source)
+          : trans.__('Only %1', sanitize(source))
       }
       onClick={() => onChoose(toggled(choice.sources, source))}
     >
-      <Rank source={source} words={words} />
+      <Rank source={source} trans={trans} />
     </button>
   ));
   if (sources.length <= CHIPS) {
     return (
-      <div class="jaxtrain-log-chips" role="group" aria-label={words.__('Show only')}>
+      <div class="jaxtrain-log-chips" role="group" aria-label={trans.__('Show only')}>
         {chips}
       </div>
     );
@@ -96,20 +82,20 @@ export function Ranks({ store, words, onChoose }: RanksProps) {
         onClick={() => setOpen(!open)}
       >
         {chosen
-          ? words.__('%1 of %2 logs ▾', chosen.length, sources.length)
-          : words.__('all %1 logs ▾', sources.length)}
+          ? trans.__('%1 of %2 logs ▾', chosen.length, sources.length)
+          : trans.__('all %1 logs ▾', sources.length)}
       </button>
       {open && (
-        <div class="jaxtrain-log-popup" role="group" aria-label={words.__('Show only')}>
+        <div class="jaxtrain-log-popup" role="group" aria-label={trans.__('Show only')}>
           <Entry
-            placeholder={words.__('Ranks, such as 0-3, 7')}
-            aria-label={words.__('Ranks, such as 0-3, 7')}
-            value={chosen?.filter(source => typeof source === 'number').join(', ') ?? ''}
-            onEnter={text => onChoose(readRanks(text, sources))}
+            placeholder={trans.__('Ranks, such as 0-3, 7')}
+            aria-label={trans.__('Ranks, such as 0-3, 7')}
+            value={formatRanks(chosen?.filter(source => typeof source === 'number') ?? [])}
+            onEnter={text => onChoose(parseRanks(text, sources))}
           />
           <div class="jaxtrain-log-chips">{chips}</div>
           <button type="button" class="jaxtrain-button" onClick={() => onChoose(null)}>
-            {words.__('Show all')}
+            {trans.__('Show all')}
           </button>
         </div>
       )}
