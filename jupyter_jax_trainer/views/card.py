@@ -201,7 +201,9 @@ def _footer(facts: Facts, snapshot: Mapping[str, Any]) -> list[str]:
     if not active and (words := about_restart(snapshot)):
         lines.append(words.replace(" goes on ", " went on "))
     if active:
-        lines.append(f"goes on without this page; to come back: %jaxtrain attach {facts.name}")
+        lines.append(
+            f"Keeps running if you close this page. Reattach: %jaxtrain attach {facts.name}"
+        )
     return lines
 
 

@@ -1,4 +1,4 @@
-/** The names of commands. One is there while its plugin is, so other plugins ask before. */
+/** The ids of commands. A plugin may be disabled, so others check whether its commands exist. */
 export const SHOW_JOBS = 'jaxtrain:show-jobs';
 export const OPEN_JOB = 'jaxtrain:open-job';
 export const OPEN_LOG = 'jaxtrain:open-log';
@@ -8,5 +8,5 @@ export const INSERT_LINE = 'jaxtrain:insert-line';
 export const SETTINGS = 'jaxtrain:settings';
 export const RECONNECT = 'jaxtrain:reconnect';
 
-/** The domain of translations. */
+/** The translation domain. */
 export const DOMAIN = 'jupyter_jax_trainer';

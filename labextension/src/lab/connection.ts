@@ -126,20 +126,20 @@ function activate(
   palette: ICommandPalette | null
 ): IConnection {
   const trans = (translator ?? nullTranslator).load(DOMAIN);
-  // Only JupyterLab has workspaces to keep it with.
+  // Only JupyterLab has workspaces.
   const made = connect(
     app.serviceManager.serverSettings,
     new ViewStorage(labShell && state),
     trans
   );
   app.commands.addCommand(RECONNECT, {
-    label: trans.__('Connect Again to the Training Jobs'),
-    caption: trans.__('Connect again to the server that knows the training jobs'),
+    label: trans.__('Reconnect to Training Jobs'),
+    caption: trans.__('Reconnect to the server extension'),
     execute: () => made.live.reconnect()
   });
   app.commands.addCommand(SETTINGS, {
-    label: trans.__('Settings of JAX Training'),
-    caption: trans.__('Show the settings of logs, notices and lines of cells'),
+    label: trans.__('JAX Training Settings'),
+    caption: trans.__('Show the settings of logs, notifications and new lines'),
     isVisible: () => app.commands.hasCommand(EDITOR),
     execute: () => app.commands.execute(EDITOR, { query: 'JAX Training' })
   });

@@ -13,13 +13,13 @@ import type { Translator } from '../core/base/translator';
 import { logUrl } from './connection';
 import { ViewStorage } from './storage';
 
-/** What of the page a host may be given besides. */
+/** Optional parts of a host. */
 interface Own {
   storage?: ViewStorage;
   settings?: ServerConnection.ISettings;
 }
 
-/** What of an opened notebook is used. */
+/** The part of an open notebook that is used. */
 interface Notebook {
   readonly context: { readonly ready: Promise<void> };
   readonly content: {
@@ -29,12 +29,12 @@ interface Notebook {
   setFragment(fragment: string): void;
 }
 
-/** What the views may do in JupyterLab. */
+/** The host of views in JupyterLab. */
 export class LabHost implements Host {
   readonly trans: Translator;
   readonly open: (row: Row) => void;
   readonly openNotebook?: (path: string, cell: string | null) => void;
-  /** Is set by what shows logs. */
+  /** Set once a plugin can open logs. */
   openLog?: (key: string, rank?: number) => void;
   #api: Api;
   #storage: ViewStorage;
@@ -84,7 +84,7 @@ export class LabHost implements Host {
 
   copy(text: string): void {
     const before = document.activeElement;
-    Clipboard.copyToSystem(text); // a selection that it puts back may bring its cell the focus
+    Clipboard.copyToSystem(text); // restoring the selection may move the focus to its cell
     if (before instanceof HTMLElement) {
       before.focus();
     }
@@ -107,7 +107,7 @@ export class LabHost implements Host {
       if (before instanceof HTMLElement) {
         before.focus();
       }
-      // After the command of the chosen item, which is run once the menu has closed.
+      // Later: the command of the chosen item runs after the menu has closed.
       setTimeout(() => menu.dispose());
     });
     menu.open(x, y);
@@ -120,9 +120,7 @@ export class LabHost implements Host {
         await this.#goToCell(opened as Widget & Notebook, cell);
       }
     } catch (error) {
-      Notification.error(
-        sanitize(this.trans.__('%1 could not be opened: %2', path, String(error)))
-      );
+      Notification.error(sanitize(this.trans.__('Could not open %1: %2', path, String(error))));
     }
   }
 
@@ -131,7 +129,7 @@ export class LabHost implements Host {
     await notebook.context.ready;
     const index = notebook.content.widgets.findIndex(({ model }) => model.id === cell);
     if (index < 0) {
-      Notification.info(this.trans.__('The cell of this job is not in the notebook any more.'), {
+      Notification.info(this.trans.__('The cell of this job is no longer in the notebook.'), {
         autoClose: 5000
       });
       return;

@@ -103,7 +103,7 @@ function activate(
   commands.addCommand(SHOW_JOBS, {
     label: args =>
       args['isLauncher'] === true ? trans.__('Training Jobs') : trans.__('Show Training Jobs'),
-    caption: trans.__('Show the JAX training jobs in the side bar'),
+    caption: trans.__('Show the JAX training jobs in the sidebar'),
     icon: trainIcon,
     execute: () => {
       labShell?.expandLeft();
@@ -135,7 +135,7 @@ function activate(
     notify = values['notify'] as Notify;
   });
   store.onEnded(row => void notifyEnd(row, host, notify, isWaitInView));
-  // Before that JupyterLab shows nothing.
+  // JupyterLab shows no notifications before it is restored.
   const ready = Promise.all([known, app.started, app.restored]);
   notifyMissed(store, settings.baseUrl, row => void ready.then(() => notifyEnd(row, host, notify)));
 }

@@ -6,7 +6,7 @@ const KEY = 'jaxtrain-log';
 const LINE = 'line';
 const CONTAINER = 'container';
 
-/** What the router asks for. */
+/** The addresses that the router passes on. */
 export const LINK = /[?&]jaxtrain-log=/;
 
 export interface LogLink {
@@ -16,7 +16,7 @@ export interface LogLink {
   container: string | null;
 }
 
-/** Return the address of a page, which may say more than this page's own, with a log and a line. */
+/** Return the address of a page with a log and a line, without its other parameters. */
 export function linkTo(page: string, key: string, position: number, source: Source | null): string {
   const url = new URL(page);
   url.search = url.hash = '';
@@ -28,7 +28,7 @@ export function linkTo(page: string, key: string, position: number, source: Sour
   return url.href;
 }
 
-/** Read the part of an address after the question mark. */
+/** Parse the query of an address. */
 export function readLink(search: string): LogLink | null {
   const query = new URLSearchParams(search);
   const key = query.get(KEY);

@@ -6,8 +6,9 @@ import type { Tracker } from './cells';
 export const LOAD = '%load_ext jupyter_jax_trainer';
 
 /**
- * Says, once for each notebook, what has to be run before its first job, where no cell of it has
- * that; `insert` puts an empty cell above the active one, and makes it the active one.
+ * Tells the user, once per notebook, what to run before its first job, if no cell does that.
+ *
+ * `insert` inserts an empty cell above the active one, and activates it.
  */
 export class LoadHint {
   #tracker: Tracker;
@@ -34,7 +35,7 @@ export class LoadHint {
     const trans = this.#words;
     Notification.info(trans.__('Run %1 once in this notebook before its first job.', LOAD), {
       autoClose: 15_000,
-      actions: [{ label: trans.__('Insert a Cell'), callback: () => void this.#add() }]
+      actions: [{ label: trans.__('Insert Cell'), callback: () => void this.#add() }]
     });
   }
 

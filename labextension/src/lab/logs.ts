@@ -28,7 +28,7 @@ const ID = 'jupyter-jax-trainer:logs';
 const ROUTE = 'jaxtrain:open-log-of-address';
 const PREFIX = 'jaxtrain-log-';
 
-/** What the log viewer may do in JupyterLab. */
+/** The host of the log viewer in JupyterLab. */
 class LabLogHost extends LabHost implements Host {
   page = window.location.href;
 
@@ -77,7 +77,7 @@ function activate(
     return tab;
   };
 
-  /** Put a log beside what is there, the next ones to the first: not ever narrower columns. */
+  /** Open the first log beside the other tabs, and further ones as tabs next to it. */
   const beside = (): { mode: 'tab-after' | 'split-right'; ref?: string } => {
     const other = tabs.find(({ isAttached }) => isAttached);
     return other ? { ref: other.id, mode: 'tab-after' } : { mode: 'split-right' };
@@ -91,7 +91,7 @@ function activate(
       if (typeof key !== 'string') {
         return;
       }
-      const loading = import('./logwidget'); // when the first log is opened
+      const loading = import('./logwidget'); // loaded with the first log
       await storage.ready;
       const { LogWidget } = await loading;
       let tab = tabs.find(each => each.id === PREFIX + key);
@@ -107,7 +107,7 @@ function activate(
         });
         void tabs.add(tab);
       } else if (tab.content.store.error) {
-        tab.content.reader.show({}); // its job was deleted, and there may be another one by now
+        tab.content.reader.show({}); // its job was deleted; there may be another one of the name by now
       }
       toFront(app.shell, tab);
       if (typeof rank === 'number') {
@@ -119,17 +119,17 @@ function activate(
     }
   });
   commands.addCommand(OPEN_LAST_LOG, {
-    label: trans.__('Open Log of the Last Training Job'),
-    caption: trans.__('Open what the training job that was submitted last has printed'),
+    label: trans.__('Open Log of Latest Training Job'),
+    caption: trans.__('Open the log of the training job that was submitted last'),
     execute: async () => {
       const rows = await loadedJobs(jobs);
       const [last] = rows ?? [];
       if (last) {
         await commands.execute(OPEN_LOG, { key: last.key });
       } else if (!rows && commands.hasCommand(SHOW_JOBS)) {
-        await commands.execute(SHOW_JOBS); // it says what is wrong
+        await commands.execute(SHOW_JOBS); // the list shows what is wrong
       } else {
-        Notification.info(trans.__('There is no training job yet.'), { autoClose: 5000 });
+        Notification.info(trans.__('No training jobs yet'), { autoClose: 5000 });
       }
     }
   });

@@ -1,4 +1,4 @@
-/** A log as a widget. It is loaded when the first log is opened: most pages never open one. */
+/** A log as a widget. It is loaded lazily: most pages never open a log. */
 
 import { h } from 'preact';
 
@@ -11,7 +11,7 @@ import { LogStore } from '../core/log/store';
 import { LogView } from '../core/log/view';
 import { ViewWidget } from './viewwidget';
 
-/** The keys of the viewer act on its lines, so these get the focus, as soon as there are some. */
+/** Keys act on the lines, so the list of lines gets the focus. */
 export class LogWidget extends ViewWidget {
   readonly store: LogStore;
   readonly reader: Reader;
@@ -33,7 +33,7 @@ export class LogWidget extends ViewWidget {
     this.reader = reader;
   }
 
-  /** Follow the settings where this log was not set otherwise. */
+  /** Apply changed settings, except where this log has its own. */
   applySettings(before: LogSettings, now: LogSettings): void {
     applySettings(this.reader, before, now);
   }

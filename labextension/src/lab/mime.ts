@@ -33,8 +33,8 @@ type MakeCard = () => IRenderMime.IRenderer;
 /**
  * The output of a cell that is a job.
  *
- * A page may hold many of them, so only what is near the window asks the server. Until more
- * is known, JupyterLab's own renderer draws the static card, as HTML that nobody trusts.
+ * A page may have many of them, so only outputs near the visible area subscribe. Until a summary
+ * is known, JupyterLab's own renderer shows the static card, as untrusted HTML.
  */
 export class RenderedJob extends Panel implements IRenderMime.IRenderer {
   #output: JobOutput;
@@ -50,7 +50,7 @@ export class RenderedJob extends Panel implements IRenderMime.IRenderer {
     this.#makeCard = makeCard;
     this.addClass('jaxtrain-output');
     captureKeys(this.node);
-    this.node.dataset['mimeType'] = MIME; // as JupyterLab's own renderers say it
+    this.node.dataset['mimeType'] = MIME; // as JupyterLab's own renderers do
     this.addWidget(new ViewWidget(() => h(Output, { output, host: () => host(output) })));
     this.#unsubscribe = output.subscribe(() => void this.#show());
   }
@@ -92,7 +92,7 @@ export class RenderedJob extends Panel implements IRenderMime.IRenderer {
       // Outside of notebooks the window scrolls.
       { root: this.node.closest(SCROLLER), rootMargin: NEAR }
     );
-    // A notebook does not lay out what is in a cell out of sight, so that is nowhere near.
+    // The cell, since notebooks do not lay out the content of cells out of view.
     this.#observer.observe(this.node.closest('.jp-Cell') ?? this.node);
   }
 
@@ -104,7 +104,7 @@ export class RenderedJob extends Panel implements IRenderMime.IRenderer {
     super.onBeforeDetach(message);
   }
 
-  /** Show the static card, or take it away; `anew` when the notebook says something else. */
+  /** Show or remove the static card; `anew` after a change of the notebook's data. */
   async #show(anew = false): Promise<void> {
     const wanted = this.#output.shown === null;
     if (!wanted) {

@@ -37,7 +37,7 @@ export async function notifyEnd(
   const took = duration((row.ended ?? Date.now() / 1000) - row.created, trans);
   const actions = [{ label: trans.__('Open'), callback: () => host.open(row) }];
   if (failed) {
-    const reason = row.reason ? sanitize(row.reason) : trans.__('no reason is known');
+    const reason = row.reason ? sanitize(row.reason) : trans.__('unknown reason');
     Notification.error(trans.__('%1 failed after %2: %3', name, took, reason), {
       actions,
       autoClose: false

@@ -31,7 +31,7 @@ const PANEL = 'jaxtrain-runtimes';
 const RUN = 'notebook:run-cell';
 const DRAFT = 'picker-draft';
 
-/** The picker in a side bar; it asks for nothing while it is hidden. */
+/** The picker in the sidebar; it requests nothing while it is hidden. */
 class PickerPanel extends ViewWidget {
   #show: (shown: boolean) => void;
 
@@ -110,7 +110,7 @@ function activate(
       args['isLauncher'] === true
         ? trans.__('Training Runtimes')
         : trans.__('Show Training Runtimes'),
-    caption: trans.__('Show where cells with %1 can run, and their options', '%%jaxtrain'),
+    caption: trans.__('Choose where %1 cells run, and their options', '%%jaxtrain'),
     icon: runtimesIcon,
     execute: show
   });
@@ -123,7 +123,7 @@ function activate(
     isEnabled: args =>
       args['isCell'] === true || (cells.cell?.code === true && cells.cell.editable),
     execute: async args => {
-      // The menu is that of the cell under the mouse, which need not be the active one.
+      // The context menu belongs to the cell under the pointer, which may not be the active one.
       const node = args['isCell'] === true && app.contextMenuHitTest(isCodeCell);
       if (node) {
         cells.goTo(node);
@@ -131,7 +131,7 @@ function activate(
       if (await store.line.insert()) {
         hint.notify();
       } else {
-        show(); // it says why that is not possible
+        show(); // the picker shows why that is not possible
       }
     }
   });
@@ -146,7 +146,7 @@ function isCodeCell({ classList }: HTMLElement): boolean {
   return classList.contains('jp-CodeCell');
 }
 
-/** Keep what was chosen and is in no cell yet, such as the place. */
+/** Store what was chosen and is in no cell yet, such as the place. */
 function persistDraft({ line }: PickerStore, host: LabHost): void {
   const { draft } = line;
   const before = loadItem<Values>(host, DRAFT);

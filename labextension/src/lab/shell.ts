@@ -1,19 +1,19 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { TabPanel, type Widget } from '@lumino/widgets';
 
-/** Bring a tab to the front. */
+/** Show a tab. */
 export function toFront(shell: JupyterFrontEnd.IShell, tab: Widget): void {
   shell.activateById(tab.id);
-  // Notebook 7 shows its lower area then, and leaves there whatever tab is in front.
+  // Notebook 7 then shows its lower area, but does not switch tabs there.
   const panel = tab.parent?.parent;
   if (panel instanceof TabPanel) {
     panel.currentWidget = tab;
   }
 }
 
-/** Bring a panel of the side bar to the front, with the focus in it. */
+/** Show a panel of the sidebar, and focus it. */
 export function toFocus(shell: JupyterFrontEnd.IShell, panel: Widget): void {
   shell.activateById(panel.id);
-  // The command palette gives the focus back to the document; this comes after that.
+  // Later, since the command palette returns the focus to the document.
   setTimeout(() => panel.activate());
 }

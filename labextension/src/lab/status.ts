@@ -10,7 +10,7 @@ import { ViewWidget } from './viewwidget';
 
 const ID = 'jupyter-jax-trainer:status';
 
-/** It shares the list of the page, so it asks the server for nothing of its own. */
+/** It shares the page's list of jobs, so it adds no request. */
 function activate(
   app: JupyterFrontEnd,
   connection: IConnection,

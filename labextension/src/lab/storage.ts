@@ -6,11 +6,11 @@ const STORE = 'jaxtrain:';
 type Db = Pick<IStateDB, 'fetch' | 'save'>;
 
 /**
- * Small texts that views keep for the next page: in JupyterLab with the workspace, where there
- * are no workspaces in the browser.
+ * Short texts that views store for later pages: with the workspace in JupyterLab, in the browser
+ * elsewhere.
  */
 export class ViewStorage {
-  /** Whether what was kept is known. A plugin must not wait for it before it is activated. */
+  /** Resolves once the texts are loaded. The activation of a plugin must not wait for it. */
   readonly ready: Promise<void>;
   #db: Db | null;
   #texts: Record<string, string> = {};
@@ -50,7 +50,7 @@ export class ViewStorage {
       if (found !== null && typeof found === 'object' && !Array.isArray(found)) {
         for (const [name, text] of Object.entries(found)) {
           if (typeof text === 'string') {
-            this.#texts[name] ??= text; // what was said since then counts
+            this.#texts[name] ??= text; // a text set in the meantime wins
           }
         }
       }

@@ -3,8 +3,7 @@ import { Widget } from '@lumino/widgets';
 import { render, type ComponentChild } from 'preact';
 
 /**
- * A Lumino widget that holds a view of the core. It is drawn while it is attached, and not before
- * `ready`: what it remembers is known then.
+ * A Lumino widget that renders a view of the core, while it is attached and not before `ready`.
  */
 export class ViewWidget extends Widget {
   #view: () => ComponentChild;
@@ -40,7 +39,7 @@ export class ViewWidget extends Widget {
     super.onBeforeDetach(message);
   }
 
-  /** What has the focus when the whole gets it; it is handed on to it once that is drawn. */
+  /** The element that gets the focus when the widget is activated. */
   protected get first(): HTMLElement | null {
     return this.node.querySelector('input, select, [tabindex="0"], button');
   }
@@ -53,7 +52,7 @@ export class ViewWidget extends Widget {
     }
   }
 
-  /** Have the focus until there is something that can have it. */
+  /** Keep the focus until an element is rendered that can have it. */
   #holdFocus(): void {
     const { node } = this;
     node.tabIndex = -1;

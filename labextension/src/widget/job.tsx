@@ -1,4 +1,4 @@
-/** A job as a widget: what the kernel says of it, where there is no extension to ask a server. */
+/** A job as a widget: its summary comes from the kernel, where there is no server extension. */
 
 import { useEffect, useState } from 'preact/hooks';
 
@@ -28,7 +28,7 @@ function JobWidget({ model }: { model: Model }) {
     };
     model.on('change:glance', changed);
     model.on('msg:custom', told);
-    changed(); // it may be another one since it was drawn first
+    changed(); // it may have changed since the first rendering
     return () => {
       model.off('change:glance', changed);
       model.off('msg:custom', told);
@@ -38,7 +38,7 @@ function JobWidget({ model }: { model: Model }) {
   if (!summary) {
     return (
       <div class="jaxtrain-glance jaxtrain-glance-looking" role="status">
-        {trans.__('Looking for the job…')}
+        {trans.__('Loading the job…')}
       </div>
     );
   }

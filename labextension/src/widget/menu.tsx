@@ -5,13 +5,13 @@ import type { MenuItem } from '../core/base/host';
 
 interface MenuProps {
   items: MenuItem[];
-  /** Where in the window it is wanted. */
+  /** The position in the window. */
   x: number;
   y: number;
   onClose: () => void;
 }
 
-/** A menu within the widget: arrows move, Enter does, Escape or anything else closes it. */
+/** A menu within the widget: arrow keys move, Enter selects, Escape or losing the focus closes. */
 export function Menu({ items, x, y, onClose }: MenuProps) {
   const menu = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {

@@ -8,11 +8,11 @@ import type { Translator } from '../core/base/translator';
 
 interface AskProps {
   confirmation: Confirmation;
-  /** Is told whether to do it. */
+  /** Called with the user's choice. */
   onAnswer: (yes: boolean) => void;
 }
 
-/** Ask in place: the page of a widget may be one in which nothing can pop up. */
+/** A confirmation in place: the page of a widget may allow no dialogs. */
 export function Ask({ confirmation, onAnswer }: AskProps) {
   const keep = useRef<HTMLButtonElement>(null);
   useLayoutEffect(() => {
@@ -57,7 +57,7 @@ interface WrongProps {
   onClose: () => void;
 }
 
-/** Return what went wrong, until the user has seen it. */
+/** An error message that the user can close. */
 export function Wrong({ error, trans, onClose }: WrongProps) {
   return (
     <div class="jaxtrain-stale jaxtrain-went-wrong" role="alert">

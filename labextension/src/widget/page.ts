@@ -5,13 +5,13 @@ import { render, type ComponentChild } from 'preact';
 import { captureKeys } from '../core/base/keyboard';
 import { onTheme } from '../core/plots/theme';
 
-/** Draw a view into a widget's element; return what takes it away. */
+/** Render a view into a widget's element; return a function that removes it. */
 export function draw(view: ComponentChild, el: HTMLElement, name: string): () => void {
   const root = el.appendChild(document.createElement('div'));
   captureKeys(root);
   root.className = `jaxtrain jaxtrain-widget ${name}`;
   const colour = () => {
-    // Without its own colours: a page may get some later, as JupyterLab does between two themes.
+    // Measured without our own colours: a page may get some later, as JupyterLab between two themes.
     root.classList.remove('jaxtrain-alone');
     delete root.dataset['dark'];
     if (getComputedStyle(root).getPropertyValue('--jp-ui-font-color1') === '') {
@@ -29,7 +29,7 @@ export function draw(view: ComponentChild, el: HTMLElement, name: string): () =>
   };
 }
 
-/** Return whether what is behind an element is dark: hosts say it in many ways, but all paint it. */
+/** Return whether the background of an element is dark: the one sign that all hosts have. */
 export function isDark(element: Element): boolean {
   for (let each: Element | null = element; each; each = parentOf(each)) {
     const [red = 0, green = 0, blue = 0, alpha = 1] = numbers(
@@ -44,7 +44,7 @@ export function isDark(element: Element): boolean {
   return scheme.includes('dark') && (prefers || !scheme.includes('light'));
 }
 
-/** Read `rgb(1, 2, 3)`; what is another kind of colour says nothing here. */
+/** Parse `rgb(1, 2, 3)`; other kinds of colours count as transparent. */
 function numbers(colour: string): number[] {
   const found = /^rgba?\(([^)]*)\)$/.exec(colour)?.[1];
   return found === undefined ? [0, 0, 0, 0] : found.split(/[\s,/]+/).map(Number);

@@ -21,7 +21,7 @@ import { Ask, Wrong } from './notes';
 import { draw } from './page';
 import { nextCell, PanelStore } from './panelstore';
 
-/** All that a panel holds, as long as its view is there. */
+/** The parts of a panel, as long as its view exists. */
 class Parts {
   readonly comm: Comm;
   readonly live: Live;
@@ -57,7 +57,7 @@ function Panel({ parts }: { parts: Parts }) {
   const first = useRef(true);
   useLayoutEffect(() => {
     if (!first.current) {
-      top.current?.focus(); // what had the focus is gone
+      top.current?.focus(); // the focused element was removed
     }
     first.current = false;
   }, [place]);
@@ -66,7 +66,7 @@ function Panel({ parts }: { parts: Parts }) {
       {comm.silent && (
         <div class="jaxtrain-stale" role="status">
           {trans.__(
-            'The kernel does not answer: it is busy with a cell, or gone. This goes on by itself.'
+            'The kernel is not responding: it is busy with a cell, or has stopped. This page continues automatically.'
           )}
         </div>
       )}

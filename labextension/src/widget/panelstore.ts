@@ -1,4 +1,4 @@
-/** What the panel shows now, and what its views may do. */
+/** The state of the panel, and the host of its views. */
 
 import { type Confirmation, confirmationFor } from '../core/base/actions';
 import type { Api } from '../core/base/api';
@@ -31,7 +31,7 @@ export class PanelStore extends Observable implements Host {
   #live: Live;
   #places: Place[] = [{ kind: 'home' }];
 
-  /** What is to be answered before something is done. */
+  /** The action that waits for a confirmation. */
   asked: { row: Row; action: Action; confirmation: Confirmation } | null = null;
   error: ErrorInfo | null = null;
   popup: Popup | null = null;
@@ -131,7 +131,7 @@ export class PanelStore extends Observable implements Host {
   }
 }
 
-/** A widget knows no active cell: a line goes into the next one, by way of the kernel. */
+/** A widget knows no active cell: lines go into the next cell, through the kernel. */
 export function nextCell(api: Api): Cells {
   return {
     cell: null,

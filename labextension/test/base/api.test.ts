@@ -35,7 +35,7 @@ describe('an action', () => {
       '502'
     );
     const silent = new Api(() => Promise.reject(new TypeError('network')));
-    await expect(silent.act({ key: 'a', uid: 'u' }, 'cancel')).rejects.toThrow('does not answer');
+    await expect(silent.act({ key: 'a', uid: 'u' }, 'cancel')).rejects.toThrow('is not responding');
   });
 });
 
@@ -74,6 +74,6 @@ describe('words', () => {
   it('are the host\u2019s', async () => {
     const trans = { ...english, __: (text: string) => `<${text}>` };
     const silent = new Api(() => Promise.reject(new TypeError('network')), trans);
-    await expect(silent.get('jobs')).rejects.toThrow('<The Jupyter server does not answer.>');
+    await expect(silent.get('jobs')).rejects.toThrow('<The Jupyter server is not responding.>');
   });
 });

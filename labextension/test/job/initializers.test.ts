@@ -6,7 +6,7 @@ useJob();
 
 it('what comes before the ranks is shown where there is any', () => {
   show();
-  expect(texts('h3, h2').join()).not.toContain('Before the ranks');
+  expect(texts('h3, h2').join()).not.toContain('Initializers');
   const step = { pod: 'mnist-dataset', host: 'node0', restarts: 1 };
   show(
     {},

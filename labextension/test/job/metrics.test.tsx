@@ -77,8 +77,8 @@ describe('the metrics of a job', () => {
       ]
     ]);
     expect(texts('figure .jaxtrain-hidden')).toEqual([
-      'mnist-4: last 1 at 2, least 1, most 4, 3 reports.',
-      'mnist-4: last 0.7 at 2, least 0.5, most 0.7, 3 reports.'
+      'mnist-4: last 1 at 2, min 1, max 4, 3 reports.',
+      'mnist-4: last 0.7 at 2, min 0.5, max 0.7, 3 reports.'
     ]);
     expect(texts('.jaxtrain-legend')).toEqual(['1', '0.7']);
   });
@@ -240,7 +240,7 @@ describe('the metrics of a job', () => {
     ]);
     expect(texts('.jaxtrain-legend')[0]).toBe('mnist-4 1sweep-16 6');
     expect(loadPlotSettings(host, 'mnist-4').others).toEqual(['sweep-16']);
-    doing(() => button('Leave out sweep-16').click());
+    doing(() => button('Remove sweep-16').click());
     expect(FakeSocket.last.sent.at(-1)).toMatchObject({ op: 'close' });
     expect(FakePlot.live[0]?.data).toHaveLength(2);
     expect(loadPlotSettings(host, 'mnist-4').others).toEqual([]);
@@ -259,7 +259,7 @@ describe('the metrics of a job', () => {
     expect(FakeSocket.last.sent).toContainEqual(
       expect.objectContaining({ op: 'open', topic: 'job', key: 'old' })
     );
-    doing(() => button('Leave out old').click());
+    doing(() => button('Remove old').click());
     expect(loadPlotSettings(host, 'mnist-4').others).toEqual([]);
   });
 

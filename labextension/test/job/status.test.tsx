@@ -14,7 +14,7 @@ describe('what a job does now', () => {
   it('is a reason while it waits, then its last lines', () => {
     show({ row: row({ state: 'Pending', reason: 'no node is free', hint: 'See `x`.' }) });
     expect(texts('.jaxtrain-now .jaxtrain-why p')).toEqual(['no node is free', 'See x.']);
-    expect(texts('.jaxtrain-tail')).toEqual(['Nothing has been printed yet.']);
+    expect(texts('.jaxtrain-tail')).toEqual(['No output yet']);
     show();
     say({ kind: 'tail', lines: [[1, NOW, '\x1b[31mstep\x1b[0m 1 <img>']] });
     expect(all('.jaxtrain-why')).toEqual([]);

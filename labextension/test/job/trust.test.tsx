@@ -114,7 +114,7 @@ describe('the question', () => {
       expect(active(trust)).not.toContain('cancelled');
     }
     for (const trust of ['own', 'signed'] as const) {
-      expect(active(trust)).toMatch(/^It has not ended yet, and is cancelled first. Its logs/);
+      expect(active(trust)).toMatch(/^It is still active and is cancelled first. Its logs/);
     }
   });
 

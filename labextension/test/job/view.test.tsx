@@ -40,7 +40,7 @@ function rank(number: number, change: Partial<Rank> = {}): Rank {
 
 describe('a job', () => {
   it('says what it is and how it came here', () => {
-    expect(root.textContent).toBe('Looking for the job…');
+    expect(root.textContent).toBe('Loading the job…');
     show({ row: ended({ created: NOW - 130 }) }, { state: 'Succeeded' });
     expect(texts('h2')).toEqual(['mnist-4']);
     expect(texts('.jaxtrain-facts span')).toEqual([
@@ -180,7 +180,7 @@ describe('a job', () => {
     show({ row: row({ backend: 'kubernetes' }) });
     expect(root.textContent).not.toContain('Asking');
     doing(() => find('[data-section=yaml] .jaxtrain-fold').click());
-    expect(root.textContent).toContain('Asking the cluster…');
+    expect(root.textContent).toContain('Querying the cluster…');
     await settle();
     expect(root.textContent).toContain('It is gone.');
     doing(() => find('[data-section=yaml] .jaxtrain-fold').click());

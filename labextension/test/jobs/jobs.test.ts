@@ -124,7 +124,7 @@ describe('the filter', () => {
 
   it('offers the way back when nothing matches', () => {
     type('nothing like it');
-    expect(root.textContent).toContain('No job matches.');
+    expect(root.textContent).toContain('No matching jobs');
     click('.jaxtrain-note button');
     expect(keys()).toHaveLength(3);
   });

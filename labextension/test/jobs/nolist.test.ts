@@ -8,7 +8,7 @@ usePanel();
 
 describe('where there is no list', () => {
   it('waits without saying that there are no jobs', () => {
-    expect(root.textContent).toBe('JobsLooking for jobs…');
+    expect(root.textContent).toBe('JobsLoading jobs…');
   });
 
   it('teaches how to make the first job', () => {

@@ -55,7 +55,7 @@ describe('the notebook of a job', () => {
     });
     host.openNotebook?.('a.ipynb', null);
     await vi.waitFor(() =>
-      expect(error).toHaveBeenCalledWith('a.ipynb could not be opened: Error: No such file.')
+      expect(error).toHaveBeenCalledWith('Could not open a.ipynb: Error: No such file.')
     );
   });
 });

@@ -212,7 +212,7 @@ describe('the output of a cell in JupyterLab', () => {
     await refuse();
     expect(renderer.node.textContent).toBe('html: <b>card</b>');
     await act(() => renderer.renderModel(modelOf({ last: summary(ended()) })));
-    expect(renderer.node.textContent).toContain('as the notebook saved it');
+    expect(renderer.node.textContent).toContain('as saved in the notebook');
     expect(renderer.node.textContent).not.toContain('html');
     const buttons = [...renderer.node.querySelectorAll('button')].map(each => each.textContent);
     expect(buttons).not.toContain('Open');

@@ -300,7 +300,7 @@ describe('the log viewer', () => {
     await lab.commands.execute('jaxtrain:open-log', { key: 'mnist-4' });
     expect(opened('log')).not.toBe(first);
     emptyLog(opened('log')).forEach(message => FakeSocket.last.say(message));
-    await vi.waitFor(() => expect(node().textContent).toContain('Nothing was printed.'));
+    await vi.waitFor(() => expect(node().textContent).toContain('No output'));
   });
 
   it('says so where there is no job yet', async () => {
@@ -309,7 +309,7 @@ describe('the log viewer', () => {
     const open = lab.commands.execute('jaxtrain:open-last-log');
     FakeSocket.last.say(all(opened('jobs'), []));
     await open;
-    expect(info).toHaveBeenCalledWith('There is no training job yet.', expect.anything());
+    expect(info).toHaveBeenCalledWith('No training jobs yet', expect.anything());
   });
 
   it('opens at the line of an address, once', async () => {
@@ -336,7 +336,7 @@ describe('the log viewer', () => {
     emptyLog(log).forEach(message => FakeSocket.last.say(message));
     await vi.waitFor(() => expect(node().textContent).toContain('since start'));
     lab.set({ times: 'off' });
-    await vi.waitFor(() => expect(node().textContent).toContain('no times'));
+    await vi.waitFor(() => expect(node().textContent).toContain('no timestamps'));
     lab.set({ raw: true });
     await vi.waitFor(() =>
       expect(FakeSocket.last.sent.filter(({ topic }) => topic === 'log').at(-1)).toMatchObject({

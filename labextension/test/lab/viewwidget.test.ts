@@ -7,7 +7,7 @@ import { Observable } from '../../src/core/base/observable';
 import { ViewWidget } from '../../src/lab/viewwidget';
 
 class Content extends Observable {
-  node: ComponentChild = 'Looking…';
+  node: ComponentChild = 'Checking…';
 
   show(node: ComponentChild): void {
     this.node = node;
@@ -35,7 +35,7 @@ async function activated(): Promise<ViewWidget> {
 
 afterEach(() => {
   widget?.dispose();
-  content.show('Looking…');
+  content.show('Checking…');
 });
 
 it('gives the focus to the first field', async () => {

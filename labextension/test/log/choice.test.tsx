@@ -78,7 +78,7 @@ describe('searching', () => {
     await print(['a']);
     await enter('(');
     await reply('search', { kind: 'hits', count: 0, complete: true, near: [], before: null });
-    expect(find('.jaxtrain-log-count').textContent).toBe('no match');
+    expect(find('.jaxtrain-log-count').textContent).toBe('no matches');
     await click('Regular expression');
     expect(server.sentOf('search').at(-1)).toMatchObject({ regex: true });
     await reply('search', { kind: 'error', message: 'That is no pattern.', hint: null });
@@ -165,7 +165,7 @@ describe('lines chosen by the keyboard', () => {
     await shift('ArrowDown');
     await doing(() => reader.goTo(2999));
     await press('c', list(), { ctrlKey: true });
-    expect(find('footer').textContent).toContain('too many lines');
+    expect(find('footer').textContent).toContain('Too many lines');
   });
 
   it('are all lines of a traceback that is closed', async () => {
@@ -229,7 +229,7 @@ describe('what is shown', () => {
       include: { pattern: 'x', regex: false, case: false }
     });
     await print([]);
-    expect(root.textContent).toContain('No line is like that.');
+    expect(root.textContent).toContain('No matching lines');
     expect(find('input')).not.toBeNull();
   });
 
@@ -242,7 +242,7 @@ describe('what is shown', () => {
     await print(['a']);
     await click('filter');
     const before = server.sentOf('open').length;
-    await doing(() => box('upper and lower case differ').click()); // there is nothing to look for yet
+    await doing(() => box('match case').click()); // there is nothing to look for yet
     expect(server.sentOf('open')).toHaveLength(before);
     const field = input(`.jaxtrain-log-field:nth-of-type(${nth}) [type=search]`);
     await doing(() => {
@@ -252,7 +252,7 @@ describe('what is shown', () => {
     expect(last()).toEqual({ pattern: 'Loss', regex: false, case: true });
     await doing(() => box('regular expression').click());
     expect(last()).toEqual({ pattern: 'Loss', regex: true, case: true });
-    await doing(() => box('upper and lower case differ').click());
+    await doing(() => box('match case').click());
     expect(last()).toEqual({ pattern: 'Loss', regex: true, case: false });
     await doing(() => box('regular expression').click());
     expect(last()).toEqual({ pattern: 'Loss', regex: false, case: false });
@@ -263,9 +263,9 @@ describe('what is shown', () => {
     await print(['a']);
     await doing(() => reader.show({ exclude: { pattern: 'A', regex: false, case: true } }));
     await click('filter');
-    expect(input('[aria-label="without: upper and lower case differ"]').checked).toBe(true);
+    expect(input('[aria-label="without: match case"]').checked).toBe(true);
     expect(input('[aria-label="without: regular expression"]').checked).toBe(false);
-    expect(input('[aria-label="with: upper and lower case differ"]').checked).toBe(false);
+    expect(input('[aria-label="with: match case"]').checked).toBe(false);
     const field = input('.jaxtrain-log-field:nth-of-type(2) [type=search]');
     expect(field.value).toBe('A');
     await doing(() => reader.goToPosition(0));

@@ -115,7 +115,7 @@ describe('going to a place', () => {
     await doing(() => reader.goToPlace('1,000'));
     expect(status()).toContain('line 300 of 300');
     await doing(() => reader.goToPlace('soon'));
-    expect(find('footer').textContent).toContain('Type the number of a line');
+    expect(find('footer').textContent).toContain('Enter a line number');
   });
 
   it('can be taken away as a link, where the page has links', async () => {

@@ -31,11 +31,11 @@ useLog();
 
 describe('the lines', () => {
   it('are said to be coming, or not there', async () => {
-    expect(root.textContent).toContain('Looking for lines…');
+    expect(root.textContent).toContain('Loading lines…');
     await print([]);
-    expect(root.textContent).toContain('Nothing was printed so far.');
+    expect(root.textContent).toContain('No output yet');
     await print([], { ended: true });
-    expect(root.textContent).toContain('Nothing was printed.');
+    expect(root.textContent).toContain('No output');
   });
 
   it('are shown as soon as those that are seen are there', async () => {
@@ -284,9 +284,9 @@ describe('keys', () => {
     expect(current()).toBe('line 500');
     await press('e');
     await reply('find', { kind: 'found', position: null, index: null, complete: true });
-    expect(root.textContent).toContain('No line looks like an error.');
+    expect(root.textContent).toContain('No errors found');
     await press('e');
     await reply('find', { kind: 'found', position: null, index: null, complete: false });
-    expect(root.textContent).toContain('None was found so far');
+    expect(root.textContent).toContain('No errors found so far');
   });
 });

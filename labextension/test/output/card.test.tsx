@@ -69,7 +69,7 @@ describe('a job in short', () => {
     pass(50_000);
     expect(text('.jaxtrain-glance-facts')).toContain('2 m 10 s');
     expect(find('[role=progressbar]')).toBeNull();
-    expect(root.textContent).not.toContain('goes on without this page');
+    expect(root.textContent).not.toContain('Keeps running');
   });
 
   it('says how far it is, and the metric of the line by the line', () => {
@@ -85,7 +85,7 @@ describe('a job in short', () => {
     expect(find('[role=progressbar]')?.getAttribute('aria-valuenow')).toBe('62');
     expect(text('.jaxtrain-glance-numbers')).toBe('62 %1240/2000acc 0.97');
     expect(text('.jaxtrain-spark > span')).toBe('loss 0.5');
-    const said = 'loss is 0.5 at step 20; it was between 0.5 and 2';
+    const said = 'loss is 0.5 at step 20 (min 0.5, max 2)';
     expect(find('svg[role=img]')?.getAttribute('aria-label')).toBe(said);
     expect(text('svg title')).toBe(said);
   });
@@ -101,9 +101,9 @@ describe('a job in short', () => {
 
   it('says how to see more of a job that reports nothing', () => {
     show(summary());
-    expect(text('.jaxtrain-glance-middle')).toContain('once it calls report()');
+    expect(text('.jaxtrain-glance-middle')).toContain('Call report() in the code');
     show(summary({ progress: progress(10) }));
-    expect(root.textContent).not.toContain('once it calls');
+    expect(root.textContent).not.toContain('Call report()');
   });
 
   it('says why it failed beside how far it came', () => {
@@ -151,7 +151,7 @@ describe('the last lines', () => {
 
   it('have their place while the job runs, and keep it when it ends', () => {
     show(summary());
-    expect(text('.jaxtrain-tail')).toBe('Nothing has been printed yet.');
+    expect(text('.jaxtrain-tail')).toBe('No output yet');
     show(summary({}, { tail }), { printed: true });
     expect(text('.jaxtrain-tail')).toContain('step 1');
     show(summary({ ...ended() }, { tail }), { printed: true });

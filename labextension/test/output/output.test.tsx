@@ -169,9 +169,9 @@ describe('an output', () => {
     const made = draw(output(data({ last })));
     expect(made.shown).toMatchObject({ origin: 'loading' });
     expect(root.textContent).toContain('Succeeded');
-    expect(root.textContent).not.toContain('as the notebook saved it');
+    expect(root.textContent).not.toContain('as saved in the notebook');
     refuse();
-    expect(root.textContent).toContain('as the notebook saved it');
+    expect(root.textContent).toContain('as saved in the notebook');
     expect(root.textContent).toContain('brought back params');
     expect(root.querySelectorAll('.jaxtrain-glance-buttons button')).toHaveLength(0);
   });
@@ -182,7 +182,7 @@ describe('an output', () => {
     refuse();
     expect(root.textContent).toContain('Running');
     expect(root.querySelector('.jaxtrain-glance-facts')?.textContent).toContain('30 s');
-    expect(root.textContent).not.toContain('goes on without this page');
+    expect(root.textContent).not.toContain('Keeps running');
   });
 
   it('shows the static card when nothing of the job is known, or of a server', async () => {
@@ -205,7 +205,7 @@ describe('an output', () => {
     notify(summary());
     doing(() => FakeSocket.last.drop());
     expect(root.textContent).toContain('Running');
-    expect(root.textContent).toContain('No connection: this may be out of date.');
+    expect(root.textContent).toContain('Disconnected: this may be out of date.');
     doing(() => live.reconnect());
     doing(() => FakeSocket.last.accept());
     notify(summary(ended()));

@@ -67,7 +67,7 @@ describe('options for clusters alone', () => {
     expect(field('Queue').getAttribute('aria-invalid')).toBe('true');
     const described = field('Queue').getAttribute('aria-describedby')?.split(' ') ?? [];
     const said = described.map(id => document.getElementById(id)?.textContent).join(' ');
-    expect(said).toContain('means something on Kubernetes only');
+    expect(said).toContain('Only applies on Kubernetes');
     expect(find('.jaxtrain-primary').getAttribute('aria-disabled')).toBe('true');
     await enter(field('Queue'), '');
     expect(root.textContent).not.toContain('on Kubernetes only');
@@ -123,7 +123,7 @@ describe('queues', () => {
       await show(line, ({ server }) => (server.kueue = kueue));
       await act(() => find('.jaxtrain-form .jaxtrain-link').click());
       expect(offered('Queue')).toEqual([
-        ['team', '2 jobs wait · cpu: 1 of 4 free'],
+        ['team', '2 jobs waiting · cpu: 1 of 4 free'],
         ['held', 'it is stopped']
       ]);
       expect(offered('Priority')).toEqual([['urgent', '100 · for a deadline']]);

@@ -232,7 +232,7 @@ describe('a draft', () => {
     expect(source()).toBe('%%jaxtrain\nprint(1)\n');
   });
 
-  it('stays where it is while something is wrong with it, or there is no cell for it', async () => {
+  it('stays where it is while has errors with it, or there is no cell for it', async () => {
     await shown('print(1)\n');
     line.change({ nodes: 'x' }, 'x');
     expect(await line.insert()).toBe(false);

@@ -48,7 +48,7 @@ describe('the place', () => {
       ];
     });
     const summary = find('.jaxtrain-summary');
-    expect(summary.textContent).toBe(`wrong: Rights: ${EVIL}`);
+    expect(summary.textContent).toBe(`error: Rights: ${EVIL}`);
     expect(find('.jaxtrain-health > [hidden]')).toBeTruthy();
     await click(summary);
     expect(root.querySelector('.jaxtrain-health > [hidden]')).toBeNull();
@@ -56,7 +56,7 @@ describe('the place', () => {
     expect(root.textContent).toContain('Ask for a role.');
     expect(find('.jaxtrain-findings code').textContent).toBe('a role');
     const before = setup.server.asked.length;
-    await click(button('Look again'));
+    await click(button('Check again'));
     expect(setup.server.asked.length).toBeGreaterThan(before);
   });
 
@@ -82,8 +82,8 @@ describe('the place', () => {
     expect(find('.jaxtrain-place [role=alert]').textContent).toContain('No package.Get it.');
     expect(find('.jaxtrain-place code').textContent).toBe('Get');
     setup.server.places = setup.server.places.slice(0, 1);
-    await click(button('Look again'));
-    expect(root.textContent).toContain('once there is a kubeconfig');
+    await click(button('Check again'));
+    expect(root.textContent).toContain('add a kubeconfig');
     expect((find('select') as HTMLSelectElement).value).toBe('');
   });
 });
@@ -98,8 +98,8 @@ describe('a cluster that has not answered', () => {
 
   it('leaves the form of use', async () => {
     await silent();
-    expect(find('.jaxtrain-health').textContent).toBe('Asking the cluster…');
-    expect(root.textContent).toContain('jax-cpu takes …');
+    expect(find('.jaxtrain-health').textContent).toBe('Querying the cluster…');
+    expect(root.textContent).toContain('jax-cpu supports …');
     await enter(field('Nodes'), '8');
     expect(source()).toContain('--nodes=8');
     expect(button('▶ Run cell')?.getAttribute('aria-disabled')).toBe('false');
@@ -111,7 +111,7 @@ describe('a cluster that has not answered', () => {
       'Automatic',
       'jax-cpu'
     ]);
-    expect(radios()[1]?.textContent).not.toContain('wrong');
+    expect(radios()[1]?.textContent).not.toContain('error');
     await click(radios()[0]);
     expect(source()).toBe('%%jaxtrain --nodes=2 --backend=kubernetes\nprint(1)\n');
   });
@@ -121,18 +121,18 @@ describe('a cluster that has not answered', () => {
       server.failing = 'health';
     });
     await click(find('.jaxtrain-summary'));
-    expect(find('.jaxtrain-summary').textContent).toBe('wrong: The cluster says no.');
+    expect(find('.jaxtrain-summary').textContent).toBe('error: The cluster says no.');
     expect(find('.jaxtrain-findings').textContent).toContain('Ask for more.');
     setup.server.failing = null;
     setup.server.silent = /health/;
-    button('Look again')?.focus();
-    await click(button('Look again'));
+    button('Check again')?.focus();
+    await click(button('Check again'));
     expect(find('.jaxtrain-findings').textContent).toContain('Ask for more.');
-    expect(root.textContent).toContain('Looking…');
+    expect(root.textContent).toContain('Checking…');
     setup.server.silent = null;
-    await click(button('Look again'));
+    await click(button('Check again'));
     expect(find('.jaxtrain-summary').textContent).toContain('Ready');
-    expect(document.activeElement).toBe(button('Look again')); // and was all the time
+    expect(document.activeElement).toBe(button('Check again')); // and was all the time
   });
 
   it('and has no list to offer says so in the place of the list, until it has', async () => {
@@ -170,7 +170,7 @@ describe('the runtimes', () => {
     expect(source()).toContain('--runtime=jax-gpu');
     expect(checked()?.textContent).toContain('jax-gpu');
     expect(checked()?.textContent).toContain('2 nodes');
-    expect(find('.jaxtrain-ask').textContent).toBe('In all: 2 GPU · 9 CPU');
+    expect(find('.jaxtrain-ask').textContent).toBe('Total: 2 GPU · 9 CPU');
   });
 
   it('have one Tab stop, which arrows move; Space chooses', async () => {
@@ -204,7 +204,7 @@ describe('the runtimes', () => {
     await enter(input('[type=search]'), 'jax-cpu');
     expect(root.textContent).toContain('5');
     await enter(input('[type=search]'), 'none of them');
-    expect(root.textContent).toContain('No runtime matches.');
+    expect(root.textContent).toContain('No matching runtimes');
     await click(button('Show all'));
     expect(radios()).toHaveLength(6);
   });
@@ -212,11 +212,11 @@ describe('the runtimes', () => {
   it('say when there is none, when one is not there, and why there is no list', async () => {
     await show('%%jaxtrain --runtime=gone');
     expect(checked()?.textContent).toContain('gone');
-    expect(checked()?.textContent).toContain('it is not there');
+    expect(checked()?.textContent).toContain('not found');
     setup.server.runtimes = [];
     setup.store.refresh();
     await wait();
-    expect(root.textContent).toContain('There is no training runtime');
+    expect(root.textContent).toContain('No training runtimes for JAX found');
     setup.server.failing = 'runtimes';
     setup.store.refresh();
     await wait();

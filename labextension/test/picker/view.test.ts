@@ -28,9 +28,9 @@ describe('the form', () => {
     await show(CLUSTER);
     expect(field('Nodes').value).toBe('2');
     expect(find('.jaxtrain-foot pre').textContent).toBe('%%jaxtrain --nodes=2 --runtime=jax-cpu');
-    expect(find('.jaxtrain-ask').textContent).toBe('In all: 9 CPU');
-    expect(find('.jaxtrain-standing').textContent).toBe('cell 7 · in step');
-    expect(root.textContent).toContain('jax-cpu takes 1–32 nodes');
+    expect(find('.jaxtrain-ask').textContent).toBe('Total: 9 CPU');
+    expect(find('.jaxtrain-standing').textContent).toBe('cell 7 · in sync');
+    expect(root.textContent).toContain('jax-cpu supports 1–32 nodes');
   });
 
   it('changes the line as one types, by the arrow keys, and by a choice', async () => {
@@ -46,9 +46,9 @@ describe('the form', () => {
     await act(() => input('.jaxtrain-segments [value=""]').click());
     await wait();
     expect(source()).not.toContain('--device');
-    await enter(field('Bring back'), 'a, b,');
+    await enter(field('Result variables'), 'a, b,');
     expect(source()).toContain('--out=a,b');
-    expect(field('Bring back').value).toBe('a, b,');
+    expect(field('Result variables').value).toBe('a, b,');
   });
 
   it('says next to a field what is wrong with it, and lets nothing run', async () => {
@@ -103,7 +103,7 @@ describe('where there is no line', () => {
     await click(button('Insert'));
     expect(document.activeElement).toBe(button('▶ Run cell'));
     expect(source()).toBe('%%jaxtrain --nodes=2\nprint(1)\n');
-    expect(root.textContent).toContain('in step');
+    expect(root.textContent).toContain('in sync');
   });
 
   it('says that no notebook is open', async () => {
@@ -116,7 +116,7 @@ describe('where there is no line', () => {
     await show(CLUSTER);
     setup.server.failing = 'line';
     await enter(field('Nodes'), '8');
-    expect(root.textContent).toContain('not in step');
+    expect(root.textContent).toContain('out of sync');
     setup.server.failing = null;
     await click(button('Update'));
     expect(source()).toContain('--nodes=8');

@@ -43,7 +43,7 @@ describe('the widget of a job', () => {
 
   it('waits for the first word, and takes nothing else for one', () => {
     doing(() => model.set('glance', {}));
-    expect(el.textContent).toBe('Looking for the job…');
+    expect(el.textContent).toBe('Loading the job…');
   });
 
   it('has no way to open what it has no place for', () => {

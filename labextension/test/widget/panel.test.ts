@@ -166,7 +166,7 @@ describe('the panel', () => {
         field.dispatchEvent(new Event('input', { bubbles: true }));
       }
     });
-    await press('Put into the next cell');
+    await press('Insert into the next cell');
     const sent = kernel.sent.find(({ path }) => path === 'next-cell');
     expect(sent?.['body']).toEqual({ source: '%%jaxtrain --nodes=4\n' });
     expect(el.querySelector('.jaxtrain-standing')?.textContent).toBe('It comes next.');
@@ -175,9 +175,9 @@ describe('the panel', () => {
   it('offers to copy the line where no cell can be written', async () => {
     const body = { message: 'This page has no next cell.', hint: 'Copy the line.' };
     kernel.refuses['next-cell'] = body;
-    await press('Put into the next cell');
+    await press('Insert into the next cell');
     expect(el.querySelector('.jaxtrain-foot [role=alert]')?.textContent).toContain(body.message);
-    expect(el.querySelector('.jaxtrain-foot')?.textContent).toContain('copy the line above');
+    expect(el.querySelector('.jaxtrain-foot')?.textContent).toContain('Copy the line above');
     expect(named('Copy')).toBeDefined();
   });
 
@@ -186,7 +186,7 @@ describe('the panel', () => {
     kernel.send = () => {};
     await act(() => el.querySelector<HTMLElement>('[data-key=mnist-4] .jaxtrain-name')?.click());
     await wait(6000);
-    expect(el.textContent).toContain('The kernel does not answer');
+    expect(el.textContent).toContain('The kernel is not responding');
   });
 
   it('tells the kernel when it goes', async () => {

@@ -41,7 +41,7 @@ export function confirmationFor(row: Row, action: Action, trans: Translator): Co
   if (action === 'cancel') {
     return {
       title: trans.__('Cancel %1?', name),
-      body: trans.__('Its processes stop. What it has printed and reported so far is kept.'),
+      body: trans.__('Its processes are stopped. Its logs and metrics so far are kept.'),
       confirm: trans.__('Cancel Job'),
       dismiss: trans.__('Keep')
     };
@@ -51,13 +51,11 @@ export function confirmationFor(row: Row, action: Action, trans: Translator): Co
     return {
       title: trans.__('Delete %1?', name),
       body:
-        (row.active && mine
-          ? trans.__('It has not ended yet, and is cancelled first.') + ' '
-          : '') +
+        (row.active && mine ? trans.__('It is still active and is cancelled first.') + ' ' : '') +
         (mine
           ? ''
           : trans.__('Somebody else submitted it: its TrainJob stays in the cluster.') + ' ') +
-        trans.__('Its logs, metrics, results and checkpoints are removed for good.'),
+        trans.__('Its logs, metrics, results and checkpoints are deleted permanently.'),
       confirm: trans.__('Delete'),
       dismiss: trans.__('Keep')
     };

@@ -71,7 +71,7 @@ export class Api {
   }
 
   #noAnswer(): string {
-    return this.#words.__('The Jupyter server does not answer.');
+    return this.#words.__('The Jupyter server is not responding.');
   }
 
   /** Read an error response; that of a proxy has no message of ours. */
@@ -85,6 +85,9 @@ export class Api {
       // It is not JSON.
     }
     const { status, statusText } = response;
-    return { message: this.#words.__('The server said %1 %2', status, statusText), hint: null };
+    return {
+      message: this.#words.__('The server responded with %1 %2', status, statusText),
+      hint: null
+    };
   }
 }

@@ -5,13 +5,13 @@ type Own = 'id' | 'placeholder' | 'aria-label' | 'spellcheck' | 'autocomplete';
 
 interface EntryProps extends Pick<ComponentProps<'input'>, Own> {
   value: string;
-  /** Is given the text once somebody is done with it. */
+  /** Called with the text once it is committed. */
   onEnter: (text: string) => void;
 }
 
 /**
- * A field whose text counts once somebody is done with it; what comes before leaves it alone.
- * Escape takes back what was typed.
+ * A field whose text counts once it is committed; updates meanwhile do not overwrite it. Escape
+ * discards the text.
  */
 export function Entry({ value, onEnter, ...others }: EntryProps) {
   const [typed, setTyped] = useState<string | null>(null);

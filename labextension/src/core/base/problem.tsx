@@ -28,32 +28,30 @@ export function ProblemNote(props: { problem: Problem; host: Host; retry: () => 
   if (problem.kind === 'missing') {
     return (
       <div class="jaxtrain-note" role="alert">
-        <h3>{trans.__('The server part is not there')}</h3>
-        <p>
-          {trans.__('Jobs are read by an extension of the Jupyter server, and it does not run.')}
-        </p>
+        <h3>{trans.__('Server extension not found')}</h3>
+        <p>{trans.__('Jobs are read by a Jupyter server extension, which is not running.')}</p>
         <p>
           {trans.__(
-            'Install the package in the environment of the Jupyter server, from the same source as here, and enable the extension:'
+            'Install the same version of the package in the environment of the Jupyter server, and enable the extension:'
           )}
         </p>
         <CodeBlock text={ENABLE} host={host} />
-        <p>{trans.__('Then start the Jupyter server again.')}</p>
+        <p>{trans.__('Then restart the Jupyter server.')}</p>
         {again}
       </div>
     );
   }
   const title = {
-    refused: trans.__('You may not see the jobs of this server'),
-    unreachable: trans.__('The Jupyter server does not answer'),
+    refused: trans.__('No permission to see the jobs of this server'),
+    unreachable: trans.__('The Jupyter server is not responding'),
     shut: trans.__('No connection to the Jupyter server'),
     other: trans.__('This cannot be shown')
   }[problem.kind];
   const next = {
-    refused: trans.__('Log in again, or ask the one who runs this server.'),
-    unreachable: trans.__('Jobs go on without this page. It tries again by itself.'),
+    refused: trans.__('Log in again, or ask the administrator of this server.'),
+    unreachable: trans.__('Jobs keep running. This page reconnects automatically.'),
     shut: trans.__(
-      'The server answers, but lets this page open no WebSocket: too many pages may be open, or a proxy lets none through. It tries again by itself.'
+      'The server responds, but no WebSocket can be opened: too many pages may be open, or a proxy blocks WebSockets. This page reconnects automatically.'
     ),
     other: ''
   }[problem.kind];
@@ -76,9 +74,9 @@ export function ProblemNote(props: { problem: Problem; host: Host; retry: () => 
 export function StaleNotice({ host, retry }: { host: Host; retry: () => void }) {
   return (
     <div class="jaxtrain-stale" role="status">
-      <span>{host.trans.__('No connection: this may be out of date.')}</span>
+      <span>{host.trans.__('Disconnected: this may be out of date.')}</span>
       <button type="button" class="jaxtrain-button" onClick={retry}>
-        {host.trans.__('Try now')}
+        {host.trans.__('Reconnect now')}
       </button>
     </div>
   );

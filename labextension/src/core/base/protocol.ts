@@ -12,7 +12,7 @@ export type State =
   | 'Cancelled'
   | 'damaged';
 
-/** A cell that waits for a job lets go of it by `detach`. */
+/** `detach` ends the wait of a cell. */
 export type Action = 'cancel' | 'delete' | 'suspend' | 'resume' | 'detach' | 'trust';
 
 /** How far a job is trusted: results of `foreign` and `forbidden` ones are withheld. */
@@ -124,18 +124,18 @@ export type Source = number | string;
 /** One of the last lines of all ranks, oldest first: source, time, text. */
 export type TailLine = [source: Source, time: number | null, text: string];
 
-/** All that the compact view of a job shows. */
+/** The content of the card of a job. */
 export interface JobSummary {
   row: Row;
-  /** What went to the job and came back from it, in words; empty for nothing. */
+  /** What was sent to the job and returned from it, as text; empty for nothing. */
   sent: string;
   results: string;
-  /** Points of the metric that was reported last: step and value; no number travels as a word. */
+  /** The metric that was reported last: steps and values; NaN and infinities are strings. */
   spark: { name: string; points: [number, number | string][] } | null;
   tail: TailLine[];
   /** Whether a cell waits for the job. */
   waited: boolean;
-  /** What is said about that wait. */
+  /** A note on that wait. */
   note: string | null;
 }
 
@@ -149,13 +149,13 @@ export type Message =
   | { id: number; kind: 'glance'; glance: JobSummary }
   | { id: number; kind: 'error'; message: string; hint: string | null };
 
-/** What a page says; `Live` adds the id. */
+/** A request of a page; `Live` adds the id. */
 export type Request =
   { op: 'open'; topic: 'jobs' } | { op: 'open'; topic: 'job' | 'glance'; key: string };
 
-/** What went wrong, in words for the user, and what to do about it. */
+/** What went wrong, and what to do about it. */
 export interface Problem {
-  /** shut: requests are answered, and no WebSocket can be had. */
+  /** shut: requests are answered, but no WebSocket can be opened. */
   kind: 'missing' | 'refused' | 'unreachable' | 'shut' | 'other';
   message: string;
   hint: string | null;

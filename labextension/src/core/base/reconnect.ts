@@ -1,4 +1,4 @@
-/** When to connect again: after how long, when the machine has slept, when nothing comes any more. */
+/** When to reconnect: after a delay, after sleep, and after silence. */
 
 // Intervals, in milliseconds: before the second try and, at most, before each later one; between looks
 // at the clock, and at how long a server has been silent. Too long is what that server says.
@@ -9,7 +9,7 @@ const LISTEN = 5_000;
 // A page in the background gets its timers once a minute: only a longer gap was a sleep.
 const SLEPT = 150_000;
 
-/** Return the milliseconds before attempt `n` (from 0): doubling, with half of it by chance. */
+/** Return the milliseconds before attempt `n` (from 0): exponential backoff with jitter. */
 export function backOff(n: number, random: () => number = Math.random): number {
   const most = Math.min(MOST, FIRST * 2 ** Math.min(n, 16));
   return most / 2 + (random() * most) / 2;

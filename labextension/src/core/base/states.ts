@@ -1,4 +1,4 @@
-/** The states of a job: their words, and the groups that the list filters by. */
+/** The states of a job: their labels, and the groups that the list filters by. */
 
 import { labelFor } from './format';
 import type { Row, State } from './protocol';
@@ -19,12 +19,12 @@ const GROUP: Record<State, Group> = {
   Cancelled: 'cancelled'
 };
 
-/** Return the group of a state; one that is not known waits. */
+/** Return the group of a state; unknown states count as waiting. */
 export function group(state: State): Group {
   return (GROUP as Partial<Record<string, Group>>)[state] ?? 'waiting';
 }
 
-/** Return the word of a state. */
+/** Return the label of a state. */
 export function stateLabel(state: State, trans: Translator): string {
   const known: Record<State, string> = {
     Queued: trans.__('Queued'),
@@ -40,7 +40,7 @@ export function stateLabel(state: State, trans: Translator): string {
   return (known as Partial<Record<string, string>>)[state] ?? state;
 }
 
-/** Return the word of the state of a rank. */
+/** Return the label of a rank's state. */
 export function rankStateLabel(state: string, trans: Translator): string {
   return labelFor(state, {
     Waiting: trans.__('Waiting'),
@@ -54,7 +54,7 @@ export function rankStateLabel(state: string, trans: Translator): string {
   });
 }
 
-/** Return the word of a group. */
+/** Return the label of a group. */
 export function groupLabel(name: Group, trans: Translator): string {
   return {
     waiting: trans.__('Waiting'),

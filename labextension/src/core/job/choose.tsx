@@ -25,7 +25,7 @@ export function Choose({ metrics, settings, change, trans }: ChooseProps) {
   return (
     <div class="jaxtrain-choose">
       {ranks.length > 1 && (
-        <div class="jaxtrain-chips" role="group" aria-label={trans.__('Ranks to draw')}>
+        <div class="jaxtrain-chips" role="group" aria-label={trans.__('Ranks to plot')}>
           <span>{trans.__('Ranks')}</span>
           <Chip on={settings.ranks.length === 0} onClick={() => setRanks([])}>
             {trans.__('first')}
@@ -44,18 +44,18 @@ export function Choose({ metrics, settings, change, trans }: ChooseProps) {
           ) : (
             <Entry
               placeholder="0-3, 7"
-              aria-label={trans.__('Ranks to draw, such as 0-3, 7')}
+              aria-label={trans.__('Ranks to plot, such as 0-3, 7')}
               value={formatRanks(settings.ranks)}
               onEnter={text => setRanks(parseRanks(text, ranks) ?? [])}
             />
           )}
           {settings.ranks.length >= MOST_RANKS && (
-            <span class="jaxtrain-quiet">{trans.__('no more than %1', MOST_RANKS)}</span>
+            <span class="jaxtrain-quiet">{trans.__('at most %1', MOST_RANKS)}</span>
           )}
         </div>
       )}
       {names.length > 1 && (
-        <div class="jaxtrain-chips" role="group" aria-label={trans.__('Metrics to draw')}>
+        <div class="jaxtrain-chips" role="group" aria-label={trans.__('Metrics to plot')}>
           <span>{trans.__('Metrics')}</span>
           {names.map(name => (
             <Chip

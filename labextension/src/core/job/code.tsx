@@ -63,7 +63,7 @@ export function CodePart({ detail, bad, host }: CodeProps) {
           ) : (
             <>
               {lines.slice(0, bad - 1).map(line => `${line}\n`)}
-              <mark title={trans.__('Here it failed')}>{lines[bad - 1]}</mark>
+              <mark title={trans.__('The job failed here')}>{lines[bad - 1]}</mark>
               {lines.slice(bad).map(line => `\n${line}`)}
             </>
           )}
@@ -73,8 +73,8 @@ export function CodePart({ detail, bad, host }: CodeProps) {
         {detail.returns
           ? trans.__('To run it again, call the function again.')
           : detail.script !== null
-            ? trans.__('To run it again, run this file again: it becomes a new job.')
-            : trans.__('To run it again, run this cell again: it becomes a new job.')}
+            ? trans.__('To run it again, run this file again. That submits a new job.')
+            : trans.__('To run it again, run this cell again. That submits a new job.')}
       </p>
     </Section>
   );
@@ -91,7 +91,7 @@ export function YamlPart({ row, host }: { row: Row; host: Host }) {
   const tools = text !== null && (
     <>
       <button type="button" class="jaxtrain-small" onClick={() => setAsked(asked + 1)}>
-        {trans.__('Read again')}
+        {trans.__('Reload')}
       </button>
       <button type="button" class="jaxtrain-small" onClick={() => host.copy(text)}>
         {trans.__('Copy')}
@@ -136,7 +136,7 @@ function Yaml({ jobKey, text, onText, host }: YamlProps) {
   }
   return text === null ? (
     <p class="jaxtrain-quiet" role="status">
-      {trans.__('Asking the cluster…')}
+      {trans.__('Querying the cluster…')}
     </p>
   ) : (
     <div class="jaxtrain-source" tabIndex={0} role="group" aria-label="YAML">

@@ -59,15 +59,13 @@ export function Compare({ store, chosen, onToggle, host }: CompareProps) {
           ))}
         </ul>
       ) : (
-        <p class="jaxtrain-quiet">{trans.__('Looking for jobs…')}</p>
+        <p class="jaxtrain-quiet">{trans.__('Loading jobs…')}</p>
       )}
       {list.loaded && found.length === 0 && (
-        <p class="jaxtrain-quiet">{trans.__('No job matches.')}</p>
+        <p class="jaxtrain-quiet">{trans.__('No matching jobs')}</p>
       )}
       {found.length > SHOWN && (
-        <p class="jaxtrain-quiet">
-          {trans.__('%1 more: filter by words of the name.', found.length - SHOWN)}
-        </p>
+        <p class="jaxtrain-quiet">{trans.__('%1 more: filter by name', found.length - SHOWN)}</p>
       )}
     </div>
   );

@@ -9,7 +9,7 @@ import { Section } from './section';
 const PAGE = 200;
 const NEAR = 24; // pixels from the end that still count as the end
 
-/** What happened to a job; the newest is last, and stays in sight unless somebody scrolled up. */
+/** The events of a job; the newest is last, and stays in view unless the user scrolls up. */
 export function Events({ events, host }: { events: readonly JobEvent[]; host: Host }) {
   const { trans } = host;
   const [limit, setLimit] = useState(PAGE);
@@ -50,9 +50,7 @@ export function Events({ events, host }: { events: readonly JobEvent[]; host: Ho
             {trans._n('%1 earlier event', '%1 earlier events', start)}
           </button>
         )}
-        {events.length === 0 && (
-          <p class="jaxtrain-quiet">{trans.__('Nothing has happened yet.')}</p>
-        )}
+        {events.length === 0 && <p class="jaxtrain-quiet">{trans.__('No events yet')}</p>}
         <ol class="jaxtrain-events">
           {events.slice(start).map(({ time, rank, kind, message }, index) => (
             <li key={start + index}>

@@ -50,16 +50,16 @@ export function causeOf(failure: Failure): Cause {
 function kindLabel(kind: string, trans: Translator): string {
   const known: Record<string, string> = {
     error: trans.__('exception'),
-    exit: trans.__('ended early'),
+    exit: trans.__('exited early'),
     killed: trans.__('killed'),
     storage: trans.__('out of memory'),
     aborted: trans.__('aborted'),
     crashed: trans.__('crashed'),
-    rendezvous: trans.__('no rendezvous'),
+    rendezvous: trans.__('rendezvous timed out'),
     timeout: trans.__('timeout'),
     disk: trans.__('disk full'),
     supervisor: trans.__('supervisor'),
-    start: trans.__('did not start'),
+    start: trans.__('failed to start'),
     cluster: trans.__('cluster')
   };
   return (known as Partial<Record<string, string>>)[kind] ?? sanitize(kind);

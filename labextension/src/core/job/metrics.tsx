@@ -73,8 +73,8 @@ export function MetricsPart({ store, host }: { store: JobStore; host: Host }) {
               key={key}
               type="button"
               class="jaxtrain-chip"
-              title={error ? sanitize(error.message) : trans.__('Leave out %1', sanitize(key))}
-              aria-label={trans.__('Leave out %1', sanitize(key))}
+              title={error ? sanitize(error.message) : trans.__('Remove %1', sanitize(key))}
+              aria-label={trans.__('Remove %1', sanitize(key))}
               onClick={() => toggle(key)}
             >
               {sanitize(key)} <span aria-hidden="true">×</span>
@@ -136,7 +136,7 @@ function Tools(props: ToolsProps) {
         class="jaxtrain-small"
         aria-expanded={choosing}
         disabled={metrics.ranks().length < 2 && metrics.names.length < 2}
-        title={trans.__('Which ranks and metrics to draw')}
+        title={trans.__('Choose the ranks and metrics to plot')}
         onClick={() => setChoosing(!choosing)}
       >
         {trans.__('Choose')}
@@ -153,7 +153,7 @@ function Tools(props: ToolsProps) {
         type="button"
         class="jaxtrain-small"
         disabled={!settings.range}
-        title={trans.__('A double click does it, too')}
+        title={trans.__('Or double-click a plot')}
         onClick={() => change({ range: null })}
       >
         {trans.__('Show all')}
@@ -203,7 +203,7 @@ function Plots({ store, others, settings, change, host }: PlotsProps) {
   if (names.length === 0) {
     return (
       <p class="jaxtrain-quiet jaxtrain-no-plot">
-        {trans.__('Nothing reported yet: report(step=…, loss=…) in the code draws a plot here.')}
+        {trans.__('No metrics yet. Call report(step=…, loss=…) in the code to plot them here.')}
       </p>
     );
   }

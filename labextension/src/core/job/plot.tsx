@@ -168,7 +168,7 @@ export function Plot(props: PlotProps) {
         tabIndex={0}
         data-keys={trans.__('← → values · + − zoom · 0 all')}
         aria-label={trans.__(
-          'Plot of %1: arrows go through the values, plus and minus zoom, 0 shows all',
+          'Plot of %1: arrow keys step through the values, plus and minus zoom, 0 shows all',
           title
         )}
         aria-describedby={id}
@@ -291,7 +291,7 @@ function describePlot(
 ): string {
   const facts = line ? factsOf(line) : null;
   if (!facts) {
-    return trans.__('%1: nothing reported.', sanitize(label));
+    return trans.__('%1: no reports.', sanitize(label));
   }
   const { count, last, at, least, most } = facts;
   const value = Number.isNaN(last) ? trans.__('not a number') : formatNumber(last);
@@ -299,6 +299,6 @@ function describePlot(
   const span =
     least === null || most === null
       ? ''
-      : trans.__(', least %1, most %2', formatNumber(least), formatNumber(most));
+      : trans.__(', min %1, max %2', formatNumber(least), formatNumber(most));
   return `${head}${span}, ${trans._n('%1 report.', '%1 reports.', count)}`;
 }

@@ -1,4 +1,4 @@
-/** How somebody looks at the metrics of a job. */
+/** The settings of a job's plots. */
 
 import type { Host } from '../base/host';
 import { loadItem, loadItemFor, saveItem, saveItemFor } from '../base/storage';
@@ -30,7 +30,7 @@ export interface PlotSettings extends SharedSettings, Choice {
   range: Range | null;
 }
 
-/** Return how the metrics of a job were looked at last. */
+/** Return the stored settings of a job's plots. */
 export function loadPlotSettings(host: Host, key: string): PlotSettings {
   const { axis, log } = loadItem<SharedSettings>(host, SHARED);
   const { ranks, hidden, others } = loadItemFor<Choice>(host, PER_JOB, key);
@@ -48,7 +48,7 @@ function strings(loadItem: unknown): string[] {
   return Array.isArray(loadItem) ? loadItem.filter(each => typeof each === 'string') : [];
 }
 
-/** Keep what of a change is worth keeping. */
+/** Store a change of the settings, but no zoom. */
 export function keepLook(
   host: Host,
   key: string,

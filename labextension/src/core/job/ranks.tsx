@@ -105,7 +105,7 @@ export function Ranks({ row, ranks, failed, host }: RanksProps) {
           <button
             type="button"
             class="jaxtrain-small"
-            title={trans.__('Save what all ranks have printed, a file for each, as a zip file')}
+            title={trans.__('Save the logs of all ranks as a zip file')}
             onClick={() => host.save?.(row.key, null)}
           >
             {trans.__('Save logs')}
@@ -211,7 +211,7 @@ export function Initializers({ steps, host }: { steps: readonly Initializer[]; h
     return null;
   }
   return (
-    <Section name="initializers" title={trans.__('Before the ranks')} host={host}>
+    <Section name="initializers" title={trans.__('Initializers')} host={host}>
       <div class="jaxtrain-scroll">
         <table class="jaxtrain-ranks jaxtrain-steps">
           <thead>

@@ -15,7 +15,7 @@ export function SentPart({ sent, host }: { sent: Sent; host: Host }) {
     return null;
   }
   const whole = formatBytes(sent.reduce((sum, { size }) => sum + size, 0));
-  const note = trans._n('%1 thing, %2', '%1 things, %2', sent.length, whole);
+  const note = trans._n('%1 item, %2', '%1 items, %2', sent.length, whole);
   return (
     <Section name="sent" title={trans.__('Sent')} host={host} note={note} open={sent.length <= 20}>
       <div class="jaxtrain-scroll">

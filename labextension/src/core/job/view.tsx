@@ -25,7 +25,7 @@ export function Job({ store, host }: { store: JobStore; host: Host }) {
   if (!detail) {
     return (
       <p class="jaxtrain-quiet" role="status">
-        {host.trans.__('Looking for the job…')}
+        {host.trans.__('Loading the job…')}
       </p>
     );
   }

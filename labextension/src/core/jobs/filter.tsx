@@ -71,7 +71,7 @@ export function FilterBar({ rows, filter, trans, onChange, onLeave }: FilterBarP
         type="search"
         value={filter.text}
         placeholder={trans.__('Filter jobs')}
-        aria-label={trans.__('Filter jobs by words of their name, state, reason or place')}
+        aria-label={trans.__('Filter jobs by name, state, reason or place')}
         onInput={event => onChange({ ...filter, text: event.currentTarget.value })}
         onKeyDown={onKeyDown}
       />

@@ -50,7 +50,7 @@ interface JobListProps {
   rows: readonly Row[];
   filter: Filter;
   host: Host;
-  /** Is given a function that moves the focus into the list. */
+  /** Ref to a function that focuses the list. */
   enter: { current: () => void };
 }
 

@@ -7,7 +7,7 @@ import type { JobsStore } from './store';
 
 const NAMED = 8;
 
-/** Return how many jobs run, or else how many wait; nothing when none is active. */
+/** Return how many jobs run, else how many wait; empty if none is active. */
 export function statusText(rows: readonly Row[], trans: Translator): string {
   const active = rows.filter(row => row.active);
   const running = active.filter(row => group(row.state) === 'running').length;
@@ -26,7 +26,7 @@ interface StatusItemProps {
   onClick: () => void;
 }
 
-/** The active jobs in a few words, as a button for the status bar. */
+/** A summary of the active jobs, as a button for the status bar. */
 export function StatusItem({ store, trans, onClick }: StatusItemProps) {
   useObservable(store);
   const text = statusText(store.rows, trans);

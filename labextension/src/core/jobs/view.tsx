@@ -46,7 +46,7 @@ export function Jobs({ store, host }: { store: JobsStore; host: Host }) {
   if (!loaded) {
     body = !problem && (
       <p class="jaxtrain-quiet" role="status">
-        {trans.__('Looking for jobs…')}
+        {trans.__('Loading jobs…')}
       </p>
     );
   } else if (rows.length === 0) {
@@ -54,7 +54,7 @@ export function Jobs({ store, host }: { store: JobsStore; host: Host }) {
   } else if (shown.length === 0) {
     body = (
       <div class="jaxtrain-note" role="status">
-        <p>{trans.__('No job matches.')}</p>
+        <p>{trans.__('No matching jobs')}</p>
         <button type="button" class="jaxtrain-button" onClick={() => setFilter(NO_FILTER)}>
           {trans.__('Show all')}
         </button>
@@ -98,9 +98,9 @@ function NoJobs({ host }: { host: Host }) {
       <h3>{trans.__('No jobs yet')}</h3>
       <p>{trans.__('Run this once in a notebook:')}</p>
       <CodeBlock text={LOAD} host={host} />
-      <p>{trans.__('Then a cell like this one becomes a training job on two processes:')}</p>
+      <p>{trans.__('Then a cell like this one runs as a training job with two processes:')}</p>
       <CodeBlock text={CELL} host={host} />
-      <p>{trans.__('It appears here while it runs, and stays when it has ended.')}</p>
+      <p>{trans.__('It appears here while it runs, and stays after it has ended.')}</p>
     </div>
   );
 }

@@ -62,24 +62,24 @@ export function closePane(reader: Reader): boolean {
 /** Return the keys and what they do. */
 export function keyHelp(trans: Translator): [string, string][] {
   return [
-    ['j k ↓ ↑', trans.__('next line, line before')],
-    ['PageDown PageUp', trans.__('next page, page before')],
+    ['j k ↓ ↑', trans.__('next line, previous line')],
+    ['PageDown PageUp', trans.__('next page, previous page')],
     ['Home', trans.__('first line')],
     ['End', trans.__('last line, and follow')],
-    ['f', trans.__('follow, or stop to follow')],
+    ['f', trans.__('start or stop following')],
     ['g', trans.__('go to a line or a time')],
     ['/', trans.__('search')],
-    ['n N', trans.__('next match, match before')],
-    ['Enter Shift+Enter', trans.__('the same, while you type what to search')],
+    ['n N', trans.__('next match, previous match')],
+    ['Enter Shift+Enter', trans.__('the same, in the search field')],
     ['e', trans.__('first error')],
-    ['t', trans.__('time of day, since the start, none')],
+    ['t', trans.__('timestamps: time of day, since start, none')],
     ['Space → ←', trans.__('open or close a traceback')],
-    ['Enter', trans.__('the line in full')],
-    ['w', trans.__('wrap the line in full')],
+    ['Enter', trans.__('show the full line')],
+    ['w', trans.__('wrap the full line')],
     ['l', trans.__('copy a link to the line')],
-    ['Shift+↓ Shift+↑', trans.__('choose lines, as Shift with a click does')],
-    ['Ctrl+C', trans.__('copy the chosen lines as plain text')],
-    ['Esc', trans.__('close; in a field: back to the lines')],
-    ['?', trans.__('these keys')]
+    ['Shift+↓ Shift+↑', trans.__('select lines, as Shift+click does')],
+    ['Ctrl+C', trans.__('copy the selected lines as plain text')],
+    ['Esc', trans.__('close; in a field, return to the lines')],
+    ['?', trans.__('show these shortcuts')]
   ];
 }

@@ -14,7 +14,7 @@ interface ListProps {
   reader: Reader;
   trans: Translator;
   actions: KeyActions;
-  /** Is given a function that moves the focus into the list. */
+  /** Ref to a function that focuses the list. */
   enter: { current: () => void };
 }
 
@@ -24,7 +24,7 @@ function indexAt(node: Node | null): number | null {
   return row ? Number(row.dataset['index']) : null;
 }
 
-/** The lines: only those that are seen are in the document, in a layer that stays in sight. */
+/** The lines: only visible ones are in the document, in a sticky layer. */
 export function LogList({ reader, trans, actions, enter }: ListProps) {
   const list = useRef<HTMLDivElement>(null);
   const layer = useRef<HTMLDivElement>(null);
@@ -37,7 +37,7 @@ export function LogList({ reader, trans, actions, enter }: ListProps) {
   const [anchor, setAnchor] = useState<number | null>(null);
   const began = useRef<number | null>(null); // the line at which the mouse was pressed
   useEffect(() => {
-    setAnchor(null); // the numbers mean other lines then
+    setAnchor(null); // numbers refer to other lines then
     began.current = null;
   }, [store.choice]);
   const chosen: [number, number] = [Math.min(anchor ?? at, at), Math.max(anchor ?? at, at)];
@@ -79,7 +79,7 @@ export function LogList({ reader, trans, actions, enter }: ListProps) {
     const element = event.currentTarget as HTMLElement;
     reader.scrolled(element.scrollTop);
     if (reader.following) {
-      element.scrollTop = scroll.bar; // it was nobody's wish to be elsewhere
+      element.scrollTop = scroll.bar; // the user did not scroll
     }
     clearTimeout(idle.current);
     idle.current = setTimeout(() => scroll.scaled && reader.settle(), IDLE);
@@ -97,7 +97,7 @@ export function LogList({ reader, trans, actions, enter }: ListProps) {
     if (other) {
       const isCopy = event.key.toLowerCase() === 'c' && !event.altKey && !event.shiftKey;
       if (!isCopy || window.getSelection()?.isCollapsed === false) {
-        return; // what is selected by the pointer is copied by the browser
+        return; // the browser copies a selection of text
       }
       copyChosen();
     } else if (event.shiftKey && by !== undefined) {
@@ -114,9 +114,7 @@ export function LogList({ reader, trans, actions, enter }: ListProps) {
   const textOfLines = (first: number, last: number): string | null => {
     const text = reader.textOf(Math.min(first, last), Math.max(first, last));
     if (text === null) {
-      reader.announce(
-        trans.__('These are too many lines to copy: Save gives all of them as a file.')
-      );
+      reader.announce(trans.__('Too many lines to copy. Save the log as a file instead.'));
     }
     return text;
   };
@@ -131,7 +129,7 @@ export function LogList({ reader, trans, actions, enter }: ListProps) {
     if (!event.shiftKey) {
       began.current = indexOf(event);
     } else if (indexOf(event) !== null) {
-      event.preventDefault(); // lines are chosen, rather than letters of those that are seen
+      event.preventDefault(); // select lines rather than text
       window.getSelection()?.removeAllRanges();
       list.current?.focus();
     }
@@ -139,7 +137,7 @@ export function LogList({ reader, trans, actions, enter }: ListProps) {
   const onClick = (event: MouseEvent) => {
     const index = indexOf(event);
     if (index === null || window.getSelection()?.isCollapsed === false) {
-      return; // a click that ends a selection is no choice
+      return; // the click ended a selection of text
     }
     if (folds.at(index) && !event.shiftKey) {
       reader.toggle(index);
@@ -157,7 +155,7 @@ export function LogList({ reader, trans, actions, enter }: ListProps) {
     }
     const [from, to] = [began.current, indexAt(selection.focusNode)];
     const isHere = list.current?.querySelector(`[data-index="${from ?? ''}"]`);
-    // Where the begin of a selection has been scrolled away, its rows are not in the document.
+    // The start of a selection may be out of view, and so not in the document.
     const text =
       isHere || from === null || to === null
         ? selectionText(selection.getRangeAt(0).cloneContents())
@@ -225,7 +223,7 @@ export function LogList({ reader, trans, actions, enter }: ListProps) {
       class="jaxtrain-log-list"
       role="listbox"
       tabIndex={0}
-      aria-label={trans.__('Lines of the log')}
+      aria-label={trans.__('Log lines')}
       aria-multiselectable={true}
       aria-activedescendant={currentIsSeen ? `${id}-${folds.lineOf(atRow)}` : undefined}
       onScroll={onScroll}

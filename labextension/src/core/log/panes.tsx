@@ -12,10 +12,10 @@ import { dayOf } from './times';
 interface BoxProps {
   sign: string;
   title: string;
-  /** What it is called where nobody sees by which field it is. */
+  /** Its accessible name, with that of its field. */
   name: string;
   on: boolean;
-  /** Is given the box. */
+  /** Ref to the checkbox. */
   box: { current: HTMLInputElement | null };
   onChange: () => void;
 }
@@ -80,8 +80,8 @@ function PatternField({ label, value, trans, onChange }: FieldProps) {
       />
       <Box
         sign="Aa"
-        title={trans.__('Upper and lower case differ')}
-        name={trans.__('%1: upper and lower case differ', label)}
+        title={trans.__('Match case')}
+        name={trans.__('%1: match case', label)}
         on={value?.case ?? false}
         box={cases}
         onChange={change}
@@ -93,12 +93,12 @@ function PatternField({ label, value, trans, onChange }: FieldProps) {
 interface FiltersProps {
   reader: Reader;
   trans: Translator;
-  /** Is given the field for a line or a time. */
+  /** Ref to the field for a line or a time. */
   place: { current: HTMLInputElement | null };
   onLeave: () => void;
 }
 
-/** Which lines to show, by what they have in them; and a line or a time to go to. */
+/** Filters by content, and a field for a line or a time to go to. */
 export function Filters({ reader, trans, place, onLeave }: FiltersProps) {
   const { include, exclude, raw } = reader.store.choice;
   const go = () => {
@@ -130,7 +130,7 @@ export function Filters({ reader, trans, place, onLeave }: FiltersProps) {
           checked={raw}
           onChange={event => reader.show({ raw: event.currentTarget.checked })}
         />
-        {trans.__('also what libraries say at their start')}
+        {trans.__('Show library startup messages')}
       </label>
       <span class="jaxtrain-log-field">
         <label>
@@ -167,7 +167,7 @@ export function copyLink({ store }: Reader, host: Host, position: number): void 
   }
 }
 
-/** Close by Escape. */
+/** Handle Escape by closing. */
 function escaped(onClose: () => void): (event: KeyboardEvent) => void {
   return event => {
     if (event.key === 'Escape') {
@@ -178,7 +178,7 @@ function escaped(onClose: () => void): (event: KeyboardEvent) => void {
   };
 }
 
-const WHOLE = 1 << 20; // bytes of a line that the server gives at most
+const WHOLE = 1 << 20; // bytes of a line that the server sends at most
 
 /** One line in full. */
 export function LineDetail({ reader, host, onClose }: PaneProps) {
@@ -191,7 +191,7 @@ export function LineDetail({ reader, host, onClose }: PaneProps) {
   return (
     <section
       class="jaxtrain-log-detail"
-      aria-label={trans.__('The line in full')}
+      aria-label={trans.__('Full line')}
       onKeyDown={escaped(onClose)}
     >
       <div class="jaxtrain-log-bar">
@@ -218,7 +218,7 @@ export function LineDetail({ reader, host, onClose }: PaneProps) {
           <button
             type="button"
             class="jaxtrain-button"
-            title={trans.__('A page that opens the log at this line (l)')}
+            title={trans.__('Copy a link to this line (l)')}
             onClick={() => copyLink(reader, host, detail.position)}
           >
             {trans.__('Copy link')}
@@ -227,7 +227,7 @@ export function LineDetail({ reader, host, onClose }: PaneProps) {
         <button
           type="button"
           class="jaxtrain-button"
-          aria-label={trans.__('Close the line')}
+          aria-label={trans.__('Close the full line')}
           onClick={onClose}
         >
           ✕
@@ -239,7 +239,7 @@ export function LineDetail({ reader, host, onClose }: PaneProps) {
       {detail.bytes > WHOLE && (
         <p class="jaxtrain-quiet">
           {trans.__(
-            'This is the first MiB of %1: the downloaded log has all of the line.',
+            'This is the first MiB of %1. Save the log to get the whole line.',
             trans.__('%1 MiB', (Math.ceil((10 * detail.bytes) / WHOLE) / 10).toFixed(1))
           )}
         </p>

@@ -28,7 +28,7 @@ interface RankFilterProps {
   onChoose: (sources: Source[] | null) => void;
 }
 
-/** Whose lines to show: a chip for each, or for many a button with a list. */
+/** Which logs to show: a chip for each, or for many a button with a list. */
 export function RankFilter({ store, trans, onChoose }: RankFilterProps) {
   const { sources, choice } = store;
   const [open, setOpen] = useState(false);

@@ -203,31 +203,33 @@ export class Reader extends Observable {
     if (number) {
       const last = store.length - 1;
       const index = Math.min(last, Math.max(0, Number(number[1]) - 1));
-      this.#goToFound(last < 0 ? null : index, trans.__('There are no lines.'));
+      this.#goToFound(last < 0 ? null : index, trans.__('The log has no lines'));
       return;
     }
     const time = readTime(text, store.began);
     if (time === null) {
       this.announce(
         trans.__(
-          'Type the number of a line, a time such as 14:30 or 2026-11-23 14:30, or +90 for seconds since the start.'
+          'Enter a line number, a time such as 14:30 or 2026-11-23 14:30, or +90 for seconds since the start.'
         )
       );
       return;
     }
-    this.announce(trans.__('Looking for that time…'));
+    this.announce(trans.__('Searching for that time…'));
     const index = await store.atTime(time);
-    this.#goToFound(index, trans.__('Nothing was printed at that time or later.'));
+    this.#goToFound(index, trans.__('No lines at that time or later'));
   }
 
   async goToFirstError(): Promise<void> {
-    this.announce(this.trans.__('Looking for the first error…'));
+    this.announce(this.trans.__('Searching for the first error…'));
     const found = await this.store.firstError();
     this.#goToFound(
       found?.index ?? null,
       (found?.complete ?? true)
-        ? this.trans.__('No line looks like an error.')
-        : this.trans.__('None was found so far, and the log goes on: try again, or search it.')
+        ? this.trans.__('No errors found')
+        : this.trans.__(
+            'No errors found so far. Not all of the log has been read yet: try again, or search it.'
+          )
     );
   }
 

@@ -11,7 +11,7 @@ import { type LogLine, NOTE } from './pages';
 const COLOURS = 7;
 const SHOWN = 4096; // bytes of a line that the server sends in a list
 
-/** Whose line it is, by number and by colour. */
+/** The rank or container of a line, with its colour. */
 export function Rank({ source, trans }: { source: Source; trans: Translator }) {
   const rank = typeof source === 'number';
   return (
@@ -49,7 +49,7 @@ export function Text({ text, marker }: { text: string; marker: Marker | null }) 
   );
 }
 
-/** Put something at a height; by a transform, since that is no shift of the layout. */
+/** Position an element by a transform, which causes no layout shift. */
 export function placed(top: number): { transform: string } {
   return { transform: `translateY(${top}px)` };
 }
@@ -137,9 +137,9 @@ export class LogRow extends Component<RowProps> {
             <span
               class="jaxtrain-log-note"
               data-full
-              title={trans.__('Show the line in full (Enter)')}
+              title={trans.__('Show the full line (Enter)')}
             >
-              {trans.__('… %1 bytes in all', line.bytes.toLocaleString())}
+              {trans.__('… %1 bytes in total', line.bytes.toLocaleString())}
             </span>
           )}
         </>

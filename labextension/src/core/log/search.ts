@@ -4,7 +4,7 @@ import { Observable } from '../base/observable';
 import type { Hit, Hits, LogMessage, Pattern } from '../base/protocol';
 import { Expression, type Marker, type Span, textMarker } from './highlight';
 
-/** A hit that one looks at. */
+/** The current hit. */
 export interface CurrentHit {
   position: number;
   index: number;
@@ -12,13 +12,13 @@ export interface CurrentHit {
   number: number;
 }
 
-/** What to do with the nearest hit: the first one from a position on, or the last one up to it. */
+/** What to do with the nearest hit: the first one from a position, or the last one before it. */
 export interface Arrival {
   back: boolean;
   then: (at: CurrentHit) => void;
 }
 
-/** One search in one view, which goes on as the log grows. */
+/** One search in one view, which continues as the log grows. */
 export class Search extends Observable {
   #live: Live;
   #opened: Subscription;
@@ -33,10 +33,10 @@ export class Search extends Observable {
   complete = false;
   error: string | null = null;
   at: CurrentHit | null = null;
-  /** Positions of hits near the one that one looks at. */
+  /** Positions of hits near the current one. */
   near: ReadonlySet<number> = new Set();
 
-  /** Search from a position on; `arrival` is told a hit, once. */
+  /** Search from a position; `arrival` gets the nearest hit, once. */
   constructor(live: Live, view: number, pattern: Pattern, from: number, arrival: Arrival | null) {
     super();
     this.#live = live;
@@ -53,12 +53,12 @@ export class Search extends Observable {
       : { marker: textMarker(pattern) };
   }
 
-  /** What finds where lines match; another one when more is known. */
+  /** Finds matches in lines; replaced when more are known. */
   get marker(): Marker {
     return this.#marks.marker;
   }
 
-  /** Go to the next hit, or the one before; it goes on at the other end. */
+  /** Go to the next or previous hit; wraps around. */
   async next(back: boolean, from = this.at?.position ?? this.#from): Promise<CurrentHit | null> {
     this.#arrival = null;
     return await this.#hit(from, back);
@@ -109,9 +109,9 @@ export class Search extends Observable {
       if (this.#arrival && message.count > 0) {
         void this.#arrive(this.#arrival, message);
       } else if (message.complete && message.count === 0) {
-        this.#arrival = null; // what is printed later must not take anybody away from where he is
+        this.#arrival = null; // later hits must not scroll the log
       } else if (finished && this.at) {
-        void this.#hit(this.at.position + 1, true); // hits before it were found: its number grew
+        void this.#hit(this.at.position + 1, true); // earlier hits were found: its number has changed
       }
     } else {
       return;
@@ -122,7 +122,7 @@ export class Search extends Observable {
   async #arrive({ back, then }: Arrival, { near, before }: Hits): Promise<void> {
     const first = back ? (before ?? undefined) : near.find(position => position >= this.#from);
     if (first === undefined && !this.complete) {
-      return; // there may be one that was not found yet
+      return; // there may be a nearer one that was not found yet
     }
     this.#arrival = null;
     const from = back ? this.#from + 1 : this.#from;

@@ -19,7 +19,7 @@ export function counted(search: Search | null, trans: Translator): string {
   }
   const count = search.count.toLocaleString();
   if (search.count === 0) {
-    return search.complete ? trans.__('no match') : trans.__('searching…');
+    return search.complete ? trans.__('no matches') : trans.__('searching…');
   }
   const all = search.complete ? count : trans.__('%1 so far', count);
   return search.at
@@ -52,7 +52,7 @@ function Switch({ label, title, on, onClick }: SwitchProps) {
 interface SearchBarProps {
   reader: Reader;
   trans: Translator;
-  /** Is given the field. */
+  /** Ref to the field. */
   field: { current: HTMLInputElement | null };
   onLeave: () => void;
 }
@@ -102,7 +102,7 @@ function SearchBar({ reader, trans, field, onLeave }: SearchBarProps) {
         value={pattern.pattern}
         maxLength={1000}
         placeholder={trans.__('Search')}
-        aria-label={trans.__('Search in the log')}
+        aria-label={trans.__('Search the log')}
         aria-invalid={search?.error ? true : undefined}
         onInput={event => change({ pattern: event.currentTarget.value }, PAUSE)}
         onKeyDown={onKeyDown}
@@ -118,7 +118,7 @@ function SearchBar({ reader, trans, field, onLeave }: SearchBarProps) {
       />
       <Switch
         label="Aa"
-        title={trans.__('Upper and lower case differ')}
+        title={trans.__('Match case')}
         on={pattern.case}
         onClick={() => change({ case: !pattern.case })}
       />
@@ -126,8 +126,8 @@ function SearchBar({ reader, trans, field, onLeave }: SearchBarProps) {
         type="button"
         class="jaxtrain-button"
         disabled={!search?.count}
-        aria-label={trans.__('Match before')}
-        title={trans.__('Match before (N)')}
+        aria-label={trans.__('Previous match')}
+        title={trans.__('Previous match (N)')}
         onClick={() => void reader.next(true)}
       >
         ↑
@@ -153,7 +153,7 @@ interface ToolbarProps {
   onLeave: () => void;
 }
 
-/** All that can be done with the log by a pointer. */
+/** The toolbar of the log. */
 export function Toolbar({ reader, host, field, onLeave }: ToolbarProps) {
   const { trans } = host;
   const { store, times, filters, help } = reader;
@@ -180,14 +180,14 @@ export function Toolbar({ reader, host, field, onLeave }: ToolbarProps) {
       <button
         type="button"
         class="jaxtrain-button"
-        title={trans.__('Which times to show (t)')}
+        title={trans.__('Change timestamps (t)')}
         onClick={() => reader.nextTimes()}
       >
         {
           {
             clock: trans.__('time of day'),
             since: trans.__('since start'),
-            off: trans.__('no times')
+            off: trans.__('no timestamps')
           }[times]
         }
       </button>

@@ -13,12 +13,12 @@ import type { LogStore } from './store';
 import { Toolbar } from './toolbar';
 
 interface LogViewProps {
-  /** It stays when the view is taken out of the page and put in again. */
+  /** Outlives the view, which may be detached and attached again. */
   reader: Reader;
   host: Host;
 }
 
-/** The log of a job: live, with search, filters and all that one does with a long log. */
+/** The log of a job: live, with search, filters and navigation. */
 export function LogView({ reader, host }: LogViewProps) {
   const { trans } = host;
   const { store } = reader;
@@ -31,7 +31,7 @@ export function LogView({ reader, host }: LogViewProps) {
     field.current?.select();
   };
   const place = useRef<HTMLInputElement>(null);
-  const asked = useRef(false); // for the field that is not there before the filters are
+  const asked = useRef(false); // until the filters with the field are rendered
   const onPlace = () => {
     asked.current = true;
     reader.set({ filters: true });
@@ -46,7 +46,7 @@ export function LogView({ reader, host }: LogViewProps) {
   const onLink = () => {
     reader.withLine(line => {
       copyLink(reader, host, line.position);
-      reader.announce(trans.__('A link to the line is copied.'));
+      reader.announce(trans.__('Link to the line copied'));
     });
   };
   const actions = {
@@ -66,10 +66,10 @@ export function LogView({ reader, host }: LogViewProps) {
     return <ProblemNote problem={problem} host={host} retry={retry} />;
   }
   if (!store.listed) {
-    // What can be done depends on that: nothing is shown that would have to move.
+    // The toolbar depends on the list of logs: showing it earlier would move it.
     return (
       <p class="jaxtrain-quiet" role="status">
-        {trans.__('Looking for lines…')}
+        {trans.__('Loading lines…')}
       </p>
     );
   }
@@ -118,13 +118,13 @@ export function LogView({ reader, host }: LogViewProps) {
 
 function nothing(store: LogStore, trans: Translator): string {
   if (!store.loaded || !store.complete) {
-    return trans.__('Looking for lines…');
+    return trans.__('Loading lines…');
   }
   const { sources, include, exclude } = store.choice;
   if (sources ?? include ?? exclude) {
-    return trans.__('No line is like that.');
+    return trans.__('No matching lines');
   }
-  return store.ended ? trans.__('Nothing was printed.') : trans.__('Nothing was printed so far.');
+  return store.ended ? trans.__('No output') : trans.__('No output yet');
 }
 
 function Status({ reader, trans }: { reader: Reader; trans: Translator }) {

@@ -77,7 +77,7 @@ export function JobCard(props: CardProps) {
         )}
         {!hasProgress && !reason && row.state === 'Running' && (
           <p class="jaxtrain-quiet">
-            <Prose text={trans.__('How far it is can be seen here once it calls `report()`.')} />
+            <Prose text={trans.__('Call `report()` in the code to see progress here.')} />
           </p>
         )}
       </div>
@@ -132,7 +132,7 @@ function Buttons({ summary: { row, waited }, host }: { summary: JobSummary; host
     )
   ];
   const titles: Partial<Record<Action, string>> = {
-    detach: trans.__('Go on with the notebook; the job goes on, too'),
+    detach: trans.__('Stop waiting; the job keeps running'),
     cancel: trans.__('Stop the job'),
     trust: trans.__('Load its results and show its HTML, which may run code')
   };
@@ -153,7 +153,7 @@ function Buttons({ summary: { row, waited }, host }: { summary: JobSummary; host
         <button
           type="button"
           class="jaxtrain-button"
-          title={trans.__('Show all of the job beside the notebook')}
+          title={trans.__('Open the job beside the notebook')}
           onClick={() => host.open?.()}
         >
           {trans.__('Open')}
@@ -225,7 +225,9 @@ function Footer({ summary: { row, sent, results, note }, notice, held, trans }: 
   } else if (notice) {
     first = notice;
   } else if (row.active) {
-    first = <Prose text={trans.__('goes on without this page; to come back: `%1`', attach)} />;
+    first = (
+      <Prose text={trans.__('Keeps running if you close this page. Reattach: `%1`', attach)} />
+    );
   }
   return (
     <footer class="jaxtrain-quiet">

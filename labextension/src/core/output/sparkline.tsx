@@ -26,9 +26,9 @@ export function Sparkline({ spark, trans }: { spark: Spark; trans: Translator })
   const name = sanitize(spark.name);
   const said =
     facts.least === null || facts.most === null
-      ? trans.__('%1: no numbers so far', name)
+      ? trans.__('%1: no values yet', name)
       : trans.__(
-          '%1 is %2 at step %3; it was between %4 and %5',
+          '%1 is %2 at step %3 (min %4, max %5)',
           name,
           formatNumber(facts.last),
           facts.at,

@@ -25,13 +25,13 @@ export function Output({ output, host }: { output: JobOutput; host: () => CardHo
 
 function noticeOf(origin: Origin, active: boolean, trans: Translator): string {
   if (origin === 'notebook') {
-    return trans.__('as the notebook saved it');
+    return trans.__('as saved in the notebook');
   }
   if (origin === 'deleted') {
     return trans.__('this job no longer exists');
   }
   // A job that has ended does not change, so it cannot be out of date.
   return origin === 'disconnected' && active
-    ? trans.__('No connection: this may be out of date. It tries again by itself.')
+    ? trans.__('Disconnected: this may be out of date. Reconnecting…')
     : '';
 }

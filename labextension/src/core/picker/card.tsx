@@ -124,13 +124,13 @@ function Details({ runtime, view, host }: Omit<CardProps, keyof CardState>) {
     <div class="jaxtrain-details">
       {description && <p>{sanitize(description)}</p>}
       {deprecated && (
-        <p>{trans.__('Those who run the cluster ask you to use another one instead.')}</p>
+        <p>{trans.__('The cluster administrator has deprecated it: use another one.')}</p>
       )}
       <dl>
         {facts.map(([label, value]) => (
           <div key={label}>
             <dt>{label}</dt>
-            <dd>{value === null ? trans.__('not known') : sanitize(value)}</dd>
+            <dd>{value === null ? trans.__('unknown') : sanitize(value)}</dd>
           </div>
         ))}
       </dl>
@@ -157,7 +157,7 @@ function Yaml({ name, view, host }: { name: string; view: PlaceView; host: Picke
   if (value === null) {
     return (
       <p class="jaxtrain-quiet" role="status">
-        {trans.__('Asking the cluster…')}
+        {trans.__('Querying the cluster…')}
       </p>
     );
   }

@@ -11,7 +11,7 @@ import type { Level, LineError } from './types';
 export type PickerHost = Pick<Host, 'trans' | 'copy'>;
 
 export function levelLabel(level: Level, trans: Translator): string {
-  return { ok: trans.__('fine'), warning: trans.__('warning'), error: trans.__('wrong') }[level];
+  return { ok: trans.__('OK'), warning: trans.__('warning'), error: trans.__('error') }[level];
 }
 
 /** A dot in the colour of a level, with its word for those who do not see it. */

@@ -22,8 +22,8 @@ export function Field({ option, store, host }: FieldProps) {
     errors.push({
       option: option.name,
       value: line.values[option.name],
-      message: host.trans.__('This means something on Kubernetes only.'),
-      hint: host.trans.__('Leave it out, or choose a cluster above.')
+      message: host.trans.__('Only applies on Kubernetes.'),
+      hint: host.trans.__('Remove it, or choose a cluster above.')
     });
   }
   const label = labelOf(option, host.trans);
@@ -188,6 +188,6 @@ function aboutQueue({ problem, waiting, free }: Queue, trans: Translator): strin
   const left = (free ?? []).map(({ resource, free: amount, total }) =>
     trans.__('%1: %2 of %3 free', sanitize(resource), sanitize(amount), sanitize(total))
   );
-  const queued = waiting > 0 ? [trans._n('%1 job waits', '%1 jobs wait', waiting)] : [];
+  const queued = waiting > 0 ? [trans._n('%1 job waiting', '%1 jobs waiting', waiting)] : [];
   return [...queued, ...left].join(' · ');
 }

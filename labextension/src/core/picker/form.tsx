@@ -68,7 +68,7 @@ function Range({ store, host: { trans } }: Props) {
   const unknown = store.view?.runtimes.value && !chosen; // what that means is said where the runtimes are
   return (
     <p class="jaxtrain-quiet">
-      {unknown ? '\u00a0' : trans.__('%1 takes %2', sanitize(runtime), nodes)}
+      {unknown ? '\u00a0' : trans.__('%1 supports %2', sanitize(runtime), nodes)}
     </p>
   );
 }
@@ -91,8 +91,8 @@ export function Foot({ store, host }: Props) {
   return (
     <footer class="jaxtrain-foot">
       {ask && (
-        <p class="jaxtrain-ask" title={trans.__('What the job asks for in all')}>
-          <span class="jaxtrain-unseen">{trans.__('In all:')} </span>
+        <p class="jaxtrain-ask" title={trans.__('Total of what the job requests')}>
+          <span class="jaxtrain-unseen">{trans.__('Total:')} </span>
           <b>{totalOf(ask, runtimes, trans)}</b>
         </p>
       )}
@@ -130,7 +130,7 @@ function Buttons({ store, host }: Props) {
     const title = trans.__('Run this cell');
     action = { label: trans.__('▶ Run cell'), title, blocked: wrong, run: () => store.run() };
   } else if (state === 'no-line') {
-    const title = trans.__('Put this line at the beginning of the cell');
+    const title = trans.__('Insert this line at the top of the cell');
     const blocked = wrong || !cell?.editable;
     action = { label: trans.__('Insert'), title, blocked, run: () => line.insert() };
   } else if (line.error) {
@@ -146,7 +146,7 @@ function Buttons({ store, host }: Props) {
             type="button"
             class="jaxtrain-button jaxtrain-primary"
             aria-disabled={action.blocked}
-            title={wrong ? trans.__('Correct what is marked first') : action.title}
+            title={wrong ? trans.__('Fix the highlighted fields first') : action.title}
             onClick={() => action.blocked || void action.run()}
           >
             {action.label}
@@ -172,7 +172,7 @@ function Put({ store, host }: Props) {
     setError(null);
     setDone('');
     try {
-      setDone((await store.put()) || trans.__('it is in the next cell'));
+      setDone((await store.put()) || trans.__('inserted into the next cell'));
     } catch (error) {
       setError(toServerError(error));
     }
@@ -185,14 +185,14 @@ function Put({ store, host }: Props) {
           type="button"
           class="jaxtrain-button jaxtrain-primary"
           aria-disabled={wrong}
-          title={wrong ? trans.__('Correct what is marked first') : ''}
+          title={wrong ? trans.__('Fix the highlighted fields first') : ''}
           onClick={() => wrong || void put()}
         >
-          {trans.__('Put into the next cell')}
+          {trans.__('Insert into the next cell')}
         </button>
         <span class="jaxtrain-standing jaxtrain-quiet" role="status">
           {sanitize(done)}
-          {error && trans.__('copy the line above instead')}
+          {error && trans.__('Copy the line above instead')}
         </span>
       </div>
     </>
@@ -207,17 +207,17 @@ function State({ store, host }: Props) {
     return <>{trans.__('no notebook is open')}</>;
   }
   const text = {
-    'no-code': trans.__('this cell holds no code'),
+    'no-code': trans.__('not a code cell'),
     reading: trans.__('reading the cell…'),
     'no-line': trans.__('this cell has no %1 line', '%%jaxtrain'),
-    writing: trans.__('changing the line…'),
+    writing: trans.__('updating the line…'),
     synced:
       store.line.errors.length + store.inapplicable.length > 0
-        ? trans.__('something is wrong')
-        : trans.__('in step'),
-    failed: trans.__('not in step')
+        ? trans.__('has errors')
+        : trans.__('in sync'),
+    failed: trans.__('out of sync')
   }[state];
-  const shown = cell.editable || state === 'no-code' ? text : trans.__('this cell is read-only');
+  const shown = cell.editable || state === 'no-code' ? text : trans.__('read-only');
   return <>{trans.__('cell %1 · %2', cell.number, shown)}</>;
 }
 

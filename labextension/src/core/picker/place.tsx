@@ -51,8 +51,8 @@ export function PlaceChooser({ store, host }: Props) {
         {!place && (
           <option value="">
             {typeof context === 'string'
-              ? trans.__('%1 (there is no such context)', sanitize(context))
-              : trans.__('a cluster (none is known here)')}
+              ? trans.__('%1 (no such context)', sanitize(context))
+              : trans.__('a cluster (none configured)')}
           </option>
         )}
         {places.map(each => (
@@ -69,9 +69,7 @@ export function PlaceChooser({ store, host }: Props) {
         </Wrong>
       )}
       {!clusters && (
-        <p class="jaxtrain-quiet">
-          {trans.__('Clusters are offered here once there is a kubeconfig for them.')}
-        </p>
+        <p class="jaxtrain-quiet">{trans.__('To run on a cluster, add a kubeconfig.')}</p>
       )}
     </div>
   );
@@ -98,7 +96,7 @@ function Namespace({ store, host, place }: Props & { place: Place }) {
 function RefreshButton({ store, trans }: { store: PickerStore; trans: Translator }) {
   return (
     <button type="button" class="jaxtrain-button" onClick={() => store.refresh()}>
-      {trans.__('Look again')}
+      {trans.__('Check again')}
     </button>
   );
 }
@@ -117,7 +115,7 @@ function summary(findings: readonly Finding[], trans: Translator): string {
     return [title, short].filter(Boolean).map(sanitize).join(': ');
   });
   if (!first) {
-    return trans.__('Nothing is known to be wrong');
+    return trans.__('No problems found');
   }
   if (level === 'ok') {
     return [trans.__('Ready'), first, second].filter(Boolean).join(' · ');
@@ -141,7 +139,7 @@ export function Health({ store, host, view }: Props & { view: PlaceView }) {
     return (
       <div class="jaxtrain-health">
         <p class="jaxtrain-quiet" role="status">
-          {view.cluster ? trans.__('Asking the cluster…') : trans.__('Looking at this place…')}
+          {view.cluster ? trans.__('Querying the cluster…') : trans.__('Checking this machine…')}
         </p>
       </div>
     );
@@ -153,7 +151,7 @@ export function Health({ store, host, view }: Props & { view: PlaceView }) {
         class="jaxtrain-summary"
         aria-expanded={open}
         aria-controls={id}
-        title={open ? trans.__('Show less') : trans.__('Show all that was found')}
+        title={open ? trans.__('Show less') : trans.__('Show all findings')}
         onClick={() => setOpen(!open)}
       >
         <Dot level={worst(findings)} trans={trans} />
@@ -176,7 +174,7 @@ export function Health({ store, host, view }: Props & { view: PlaceView }) {
           ))}
         </ul>
         <RefreshButton store={store} trans={trans} />
-        {loading && <span class="jaxtrain-quiet">{` ${trans.__('Looking…')}`}</span>}
+        {loading && <span class="jaxtrain-quiet">{` ${trans.__('Checking…')}`}</span>}
       </div>
     </div>
   );

@@ -73,9 +73,7 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
             type="search"
             value={text}
             placeholder={trans.__('Search runtimes')}
-            aria-label={trans.__(
-              'Search runtimes by words of their name, device, version or image'
-            )}
+            aria-label={trans.__('Search runtimes by name, device, version or image')}
             onInput={event => setText(event.currentTarget.value)}
             onKeyDown={event => {
               if (event.key === 'Escape' && text) {
@@ -106,7 +104,7 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
             {...card}
             name=""
             title={trans.__('Automatic')}
-            text={trans.__('The one that suits the device')}
+            text={trans.__('Picks a runtime for the device')}
           />
           {named !== null && (
             <NamedCard
@@ -114,9 +112,7 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
               name={named}
               title={sanitize(named)}
               text={
-                value
-                  ? trans.__('The line names it, and it is not there')
-                  : trans.__('The line names it')
+                value ? trans.__('Named in the line, but not found') : trans.__('Named in the line')
               }
               wrong={value !== null}
             />
@@ -127,27 +123,27 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
         </div>
         {!value && !error && loading && (
           <p class="jaxtrain-quiet" role="status">
-            {trans.__('Looking for runtimes…')}
+            {trans.__('Loading runtimes…')}
           </p>
         )}
         {error && (
           <Wrong error={error}>
             <button type="button" class="jaxtrain-button" onClick={() => store.refresh()}>
-              {trans.__('Look again')}
+              {trans.__('Check again')}
             </button>
-            {loading && <span class="jaxtrain-quiet">{` ${trans.__('Looking…')}`}</span>}
+            {loading && <span class="jaxtrain-quiet">{` ${trans.__('Checking…')}`}</span>}
           </Wrong>
         )}
         {value && all.length === 0 && (
           <p class="jaxtrain-quiet">
             {trans.__(
-              'There is no training runtime for JAX here. The folder runtimes of the project has some for "kubectl apply -k"; who runs the cluster can install them.'
+              'No training runtimes for JAX found. A cluster administrator can install those in the folder runtimes of the project with "kubectl apply -k".'
             )}
           </p>
         )}
         {all.length > 0 && shown.length === 0 && (
           <div role="status">
-            <p class="jaxtrain-quiet">{trans.__('No runtime matches.')}</p>
+            <p class="jaxtrain-quiet">{trans.__('No matching runtimes')}</p>
             <button type="button" class="jaxtrain-button" onClick={() => setText('')}>
               {trans.__('Show all')}
             </button>

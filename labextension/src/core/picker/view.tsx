@@ -23,7 +23,7 @@ export function Picker({ store, host }: { store: PickerStore; host: Host }) {
   } else if (!known) {
     body = (
       <p class="jaxtrain-quiet" role="status">
-        {trans.__('Looking for places to run…')}
+        {trans.__('Loading places to run…')}
       </p>
     );
   } else {
@@ -34,7 +34,7 @@ export function Picker({ store, host }: { store: PickerStore; host: Host }) {
         <PlaceChooser store={store} host={host} />
         {!begun.current ? (
           <p class="jaxtrain-quiet" role="status">
-            {trans.__('Looking at this place…')}
+            {trans.__('Checking this machine…')}
           </p>
         ) : (
           <>

@@ -1,4 +1,4 @@
-/** Plots as files that a user takes away. */
+/** Plots as files to save. */
 
 import type { Column } from './metrics';
 

@@ -84,7 +84,7 @@ export class Metrics extends Observable {
       }
       column.steps.push(step);
       column.times.push(time);
-      // NaN and the infinities travel as words.
+      // NaN and infinities arrive as strings.
       column.values.push(typeof value === 'number' && Number.isFinite(value) ? value : NaN);
     }
   }

@@ -1,4 +1,4 @@
-/** The colours of plots. A canvas takes no variables, so they are read, anew with each theme. */
+/** The colours of plots. A canvas takes no CSS variables, so they are read for each theme. */
 
 export interface Colours {
   series: string[];
