@@ -14,7 +14,7 @@ from common import Measured, in_turn, sized, spread
 
 _WIDGET = ROOT / "jupyter_jax_trainer/widget/static"
 # A text that only the code of a part has, not the style of all of them.
-_LATER = {"plots": b"u-legend", "the log viewer": b"Search in the log"}
+_LATER = {"plots": b"u-legend", "the log viewer": b"Search the log"}
 
 _RESTORED = """
 (() => {

@@ -11,7 +11,7 @@ const MOST = {
   'labextension/static': 300
 };
 
-/** Give the size of a file, or of all files of a folder. */
+/** Return the size of a file, or of all files of a folder. */
 async function size(path) {
   const names = path.endsWith('.js') ? [path] : (await readdir(path)).map(name => join(path, name));
   const files = await Promise.all(names.map(name => readFile(name)));

@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 
 import { defineConfig } from 'vitest/config';
 
-const none = fileURLToPath(new URL('./test/nocomponents.ts', import.meta.url));
+const none = fileURLToPath(new URL('./test/fakes/nocomponents.ts', import.meta.url));
 
 export default defineConfig({
   test: {

@@ -9,14 +9,11 @@ import { rolldown } from 'rolldown';
 const OUT = '../jupyter_jax_trainer/widget/static';
 
 const WIDGETS = {
-  job: ['base', 'jobs', 'logcolours', 'glance', 'widget'],
-  panel: [
-    ...['base', 'jobs', 'job', 'picker', 'plots', 'log', 'logparts', 'logcolours', 'glance'],
-    'widget'
-  ]
+  job: ['base', 'jobs', 'logcolours', 'output', 'widget'],
+  panel: [...['base', 'jobs', 'job', 'picker', 'plots', 'log', 'logcolours', 'output'], 'widget']
 };
 
-/** Give what is told of a package of node_modules, with the text of its licence. */
+/** Return what is told of a package of node_modules, with the text of its licence. */
 async function licence(folder) {
   const { name, version, license } = JSON.parse(
     await readFile(join(folder, 'package.json'), 'utf8')

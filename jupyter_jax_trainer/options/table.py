@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Literal, NoReturn, get_args
 
 from jupyter_jax_trainer.backends import registry
@@ -18,6 +19,18 @@ PYTHONS = ("3.11", "3.12", "3.13")  # for which images/ are made
 
 class HelpRequested(UsageError):  # noqa: N818
     """``--help`` was among the words: who has them shows the help."""
+
+
+class Kind(StrEnum):
+    """How a form asks for an option."""
+
+    SWITCH = "switch"
+    CHOICE = "choice"
+    NUMBER = "number"
+    DURATION = "duration"
+    NAMES = "names"
+    LINES = "lines"
+    TEXT = "text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +49,9 @@ class Option:
         Several values may be given at once, with commas between them.
     kubernetes
         What it sets, for an option that only means something on Kubernetes.
+    input
+        How a form asks for a single value; switches, choices and repeated options follow from the
+        rest.
     """
 
     name: str
@@ -48,6 +64,7 @@ class Option:
     commas: bool = False
     choices: tuple[str, ...] = ()
     kubernetes: str | None = None
+    input: Kind = Kind.TEXT
 
     @property
     def field(self) -> str:
@@ -58,6 +75,17 @@ class Option:
     def flag(self) -> str:
         """The option as it is typed."""
         return f"--{self.name}"
+
+    @property
+    def kind(self) -> Kind:
+        """How a form asks for it."""
+        if self.metavar is None:
+            return Kind.SWITCH
+        if self.choices:
+            return Kind.CHOICE
+        if self.repeat:
+            return Kind.NAMES if self.commas else Kind.LINES
+        return self.input
 
     @property
     def usage(self) -> str:
@@ -95,6 +123,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="N",
         group=_JOB,
         check=amounts.whole(1, MAX_NODES),
+        input=Kind.NUMBER,
         help="Number of processes (nodes of the TrainJob). 1 when left out.",
     ),
     Option(
@@ -111,6 +140,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="K",
         group=_JOB,
         check=amounts.whole(1, 1024),
+        input=Kind.NUMBER,
         help="Devices that each process sees. On a CPU they are virtual ones.",
     ),
     Option(
@@ -173,6 +203,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="TIME",
         group=_RUN,
         check=amounts.timeout,
+        input=Kind.DURATION,
         help="Stop the job after this time: 90s, 1h30m, 2d, or a number of seconds.",
     ),
     Option(
@@ -180,6 +211,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="K",
         group=_RUN,
         check=amounts.whole(0, 1000),
+        input=Kind.NUMBER,
         help="Start all processes again, up to K times, when one was killed or its node was lost; "
         "never after an error of the cell. 0 when left out.",
     ),

@@ -32,6 +32,7 @@ def options() -> list[dict[str, Any]]:
             "name": option.field,
             "flag": option.flag,
             "short": option.short,
+            "kind": option.kind,
             "metavar": option.metavar,
             "help": option.help,
             "choices": list(option.choices),

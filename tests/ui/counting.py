@@ -26,7 +26,7 @@ while not os.path.exists({end!r}):
 print("all numbers", number)
 """
 NAME = "counting"
-SILENT = "No connection: this may be out of date."
+SILENT = "Disconnected: this may be out of date."
 
 # What requests of JupyterLab and of ours say while the server is away. After that its kernels are
 # unknown.

@@ -56,11 +56,11 @@ def test_what_is_opened_within_views(running, open_page):
     for name in ("Choose", "Compare"):
         job.get_by_role("button", name=name, exact=True).click()
     job.get_by_role("checkbox", name=re.compile("^prints-nothing")).check()
-    expect(job.get_by_role("button", name="Leave out prints-nothing")).to_be_visible()
+    expect(job.get_by_role("button", name="Remove prints-nothing")).to_be_visible()
     expect(log.rows.last).to_contain_text("step")
     log.list.focus()
     lab.keys("Home", "Enter")
-    expect(log.node.get_by_role("region", name="The line in full")).to_be_visible()
+    expect(log.node.get_by_role("region", name="Full line")).to_be_visible()
     is_fine(lab, job_of(running), log_of(running))
     log.list.focus()
     lab.keys("?")
@@ -104,26 +104,26 @@ def test_where_there_is_nothing(running, open_page):
     lab = open_page(viewport={"width": 1600, "height": 1000})
     lab.command("jaxtrain:show-jobs")
     lab.jobs.get_by_role("searchbox").fill("nothing is called so")
-    expect(lab.jobs.get_by_text("No job matches.")).to_be_visible()
+    expect(lab.jobs.get_by_text("No matching jobs")).to_be_visible()
     lab.command("jaxtrain:open-job", key="prints-nothing")
     job = lab.job("prints-nothing")
     job.get_by_role("button", name="Compare", exact=True).click()
     job.get_by_role("searchbox").fill("nothing is called so")
-    expect(job.get_by_text("No job matches.")).to_be_visible()
-    expect(job.get_by_text("Nothing reported yet")).to_be_visible()
+    expect(job.get_by_text("No matching jobs")).to_be_visible()
+    expect(job.get_by_text("No metrics yet")).to_be_visible()
     lab.command("jaxtrain:open-log", key="prints-nothing", split=True)
-    expect(lab.log("prints-nothing").node).to_contain_text("Nothing was printed.")
+    expect(lab.log("prints-nothing").node).to_contain_text("No output")
     is_fine(lab, JOBS, job_of("prints-nothing"), log_of("prints-nothing"))
 
     lab.command("jaxtrain:open-log", key=running)
     log = lab.log(running).node
-    log.get_by_role("searchbox", name="Search in the log").fill("never printed")
-    expect(log.get_by_text("no match")).to_be_visible()
+    log.get_by_role("searchbox", name="Search the log").fill("never printed")
+    expect(log.get_by_text("no matches")).to_be_visible()
     is_fine(lab, log_of(running))
     log.get_by_role("button", name="filter").click()
     log.get_by_role("searchbox", name="with", exact=True).fill("never printed")
     lab.keys("Enter")
-    expect(log.get_by_text("No line is like that.")).to_be_visible()
+    expect(log.get_by_text("No matching lines")).to_be_visible()
     is_fine(lab, log_of(running))
 
 
@@ -170,14 +170,14 @@ def test_a_page_whose_server_does_not_answer(lab):
     lab.page.route(re.compile("/jaxtrain/api/"), lambda route: route.abort())
     lab.page.route_web_socket(live, refuse)
     opened[-1].close()
-    expect(lab.jobs.get_by_text("No connection")).to_be_visible()
+    expect(lab.jobs.get_by_text("Disconnected")).to_be_visible()
     is_fine(lab, JOBS)
     lab.reload()
     lab.command("jaxtrain:show-jobs")
-    expect(lab.jobs.get_by_role("alert")).to_contain_text("does not answer")
+    expect(lab.jobs.get_by_role("alert")).to_contain_text("is not responding")
     is_fine(lab, JOBS)
     lab.command("jaxtrain:show-runtimes")
-    expect(lab.picker.get_by_role("alert")).to_contain_text("does not answer")
+    expect(lab.picker.get_by_role("alert")).to_contain_text("is not responding")
     is_fine(lab, PICKER)
 
 
@@ -189,14 +189,18 @@ def test_the_picker_with_all_that_can_be_open(lab, silent):
     picker.locator(".jaxtrain-summary").click()
     picker.get_by_role("button", name="Details of local-cpu").click()
     picker.get_by_role("button", name="More").click()
-    for label, text in (("Nodes", "four"), ("Bring back", "loss[0]"), ("Cores per node", "many")):
+    for label, text in (
+        ("Nodes", "four"),
+        ("Result variables", "loss[0]"),
+        ("Cores per node", "many"),
+    ):
         picker.get_by_label(label, exact=True).fill(text)
     expect(picker.locator(".jaxtrain-errors p")).to_have_count(3)
     is_fine(lab, PICKER)
     picker.get_by_label("Run on").select_option(label="kubernetes · far-away (current)")
-    expect(picker.locator(".jaxtrain-health")).to_have_text("Asking the cluster…")
+    expect(picker.locator(".jaxtrain-health")).to_have_text("Querying the cluster…")
     is_fine(lab, PICKER)
     silent.close()
     picker.locator(".jaxtrain-summary").click(timeout=60_000)
-    expect(picker.get_by_role("button", name="Look again")).to_have_count(2)
+    expect(picker.get_by_role("button", name="Check again")).to_have_count(2)
     is_fine(lab, PICKER)

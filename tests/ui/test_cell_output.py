@@ -119,7 +119,7 @@ def test_what_a_finished_job_leaves(lab, job):
     is_state(view, "Succeeded")
     # The cell has printed the lines.
     expect(view.get_by_role("group", name="Last lines")).to_have_count(0)
-    expect(lab.cell(1).get_by_text("all numbers")).to_have_count(3)  # in the code, too
+    expect(lab.cell(1).get_by_text("all numbers")).to_have_count(2)  # in the code, too
     expect(button(view, "Cancel")).to_have_count(0)
     expect(button(view, "Open")).to_be_visible()
     said = bundle(lab, 1)["application/vnd.jaxtrain.job+json"]
@@ -132,7 +132,7 @@ def test_what_a_finished_job_leaves(lab, job):
     api.job(job.name).delete()
     expect(view).to_contain_text("no longer exists")
     lab.reload()
-    expect(view).to_contain_text("as the notebook saved it", timeout=SLOW)
+    expect(view).to_contain_text("as saved in the notebook", timeout=SLOW)
     expect(view.get_by_role("group", name="Last lines")).to_have_count(0)
     is_state(view, "Succeeded")
     expect(view.locator(".jaxtrain-glance-numbers")).to_have_text(numbers or "")
@@ -221,7 +221,7 @@ def test_the_panel(lab, job):
     panel.get_by_role("textbox", name="Nodes").fill("3")
     line = "%%jaxtrain -n 3 -r local-cpu"
     expect(panel.locator("pre", has_text=line)).to_be_visible()
-    panel.get_by_role("button", name="Put into the next cell").click()
+    panel.get_by_role("button", name="Insert into the next cell").click()
     expect(panel.get_by_text("It comes below the next cell that you run.")).to_be_visible()
 
     # From the list to the job and its log, and back.

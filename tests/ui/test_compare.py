@@ -56,6 +56,6 @@ def test_two_jobs_over_one_another(lab):
     first, second = (float(text.split()[-1]) for text in legend.all_inner_texts())
     assert 2.9 < second / first < 3.1
 
-    job.get_by_role("button", name="Leave out second-run").click()
+    job.get_by_role("button", name="Remove second-run").click()
     lab.page.mouse.move(0, 0)
     expect(legend).to_have_text(["0.25"])

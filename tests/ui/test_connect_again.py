@@ -111,7 +111,7 @@ def test_a_server_part_that_was_missing_for_a_while(server, job, open_page):
         for page in others:
             page.allow(*AWAY, "404")
             page.command("jaxtrain:show-jobs")
-            expect(page.jobs).to_contain_text("The server part is not there", timeout=SLOW)
+            expect(page.jobs).to_contain_text("Server extension not found", timeout=SLOW)
             expect(page.jobs).to_contain_text("jupyter server extension enable jupyter_jax_trainer")
     finally:
         del server.enabling
@@ -123,9 +123,9 @@ def test_a_server_part_that_was_missing_for_a_while(server, job, open_page):
     # Each of the ways to ask for it.
     for view in views:
         expect(view).to_contain_text(SILENT)
-    views[-1].get_by_role("button", name="Try now").click()
+    views[-1].get_by_role("button", name="Reconnect now").click()
     others[0].jobs.get_by_role("button", name="Try again").click()
-    others[1].palette("Connect Again to the Training Jobs")
+    others[1].palette("Reconnect to Training Jobs")
     for view in views:
         expect(view).not_to_contain_text(SILENT, timeout=SLOW)
     report(job, 77)
@@ -145,8 +145,10 @@ def test_who_may_not_see_jobs_sees_them_when_he_may(server, job, open_page):
         page.command("jaxtrain:show-jobs")
         page.command("jaxtrain:open-job", key="fit")
         for view in (page.jobs, page.job("fit")):
-            expect(view).to_contain_text("You may not see the jobs of this server", timeout=SLOW)
-            expect(view).to_contain_text("Log in again, or ask the one who runs this server.")
+            expect(view).to_contain_text(
+                "No permission to see the jobs of this server", timeout=SLOW
+            )
+            expect(view).to_contain_text("Log in again, or ask the administrator of this server.")
     finally:
         refuse(server, "")
     # By the button, or by itself: the page tries it every half a minute at least.

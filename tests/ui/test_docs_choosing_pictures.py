@@ -128,5 +128,5 @@ def test_pictures_of_filters_a_question_and_the_settings(open_page, pictures):
     lab.keys("Escape")
     expect(lab.page.get_by_role("dialog")).to_have_count(0)
     lab.command("jaxtrain:settings")
-    expect(lab.page.locator(".jp-SettingsPanel")).to_contain_text("Say when a job ends")
+    expect(lab.page.locator(".jp-SettingsPanel")).to_contain_text("Notifications when a job ends")
     in_all(lab, fit, lambda how: save_page(lab.page, f"settings-{how}", pictures))

@@ -136,7 +136,7 @@ def test_pictures_of_every_view(scene, pictures):
             lab.cell(2).click(position={"x": 300, "y": 8})
             lab.cell(2).evaluate("cell => cell.scrollIntoView({ block: 'start' })")
             if panel == "runtimes":
-                expect(node.get_by_text("in step")).to_be_visible()
+                expect(node.get_by_text("in sync")).to_be_visible()
             save(page.locator("#main"), f"{panel}-{theme}-wide", folder)
             lab.side_bar(200)
             save(node, f"{panel}-{theme}-narrow", folder)

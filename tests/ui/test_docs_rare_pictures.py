@@ -97,7 +97,7 @@ def shoot_nothing(lab: LabPage, folder: Path) -> None:
     lab.command("jaxtrain:show-runtimes")
     places = lab.picker.get_by_label("Run on")
     places.select_option(label=places.locator("option", has_text="gpus").inner_text())
-    expect(lab.picker.get_by_role("button", name="Look again").first).to_be_visible(timeout=60_000)
+    expect(lab.picker.get_by_role("button", name="Check again").first).to_be_visible(timeout=60_000)
     expect(lab.picker.locator(".jaxtrain-summary")).to_contain_text("not answer", timeout=60_000)
     of_side_bar(lab, "runtimes-error", lab.picker, folder, {"wide": 870, "narrow": 1020})
 
@@ -162,7 +162,7 @@ def shoot_log(lab: LabPage, folder: Path) -> None:
     log.node.get_by_role("searchbox").fill("config")
     expect(log.rows.locator("mark").first).to_be_visible()
     lab.keys("ArrowDown", "Enter")
-    line = log.node.get_by_role("region", name="The line in full")
+    line = log.node.get_by_role("region", name="Full line")
     expect(line).to_contain_text('"block": 7')
     of_main_area(lab, "log-line", log.node.locator(".jaxtrain"), folder)
     log.list.focus()  # wherever it went as the themes changed
@@ -219,7 +219,7 @@ def shoot_lost(lab: LabPage, way: Way, folder: Path) -> None:
     lab.command("jaxtrain:open-job", key="running")
     expect(view.locator(".jaxtrain-plots canvas").first).to_be_visible()
     way.cut()
-    expect(view).to_contain_text("No connection")
+    expect(view).to_contain_text("Disconnected")
     of_main_area(lab, "job-lost", view.locator(".jaxtrain"), folder)
 
 

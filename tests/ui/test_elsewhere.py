@@ -188,9 +188,9 @@ def test_the_panel_in_marimo(in_marimo: Show, end: Path) -> None:
     panel.get_by_role("textbox", name="Nodes").fill("3")
     expect(panel.locator("pre", has_text="%%jaxtrain -n 3")).to_be_visible()
     # marimo has no cells that a line could go into.
-    panel.get_by_role("button", name="Put into the next cell").click()
+    panel.get_by_role("button", name="Insert into the next cell").click()
     expect(panel.get_by_text("This front end takes no cells from here.")).to_be_visible()
-    expect(panel.get_by_text("copy the line above instead")).to_be_visible()
+    expect(panel.get_by_text("Copy the line above instead")).to_be_visible()
 
     row = panel.locator(f".jaxtrain-row[data-key='{job.name}']")
     expect(row.locator(".jaxtrain-state")).to_have_text("Running")

@@ -66,7 +66,7 @@ def test_nothing_in_a_log_is_more_than_text(open_page):
     # One line in full, by a click and Enter.
     log.rows.filter(has_text="xxx").click(position={"x": 300, "y": 8})
     lab.keys("Enter")
-    detail = log.node.get_by_role("region", name="The line in full")
+    detail = log.node.get_by_role("region", name="Full line")
     expect(detail.locator("pre")).to_have_text("x" * 65536 + "|")
     lab.keys("Escape")
     # The views of the job as well: its code has the same words.

@@ -85,7 +85,7 @@ def test_a_job_of_a_cluster_from_its_queue_to_its_failure(
     story.runs()
     expect(states).to_have_text([*PASSED[:3], re.compile(r"^Running 1 h \d+ m$")])
     expect(why).to_have_count(0)
-    assert rows(part(view, "Before the ranks")) == [
+    assert rows(part(view, "Initializers")) == [
         ["dataset-initializer", "Finished", "fit-dataset-initializer-0-0-x", "gpu-a", "1", "0"]
     ]
     ranks = part(view, "Ranks")
@@ -147,7 +147,7 @@ def test_a_job_of_a_cluster_from_its_queue_to_its_failure(
     assert all(re.search(r"\d:\d\d:\d\d", time) for time, _, _ in texts)
 
     # What was sent, and the line at which it failed.
-    expect(part(view, "Sent")).to_contain_text("1 thing, 40 B")
+    expect(part(view, "Sent")).to_contain_text("1 item, 40 B")
     assert rows(part(view, "Sent")) == [["data", "float32[10]", "40 B"]]
     code = part(view, "Code")
     expect(code).to_contain_text("%%jaxtrain")
@@ -169,7 +169,7 @@ def test_a_job_of_a_cluster_from_its_queue_to_its_failure(
     expect(yaml).not_to_contain_text("hf_secret")
     scene.answers[TRAINJOB] = 404
     lab.allow("404 .*/jobs/fit/yaml")
-    yaml.get_by_role("button", name="Read again").click()
+    yaml.get_by_role("button", name="Reload").click()
     expect(yaml.get_by_role("status")).to_have_text(
         "The context one has no TrainJob of fit (any more)."
     )
@@ -224,7 +224,7 @@ def test_attempts_and_gaps_in_a_log(lab: LabPage, story: Story) -> None:
     expect(log.rows.locator(".jaxtrain-log-text")).to_have_text([restarts[0]])
     expect(marks).to_have_count(1)
     tool("first error").click()
-    expect(log.status).to_contain_text("No line looks like an error.")
+    expect(log.status).to_contain_text("No errors found")
 
     # What fetched the data has a log of its own.
     for name in ("with", "without"):

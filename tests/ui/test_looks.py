@@ -168,7 +168,7 @@ def test_the_line_in_the_form_breaks_between_words(lab):
     lab.notebook("line", "1 + 1")
     lab.command("jaxtrain:show-runtimes")
     lab.picker.get_by_label("Nodes").fill("4")
-    lab.picker.get_by_label("Bring back").fill("weights")
+    lab.picker.get_by_label("Result variables").fill("weights")
     line = lab.picker.get_by_label("The line of the cell")
     expect(line).to_have_text("%%jaxtrain -n 4 -o weights")
     torn = lab.evaluate(TORN, [line.element_handle(), list(range(100, 240, 5))])

@@ -179,12 +179,12 @@ def test_nothing_jumps_while_the_picker_loads(lab, first):
         page.expect_request(re.compile(r"/api/runtimes\?")),
     ):
         lab.command("jaxtrain:show-runtimes")
-    expect(lab.picker.get_by_text("Looking at this place…")).to_be_visible()
+    expect(lab.picker.get_by_text("Checking this machine…")).to_be_visible()
     for name in (first, "runtimes" if first == "health" else "health"):
         with page.expect_response(re.compile(rf"/api/{name}\?")):
             held[name].continue_()
         lab.evaluate("() => new Promise(done => requestAnimationFrame(() => done()))")
-    expect(lab.picker.get_by_text("in step")).to_be_visible()
+    expect(lab.picker.get_by_text("in sync")).to_be_visible()
     nothing_jumped(lab, ".jaxtrain-picker")
 
 
@@ -218,11 +218,11 @@ def test_the_form_does_not_wait_for_a_cluster(lab, silent, answers):
     lab.cell(0).locator(".cm-content").click()
     lab.command("jaxtrain:show-runtimes")
     health = lab.picker.locator(".jaxtrain-health")
-    expect(health).to_have_text("Asking the cluster…")
+    expect(health).to_have_text("Querying the cluster…")
     lab.picker.get_by_label("Nodes").fill("3")
     eventually(lambda: lab.source(0).startswith("%%jaxtrain -n 3 -r jax-3\n"))
     expect(lab.picker.get_by_role("button", name="Run cell")).to_be_visible()
-    expect(health).to_have_text("Asking the cluster…")
+    expect(health).to_have_text("Querying the cluster…")
     runtimes = lab.picker.get_by_role("radiogroup", name="Runtime").get_by_role("radio")
     expect(runtimes).to_have_text([re.compile("^Automatic"), re.compile("^jax-3.*names it")])
     watch_shifts(lab)
@@ -234,5 +234,5 @@ def test_the_form_does_not_wait_for_a_cluster(lab, silent, answers):
     else:
         silent.close()
         expect(health.locator(".jaxtrain-summary")).to_be_visible(timeout=60_000)
-        expect(lab.picker.get_by_text("Looking for runtimes…")).to_have_count(0)
+        expect(lab.picker.get_by_text("Loading runtimes…")).to_have_count(0)
     nothing_jumped(lab, ".jaxtrain-picker")

@@ -111,7 +111,7 @@ def test_with_the_keyboard(lab):
     lab.keys("Enter")
     run = picker.get_by_role("button", name="Run cell")
     expect(run).to_be_focused()  # it has taken the place of the other one
-    expect(picker.get_by_text("in step")).to_be_visible()
+    expect(picker.get_by_text("in sync")).to_be_visible()
     assert lab.source(1) == f"%%jaxtrain -r local-cpu\n{CODE}"
     lab.keys("Enter")
     key = the_job()

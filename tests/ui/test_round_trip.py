@@ -21,7 +21,7 @@ from ui.walk.conftest import NOWHERE
 FIELDS = [
     ("Devices per node", "none", "takes a whole number from 1 to 1024", "2"),
     ("Namespace", "Team A", "is not a valid name on Kubernetes", "team-a"),
-    ("Bring back", "loss[0]", "Give the value a name in the cell", "loss, params"),
+    ("Result variables", "loss[0]", "Give the value a name in the cell", "loss, params"),
     ("Cores per node", "many", "takes a number of cores, as in 4", "1.5"),
     ("Memory per node", "512m", "Did you mean 512Mi?", "16Gi"),
     ("Time limit", "soon", "takes a time such as 90s", "1h30m"),
@@ -49,7 +49,7 @@ def test_the_form_and_the_line_follow_each_other(lab):
     code.click()
     lab.command("jaxtrain:show-runtimes")
     picker = lab.picker
-    nodes, out = picker.get_by_label("Nodes"), picker.get_by_label("Bring back")
+    nodes, out = picker.get_by_label("Nodes"), picker.get_by_label("Result variables")
     expect(nodes).to_have_value("3")
     expect(out).to_have_value("loss")
     assert lab.source(0) == CELL
@@ -127,7 +127,7 @@ def test_what_is_typed_into_each_field(far, lab):
 
     # On this machine some of it has no meaning, and each field says so itself.
     picker.get_by_label("Run on").select_option(label="this machine")
-    strays = picker.locator(".jaxtrain-field", has_text="This means something on Kubernetes only.")
+    strays = picker.locator(".jaxtrain-field", has_text="Only applies on Kubernetes.")
     expect(strays).to_have_count(2)
     expect(strays.first).to_contain_text("Memory per node")
     expect(strays.last).to_contain_text("Queue")
@@ -157,9 +157,9 @@ def test_who_is_in_the_form_stays_there_while_another_place_is_looked_at(lab, si
     namespace.focus()
     lab.keys("ControlOrMeta+A", *"other")
     held["runtimes"].fulfill(json={"runtimes": []})
-    expect(picker.get_by_text("There is no training runtime for JAX here.")).to_be_visible()
+    expect(picker.get_by_text("No training runtimes for JAX found.")).to_be_visible()
     held["health"].fulfill(json={"findings": []})
-    expect(health).to_contain_text("Nothing is known to be wrong")
+    expect(health).to_contain_text("No problems found")
     expect(namespace).to_be_focused()
     expect(namespace).to_have_value("other")
     with looks(lab):
@@ -173,7 +173,7 @@ def test_who_is_in_the_form_stays_there_while_another_place_is_looked_at(lab, si
     nodes.focus()
     lab.keys("3")
     eventually(lambda: lab.source(0).startswith("%%jaxtrain -n 3"))
-    expect(health).to_have_text("Looking at this place…")
+    expect(health).to_have_text("Checking this machine…")
     for question in held.values():
         question.continue_()
     expect(picker.get_by_role("radio", name=re.compile("^local-cpu"))).to_be_visible()

@@ -28,7 +28,7 @@ class Log:
     def __init__(self, lab: LabPage, key: str) -> None:
         lab.command("jaxtrain:open-log", key=key, split=True)
         self._log = log = lab.log(key)
-        self.times = log.node.get_by_title("Which times to show (t)")
+        self.times = log.node.get_by_title("Change timestamps (t)")
         expect(log.rows.filter(has_text="hello")).to_be_visible(timeout=SLOW)
 
     def is_shown(self, times: str, chatter: bool) -> None:
@@ -67,7 +67,7 @@ def test_logs_follow_the_settings(open_page, logs, settings):
     one.is_shown(NONE, chatter=True)
     lab.page.get_by_role("checkbox", name="Wrap long lines").check()
     one.is_wrapped(True)
-    lab.page.get_by_role("checkbox", name="Also what libraries say at their start").first.uncheck()
+    lab.page.get_by_role("checkbox", name="Show library startup messages").first.uncheck()
     one.is_shown(NONE, chatter=False)
     two = Log(lab, "two")
     two.is_shown(NONE, chatter=False)
@@ -87,7 +87,7 @@ def test_a_new_line_begins_with_the_options_of_the_settings(open_page, settings)
     lab = open_page()
     lab.notebook("usual", "1 + 1", "2 + 2", "3 + 3", "4 + 4")
     lab.command("jaxtrain:show-runtimes")
-    field = lab.page.locator("input[label='Options of a new line']")
+    field = lab.page.locator("input[label='Options of new lines']")
 
     def inserts(cell: int, line: str) -> None:
         lab.cell(cell).locator(".cm-content").click()

@@ -24,7 +24,7 @@ def test_each_shortcut_does_what_it_says(lab):
     assert lab.source(0) == "%%jaxtrain\n1 + 1"
     hint = lab.page.locator(".Toastify__toast", has_text="Run %load_ext jupyter_jax_trainer once")
     expect(hint).to_have_count(1)  # for two cells of a notebook
-    hint.get_by_role("button", name="Insert a Cell").click()
+    hint.get_by_role("button", name="Insert Cell").click()
     expect(lab.cell(2)).to_contain_text("2 + 2")
     eventually(lambda: lab.source(1) == LOAD)
 

@@ -42,10 +42,10 @@ def look(lab: LabPage) -> dict[str, object]:
         "tools of plots": job.locator(on).evaluate_all(pressed),
         "compared": job.get_by_role("group", name="Compared with").all_inner_texts(),
         "tools of the log": log.locator(on).evaluate_all(pressed),
-        "search": log.get_by_role("searchbox", name="Search in the log").input_value(),
+        "search": log.get_by_role("searchbox", name="Search the log").input_value(),
         "matches": re.findall(r"\d+", log.locator(".jaxtrain-log-count").inner_text())[-1:],
         "line": log.locator(".jaxtrain-log-status span").first.inner_text(),
-        "times": log.get_by_title("Which times to show (t)").inner_text(),
+        "times": log.get_by_title("Change timestamps (t)").inner_text(),
         "filter": log.get_by_title("Filter, or go to a line or a time (g)").inner_text(),
         "beside": round(job.bounding_box()["x"]) < round(log.bounding_box()["x"]),
     }
@@ -74,7 +74,7 @@ def test_a_workspace_keeps_how_jobs_are_looked_at(open_page):
     job.get_by_role("button", name="Compare", exact=True).click()
     tools = log.node.get_by_role("group", name="Log", exact=True)
     tools.get_by_role("button", name="Only rank 1").click()
-    tools.get_by_title("Which times to show (t)").click()
+    tools.get_by_title("Change timestamps (t)").click()
     tools.get_by_role("button", name="filter").click()
     log.node.get_by_role("searchbox", name="without", exact=True).fill("step 7")
     lab.keys("Enter")

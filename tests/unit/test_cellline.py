@@ -186,6 +186,7 @@ def test_a_form_knows_all_options():
         "name": "device",
         "flag": "--device",
         "short": "d",
+        "kind": "choice",
         "metavar": "{cpu,gpu,tpu}",
         "help": BY_FIELD["device"].help,
         "choices": ["cpu", "gpu", "tpu"],
@@ -197,6 +198,19 @@ def test_a_form_knows_all_options():
     assert found["memory"]["kubernetes_only"] and found["env"]["repeated"]
     assert (found["detach"]["metavar"], found["detach"]["default"]) == (None, False)
     assert (found["nodes"]["default"], found["env"]["default"]) == (1, {})
+
+
+def test_a_form_knows_how_to_ask_for_an_option():
+    kinds = {option["name"]: option["kind"] for option in options()}
+    assert {name for name, kind in kinds.items() if kind == "number"} == {
+        "nodes",
+        "devices_per_node",
+        "max_restarts",
+    }
+    assert {name for name, kind in kinds.items() if kind == "names"} == {"out", "use"}
+    assert kinds["env"] == kinds["volume"] == "lines"
+    assert (kinds["detach"], kinds["device"]) == ("switch", "choice")
+    assert (kinds["timeout"], kinds["image"]) == ("duration", "text")
 
 
 # ---------------------------------------------------------------------------- writing

@@ -1,5 +1,6 @@
-/** The active cell of the notebook in front, for the picker. */
+/** The active cell of the current notebook, for the picker. */
 
+import { Observable } from '../core/base/observable';
 import type { Cell, Cells } from '../core/picker/types';
 
 interface Signal<Args> {
@@ -7,7 +8,7 @@ interface Signal<Args> {
   disconnect(slot: (sender: unknown, args: Args) => void): boolean;
 }
 
-/** What is needed of a notebook's cell in JupyterLab. */
+/** The part of a JupyterLab cell that is used. */
 export interface CellWidget {
   readonly node: Node;
   readonly readOnly: boolean;
@@ -26,7 +27,7 @@ interface Notebook {
   activeCellIndex: number;
 }
 
-/** What is needed of JupyterLab's `INotebookTracker`. */
+/** The part of JupyterLab's `INotebookTracker` that is used. */
 export interface Tracker {
   readonly activeCell: CellWidget | null;
   readonly activeCellChanged: Signal<unknown>;
@@ -34,7 +35,7 @@ export interface Tracker {
   readonly currentWidget: { readonly content: Notebook } | null;
 }
 
-/** A cell; what it is written goes through its shared model, so it can be undone. */
+/** A cell; changes go through its shared model, so they can be undone. */
 class LabCell implements Cell {
   readonly widget: CellWidget;
   #tracker: Tracker;
@@ -71,7 +72,7 @@ class LabCell implements Cell {
   }
 }
 
-/** Find what has to be replaced: no more than what differs, so a cursor elsewhere stays there. */
+/** Return the smallest replacement, so that a cursor elsewhere stays in place. */
 function difference(before: string, after: string): { start: number; end: number; text: string } {
   const most = Math.min(before.length, after.length);
   let start = 0;
@@ -88,25 +89,25 @@ function difference(before: string, after: string): { start: number; end: number
   return { start, end: before.length - same, text: after.slice(start, after.length - same) };
 }
 
-/** Whether a place is within a sign that has two halves, as an emoji has. */
+/** Return whether a position is within a surrogate pair. */
 function isSplit(text: string, at: number): boolean {
   return /[\ud800-\udbff]/.test(text[at - 1] ?? '') && /[\udc00-\udfff]/.test(text[at] ?? '');
 }
 
-/** Follows the notebook that is in front. */
-export class LabCells implements Cells {
+/** Follows the current notebook. */
+export class LabCells extends Observable implements Cells {
   #tracker: Tracker;
   #run: () => void;
   #cell: LabCell | null = null;
-  #watchers = new Set<() => void>();
   #onActive = () => this.#follow();
   #onText = (_: unknown, { sourceChange }: { sourceChange?: unknown }) => {
     if (sourceChange) {
-      this.#tell();
+      this.notify();
     }
   };
 
   constructor(tracker: Tracker, run: () => void) {
+    super();
     this.#tracker = tracker;
     this.#run = run;
     tracker.activeCellChanged.connect(this.#onActive);
@@ -118,12 +119,7 @@ export class LabCells implements Cells {
     return this.#cell;
   }
 
-  watch(watcher: () => void): () => void {
-    this.#watchers.add(watcher);
-    return () => this.#watchers.delete(watcher);
-  }
-
-  /** Make the cell with this node the active one. */
+  /** Activate the cell with this node. */
   goTo(node: Node): void {
     const notebook = this.#tracker.currentWidget?.content;
     const index = notebook?.widgets.findIndex(widget => widget.node === node) ?? -1;
@@ -141,7 +137,7 @@ export class LabCells implements Cells {
     this.#tracker.currentChanged.disconnect(this.#onActive);
     this.#cell?.widget.model.sharedModel.changed.disconnect(this.#onText);
     this.#cell = null;
-    this.#watchers.clear();
+    this.unsubscribeAll();
   }
 
   #follow(): void {
@@ -150,13 +146,7 @@ export class LabCells implements Cells {
       this.#cell?.widget.model.sharedModel.changed.disconnect(this.#onText);
       this.#cell = widget && new LabCell(widget, this.#tracker);
       widget?.model.sharedModel.changed.connect(this.#onText);
-      this.#tell();
-    }
-  }
-
-  #tell(): void {
-    for (const watcher of [...this.#watchers]) {
-      watcher();
+      this.notify();
     }
   }
 }

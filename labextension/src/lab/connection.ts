@@ -10,26 +10,25 @@ import { IStateDB } from '@jupyterlab/statedb';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { Token } from '@lumino/coreutils';
 
-import { Api } from '../core/api';
-import { Live, type Socket } from '../core/live';
-import type { Source } from '../core/log/protocol';
-import { JobsStore } from '../core/stores';
-import type { Words } from '../core/words';
-import { Memory } from './memory';
-import { DOMAIN, RECONNECT, SETTINGS } from './names';
-import { restWhileHidden } from './rest';
+import { Api } from '../core/base/api';
+import { Live, type Socket } from '../core/base/live';
+import type { Source } from '../core/base/protocol';
+import type { Translator } from '../core/base/translator';
+import { JobsStore } from '../core/jobs/store';
+import { DOMAIN, RECONNECT, SETTINGS } from './commands';
+import { ViewStorage } from './storage';
 
 const PATH = 'jaxtrain/api';
 const EDITOR = 'settingeditor:open'; // JupyterLab's own
 
-/** The way to the server extension; every plugin uses the same one, so there is one WebSocket. */
+/** The connection to the server extension; all plugins share it, so there is one WebSocket. */
 export interface IConnection {
   readonly api: Api;
   readonly live: Live;
-  /** All jobs: one list for the whole page. Whoever asks first opens it, and it stays. */
+  /** All jobs: one list for the whole page, opened at the first use. */
   readonly jobs: JobsStore;
-  /** What views keep for the next page. */
-  readonly memory: Memory;
+  /** What views store for later pages. */
+  readonly storage: ViewStorage;
 }
 
 export const IConnection = new Token<IConnection>(
@@ -37,14 +36,14 @@ export const IConnection = new Token<IConnection>(
   'The connection to the server extension of jupyter_jax_trainer.'
 );
 
-/** Give the address of the WebSocket, with the token where there is one. */
+/** Return the address of the WebSocket, with the token if there is one. */
 export function liveUrl(settings: ServerConnection.ISettings): string {
   const url = URLExt.join(settings.wsUrl, PATH, 'live');
   const { token, appendToken } = settings;
   return appendToken && token ? `${url}?token=${encodeURIComponent(token)}` : url;
 }
 
-/** Give the address of a log as a file, with the token where there is one. */
+/** Return the address of a log as a file, with the token if there is one. */
 export function logUrl(
   { baseUrl, appendToken, token }: ServerConnection.ISettings,
   key: string,
@@ -63,13 +62,13 @@ export function logUrl(
 
 export function connect(
   settings: ServerConnection.ISettings,
-  memory: Memory,
-  words: Words
+  storage: ViewStorage,
+  trans: Translator
 ): IConnection {
   const api = new Api(
     (path, init = {}) =>
       ServerConnection.makeRequest(URLExt.join(settings.baseUrl, PATH, path), init, settings),
-    words
+    trans
   );
   const live = new Live({
     url: () => liveUrl(settings),
@@ -80,16 +79,42 @@ export function connect(
   let jobs: JobsStore | null = null;
   const open = () => {
     jobs = new JobsStore(live);
-    restWhileHidden(jobs);
+    pauseWhileHidden(jobs);
     return jobs;
   };
   return {
     api,
     live,
-    memory,
+    storage,
     get jobs() {
       return jobs ?? open();
     }
+  };
+}
+
+const PAUSE_AFTER = 60_000; // milliseconds; a short look at another page costs no reconnect
+
+interface Pausable {
+  pause(): void;
+  resume(): void;
+}
+
+/** Pause something while the page is hidden; return a function that ends that. */
+export function pauseWhileHidden(target: Pausable): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const check = () => {
+    clearTimeout(timer);
+    if (document.hidden) {
+      timer = setTimeout(() => target.pause(), PAUSE_AFTER);
+    } else {
+      target.resume();
+    }
+  };
+  document.addEventListener('visibilitychange', check);
+  check();
+  return () => {
+    clearTimeout(timer);
+    document.removeEventListener('visibilitychange', check);
   };
 }
 
@@ -100,21 +125,25 @@ function activate(
   state: IStateDB | null,
   palette: ICommandPalette | null
 ): IConnection {
-  const words = (translator ?? nullTranslator).load(DOMAIN);
-  // Only JupyterLab has workspaces to keep it with.
-  const made = connect(app.serviceManager.serverSettings, new Memory(labShell && state), words);
+  const trans = (translator ?? nullTranslator).load(DOMAIN);
+  // Only JupyterLab has workspaces.
+  const made = connect(
+    app.serviceManager.serverSettings,
+    new ViewStorage(labShell && state),
+    trans
+  );
   app.commands.addCommand(RECONNECT, {
-    label: words.__('Connect Again to the Training Jobs'),
-    caption: words.__('Connect again to the server that knows the training jobs'),
+    label: trans.__('Reconnect to Training Jobs'),
+    caption: trans.__('Reconnect to the server extension'),
     execute: () => made.live.reconnect()
   });
   app.commands.addCommand(SETTINGS, {
-    label: words.__('Settings of JAX Training'),
-    caption: words.__('Show the settings of logs, notices and lines of cells'),
+    label: trans.__('JAX Training Settings'),
+    caption: trans.__('Show the settings of logs, notifications and new lines'),
     isVisible: () => app.commands.hasCommand(EDITOR),
     execute: () => app.commands.execute(EDITOR, { query: 'JAX Training' })
   });
-  const category = words.__('JAX Training');
+  const category = trans.__('JAX Training');
   palette?.addItem({ command: SETTINGS, category });
   palette?.addItem({ command: RECONNECT, category });
   return made;

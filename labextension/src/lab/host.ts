@@ -3,23 +3,23 @@ import { ServerConnection } from '@jupyterlab/services';
 import { CommandRegistry } from '@lumino/commands';
 import { Menu, Widget } from '@lumino/widgets';
 
-import { ApiError, type Api } from '../core/api';
-import { plain } from '../core/format';
-import type { Host, MenuItem } from '../core/host';
-import type { Source } from '../core/log/protocol';
-import type { Action, Row } from '../core/protocol';
-import { questionOf } from '../core/question';
-import type { Words } from '../core/words';
+import { confirmationFor } from '../core/base/actions';
+import type { Api } from '../core/base/api';
+import { errorText, toServerError } from '../core/base/errors';
+import { sanitize } from '../core/base/format';
+import type { Host, MenuItem } from '../core/base/host';
+import type { Action, Row, Source } from '../core/base/protocol';
+import type { Translator } from '../core/base/translator';
 import { logUrl } from './connection';
-import { Memory } from './memory';
+import { ViewStorage } from './storage';
 
-/** What of the page a host may be given besides. */
+/** Optional parts of a host. */
 interface Own {
-  memory?: Memory;
+  storage?: ViewStorage;
   settings?: ServerConnection.ISettings;
 }
 
-/** What of an opened notebook is used. */
+/** The part of an open notebook that is used. */
 interface Notebook {
   readonly context: { readonly ready: Promise<void> };
   readonly content: {
@@ -29,28 +29,28 @@ interface Notebook {
   setFragment(fragment: string): void;
 }
 
-/** What the views may do in JupyterLab. */
+/** The host of views in JupyterLab. */
 export class LabHost implements Host {
-  readonly words: Words;
+  readonly trans: Translator;
   readonly open: (row: Row) => void;
   readonly openNotebook?: (path: string, cell: string | null) => void;
-  /** Is set by what shows logs. */
+  /** Set once a plugin can open logs. */
   openLog?: (key: string, rank?: number) => void;
   #api: Api;
-  #memory: Memory;
+  #storage: ViewStorage;
   #settings: ServerConnection.ISettings;
 
   constructor(
     api: Api,
-    words: Words,
+    trans: Translator,
     open: (row: Row) => void,
     commands?: CommandRegistry,
-    { memory, settings }: Own = {}
+    { storage, settings }: Own = {}
   ) {
     this.#api = api;
-    this.#memory = memory ?? new Memory(null);
+    this.#storage = storage ?? new ViewStorage(null);
     this.#settings = settings ?? ServerConnection.makeSettings();
-    this.words = words;
+    this.trans = trans;
     this.open = open;
     if (commands) {
       this.openNotebook = (path, cell) => void this.#openNotebook(commands, path, cell);
@@ -65,12 +65,12 @@ export class LabHost implements Host {
     return this.#api.get<T>(path);
   }
 
-  remember(name: string, text: string): void {
-    this.#memory.remember(name, text);
+  setItem(name: string, text: string): void {
+    this.#storage.setItem(name, text);
   }
 
-  recall(name: string): string | null {
-    return this.#memory.recall(name);
+  getItem(name: string): string | null {
+    return this.#storage.getItem(name);
   }
 
   save(key: string, source: Source | null): void {
@@ -84,11 +84,11 @@ export class LabHost implements Host {
 
   copy(text: string): void {
     const before = document.activeElement;
-    Clipboard.copyToSystem(text); // a selection that it puts back may bring its cell the focus
+    Clipboard.copyToSystem(text); // restoring the selection may move the focus to its cell
     if (before instanceof HTMLElement) {
       before.focus();
     }
-    Notification.info(this.words.__('Copied.'), { autoClose: 1500 });
+    Notification.info(this.trans.__('Copied.'), { autoClose: 1500 });
   }
 
   menu(items: MenuItem[], x: number, y: number): void {
@@ -107,7 +107,7 @@ export class LabHost implements Host {
       if (before instanceof HTMLElement) {
         before.focus();
       }
-      // After the command of the chosen item, which is run once the menu has closed.
+      // Later: the command of the chosen item runs after the menu has closed.
       setTimeout(() => menu.dispose());
     });
     menu.open(x, y);
@@ -120,7 +120,7 @@ export class LabHost implements Host {
         await this.#goToCell(opened as Widget & Notebook, cell);
       }
     } catch (error) {
-      Notification.error(plain(this.words.__('%1 could not be opened: %2', path, String(error))));
+      Notification.error(sanitize(this.trans.__('Could not open %1: %2', path, String(error))));
     }
   }
 
@@ -129,7 +129,7 @@ export class LabHost implements Host {
     await notebook.context.ready;
     const index = notebook.content.widgets.findIndex(({ model }) => model.id === cell);
     if (index < 0) {
-      Notification.info(this.words.__('The cell of this job is not in the notebook any more.'), {
+      Notification.info(this.trans.__('The cell of this job is no longer in the notebook.'), {
         autoClose: 5000
       });
       return;
@@ -139,33 +139,26 @@ export class LabHost implements Host {
   }
 
   async #act(row: Row, action: Action): Promise<void> {
-    if (!(await this.#agreed(row, action))) {
+    if (!(await this.#confirmed(row, action))) {
       return;
     }
     try {
       await this.#api.act(row, action);
     } catch (error) {
-      const { message, hint } =
-        error instanceof ApiError ? error : new ApiError(String(error), null);
-      Notification.error(
-        [message, hint]
-          .filter(Boolean)
-          .map(text => plain(String(text)))
-          .join(' ')
-      );
+      Notification.error(errorText(toServerError(error)));
     }
   }
 
-  async #agreed(row: Row, action: Action): Promise<boolean> {
-    const question = questionOf(row, action, this.words);
-    if (!question) {
+  async #confirmed(row: Row, action: Action): Promise<boolean> {
+    const confirmation = confirmationFor(row, action, this.trans);
+    if (!confirmation) {
       return true;
     }
-    const { title, body, label, refusal } = question;
+    const { title, body, confirm, dismiss } = confirmation;
     const { button } = await showDialog({
       title,
       body,
-      buttons: [Dialog.cancelButton({ label: refusal }), Dialog.warnButton({ label })],
+      buttons: [Dialog.cancelButton({ label: dismiss }), Dialog.warnButton({ label: confirm })],
       defaultButton: 0
     });
     return button.accept;

@@ -10,19 +10,19 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { h } from 'preact';
 
-import { plain } from '../core/format';
-import { JobStore } from '../core/stores';
-import { Job } from '../core/views/job';
-import { Jobs } from '../core/views/jobs';
-import { tellAway } from './away';
+import { sanitize } from '../core/base/format';
+import { JobStore } from '../core/job/store';
+import { Job } from '../core/job/view';
+import { Jobs } from '../core/jobs/view';
+import { DOMAIN, OPEN_JOB, OPEN_LOG, SHOW_JOBS } from './commands';
 import { IConnection } from './connection';
-import { toFocus, toFront } from './front';
 import { LabHost } from './host';
-import { trainIcon } from './icon';
-import { DOMAIN, OPEN_JOB, OPEN_LOG, SHOW_JOBS } from './names';
-import { tellEnd, type Notify } from './notify';
+import { trainIcon } from './icons';
+import { isWaitInView } from './mime';
+import { type Notify, notifyEnd, notifyMissed } from './notifications';
 import { onSettings } from './settings';
-import { ViewWidget } from './widget';
+import { toFocus, toFront } from './shell';
+import { ViewWidget } from './viewwidget';
 
 const ID = 'jupyter-jax-trainer:jobs';
 const PANEL = 'jaxtrain-panel';
@@ -32,7 +32,7 @@ type JobTab = MainAreaWidget<ViewWidget>;
 
 function activate(
   app: JupyterFrontEnd,
-  { api, live, jobs: store, memory }: IConnection,
+  { api, live, jobs: store, storage }: IConnection,
   translator: ITranslator | null,
   labShell: ILabShell | null,
   restorer: ILayoutRestorer | null,
@@ -40,11 +40,11 @@ function activate(
   launcher: ILauncher | null,
   registry: ISettingRegistry | null
 ): void {
-  const words = (translator ?? nullTranslator).load(DOMAIN);
+  const trans = (translator ?? nullTranslator).load(DOMAIN);
   const { commands } = app;
   const open = (key: string): void => void commands.execute(OPEN_JOB, { key });
   const settings = app.serviceManager.serverSettings;
-  const host = new LabHost(api, words, row => open(row.key), commands, { memory, settings });
+  const host = new LabHost(api, trans, row => open(row.key), commands, { storage, settings });
   void app.started.then(() => {
     if (commands.hasCommand(OPEN_LOG)) {
       host.openLog = (key, rank) =>
@@ -54,12 +54,12 @@ function activate(
   const tabs = new WidgetTracker<JobTab>({ namespace: 'jaxtrain-jobs' });
   const opened = new Map<string, JobStore>();
 
-  const panel = new ViewWidget(() => h(Jobs, { store, host }), undefined, memory.ready);
+  const panel = new ViewWidget(() => h(Jobs, { store, host }), undefined, storage.ready);
   panel.id = PANEL;
   panel.title.icon = trainIcon;
-  panel.title.caption = words.__('JAX Training');
+  panel.title.caption = trans.__('JAX Training');
   panel.node.setAttribute('role', 'region');
-  panel.node.setAttribute('aria-label', words.__('JAX Training'));
+  panel.node.setAttribute('aria-label', trans.__('JAX Training'));
   app.shell.add(panel, 'left', { rank: 600, type: 'JAX Training' });
   restorer?.add(panel, PANEL);
 
@@ -77,7 +77,7 @@ function activate(
       });
       void tabs.add(tab);
     } else {
-      opened.get(key)?.lookAgain();
+      opened.get(key)?.refresh();
     }
     toFront(app.shell, tab);
   };
@@ -90,20 +90,20 @@ function activate(
         opened.delete(key);
         job.dispose();
       },
-      memory.ready
+      storage.ready
     );
     const tab = new MainAreaWidget({ content });
-    tab.title.label = plain(key);
+    tab.title.label = sanitize(key);
     tab.title.icon = trainIcon;
-    tab.title.caption = words.__('Training job %1', plain(key));
+    tab.title.caption = trans.__('Training job %1', sanitize(key));
     content.node.setAttribute('aria-label', tab.title.caption);
     return tab;
   };
 
   commands.addCommand(SHOW_JOBS, {
     label: args =>
-      args['isLauncher'] === true ? words.__('Training Jobs') : words.__('Show Training Jobs'),
-    caption: words.__('Show the JAX training jobs in the side bar'),
+      args['isLauncher'] === true ? trans.__('Training Jobs') : trans.__('Show Training Jobs'),
+    caption: trans.__('Show the JAX training jobs in the sidebar'),
     icon: trainIcon,
     execute: () => {
       labShell?.expandLeft();
@@ -111,7 +111,7 @@ function activate(
     }
   });
   commands.addCommand(OPEN_JOB, {
-    label: words.__('Open Training Job'),
+    label: trans.__('Open Training Job'),
     isVisible: () => false,
     execute: args => {
       if (typeof args['key'] === 'string') {
@@ -119,7 +119,7 @@ function activate(
       }
     }
   });
-  const category = words.__('JAX Training');
+  const category = trans.__('JAX Training');
   palette?.addItem({ command: SHOW_JOBS, category });
   launcher?.add({ command: SHOW_JOBS, args: { isLauncher: true }, category, rank: 1 });
   if (restorer) {
@@ -134,10 +134,10 @@ function activate(
   const known = onSettings(registry, ID, values => {
     notify = values['notify'] as Notify;
   });
-  store.onEnded(row => void tellEnd(row, host, notify));
-  // Before that JupyterLab shows nothing.
+  store.onEnded(row => void notifyEnd(row, host, notify, isWaitInView));
+  // JupyterLab shows no notifications before it is restored.
   const ready = Promise.all([known, app.started, app.restored]);
-  tellAway(store, settings.baseUrl, row => void ready.then(() => tellEnd(row, host, notify)));
+  notifyMissed(store, settings.baseUrl, row => void ready.then(() => notifyEnd(row, host, notify)));
 }
 
 export const jobs: JupyterFrontEndPlugin<void> = {

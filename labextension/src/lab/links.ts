@@ -1,12 +1,12 @@
 /** Addresses of pages that open a log at a line. */
 
-import type { Source } from '../core/log/protocol';
+import type { Source } from '../core/base/protocol';
 
 const KEY = 'jaxtrain-log';
 const LINE = 'line';
 const CONTAINER = 'container';
 
-/** What the router asks for. */
+/** The addresses that the router passes on. */
 export const LINK = /[?&]jaxtrain-log=/;
 
 export interface LogLink {
@@ -16,7 +16,7 @@ export interface LogLink {
   container: string | null;
 }
 
-/** Give the address of a page, which may say more than this page's own, with a log and a line. */
+/** Return the address of a page with a log and a line, without its other parameters. */
 export function linkTo(page: string, key: string, position: number, source: Source | null): string {
   const url = new URL(page);
   url.search = url.hash = '';
@@ -28,7 +28,7 @@ export function linkTo(page: string, key: string, position: number, source: Sour
   return url.href;
 }
 
-/** Read the part of an address after the question mark. */
+/** Parse the query of an address. */
 export function readLink(search: string): LogLink | null {
   const query = new URLSearchParams(search);
   const key = query.get(KEY);
@@ -43,7 +43,7 @@ export function readLink(search: string): LogLink | null {
   };
 }
 
-/** Give an address (without its host) without the log, so that a reload does not open it again. */
+/** Return an address (without its host) without the log, so that a reload does not open it again. */
 export function withoutLink(path: string): string {
   const url = new URL(path, 'http://here');
   [KEY, LINE, CONTAINER].forEach(name => url.searchParams.delete(name));

@@ -10,26 +10,26 @@ import { PageConfig, URLExt } from '@jupyterlab/coreutils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { plain } from '../core/format';
-import type { LogHost } from '../core/log/host';
-import { USUAL, type Usual } from '../core/log/looks';
-import type { Source } from '../core/log/protocol';
-import { loadedJobs } from '../core/stores';
+import { sanitize } from '../core/base/format';
+import type { Host } from '../core/base/host';
+import type { Source } from '../core/base/protocol';
+import { loadedJobs } from '../core/jobs/store';
+import { DEFAULTS, type LogSettings } from '../core/log/settings';
+import { DOMAIN, OPEN_JOB, OPEN_LAST_LOG, OPEN_LOG, SHOW_JOBS } from './commands';
 import { IConnection } from './connection';
-import { toFront } from './front';
 import { LabHost } from './host';
-import { trainIcon } from './icon';
-import type { LogWidget } from './logwidget';
+import { trainIcon } from './icons';
 import { LINK, linkTo, readLink, withoutLink } from './links';
-import { DOMAIN, OPEN_JOB, OPEN_LAST_LOG, OPEN_LOG, SHOW_JOBS } from './names';
+import { LogWidget } from './logwidget';
 import { onSettings } from './settings';
+import { toFront } from './shell';
 
 const ID = 'jupyter-jax-trainer:logs';
 const ROUTE = 'jaxtrain:open-log-of-address';
 const PREFIX = 'jaxtrain-log-';
 
-/** What the log viewer may do in JupyterLab. */
-class LabLogHost extends LabHost implements LogHost {
+/** The host of the log viewer in JupyterLab. */
+class LabLogHost extends LabHost implements Host {
   page = window.location.href;
 
   link(key: string, position: number, source: Source | null): string {
@@ -41,7 +41,7 @@ type LogTab = MainAreaWidget<LogWidget>;
 
 function activate(
   app: JupyterFrontEnd,
-  { api, live, jobs, memory }: IConnection,
+  { api, live, jobs, storage }: IConnection,
   translator: ITranslator | null,
   labShell: ILabShell | null,
   restorer: ILayoutRestorer | null,
@@ -49,55 +49,55 @@ function activate(
   registry: ISettingRegistry | null,
   router: IRouter | null
 ): void {
-  const words = (translator ?? nullTranslator).load(DOMAIN);
+  const trans = (translator ?? nullTranslator).load(DOMAIN);
   const { commands } = app;
   const settings = app.serviceManager.serverSettings;
   const openJob = (key: string): void => void commands.execute(OPEN_JOB, { key });
-  const host = new LabLogHost(api, words, row => openJob(row.key), commands, { memory, settings });
+  const host = new LabLogHost(api, trans, row => openJob(row.key), commands, { storage, settings });
   if (labShell) {
     const own = URLExt.join(PageConfig.getBaseUrl(), PageConfig.getOption('appUrl') || 'lab');
     host.page = new URL(own, window.location.href).href;
   }
   const tabs = new WidgetTracker<LogTab>({ namespace: 'jaxtrain-logs' });
-  let usual: Usual = USUAL;
+  let logSettings: LogSettings = DEFAULTS;
 
   const dressed = (tab: LogTab): LogTab => {
     const { content } = tab;
     const { store } = content;
     const { key } = store;
     const name = () => {
-      tab.title.label = words.__('log of %1', plain(store.name));
+      tab.title.label = trans.__('log of %1', sanitize(store.name));
     };
     name();
-    store.watch(name);
+    store.subscribe(name);
     tab.id = PREFIX + key;
     tab.title.icon = trainIcon;
-    tab.title.caption = words.__('Log of training job %1', plain(key));
+    tab.title.caption = trans.__('Log of training job %1', sanitize(key));
     content.node.setAttribute('aria-label', tab.title.caption);
     return tab;
   };
 
-  /** Put a log beside what is there, the next ones to the first: not ever narrower columns. */
+  /** Open the first log beside the other tabs, and further ones as tabs next to it. */
   const beside = (): { mode: 'tab-after' | 'split-right'; ref?: string } => {
     const other = tabs.find(({ isAttached }) => isAttached);
     return other ? { ref: other.id, mode: 'tab-after' } : { mode: 'split-right' };
   };
 
   commands.addCommand(OPEN_LOG, {
-    label: words.__('Open Training Log'),
+    label: trans.__('Open Training Log'),
     isVisible: () => false,
     execute: async args => {
       const { key, line, rank, container, split } = args;
       if (typeof key !== 'string') {
         return;
       }
-      const loading = import('./logwidget'); // when the first log is opened
-      await memory.ready;
+      const loading = import('./logwidget'); // loaded with the first log
+      await storage.ready;
       const { LogWidget } = await loading;
       let tab = tabs.find(each => each.id === PREFIX + key);
       if (!tab) {
         tab = dressed(
-          new MainAreaWidget({ content: new LogWidget(live, key, words, host, () => usual) })
+          new MainAreaWidget({ content: new LogWidget(live, key, trans, host, () => logSettings) })
         );
         // Notebook 7 has one widget in its main area, and takes others below.
         tab.content.toggleClass('jaxtrain-below', !labShell);
@@ -107,7 +107,7 @@ function activate(
         });
         void tabs.add(tab);
       } else if (tab.content.store.error) {
-        tab.content.reader.show({}); // its job was deleted, and there may be another one by now
+        tab.content.reader.show({}); // its job was deleted; there may be another one of the name by now
       }
       toFront(app.shell, tab);
       if (typeof rank === 'number') {
@@ -119,24 +119,24 @@ function activate(
     }
   });
   commands.addCommand(OPEN_LAST_LOG, {
-    label: words.__('Open Log of the Last Training Job'),
-    caption: words.__('Open what the training job that was submitted last has printed'),
+    label: trans.__('Open Log of Latest Training Job'),
+    caption: trans.__('Open the log of the training job that was submitted last'),
     execute: async () => {
       const rows = await loadedJobs(jobs);
       const [last] = rows ?? [];
       if (last) {
         await commands.execute(OPEN_LOG, { key: last.key });
       } else if (!rows && commands.hasCommand(SHOW_JOBS)) {
-        await commands.execute(SHOW_JOBS); // it says what is wrong
+        await commands.execute(SHOW_JOBS); // the list shows what is wrong
       } else {
-        Notification.info(words.__('There is no training job yet.'), { autoClose: 5000 });
+        Notification.info(trans.__('No training jobs yet'), { autoClose: 5000 });
       }
     }
   });
-  palette?.addItem({ command: OPEN_LAST_LOG, category: words.__('JAX Training') });
+  palette?.addItem({ command: OPEN_LAST_LOG, category: trans.__('JAX Training') });
 
   commands.addCommand(ROUTE, {
-    label: words.__('Open the Training Log of This Address'),
+    label: trans.__('Open the Training Log of This Address'),
     isVisible: () => false,
     execute: async args => {
       const link = readLink(typeof args['search'] === 'string' ? args['search'] : '');
@@ -158,9 +158,9 @@ function activate(
     });
   }
   void onSettings(registry, ID, values => {
-    const before = usual;
-    usual = { ...USUAL, ...values };
-    tabs.forEach(({ content }) => content.changeUsual(before, usual));
+    const before = logSettings;
+    logSettings = { ...DEFAULTS, ...values };
+    tabs.forEach(({ content }) => content.applySettings(before, logSettings));
   });
 }
 

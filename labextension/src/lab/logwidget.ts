@@ -1,26 +1,26 @@
-/** A log as a widget. It is loaded when the first log is opened: most pages never open one. */
+/** A log as a widget. It is loaded lazily: most pages never open a log. */
 
 import { h } from 'preact';
 
-import type { Live } from '../core/live';
-import type { LogHost } from '../core/log/host';
-import { changeUsual, keepLook, recallLook, type Usual } from '../core/log/looks';
+import type { Host } from '../core/base/host';
+import type { Live } from '../core/base/live';
+import type { Translator } from '../core/base/translator';
 import { Reader } from '../core/log/reader';
+import { applySettings, type LogSettings, restoreView, saveView } from '../core/log/settings';
 import { LogStore } from '../core/log/store';
 import { LogView } from '../core/log/view';
-import type { Words } from '../core/words';
-import { ViewWidget } from './widget';
+import { ViewWidget } from './viewwidget';
 
-/** The keys of the viewer act on its lines, so these get the focus, as soon as there are some. */
+/** Keys act on the lines, so the list of lines gets the focus. */
 export class LogWidget extends ViewWidget {
   readonly store: LogStore;
   readonly reader: Reader;
 
-  constructor(live: Live, key: string, words: Words, host: LogHost, usual: () => Usual) {
+  constructor(live: Live, key: string, trans: Translator, host: Host, settings: () => LogSettings) {
     const store = new LogStore(live, key);
-    const reader = new Reader(store, words);
-    recallLook(reader, host, usual());
-    const stop = keepLook(reader, host, usual);
+    const reader = new Reader(store, trans);
+    restoreView(reader, host, settings());
+    const stop = saveView(reader, host, settings);
     super(
       () => h(LogView, { reader, host }),
       () => {
@@ -33,9 +33,9 @@ export class LogWidget extends ViewWidget {
     this.reader = reader;
   }
 
-  /** Follow the settings where this log was not set otherwise. */
-  changeUsual(before: Usual, now: Usual): void {
-    changeUsual(this.reader, before, now);
+  /** Apply changed settings, except where this log has its own. */
+  applySettings(before: LogSettings, now: LogSettings): void {
+    applySettings(this.reader, before, now);
   }
 
   protected override get first(): HTMLElement | null {

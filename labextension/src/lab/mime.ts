@@ -5,26 +5,36 @@ import type { Message } from '@lumino/messaging';
 import { Panel } from '@lumino/widgets';
 import { h } from 'preact';
 
-import { ownKeys } from '../core/outputkeys';
-import { Glances, JobOutput, MIME, readSaved } from '../core/output';
-import type { GlanceHost } from '../core/views/glance';
-import { Output } from '../core/views/output';
+import { captureKeys } from '../core/base/keyboard';
+import type { Row } from '../core/base/protocol';
+import type { CardHost } from '../core/output/card';
+import { JobOutput, MIME, readSaved, SummaryStores } from '../core/output/store';
+import { Output } from '../core/output/view';
+import { DOMAIN, OPEN_JOB } from './commands';
 import { IConnection } from './connection';
 import { LabHost } from './host';
-import { DOMAIN, OPEN_JOB } from './names';
-import { ViewWidget } from './widget';
+import { ViewWidget } from './viewwidget';
 
 const RANK = -100; // before the widget (-10) and the static card of the same output
-const NEAR = '300px'; // how far outside of what can be seen an output is made ready
+const NEAR = '300px'; // how far outside the visible area an output is made ready
+const SCROLLER = '.jp-WindowedPanel-outer'; // the part of a notebook that scrolls
 
-type MakeHost = (output: JobOutput) => GlanceHost;
+/** The outputs in the page. */
+const rendered = new Set<RenderedJob>();
+
+/** Return whether a cell that waits for a job is in view, so that its end needs no notification. */
+export function isWaitInView(row: Row): boolean {
+  return [...rendered].some(output => output.showsWait(row));
+}
+
+type MakeHost = (output: JobOutput) => CardHost;
 type MakeCard = () => IRenderMime.IRenderer;
 
 /**
  * The output of a cell that is a job.
  *
- * A page may hold many of them, so only what is near the window asks the server. Until more
- * is known, JupyterLab's own renderer draws the static card, as HTML that nobody trusts.
+ * A page may have many of them, so only outputs near the visible area subscribe. Until a summary
+ * is known, JupyterLab's own renderer shows the static card, as untrusted HTML.
  */
 export class RenderedJob extends Panel implements IRenderMime.IRenderer {
   #output: JobOutput;
@@ -32,17 +42,17 @@ export class RenderedJob extends Panel implements IRenderMime.IRenderer {
   #card: IRenderMime.IRenderer | null = null;
   #model: IRenderMime.IMimeModel | null = null;
   #observer: IntersectionObserver | null = null;
-  #unwatch: () => void;
+  #unsubscribe: () => void;
 
   constructor(output: JobOutput, host: MakeHost, makeCard: MakeCard) {
     super();
     this.#output = output;
     this.#makeCard = makeCard;
     this.addClass('jaxtrain-output');
-    ownKeys(this.node);
-    this.node.dataset['mimeType'] = MIME; // as JupyterLab's own renderers say it
+    captureKeys(this.node);
+    this.node.dataset['mimeType'] = MIME; // as JupyterLab's own renderers do
     this.addWidget(new ViewWidget(() => h(Output, { output, host: () => host(output) })));
-    this.#unwatch = output.watch(() => void this.#show());
+    this.#unsubscribe = output.subscribe(() => void this.#show());
   }
 
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
@@ -53,31 +63,48 @@ export class RenderedJob extends Panel implements IRenderMime.IRenderer {
 
   override dispose(): void {
     if (!this.isDisposed) {
-      this.#unwatch();
-      this.#output.look(false);
+      this.#unsubscribe();
+      this.#output.setVisible(false);
       super.dispose();
     }
   }
 
+  /** Return whether the output belongs to a cell that waits for a job, and can be seen. */
+  showsWait(row: Row): boolean {
+    return this.#output.isWaitingFor(row) && this.isVisible && this.#isInView();
+  }
+
+  /** Return whether some of the cell's output is in view; `setVisible` is about what is near. */
+  #isInView(): boolean {
+    const area = this.node.closest('.jp-OutputArea') ?? this.node;
+    const { top, bottom } = area.getBoundingClientRect();
+    const scroller = this.node.closest(SCROLLER)?.getBoundingClientRect();
+    const from = Math.max(0, scroller?.top ?? 0);
+    const to = Math.min(window.innerHeight, scroller?.bottom ?? Infinity);
+    return bottom > from && top < to;
+  }
+
   protected override onAfterAttach(message: Message): void {
     super.onAfterAttach(message);
+    rendered.add(this);
     this.#observer = new IntersectionObserver(
-      entries => this.#output.look(entries.at(-1)?.isIntersecting ?? false),
-      // Elsewhere than in a notebook the window is what scrolls.
-      { root: this.node.closest('.jp-WindowedPanel-outer'), rootMargin: NEAR }
+      entries => this.#output.setVisible(entries.at(-1)?.isIntersecting ?? false),
+      // Outside of notebooks the window scrolls.
+      { root: this.node.closest(SCROLLER), rootMargin: NEAR }
     );
-    // A notebook does not lay out what is in a cell out of sight, so that is nowhere near.
+    // The cell, since notebooks do not lay out the content of cells out of view.
     this.#observer.observe(this.node.closest('.jp-Cell') ?? this.node);
   }
 
   protected override onBeforeDetach(message: Message): void {
+    rendered.delete(this);
     this.#observer?.disconnect();
     this.#observer = null;
-    this.#output.look(false);
+    this.#output.setVisible(false);
     super.onBeforeDetach(message);
   }
 
-  /** Show the static card, or take it away; `anew` when the notebook says something else. */
+  /** Show or remove the static card; `anew` after a change of the notebook's data. */
   async #show(anew = false): Promise<void> {
     const wanted = this.#output.shown === null;
     if (!wanted) {
@@ -109,21 +136,21 @@ function activate(
   { api, live }: IConnection,
   translator: ITranslator | null
 ): void {
-  const words = (translator ?? nullTranslator).load(DOMAIN);
-  const glances = new Glances(live);
+  const trans = (translator ?? nullTranslator).load(DOMAIN);
+  const summaries = new SummaryStores(live);
   const lab = new LabHost(
     api,
-    words,
+    trans,
     ({ key }) => void app.commands.execute(OPEN_JOB, { key, split: true })
   );
-  const hostOf = (output: JobOutput): GlanceHost => {
+  const hostOf = (output: JobOutput): CardHost => {
     const { shown } = output;
-    const row = shown?.glance.row;
+    const row = shown?.summary.row;
     // A job that no server knows cannot be opened.
-    const known = shown?.from === 'server' || shown?.from === 'before';
+    const known = shown?.origin === 'server' || shown?.origin === 'disconnected';
     const opens = known && app.commands.hasCommand(OPEN_JOB);
     return {
-      words,
+      trans,
       act: action => row && lab.act(row, action),
       copy: text => lab.copy(text),
       ...(opens && row && { open: () => lab.open(row) })
@@ -134,7 +161,7 @@ function activate(
       safe: true,
       mimeTypes: [MIME],
       createRenderer: options =>
-        new RenderedJob(new JobOutput(glances), hostOf, () => {
+        new RenderedJob(new JobOutput(summaries), hostOf, () => {
           const html = rendermime.getFactory('text/html');
           if (!html) {
             throw new Error('There is no renderer of HTML.');

@@ -1,6 +1,6 @@
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 
-/** Call `apply` with a plugin's settings, now and whenever they change; wait for the first time. */
+/** Call `apply` with a plugin's settings, now and whenever they change. */
 export async function onSettings(
   registry: ISettingRegistry | null,
   plugin: string,

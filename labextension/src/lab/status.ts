@@ -3,14 +3,14 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { h } from 'preact';
 
-import { Standing, standing } from '../core/views/standing';
+import { StatusItem, statusText } from '../core/jobs/statusbar';
+import { DOMAIN, SHOW_JOBS } from './commands';
 import { IConnection } from './connection';
-import { DOMAIN, SHOW_JOBS } from './names';
-import { ViewWidget } from './widget';
+import { ViewWidget } from './viewwidget';
 
 const ID = 'jupyter-jax-trainer:status';
 
-/** It shares the list of the page, so it asks the server for nothing of its own. */
+/** It shares the page's list of jobs, so it adds no request. */
 function activate(
   app: JupyterFrontEnd,
   connection: IConnection,
@@ -21,16 +21,16 @@ function activate(
     return; // Notebook 7 has none
   }
   const { jobs: store } = connection;
-  const words = (translator ?? nullTranslator).load(DOMAIN);
+  const trans = (translator ?? nullTranslator).load(DOMAIN);
   const onClick = (): void => {
     if (app.commands.hasCommand(SHOW_JOBS)) {
       void app.commands.execute(SHOW_JOBS);
     }
   };
-  const item = new ViewWidget(() => h(Standing, { store, words, onClick }));
-  const isActive = (): boolean => standing(store.rows, words) !== '';
+  const item = new ViewWidget(() => h(StatusItem, { store, trans, onClick }));
+  const isActive = (): boolean => statusText(store.rows, trans) !== '';
   bar.registerStatusItem(ID, { item, align: 'left', rank: 50, isActive });
-  store.watch(() => item.setHidden(!isActive()));
+  store.subscribe(() => item.setHidden(!isActive()));
 }
 
 export const status: JupyterFrontEndPlugin<void> = {

@@ -1,12 +1,12 @@
-/** The server's REST and WebSocket, over the messages of a widget. */
+/** REST and WebSocket of the server, over the messages of a widget. */
 
-import type { Fetch } from '../core/api';
-import type { Socket } from '../core/live';
-import { Teller } from '../core/teller';
-import { fields, type Model } from './model';
+import type { Fetch } from '../core/base/api';
+import type { Socket } from '../core/base/live';
+import { Observable } from '../core/base/observable';
+import { asRecord, type Model } from './model';
 
-/** A view's end of the comm; it tells when the kernel falls silent, or speaks again. */
-export class Comm extends Teller {
+/** A view's end of the comm; it notifies when the kernel stops or resumes answering. */
+export class Comm extends Observable {
   #model: Model;
   #page = newPage();
   #number = 0;
@@ -14,7 +14,7 @@ export class Comm extends Teller {
   #sockets = new Map<string, CommSocket>();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** Whether the kernel has left something unanswered for a while: it may be busy, or gone. */
+  /** Whether the kernel has not answered for a while: it may be busy, or have stopped. */
   silent = false;
 
   constructor(model: Model) {
@@ -23,7 +23,7 @@ export class Comm extends Teller {
     model.on('msg:custom', this.#onMessage);
   }
 
-  /** Ask something as over REST. It waits for as long as the kernel takes. */
+  /** Send a request as over REST; there is no timeout. */
   readonly fetch: Fetch = (path, { method = 'GET', body } = {}) =>
     new Promise(resolve => {
       const ask = ++this.#number;
@@ -32,7 +32,7 @@ export class Comm extends Teller {
       this.#send(this.#page, { ask, method, path, body: sent }, true);
     });
 
-  /** Make what stands for a WebSocket: a page of its own, which ends with it. */
+  /** Open a substitute for a WebSocket, with a page id of its own. */
   connect(): Socket {
     const page = newPage();
     const socket = new CommSocket(
@@ -63,10 +63,10 @@ export class Comm extends Teller {
   }
 
   #onMessage = (message: unknown): void => {
-    const { page, hear, answer, status, body } = fields(message);
+    const { page, hear, answer, status, body } = asRecord(message);
     const socket = typeof page === 'string' ? this.#sockets.get(page) : undefined;
     if (!socket && page !== this.#page) {
-      return; // it is for another view of the same widget
+      return; // for another view of the same widget
     }
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -82,7 +82,7 @@ export class Comm extends Teller {
     }
   };
 
-  /** Begin to wait for an answer, as long as the kernel says that one may take. */
+  /** Wait for an answer, as long as the kernel says one may take. */
   #listen(): void {
     const patience = 1000 * Number(this.#model.get('patience') || 5);
     this.#timer ??= setTimeout(() => this.#hush(true), patience);
@@ -91,7 +91,7 @@ export class Comm extends Teller {
   #hush(silent: boolean): void {
     if (silent !== this.silent) {
       this.silent = silent;
-      this.tell();
+      this.notify();
     }
   }
 }
@@ -111,7 +111,7 @@ class CommSocket implements Socket {
   constructor(say: (message: { op?: unknown }) => void, close: () => void) {
     this.#say = say;
     this.close = close;
-    queueMicrotask(() => this.onopen?.()); // whoever asked for it has to have it first
+    queueMicrotask(() => this.onopen?.()); // the caller needs the socket first
   }
 
   send(data: string): void {
@@ -123,7 +123,7 @@ class CommSocket implements Socket {
   }
 }
 
-/** Give a name that no other view has. */
+/** Return a unique page id. */
 function newPage(): string {
   return Array.from({ length: 2 }, () => Math.random().toString(36).slice(2)).join('');
 }

@@ -1,39 +1,39 @@
-/** A job as a widget: what the kernel says of it, where there is no extension to ask a server. */
+/** A job as a widget: its summary comes from the kernel, where there is no server extension. */
 
 import { useEffect, useState } from 'preact/hooks';
 
-import { readGlance } from '../core/output';
-import type { Action, Glance } from '../core/protocol';
-import { questionOf } from '../core/question';
-import { GlanceView } from '../core/views/glance';
-import { english } from '../core/words';
-import { copy } from './copy';
-import { fields, type Given, type Model } from './model';
-import { Ask, Wrong, type Trouble } from './notes';
-import { draw } from './root';
+import { confirmationFor } from '../core/base/actions';
+import type { ErrorInfo } from '../core/base/errors';
+import type { Action, JobSummary } from '../core/base/protocol';
+import { english } from '../core/base/translator';
+import { JobCard } from '../core/output/card';
+import { readSummary } from '../core/output/store';
+import { asRecord, type Model, type RenderProps } from './model';
+import { Ask, Wrong } from './notes';
+import { copy, draw } from './page';
 
-const words = english;
+const trans = english;
 
 function JobWidget({ model }: { model: Model }) {
-  const [glance, setGlance] = useState(() => glanceOf(model));
+  const [summary, setSummary] = useState(() => summaryOf(model));
   const [printed, setPrinted] = useState(() => model.get('printed') === true);
   const [asked, setAsked] = useState<Action | null>(null);
-  const [trouble, setTrouble] = useState<Trouble | null>(null);
+  const [error, setError] = useState<ErrorInfo | null>(null);
   useEffect(() => {
     const changed = () => {
-      setGlance(glanceOf(model));
+      setSummary(summaryOf(model));
       setPrinted(model.get('printed') === true);
     };
     const told = (message: unknown) => {
-      const { kind, message: text, hint } = fields(message);
+      const { kind, message: text, hint } = asRecord(message);
       if (kind === 'error') {
-        setTrouble({ message: String(text), hint: typeof hint === 'string' ? hint : null });
+        setError({ message: String(text), hint: typeof hint === 'string' ? hint : null });
       }
     };
     model.on('change:glance', changed);
     model.on('change:printed', changed);
     model.on('msg:custom', told);
-    changed(); // it may be another one since it was drawn first
+    changed(); // it may have changed since the first rendering
     return () => {
       model.off('change:glance', changed);
       model.off('change:printed', changed);
@@ -41,24 +41,26 @@ function JobWidget({ model }: { model: Model }) {
     };
   }, [model]);
 
-  if (!glance) {
+  if (!summary) {
     return (
       <div class="jaxtrain-glance jaxtrain-glance-looking" role="status">
-        {words.__('Looking for the job…')}
+        {trans.__('Loading the job…')}
       </div>
     );
   }
   const act = (action: Action) => {
-    setTrouble(null);
-    model.send({ op: 'act', action, uid: glance.row.uid });
+    setError(null);
+    model.send({ op: 'act', action, uid: summary.row.uid });
   };
-  const question =
-    asked && glance.row.actions.includes(asked) ? questionOf(glance.row, asked, words) : null;
+  const confirmation =
+    asked && summary.row.actions.includes(asked)
+      ? confirmationFor(summary.row, asked, trans)
+      : null;
   const host = {
-    words,
+    trans,
     copy,
     act: (action: Action) => {
-      if (questionOf(glance.row, action, words)) {
+      if (confirmationFor(summary.row, action, trans)) {
         setAsked(action);
       } else {
         act(action);
@@ -67,10 +69,10 @@ function JobWidget({ model }: { model: Model }) {
   };
   return (
     <>
-      <GlanceView glance={glance} printed={printed} host={host} />
-      {question && asked && (
+      <JobCard summary={summary} printed={printed} host={host} />
+      {confirmation && asked && (
         <Ask
-          question={question}
+          confirmation={confirmation}
           onAnswer={yes => {
             setAsked(null);
             if (yes) {
@@ -79,16 +81,16 @@ function JobWidget({ model }: { model: Model }) {
           }}
         />
       )}
-      {trouble && <Wrong trouble={trouble} words={words} onClose={() => setTrouble(null)} />}
+      {error && <Wrong error={error} trans={trans} onClose={() => setError(null)} />}
     </>
   );
 }
 
-function glanceOf(model: Model): Glance | null {
-  return readGlance(model.get('glance'));
+function summaryOf(model: Model): JobSummary | null {
+  return readSummary(model.get('glance'));
 }
 
-function render({ model, el }: Given): () => void {
+function render({ model, el }: RenderProps): () => void {
   return draw(<JobWidget model={model} />, el, 'jaxtrain-job-widget');
 }
 

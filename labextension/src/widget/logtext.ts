@@ -1,13 +1,13 @@
-/** A log as one text, over the connection that views have: a kernel offers no files. */
+/** A log as one text, over the connection of the views: a kernel serves no files. */
 
-import { ApiError } from '../core/api';
-import type { Live } from '../core/live';
+import { ServerError } from '../core/base/errors';
+import type { Live } from '../core/base/live';
+import type { LogMessage, RawLine, Source } from '../core/base/protocol';
 import { PAGE } from '../core/log/pages';
-import type { LogMessage, RawLine, Source } from '../core/log/protocol';
 
 const SHOWN = 4096; // bytes of a line that the server sends in a list
 
-/** Give what a source has printed so far; without one what all ranks have, each line with its own. */
+/** Return the log of a source so far; without one those of all ranks, each line with its rank. */
 export async function logText(live: Live, key: string, source: Source | null): Promise<string> {
   const sources = source === null ? null : [source];
   const view = openView(live, key, sources);
@@ -33,7 +33,7 @@ function openView(live: Live, key: string, sources: Source[] | null) {
   const length = new Promise<number>((resolve, reject) => {
     told = message => {
       if (message.kind === 'error') {
-        reject(new ApiError(message.message, message.hint));
+        reject(new ServerError(message.message, message.hint));
       } else if (message.kind === 'log' && message.complete) {
         resolve(message.length);
       }
@@ -46,7 +46,7 @@ function openView(live: Live, key: string, sources: Source[] | null) {
   return { id: opened.id, close: () => opened.close(), length };
 }
 
-/** A long line comes in full only when it is asked for. */
+/** Lists contain long lines in part; query the full line. */
 async function wholeText(live: Live, view: number, line: RawLine): Promise<string> {
   const [position, , , text, bytes] = line;
   return bytes > SHOWN ? (await live.ask({ op: 'line', view, position })).text : text;

@@ -1,17 +1,17 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
-import type { MenuItem } from '../core/host';
-import { focusNear } from '../core/views/hooks';
+import { activeElementNear } from '../core/base/hooks';
+import type { MenuItem } from '../core/base/host';
 
 interface MenuProps {
   items: MenuItem[];
-  /** Where in the window it is wanted. */
+  /** The position in the window. */
   x: number;
   y: number;
   onClose: () => void;
 }
 
-/** A menu within the widget: arrows move, Enter does, Escape or anything else closes it. */
+/** A menu within the widget: arrow keys move, Enter selects, Escape or losing the focus closes. */
 export function Menu({ items, x, y, onClose }: MenuProps) {
   const menu = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
@@ -26,7 +26,7 @@ export function Menu({ items, x, y, onClose }: MenuProps) {
     element.style.top = `${y - top + around.scrollTop}px`;
   }, [x, y]);
   useLayoutEffect(() => {
-    const from = focusNear(menu.current);
+    const from = activeElementNear(menu.current);
     menu.current?.querySelector<HTMLElement>('[role=menuitem]')?.focus();
     return () => from?.focus();
   }, []);

@@ -1,4 +1,4 @@
-/** What of a widget's model is used; anywidget gives it to a view. */
+/** The part of an anywidget model that is used. */
 export interface Model {
   get(name: string): unknown;
   on(event: string, listener: (...args: never[]) => void): void;
@@ -6,13 +6,13 @@ export interface Model {
   send(message: unknown): void;
 }
 
-export interface Given {
+export interface RenderProps {
   model: Model;
   el: HTMLElement;
 }
 
-/** What comes from the kernel, before anything is known of it. */
-export function fields(message: unknown): Record<string, unknown> {
+/** Return a message of the kernel as an object with unknown fields. */
+export function asRecord(message: unknown): Record<string, unknown> {
   return typeof message === 'object' && message !== null
     ? (message as Record<string, unknown>)
     : {};

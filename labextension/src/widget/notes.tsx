@@ -1,21 +1,22 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
-import { plain } from '../core/format';
-import type { Question } from '../core/question';
-import { focusNear } from '../core/views/hooks';
-import type { Words } from '../core/words';
+import type { Confirmation } from '../core/base/actions';
+import type { ErrorInfo } from '../core/base/errors';
+import { sanitize } from '../core/base/format';
+import { activeElementNear } from '../core/base/hooks';
+import type { Translator } from '../core/base/translator';
 
 interface AskProps {
-  question: Question;
-  /** Is told whether to do it. */
+  confirmation: Confirmation;
+  /** Called with the user's choice. */
   onAnswer: (yes: boolean) => void;
 }
 
-/** Ask in place: the page of a widget may be one in which nothing can pop up. */
-export function Ask({ question, onAnswer }: AskProps) {
+/** A confirmation in place: the page of a widget may allow no dialogs. */
+export function Ask({ confirmation, onAnswer }: AskProps) {
   const keep = useRef<HTMLButtonElement>(null);
   useLayoutEffect(() => {
-    const from = focusNear(keep.current);
+    const from = activeElementNear(keep.current);
     keep.current?.focus();
     return () => from?.focus();
   }, []);
@@ -23,7 +24,7 @@ export function Ask({ question, onAnswer }: AskProps) {
     <div
       class="jaxtrain-stale jaxtrain-ask-first"
       role="alertdialog"
-      aria-label={question.title}
+      aria-label={confirmation.title}
       onKeyDown={event => {
         if (event.key === 'Escape') {
           event.stopPropagation();
@@ -32,44 +33,39 @@ export function Ask({ question, onAnswer }: AskProps) {
       }}
     >
       <span>
-        <b>{question.title}</b> {question.body}
+        <b>{confirmation.title}</b> {confirmation.body}
       </span>
       <span class="jaxtrain-glance-buttons">
         <button ref={keep} type="button" class="jaxtrain-button" onClick={() => onAnswer(false)}>
-          {question.refusal}
+          {confirmation.dismiss}
         </button>
         <button
           type="button"
           class="jaxtrain-button jaxtrain-danger"
           onClick={() => onAnswer(true)}
         >
-          {question.label}
+          {confirmation.confirm}
         </button>
       </span>
     </div>
   );
 }
 
-export interface Trouble {
-  message: string;
-  hint: string | null;
-}
-
 interface WrongProps {
-  trouble: Trouble;
-  words: Words;
+  error: ErrorInfo;
+  trans: Translator;
   onClose: () => void;
 }
 
-/** Say what went wrong, until the user has seen it. */
-export function Wrong({ trouble, words, onClose }: WrongProps) {
+/** An error message that the user can close. */
+export function Wrong({ error, trans, onClose }: WrongProps) {
   return (
     <div class="jaxtrain-stale jaxtrain-went-wrong" role="alert">
       <span>
-        {plain(trouble.message)} {trouble.hint && plain(trouble.hint)}
+        {sanitize(error.message)} {error.hint && sanitize(error.hint)}
       </span>
       <button type="button" class="jaxtrain-button" onClick={onClose}>
-        {words.__('Close')}
+        {trans.__('Close')}
       </button>
     </div>
   );

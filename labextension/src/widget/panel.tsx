@@ -2,25 +2,26 @@
 
 import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 
-import { Api } from '../core/api';
-import { Live } from '../core/live';
+import { Api } from '../core/base/api';
+import { useObservable } from '../core/base/hooks';
+import { Live } from '../core/base/live';
+import { JobStore } from '../core/job/store';
+import { Job } from '../core/job/view';
+import { JobsStore } from '../core/jobs/store';
+import { Jobs } from '../core/jobs/view';
 import { Reader } from '../core/log/reader';
 import { LogStore } from '../core/log/store';
 import { LogView } from '../core/log/view';
 import { PickerStore } from '../core/picker/store';
-import { Picker } from '../core/picker/views/picker';
-import { JobsStore, JobStore } from '../core/stores';
-import { useWatched } from '../core/views/hooks';
-import { Job } from '../core/views/job';
-import { Jobs } from '../core/views/jobs';
+import { Picker } from '../core/picker/view';
 import { Comm } from './comm';
 import { Menu } from './menu';
-import type { Given, Model } from './model';
+import type { Model, RenderProps } from './model';
 import { Ask, Wrong } from './notes';
+import { draw } from './page';
 import { nextCell, PanelStore } from './panelstore';
-import { draw } from './root';
 
-/** All that a panel holds, as long as its view is there. */
+/** The parts of a panel, as long as its view exists. */
 class Parts {
   readonly comm: Comm;
   readonly live: Live;
@@ -49,14 +50,14 @@ class Parts {
 
 function Panel({ parts }: { parts: Parts }) {
   const { panel, comm, jobs, picker } = parts;
-  useWatched(panel);
-  useWatched(comm);
-  const { words, place, asked, trouble, popup } = panel;
+  useObservable(panel);
+  useObservable(comm);
+  const { trans, place, asked, error, popup } = panel;
   const top = useRef<HTMLDivElement>(null);
   const first = useRef(true);
   useLayoutEffect(() => {
     if (!first.current) {
-      top.current?.focus(); // what had the focus is gone
+      top.current?.focus(); // the focused element was removed
     }
     first.current = false;
   }, [place]);
@@ -64,17 +65,17 @@ function Panel({ parts }: { parts: Parts }) {
     <div class="jaxtrain-panel" ref={top} tabIndex={-1} data-place={place.kind}>
       {comm.silent && (
         <div class="jaxtrain-stale" role="status">
-          {words.__(
-            'The kernel does not answer: it is busy with a cell, or gone. This goes on by itself.'
+          {trans.__(
+            'The kernel is not responding: it is busy with a cell, or has stopped. This page continues automatically.'
           )}
         </div>
       )}
-      {asked && <Ask question={asked.question} onAnswer={yes => panel.answer(yes)} />}
-      {trouble && <Wrong trouble={trouble} words={words} onClose={() => panel.closeTrouble()} />}
+      {asked && <Ask confirmation={asked.confirmation} onAnswer={yes => panel.answer(yes)} />}
+      {error && <Wrong error={error} trans={trans} onClose={() => panel.closeTrouble()} />}
       {place.kind !== 'home' && (
         <nav>
           <button type="button" class="jaxtrain-button" onClick={() => panel.back()}>
-            {words.__('← Back')}
+            {trans.__('← Back')}
           </button>
         </nav>
       )}
@@ -101,7 +102,7 @@ function JobPart({ parts, job }: { parts: Parts; job: string }) {
 
 function LogPart({ parts, job, rank }: { parts: Parts; job: string; rank: number | null }) {
   const reader = useMemo(
-    () => new Reader(new LogStore(parts.live, job), parts.panel.words),
+    () => new Reader(new LogStore(parts.live, job), parts.panel.trans),
     [parts, job]
   );
   useEffect(() => {
@@ -117,7 +118,7 @@ function LogPart({ parts, job, rank }: { parts: Parts; job: string; rank: number
   return <LogView reader={reader} host={parts.panel} />;
 }
 
-function render({ model, el }: Given): () => void {
+function render({ model, el }: RenderProps): () => void {
   const parts = new Parts(model);
   const erase = draw(<Panel parts={parts} />, el, 'jaxtrain-panel-widget');
   return () => {

@@ -1,19 +1,17 @@
-/** What the panel shows now, and what its views may do. */
+/** The state of the panel, and the host of its views. */
 
-import { ApiError, type Api } from '../core/api';
-import { plain } from '../core/format';
-import type { MenuItem } from '../core/host';
-import type { Live } from '../core/live';
-import type { LogHost } from '../core/log/host';
-import { Refusal } from '../core/log/asking';
-import type { Source } from '../core/log/protocol';
+import { type Confirmation, confirmationFor } from '../core/base/actions';
+import type { Api } from '../core/base/api';
+import { type ErrorInfo, toServerError } from '../core/base/errors';
+import { sanitize } from '../core/base/format';
+import type { Host, MenuItem } from '../core/base/host';
+import type { Live } from '../core/base/live';
+import { Observable } from '../core/base/observable';
+import type { Action, Row, Source } from '../core/base/protocol';
+import { english } from '../core/base/translator';
 import type { Cells } from '../core/picker/types';
-import type { Action, Row } from '../core/protocol';
-import { questionOf, type Question } from '../core/question';
-import { Teller } from '../core/teller';
-import { english } from '../core/words';
-import { copy } from './copy';
 import { logText } from './logtext';
+import { copy } from './page';
 
 export type Place =
   | { kind: 'home' }
@@ -26,16 +24,16 @@ interface Popup {
   y: number;
 }
 
-export class PanelStore extends Teller implements LogHost {
-  readonly words = english;
+export class PanelStore extends Observable implements Host {
+  readonly trans = english;
   readonly copy = copy;
   #api: Api;
   #live: Live;
   #places: Place[] = [{ kind: 'home' }];
 
-  /** What is to be answered before something is done. */
-  asked: { row: Row; action: Action; question: Question } | null = null;
-  trouble: { message: string; hint: string | null } | null = null;
+  /** The action that waits for a confirmation. */
+  asked: { row: Row; action: Action; confirmation: Confirmation } | null = null;
+  error: ErrorInfo | null = null;
   popup: Popup | null = null;
 
   constructor(api: Api, live: Live) {
@@ -49,7 +47,7 @@ export class PanelStore extends Teller implements LogHost {
   }
 
   open(row: Row): void {
-    this.#go({ kind: 'job', key: row.key, name: plain(row.name) });
+    this.#go({ kind: 'job', key: row.key, name: sanitize(row.name) });
   }
 
   openLog(key: string, rank?: number): void {
@@ -62,9 +60,9 @@ export class PanelStore extends Teller implements LogHost {
   }
 
   act(row: Row, action: Action): void {
-    const question = questionOf(row, action, this.words);
-    if (question) {
-      this.#change({ asked: { row, action, question } });
+    const confirmation = confirmationFor(row, action, this.trans);
+    if (confirmation) {
+      this.#change({ asked: { row, action, confirmation } });
     } else {
       void this.#act(row, action);
     }
@@ -87,7 +85,7 @@ export class PanelStore extends Teller implements LogHost {
   }
 
   closeTrouble(): void {
-    this.#change({ trouble: null });
+    this.#change({ error: null });
   }
 
   get<T>(path: string): Promise<T> {
@@ -117,11 +115,8 @@ export class PanelStore extends Teller implements LogHost {
     try {
       await work();
     } catch (error) {
-      const { message, hint } =
-        error instanceof ApiError || error instanceof Refusal
-          ? error
-          : new ApiError(String(error), null);
-      this.#change({ trouble: { message, hint } });
+      const { message, hint } = toServerError(error);
+      this.#change({ error: { message, hint } });
     }
   }
 
@@ -130,17 +125,17 @@ export class PanelStore extends Teller implements LogHost {
     this.#change({ popup: null });
   }
 
-  #change(change: Partial<Pick<PanelStore, 'asked' | 'trouble' | 'popup'>>): void {
+  #change(change: Partial<Pick<PanelStore, 'asked' | 'error' | 'popup'>>): void {
     Object.assign(this, change);
-    this.tell();
+    this.notify();
   }
 }
 
-/** A widget knows no active cell: a line goes into the next one, by way of the kernel. */
+/** A widget knows no active cell: lines go into the next cell, through the kernel. */
 export function nextCell(api: Api): Cells {
   return {
     cell: null,
-    watch: () => () => {},
+    subscribe: () => () => {},
     run: () => {},
     put: async text => {
       const { when } = await api.post<{ when?: string }>('next-cell', { source: text });

@@ -106,7 +106,7 @@ def test_a_job(hand: Any, lab: LabPage) -> None:
     press("Compare")
     hand.write(job.get_by_role("searchbox"), "stumb")
     hand.check_box(job.get_by_role("checkbox"))
-    press("Leave out stumbled")
+    press("Remove stumbled")
     expect(job.get_by_role("checkbox")).not_to_be_checked()
     assert (
         hand.downloads(job.get_by_role("button", name="Save loss as CSV")).read_bytes()[:4]

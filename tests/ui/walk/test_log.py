@@ -47,14 +47,14 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
 
     # Search: words, regular expressions, case; next and before.
     count = log.node.locator(".jaxtrain-log-count")
-    search = log.node.get_by_role("searchbox", name="Search in the log")
+    search = log.node.get_by_role("searchbox", name="Search the log")
     hand.write(search, r"STEP \d0 of")
-    expect(count).to_have_text("no match")
+    expect(count).to_have_text("no matches")
     hand.press(tool("Regular expression"))
     expect(count).to_have_text(re.compile(r"of 18$"))
-    hand.press(tool("Upper and lower case differ"))
-    expect(count).to_have_text("no match")
-    hand.press(tool("Upper and lower case differ"))
+    hand.press(tool("Match case"))
+    expect(count).to_have_text("no matches")
+    hand.press(tool("Match case"))
     expect(count).to_have_text(re.compile(r"of 18$"))
     first = count.inner_text()
     if by_keys:
@@ -62,7 +62,7 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
         lab.keys("ArrowDown")
     either("n", "Next match")
     expect(count).not_to_have_text(first)
-    either("N", "Match before")
+    either("N", "Previous match")
     expect(count).to_have_text(first)
 
     # A line, a time; the first one, and the last one again.
@@ -107,7 +107,7 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
     filtered("with", "step 7 of")
     expect(log.rows).to_have_count(2)
     filtered("without", "step")
-    expect(log.node).to_contain_text("No line is like that.")
+    expect(log.node).to_contain_text("No matching lines")
     filtered("with", "")
     expect(log.rows).to_have_count(4)
     filtered("without", "")
@@ -135,7 +135,7 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
         log.list.hover()
         lab.page.mouse.wheel(0, 100_000)
         hand.press(log.rows.locator("[data-full]").first)
-    line = log.node.get_by_role("region", name="The line in full")
+    line = log.node.get_by_role("region", name="Full line")
     expect(line).to_contain_text("end of the line")
     wrap = line.get_by_role("button", name="wrap")
     if by_keys:
@@ -151,7 +151,7 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
     hand.copies(line.get_by_role("button", name="Copy", exact=True), "x end of the line$")
     hand.copies(line.get_by_role("button", name="Copy link"), "jaxtrain-log=")
     link = hand.clipboard()
-    hand.press(line.get_by_role("button", name="Close the line"))
+    hand.press(line.get_by_role("button", name="Close the full line"))
     expect(line).to_have_count(0)
     expect(log.list).to_be_focused()
 

@@ -93,7 +93,7 @@ def test_the_panel_in_a_cell(hand: Any, lab: LabPage) -> None:
     hand.write(panel.get_by_role("textbox", name="Nodes"), "3")
     line = "%%jaxtrain -n 3 -r local-cpu"
     expect(panel.locator("pre", has_text=line)).to_be_visible()
-    hand.press(panel.get_by_role("button", name="Put into the next cell"))
+    hand.press(panel.get_by_role("button", name="Insert into the next cell"))
     expect(panel.get_by_text("It comes below the next cell that you run.")).to_be_visible()
 
     # From the list to a job and its log, and back.

@@ -34,7 +34,7 @@ def test_runtimes(hand: Any, lab: LabPage) -> None:
     expect(picker.get_by_role("alert").first).to_contain_text(
         re.compile("Install it: pip install .*kubernetes"), timeout=30_000
     )
-    press("Look again")
+    press("Check again")
     hand.choose(places, "this machine")
 
     # How this machine is, and what its runtime is.
@@ -58,7 +58,7 @@ def test_runtimes(hand: Any, lab: LabPage) -> None:
         lab.keys("ArrowLeft", "ArrowLeft", "ArrowLeft")
     else:
         hand.press(cpu.get_by_text("CPU"))
-    hand.write(picker.get_by_label("Bring back"), "loss")
+    hand.write(picker.get_by_label("Result variables"), "loss")
     press("^More")
     hand.write(picker.get_by_label("Time limit"), "90m")
     line = picker.locator(".jaxtrain-foot pre")

@@ -21,7 +21,7 @@ def test_settings(hand: Any, lab: LabPage) -> None:
     lab.command("jaxtrain:open-log", key=job.name, split=True)
     expect(line).to_contain_text(CLOCK)
     for label, times in (("since", SINCE), ("clock", CLOCK)):
-        hand.command("Settings of JAX Training")
+        hand.command("JAX Training Settings")
         hand.choose(field, label)
         lab.command("jaxtrain:open-log", key=job.name, split=True)
         expect(line).to_contain_text(times)

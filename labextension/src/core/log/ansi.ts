@@ -1,8 +1,8 @@
-/** What a program printed, as pieces of text with classes: colours stay, all else is made harmless. */
+/** Output of programs as pieces of text with classes: colours are kept, other control codes removed. */
 
 import Anser from 'anser';
 
-import { plain } from '../format';
+import { sanitize } from '../base/format';
 
 export interface Piece {
   text: string;
@@ -11,12 +11,12 @@ export interface Piece {
   background?: string;
 }
 
-// What an escape character begins: a title or link (OSC), other strings, CSI, and two characters.
+// Escape sequences: a title or link (OSC), other strings, CSI, and two characters.
 const ESCAPE =
   // eslint-disable-next-line no-control-regex
   /\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|\[([0-?]*)([ -/]*)([@-~]?)|[ -/]*[0-~]?)/g;
 
-/** Keep what sets colours and styles, in the form that all terminals know. */
+/** Keep the codes for colours and styles, in the form that all terminals know. */
 function style(_: string, values = '', between = '', final = ''): string {
   if (final !== 'm' || between || !/^[\d;:]*$/.test(values)) {
     return '';
@@ -28,20 +28,20 @@ function style(_: string, values = '', between = '', final = ''): string {
   return `\x1b[${known}m`;
 }
 
-/** Give what is left of a line when a carriage return took the cursor back. */
+/** Return what is left of a line when a carriage return took the cursor back. */
 function overwritten(text: string): string {
-  let end = text.length; // not by an expression: many returns before a letter would take it ages
+  let end = text.length; // no regular expression: many returns would take quadratic time
   while (text[end - 1] === '\r') {
     end--;
   }
   return text.slice(end > 0 ? text.lastIndexOf('\r', end - 1) + 1 : 0, end);
 }
 
-/** Give a line in pieces. Colours do not go on in the next line. */
+/** Return a line in pieces. Colours do not continue in the next line. */
 export function pieces(line: string): Piece[] {
   const text = overwritten(line);
   if (!text.includes('\x1b')) {
-    const shown = plain(text);
+    const shown = sanitize(text);
     return shown ? [{ text: shown, classes: '' }] : [];
   }
   const entries = new Anser().process(
@@ -52,7 +52,7 @@ export function pieces(line: string): Piece[] {
   return entries.map(toPiece).filter(piece => piece.text);
 }
 
-/** Give a line as people see it. */
+/** Return a line as people see it. */
 export function textOf(line: string): string {
   return pieces(line)
     .map(piece => piece.text)
@@ -68,14 +68,14 @@ function toPiece(entry: Anser.AnserJsonEntry): Piece {
     bg.name && `jaxtrain-${bg.name}-bg`
   ];
   return {
-    text: plain(entry.content),
+    text: sanitize(entry.content),
     classes: classes.filter(Boolean).join(' '),
     ...(fg.value && { color: fg.value }),
     ...(bg.value && { background: bg.value })
   };
 }
 
-/** Give the class of one of 16 colours, or the value of another. */
+/** Return the class of one of 16 colours, or the value of another. */
 function colour(given: string | null, true_: string | null): { name?: string; value?: string } {
   if (!given) {
     return {};

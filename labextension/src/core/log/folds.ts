@@ -1,24 +1,23 @@
-/** Tracebacks that are shown as one row each, and which row a line is in then. */
+/** Tracebacks that are shown as one row each, and the row of each line then. */
 
+import type { Source } from '../base/protocol';
 import { textOf } from './ansi';
-import { SAYS, type LogLine } from './pages';
-import type { Source } from './protocol';
-import { mayBegin, Traceback } from './traceback';
+import { type LogLine, NOTE } from './pages';
 
 const LEAST = 3;
-const MOST = 1000; // tracebacks that may go on
-const REACH = 4000; // lines after its begin, of whichever rank, that are looked at
+const MOST = 1000; // unfinished tracebacks
+const REACH = 4000; // lines after its start, of any rank, that are searched
 
 export interface Fold {
   /** The number of the first line, which stays. */
   start: number;
   /** The numbers of all its lines; those of other ranks between them are not hidden. */
   lines: readonly number[];
-  /** What the traceback says at its end. */
+  /** The last line of the traceback, the error. */
   last: string;
 }
 
-/** Lines next to each other that are hidden. */
+/** Consecutive hidden lines. */
 interface Run {
   from: number;
   to: number;
@@ -32,11 +31,11 @@ export class Folds {
   #folds = new Map<number, Fold>();
   #of = new Map<number, Fold>(); // by each of their lines
   #opened = new Set<number>();
-  #unfinished: number[] = []; // begins of those that may go on in lines that are not here yet
+  #unfinished: number[] = []; // starts of those that may continue in lines that are not loaded yet
   #runs: Run[] = [];
 
-  /** Look for tracebacks among lines that have come; say whether there are others now. */
-  look(first: number, last: number, line: Lines): boolean {
+  /** Find tracebacks among loaded lines; return whether that changed anything. */
+  update(first: number, last: number, line: Lines): boolean {
     const goOn = this.#unfinished.filter(
       start => start < first && first < start + REACH && line(start)
     );
@@ -76,12 +75,12 @@ export class Folds {
     return this.#runs.at(-1)?.hidden ?? 0;
   }
 
-  /** Give the traceback that begins at a line. */
+  /** Return the traceback that starts at a line. */
   at(index: number): Fold | undefined {
     return this.#folds.get(index);
   }
 
-  /** Give the traceback that a line is in. */
+  /** Return the traceback that a line belongs to. */
   around(index: number): Fold | undefined {
     return this.#of.get(index);
   }
@@ -90,7 +89,7 @@ export class Folds {
     return this.#opened.has(start);
   }
 
-  /** Open or close a traceback; give it when it is open now. */
+  /** Open or close a traceback; return it if it is open now. */
   toggle(start: number): Fold | null {
     const opens = !this.#opened.delete(start);
     if (opens) {
@@ -100,7 +99,7 @@ export class Folds {
     return opens ? (this.at(start) ?? null) : null;
   }
 
-  /** Open the traceback that a line is in. */
+  /** Open the traceback that a line belongs to. */
   reveal(index: number): void {
     const fold = this.around(index);
     if (fold && !this.#opened.has(fold.start)) {
@@ -108,20 +107,20 @@ export class Folds {
     }
   }
 
-  /** Give the row of a line; one that is hidden is in the row of its traceback. */
+  /** Return the row of a line; a hidden line is in the row of its traceback. */
   rowOf(index: number): number {
     const fold = this.around(index);
     const shown = fold && !this.#opened.has(fold.start) ? fold.start : index;
     return shown - this.#hiddenWhere(({ from }) => from < shown);
   }
 
-  /** Give the line that a row shows. */
+  /** Return the line that a row shows. */
   lineOf(row: number): number {
-    // What is hidden before a run and the run's own row say where the lines after it are.
+    // The lines hidden before a run, and its own row, determine where the lines after it are.
     return row + this.#hiddenWhere(({ from, to, hidden }) => from - (hidden - (to - from)) <= row);
   }
 
-  /** Give how many lines are hidden in the first runs, those for which something is so. */
+  /** Return how many lines are hidden in the first runs, those that satisfy a condition. */
   #hiddenWhere(is: (run: Run) => boolean): number {
     let low = 0;
     let high = this.#runs.length;
@@ -137,7 +136,7 @@ export class Folds {
     return this.#runs[low - 1]?.hidden ?? 0;
   }
 
-  /** Give a line to the traceback of its rank that goes on, or begin one with it. */
+  /** Add a line to the open traceback of its rank, or start one with it. */
   #take(
     { text, source }: LogLine,
     index: number,
@@ -146,42 +145,42 @@ export class Folds {
     found: Traceback[]
   ): void {
     if (source === null) {
-      return; // a gap is no rank's own
+      return; // a gap belongs to no rank
     }
     const open = going.get(source);
-    const plain = open || (begins && mayBegin(text)) ? textOf(text) : '';
+    const sanitize = open || (begins && mayBegin(text)) ? textOf(text) : '';
     if (open) {
       const far = index - (open.lines[0] ?? 0) >= REACH;
-      if (!far && !SAYS.test(text) && open.take(index, plain)) {
+      if (!far && !NOTE.test(text) && open.take(index, sanitize)) {
         return;
       }
       going.delete(source);
     }
-    const next = begins && plain ? Traceback.at(index, plain) : null;
+    const next = begins && sanitize ? Traceback.at(index, sanitize) : null;
     if (next) {
       going.set(source, next);
       found.push(next);
     }
   }
 
-  /** Keep what was found; say whether it is another than before. */
+  /** Store a traceback; return whether it changed. */
   #put({ lines, last }: Traceback): boolean {
     const [start = 0] = lines;
     const before = this.#folds.get(start);
-    // One that is known to be longer has lines that are not here any more.
+    // One that is known to be longer has lines that are not loaded any more.
     const known = this.#of.get(start);
     if (lines.length < LEAST || lines.length <= (before?.lines.length ?? 0)) {
       return false;
     }
     if (known && known !== before) {
-      return false; // its begin is not here any more, and it goes on with another traceback
+      return false; // its start is not loaded any more: it is the rest of a chained traceback
     }
     const fold = { start, lines, last };
     this.#folds.set(start, fold);
     lines.forEach(index => {
       const part = this.#of.get(index);
       if (part && part.start !== start) {
-        this.#folds.delete(part.start); // what seemed to begin here only goes on
+        this.#folds.delete(part.start); // what seemed to start here is a continuation
       }
       this.#of.set(index, fold);
     });
@@ -206,5 +205,57 @@ export class Folds {
         this.#runs.push({ from: at, to: at + 1, hidden: index + 1 });
       }
     }
+  }
+}
+
+const BEGIN = /^\s*(?:\+ )?(?:Exception Group )?Traceback \(most recent call last\):\s*$/;
+const CHAINED = /^(?:During handling of the above|The above exception was the direct cause)/;
+const LONGEST = 1000; // lines of a traceback
+
+/** Return whether a traceback may begin with this text: cheap, as it is called for every line. */
+function mayBegin(text: string): boolean {
+  return text.includes('Traceback');
+}
+
+/** A traceback while its lines are read; lines of other ranks may be between them. */
+class Traceback {
+  /** The numbers of its lines. */
+  readonly lines: number[];
+  /** Its last line, the error. */
+  last = '';
+  #over = false; // its error has been read
+  #chained = false; // a chained traceback was announced, which belongs to it
+  #blank: number[] = []; // empty lines, which belong to it only if it continues
+
+  private constructor(start: number) {
+    this.lines = [start];
+  }
+
+  /** Start one at a line; null if none starts there. */
+  static at(index: number, text: string): Traceback | null {
+    return BEGIN.test(text) ? new Traceback(index) : null;
+  }
+
+  /** Take the next line of its rank; return whether it belongs to it. */
+  take(index: number, text: string): boolean {
+    if (!text.trim()) {
+      this.#blank.push(index);
+      return true;
+    }
+    const begin = BEGIN.test(text);
+    const chained = CHAINED.test(text);
+    const foreign = this.#over && (begin ? !this.#chained : !chained);
+    if (foreign || this.lines.length >= LONGEST) {
+      return false;
+    }
+    this.lines.push(...this.#blank.splice(0), index);
+    if (begin || chained) {
+      this.#over = chained;
+      this.#chained = chained;
+    } else if (!/^\s/.test(text)) {
+      this.#over = true;
+      this.last = text;
+    }
+    return true;
   }
 }

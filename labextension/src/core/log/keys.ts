@@ -1,22 +1,21 @@
-import type { Words } from '../words';
+import type { Translator } from '../base/translator';
 import type { Reader } from './reader';
-import { firstError } from './seek';
 
-/** What keys do that is not the reader's: they move the focus, or leave the page. */
-export interface Ways {
-  /** Put the focus into the field of the search. */
+/** What keys do outside the reader: move the focus, or use the clipboard. */
+export interface KeyActions {
+  /** Focus the search field. */
   search: () => void;
-  /** Put the focus into the field for a number or a time. */
+  /** Focus the field for a line or a time. */
   place: () => void;
   copy: (text: string) => void;
-  /** Copy a link to the line, where the host has links. */
+  /** Copy a link to the line, if the host has links. */
   link?: () => void;
 }
 
-/** What a key does in the list of lines. */
-export function act(key: string, reader: Reader, ways: Ways): boolean {
+/** Handle a key in the list of lines; return whether it means something there. */
+export function handleKey(key: string, reader: Reader, actions: KeyActions): boolean {
   const page = reader.scroll.page;
-  const acts: Partial<Record<string, () => unknown>> = {
+  const handlers: Partial<Record<string, () => unknown>> = {
     j: () => reader.move(1),
     ArrowDown: () => reader.move(1),
     k: () => reader.move(-1),
@@ -25,13 +24,13 @@ export function act(key: string, reader: Reader, ways: Ways): boolean {
     PageUp: () => reader.move(-page),
     Home: () => reader.goTo(0),
     End: () => reader.follow(),
-    f: () => (reader.following ? reader.letGo() : reader.follow()),
-    '/': ways.search,
-    g: ways.place,
-    l: ways.link,
+    f: () => (reader.following ? reader.stopFollowing() : reader.follow()),
+    '/': actions.search,
+    g: actions.place,
+    l: actions.link,
     n: () => reader.next(false),
     N: () => reader.next(true),
-    e: () => firstError(reader),
+    e: () => reader.goToFirstError(),
     t: () => reader.nextTimes(),
     w: () => reader.set({ wrap: !reader.wrap }),
     Enter: () => reader.openDetail(),
@@ -40,16 +39,16 @@ export function act(key: string, reader: Reader, ways: Ways): boolean {
     ArrowLeft: () => reader.toggle(reader.at, false),
     '?': () => reader.set({ help: !reader.help })
   };
-  const found = Object.hasOwn(acts, key) ? acts[key] : undefined;
+  const found = Object.hasOwn(handlers, key) ? handlers[key] : undefined;
   if (found) {
     void found();
     return true;
   }
-  return key === 'Escape' && close(reader);
+  return key === 'Escape' && closePane(reader);
 }
 
-/** Close what is open above the lines; say whether there was something. */
-export function close(reader: Reader): boolean {
+/** Close the help or the details; return whether one was open. */
+export function closePane(reader: Reader): boolean {
   if (reader.help) {
     reader.set({ help: false });
   } else if (reader.detail) {
@@ -60,27 +59,27 @@ export function close(reader: Reader): boolean {
   return true;
 }
 
-/** Give the keys with what they do; those of a field are said to be there. */
-export function keyWords(words: Words): [string, string][] {
+/** Return the keys and what they do. */
+export function keyHelp(trans: Translator): [string, string][] {
   return [
-    ['j k ↓ ↑', words.__('next line, line before')],
-    ['PageDown PageUp', words.__('next page, page before')],
-    ['Home', words.__('first line')],
-    ['End', words.__('last line, and follow')],
-    ['f', words.__('follow, or stop to follow')],
-    ['g', words.__('go to a line or a time')],
-    ['/', words.__('search')],
-    ['n N', words.__('next match, match before')],
-    ['Enter Shift+Enter', words.__('the same, while you type what to search')],
-    ['e', words.__('first error')],
-    ['t', words.__('time of day, since the start, none')],
-    ['Space → ←', words.__('open or close a traceback')],
-    ['Enter', words.__('the line in full')],
-    ['w', words.__('wrap the line in full')],
-    ['l', words.__('copy a link to the line')],
-    ['Shift+↓ Shift+↑', words.__('choose lines, as Shift with a click does')],
-    ['Ctrl+C', words.__('copy the chosen lines as plain text')],
-    ['Esc', words.__('close; in a field: back to the lines')],
-    ['?', words.__('these keys')]
+    ['j k ↓ ↑', trans.__('next line, previous line')],
+    ['PageDown PageUp', trans.__('next page, previous page')],
+    ['Home', trans.__('first line')],
+    ['End', trans.__('last line, and follow')],
+    ['f', trans.__('start or stop following')],
+    ['g', trans.__('go to a line or a time')],
+    ['/', trans.__('search')],
+    ['n N', trans.__('next match, previous match')],
+    ['Enter Shift+Enter', trans.__('the same, in the search field')],
+    ['e', trans.__('first error')],
+    ['t', trans.__('timestamps: time of day, since start, none')],
+    ['Space → ←', trans.__('open or close a traceback')],
+    ['Enter', trans.__('show the full line')],
+    ['w', trans.__('wrap the full line')],
+    ['l', trans.__('copy a link to the line')],
+    ['Shift+↓ Shift+↑', trans.__('select lines, as Shift+click does')],
+    ['Ctrl+C', trans.__('copy the selected lines as plain text')],
+    ['Esc', trans.__('close; in a field, return to the lines')],
+    ['?', trans.__('show these shortcuts')]
   ];
 }

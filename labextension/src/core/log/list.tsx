@@ -1,9 +1,7 @@
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
-import type { Words } from '../words';
-import { chosenText, extend } from './chosen';
-import { copied } from './copy';
-import { act, type Ways } from './keys';
+import type { Translator } from '../base/translator';
+import { handleKey, type KeyActions } from './keys';
 import type { Reader } from './reader';
 import { LogRow, placed, Rank, Text } from './row';
 import { ROW } from './scroll';
@@ -14,9 +12,9 @@ const IDLE = 200; // milliseconds after which the scroll bar is put where it bel
 
 interface ListProps {
   reader: Reader;
-  words: Words;
-  ways: Ways;
-  /** Is given a function that moves the focus into the list. */
+  trans: Translator;
+  actions: KeyActions;
+  /** Ref to a function that focuses the list. */
   enter: { current: () => void };
 }
 
@@ -26,8 +24,8 @@ function indexAt(node: Node | null): number | null {
   return row ? Number(row.dataset['index']) : null;
 }
 
-/** The lines: only those that are seen are in the document, in a layer that stays in sight. */
-export function LogList({ reader, words, ways, enter }: ListProps) {
+/** The lines: only visible ones are in the document, in a sticky layer. */
+export function LogList({ reader, trans, actions, enter }: ListProps) {
   const list = useRef<HTMLDivElement>(null);
   const layer = useRef<HTMLDivElement>(null);
   const widest = useRef(0);
@@ -39,7 +37,7 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
   const [anchor, setAnchor] = useState<number | null>(null);
   const began = useRef<number | null>(null); // the line at which the mouse was pressed
   useEffect(() => {
-    setAnchor(null); // the numbers mean other lines then
+    setAnchor(null); // numbers refer to other lines then
     began.current = null;
   }, [store.choice]);
   const chosen: [number, number] = [Math.min(anchor ?? at, at), Math.max(anchor ?? at, at)];
@@ -81,14 +79,14 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
     const element = event.currentTarget as HTMLElement;
     reader.scrolled(element.scrollTop);
     if (reader.following) {
-      element.scrollTop = scroll.bar; // it was nobody's wish to be elsewhere
+      element.scrollTop = scroll.bar; // the user did not scroll
     }
     clearTimeout(idle.current);
     idle.current = setTimeout(() => scroll.scaled && reader.settle(), IDLE);
   };
   const onWheel = (event: WheelEvent) => {
     if (event.deltaY < 0) {
-      reader.letGo();
+      reader.stopFollowing();
     }
   };
   const onKeyDown = (event: KeyboardEvent) => {
@@ -99,13 +97,13 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
     if (other) {
       const isCopy = event.key.toLowerCase() === 'c' && !event.altKey && !event.shiftKey;
       if (!isCopy || window.getSelection()?.isCollapsed === false) {
-        return; // what is selected by the pointer is copied by the browser
+        return; // the browser copies a selection of text
       }
       copyChosen();
     } else if (event.shiftKey && by !== undefined) {
       setAnchor(anchor ?? at);
-      extend(reader, by);
-    } else if (act(event.key, reader, ways)) {
+      reader.extend(by);
+    } else if (handleKey(event.key, reader, actions)) {
       setAnchor(null);
     } else {
       return;
@@ -114,16 +112,16 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
     event.stopPropagation();
   };
   const textOfLines = (first: number, last: number): string | null => {
-    const text = chosenText(reader, Math.min(first, last), Math.max(first, last));
+    const text = reader.textOf(Math.min(first, last), Math.max(first, last));
     if (text === null) {
-      reader.say(words.__('These are too many lines to copy: Save gives all of them as a file.'));
+      reader.announce(trans.__('Too many lines to copy. Save the log as a file instead.'));
     }
     return text;
   };
   const copyChosen = () => {
     const text = textOfLines(...chosen);
     if (text !== null) {
-      ways.copy(text);
+      actions.copy(text);
     }
   };
   const indexOf = (event: Event): number | null => indexAt(event.target as Node);
@@ -131,7 +129,7 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
     if (!event.shiftKey) {
       began.current = indexOf(event);
     } else if (indexOf(event) !== null) {
-      event.preventDefault(); // lines are chosen, rather than letters of those that are seen
+      event.preventDefault(); // select lines rather than text
       window.getSelection()?.removeAllRanges();
       list.current?.focus();
     }
@@ -139,7 +137,7 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
   const onClick = (event: MouseEvent) => {
     const index = indexOf(event);
     if (index === null || window.getSelection()?.isCollapsed === false) {
-      return; // a click that ends a selection is no choice
+      return; // the click ended a selection of text
     }
     if (folds.at(index) && !event.shiftKey) {
       reader.toggle(index);
@@ -157,10 +155,10 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
     }
     const [from, to] = [began.current, indexAt(selection.focusNode)];
     const isHere = list.current?.querySelector(`[data-index="${from ?? ''}"]`);
-    // Where the begin of a selection has been scrolled away, its rows are not in the document.
+    // The start of a selection may be out of view, and so not in the document.
     const text =
       isHere || from === null || to === null
-        ? copied(selection.getRangeAt(0).cloneContents())
+        ? selectionText(selection.getRangeAt(0).cloneContents())
         : textOfLines(from, to);
     if (text !== null) {
       event.clipboardData?.setData('text/plain', text);
@@ -187,7 +185,7 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
           data-kind="open"
         >
           {times !== 'off' && <span class="jaxtrain-log-time">{timeOf(null, times, 0)}</span>}
-          <Rank source={shown.source} words={words} />
+          <Rank source={shown.source} trans={trans} />
           <span class="jaxtrain-log-text">
             <Text text={shown.text} marker={null} />
           </span>
@@ -214,7 +212,7 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
         time={timeOf(line?.time ?? null, times, store.began)}
         day={dayOf(line?.time ?? null)}
         marker={marker}
-        words={words}
+        trans={trans}
       />
     );
   });
@@ -225,15 +223,15 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
       class="jaxtrain-log-list"
       role="listbox"
       tabIndex={0}
-      aria-label={words.__('Lines of the log')}
+      aria-label={trans.__('Log lines')}
       aria-multiselectable={true}
       aria-activedescendant={currentIsSeen ? `${id}-${folds.lineOf(atRow)}` : undefined}
       onScroll={onScroll}
       onWheel={onWheel}
-      onTouchMove={() => reader.letGo()}
+      onTouchMove={() => reader.stopFollowing()}
       onPointerDown={event => {
         setAnchor(event.shiftKey ? (anchor ?? began.current ?? at) : null);
-        reader.letGo();
+        reader.stopFollowing();
       }}
       onMouseDown={onMouseDown}
       onKeyDown={onKeyDown}
@@ -264,4 +262,18 @@ export function LogList({ reader, words, ways, enter }: ListProps) {
       </div>
     </div>
   );
+}
+
+/** Return selected rows as plain text, without times and ranks; null for a part of one line. */
+export function selectionText(part: DocumentFragment): string | null {
+  const rows = [...part.querySelectorAll<HTMLElement>('.jaxtrain-log-row')];
+  if (rows.length === 0) {
+    return null;
+  }
+  return rows
+    .map(row => {
+      const texts = [...row.querySelectorAll('.jaxtrain-log-text')];
+      return texts.map(text => text.textContent).join('');
+    })
+    .join('\n');
 }

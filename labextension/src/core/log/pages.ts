@@ -1,12 +1,12 @@
-/** The lines of a view that are held here: a bounded number of pages, those used last. */
+/** The loaded lines of a view: a bounded number of pages, those used last. */
 
-import type { RawLine, Source } from './protocol';
+import type { RawLine, Source } from '../base/protocol';
 
 export const PAGE = 200;
 export const PAGES = 40;
 
-/** What the job itself says between the lines of a rank. */
-export const SAYS = /^\[jaxtrain: (.*)\]$/;
+/** A note of ours between the lines of a rank. */
+export const NOTE = /^\[jaxtrain: (.*)\]$/;
 
 export interface LogLine {
   /** Its number in the merged log; it never changes. */
@@ -35,7 +35,7 @@ export class Pages {
     return this.#pages.get(Math.floor(index / PAGE))?.[index % PAGE];
   }
 
-  /** How many lines of a page are here. */
+  /** How many lines of a page are loaded. */
   having(page: number): number {
     return this.#pages.get(page)?.length ?? 0;
   }
@@ -49,7 +49,7 @@ export class Pages {
     }
   }
 
-  /** Take lines from `start` on, which lie within one page; those that are here stay as they are. */
+  /** Take lines from `start` on, which lie within one page; those that are loaded stay as they are. */
   take(start: number, lines: RawLine[]): void {
     const page = Math.floor(start / PAGE);
     const known = this.#pages.get(page) ?? [];

@@ -1,22 +1,21 @@
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 
-import type { Words } from '../words';
+import type { Host } from '../base/host';
+import type { Pattern } from '../base/protocol';
+import type { Translator } from '../base/translator';
 import { textOf } from './ansi';
-import type { LogHost } from './host';
-import { keyWords } from './keys';
-import type { Pattern } from './protocol';
+import { keyHelp } from './keys';
 import type { Reader } from './reader';
 import { Rank, Text } from './row';
-import { toPlace } from './seek';
 import { dayOf } from './times';
 
 interface BoxProps {
   sign: string;
   title: string;
-  /** What it is called where nobody sees by which field it is. */
+  /** Its accessible name, with that of its field. */
   name: string;
   on: boolean;
-  /** Is given the box. */
+  /** Ref to the checkbox. */
   box: { current: HTMLInputElement | null };
   onChange: () => void;
 }
@@ -33,11 +32,11 @@ function Box({ sign, title, name, on, box, onChange }: BoxProps) {
 interface FieldProps {
   label: string;
   value: Pattern | null;
-  words: Words;
+  trans: Translator;
   onChange: (value: Pattern | null) => void;
 }
 
-function PatternField({ label, value, words, onChange }: FieldProps) {
+function PatternField({ label, value, trans, onChange }: FieldProps) {
   const text = useRef<HTMLInputElement>(null);
   const regex = useRef<HTMLInputElement>(null);
   const cases = useRef<HTMLInputElement>(null);
@@ -73,16 +72,16 @@ function PatternField({ label, value, words, onChange }: FieldProps) {
       </label>
       <Box
         sign=".*"
-        title={words.__('Regular expression')}
-        name={words.__('%1: regular expression', label)}
+        title={trans.__('Regular expression')}
+        name={trans.__('%1: regular expression', label)}
         on={value?.regex ?? false}
         box={regex}
         onChange={change}
       />
       <Box
         sign="Aa"
-        title={words.__('Upper and lower case differ')}
-        name={words.__('%1: upper and lower case differ', label)}
+        title={trans.__('Match case')}
+        name={trans.__('%1: match case', label)}
         on={value?.case ?? false}
         box={cases}
         onChange={change}
@@ -93,36 +92,36 @@ function PatternField({ label, value, words, onChange }: FieldProps) {
 
 interface FiltersProps {
   reader: Reader;
-  words: Words;
-  /** Is given the field for a line or a time. */
+  trans: Translator;
+  /** Ref to the field for a line or a time. */
   place: { current: HTMLInputElement | null };
   onLeave: () => void;
 }
 
-/** Which lines to show, by what they have in them; and a line or a time to go to. */
-export function Filters({ reader, words, place, onLeave }: FiltersProps) {
+/** Filters by content, and a field for a line or a time to go to. */
+export function Filters({ reader, trans, place, onLeave }: FiltersProps) {
   const { include, exclude, raw } = reader.store.choice;
   const go = () => {
-    void toPlace(reader, place.current?.value ?? '');
+    void reader.goToPlace(place.current?.value ?? '');
     onLeave();
   };
   return (
     <div
       class="jaxtrain-log-bar"
       role="group"
-      aria-label={words.__('Filter')}
+      aria-label={trans.__('Filter')}
       onKeyDown={escaped(onLeave)}
     >
       <PatternField
-        label={words.__('with')}
+        label={trans.__('with')}
         value={include}
-        words={words}
+        trans={trans}
         onChange={value => reader.show({ include: value })}
       />
       <PatternField
-        label={words.__('without')}
+        label={trans.__('without')}
         value={exclude}
-        words={words}
+        trans={trans}
         onChange={value => reader.show({ exclude: value })}
       />
       <label>
@@ -131,21 +130,21 @@ export function Filters({ reader, words, place, onLeave }: FiltersProps) {
           checked={raw}
           onChange={event => reader.show({ raw: event.currentTarget.checked })}
         />
-        {words.__('also what libraries say at their start')}
+        {trans.__('Show library startup messages')}
       </label>
       <span class="jaxtrain-log-field">
         <label>
-          {words.__('go to')}
+          {trans.__('go to')}
           <input
             ref={place}
             type="text"
             size={16}
-            placeholder={words.__('line, 14:30 or +1:30')}
+            placeholder={trans.__('line, 14:30 or +1:30')}
             onKeyDown={event => event.key === 'Enter' && go()}
           />
         </label>
         <button type="button" class="jaxtrain-button" onClick={go}>
-          {words.__('Go')}
+          {trans.__('Go')}
         </button>
       </span>
     </div>
@@ -154,12 +153,12 @@ export function Filters({ reader, words, place, onLeave }: FiltersProps) {
 
 interface PaneProps {
   reader: Reader;
-  host: LogHost;
+  host: Host;
   onClose: () => void;
 }
 
 /** Copy the address of a page that opens the log at a line. */
-export function copyLink({ store }: Reader, host: LogHost, position: number): void {
+export function copyLink({ store }: Reader, host: Host, position: number): void {
   const [source] = store.choice.sources ?? [];
   // Ranks are merged, and their lines have one numbering; another container has its own.
   const container = typeof source === 'string' ? source : null;
@@ -168,7 +167,7 @@ export function copyLink({ store }: Reader, host: LogHost, position: number): vo
   }
 }
 
-/** Close by Escape. */
+/** Handle Escape by closing. */
 function escaped(onClose: () => void): (event: KeyboardEvent) => void {
   return event => {
     if (event.key === 'Escape') {
@@ -179,11 +178,11 @@ function escaped(onClose: () => void): (event: KeyboardEvent) => void {
   };
 }
 
-const WHOLE = 1 << 20; // bytes of a line that the server gives at most
+const WHOLE = 1 << 20; // bytes of a line that the server sends at most
 
 /** One line in full. */
 export function LineDetail({ reader, host, onClose }: PaneProps) {
-  const { words } = host;
+  const { trans } = host;
   const { detail, wrap, store } = reader;
   const marker = store.search?.marker ?? null;
   if (!detail) {
@@ -192,43 +191,43 @@ export function LineDetail({ reader, host, onClose }: PaneProps) {
   return (
     <section
       class="jaxtrain-log-detail"
-      aria-label={words.__('The line in full')}
+      aria-label={trans.__('Full line')}
       onKeyDown={escaped(onClose)}
     >
       <div class="jaxtrain-log-bar">
-        {detail.source !== null && <Rank source={detail.source} words={words} />}
+        {detail.source !== null && <Rank source={detail.source} trans={trans} />}
         {detail.time !== null && <span>{dayOf(detail.time)}</span>}
-        <span>{words.__('position %1', (detail.position + 1).toLocaleString())}</span>
+        <span>{trans.__('position %1', (detail.position + 1).toLocaleString())}</span>
         <button
           type="button"
           class="jaxtrain-button"
-          title={words.__('Wrap (w)')}
+          title={trans.__('Wrap (w)')}
           aria-pressed={wrap}
           onClick={() => reader.set({ wrap: !wrap })}
         >
-          {words.__('wrap')}
+          {trans.__('wrap')}
         </button>
         <button
           type="button"
           class="jaxtrain-button"
           onClick={() => host.copy(textOf(detail.text))}
         >
-          {words.__('Copy')}
+          {trans.__('Copy')}
         </button>
         {host.link && (
           <button
             type="button"
             class="jaxtrain-button"
-            title={words.__('A page that opens the log at this line (l)')}
+            title={trans.__('Copy a link to this line (l)')}
             onClick={() => copyLink(reader, host, detail.position)}
           >
-            {words.__('Copy link')}
+            {trans.__('Copy link')}
           </button>
         )}
         <button
           type="button"
           class="jaxtrain-button"
-          aria-label={words.__('Close the line')}
+          aria-label={trans.__('Close the full line')}
           onClick={onClose}
         >
           ✕
@@ -239,9 +238,9 @@ export function LineDetail({ reader, host, onClose }: PaneProps) {
       </pre>
       {detail.bytes > WHOLE && (
         <p class="jaxtrain-quiet">
-          {words.__(
-            'This is the first MiB of %1: the downloaded log has all of the line.',
-            words.__('%1 MiB', (Math.ceil((10 * detail.bytes) / WHOLE) / 10).toFixed(1))
+          {trans.__(
+            'This is the first MiB of %1. Save the log to get the whole line.',
+            trans.__('%1 MiB', (Math.ceil((10 * detail.bytes) / WHOLE) / 10).toFixed(1))
           )}
         </p>
       )}
@@ -251,18 +250,18 @@ export function LineDetail({ reader, host, onClose }: PaneProps) {
 
 /** The keys. */
 export function Help({ host, onClose }: PaneProps) {
-  const { words } = host;
+  const { trans } = host;
   const close = useRef<HTMLButtonElement>(null);
   useEffect(() => close.current?.focus(), []);
   return (
     <div
       class="jaxtrain-log-help"
       role="dialog"
-      aria-label={words.__('Keys')}
+      aria-label={trans.__('Keys')}
       onKeyDown={escaped(onClose)}
     >
       <dl>
-        {keyWords(words).map(([keys, does]) => (
+        {keyHelp(trans).map(([keys, does]) => (
           <div key={keys}>
             <dt>
               {keys.split(' ').map(key => (
@@ -274,7 +273,7 @@ export function Help({ host, onClose }: PaneProps) {
         ))}
       </dl>
       <button ref={close} type="button" class="jaxtrain-button" onClick={onClose}>
-        {words.__('Close')}
+        {trans.__('Close')}
       </button>
     </div>
   );

@@ -1,26 +1,26 @@
 import { Component, type ComponentChild } from 'preact';
 
-import { plain } from '../format';
-import type { Words } from '../words';
+import { sanitize } from '../base/format';
+import type { Source } from '../base/protocol';
+import type { Translator } from '../base/translator';
 import { pieces, textOf } from './ansi';
 import type { Fold } from './folds';
-import { mark, type Marker } from './marks';
-import { SAYS, type LogLine } from './pages';
-import type { Source } from './protocol';
+import { mark, type Marker } from './highlight';
+import { type LogLine, NOTE } from './pages';
 
 const COLOURS = 7;
 const SHOWN = 4096; // bytes of a line that the server sends in a list
 
-/** Whose line it is, by number and by colour. */
-export function Rank({ source, words }: { source: Source; words: Words }) {
+/** The rank or container of a line, with its colour. */
+export function Rank({ source, trans }: { source: Source; trans: Translator }) {
   const rank = typeof source === 'number';
   return (
     <span
       class="jaxtrain-rank"
       data-colour={rank ? source % COLOURS : undefined}
-      title={rank ? words.__('rank %1', source) : plain(source)}
+      title={rank ? trans.__('rank %1', source) : sanitize(source)}
     >
-      {rank ? source : plain(source)}
+      {rank ? source : sanitize(source)}
     </span>
   );
 }
@@ -49,7 +49,7 @@ export function Text({ text, marker }: { text: string; marker: Marker | null }) 
   );
 }
 
-/** Put something at a height; by a transform, since that is no shift of the layout. */
+/** Position an element by a transform, which causes no layout shift. */
 export function placed(top: number): { transform: string } {
   return { transform: `translateY(${top}px)` };
 }
@@ -75,7 +75,7 @@ interface RowProps {
   time: string;
   day: string;
   marker: Marker | null;
-  words: Words;
+  trans: Translator;
 }
 
 /** One line. It renders again only when something of it is another. */
@@ -88,7 +88,7 @@ export class LogRow extends Component<RowProps> {
   override render(): ComponentChild {
     const { id, index, row, rows, top, line, current, chosen, hit, time, day, fold, inside } =
       this.props;
-    const said = line && SAYS.exec(line.text);
+    const said = line && NOTE.exec(line.text);
     const gone = line !== undefined && (line.source === null || said);
     return (
       <div
@@ -113,9 +113,9 @@ export class LogRow extends Component<RowProps> {
                 {time}
               </span>
             )}
-            {line.source !== null && <Rank source={line.source} words={this.props.words} />}
+            {line.source !== null && <Rank source={line.source} trans={this.props.trans} />}
             {gone ? (
-              <span class="jaxtrain-log-text">{plain(said?.[1] ?? textOf(line.text))}</span>
+              <span class="jaxtrain-log-text">{sanitize(said?.[1] ?? textOf(line.text))}</span>
             ) : (
               this.text(line)
             )}
@@ -126,7 +126,7 @@ export class LogRow extends Component<RowProps> {
   }
 
   private text(line: LogLine): ComponentChild {
-    const { fold, open, words, marker } = this.props;
+    const { fold, open, trans, marker } = this.props;
     if (!fold) {
       return (
         <>
@@ -137,9 +137,9 @@ export class LogRow extends Component<RowProps> {
             <span
               class="jaxtrain-log-note"
               data-full
-              title={words.__('Show the line in full (Enter)')}
+              title={trans.__('Show the full line (Enter)')}
             >
-              {words.__('… %1 bytes in all', line.bytes.toLocaleString())}
+              {trans.__('… %1 bytes in total', line.bytes.toLocaleString())}
             </span>
           )}
         </>
@@ -154,7 +154,7 @@ export class LogRow extends Component<RowProps> {
           <Text text={line.text.trim()} marker={marker} />
         </span>
         {!open && <span class="jaxtrain-log-error">{fold.last}</span>}
-        <span class="jaxtrain-log-note">{words._n('%1 line', '%1 lines', fold.lines.length)}</span>
+        <span class="jaxtrain-log-note">{trans._n('%1 line', '%1 lines', fold.lines.length)}</span>
       </>
     );
   }

@@ -1,28 +1,27 @@
-import type { Live, Opened } from '../live';
-import { isWithdrawn } from './asking';
-import { Expression } from './expression';
-import { wordMarker, type Marker, type Span } from './marks';
-import type { Hit, Hits, LogMessage, Pattern } from './protocol';
-import { Teller } from '../teller';
+import { isAborted } from '../base/errors';
+import type { Live, Subscription } from '../base/live';
+import { Observable } from '../base/observable';
+import type { Hit, Hits, LogMessage, Pattern } from '../base/protocol';
+import { Expression, type Marker, type Span, textMarker } from './highlight';
 
-/** A hit that one looks at. */
-export interface At {
+/** The current hit. */
+export interface CurrentHit {
   position: number;
   index: number;
   /** Which of the hits it is, from 1. */
   number: number;
 }
 
-/** What to do with the nearest hit: the first one from a position on, or the last one up to it. */
+/** What to do with the nearest hit: the first one from a position, or the last one before it. */
 export interface Arrival {
   back: boolean;
-  then: (at: At) => void;
+  then: (at: CurrentHit) => void;
 }
 
-/** One search in one view, which goes on as the log grows. */
-export class Search extends Teller {
+/** One search in one view, which continues as the log grows. */
+export class Search extends Observable {
   #live: Live;
-  #opened: Opened;
+  #opened: Subscription;
   #from: number;
   #stop = new AbortController();
   #turn = 0;
@@ -33,11 +32,11 @@ export class Search extends Teller {
   count = 0;
   complete = false;
   error: string | null = null;
-  at: At | null = null;
-  /** Positions of hits near the one that one looks at. */
+  at: CurrentHit | null = null;
+  /** Positions of hits near the current one. */
   near: ReadonlySet<number> = new Set();
 
-  /** Search from a position on; `arrival` is told a hit, once. */
+  /** Search from a position; `arrival` gets the nearest hit, once. */
   constructor(live: Live, view: number, pattern: Pattern, from: number, arrival: Arrival | null) {
     super();
     this.#live = live;
@@ -49,18 +48,18 @@ export class Search extends Teller {
     this.#marks = pattern.regex
       ? new Expression(
           texts => this.#places(texts),
-          () => this.tell()
+          () => this.notify()
         )
-      : { marker: wordMarker(pattern) };
+      : { marker: textMarker(pattern) };
   }
 
-  /** What finds where lines match; another one when more is known. */
+  /** Finds matches in lines; replaced when more are known. */
   get marker(): Marker {
     return this.#marks.marker;
   }
 
-  /** Go to the next hit, or the one before; it goes on at the other end. */
-  async next(back: boolean, from = this.at?.position ?? this.#from): Promise<At | null> {
+  /** Go to the next or previous hit; wraps around. */
+  async next(back: boolean, from = this.at?.position ?? this.#from): Promise<CurrentHit | null> {
     this.#arrival = null;
     return await this.#hit(from, back);
   }
@@ -75,16 +74,16 @@ export class Search extends Teller {
     return (await this.#live.ask(request, this.#stop.signal)).marks;
   }
 
-  async #hit(from: number, back: boolean): Promise<At | null> {
+  async #hit(from: number, back: boolean): Promise<CurrentHit | null> {
     const turn = ++this.#turn;
     let hit: Hit;
     try {
       const request = { op: 'hit' as const, search: this.#opened.id, from, back };
       hit = await this.#live.ask(request, this.#stop.signal);
     } catch (error) {
-      if (!isWithdrawn(error) && error instanceof Error) {
+      if (!isAborted(error) && error instanceof Error) {
         this.error = error.message;
-        this.tell();
+        this.notify();
       }
       return null;
     }
@@ -94,7 +93,7 @@ export class Search extends Teller {
     }
     this.count = hit.count;
     this.at = { position, index, number };
-    this.tell();
+    this.notify();
     return this.at;
   }
 
@@ -110,20 +109,20 @@ export class Search extends Teller {
       if (this.#arrival && message.count > 0) {
         void this.#arrive(this.#arrival, message);
       } else if (message.complete && message.count === 0) {
-        this.#arrival = null; // what is printed later must not take anybody away from where he is
+        this.#arrival = null; // later hits must not scroll the log
       } else if (finished && this.at) {
-        void this.#hit(this.at.position + 1, true); // hits before it were found: its number grew
+        void this.#hit(this.at.position + 1, true); // earlier hits were found: its number has changed
       }
     } else {
       return;
     }
-    this.tell();
+    this.notify();
   }
 
   async #arrive({ back, then }: Arrival, { near, before }: Hits): Promise<void> {
     const first = back ? (before ?? undefined) : near.find(position => position >= this.#from);
     if (first === undefined && !this.complete) {
-      return; // there may be one that was not found yet
+      return; // there may be a nearer one that was not found yet
     }
     this.#arrival = null;
     const from = back ? this.#from + 1 : this.#from;

@@ -1,6 +1,6 @@
-import type { Live, Opened } from '../live';
-import { isWithdrawn } from './asking';
-import { PAGE, Pages, type LogLine } from './pages';
+import { type ErrorInfo, isAborted, toServerError } from '../base/errors';
+import type { Live, Subscription } from '../base/live';
+import { Observable } from '../base/observable';
 import type {
   Choice,
   Found,
@@ -10,70 +10,69 @@ import type {
   Pattern,
   RawLine,
   Source
-} from './protocol';
-import { Search, type Arrival } from './search';
-import { byRank } from './sources';
-import { Teller } from '../teller';
+} from '../base/protocol';
+import { type LogLine, PAGE, Pages } from './pages';
+import { type Arrival, Search } from './search';
 
-const AGAIN = 100; // milliseconds until what was not to be told yet is asked again
-const AT_ONCE = 4; // pages that are asked for at a time
+const RETRY = 100; // milliseconds until a query is repeated whose answer was not complete
+const CONCURRENT = 4; // requests for pages at a time
 
 const ALL: Choice = { sources: null, include: null, exclude: null, raw: false };
 
-/** One view of a job's log: how long it is, the lines around what is shown, and a search. */
-export class LogStore extends Teller {
+/** One view of a job's log: its length, the lines around those shown, and a search. */
+export class LogStore extends Observable {
   #live: Live;
-  #opened!: Opened;
-  #unwatch: () => void;
+  #opened!: Subscription;
+  #unsubscribe: () => void;
   #pages = new Pages();
-  #asked = new Map<number, AbortController>();
+  #pending = new Map<number, AbortController>();
   #wanted: [number, number] = [0, 0];
-  #reach = 0; // how many lines the server has found of this view since it was opened (again)
+  #reach = 0; // how many lines of this view the server has found since it was opened (again)
   #stop = new AbortController();
   #sources = new Set<Source>();
   #taken = new Set<(first: number, last: number) => void>();
   #restarted = new Set<() => void>();
 
   readonly key: string;
-  /** What the job is called; its key until that is known. */
+  /** The job's name; its key until the name is known. */
   name: string;
   choice: Choice = ALL;
   loaded = false;
-  /** Whether it is known which logs there are, as far as that can be. */
+  /** Whether the list of logs has arrived, or cannot. */
   listed = false;
   length = 0;
   complete = false;
   ended = false;
-  /** When the job began, in seconds since the epoch. */
+  /** When the job started, in seconds since the epoch. */
   began = 0;
-  /** What has been printed of lines that are not finished yet, by source. */
+  /** The beginnings of lines that are not finished yet, by source. */
   open: readonly { source: Source; text: string }[] = [];
-  error: { message: string; hint: string | null } | null = null;
+  error: ErrorInfo | null = null;
   search: Search | null = null;
 
   constructor(live: Live, key: string) {
     super();
     this.#live = live;
     this.key = this.name = key;
-    this.#unwatch = live.watch(() => this.tell());
+    this.#unsubscribe = live.subscribe(() => this.notify());
     this.#openView();
   }
 
-  /** Whether what is shown is what is so. */
+  /** Whether the state is up to date. */
   get current(): boolean {
     return this.#live.status === 'open';
   }
 
-  /** Whether lines are on their way. */
-  get asking(): boolean {
-    return this.#asked.size > 0;
+  /** Whether lines are being loaded. */
+  get loading(): boolean {
+    return this.#pending.size > 0;
   }
 
   get problem() {
     return this.#live.problem;
   }
 
-  /** The logs that there are, those of ranks first. */
+  /** All logs, those of ranks first. */
   get sources(): Source[] {
     return [...this.#sources].sort(byRank);
   }
@@ -86,19 +85,19 @@ export class LogStore extends Teller {
     return this.#pages.line(index);
   }
 
-  /** Call `listener` with the numbers of lines that have come. */
+  /** Call `listener` with the numbers of lines that have been loaded. */
   onLines(listener: (first: number, last: number) => void): () => void {
     this.#taken.add(listener);
     return () => this.#taken.delete(listener);
   }
 
-  /** Call `listener` when the numbers of lines mean other lines from now on. */
+  /** Call `listener` when numbers refer to other lines from now on. */
   onRestart(listener: () => void): () => void {
     this.#restarted.add(listener);
     return () => this.#restarted.delete(listener);
   }
 
-  /** Have these lines, those before and after them, and as many of the others as there is room. */
+  /** Load these lines, and those before and after them. */
   need(first: number, last: number): void {
     this.#wanted = [first, last];
     this.#fill();
@@ -114,11 +113,11 @@ export class LogStore extends Teller {
     this.#restart();
     const before = this.#opened;
     this.#openView();
-    before.close(); // not the last one, or the connection would end
+    before.close(); // after the new one: closing the last topic ends the connection
     if (search) {
       this.find(search);
     }
-    this.tell();
+    this.notify();
   }
 
   /** Search from a position on; null ends the search. */
@@ -127,56 +126,55 @@ export class LogStore extends Teller {
     this.search = null;
     if (pattern?.pattern) {
       this.search = new Search(this.#live, this.#opened.id, pattern, from, arrival);
-      this.search.watch(() => this.tell());
+      this.search.subscribe(() => this.notify());
     }
-    this.tell();
+    this.notify();
   }
 
-  /** Give the first line with an error, as far as it was found. */
+  /** Find the first line with an error, as far as the log has been read. */
   firstError(): Promise<Found | null> {
-    return this.#place({ what: 'error' });
+    return this.#find({ what: 'error' });
   }
 
-  /** Give the number of the first line that was seen at a time or later. */
+  /** Return the number of the first line at a time or later. */
   async atTime(time: number): Promise<number | null> {
-    let found = await this.#place({ what: 'time', time });
+    let found = await this.#find({ what: 'time', time });
     while (found && !found.complete) {
-      await new Promise(resolve => setTimeout(resolve, AGAIN)); // the log is still being read
-      found = await this.#place({ what: 'time', time });
+      await new Promise(resolve => setTimeout(resolve, RETRY)); // the log is still being read
+      found = await this.#find({ what: 'time', time });
     }
     return found?.index ?? null;
   }
 
-  /** Give a line in full; fails with the server's words. */
+  /** Return a line in full; throws a `ServerError`. */
   async full(position: number): Promise<FullLine> {
     const request = { op: 'line', view: this.#opened.id, position } as const;
     return await this.#live.ask(request, this.#stop.signal);
   }
 
   dispose(): void {
-    this.#unwatch();
+    this.#unsubscribe();
     this.search?.dispose();
     this.#stop.abort();
-    this.#asked.forEach(asked => asked.abort());
+    this.#pending.forEach(controller => controller.abort());
     this.#opened.close();
   }
 
-  /** Ask where something is; null when that cannot be told, and the words are kept. */
-  async #place(what: { what: 'error' } | { what: 'time'; time: number }): Promise<Found | null> {
+  /** Ask where something is; null after an error, which is kept. */
+  async #find(what: { what: 'error' } | { what: 'time'; time: number }): Promise<Found | null> {
     const request = { op: 'find' as const, view: this.#opened.id, ...what };
     try {
       return await this.#live.ask(request, this.#stop.signal);
     } catch (error) {
-      this.#refused(error);
+      this.#onError(error);
       return null;
     }
   }
 
-  #refused(error: unknown): void {
-    if (!isWithdrawn(error) && error instanceof Error) {
-      const { hint } = error as { hint?: string | null };
-      this.error = { message: error.message, hint: hint ?? null };
-      this.tell();
+  #onError(error: unknown): void {
+    if (!isAborted(error)) {
+      this.error = toServerError(error);
+      this.notify();
     }
   }
 
@@ -186,8 +184,8 @@ export class LogStore extends Teller {
   }
 
   #restart(): void {
-    this.#asked.forEach(asked => asked.abort());
-    this.#asked.clear();
+    this.#pending.forEach(controller => controller.abort());
+    this.#pending.clear();
     this.#pages.clear();
     this.loaded = this.complete = false;
     this.length = this.#reach = 0;
@@ -200,7 +198,7 @@ export class LogStore extends Teller {
     if (message.kind === 'error') {
       const { sources, include, exclude } = this.choice;
       if (!this.loaded && sources !== null && include === null && exclude === null) {
-        this.choose({ sources: null }); // as kept of an earlier job of this name, which had them
+        this.choose({ sources: null }); // stored for an earlier job of this name, which had them
         return;
       }
       this.error = message;
@@ -209,17 +207,17 @@ export class LogStore extends Teller {
       this.name = message.name;
       this.#sources = new Set(message.logs);
       this.listed = true;
-      return; // how many lines there are comes at once, and both are drawn together
+      return; // the length follows at once, and both are shown together
     } else if (message.kind === 'log') {
       this.#takeState(message);
     }
     this.#next();
   }
 
-  /** Tell that there is something new, then ask for what is wanted by now. */
+  /** Notify, then request what is needed by now. */
   #next(): void {
-    this.tell();
-    if (!this.asking) {
+    this.notify();
+    if (!this.loading) {
       this.#fill();
     }
   }
@@ -232,25 +230,25 @@ export class LogStore extends Teller {
     this.loaded = true;
     this.error = null;
     this.#reach = state.length;
-    // After a reconnect the server looks for the lines anew; those that are known are there still.
+    // After a reconnect the server counts the lines again; those that are known still exist.
     this.length = Math.max(this.length, state.length);
     this.complete = state.complete;
     this.ended = state.ended;
     this.began = state.began;
     this.open = Object.entries(state.open).map(([name, text]) => {
       const source = /^\d+$/.test(name) ? Number(name) : name;
-      this.#know(source);
+      this.#addSource(source);
       return { source, text };
     });
   }
 
-  #know(source: Source | null): void {
+  #addSource(source: Source | null): void {
     if (source !== null) {
       this.#sources.add(source);
     }
   }
 
-  /** Ask for what is wanted and not here, what is shown first. */
+  /** Request what is needed and not loaded, the lines in view first. */
   #fill(): void {
     const first = Math.max(0, Math.floor(this.#wanted[0] / PAGE));
     const last = Math.floor(Math.max(0, Math.min(this.#wanted[1], this.length - 1)) / PAGE);
@@ -258,10 +256,10 @@ export class LogStore extends Teller {
     for (let page = last; page >= first; page--) {
       pages.unshift(page);
     }
-    for (const [page, asked] of [...this.#asked]) {
+    for (const [page, controller] of [...this.#pending]) {
       if (!pages.includes(page)) {
-        asked.abort();
-        this.#asked.delete(page);
+        controller.abort();
+        this.#pending.delete(page);
       }
     }
     for (const page of [...pages].reverse()) {
@@ -270,31 +268,44 @@ export class LogStore extends Teller {
     for (const page of pages) {
       const having = this.#pages.having(page);
       const size = Math.min(PAGE, this.#reach - page * PAGE);
-      if (page >= 0 && having < size && this.#asked.size < AT_ONCE && !this.#asked.has(page)) {
+      if (
+        page >= 0 &&
+        having < size &&
+        this.#pending.size < CONCURRENT &&
+        !this.#pending.has(page)
+      ) {
         void this.#ask(page, page * PAGE + having, PAGE - having);
       }
     }
   }
 
   async #ask(page: number, start: number, count: number): Promise<void> {
-    const asked = new AbortController();
-    this.#asked.set(page, asked);
+    const controller = new AbortController();
+    this.#pending.set(page, controller);
     const request = { op: 'lines', view: this.#opened.id, start, count } as const;
     let lines: RawLine[] | undefined;
     try {
-      ({ lines } = await this.#live.ask(request, asked.signal));
+      ({ lines } = await this.#live.ask(request, controller.signal));
     } catch (error) {
-      this.#refused(error);
+      this.#onError(error);
     }
-    if (asked.signal.aborted || this.#asked.get(page) !== asked) {
+    if (controller.signal.aborted || this.#pending.get(page) !== controller) {
       return;
     }
-    this.#asked.delete(page);
+    this.#pending.delete(page);
     if (lines && lines.length > 0) {
       this.#pages.take(start, lines);
-      lines.forEach(([, source]) => this.#know(source));
+      lines.forEach(([, source]) => this.#addSource(source));
       this.#taken.forEach(listener => listener(start, start + lines.length));
       this.#next();
     }
   }
+}
+
+/** Sort ranks first, by number, then containers, by name. */
+function byRank(a: Source, b: Source): number {
+  if (typeof a === 'number' && typeof b === 'number') {
+    return a - b;
+  }
+  return typeof a === typeof b ? (String(a) < String(b) ? -1 : 1) : typeof a === 'number' ? -1 : 1;
 }

@@ -6,7 +6,7 @@ export type Times = (typeof TIMES)[number];
 const two = (value: number) => String(value).padStart(2, '0');
 
 /**
- * Give the time of a line as it is shown: of day, since the job began, or not at all. Where it is
+ * Return the time of a line as it is shown: of day, since the job began, or not at all. Where it is
  * not known there is as much room.
  */
 export function timeOf(time: number | null, times: Times, began: number): string {
@@ -31,7 +31,7 @@ const WHOLE = new Intl.DateTimeFormat([], {
   hourCycle: 'h23'
 });
 
-/** Give day and time of a line in the reader's own form; nothing where they are not known. */
+/** Return day and time of a line in the reader's own form; nothing where they are not known. */
 export function dayOf(time: number | null): string {
   return time === null ? '' : WHOLE.format(time * 1000);
 }

@@ -1,17 +1,16 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 
-import type { Words } from '../words';
-import type { LogHost } from './host';
-import type { Pattern } from './protocol';
-import { Ranks } from './ranks';
+import type { Host } from '../base/host';
+import type { Pattern } from '../base/protocol';
+import type { Translator } from '../base/translator';
+import { RankFilter } from './rankfilter';
 import type { Reader } from './reader';
 import type { Search } from './search';
-import { firstError } from './seek';
 
 const PAUSE = 100; // milliseconds after the last letter
 
-/** Say how many matches there are, and which one is looked at. */
-export function counted(search: Search | null, words: Words): string {
+/** Return how many matches there are, and which one is looked at. */
+export function counted(search: Search | null, trans: Translator): string {
   if (!search) {
     return '';
   }
@@ -20,12 +19,12 @@ export function counted(search: Search | null, words: Words): string {
   }
   const count = search.count.toLocaleString();
   if (search.count === 0) {
-    return search.complete ? words.__('no match') : words.__('searching…');
+    return search.complete ? trans.__('no matches') : trans.__('searching…');
   }
-  const all = search.complete ? count : words.__('%1 so far', count);
+  const all = search.complete ? count : trans.__('%1 so far', count);
   return search.at
-    ? words.__('%1 of %2', search.at.number.toLocaleString(), all)
-    : words._n('%2 match', '%2 matches', search.count, all);
+    ? trans.__('%1 of %2', search.at.number.toLocaleString(), all)
+    : trans._n('%2 match', '%2 matches', search.count, all);
 }
 
 interface SwitchProps {
@@ -52,13 +51,13 @@ function Switch({ label, title, on, onClick }: SwitchProps) {
 
 interface SearchBarProps {
   reader: Reader;
-  words: Words;
-  /** Is given the field. */
+  trans: Translator;
+  /** Ref to the field. */
   field: { current: HTMLInputElement | null };
   onLeave: () => void;
 }
 
-function SearchBar({ reader, words, field, onLeave }: SearchBarProps) {
+function SearchBar({ reader, trans, field, onLeave }: SearchBarProps) {
   const [pattern, setPattern] = useState<Pattern>(reader.pattern);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
@@ -96,30 +95,30 @@ function SearchBar({ reader, words, field, onLeave }: SearchBarProps) {
   };
   const { search } = reader.store;
   return (
-    <div class="jaxtrain-log-search" role="search" aria-label={words.__('Log')}>
+    <div class="jaxtrain-log-search" role="search" aria-label={trans.__('Log')}>
       <input
         ref={field}
         type="search"
         value={pattern.pattern}
         maxLength={1000}
-        placeholder={words.__('Search')}
-        aria-label={words.__('Search in the log')}
+        placeholder={trans.__('Search')}
+        aria-label={trans.__('Search the log')}
         aria-invalid={search?.error ? true : undefined}
         onInput={event => change({ pattern: event.currentTarget.value }, PAUSE)}
         onKeyDown={onKeyDown}
       />
       <span class="jaxtrain-log-count" role="status">
-        {counted(search, words)}
+        {counted(search, trans)}
       </span>
       <Switch
         label=".*"
-        title={words.__('Regular expression')}
+        title={trans.__('Regular expression')}
         on={pattern.regex}
         onClick={() => change({ regex: !pattern.regex })}
       />
       <Switch
         label="Aa"
-        title={words.__('Upper and lower case differ')}
+        title={trans.__('Match case')}
         on={pattern.case}
         onClick={() => change({ case: !pattern.case })}
       />
@@ -127,8 +126,8 @@ function SearchBar({ reader, words, field, onLeave }: SearchBarProps) {
         type="button"
         class="jaxtrain-button"
         disabled={!search?.count}
-        aria-label={words.__('Match before')}
-        title={words.__('Match before (N)')}
+        aria-label={trans.__('Previous match')}
+        title={trans.__('Previous match (N)')}
         onClick={() => void reader.next(true)}
       >
         ↑
@@ -137,8 +136,8 @@ function SearchBar({ reader, words, field, onLeave }: SearchBarProps) {
         type="button"
         class="jaxtrain-button"
         disabled={!search?.count}
-        aria-label={words.__('Next match')}
-        title={words.__('Next match (n)')}
+        aria-label={trans.__('Next match')}
+        title={trans.__('Next match (n)')}
         onClick={() => void reader.next(false)}
       >
         ↓
@@ -149,66 +148,74 @@ function SearchBar({ reader, words, field, onLeave }: SearchBarProps) {
 
 interface ToolbarProps {
   reader: Reader;
-  host: LogHost;
+  host: Host;
   field: { current: HTMLInputElement | null };
   onLeave: () => void;
 }
 
-/** All that can be done with the log by a pointer. */
+/** The toolbar of the log. */
 export function Toolbar({ reader, host, field, onLeave }: ToolbarProps) {
-  const { words } = host;
+  const { trans } = host;
   const { store, times, filters, help } = reader;
   const { sources, include, exclude, raw } = store.choice;
   const filtered = include !== null || exclude !== null || raw;
   return (
-    <div class="jaxtrain-log-bar" role="group" aria-label={words.__('Log')}>
-      <SearchBar reader={reader} words={words} field={field} onLeave={onLeave} />
-      <Ranks store={store} words={words} onChoose={chosen => reader.show({ sources: chosen })} />
+    <div class="jaxtrain-log-bar" role="group" aria-label={trans.__('Log')}>
+      <SearchBar reader={reader} trans={trans} field={field} onLeave={onLeave} />
+      <RankFilter
+        store={store}
+        trans={trans}
+        onChoose={chosen => reader.show({ sources: chosen })}
+      />
       <button
         type="button"
         class="jaxtrain-button"
         aria-expanded={filters}
         data-on={filtered || undefined}
-        title={words.__('Filter, or go to a line or a time (g)')}
+        title={trans.__('Filter, or go to a line or a time (g)')}
         onClick={() => reader.set({ filters: !filters })}
       >
-        {filtered ? words.__('filtered') : words.__('filter')}
+        {filtered ? trans.__('filtered') : trans.__('filter')}
       </button>
       <button
         type="button"
         class="jaxtrain-button"
-        title={words.__('Which times to show (t)')}
+        title={trans.__('Change timestamps (t)')}
         onClick={() => reader.nextTimes()}
       >
         {
           {
-            clock: words.__('time of day'),
-            since: words.__('since start'),
-            off: words.__('no times')
+            clock: trans.__('time of day'),
+            since: trans.__('since start'),
+            off: trans.__('no timestamps')
           }[times]
         }
       </button>
       <button
         type="button"
         class="jaxtrain-button"
-        title={words.__('Go to the first error (e)')}
-        onClick={() => void firstError(reader)}
+        title={trans.__('Go to the first error (e)')}
+        onClick={() => void reader.goToFirstError()}
       >
-        {words.__('first error')}
+        {trans.__('first error')}
       </button>
+      {host.save && (
+        <button
+          type="button"
+          class="jaxtrain-button"
+          title={trans.__('Save as a file')}
+          onClick={() =>
+            host.save?.(store.key, sources?.length === 1 ? (sources[0] ?? null) : null)
+          }
+        >
+          {trans.__('Save')}
+        </button>
+      )}
       <button
         type="button"
         class="jaxtrain-button"
-        title={words.__('Save as a file')}
-        onClick={() => host.save(store.key, sources?.length === 1 ? (sources[0] ?? null) : null)}
-      >
-        {words.__('Save')}
-      </button>
-      <button
-        type="button"
-        class="jaxtrain-button"
-        aria-label={words.__('Keys')}
-        title={words.__('Keys (?)')}
+        aria-label={trans.__('Keys')}
+        title={trans.__('Keys (?)')}
         aria-expanded={help}
         onClick={() => reader.set({ help: !help })}
       >

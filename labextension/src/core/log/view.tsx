@@ -1,11 +1,11 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
-import { clock, plain } from '../format';
-import { useWatched } from '../views/hooks';
-import { problemOf, Stale, Trouble } from '../views/states';
-import type { Words } from '../words';
-import type { LogHost } from './host';
-import { close } from './keys';
+import { clock, sanitize } from '../base/format';
+import { useObservable } from '../base/hooks';
+import type { Host } from '../base/host';
+import { ProblemNote, problemOf, StaleNotice } from '../base/problem';
+import type { Translator } from '../base/translator';
+import { closePane } from './keys';
 import { LogList } from './list';
 import { copyLink, Filters, Help, LineDetail } from './panes';
 import type { Reader } from './reader';
@@ -13,16 +13,16 @@ import type { LogStore } from './store';
 import { Toolbar } from './toolbar';
 
 interface LogViewProps {
-  /** It stays when the view is taken out of the page and put in again. */
+  /** Outlives the view, which may be detached and attached again. */
   reader: Reader;
-  host: LogHost;
+  host: Host;
 }
 
-/** The log of a job: live, with search, filters and all that one does with a long log. */
+/** The log of a job: live, with search, filters and navigation. */
 export function LogView({ reader, host }: LogViewProps) {
-  const { words } = host;
+  const { trans } = host;
   const { store } = reader;
-  useWatched(reader);
+  useObservable(reader);
   const field = useRef<HTMLInputElement>(null);
   const enter = useRef(() => {});
   const retry = () => store.retry();
@@ -31,7 +31,7 @@ export function LogView({ reader, host }: LogViewProps) {
     field.current?.select();
   };
   const place = useRef<HTMLInputElement>(null);
-  const asked = useRef(false); // for the field that is not there before the filters are
+  const asked = useRef(false); // until the filters with the field are rendered
   const onPlace = () => {
     asked.current = true;
     reader.set({ filters: true });
@@ -46,10 +46,10 @@ export function LogView({ reader, host }: LogViewProps) {
   const onLink = () => {
     reader.withLine(line => {
       copyLink(reader, host, line.position);
-      reader.say(words.__('A link to the line is copied.'));
+      reader.announce(trans.__('Link to the line copied'));
     });
   };
-  const ways = {
+  const actions = {
     search: onSearch,
     place: onPlace,
     copy: (text: string) => host.copy(text),
@@ -57,37 +57,37 @@ export function LogView({ reader, host }: LogViewProps) {
   };
   const onLeave = () => enter.current();
   const onClose = () => {
-    close(reader);
+    closePane(reader);
     enter.current();
   };
 
   const problem = problemOf(store);
   if (problem && !store.loaded && store.choice.include === null && store.choice.exclude === null) {
-    return <Trouble problem={problem} host={host} retry={retry} />;
+    return <ProblemNote problem={problem} host={host} retry={retry} />;
   }
   if (!store.listed) {
-    // What can be done depends on that: nothing is shown that would have to move.
+    // The toolbar depends on the list of logs: showing it earlier would move it.
     return (
       <p class="jaxtrain-quiet" role="status">
-        {words.__('Looking for lines…')}
+        {trans.__('Loading lines…')}
       </p>
     );
   }
   return (
-    <section class="jaxtrain-log" aria-label={words.__('Log of %1', plain(store.key))}>
+    <section class="jaxtrain-log" aria-label={trans.__('Log of %1', sanitize(store.key))}>
       <Toolbar reader={reader} host={host} field={field} onLeave={onLeave} />
-      {reader.filters && <Filters reader={reader} words={words} place={place} onLeave={onLeave} />}
-      {!store.current && store.loaded && <Stale host={host} retry={retry} />}
+      {reader.filters && <Filters reader={reader} trans={trans} place={place} onLeave={onLeave} />}
+      {!store.current && store.loaded && <StaleNotice host={host} retry={retry} />}
       {store.error && (
         <div class="jaxtrain-stale" role="alert">
-          {[store.error.message, store.error.hint ?? ''].filter(Boolean).map(plain).join(' ')}
+          {[store.error.message, store.error.hint ?? ''].filter(Boolean).map(sanitize).join(' ')}
         </div>
       )}
       <div class="jaxtrain-log-main">
         {reader.rows > 0 ? (
-          <LogList reader={reader} words={words} ways={ways} enter={enter} />
+          <LogList reader={reader} trans={trans} actions={actions} enter={enter} />
         ) : (
-          <p class="jaxtrain-quiet">{nothing(store, words)}</p>
+          <p class="jaxtrain-quiet">{nothing(store, trans)}</p>
         )}
         {!reader.following && reader.unseen + (store.ended ? 0 : 1) > 0 && (
           <button
@@ -99,49 +99,49 @@ export function LogView({ reader, host }: LogViewProps) {
             }}
           >
             {reader.unseen > 0
-              ? words._n(
+              ? trans._n(
                   '↓ follow · %2 new line',
                   '↓ follow · %2 new lines',
                   reader.unseen,
                   reader.unseen.toLocaleString()
                 )
-              : words.__('↓ follow')}
+              : trans.__('↓ follow')}
           </button>
         )}
         {reader.help && <Help reader={reader} host={host} onClose={onClose} />}
       </div>
       {reader.detail && <LineDetail reader={reader} host={host} onClose={onClose} />}
-      <Status reader={reader} words={words} />
+      <Status reader={reader} trans={trans} />
     </section>
   );
 }
 
-function nothing(store: LogStore, words: Words): string {
+function nothing(store: LogStore, trans: Translator): string {
   if (!store.loaded || !store.complete) {
-    return words.__('Looking for lines…');
+    return trans.__('Loading lines…');
   }
   const { sources, include, exclude } = store.choice;
   if (sources ?? include ?? exclude) {
-    return words.__('No line is like that.');
+    return trans.__('No matching lines');
   }
-  return store.ended ? words.__('Nothing was printed.') : words.__('Nothing was printed so far.');
+  return store.ended ? trans.__('No output') : trans.__('No output yet');
 }
 
-function Status({ reader, words }: { reader: Reader; words: Words }) {
+function Status({ reader, trans }: { reader: Reader; trans: Translator }) {
   const { store } = reader;
   const length = store.length.toLocaleString();
   const line = Math.min(store.length, reader.at + 1).toLocaleString();
   const last = store.ended ? store.line(store.length - 1)?.time : null;
   const parts = [
-    words.__('line %1 of %2', line, store.complete ? length : words.__('%1 so far', length)),
-    last ? words.__('last line %1', clock(last)) : '',
-    reader.following && !store.ended ? words.__('following') : ''
+    trans.__('line %1 of %2', line, store.complete ? length : trans.__('%1 so far', length)),
+    last ? trans.__('last line %1', clock(last)) : '',
+    reader.following && !store.ended ? trans.__('following') : ''
   ];
   return (
     <footer class="jaxtrain-log-status">
       <span>{parts.filter(Boolean).join(' · ')}</span>
-      <span role="status">{plain(reader.said)}</span>
-      <span class="jaxtrain-log-keys">{words.__('/ search · e error · f follow · ? keys')}</span>
+      <span role="status">{sanitize(reader.announcement)}</span>
+      <span class="jaxtrain-log-keys">{trans.__('/ search · e error · f follow · ? keys')}</span>
     </footer>
   );
 }

@@ -1,55 +1,66 @@
-import { Teller } from '../teller';
+import { Observable } from '../base/observable';
 import type { Line, Values } from './types';
-import { json, merged, NO_LINE } from './values';
 
 export const MAGIC = '%%jaxtrain';
 
-/** What a line will say in a cell that has none: what somebody has chosen, else what is usual. */
-export class Draft extends Teller {
+export const NO_LINE: Line = { found: false, line: '', values: {}, errors: [], ask: null };
+
+export function json(value: unknown): string {
+  return JSON.stringify(value ?? null);
+}
+
+/** Apply changes to values; null removes one. */
+export function merged(values: Values, changes: Values): Values {
+  const all = Object.entries({ ...values, ...changes });
+  return Object.fromEntries(all.filter(([, value]) => value !== null));
+}
+
+/** The line for a cell that has none: what the user has chosen, else the default options. */
+export class Draft extends Observable {
   values: Values = {};
   /** The draft as a line. */
   line: Line = NO_LINE;
-  #usual = '';
-  #known = ''; // the usual options that `#begin` is of
-  #begin: Values = {};
+  #defaults = '';
+  #parsed = ''; // the default options of which `#initial` has the values
+  #initial: Values = {};
 
-  /** What somebody has chosen; null where nothing but the usual is. */
-  get own(): Values | null {
-    return json(this.values) === json(this.#begin) ? null : this.values;
+  /** What the user has chosen; null if it is just the defaults. */
+  get chosen(): Values | null {
+    return json(this.values) === json(this.#initial) ? null : this.values;
   }
 
-  /** Let it say something else. */
+  /** Set the values. */
   set(values: Values): void {
     this.values = values;
-    this.tell();
+    this.notify();
   }
 
-  /** Say which options are usual, as one types them. */
-  setUsual(line: string): void {
-    this.#usual = line.trim();
-    this.tell();
+  /** Set the default options, as one types them. */
+  setDefaults(line: string): void {
+    this.#defaults = line.trim();
+    this.notify();
   }
 
-  /** Have the usual options read, unless they are; `read` gives null where that fails. */
+  /** Parse the default options, unless that is done; `read` returns null on failure. */
   async prepare(read: (source: string) => Promise<Line | null>): Promise<void> {
-    const usual = this.#usual;
-    if (usual === this.#known) {
+    const defaults = this.#defaults;
+    if (defaults === this.#parsed) {
       return;
     }
-    const line = usual ? await read(`${MAGIC} ${usual}\n`) : NO_LINE;
-    if (line && usual === this.#usual) {
-      const untouched = this.own === null;
-      this.#known = usual;
-      this.#begin = merged({}, line.values);
+    const line = defaults ? await read(`${MAGIC} ${defaults}\n`) : NO_LINE;
+    if (line && defaults === this.#defaults) {
+      const untouched = this.chosen === null;
+      this.#parsed = defaults;
+      this.#initial = merged({}, line.values);
       if (untouched) {
-        this.values = this.#begin;
+        this.values = this.#initial;
       }
     }
   }
 
-  /** Begin anew: it has become the line of a cell. */
+  /** Start again: the draft has become the line of a cell. */
   reset(): void {
-    this.values = this.#begin;
+    this.values = this.#initial;
     this.line = NO_LINE;
   }
 }

@@ -1,7 +1,7 @@
 /** Which fields the form has, and how values and text become each other. */
 
-import { plain } from '../format';
-import type { Words } from '../words';
+import { sanitize } from '../base/format';
+import type { Translator } from '../base/translator';
 import type { Option, Values } from './types';
 
 const MAIN = ['nodes', 'device', 'devices_per_node', 'out'];
@@ -9,29 +9,13 @@ const FIRST = ['name', 'cpu', 'memory', 'timeout', 'queue', 'image', 'env'];
 // Chosen by the place and the runtime.
 const ELSEWHERE = ['backend', 'context', 'namespace', 'runtime'];
 
-/** How an option is entered. */
-export type Kind = 'switch' | 'choice' | 'number' | 'names' | 'lines' | 'text';
-
-export function kindOf(option: Option): Kind {
-  if (option.metavar === null) {
-    return 'switch';
-  }
-  if (option.choices.length > 0) {
-    return 'choice';
-  }
-  if (option.repeated) {
-    return option.metavar.includes(',') ? 'names' : 'lines';
-  }
-  return /^[A-Z]$/.test(option.metavar) ? 'number' : 'text';
-}
-
 export interface Fields {
   main: Option[];
   more: Option[];
 }
 
 /**
- * Give the fields: the usual ones, and all others under "More".
+ * Return the fields: the usual ones, and all others under "More".
  *
  * What is for clusters alone is there with a cluster, and where it has a value.
  */
@@ -46,36 +30,36 @@ export function fieldsOf(options: readonly Option[], cluster: boolean, values: V
   return { main: pick(MAIN), more: [...pick(FIRST), ...rest] };
 }
 
-export function labelOf({ name }: Option, words: Words): string {
+export function labelOf({ name }: Option, trans: Translator): string {
   const known: Partial<Record<string, string>> = {
-    name: words.__('Name'),
-    nodes: words.__('Nodes'),
-    device: words.__('Device'),
-    devices_per_node: words.__('Devices per node'),
-    out: words.__('Bring back'),
-    use: words.__('Send, too'),
-    cpu: words.__('Cores per node'),
-    memory: words.__('Memory per node'),
-    timeout: words.__('Time limit'),
-    queue: words.__('Queue'),
-    image: words.__('Image'),
-    env: words.__('Environment'),
-    allow_large: words.__('Allow large'),
-    max_restarts: words.__('Max restarts'),
-    detach: words.__('Detach'),
-    dry_run: words.__('Dry run'),
-    accelerator: words.__('Accelerator'),
-    topology: words.__('Topology'),
-    package: words.__('Package'),
-    env_from_secret: words.__('Env from secret'),
-    volume: words.__('Volume'),
-    store: words.__('Store'),
-    service_account: words.__('Service account'),
-    priority: words.__('Priority'),
-    dataset: words.__('Dataset'),
-    model: words.__('Model')
+    name: trans.__('Name'),
+    nodes: trans.__('Nodes'),
+    device: trans.__('Device'),
+    devices_per_node: trans.__('Devices per node'),
+    out: trans.__('Result variables'),
+    use: trans.__('Also send'),
+    cpu: trans.__('Cores per node'),
+    storage: trans.__('Memory per node'),
+    timeout: trans.__('Time limit'),
+    queue: trans.__('Queue'),
+    image: trans.__('Image'),
+    env: trans.__('Environment'),
+    allow_large: trans.__('Allow large data'),
+    max_restarts: trans.__('Max restarts'),
+    detach: trans.__('Detach'),
+    dry_run: trans.__('Dry run'),
+    accelerator: trans.__('Accelerator'),
+    topology: trans.__('Topology'),
+    package: trans.__('Package'),
+    env_from_secret: trans.__('Environment from Secret'),
+    volume: trans.__('Volume'),
+    store: trans.__('Store'),
+    service_account: trans.__('Service account'),
+    priority: trans.__('Priority'),
+    dataset: trans.__('Dataset'),
+    model: trans.__('Model')
   };
-  const shown = plain(name).replace(/_/g, ' ');
+  const shown = sanitize(name).replace(/_/g, ' ');
   return known[name] ?? shown.charAt(0).toUpperCase() + shown.slice(1);
 }
 
@@ -103,25 +87,25 @@ export function textOf(option: Option, value: unknown): string {
     return '';
   }
   if (Array.isArray(value)) {
-    return value.map(String).join(kindOf(option) === 'names' ? ', ' : '\n');
+    return value.map(String).join(option.kind === 'names' ? ', ' : '\n');
   }
   if (typeof value === 'object') {
     const entries = Object.entries(value as Record<string, unknown>);
     return entries.map(([name, setting]) => `${name}=${String(setting)}`).join('\n');
   }
-  if (option.name === 'timeout' && typeof value === 'number') {
+  if (option.kind === 'duration' && typeof value === 'number') {
     return timeText(value);
   }
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** Give what is sent for a typed text: the server says what it means. Null for nothing. */
+/** Return what is sent for a typed text: the server says what it means. Null for nothing. */
 export function valueOf(option: Option, text: string): string | string[] | null {
-  if (kindOf(option) === 'lines') {
+  if (option.kind === 'lines') {
     const lines = text.split('\n').filter(line => line.trim());
     return lines.length > 0 ? lines : null;
   }
   // Whoever has typed a comma goes on with the next name.
-  const typed = kindOf(option) === 'names' ? text.replace(/[\s,]+$/, '') : text;
+  const typed = option.kind === 'names' ? text.replace(/[\s,]+$/, '') : text;
   return typed.trim() || null;
 }

@@ -1,12 +1,11 @@
 /** The round trip between a form and the `%%jaxtrain` line of a cell. */
 
-import type { Api } from '../api';
-import { Teller } from '../teller';
-import { troubleOf } from './asked';
-import { Draft, MAGIC } from './draft';
-import type { Cell, Cells, CellState, Line, LineError, Trouble, Values } from './types';
-import { Typing } from './typing';
-import { merged, NO_LINE } from './values';
+import type { Api } from '../base/api';
+import { type ErrorInfo, toServerError } from '../base/errors';
+import { Observable } from '../base/observable';
+import { Draft, MAGIC, merged, NO_LINE } from './draft';
+import { Inputs } from './inputs';
+import type { Cell, Cells, CellState, Line, LineError, Values } from './types';
 
 const PAUSE = 150; // milliseconds without a change before the server is asked
 
@@ -18,16 +17,16 @@ type Written = Line & { source: string };
  * What is valid is for the server to say. Of answers that were asked for in a row only the last one
  * counts; a change stays pending until the answer to it has come.
  */
-export class LineStore extends Teller {
+export class LineStore extends Observable {
   #api: Api;
   #cells: Cells;
-  #unwatch: () => void;
+  #unsubscribe: () => void;
   #cell: Cell | null = null;
   #source: string | null = null; // the text of the cell of which `#read` is
   #read = NO_LINE;
   #before = NO_LINE; // what was shown before the cell became the active one
   #pending: Values = {};
-  #typing = new Typing();
+  #inputs = new Inputs();
   #turn = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #asked: Promise<void> = Promise.resolve();
@@ -37,14 +36,14 @@ export class LineStore extends Teller {
   /** What the form says where the cell has no such line. */
   readonly draft = new Draft();
   /** Why the server could not be asked. */
-  trouble: Trouble | null = null;
+  error: ErrorInfo | null = null;
 
   constructor(api: Api, cells: Cells) {
     super();
     this.#api = api;
     this.#cells = cells;
-    this.#unwatch = cells.watch(() => this.#onCell());
-    this.draft.watch(() => this.#shown && !this.inCell && this.#schedule());
+    this.#unsubscribe = cells.subscribe(() => this.#onCell());
+    this.draft.subscribe(() => this.#shown && !this.inCell && this.#schedule());
     this.#onCell();
   }
 
@@ -64,21 +63,21 @@ export class LineStore extends Teller {
   get state(): CellState {
     const cell = this.#cell;
     if (!cell) {
-      return 'none';
+      return 'no-notebook';
     }
     if (!cell.code) {
-      return 'other';
+      return 'no-code';
     }
-    if (this.trouble) {
-      return 'apart';
+    if (this.error) {
+      return 'failed';
     }
     if (this.#source === null) {
-      return 'unread';
+      return 'reading';
     }
     if (!this.#read.found) {
-      return 'free';
+      return 'no-line';
     }
-    return Object.keys(this.#pending).length > 0 ? 'changing' : 'step';
+    return Object.keys(this.#pending).length > 0 ? 'writing' : 'synced';
   }
 
   /** The active cell. */
@@ -93,7 +92,7 @@ export class LineStore extends Teller {
 
   /** The line that the form shows: that of the cell (once it is read), or the draft. */
   get line(): Line {
-    const shown = this.state === 'unread' ? this.#before : this.draft.line;
+    const shown = this.state === 'reading' ? this.#before : this.draft.line;
     return this.inCell ? this.#read : shown;
   }
 
@@ -103,24 +102,24 @@ export class LineStore extends Teller {
   }
 
   get errors(): LineError[] {
-    return this.#typing.errors(this.line.errors);
+    return this.#inputs.errors(this.line.errors);
   }
 
   /** What was typed into a field, where its value still is what came of it. */
   typed(name: string): string | undefined {
-    return this.#typing.text(name, this.line.values);
+    return this.#inputs.text(name, this.line.values);
   }
 
   /** Change options; null takes one away. `typed` is what the user typed for it. */
   change(changes: Values, typed?: string): void {
     if (this.inCell && !this.#cell?.editable) {
-      this.tell();
+      this.notify();
       return;
     }
     this.#pending = { ...this.#pending, ...changes };
-    Object.keys(changes).forEach(name => this.#typing.note(name, typed));
+    Object.keys(changes).forEach(name => this.#inputs.note(name, typed));
     this.#schedule();
-    this.tell();
+    this.notify();
   }
 
   /** Put the draft into the active cell, which has no such line; tell whether it has one now. */
@@ -130,7 +129,7 @@ export class LineStore extends Teller {
     }
     await this.settle();
     const cell = this.#cell;
-    if (!cell?.editable || this.state !== 'free' || this.errors.length > 0) {
+    if (!cell?.editable || this.state !== 'no-line' || this.errors.length > 0) {
       return this.inCell;
     }
     const { source } = cell;
@@ -141,7 +140,7 @@ export class LineStore extends Teller {
       this.draft.reset();
       this.#accept(cell, written);
     }
-    this.tell();
+    this.notify();
     return this.inCell;
   }
 
@@ -159,7 +158,7 @@ export class LineStore extends Teller {
 
   dispose(): void {
     this.#stop();
-    this.#unwatch();
+    this.#unsubscribe();
   }
 
   #onCell(): void {
@@ -172,13 +171,13 @@ export class LineStore extends Teller {
       this.#cell = cell;
       this.#source = null;
       this.#read = NO_LINE;
-      this.#typing.forget();
+      this.#inputs.forget();
     }
     if (this.#shown && cell?.code && cell.source !== this.#source) {
       this.#schedule();
     }
     if (changed) {
-      this.tell();
+      this.notify();
     }
   }
 
@@ -219,7 +218,7 @@ export class LineStore extends Teller {
     this.#asked = this.#exchange(turn).finally(() => {
       if (turn === this.#turn) {
         this.#waiting = false;
-        this.tell();
+        this.notify();
       }
     });
     return this.#asked;
@@ -235,7 +234,7 @@ export class LineStore extends Teller {
       }
       this.#source = source;
       this.#read = read;
-      this.#typing.forgetRefused();
+      this.#inputs.forgetRefused();
     }
     const sent = this.#pending;
     if (!cell || !this.#read.found) {
@@ -262,7 +261,7 @@ export class LineStore extends Teller {
     if (written && turn === this.#turn) {
       this.#answered(sent, written);
       this.draft.line = written;
-      const refused = this.#typing.refused;
+      const refused = this.#inputs.refused;
       const kept = Object.entries(changes).filter(([name]) => !refused.has(name));
       this.draft.values = Object.fromEntries(kept);
     }
@@ -270,7 +269,7 @@ export class LineStore extends Teller {
 
   #answered(sent: Values, { values, errors }: Written): void {
     this.#pending = {}; // with a change since then this answer would not count
-    this.#typing.answered(sent, values, errors);
+    this.#inputs.answered(sent, values, errors);
   }
 
   #accept(cell: Cell, written: Written): void {
@@ -285,11 +284,11 @@ export class LineStore extends Teller {
   async #post<T>(path: string, body: unknown): Promise<T | null> {
     try {
       const answer = await this.#api.post<T>(path, body);
-      this.trouble = null;
+      this.error = null;
       return answer;
     } catch (error) {
-      this.trouble = troubleOf(error);
-      this.tell();
+      this.error = toServerError(error);
+      this.notify();
       return null;
     }
   }

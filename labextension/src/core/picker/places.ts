@@ -14,7 +14,7 @@ function named(values: Values, name: string): string | null {
   return typeof value === 'string' && value ? value : null;
 }
 
-/** Give the place that a line means; null where it names a context that there is not. */
+/** Return the place that a line means; null where it names a context that there is not. */
 export function placeOf(values: Values, places: readonly Place[]): Place | null {
   const here = places.find(place => place.backend === 'local');
   const current = places.find(place => place.current);
@@ -34,7 +34,7 @@ export function placeOf(values: Values, places: readonly Place[]): Place | null 
   return (elsewhere ? (current ?? clusters[0]) : here) ?? null;
 }
 
-/** Give the namespace that a line means in a place. */
+/** Return the namespace that a line means in a place. */
 export function namespaceOf(values: Values, place: Place | null): string | null {
   return place?.backend === 'kubernetes' ? (named(values, 'namespace') ?? place.namespace) : null;
 }
@@ -47,7 +47,7 @@ function needed(changes: Values, values: Values): Values {
   );
 }
 
-/** Give the changes that bring a job to a place; runtimes and namespaces are the place's own. */
+/** Return the changes that bring a job to a place; runtimes and namespaces are the place's own. */
 export function changesForPlace(place: Place, values: Values): Values {
   const runtime = named(values, 'runtime');
   if (place.backend === 'local') {
@@ -69,7 +69,7 @@ export function changesForPlace(place: Place, values: Values): Values {
 }
 
 /**
- * Give the changes that choose a runtime of a place, or none of them.
+ * Return the changes that choose a runtime of a place, or none of them.
  *
  * A line with a runtime of a cluster needs no `--backend`; one without needs it to stay there.
  */
@@ -84,7 +84,7 @@ export function changesForRuntime(
   return needed({ runtime: name, backend: name === null ? 'kubernetes' : null }, values);
 }
 
-/** Give the runtimes in which all words are found. */
+/** Return the runtimes in which all words are found. */
 export function matching(runtimes: readonly Runtime[], text: string): readonly Runtime[] {
   const wanted = text.toLowerCase().split(/\s+/).filter(Boolean);
   return runtimes.filter(runtime => {

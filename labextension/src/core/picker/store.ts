@@ -1,30 +1,72 @@
-/** What the picker shows: places, their health and runtimes, the options, and the line of a cell. */
+/** The state of the picker: places with their health and runtimes, the options, and the line of a cell. */
 
-import { ApiError, type Api } from '../api';
-import type { Problem } from '../protocol';
-import { Asked } from './asked';
+import type { Api } from '../base/api';
+import { type ErrorInfo, ServerError, toServerError } from '../base/errors';
+import { Observable } from '../base/observable';
+import type { Problem } from '../base/protocol';
 import { LineStore } from './line';
 import { changesForPlace, changesForRuntime, namespaceOf, placeOf } from './places';
-import { Teller } from '../teller';
 import type { Cells, Finding, Kueue, Option, Place, Runtime } from './types';
 
-const FRESH = 60_000; // milliseconds for which what is known of a place is not asked again
+const MAX_AGE = 60_000; // milliseconds after which a place is requested again
 
 function keyOf(place: Place, namespace: string | null): string {
   return JSON.stringify([place.id, namespace]);
 }
 
-/** What is known of a namespace of a place. */
+/** The answer to a GET request: the last value, or why there is none. */
+export class Resource<T> {
+  #api: Api;
+  #field: string;
+  #changed: () => void;
+  #latest = 0;
+
+  value: T | null = null;
+  error: ErrorInfo | null = null;
+  loading = false;
+  /** When it was last requested, in milliseconds; 0 before that. */
+  requested = 0;
+
+  /** `field` is the one to take from the answer. */
+  constructor(api: Api, field: string, changed: () => void) {
+    this.#api = api;
+    this.#field = field;
+    this.#changed = changed;
+  }
+
+  /** Request it (again); only the answer to the latest request counts. */
+  async load(path: string): Promise<void> {
+    const request = ++this.#latest;
+    this.loading = true;
+    this.requested = Date.now();
+    this.#changed();
+    let value: T | null = null;
+    let failure: ErrorInfo | null = null;
+    try {
+      value = (await this.#api.get<Record<string, T>>(path))[this.#field] ?? null;
+    } catch (error) {
+      failure = toServerError(error);
+    }
+    if (request === this.#latest) {
+      this.value = value ?? this.value;
+      this.error = failure;
+      this.loading = false;
+      this.#changed();
+    }
+  }
+}
+
+/** A namespace of a place: its health, runtimes and queues. */
 export class PlaceView {
   readonly key: string;
-  readonly health: Asked<Finding[]>;
-  readonly runtimes: Asked<Runtime[]>;
-  readonly queues: Asked<Kueue>;
+  readonly health: Resource<Finding[]>;
+  readonly runtimes: Resource<Runtime[]>;
+  readonly queues: Resource<Kueue>;
   readonly cluster: boolean;
   #api: Api;
   #changed: () => void;
   #query: string;
-  #yaml = new Map<string, Asked<string>>();
+  #yaml = new Map<string, Resource<string>>();
 
   constructor(api: Api, place: Place, namespace: string | null, changed: () => void) {
     this.#api = api;
@@ -33,103 +75,103 @@ export class PlaceView {
     const other = namespace !== null && namespace !== place.namespace;
     const within = other ? `&namespace=${encodeURIComponent(namespace)}` : '';
     this.#query = `?place=${encodeURIComponent(place.id)}${within}`;
-    this.health = new Asked(api, 'findings', changed);
-    this.runtimes = new Asked(api, 'runtimes', changed);
-    this.queues = new Asked(api, 'kueue', changed);
+    this.health = new Resource(api, 'findings', changed);
+    this.runtimes = new Resource(api, 'runtimes', changed);
+    this.queues = new Resource(api, 'kueue', changed);
     this.cluster = place.backend === 'kubernetes';
   }
 
   /**
-   * Whether the form can come below, and no answer will move it.
+   * Whether the form can be shown below, and no answer will move it.
    *
-   * What a cluster says has its room before it comes; this machine says at once what it has.
+   * The answers of a cluster have reserved space; this machine answers at once.
    */
   get settled(): boolean {
-    return this.cluster || (this.runtimes.value ?? this.runtimes.trouble) !== null;
+    return this.cluster || (this.runtimes.value ?? this.runtimes.error) !== null;
   }
 
-  /** Ask what is there, unless that is known. */
-  look(): void {
-    if (Date.now() - this.runtimes.since > FRESH) {
-      this.#ask(this.#query);
+  /** Load it, unless that was done lately. */
+  load(): void {
+    if (Date.now() - this.runtimes.requested > MAX_AGE) {
+      this.#request(this.#query);
     }
   }
 
-  /** Ask what is there now, whatever the server has heard a moment ago. */
-  lookAgain(): void {
-    this.#ask(`${this.#query}&fresh=1`);
+  /** Load it again, past the server's cache. */
+  refresh(): void {
+    this.#request(`${this.#query}&fresh=1`);
   }
 
-  #ask(query: string): void {
-    void this.health.ask(`health${query}`);
-    void this.runtimes.ask(`runtimes${query}`);
+  #request(query: string): void {
+    void this.health.load(`health${query}`);
+    void this.runtimes.load(`runtimes${query}`);
     if (this.cluster) {
-      void this.queues.ask(`queues${query}`);
+      void this.queues.load(`queues${query}`);
     }
   }
 
-  /** Give a runtime as the cluster has it, once it was asked for. */
-  yaml(name: string): Asked<string> | undefined {
+  /** Return the manifest of a runtime, once it has been requested. */
+  yaml(name: string): Resource<string> | undefined {
     return this.#yaml.get(name);
   }
 
-  askYaml(name: string): void {
-    const asked = this.#yaml.get(name) ?? new Asked<string>(this.#api, 'yaml', this.#changed);
-    this.#yaml.set(name, asked);
-    void asked.ask(`runtimes/${encodeURIComponent(name)}/yaml${this.#query}`);
+  loadYaml(name: string): void {
+    const yaml = this.#yaml.get(name) ?? new Resource<string>(this.#api, 'yaml', this.#changed);
+    this.#yaml.set(name, yaml);
+    void yaml.load(`runtimes/${encodeURIComponent(name)}/yaml${this.#query}`);
   }
 }
 
-export class PickerStore extends Teller {
+export class PickerStore extends Observable {
   readonly line: LineStore;
-  readonly places: Asked<Place[]>;
-  readonly options: Asked<Option[]>;
+  readonly places: Resource<Place[]>;
+  readonly options: Resource<Option[]>;
   /** Why nothing can be shown. */
   problem: Problem | null = null;
 
   #api: Api;
   #cells: Cells;
   #views = new Map<string, PlaceView>();
-  #unwatch: () => void;
+  #unsubscribe: () => void;
 
   constructor(api: Api, cells: Cells) {
     super();
     this.#api = api;
     this.#cells = cells;
     const changed = () => this.#onChange();
-    this.places = new Asked(api, 'places', changed);
-    this.options = new Asked(api, 'options', changed);
+    this.places = new Resource(api, 'places', changed);
+    this.options = new Resource(api, 'options', changed);
     this.line = new LineStore(api, cells);
-    this.#unwatch = this.line.watch(changed);
+    this.#unsubscribe = this.line.subscribe(changed);
   }
 
-  /** Say whether somebody looks; nothing is asked before. */
+  /** Set whether the picker is visible; nothing is requested before it is. */
   show(shown: boolean): void {
     this.line.shown = shown;
-    if (shown && Date.now() - this.places.since > FRESH) {
+    if (shown && Date.now() - this.places.requested > MAX_AGE) {
       void this.retry();
     }
   }
 
-  /** Ask for what every place has. */
+  /** Request places and options. */
   async retry(): Promise<void> {
-    await Promise.all([this.places.ask('places'), this.options.ask('options')]);
-    const trouble = this.places.trouble ?? this.options.trouble;
-    const { message = '', hint = null } = trouble ?? {};
-    this.problem = trouble && ((await this.#api.probe()) ?? { kind: 'other', message, hint });
-    if (!trouble && this.line.trouble) {
+    await Promise.all([this.places.load('places'), this.options.load('options')]);
+    const error = this.places.error ?? this.options.error;
+    const { message = '', hint = null } = error ?? {};
+    this.problem = error && ((await this.#api.probe()) ?? { kind: 'other', message, hint });
+    if (!error && this.line.error) {
       await this.line.again();
     }
-    this.tell();
+    this.notify();
   }
 
-  /** Ask again for all that is known of the place. */
-  lookAgain(): void {
+  /** Request everything about the place again. */
+  refresh(): void {
     void this.retry();
-    this.view?.lookAgain();
+    this.view?.refresh();
   }
 
-  /** Where the line has its job run; null where it names a context that there is not. */
+  /** Where the job of the line runs; null if it names a context that does not exist. */
   get place(): Place | null {
     return placeOf(this.line.values, this.places.value ?? []);
   }
@@ -138,13 +180,13 @@ export class PickerStore extends Teller {
     return namespaceOf(this.line.values, this.place);
   }
 
-  /** The runtime that the line names, once the place has told of it. */
+  /** The runtime that the line names, once it is known. */
   get runtime(): Runtime | undefined {
     const { runtime } = this.line.values;
     return this.view?.runtimes.value?.find(({ name }) => name === runtime);
   }
 
-  /** The runtimes that the job may get: the one that the line names, else all of the place. */
+  /** The runtimes that the job may get: the one named in the line, else all of the place. */
   get candidates(): Runtime[] {
     const named = typeof this.line.values['runtime'] === 'string';
     const found = named ? this.runtime : this.view?.runtimes.value;
@@ -161,14 +203,14 @@ export class PickerStore extends Teller {
     const key = keyOf(place, namespace);
     let view = this.#views.get(key);
     if (!view) {
-      view = new PlaceView(this.#api, place, namespace, () => this.tell());
+      view = new PlaceView(this.#api, place, namespace, () => this.notify());
       this.#views.set(key, view);
     }
     return view;
   }
 
-  /** Options of the line that mean nothing where the job would run. */
-  get strays(): Option[] {
+  /** Options of the line that do not apply where the job would run. */
+  get inapplicable(): Option[] {
     const { values } = this.line;
     const here = this.place?.backend === 'local';
     const options = this.options.value ?? [];
@@ -181,7 +223,7 @@ export class PickerStore extends Teller {
     this.line.change(changesForPlace(place, this.line.values));
   }
 
-  /** Choose a namespace; nothing stands for the one of the context. */
+  /** Choose a namespace; empty for the one of the context. */
   chooseNamespace(namespace: string): void {
     const own = namespace === '' || namespace === this.place?.namespace;
     this.line.change({ namespace: own ? null : namespace }, namespace);
@@ -192,11 +234,11 @@ export class PickerStore extends Teller {
     this.line.change(changesForRuntime(name, this.place, this.line.values));
   }
 
-  /** Run the active cell, once its line says what the form says and nothing is wrong with it. */
+  /** Run the active cell, once its line is in sync and has no errors. */
   async run(): Promise<void> {
     const { cell } = this.line;
     await this.line.settle();
-    if (this.line.state === 'step' && this.line.cell === cell && this.line.errors.length === 0) {
+    if (this.line.state === 'synced' && this.line.cell === cell && this.line.errors.length === 0) {
       this.#cells.run();
     }
   }
@@ -206,27 +248,27 @@ export class PickerStore extends Teller {
     return this.#cells.put !== undefined;
   }
 
-  /** Put the line into the next cell; give where it is, or throw why that did not work. */
+  /** Put the line into the next cell; return where that is, or throw a `ServerError`. */
   async put(): Promise<string> {
     await this.line.settle();
-    const wrong = this.line.trouble ?? this.line.errors[0];
+    const wrong = this.line.error ?? this.line.errors[0];
     if (wrong) {
-      throw new ApiError(wrong.message, wrong.hint);
+      throw new ServerError(wrong.message, wrong.hint);
     }
     const text = `%%jaxtrain ${this.line.line.line}`.trim();
     return (await this.#cells.put?.(`${text}\n`)) ?? '';
   }
 
   dispose(): void {
-    this.#unwatch();
+    this.#unsubscribe();
     this.line.dispose();
   }
 
   #onChange(): void {
-    const known = this.places.value && this.line.state !== 'unread';
+    const known = this.places.value && this.line.state !== 'reading';
     if (this.line.shown && known && !this.place?.problem) {
-      this.view?.look();
+      this.view?.load();
     }
-    this.tell();
+    this.notify();
   }
 }

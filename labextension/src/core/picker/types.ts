@@ -1,6 +1,6 @@
-/** What the server says of places, runtimes and the line of a cell (docs/reference/server.md), as types. */
+/** Places, runtimes and the line of a cell, as the server sends them (docs/reference/server.md). */
 
-import type { Watched } from '../teller';
+import type { Subscribable } from '../base/observable';
 
 export interface Place {
   id: string;
@@ -52,11 +52,15 @@ export interface Kueue {
   priorities: { name: string; value: number | null; description: string | null }[];
 }
 
+/** How an option is entered. */
+export type OptionKind = 'switch' | 'choice' | 'number' | 'duration' | 'names' | 'lines' | 'text';
+
 export interface Option {
   name: string;
   flag: string;
   short: string | null;
-  /** What stands for the value; null for a switch. */
+  kind: OptionKind;
+  /** The placeholder of a value; null for a switch. */
   metavar: string | null;
   help: string;
   choices: string[];
@@ -97,11 +101,6 @@ export interface Line {
   ask: Amounts | null;
 }
 
-export interface Trouble {
-  message: string;
-  hint: string | null;
-}
-
 /** A cell of a notebook. The same cell is always the same object. */
 export interface Cell {
   /** Its place in the notebook, from 1. */
@@ -109,29 +108,29 @@ export interface Cell {
   readonly code: boolean;
   readonly editable: boolean;
   readonly source: string;
-  /** Give it another text, in one step that can be undone. */
+  /** Return it another text, in one step that can be undone. */
   write(source: string): void;
 }
 
 /** The notebook that is in front; tells when the cell is another one, or has another text. */
-export interface Cells extends Watched {
+export interface Cells extends Subscribable {
   /** The active cell; null where no notebook is open. */
   readonly cell: Cell | null;
   /** Run the active cell, as the user would. */
   run(): void;
   /**
-   * Put a text into the next cell, where no active one is known; give words that say where it
+   * Put a text into the next cell, where no active one is known; return words that say where it
    * is. It fails in words for the user.
    */
   put?(text: string): Promise<string>;
 }
 
-/** How the form and the active cell stand to each other. */
+/** The state of the active cell, and whether form and line are in sync. */
 export type CellState =
-  | 'none' // no notebook is open
-  | 'other' // the cell holds no code
-  | 'unread' // what it says is not known yet
-  | 'free' // it has no such line
-  | 'changing' // what the form says is on its way into the line
-  | 'step' // form and line say the same
-  | 'apart'; // they may not, since something went wrong
+  | 'no-notebook' // no notebook is open
+  | 'no-code' // the cell is not a code cell
+  | 'reading' // its line is being read
+  | 'no-line' // it has no such line
+  | 'writing' // a change of the form is being written to the line
+  | 'synced' // form and line are the same
+  | 'failed'; // they may differ, since the server could not be asked

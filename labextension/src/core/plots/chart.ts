@@ -2,9 +2,9 @@
 
 import type uPlot from 'uplot';
 
-import { extent, join, thin, type Line, type Range } from './lines';
-import { number } from './number';
-import { coloursAt, dashOf, SERIES, type Colours } from './theme';
+import { formatNumber } from '../base/format';
+import { extent, join, type Line, type Range, thin } from './lines';
+import { type Colours, coloursAt, dashOf, SERIES } from './theme';
 
 type Maker = typeof uPlot;
 
@@ -34,7 +34,7 @@ export interface ChartOptions {
   /** Whether x is a time, not a step. */
   time: boolean;
   log: boolean;
-  /** Gives the words of a place of the x axis. */
+  /** Formats a position of the x axis. */
   xText: (x: number) => string;
   /** The user wants to see this part; null: all of it. */
   onZoom: (range: Range | null) => void;
@@ -42,7 +42,7 @@ export interface ChartOptions {
   onHover: (x: number | null) => void;
 }
 
-/** A plot in an element that has its size. It is made anew when its options are others. */
+/** A plot in an element that has a size. Other options need another chart. */
 export class Chart {
   #element: HTMLElement;
   #options: ChartOptions;
@@ -93,7 +93,7 @@ export class Chart {
     });
   }
 
-  /** The element has another size. */
+  /** Adapt to the size of the element. */
   resize(): void {
     const width = this.#width();
     if (this.#plot && this.#plot.width !== width) {
@@ -124,12 +124,12 @@ export class Chart {
     return true;
   }
 
-  /** Take the cursor away. */
+  /** Remove the cursor. */
   leave(): void {
     this.#plot?.setCursor({ left: -10, top: -10 });
   }
 
-  /** The theme is another one. */
+  /** Redraw with the colours of the theme. */
   repaint(): void {
     this.colours = coloursAt(this.#element);
     this.dispose();
@@ -174,7 +174,7 @@ export class Chart {
           size: 56,
           // A logarithmic axis has no words for some of its places.
           values: (_, splits) =>
-            splits.map(value => ((value as number | null) !== null ? number(value) : null))
+            splits.map(value => ((value as number | null) !== null ? formatNumber(value) : null))
         }
       ],
       series: [

@@ -1,4 +1,4 @@
-/** Plots as files that a user takes away. */
+/** Plots as files to save. */
 
 import type { Column } from './metrics';
 
@@ -18,7 +18,7 @@ interface Reports {
   column: Column | null;
 }
 
-/** Give a metric of some jobs as CSV: a line for each report, none left out. */
+/** Return a metric of some jobs as CSV: a line for each report, none left out. */
 export function csvOf(name: string, parts: readonly Reports[]): string {
   const ranked = parts.some(({ rank }) => rank !== null);
   const head = ['job', ...(ranked ? ['rank'] : []), 'step', 'time', field(name)];
@@ -34,7 +34,7 @@ export function csvOf(name: string, parts: readonly Reports[]): string {
   return lines.join('\r\n') + '\r\n';
 }
 
-/** Give a name that any file system takes. */
+/** Return a name that any file system takes. */
 export function fileName(...parts: string[]): string {
   return parts.join('-').replace(/[^\w.-]+/g, '_');
 }
@@ -58,7 +58,7 @@ export interface Picture {
   text: string;
 }
 
-/** Give a plot with its title and labels as a PNG; null where the browser cannot. */
+/** Return a plot with its title and labels as a PNG; null where the browser cannot. */
 export async function pngOf(picture: Picture): Promise<Blob | null> {
   const { canvas, title, labels, background, text } = picture;
   const scale = Math.max(1, Math.round(window.devicePixelRatio));

@@ -15,7 +15,7 @@ export type Table = [number[], ...(number | null | undefined)[][]];
 
 const EMPTY: Line = { xs: [], ys: [] };
 
-/** Give a column as a line over steps, or over the seconds since `began`. */
+/** Return a column as a line over steps, or over the seconds since `began`. */
 export function lineOf(column: Column | null, began: number | null): Line {
   if (!column) {
     return EMPTY;
@@ -49,7 +49,7 @@ function sort(xs: readonly number[], values: readonly number[]): Line {
   return line;
 }
 
-/** Give the first index whose x is not below `x`. */
+/** Return the first index whose x is not below `x`. */
 export function indexOf(xs: readonly number[], x: number): number {
   let low = 0;
   let high = xs.length;
@@ -64,7 +64,7 @@ export function indexOf(xs: readonly number[], x: number): number {
   return low;
 }
 
-/** Give the range of all lines; one that is a single point gets some room. */
+/** Return the range of all lines; one that is a single point gets some room. */
 export function extent(lines: readonly Line[]): Range | null {
   const ends = lines.flatMap(({ xs }) => [xs[0], xs.at(-1)]).filter(x => x !== undefined);
   if (ends.length === 0) {
@@ -130,7 +130,7 @@ export function join(lines: readonly Line[], log: boolean): Table {
   return table;
 }
 
-/** Give the value of a line that is next to `x`, or null where there is none. */
+/** Return the value of a line that is next to `x`, or null where there is none. */
 export function valueAt({ xs, ys }: Line, x: number): number | null {
   const after = indexOf(xs, x);
   const before = after - 1;
@@ -148,7 +148,7 @@ export interface Facts {
   most: number | null;
 }
 
-/** Give what can be said of a line in words; null where there is no line. */
+/** Return what can be said of a line in words; null where there is no line. */
 export function factsOf({ xs, ys }: Line): Facts | null {
   const at = xs.at(-1);
   if (at === undefined) {

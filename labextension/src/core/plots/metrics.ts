@@ -1,6 +1,7 @@
 /** What a job has reported, by metric and rank: columns that plots draw from. */
 
-import type { Point } from '../protocol';
+import { Observable } from '../base/observable';
+import type { Point } from '../base/protocol';
 
 /** The reports of one metric by one rank, in their order. A value that is no number is NaN. */
 export interface Column {
@@ -9,9 +10,8 @@ export interface Column {
   readonly values: number[];
 }
 
-export class Metrics {
+export class Metrics extends Observable {
   #columns = new Map<string, Map<number, Column>>();
-  #watchers = new Set<() => void>();
   #first: Point | null = null;
   #count = 0;
 
@@ -28,13 +28,7 @@ export class Metrics {
     return this.#first?.time ?? null;
   }
 
-  /** Call `watcher` whenever something has changed. */
-  watch(watcher: () => void): () => void {
-    this.#watchers.add(watcher);
-    return () => this.#watchers.delete(watcher);
-  }
-
-  /** Give the ranks that have reported something. */
+  /** Return the ranks that have reported something. */
   ranks(): number[] {
     const found = new Set<number>();
     for (const columns of this.#columns.values()) {
@@ -45,7 +39,7 @@ export class Metrics {
     return [...found].sort((a, b) => a - b);
   }
 
-  /** Give a rank's reports of a metric; without a rank those of the first one that has any. */
+  /** Return a rank's reports of a metric; without a rank those of the first one that has any. */
   column(name: string, rank: number | null = null): Column | null {
     const columns = this.#columns.get(name);
     if (!columns || columns.size === 0) {
@@ -68,7 +62,8 @@ export class Metrics {
       this.#add(point);
     }
     this.#count = Math.max(this.#count, from + points.length);
-    this.#tell();
+    this.version++;
+    this.notify();
   }
 
   #forget(): void {
@@ -89,15 +84,8 @@ export class Metrics {
       }
       column.steps.push(step);
       column.times.push(time);
-      // NaN and the infinities travel as words.
+      // NaN and infinities arrive as strings.
       column.values.push(typeof value === 'number' && Number.isFinite(value) ? value : NaN);
-    }
-  }
-
-  #tell(): void {
-    this.version++;
-    for (const watcher of [...this.#watchers]) {
-      watcher();
     }
   }
 }

@@ -1,4 +1,4 @@
-/** The colours of plots. A canvas takes no variables, so they are read, anew with each theme. */
+/** The colours of plots. A canvas takes no CSS variables, so they are read for each theme. */
 
 export interface Colours {
   series: string[];
@@ -12,7 +12,7 @@ export const SERIES = 5;
 
 const DASHES = [[], [6, 4], [2, 3], [8, 3, 2, 3]];
 
-/** Give the dashes of a line, so that lines differ without their colours, too. */
+/** Return the dashes of a line, so that lines differ without their colours, too. */
 export function dashOf(index: number): number[] {
   return DASHES[(index + Math.floor(index / SERIES)) % DASHES.length] ?? [];
 }
@@ -40,7 +40,7 @@ export function coloursAt(element: HTMLElement): Colours {
   return colours;
 }
 
-/** Call `changed` when the theme has changed; give what stops it. */
+/** Call `changed` when the theme has changed; return a function that stops it. */
 export function onTheme(changed: () => void): () => void {
   const name = () =>
     ['data-jp-theme-name', 'data-jp-theme-light', 'class']

@@ -1,0 +1,279 @@
+/** The protocol between pages and the server extension (docs/reference/server.md), as types. */
+
+/** A job whose files cannot be read is `damaged`. */
+export type State =
+  | 'Queued'
+  | 'Pending'
+  | 'Starting'
+  | 'Running'
+  | 'Suspended'
+  | 'Succeeded'
+  | 'Failed'
+  | 'Cancelled'
+  | 'damaged';
+
+/** `detach` ends the wait of a cell. */
+export type Action = 'cancel' | 'delete' | 'suspend' | 'resume' | 'detach' | 'trust';
+
+/** How far a job is trusted: results of `foreign` and `forbidden` ones are withheld. */
+export type Trust = 'own' | 'signed' | 'granted' | 'foreign' | 'forbidden';
+
+export interface Progress {
+  step: number;
+  total: number | null;
+  fraction: number | null;
+  metrics: Record<string, number>;
+  time: number;
+}
+
+/** What a list shows of a job. Times are seconds since the epoch. */
+export interface Row {
+  key: string;
+  name: string;
+  uid: string | null;
+  state: State;
+  reason: string | null;
+  hint: string | null;
+  active: boolean;
+  created: number;
+  ended: number | null;
+  elapsed: number | null;
+  nodes: number;
+  shape: string;
+  backend: string;
+  place: string;
+  runtime: string | null;
+  progress: Progress | null;
+  notebook: string | null;
+  cell: string | null;
+  actions: Action[];
+  trust: Trust;
+  /** Who made a job that was attached: as it claims itself, or as one's own signature says. */
+  maker: string | null;
+}
+
+export interface Rank {
+  rank: number;
+  pid?: number | null;
+  pod?: string | null;
+  state: string;
+  exit: number | null;
+  restarts?: number;
+  host?: string | null;
+}
+
+/** What fetches a data set or a model before the ranks start. */
+export interface Initializer extends Omit<Rank, 'rank' | 'pid'> {
+  name: string;
+}
+
+export interface Failure {
+  rank: number | null;
+  kind: string;
+  message: string;
+  exit: number | null;
+  error?: unknown;
+  others?: unknown;
+}
+
+/** A job's `state.json` (docs/reference/job-directory.md). */
+export interface JobState {
+  state: State;
+  reason: string | null;
+  hint: string | null;
+  history: { state: State; time: number }[];
+  ranks: Rank[];
+  initializers?: Initializer[];
+  progress: Progress | null;
+  failure: Failure | null;
+  results: { name: string; type?: string; size?: number; format?: string; error?: string }[] | null;
+}
+
+export interface Detail {
+  row: Row;
+  spec: Record<string, unknown>;
+  line: string;
+  plan: Record<string, unknown>;
+  sent: { name: string; kind: string; type: string; size: number }[];
+  state: JobState | null;
+  logs: { source: number | string; label: string; size: number }[];
+  code: string | null;
+  /** The file that was run from a command line; null for a cell. */
+  script: string | null;
+  returns: boolean;
+}
+
+export interface Point {
+  time: number;
+  rank: number;
+  step: number;
+  total: number | null;
+  values: Record<string, number>;
+}
+
+export interface JobEvent {
+  time: number;
+  kind: string;
+  rank: number | null;
+  message: string;
+}
+
+/** Where a line comes from: a rank's number, or the name of another container. */
+export type Source = number | string;
+
+/** One of the last lines of all ranks, oldest first: source, time, text. */
+export type TailLine = [source: Source, time: number | null, text: string];
+
+/** The content of the card of a job. */
+export interface JobSummary {
+  row: Row;
+  /** What was sent to the job and returned from it, as text; empty for nothing. */
+  sent: string;
+  results: string;
+  /** The metric that was reported last: steps and values; NaN and infinities are strings. */
+  spark: { name: string; points: [number, number | string][] } | null;
+  tail: TailLine[];
+  /** Whether a cell waits for the job. */
+  waited: boolean;
+  /** A note on that wait. */
+  note: string | null;
+}
+
+export type Message =
+  | { id: number; kind: 'jobs'; all: true; rows: Row[] }
+  | { id: number; kind: 'jobs'; all: false; rows: Row[]; gone: string[]; now: number }
+  | { id: number; kind: 'job'; detail: Detail }
+  | { id: number; kind: 'metrics'; from: number; points: Point[] }
+  | { id: number; kind: 'events'; from: number; events: JobEvent[] }
+  | { id: number; kind: 'tail'; lines: TailLine[] }
+  | { id: number; kind: 'glance'; glance: JobSummary }
+  | { id: number; kind: 'error'; message: string; hint: string | null };
+
+/** A request of a page; `Live` adds the id. */
+export type Request =
+  { op: 'open'; topic: 'jobs' } | { op: 'open'; topic: 'job' | 'glance'; key: string };
+
+/** What went wrong, and what to do about it. */
+export interface Problem {
+  /** shut: requests are answered, but no WebSocket can be opened. */
+  kind: 'missing' | 'refused' | 'unreachable' | 'shut' | 'other';
+  message: string;
+  hint: string | null;
+}
+
+// Logs
+
+/** A text or a regular expression to find in lines. */
+export interface Pattern {
+  pattern: string;
+  regex: boolean;
+  case: boolean;
+}
+
+/** Which lines of a log are shown; `sources` null means all ranks. */
+export interface Choice {
+  sources: Source[] | null;
+  include: Pattern | null;
+  exclude: Pattern | null;
+  raw: boolean;
+}
+
+/** A line as the server sends it: position, source, time, text, bytes. */
+export type RawLine = [number, Source | null, number | null, string, number];
+
+/** Which logs a job has. */
+interface LogList {
+  id: number;
+  kind: 'logs';
+  name: string;
+  logs: Source[];
+}
+
+export interface LogState {
+  id: number;
+  kind: 'log';
+  length: number;
+  complete: boolean;
+  ended: boolean;
+  began: number;
+  open: Record<string, string>;
+}
+
+export interface Hits {
+  id: number;
+  kind: 'hits';
+  count: number;
+  complete: boolean;
+  near: number[];
+  /** The last hit before the start of the search, once no nearer one can turn up. */
+  before: number | null;
+}
+
+export interface Hit {
+  id: number;
+  kind: 'hit';
+  position: number | null;
+  index: number | null;
+  number: number | null;
+  count: number;
+}
+
+interface Marks {
+  id: number;
+  kind: 'marks';
+  marks: [number, number][][];
+}
+
+interface Lines {
+  id: number;
+  kind: 'lines';
+  start: number;
+  lines: RawLine[];
+}
+
+export interface FullLine {
+  id: number;
+  kind: 'line';
+  position: number;
+  source: Source | null;
+  time: number | null;
+  text: string;
+  /** How long it is; the text has at most the first MiB of it. */
+  bytes: number;
+}
+
+export interface Found {
+  id: number;
+  kind: 'found';
+  position: number | null;
+  index: number | null;
+  /** Whether all lines were read; if not, a later answer may differ. */
+  complete: boolean;
+}
+
+/** Opened once, and answered until it is closed. */
+export type LogRequest =
+  | ({ op: 'open'; topic: 'log'; key: string } & Choice)
+  | ({ op: 'search'; view: number; from: number } & Pattern);
+
+export type LogMessage =
+  LogList | LogState | Hits | { id: number; kind: 'error'; message: string; hint: string | null };
+
+/** Asked once, and answered once. */
+export type Query =
+  | { op: 'lines'; view: number; start: number; count: number }
+  | { op: 'line'; view: number; position: number }
+  | { op: 'hit'; search: number; from: number; back: boolean }
+  | { op: 'marks'; search: number; texts: string[] }
+  | { op: 'find'; view: number; what: 'error' }
+  | { op: 'find'; view: number; what: 'time'; time: number };
+
+interface Replies {
+  lines: Lines;
+  line: FullLine;
+  hit: Hit;
+  marks: Marks;
+  find: Found;
+}
+
+export type Reply<Q extends Query> = Replies[Q['op']];

@@ -1,0 +1,68 @@
+import { useState } from 'preact/hooks';
+
+import { sanitize } from '../base/format';
+import { useLatch } from '../base/hooks';
+import type { Host } from '../base/host';
+import { reasonOf } from '../base/progress';
+import { Prose } from '../base/prose';
+import type { Row, TailLine } from '../base/protocol';
+import { Tail } from '../log/tail';
+import { type Cause, FailureBox } from './failure';
+
+const LINES = 10; // that the server sends
+
+interface StatusPartProps {
+  row: Row;
+  /** Why it failed, if it has. */
+  cause: Cause | null;
+  tail: readonly TailLine[];
+  host: Host;
+}
+
+/**
+ * What a job waits for, does or failed of: a reason, the last lines, or the failure.
+ *
+ * While somebody looks at a job that is not at its end, all of these have a place of one height, so that
+ * nothing else moves when one takes the place of another.
+ */
+export function StatusPart({ row, cause, tail, host }: StatusPartProps) {
+  const { trans } = host;
+  const held = useLatch(row.active);
+  const [whole, setWhole] = useState(false);
+  const reason = reasonOf(row);
+  if (cause) {
+    return (
+      <div class="jaxtrain-now jaxtrain-place" data-held={held && !whole}>
+        <FailureBox row={row} cause={cause} host={host}>
+          {held && (
+            <button
+              type="button"
+              class="jaxtrain-small"
+              aria-expanded={whole}
+              onClick={() => setWhole(!whole)}
+            >
+              {whole ? trans.__('Show less') : trans.__('Show all')}
+            </button>
+          )}
+        </FailureBox>
+      </div>
+    );
+  }
+  return (
+    <div class="jaxtrain-now jaxtrain-place" data-held={held}>
+      {reason && (
+        <div class="jaxtrain-why">
+          <p>{reason}</p>
+          {row.hint && (
+            <p class="jaxtrain-quiet">
+              <Prose text={sanitize(row.hint)} />
+            </p>
+          )}
+        </div>
+      )}
+      {(held || tail.length > 0) && (
+        <Tail row={row} lines={tail} room={held ? LINES : 0} trans={trans} />
+      )}
+    </div>
+  );
+}

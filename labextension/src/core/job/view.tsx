@@ -1,0 +1,57 @@
+import { useObservable } from '../base/hooks';
+import type { Host } from '../base/host';
+import { ProblemNote, problemOf, StaleNotice } from '../base/problem';
+import { group } from '../base/states';
+import { CodePart, YamlPart } from './code';
+import { Events } from './events';
+import { causeOf } from './failure';
+import { Head } from './head';
+import { MetricsPart } from './metrics';
+import { Initializers, Ranks } from './ranks';
+import { StatusPart } from './status';
+import type { JobStore } from './store';
+import { Timeline } from './timeline';
+import { ResultsPart, SentPart } from './values';
+
+/** One job: how it came here, its ranks and metrics, why it failed, what it sent, and its code. */
+export function Job({ store, host }: { store: JobStore; host: Host }) {
+  useObservable(store);
+  const retry = () => store.retry();
+  const { detail, error } = store;
+  const problem = problemOf(store);
+  if (problem && (!detail || error)) {
+    return <ProblemNote problem={problem} host={host} retry={retry} />;
+  }
+  if (!detail) {
+    return (
+      <p class="jaxtrain-quiet" role="status">
+        {host.trans.__('Loading the job…')}
+      </p>
+    );
+  }
+  const { row, state } = detail;
+  const cause =
+    state?.failure && state.failure.kind !== 'cancelled' ? causeOf(state.failure) : null;
+  return (
+    <article class="jaxtrain-job" data-group={group(row.state)}>
+      {!store.current && <StaleNotice host={host} retry={retry} />}
+      <Head detail={detail} host={host} />
+      {state && <Timeline row={row} state={state} trans={host.trans} />}
+      <StatusPart row={row} cause={cause} tail={store.tail} host={host} />
+      <div class="jaxtrain-columns">
+        <div>
+          <Initializers steps={state?.initializers ?? []} host={host} />
+          <Ranks row={row} ranks={state?.ranks ?? []} failed={cause?.rank ?? null} host={host} />
+          <MetricsPart store={store} host={host} />
+        </div>
+        <div>
+          <Events events={store.events} host={host} />
+          <ResultsPart detail={detail} host={host} />
+          <SentPart sent={detail.sent} host={host} />
+          <CodePart detail={detail} bad={cause?.line ?? null} host={host} />
+          <YamlPart row={row} host={host} />
+        </div>
+      </div>
+    </article>
+  );
+}

@@ -1,0 +1,97 @@
+/** Which jobs the list shows: those in one of the chosen groups in which all words are found. */
+
+import type { Row } from '../base/protocol';
+import { count, group, type Group, groupLabel, GROUPS, stateLabel } from '../base/states';
+import type { Translator } from '../base/translator';
+
+export interface Filter {
+  text: string;
+  groups: ReadonlySet<Group>;
+}
+
+export const NO_FILTER: Filter = { text: '', groups: new Set() };
+
+/** Return the rows that match a filter, in their order. */
+export function filterRows(
+  rows: readonly Row[],
+  filter: Filter,
+  trans: Translator
+): readonly Row[] {
+  const wanted = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
+  if (wanted.length === 0 && filter.groups.size === 0) {
+    return rows;
+  }
+  return rows.filter(row => {
+    if (filter.groups.size > 0 && !filter.groups.has(group(row.state))) {
+      return false;
+    }
+    const text = searchable(row, trans);
+    return wanted.every(word => text.includes(word));
+  });
+}
+
+function searchable(row: Row, trans: Translator): string {
+  const { name, key, state, reason, place, shape, runtime, notebook } = row;
+  return [name, key, state, stateLabel(state, trans), reason, place, shape, runtime, notebook]
+    .join('\n')
+    .toLowerCase();
+}
+
+interface FilterBarProps {
+  rows: readonly Row[];
+  filter: Filter;
+  trans: Translator;
+  onChange: (filter: Filter) => void;
+  /** The user goes on to the list by the Down key. */
+  onLeave: () => void;
+}
+
+/** Which jobs to show: by words, and by groups of states, each with its number. */
+export function FilterBar({ rows, filter, trans, onChange, onLeave }: FilterBarProps) {
+  const counts = count(rows);
+  const toggle = (name: Group) => {
+    const groups = new Set(filter.groups);
+    if (!groups.delete(name)) {
+      groups.add(name);
+    }
+    onChange({ ...filter, groups });
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === 'Escape' && filter.text) {
+      event.stopPropagation();
+      onChange({ ...filter, text: '' });
+    } else if (event.key === 'ArrowDown') {
+      event.preventDefault();
+      onLeave();
+    }
+  };
+  return (
+    <div class="jaxtrain-filter" role="search" aria-label={trans.__('Jobs')}>
+      <input
+        type="search"
+        value={filter.text}
+        placeholder={trans.__('Filter jobs')}
+        aria-label={trans.__('Filter jobs by name, state, reason or place')}
+        onInput={event => onChange({ ...filter, text: event.currentTarget.value })}
+        onKeyDown={onKeyDown}
+      />
+      <div class="jaxtrain-chips" role="group" aria-label={trans.__('Show only')}>
+        {/* All of them at any time: one that comes with the first job of its state would push the list. */}
+        {GROUPS.map(name => (
+          <button
+            key={name}
+            type="button"
+            class="jaxtrain-chip"
+            data-group={name}
+            data-none={counts[name] === 0}
+            aria-pressed={filter.groups.has(name)}
+            onClick={() => toggle(name)}
+          >
+            <span class="jaxtrain-dot" aria-hidden="true" />
+            {groupLabel(name, trans)} <b>{counts[name]}</b>
+          </button>
+        ))}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,249 @@
+import type { ComponentChildren } from 'preact';
+import { useRef } from 'preact/hooks';
+
+import { actionKey, actionLabel, isWithheld } from '../base/actions';
+import { sanitize } from '../base/format';
+import { useFocusFallback, useLatch } from '../base/hooks';
+import { Bar, Numbers, reasonOf, useTimes } from '../base/progress';
+import { Prose } from '../base/prose';
+import type { Action, JobSummary, Row } from '../base/protocol';
+import { group, stateLabel } from '../base/states';
+import type { Translator } from '../base/translator';
+import { Tail } from '../log/tail';
+import { Sparkline } from './sparkline';
+
+const LINES = 5; // that the server sends
+
+/** What the compact view needs of the page that it is in. */
+export interface CardHost {
+  trans: Translator;
+  act(action: Action): void;
+  copy(text: string): void;
+  /** Show the job in full, where there is a place for that. */
+  open?(): void;
+}
+
+interface CardProps {
+  summary: JobSummary;
+  /** Whether the lines of rank 0, and the error at its end, are in the cell's output. */
+  printed?: boolean;
+  /** Whether this is what the notebook says, until the server has answered. */
+  saved?: boolean;
+  /** A remark on the summary, such as that it may be out of date. */
+  notice?: string;
+  host: CardHost;
+}
+
+/** A job in the output of a cell: its state, how far it is, its last lines, what can be done. */
+export function JobCard(props: CardProps) {
+  const { summary, printed = false, saved = false, notice = '', host } = props;
+  const { trans } = host;
+  const { row } = summary;
+  const name = sanitize(row.name);
+  const state = stateLabel(row.state, trans);
+  // What had its place while the job ran keeps it: the cells below stay where they are.
+  const held = useLatch(row.active && !saved);
+  const lines = printed ? summary.tail.filter(([source]) => source !== 0) : summary.tail;
+  const tail = lines.length > 0 ? held || row.active || !printed : held && !printed;
+  // A reason stands where the progress will, and below it once that is there.
+  const hasProgress = row.progress !== null || (summary.spark !== null && !row.active);
+  const failed = row.state === 'Failed';
+  // The error that ends the cell says why it failed.
+  const reason = printed && failed ? '' : reasonOf(row);
+  const hint = reason && row.hint ? sanitize(row.hint) : '';
+  return (
+    <section
+      class="jaxtrain-glance"
+      role="group"
+      aria-label={trans.__('Training job %1', name)}
+      data-group={group(row.state)}
+      data-held={held}
+    >
+      <header>
+        <div class="jaxtrain-glance-name">
+          <span class="jaxtrain-dot" aria-hidden="true" />
+          <b class="jaxtrain-name" dir="auto" title={name}>
+            {name}
+          </b>
+          <CopyName name={row.name} host={host} />
+          <span class="jaxtrain-state">{state}</span>
+        </div>
+        <Facts row={row} trans={trans} />
+        <Buttons summary={summary} host={host} />
+      </header>
+      <div class="jaxtrain-glance-middle">
+        {hasProgress ? (
+          <Progress summary={summary} trans={trans} />
+        ) : (
+          <Why failed={failed} reason={reason} hint="" />
+        )}
+        {!hasProgress && !reason && row.state === 'Running' && (
+          <p class="jaxtrain-quiet">
+            <Prose text={trans.__('Call `report()` in the code to see progress here.')} />
+          </p>
+        )}
+      </div>
+      <Footer summary={summary} notice={notice} held={held} trans={trans} />
+      {/* The last, in a place of one height: nothing else moves when something comes or goes. */}
+      <div class="jaxtrain-place" data-held={held && tail}>
+        <Why failed={failed} reason={hasProgress ? reason : ''} hint={hint} />
+        {tail && <Tail row={row} lines={lines} room={held ? LINES : 0} trans={trans} />}
+      </div>
+      <span class="jaxtrain-unseen" role="status">
+        {`${name}: ${state}`}
+      </span>
+    </section>
+  );
+}
+
+function CopyName({ name, host }: { name: string; host: CardHost }) {
+  const word = host.trans.__('Copy name');
+  return (
+    <button
+      type="button"
+      class="jaxtrain-glance-copy"
+      aria-label={word}
+      title={word}
+      onClick={() => host.copy(name)}
+    >
+      <svg viewBox="0 0 16 16" width="13" height="13" aria-hidden="true">
+        <path d="M5.5 5.5h8v8h-8zM10.5 3v-.5h-8v8H3" />
+      </svg>
+    </button>
+  );
+}
+
+/** How large a job is, how long it has taken, and how long it may still take. */
+function Facts({ row, trans }: { row: Row; trans: Translator }) {
+  const times = useTimes(row, null, trans);
+  const facts = [sanitize(row.shape), times].filter(Boolean).join(' · ');
+  return <span class="jaxtrain-glance-facts jaxtrain-quiet">{facts}</span>;
+}
+
+function Buttons({ summary: { row, waited }, host }: { summary: JobSummary; host: CardHost }) {
+  const { trans } = host;
+  const place = useRef<HTMLSpanElement>(null);
+  useFocusFallback(place, () => {
+    const all = place.current?.closest('.jaxtrain-glance')?.querySelectorAll('button');
+    return [...(all ?? [])].at(-1); // the last of these, or else that by the name
+  });
+  const can: Action[] = [
+    ...(waited && row.active ? (['detach'] as const) : []),
+    ...(['suspend', 'resume', 'cancel', 'trust'] as const).filter(each =>
+      row.actions.includes(each)
+    )
+  ];
+  const titles: Partial<Record<Action, string>> = {
+    detach: trans.__('Stop waiting; the job keeps running'),
+    cancel: trans.__('Stop the job'),
+    trust: trans.__('Load its results and show its HTML, which may run code')
+  };
+  return (
+    <span ref={place} class="jaxtrain-glance-buttons">
+      {can.map(action => (
+        <button
+          key={actionKey(action)}
+          type="button"
+          class="jaxtrain-button"
+          title={titles[action]}
+          onClick={() => host.act(action)}
+        >
+          {actionLabel(action, trans)}
+        </button>
+      ))}
+      {host.open && (
+        <button
+          type="button"
+          class="jaxtrain-button"
+          title={trans.__('Open the job beside the notebook')}
+          onClick={() => host.open?.()}
+        >
+          {trans.__('Open')}
+        </button>
+      )}
+    </span>
+  );
+}
+
+interface WhyProps {
+  failed: boolean;
+  reason: string;
+  hint: string;
+}
+
+/** Why a job is as it is, where that has to be explained, and what to do about it. */
+function Why({ failed, reason, hint }: WhyProps) {
+  return reason || hint ? (
+    <div class="jaxtrain-glance-why">
+      {reason && (
+        <p dir="auto" data-bad={failed} title={reason}>
+          <Prose text={reason} />
+        </p>
+      )}
+      {hint && (
+        <p class="jaxtrain-quiet" dir="auto" title={hint}>
+          <Prose text={hint} />
+        </p>
+      )}
+    </div>
+  ) : null;
+}
+
+function Progress({ summary: { row, spark }, trans }: { summary: JobSummary; trans: Translator }) {
+  const { progress } = row;
+  const metrics = { ...progress?.metrics };
+  if (spark) {
+    Reflect.deleteProperty(metrics, spark.name); // it stands by its line
+  }
+  return (
+    <div class="jaxtrain-glance-progress">
+      <span class="jaxtrain-glance-numbers">
+        <Numbers progress={progress && { ...progress, metrics }} trans={trans} />
+      </span>
+      {spark && <Sparkline spark={spark} trans={trans} />}
+      {row.active && (
+        <span class="jaxtrain-glance-bar">
+          <Bar row={row} trans={trans} />
+        </span>
+      )}
+    </div>
+  );
+}
+
+interface FooterProps {
+  summary: JobSummary;
+  notice: string;
+  /** Whether the line is there in any case, since something stands below it. */
+  held: boolean;
+  trans: Translator;
+}
+
+/** What was sent, and a line about the wait and the page, in whose place are the results then. */
+function Footer({ summary: { row, sent, results, note }, notice, held, trans }: FooterProps) {
+  const attach = `%jaxtrain attach ${row.name}`;
+  let first: ComponentChildren = null;
+  if (note) {
+    first = <b>{sanitize(note)}</b>;
+  } else if (notice) {
+    first = notice;
+  } else if (row.active) {
+    first = (
+      <Prose text={trans.__('Keeps running if you close this page. Reattach: `%1`', attach)} />
+    );
+  }
+  return (
+    <footer class="jaxtrain-quiet">
+      {sent && <p title={sanitize(sent)}>{trans.__('sent %1', sanitize(sent))}</p>}
+      {(first !== null || row.active || (held && !results)) && (
+        <p role={note ? 'status' : undefined}>{first ?? '\u00a0'}</p>
+      )}
+      {results && (
+        <p title={sanitize(results)}>
+          {isWithheld(row)
+            ? trans.__('withheld: %1', sanitize(results))
+            : trans.__('brought back %1', sanitize(results))}
+        </p>
+      )}
+    </footer>
+  );
+}
