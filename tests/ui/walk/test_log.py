@@ -119,10 +119,10 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
     expect(times).to_have_text(re.compile(r"\+00:00:\d\d"))
     hand.press(tool("since start"))
     expect(times).to_have_count(0)
-    hand.press(tool("no times"))
+    hand.press(tool("no timestamps"))
     if by_keys:
         hand.go(log.list)
-        for name in ("since start", "no times", "time of day"):
+        for name in ("since start", "no timestamps", "time of day"):
             lab.keys("t")
             expect(tool(name)).to_be_visible()
 
@@ -143,7 +143,7 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
         lab.keys("w")
         expect(wrap).to_have_attribute("aria-pressed", "false")
         lab.keys("w", "l")
-        expect(log.status).to_contain_text("link")
+        expect(log.status).to_contain_text("Link")
         eventually(lambda: "jaxtrain-log=" in hand.clipboard())
     hand.press(wrap)
     expect(wrap).to_have_attribute("aria-pressed", "false")

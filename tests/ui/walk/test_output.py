@@ -73,7 +73,7 @@ def test_the_output_of_a_cell(hand: Any, lab: LabPage) -> None:
 
 def test_what_jupyterlab_says_of_an_end(hand: Any, lab: LabPage) -> None:
     name = f"said-{hand.name}"
-    lab.notebook(name, LOAD, f"%%jaxtrain {name} -n 1\n{{}}['labels']")
+    lab.notebook(name, LOAD, f"%%jaxtrain {name} -n 1 --detach\n{{}}['labels']")
     run_both(hand, lab)
     toast = lab.page.locator(".Toastify__toast").filter(has_text=f"{name} failed after")
     expect(toast).to_contain_text("KeyError", timeout=60_000)

@@ -52,7 +52,7 @@ function kindLabel(kind: string, trans: Translator): string {
     error: trans.__('exception'),
     exit: trans.__('exited early'),
     killed: trans.__('killed'),
-    storage: trans.__('out of memory'),
+    memory: trans.__('out of memory'),
     aborted: trans.__('aborted'),
     crashed: trans.__('crashed'),
     rendezvous: trans.__('rendezvous timed out'),

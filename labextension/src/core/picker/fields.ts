@@ -39,7 +39,7 @@ export function labelOf({ name }: Option, trans: Translator): string {
     out: trans.__('Result variables'),
     use: trans.__('Also send'),
     cpu: trans.__('Cores per node'),
-    storage: trans.__('Memory per node'),
+    memory: trans.__('Memory per node'),
     timeout: trans.__('Time limit'),
     queue: trans.__('Queue'),
     image: trans.__('Image'),
