@@ -43,7 +43,11 @@ LEAK = """
 import subprocess
 
 def test_it(home):
-    subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL, start_new_session=True)
+    # It has to say so: right after its start /proc may not have its environment yet.
+    command = ["sh", "-c", "echo begun; sleep 60; :"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    child.stdout.readline()
+    globals()["keep"] = child
 """
 WARM = """
 import socket, subprocess, sys
