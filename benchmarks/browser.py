@@ -71,7 +71,7 @@ window.bench = {
 
 
 def find() -> str:
-    """Give the path of Chromium, or raise `Missing` when something is not here."""
+    """Return the path of Chromium, or raise `Missing` when something is not here."""
     try:
         import jupyterlab  # noqa: F401
         import playwright.sync_api  # noqa: F401
@@ -101,7 +101,7 @@ class Lab:
         return f"{self.url}lab?token={TOKEN}&reset"
 
     def cpu(self) -> float:
-        """Give the seconds of CPU that the server's process has taken."""
+        """Return the seconds of CPU that the server's process has taken."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -218,20 +218,20 @@ class Tab:
         return float(next(one["value"] for one in found if one["name"] == name))
 
     def heap(self) -> float:
-        """Give the MB that JavaScript holds, after its garbage was collected."""
+        """Return the MB that JavaScript holds, after its garbage was collected."""
         for _ in range(2):  # what the first one finalises goes with the second one
             self.cdp.send("HeapProfiler.collectGarbage")
         return self.metric("JSHeapUsedSize") / 1e6
 
     def processes(self) -> list[int]:
-        """Give the processes in which pages are."""
+        """Return the processes in which pages are."""
         session = self._browser.new_browser_cdp_session()
         found = session.send("SystemInfo.getProcessInfo")["processInfo"]
         session.detach()
         return [process["id"] for process in found if process["type"] == "renderer"]
 
     def memory(self) -> float:
-        """Give the MB that only the processes of pages have: JavaScript, documents and buffers."""
+        """Return the MB that only processes of pages have: JavaScript, documents and buffers."""
         self.heap()
         total = 0
         for pid in self.processes():
@@ -240,7 +240,7 @@ class Tab:
         return total / 1e3
 
     def busy(self, seconds: float) -> float:
-        """Tell which part of the next seconds the main thread works."""
+        """Return which part of the next seconds the main thread works."""
         before, began = self.metric("TaskDuration"), time.perf_counter()
         self.page.wait_for_timeout(seconds * 1e3)
         return (self.metric("TaskDuration") - before) / (time.perf_counter() - began)

@@ -108,7 +108,7 @@ def _lists(there: Place, runs: int) -> tuple[list[float], list[float]]:
 
 
 def _known(there: Place) -> dict[str, ClusterJob]:
-    """Give the list that the follower keeps."""
+    """Return the list that the follower keeps."""
     path = follower_directory(there.client.identity) / "trainjobs.jsonl"
     return {row.name: row for row in overview.read(path)} if path.exists() else {}
 

@@ -74,7 +74,7 @@ def _restarted(there: Place, send: Callable[[Place], str]) -> float:
 
 
 def _began(there: Place, name: str, gone: set[str]) -> dict[str, float]:
-    """Give when the pods of a job have begun, save those that are gone; nothing before all have."""
+    """Return when the pods of a job began, save those that are gone; nothing before all have."""
     found = {}
     for pod in (each["metadata"]["name"] for each in there.pods(name)):
         with suppress(ApiError):  # its container is not there yet

@@ -123,7 +123,7 @@ def in_turn(runs: int, *ways: Callable[[], float]) -> list[list[float]]:
 
 
 def ratio_of(ours: list[float], theirs: list[float]) -> float:
-    """Give the median of the ratios, pair by pair."""
+    """Return the median of the ratios, pair by pair."""
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
 

@@ -126,7 +126,7 @@ def _use(tab: Tab, until: float) -> None:
 
 
 def _worked(server: Lab, tab: Tab, used: bool = False) -> float:
-    """Give the percent of a core that the server takes while the time passes."""
+    """Return the percent of a core that the server takes while the time passes."""
     before, began = server.cpu(), time.perf_counter()
     if used:
         _use(tab, began + _SECONDS)
@@ -138,7 +138,7 @@ def _worked(server: Lab, tab: Tab, used: bool = False) -> float:
 def _watched(
     server: Lab, tab: Tab, used: bool = False
 ) -> tuple[dict[str, list[float]], float, float]:
-    """Give the ms between frames and of long tasks, the server's and the main thread's percent."""
+    """Return ms between frames and of long tasks, and the server's and main thread's percent."""
     tab.evaluate("new Promise(done => requestIdleCallback(done))")
     tab.evaluate(_LONG)
     before, began = tab.metric("TaskDuration"), time.perf_counter()

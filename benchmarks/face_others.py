@@ -80,7 +80,7 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
 
 
 def find_tools() -> dict[str, str]:
-    """Give variables by which jlpm and the bundler are found, or raise `Missing`."""
+    """Return variables by which jlpm and the bundler are found, or raise `Missing`."""
     asked = [sys.executable, ROOT / "labextension/build.py", "run", "printenv", "PATH"]
     path = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
     path += f"{os.pathsep}{ROOT / 'labextension/node_modules/.bin'}"
@@ -140,7 +140,7 @@ def _patience(tab: Tab) -> Iterator[None]:
 
 
 def _figures(tab: Tab, url: str, count: int, memory: float) -> Figures:
-    """Give a viewer as many of the lines, then some more; search."""
+    """Return a viewer as many of the lines, then some more; search."""
     asked = """async ([url, count]) => {
       const began = performance.now();
       const text = await (await fetch(url + 'log.txt')).text();
@@ -212,7 +212,7 @@ def _ours(server: Lab, directory: JobDir) -> Figures:
 
 
 def measure(runs: int) -> Iterator[Measured]:
-    """Give each viewer the same log, in turn."""
+    """Yield each viewer the same log, in turn."""
     with lab() as server:
         directory = big_job("beside", "Running")
         (server.root / "output.ipynb").write_text(NOTEBOOK)

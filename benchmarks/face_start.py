@@ -46,7 +46,7 @@ def _tab(browser: Any) -> Tab:
 
 
 def _loaded(tab: Tab) -> list[Path]:
-    """Give the files of the extension that the page has loaded so far."""
+    """Return the files of the extension that the page has loaded so far."""
     names = tab.evaluate(
         "performance.getEntriesByType('resource').map(entry => new URL(entry.name).pathname)"
     )

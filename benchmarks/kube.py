@@ -147,7 +147,7 @@ class Place:
         return max(times)
 
     def follower(self) -> int | None:
-        """Give the process id of the follower, if there is one."""
+        """Return the process id of the follower, if there is one."""
         with contextlib.suppress(OSError, ValueError):
             lock = follower_directory(self.client.identity) / "lock"
             pid = int(lock.read_text())
@@ -179,7 +179,7 @@ class Place:
 
 
 def began_in(text: str) -> float | None:
-    """Give when a rank has begun, which its log says as ``began TIME``."""
+    """Return when a rank has begun, which its log says as ``began TIME``."""
     match = re.search(r"began (\d+\.\d+)", text)
     return float(match[1]) if match else None
 
@@ -215,7 +215,7 @@ def place() -> Iterator[Place]:
 
 
 def objects_of(cell: str, line: str) -> tuple[str, str]:
-    """Give the name of a new job, and its objects as the dry run prints them."""
+    """Return the name of a new job, and its objects as the dry run prints them."""
     import yaml
 
     from jupyter_jax_trainer import api
@@ -233,7 +233,7 @@ def objects_of(cell: str, line: str) -> tuple[str, str]:
 
 
 def sdk_python() -> Path:
-    """Give a Python with the SDK in an environment of its own: it asks for an older client."""
+    """Return a Python with the SDK in an environment of its own: it asks for an older client."""
     folder = ROOT / ".venvs" / SDK.replace("==", "-")
     python, stamp = folder / "bin/python", folder / "installed"
     if not stamp.exists():
@@ -292,7 +292,7 @@ class Sdk:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Give the CPU time that a process and its threads have used, to the nanosecond."""
+    """Return the CPU time that a process and its threads have used, to the nanosecond."""
     total = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(OSError):
@@ -301,7 +301,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def memory(pid: int, field: str = "VmRSS") -> float:
-    """Give the memory of a process in MB; ``VmHWM`` is its peak."""
+    """Return the memory of a process in MB; ``VmHWM`` is its peak."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) / 1024

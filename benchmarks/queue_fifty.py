@@ -68,7 +68,7 @@ def _lines(job: Job) -> list[str]:
 
 
 def _turn(there: Place, job: Job) -> tuple[str, str]:
-    """Give when a job came into its queue, and when Kueue let it in."""
+    """Return when a job came into its queue, and when Kueue let it in."""
     path = f"/apis/{API}/namespaces/{there.name}/workloads"
     uid = there.client.request("GET", there.trainjob(job.name))["metadata"]["uid"]
     query = {"labelSelector": f"kueue.x-k8s.io/job-uid={uid}"}

@@ -53,7 +53,7 @@ def pin(*images: str) -> None:
 
 
 def _image_in(runtime: Path) -> str:
-    """Give the image that a runtime names."""
+    """Return the image that a runtime names."""
     (image,) = re.findall(r"(?m)^ +image: (\S+)$", runtime.read_text())
     return str(image)
 

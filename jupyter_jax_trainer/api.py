@@ -136,7 +136,7 @@ def dry_run(
     stem: str = "cell",
     argv: Sequence[str] = (),
 ) -> str:
-    """Say what a job would be and what would be sent, on Kubernetes as YAML.
+    """Return what a job would be and what would be sent, on Kubernetes as YAML.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def say_notes(capture: Capture) -> None:
 
 
 def size_warning(capture: Capture) -> str | None:
-    """Say what is large among the variables that are sent; None when nothing is."""
+    """Return what is large among the variables that are sent; None when nothing is."""
     if capture.total < _WARN_SIZE:
         return None
     large = sorted(capture.sent, key=lambda sent: -sent.size)[:3]
@@ -273,7 +273,7 @@ def sent_records(capture: Capture) -> list[SentRecord]:
 
 
 def _maker() -> str:
-    """Say who submits a job, for those who see it on a cluster."""
+    """Return who submits a job, for those who see it on a cluster."""
     try:
         return f"{getpass.getuser()}@{platform.node()}"
     except (OSError, KeyError):  # a uid without a name, in a container for instance
@@ -281,7 +281,7 @@ def _maker() -> str:
 
 
 def _publish(directory: JobDir, name: str, manifest: Manifest, submission: Submission) -> JobDir:
-    """Give the job its name; another submission may have taken it a moment ago."""
+    """Return the job its name; another submission may have taken it a moment ago."""
     while True:
         try:
             return layout.publish(directory, name)
@@ -303,7 +303,7 @@ def _new_name(stem: str, plan: Plan) -> str:
 
 
 def _free_name(name: str, submission: Submission, plan: Plan) -> str:
-    """Give the name, or the name with a number where an ended job has it.
+    """Return the name, or the name with a number where an ended job has it.
 
     Running a cell again is the commonest thing in a notebook, so the name of a job that has ended
     can be used again; that job keeps its directory.
@@ -415,7 +415,7 @@ def runtimes(
 
 
 def notebook_origin() -> Origin:
-    """Say which notebook is at work, as far as its environment tells."""
+    """Return which notebook is at work, as far as its environment tells."""
     found: Origin = {"cwd": str(Path.cwd())}
     if session := os.environ.get("JPY_SESSION_NAME"):
         found["notebook"] = session
@@ -425,7 +425,7 @@ def notebook_origin() -> Origin:
 
 
 def _cell_id() -> str | None:
-    """Give the id of the notebook's cell that runs, where the front end sends it along."""
+    """Return the id of the notebook's cell that runs, where the front end sends it along."""
     from IPython.core.getipython import get_ipython
 
     kernel = getattr(get_ipython(), "kernel", None)

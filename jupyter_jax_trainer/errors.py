@@ -48,7 +48,7 @@ class JaxTrainError(Exception):
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
     def _render_traceback_(self) -> list[str]:
-        """Give IPython the message alone: our own stack would tell a notebook user nothing."""
+        """Return IPython the message alone: our own stack would tell a notebook user nothing."""
         from jupyter_jax_trainer.text import RED, RESET, plain
 
         first, *rest = plain(str(self)).splitlines() or [""]

@@ -39,7 +39,7 @@ class Machine:
 
 @functools.cache
 def this() -> Machine:
-    """Give this machine."""
+    """Return this machine."""
     # The id itself is to be kept confidential (machine-id(5)).
     number = next(filter(None, map(_read, map(Path, _IDS))), "")
     digest = hashlib.sha256(f"jupyter-jax-trainer {number}".encode()).hexdigest()
@@ -47,7 +47,7 @@ def this() -> Machine:
 
 
 def beat() -> float:
-    """Give the seconds between the signs of life of a job's supervisor."""
+    """Return the seconds between the signs of life of a job's supervisor."""
     return timeouts.SUPERVISOR.seconds / _BEATS
 
 
@@ -96,7 +96,7 @@ def _left_in(group: Path, bound: str, used: str) -> int | None:
 
 
 def runs_elsewhere(there: Machine, lock: Path) -> bool:
-    """Tell whether another machine runs a job whose lock is free, as it is seen from here.
+    """Return whether another machine runs a job whose lock is free, as it is seen from here.
 
     Locks may not reach other machines, so those of another one say nothing.
 

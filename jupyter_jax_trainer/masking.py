@@ -153,7 +153,7 @@ _TO_END = re.compile(r"[^\"'\n]*+")
 
 
 def is_secret_name(name: str, value: str | None = None) -> bool:
-    """Tell whether a variable, an option or a key of this name holds a secret.
+    """Return whether a variable, an option or a key of this name holds a secret.
 
     Parameters
     ----------
@@ -171,12 +171,12 @@ def is_secret_name(name: str, value: str | None = None) -> bool:
 
 
 def is_secret_value(value: str) -> bool:
-    """Tell whether a value looks like a secret by itself: a token, a key, random characters."""
+    """Return whether a value looks like a secret by itself: a token, a key, random characters."""
     return text(value) != value or looks_random(value)
 
 
 def looks_random(value: str) -> bool:
-    """Tell whether a word looks like a row of random characters."""
+    """Return whether a word looks like a row of random characters."""
     if len(value) < _LONG or not re.fullmatch(r"[A-Za-z0-9+/=_-]+", value):
         return False
     mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
@@ -187,7 +187,7 @@ def looks_random(value: str) -> bool:
 
 
 def has_token(said: str) -> bool:
-    """Tell whether there is a token in a text that is known by its prefix: ``hf_…``, ``gho_…``.
+    """Return whether there is a token in a text that is known by its prefix: ``hf_…``, ``gho_…``.
 
     Unlike `text`, which rather masks too much, this takes no name with such a prefix for one.
     """
@@ -199,7 +199,7 @@ def has_token(said: str) -> bool:
 
 
 def variable(name: str, value: str) -> str:
-    """Give a variable of the environment as it may be shown."""
+    """Return a variable of the environment as it may be shown."""
     if not value:
         return value
     if is_secret_name(name, value):
@@ -210,7 +210,7 @@ def variable(name: str, value: str) -> str:
 
 
 def annotation(name: str, value: str) -> str:
-    """Give an annotation as it may be shown."""
+    """Return an annotation as it may be shown."""
     if name in _COPIES or is_secret_name(name.rpartition("/")[2], value):
         return HIDDEN
     if not value or _PLAIN_VALUE.fullmatch(value):
@@ -219,7 +219,7 @@ def annotation(name: str, value: str) -> str:
 
 
 def arguments(words: Sequence[str]) -> list[str]:
-    """Give the words of a command as they may be shown: ``--token=…``, ``--password …``."""
+    """Return the words of a command as they may be shown: ``--token=…``, ``--password …``."""
     shown: list[str] = []
     flag = False
     for word in words:
@@ -237,7 +237,7 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 
 def text(said: str) -> str:
-    """Give text as it may be shown, with dots for what looks like a token or a password."""
+    """Return text as it may be shown, with dots for what looks like a token or a password."""
     if len(said) < 4:
         return said
     if "PRIVATE KEY" in said:
@@ -297,7 +297,7 @@ class Shown:
 
 
 def manifest(item: Mapping[str, Any]) -> Shown:
-    """Give an object of a cluster as it may be shown."""
+    """Return an object of a cluster as it may be shown."""
     shown = _masked(copy.deepcopy(dict(item)))
     if shown.get("kind") == "Secret":
         for part in ("data", "stringData"):
@@ -318,7 +318,7 @@ def _is_strong(words: Sequence[str]) -> bool:
 
 
 def _is_secret_in_text(name: str, value: str) -> bool:
-    """Tell whether what follows this name in a sentence is a secret: ``key`` is too common."""
+    """Return whether what follows this name in a sentence is a secret: ``key`` is too common."""
     words = _words(name)
     return is_secret_name(name, value) if len(words) > 1 else _is_strong(words)
 
@@ -349,7 +349,7 @@ def _without_scheme(found: re.Match[str]) -> str:
 
 
 def _without_named(said: str) -> Iterator[str]:
-    """Give the text in pieces, without the values whose names say that they are secret."""
+    """Yield the text in pieces, without the values whose names say that they are secret."""
     at = 0
     for found in _NAMED.finditer(said):
         if found.start() < at or not is_secret_name(found["name"]):
@@ -370,7 +370,7 @@ def _without_named(said: str) -> Iterator[str]:
 
 
 def _value(said: str, found: re.Match[str]) -> tuple[str, str]:
-    """Give the value that follows a name, and the quote before it."""
+    """Return the value that follows a name, and the quote before it."""
     if quoted := _QUOTED.match(said, found.end()):
         return quoted["value"], quoted["quote"]
     header = _HEADERS.intersection(_words(found["name"]))

@@ -54,7 +54,7 @@ class Runtime:
 
 
 def installed(distribution: str) -> str | None:
-    """Give the version of an installed distribution, without importing it."""
+    """Return the version of an installed distribution, without importing it."""
     from importlib import metadata
 
     try:
@@ -121,7 +121,7 @@ def get_runtime(name: str, known: list[Runtime] | None = None) -> Runtime:
 
 
 def gpu_plugin() -> str | None:
-    """Give the version of the plugin with which jax uses GPUs, or None."""
+    """Return the version of the plugin with which jax uses GPUs, or None."""
     return next((version for name in _PLUGINS if (version := installed(name))), None)
 
 
@@ -153,7 +153,7 @@ def local_gpus() -> list[str]:
 
 @functools.cache
 def _hardware(path: str) -> tuple[tuple[str, ...], ...]:
-    """Give the names of every GPU, the one to use first. ``path`` keys the cache."""
+    """Return the names of every GPU, the one to use first. ``path`` keys the cache."""
     import subprocess
 
     try:

@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"[-+]?[0-9][0-9.,]*%?")
 
 
 def duration(seconds: float) -> str:
-    """Give a span of time as people say it: ``0.4 s``, ``14 s``, ``2 m 14 s``, ``1 h 05 m``."""
+    """Return a span of time as people say it: ``0.4 s``, ``14 s``, ``2 m 14 s``, ``1 h 05 m``."""
     seconds = max(0.0, seconds)
     if seconds < 9.95:
         return f"{seconds:.1f} s"
@@ -50,13 +50,13 @@ def duration(seconds: float) -> str:
 
 
 def age(since: float, now: float | None = None) -> str:
-    """Give how long ago a time was, in whole seconds at the finest."""
+    """Return how long ago a time was, in whole seconds at the finest."""
     seconds = int(max(0.0, (time.time() if now is None else now) - since))
     return f"{seconds} s" if seconds < 60 else duration(seconds)
 
 
 def size(count: float) -> str:
-    """Give a number of bytes in decimal units with two or three digits: ``188 MB``."""
+    """Return a number of bytes in decimal units with two or three digits: ``188 MB``."""
     units = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
     value, unit = float(max(0, count)), 0
     while unit < len(units) - 1 and value >= 999.5:
@@ -66,7 +66,7 @@ def size(count: float) -> str:
 
 
 def metric(value: object) -> str:
-    """Give a metric's value in at most five significant digits; whole numbers as they are."""
+    """Return a metric's value in at most five significant digits; whole numbers as they are."""
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1000 or abs(value) >= 1e7 else f"{value:.1f}"
     return str(value)
@@ -140,7 +140,7 @@ def closed(line: str) -> str:
 
 
 def collapse_carriage_returns(line: str) -> str:
-    r"""Give a line as a terminal shows it in the end: what follows ``\r`` overwrites.
+    r"""Return a line as a terminal shows it in the end: what follows ``\r`` overwrites.
 
     Backspaces and "erase to the end of the line" count, too, since progress bars use them.
     """
@@ -200,7 +200,7 @@ _TRACEBACK_BEGINS = "Traceback (most recent call last):\n"
 
 
 def coloured(text: str) -> list[str]:
-    """Give the lines of a formatted failure with colours in its traceback, as IPython has them."""
+    """Return the lines of a formatted failure, its traceback coloured as in IPython."""
     head, begin, rest = plain(text).partition(_TRACEBACK_BEGINS)
     lines = rest.splitlines()
     for pattern, colour in _TRACEBACK:
@@ -209,7 +209,7 @@ def coloured(text: str) -> list[str]:
 
 
 def width(text: str) -> int:
-    """Give the columns that text takes in a terminal, colours not counted."""
+    """Return the columns that text takes in a terminal, colours not counted."""
     text = _HARMFUL.sub("", text) if "\x1b" in text else text
     if text.isascii():
         return len(text)

@@ -16,7 +16,7 @@ EMPTY = {"metadata": {"resourceVersion": "1"}, "items": []}
 
 
 def runtime(name: str = "jax-cpu", *, once: bool = True) -> dict[str, Any]:
-    """Give a runtime; with `once` it never runs a cell again."""
+    """Return a runtime; with `once` it never runs a cell again."""
     pod = {"restartPolicy": "Never", "containers": [{"name": "node", "image": "jax:1"}]}
     job = {"backoffLimit": 0 if once else 3, "template": {"spec": pod}}
     jobs = [{"name": "node", "template": {"spec": job}}]

@@ -88,7 +88,7 @@ def wait_for(job: Job, state: str) -> Job:
 
 
 def text(job: Job, rank: int | None = None) -> str:
-    """Give what the ranks printed."""
+    """Return what the ranks printed."""
     return "\n".join(line.text for line in job.logs(rank))
 
 
@@ -99,7 +99,7 @@ def wait_for_text(job: Job, wanted: str) -> str:
 
 
 def ranks_of(job: Job) -> list[int]:
-    """Give the process ids of the ranks, once all are known."""
+    """Return the process ids of the ranks, once all are known."""
     return eventually(
         lambda: (
             (pids := [rank.pid for rank in job.ranks if rank.pid])
@@ -158,7 +158,7 @@ def processes_of_job(job: Job) -> dict[int, str]:
 
 
 def alive(pid: int) -> bool:
-    """Tell whether a process exists and is no zombie."""
+    """Return whether a process exists and is no zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

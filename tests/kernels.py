@@ -161,7 +161,7 @@ class Kernel:
         self.run("built.STATIC = static")
 
     def value(self, expression: str) -> str:
-        """Give the repr of an expression."""
+        """Return the repr of an expression."""
         return str(self.run(f"print(repr({expression}))").outputs[0]["text"].rstrip("\n"))
 
     def interrupt(self) -> None:

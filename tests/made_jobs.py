@@ -15,7 +15,7 @@ from jupyter_jax_trainer.options.spec import JobSpec
 
 
 def uid_of(name: str) -> str:
-    """Give the id that a job made here has."""
+    """Return the id that a job made here has."""
     return uuid.uuid5(uuid.NAMESPACE_DNS, name).hex
 
 

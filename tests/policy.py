@@ -26,12 +26,12 @@ def named() -> set[str]:
 
 
 def strict() -> bool:
-    """Tell whether a skip must be justified here: in CI, or when all parts are required."""
+    """Return whether a skip must be justified here: in CI, or when all parts are required."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false") or "all" in named()
 
 
 def required(part: str) -> bool:
-    """Tell whether tests that need ``part`` must run here."""
+    """Return whether tests that need ``part`` must run here."""
     return part in named() or (strict() and part not in MAY_LACK)
 
 
@@ -43,6 +43,6 @@ def skip_or_fail(part: str, reason: str) -> NoReturn:
 
 
 def allowed(reason: str) -> bool:
-    """Tell whether a skip with this reason may stay a skip."""
+    """Return whether a skip with this reason may stay a skip."""
     part = reason.partition("]")[0].rpartition("[")[2] if "[" in reason else ""
     return not strict() or (part in MAY_LACK and not required(part))

@@ -166,7 +166,7 @@ class Submission(Protocol):
         """
 
     def is_free(self, name: str) -> bool:
-        """Tell whether no job that has ended has this name where the job will run.
+        """Return whether no job that has ended has this name where the job will run.
 
         Raises
         ------

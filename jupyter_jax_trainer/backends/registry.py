@@ -58,7 +58,7 @@ def of_clusters() -> list[Backend]:
 
 
 def has_clusters() -> bool:
-    """Tell whether a cluster is known."""
+    """Return whether a cluster is known."""
     return any(backend.has_targets() for backend in of_clusters())
 
 

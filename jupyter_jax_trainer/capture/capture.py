@@ -254,7 +254,7 @@ class _Outside:
 
 
 def _goes_by_name(value: Any) -> bool:
-    """Tell whether the job imports a value from a package that it has, so that nothing is sent."""
+    """Return whether the job imports a value from a package that it has: nothing is sent."""
     if isinstance(value, ModuleType):
         return not is_own(value)
     if kind_of(value) not in ("class", "function"):

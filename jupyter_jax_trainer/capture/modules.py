@@ -406,7 +406,7 @@ def _functions(
 
 
 def _facts(code: CodeType) -> tuple[Any, ...]:
-    """Give what a function does, without where it stands."""
+    """Return what a function does, without where it stands."""
     constants = tuple(
         _facts(part)
         if isinstance(part, CodeType)

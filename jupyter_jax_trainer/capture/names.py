@@ -128,7 +128,7 @@ class _State:
     maybe: set[str] = field(default_factory=set)
 
     def copy(self) -> _State:
-        """Give an independent copy, for a branch."""
+        """Return an independent copy, for a branch."""
         return _State(set(self.sure), set(self.maybe))
 
 

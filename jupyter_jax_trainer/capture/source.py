@@ -98,7 +98,7 @@ def _syntax_error(error: SyntaxError, shown: str) -> UsageError:
 
 
 def _commands(tree: ast.AST) -> Iterator[tuple[ast.Call, str, list[Any]]]:
-    """Give the calls that IPython's syntax became: the call, the method's name, its arguments."""
+    """Yield the calls that IPython's syntax became: the call, the method's name, its arguments."""
     for node in ast.walk(tree):
         match node:
             case ast.Call(
@@ -139,7 +139,7 @@ def _check_commands(tree: ast.Module, lines: list[str]) -> None:
 
 
 def for_analysis(tree: ast.Module, namespace: Mapping[str, Any]) -> ast.Module:
-    """Give a tree in which the text of IPython commands is code, so that its names are found."""
+    """Return a tree in which the text of IPython commands is code, so that its names are found."""
     expanded = _Expander(namespace).visit(copy.deepcopy(tree))
     return cast(ast.Module, ast.fix_missing_locations(expanded))
 
@@ -188,7 +188,7 @@ def _moved(node: Any, to: Any) -> Any:
 
 
 def _names_in_command(command: str) -> set[str]:
-    """Give the names in ``{expression}`` and ``$name`` of a command."""
+    """Return the names in ``{expression}`` and ``$name`` of a command."""
     names = set(re.findall(r"(?<!\$)\$(\w+)", command))
     for expression in re.findall(r"\{([^{}]+)\}", command):
         names.update(

@@ -115,7 +115,7 @@ def _failing_part(value: Any) -> str:
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
-    """Give the parts of a value with what to write behind its name to reach them."""
+    """Yield the parts of a value with what to write behind its name to reach them."""
     if kind_of(value) == "array" and type(value).__module__ != "__main__":
         return
     if isinstance(value, dict):

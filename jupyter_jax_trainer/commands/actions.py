@@ -297,7 +297,7 @@ def delete(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
 
 def _ended(context: Context, values: dict[str, Any]) -> list[Job]:
-    """Give all jobs that have ended, if the user means that."""
+    """Return all jobs that have ended, if the user means that."""
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.commands.listing import space, view
     from jupyter_jax_trainer.text import size

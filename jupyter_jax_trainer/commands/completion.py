@@ -14,7 +14,7 @@ _FRAGMENT = re.compile(r"[^\s=,]*$")
 
 
 def fragment(line: str, cursor: int) -> str:
-    """Give the part before the cursor that a completion replaces.
+    """Return the part before the cursor that a completion replaces.
 
     It begins after the last blank, ``=`` or comma, so that lists are completed name by name.
     """

@@ -44,7 +44,7 @@ class Context:
         self.print = lambda text: show(plain(text))
 
     def place(self, values: dict[str, Any]) -> dict[str, str | None]:
-        """Give the cluster's context and namespace that are meant: given, or set by ``use``."""
+        """Return the cluster's context and namespace that are meant: given, or set by ``use``."""
         known = {**(self.defaults or {}), **values}
         return {name: known.get(name) for name in ("context", "namespace")}
 

@@ -19,7 +19,7 @@ _COLUMN = 30
 
 
 def groups() -> dict[str, list[Option]]:
-    """Give the options of a job under their headings."""
+    """Return the options of a job under their headings."""
     found: dict[str, list[Option]] = {}
     for option in OPTIONS:
         heading = option.group
@@ -30,7 +30,7 @@ def groups() -> dict[str, list[Option]]:
 
 
 def help_text() -> str:
-    """Give the help of ``%%jaxtrain`` and ``%jaxtrain``."""
+    """Return the help of ``%%jaxtrain`` and ``%jaxtrain``."""
     lines = [
         "Run a notebook cell as a distributed JAX job: N processes under jax.distributed.",
         "",
@@ -48,7 +48,7 @@ def help_text() -> str:
 
 
 def command_help(command: Command) -> str:
-    """Give the help of one command."""
+    """Return the help of one command."""
     lines = [f"jaxtrain {command.usage}", "", *textwrap.wrap(command.help, _WIDTH)]
     if command.options == OPTIONS or len(command.options) > 10:
         lines += ["", "Options: those of %%jaxtrain; `jaxtrain --help` lists them."]

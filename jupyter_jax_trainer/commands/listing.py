@@ -169,7 +169,7 @@ def runtimes_table(runtimes: Sequence[Runtime], columns: int) -> str:
 
 
 def progress(job: Job) -> str:
-    """Give a job's last report in a few words: ``120/500 24 %  loss 0.231``."""
+    """Return a job's last report in a few words: ``120/500 24 %  loss 0.231``."""
     last = job.progress
     if last is None:
         return ""
@@ -265,7 +265,7 @@ def results_table(job: Job, names: Container[str] | None = None) -> str:
 
 
 def result_format(entry: Mapping[str, Any]) -> str:
-    """Say how a result is kept: version 0.1 knew pickles alone."""
+    """Return how a result is kept: version 0.1 knew pickles alone."""
     return str(entry.get("format", "pickle"))
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def named(words: Sequence[str]) -> Job:
-    """Give the job that the words name, or the newest one, if possible one's own."""
+    """Return the job that the words name, or the newest one, if possible one's own."""
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.trust import policy
 
@@ -33,7 +33,7 @@ def named_anywhere(
     here: bool,
     exact: bool = False,
 ) -> Job:
-    """Give a job of this machine (only with `here`), or one that only the cluster knows.
+    """Return a job of this machine (only with `here`), or one that only the cluster knows.
 
     With `exact` it is never a namesake: what is trusted has to be the one that was named.
     """

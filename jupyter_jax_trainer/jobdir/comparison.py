@@ -15,7 +15,7 @@ _OWN = ("job", "state", "nodes", "steps", "took", "options")  # what a row has o
 
 
 def metrics(*jobs: Job | str) -> list[dict[str, Any]]:
-    """Give what several jobs reported, a flat dictionary for each report.
+    """Return what several jobs reported, a flat dictionary for each report.
 
     Parameters
     ----------
@@ -78,12 +78,12 @@ def compare(*jobs: Job | str, metric: str | None = None) -> list[dict[str, Any]]
 
 
 def key(metric: str) -> str:
-    """Give where a row of `compare` has a metric: beside one of its own names, ``took_``."""
+    """Return where a row of `compare` has a metric: beside one of its own names, ``took_``."""
     return f"{metric}_" if metric in _OWN else metric
 
 
 def differences(*jobs: Job | str) -> dict[str, list[str]]:
-    """Give the options in which jobs differ, each with its values in the order of the jobs.
+    """Return the options in which jobs differ, each with its values in the order of the jobs.
 
     What may be secret is masked, with a number where it differs: ``TOKEN=… (1)``.
     """
@@ -98,7 +98,7 @@ def differences(*jobs: Job | str) -> dict[str, list[str]]:
 
 
 def _told_apart(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Give what may be shown of values, numbered where different ones look alike."""
+    """Return what may be shown of values, numbered where different ones look alike."""
     alike: dict[str, list[str]] = {}
     for value, shown in dict.fromkeys(pairs):
         alike.setdefault(shown, []).append(value)
@@ -134,7 +134,7 @@ def _row(job: Job, known: dict[str, list[tuple[int, float]]], metric: str | None
 
 
 def _series(job: Job) -> dict[str, list[tuple[int, float]]]:
-    """Give step and value of each metric, in the order of the reports."""
+    """Return step and value of each metric, in the order of the reports."""
     found: dict[str, tuple[int, list[tuple[int, float]]]] = {}
     for line in job.metrics():
         for name, value in line["values"].items():
@@ -148,7 +148,7 @@ def _series(job: Job) -> dict[str, list[tuple[int, float]]]:
 
 
 def _number(value: object) -> float | int:
-    """Give a number; those that JSON does not have were written as their names."""
+    """Return a number; those that JSON does not have were written as their names."""
     try:
         return value if isinstance(value, int) else float(str(value))
     except ValueError:

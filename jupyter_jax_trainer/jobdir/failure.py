@@ -228,7 +228,7 @@ def _explain_error(end: RankEnd, error: ErrorRecord) -> Failure:
 
 
 def may_run_again(failure: Failure) -> bool:
-    """Tell whether another attempt may end otherwise: not where the cell itself is broken.
+    """Return whether another attempt may end otherwise: not where the cell itself is broken.
 
     The policies of ``backends/kubernetes/submit/restarts.py`` say the same to the cluster.
     """
@@ -247,7 +247,7 @@ def after_restarts(failure: Failure, restarts: int) -> Failure:
 
 
 def positions(ranks: Sequence[tuple[RankEnd, dict[str, Any] | None]]) -> str:
-    """Say where ranks are: ``rank 1 has finished, rank 0 is in psum (cell line 3)``.
+    """Return where ranks are: ``rank 1 has finished, rank 0 is in psum (cell line 3)``.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def _position(end: RankEnd, where: dict[str, Any] | None) -> str:
 
 
 def summary(failure: Failure) -> str:
-    """Give the failure in one line."""
+    """Return the failure in one line."""
     if failure.rank is None:
         return failure.message
     who = f"rank {failure.rank}"

@@ -52,7 +52,7 @@ def _no_file(path: Path) -> FileNotFoundError:
 
 
 def is_regular(path: Path) -> bool:
-    """Tell whether there is a file, and no link to one."""
+    """Return whether there is a file, and no link to one."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
@@ -204,7 +204,7 @@ class LineWriter:
 
 
 def _whole_lines(file: BinaryIO, start: int) -> Iterator[tuple[int, bytes]]:
-    """Give the whole lines of a file from an offset on, some at a time, and where they begin.
+    """Yield the whole lines of a file from an offset on, some at a time, and where they begin.
 
     What is added meanwhile comes the next time.
     """
@@ -248,7 +248,7 @@ class LinePages:
         self._marks = [(0, 0)]  # of some lines the number and the offset, rising
 
     def page(self, start: int, most: int) -> tuple[list[Any], bool]:
-        """Give at most so many lines from one on, and whether there are more.
+        """Return at most so many lines from one on, and whether there are more.
 
         Damaged lines count, and are left out.
         """
@@ -297,7 +297,7 @@ class LineReader(Generic[T]):
         self._offset = 0
 
     def read(self) -> Iterator[T]:
-        """Give the lines that have come since the last call; a damaged line is left out."""
+        """Yield the lines that have come since the last call; a damaged line is left out."""
         try:
             file = open_regular(self._path, buffering=0)
         except FileNotFoundError:

@@ -60,7 +60,7 @@ class Job:
             return f"<Job {self.name}: damaged>"
 
     def widget(self) -> Any:
-        """Give a live view as a widget, for front ends that draw nothing else (marimo, say).
+        """Return a live view as a widget, for front ends that draw nothing else (marimo, say).
 
         Returns
         -------
@@ -141,7 +141,7 @@ class Job:
         return self.backend.state(self._dir, state)
 
     def _is_elsewhere(self) -> bool:
-        """Tell whether another machine runs it; locks don't reach that far."""
+        """Return whether another machine runs it; locks don't reach that far."""
         try:
             return machine.runs_elsewhere(machine_of(self.manifest), self._dir.lock)
         except JobDirError:
@@ -221,7 +221,7 @@ class Job:
         return Failure.from_json(found) if found else None
 
     def snapshot(self) -> JobState:
-        """Give ``state.json`` as it is now, for views that show all of it."""
+        """Return ``state.json`` as it is now, for views that show all of it."""
         return self._state()
 
     # -- what it says ------------------------------------------------------------------------
@@ -235,7 +235,7 @@ class Job:
         follow: bool = False,
         raw: bool = False,
     ) -> Iterator[LogLine]:
-        """Give the lines that the ranks printed, in the order in which they came.
+        """Yield the lines that the ranks printed, in the order in which they came.
 
         Parameters
         ----------
@@ -285,11 +285,11 @@ class Job:
         return range(nodes) if rank is None else [rank]
 
     def metrics(self) -> list[Metric]:
-        """Give everything that was reported: ``{time, rank, step, total, values}``."""
+        """Return everything that was reported: ``{time, rank, step, total, values}``."""
         return list(LineReader[Metric](self._dir.metrics).read())
 
     def events(self) -> list[Event]:
-        """Give what happened to the job: ``{time, kind, rank, message}``."""
+        """Return what happened to the job: ``{time, kind, rank, message}``."""
         return list(LineReader[Event](self._dir.events).read())
 
     # -- what it gives back ------------------------------------------------------------------
@@ -328,7 +328,7 @@ class Job:
         return list(self._state()["results"] or [])
 
     def result(self, name: str | None = None) -> Any:
-        """Give what the job brought back; waits for its end.
+        """Return what the job brought back; waits for its end.
 
         Parameters
         ----------

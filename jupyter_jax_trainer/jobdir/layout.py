@@ -65,7 +65,7 @@ class JobDir:
         self.reserve = self.path / ".reserve"  # space for the last state when the disk is full
 
     def log(self, source: int | str) -> Path:
-        """Give the file of a rank's log, or of another container's by its name."""
+        """Return the file of a rank's log, or of another container's by its name."""
         name = f"rank-{source}" if isinstance(source, int) else source
         return self.logs / f"{name}.log"
 
@@ -109,7 +109,7 @@ class JobDir:
         return str(read_json(self.trainjob, {"uid": str})["uid"])
 
     def is_live(self) -> bool:
-        """Tell whether somebody runs or submits this job, by the lock that dies with him.
+        """Return whether somebody runs or submits this job, by the lock that dies with him.
 
         A pid would lie: it may be a zombie's, or another process's by now.
         """
@@ -180,7 +180,7 @@ class JobDir:
 
 
 def jobs_directory() -> Path:
-    """Give the directory of all jobs, which nobody else can have written to.
+    """Return the directory of all jobs, which nobody else can have written to.
 
     Raises
     ------
@@ -222,7 +222,7 @@ def _entries() -> list[os.DirEntry[str]]:
 
 
 def names() -> set[str]:
-    """Give the names of all jobs; much quicker than `list_all` where there are many."""
+    """Return the names of all jobs; much quicker than `list_all` where there are many."""
     return {entry.name for entry in _entries()}
 
 
@@ -234,7 +234,7 @@ def list_all() -> list[JobDir]:
 
 
 def with_uid(uid: str | None) -> JobDir | None:
-    """Give the directory of a job by its uid, whatever its name is here."""
+    """Return the directory of a job by its uid, whatever its name is here."""
     for directory in list_all():
         with contextlib.suppress(JobDirError):
             if directory.read_manifest()["uid"] == uid:
@@ -263,7 +263,7 @@ def create() -> tuple[JobDir, int]:
 
 
 def publish(directory: JobDir, name: str) -> JobDir:
-    """Give a new job its name, in one step.
+    """Return a new job its name, in one step.
 
     Raises
     ------
@@ -281,7 +281,7 @@ def publish(directory: JobDir, name: str) -> JobDir:
 
 
 def _own_prefix() -> str:
-    """Give how the names of new directories begin that this machine makes."""
+    """Return how the names of new directories begin that this machine makes."""
     return f"{_NEW}{machine.this().boot[:8]}-"
 
 

@@ -51,7 +51,7 @@ def lock(file: int) -> None:
 
 
 def problem(file: int) -> str | None:
-    """Say why an open file can't be locked itself; None where it can, or where others lock it."""
+    """Return why an open file can't be locked itself; None where it can, or others lock it."""
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         fcntl.flock(file, fcntl.LOCK_UN)
@@ -63,7 +63,7 @@ def problem(file: int) -> str | None:
 
 
 def folder() -> Path:
-    """Give the directory of the stand-ins of this user."""
+    """Return the directory of the stand-ins of this user."""
     place = next((one for one in _PLACES if os.access(one, os.W_OK)), _PLACES[-1])
     return Path(place, f"jaxtrain-locks-{os.geteuid()}")
 

@@ -103,7 +103,7 @@ class PlainReader:
         self._classes: dict[tuple[str, str, str, tuple[str, ...]], type | None] = {}
 
     def read(self, value: Any) -> Any:
-        """Give what a value in JSON stands for; what was read before is the same object.
+        """Return what a value in JSON stands for; what was read before is the same object.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class PlainReader:
     # ---- the table
 
     def _needed(self, value: Any) -> list[int]:
-        """Give the nodes that a value needs, each after those that it holds itself."""
+        """Return the nodes that a value needs, each after those that it holds itself."""
         if type(value) is not list:
             return []
         root = _reference(value, len(self._lines))
@@ -210,7 +210,7 @@ class PlainReader:
         return jaxvalues.make_key(words[1], array)
 
     def _data(self, number: int, data: Any) -> Any:
-        """Give the bytes of a node; a buffer is of one alone, or each would make a copy of it."""
+        """Return the bytes of a node; a buffer is of one alone, or each would make a copy of it."""
         if type(data) is int:
             if self._owners.setdefault(data, number) != number:
                 raise ValueError(f"buffer {data} is used twice")
@@ -254,7 +254,7 @@ class PlainReader:
 
 
 def _reference(value: list[Any], before: int) -> int:
-    """Give the number of the node that a value refers to; it has to come before."""
+    """Return the number of the node that a value refers to; it has to come before."""
     if len(value) != 1 or type(value[0]) is not int or not 0 <= value[0] < before:
         raise ValueError(f"{str(value)[:80]} is not a reference to a node")
     return value[0]

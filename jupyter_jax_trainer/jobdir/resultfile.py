@@ -54,7 +54,7 @@ class ResultFile:
         self._intact: dict[int, bool] = {}
 
     def read(self, name: str, most: int | None = None) -> bytes:
-        """Give a member, of at most so many bytes.
+        """Return a member, of at most so many bytes.
 
         Raises
         ------
@@ -70,7 +70,7 @@ class ResultFile:
         return data
 
     def buffer(self, number: int) -> memoryview:
-        """Give a buffer.
+        """Return a buffer.
 
         Raises
         ------
@@ -110,7 +110,7 @@ class ResultFile:
 
 
 def _tables(manifest: Any, size: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Give the tables of members and buffers, if they are what they should be."""
+    """Return the tables of members and buffers, if they are what they should be."""
     members, buffers = manifest["members"], manifest["buffers"]
     free = 0
     for entry in buffers:

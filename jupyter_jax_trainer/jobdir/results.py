@@ -143,7 +143,7 @@ class _Loader:
         self._jax_arrays: dict[int, Any] = {}
 
     def load(self, formats: Mapping[str, str]) -> dict[str, Any]:
-        """Give the variables that can be had.
+        """Return the variables that can be had.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class _Loader:
         return {name: values[name] for name in names if name in values}
 
     def _contents(self) -> tuple[dict[str, Any], list[_Group]]:
-        """Give what the manifest says of the variables: those in the plain format, and groups."""
+        """Return what the manifest says of the variables: those in the plain format, and groups."""
         manifest = self._file.manifest
         version = manifest.get("results_format", 1)
         if version not in (1, FORMAT):

@@ -76,7 +76,7 @@ class Ended:
 
 
 def surplus(bounds: Bounds, spare: float = 0.0) -> list[Ended]:
-    """Give what has to be deleted, the oldest first: no more than the bounds need.
+    """Return what has to be deleted, the oldest first: no more than the bounds need.
 
     Jobs that have not ended, that are kept by name or whose files are damaged are never among it,
     but count for the size.
@@ -104,7 +104,7 @@ def surplus(bounds: Bounds, spare: float = 0.0) -> list[Ended]:
 
 
 def _end(directory: JobDir) -> tuple[str, float] | None:
-    """Give how and when a job ended; None where it has not, or where that can't be read."""
+    """Return how and when a job ended; None where it has not, or where that can't be read."""
     with contextlib.suppress(JobDirError):
         state = directory.read_state()
         if state is not None and state["state"] in ENDED:

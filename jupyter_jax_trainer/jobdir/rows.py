@@ -128,7 +128,7 @@ def actions(suspends: bool, state: State) -> list[Action]:
 
 
 def notebook_path(path: str | None, root: Path | None) -> str | None:
-    """Give a notebook's path as Jupyter knows it; None for one that is elsewhere."""
+    """Return a notebook's path as Jupyter knows it; None for one that is elsewhere."""
     if not path or root is None:
         return None
     try:

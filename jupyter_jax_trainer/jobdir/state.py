@@ -293,7 +293,7 @@ def directory_deleted() -> JobState:
 
 
 def about_restart(restarts: Sequence[Restart], *, ended: bool = False) -> str | None:
-    """Say why all ranks last restarted, then at which step they go on; None if they never did."""
+    """Return why all ranks last restarted, then at which step they go on; None without restarts."""
     if not restarts:
         return None
     last = restarts[-1]

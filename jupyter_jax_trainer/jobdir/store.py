@@ -26,7 +26,7 @@ _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")
 
 
 def home() -> Path:
-    """Give the root of all jobs: ``$JAXTRAIN_HOME``, else the user's data directory."""
+    """Return the root of all jobs: ``$JAXTRAIN_HOME``, else the user's data directory."""
     given = os.environ.get("JAXTRAIN_HOME")
     if given:
         return Path(given).expanduser().absolute()
@@ -79,7 +79,7 @@ def check(path: Path) -> Path:
 
 
 def _levels(path: Path) -> list[Path]:
-    """Give the directories of the store down to one; for one elsewhere itself."""
+    """Return the directories of the store down to one; for one elsewhere itself."""
     root = home()
     return [one for one in (*reversed(path.parents), path) if one.is_relative_to(root)] or [path]
 
@@ -136,7 +136,7 @@ def _is_trusted_owner(user: int) -> bool:
 
 
 def _is_in_container() -> bool:
-    """Tell whether only the processes of a container can reach its directories.
+    """Return whether only the processes of a container can reach its directories.
 
     Nobody else signs in there. Images are made by other users than the one that runs them, and
     home directories are often writable to a group, for one with any number.
@@ -183,7 +183,7 @@ def _others_can_write(level: Path, found: os.stat_result) -> bool:
 
 
 def _has_access_list(level: Path) -> bool:
-    """Tell whether a directory has an ACL: the group's bits are the most that it gives to anyone.
+    """Return whether a directory has an ACL: the group's bits are the most that it gives to anyone.
 
     So they may be somebody else's that it names.
     """
@@ -196,7 +196,7 @@ def _has_access_list(level: Path) -> bool:
 
 
 def _is_own_group(group: int) -> bool:
-    """Tell whether a group is this user's or root's own, as many systems give one to each user."""
+    """Return whether a group is this user's or root's own: many systems give each user one."""
     return any(_is_alone_in(group, user) for user in (os.geteuid(), 0))
 
 
@@ -213,7 +213,7 @@ def _is_alone_in(group: int, user_id: int) -> bool:
 
 
 def _is_by_fs_group(mode: int) -> bool:
-    """Tell whether it was the kubelet: at each mount it opens a pod's volumes to its fsGroup."""
+    """Return whether it was the kubelet: at each mount it opens a pod's volumes to its fsGroup."""
     return bool(mode & stat.S_ISGID) and "KUBERNETES_SERVICE_HOST" in os.environ
 
 
@@ -222,7 +222,7 @@ def _mode(found: os.stat_result) -> str:
 
 
 def owner_name(number: int) -> str:
-    """Give the name of a user, or the number where it has none."""
+    """Return the name of a user, or the number where it has none."""
     import pwd
 
     try:

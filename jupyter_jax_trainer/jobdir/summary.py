@@ -16,7 +16,7 @@ _MANY = 6  # variables that are named one by one
 
 
 def shape(spec: Mapping[str, Any], plan: Plan) -> str:
-    """Say how large a job is: ``4 nodes × 2 CPU devices``."""
+    """Return how large a job is: ``4 nodes × 2 CPU devices``."""
     nodes = f"{spec['nodes']} node{'s' if spec['nodes'] != 1 else ''}"
     each = plan["devices_per_node"]
     if each == 1 and plan["device"] == "cpu":
@@ -25,14 +25,14 @@ def shape(spec: Mapping[str, Any], plan: Plan) -> str:
 
 
 def renamed(wanted: str | None, name: str) -> str | None:
-    """Say why a job is not called what it was to be called."""
+    """Return why a job is not called what it was to be called."""
     if wanted is None or wanted == name:
         return None
     return f"{wanted} is taken by a job that has ended: this one is {name}"
 
 
 def elapsed(created: float, snapshot: Snapshot) -> float:
-    """Give the seconds from submission to now, or to the end."""
+    """Return the seconds from submission to now, or to the end."""
     last = snapshot["history"][-1] if snapshot["history"] else None
     end = last["time"] if last and last["state"] in ENDED else time.time()
     return max(0.0, float(end) - created)
@@ -51,7 +51,7 @@ def time_left(snapshot: Snapshot) -> float | None:
 
 
 def progress_text(progress: ProgressState | None) -> str:
-    """Say how far it is: ``1240/2000  loss 0.0831``."""
+    """Return how far it is: ``1240/2000  loss 0.0831``."""
     if not progress:
         return ""
     step = (
@@ -64,7 +64,7 @@ def progress_text(progress: ProgressState | None) -> str:
 
 
 def results_text(results: Sequence[Mapping[str, Any]] | None) -> str:
-    """Say what came back: ``params dict of 4 1.2 MB, loss float32[] 4 B``."""
+    """Return what came back: ``params dict of 4 1.2 MB, loss float32[] 4 B``."""
     return things_text(
         entry for entry in results or [] if "error" not in entry and entry["name"] != RETURNED
     )

@@ -55,7 +55,7 @@ class Waiting:
                 self._note = note
 
     def over(self) -> bool:
-        """Tell whether somebody has asked since the beginning to let the job go."""
+        """Return whether somebody has asked since the beginning to let the job go."""
         return self._asked() != self._began
 
     def _asked(self) -> int | None:
@@ -66,7 +66,7 @@ class Waiting:
 
 
 def is_waited_for(directory: JobDir) -> tuple[bool, str | None]:
-    """Tell whether a cell waits for a job, and what is to be said about that."""
+    """Return whether a cell waits for a job, and what is to be said about that."""
     try:
         file = os.open(directory.waiting, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

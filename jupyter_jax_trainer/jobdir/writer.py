@@ -165,7 +165,7 @@ class Recorder:
         return progress["step"] if progress else None
 
     def about_restart(self) -> str | None:
-        """Say why all ranks have started again, and then at which step they go on."""
+        """Return why all ranks have started again, and then at which step they go on."""
         return about_restart(self.state.get("restarts", ()))
 
     def _note_first_step(self, step: int) -> None:

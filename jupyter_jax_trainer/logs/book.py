@@ -98,11 +98,11 @@ class LogBook:
         self._marks.finish()
 
     def span(self, position: int, blocks: int = 1) -> Span:
-        """Give the block that a line is in, and some after it, to be read as a whole."""
+        """Return the block that a line is in, and some after it, to be read as a whole."""
         return self._marks.span(position, blocks)
 
     def lines(self, start: int, count: int, most: int = SHOWN) -> list[Line]:
-        """Give lines by position, those that exist.
+        """Return lines by position, those that exist.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class LogBook:
     def lines_of(
         self, span: Span, merged: Merged, begin: int, end: int, most: int = SHOWN
     ) -> list[Line]:
-        """Give the lines from one position up to another from a span that was read."""
+        """Return the lines from one position up to another from a span that was read."""
         return [
             self._line(begin + number, merged, piece, nth, text, most)
             for number, (piece, nth, text) in enumerate(
@@ -133,7 +133,7 @@ class LogBook:
         ]
 
     def line(self, position: int) -> Line | None:
-        """Give one line, with up to `FULL` bytes of its text; None when there is no such line."""
+        """Return one line, with up to `FULL` bytes of its text; None when there is no such line."""
         if not 0 <= position < self.length:
             return None
         span, merged = self._block(position)
@@ -151,7 +151,7 @@ class LogBook:
         return found
 
     def position_at(self, moment: float) -> int | None:
-        """Give the first line that was seen at a time or later; None when there is none.
+        """Return the first line that was seen at a time or later; None when there is none.
 
         Where times do not only grow, as on clusters whose clocks differ, it is a line nearby.
         """
@@ -165,7 +165,7 @@ class LogBook:
         return None
 
     def open(self) -> dict[int | str, bytes]:
-        """Give what each log has after its last newline: the end of it, up to `OPEN` bytes.
+        """Return what each log has after its last newline: the end of it, up to `OPEN` bytes.
 
         Whoever shows it leaves out what a carriage return has overwritten.
         """
@@ -229,7 +229,7 @@ class Books:
         self._books: OrderedDict[tuple[object, ...], LogBook] = OrderedDict()
 
     def get(self, directory: JobDir, sources: Sequence[int | str]) -> LogBook:
-        """Give the book of some logs of a job, a new one at first; `refresh` is the caller's."""
+        """Return the book of some logs of a job, a new one at first; `refresh` is the caller's."""
         try:
             # By its name alone, a job that was deleted and made again would be taken for the first.
             found = os.stat(directory.manifest)

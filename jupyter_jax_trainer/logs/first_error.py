@@ -43,7 +43,7 @@ _SIGN = re.compile(
 
 
 def first_error(view: LogView, seconds: float = math.inf) -> int | None:
-    """Give the position of the first line of a view that looks like an error.
+    """Return the position of the first line of a view that looks like an error.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def _is_sign(line: bytes) -> bool:
 
 
 def _first(view: LogView, span: Span, wanted: Callable[[bytes], bool]) -> int | None:
-    """Give the first position in a span that is in the view and has a line that is wanted."""
+    """Yield the first position in a span that is in the view and has a line that is wanted."""
     lines = visible(span.merged(times=False).text).split(b"\n")
 
     def positions() -> Iterator[int]:

@@ -44,7 +44,7 @@ class Runs:
                 last = end
 
     def part(self, start: int, count: int) -> list[tuple[int, int]]:
-        """Give `count` of the numbers from the `start`-th on, as runs: begin and end of each."""
+        """Return `count` of the numbers from the `start`-th on, as runs: begin and end of each."""
         found: list[tuple[int, int]] = []
         with self._lock:
             stop = min(start + count, self._before[-1])
@@ -66,6 +66,6 @@ class Runs:
             return min(self._before[run] + number - self._first[run], self._before[run + 1])
 
     def within(self, begin: int, end: int) -> list[tuple[int, int]]:
-        """Give the numbers from `begin` up to `end`, as runs."""
+        """Return the numbers from `begin` up to `end`, as runs."""
         start = self.below(begin)
         return self.part(start, self.below(end) - start)

@@ -18,7 +18,7 @@ def read(file: BinaryIO, count: int) -> bytes:
 
 
 def size(path: Path) -> int:
-    """Give the length of a log, or of its index."""
+    """Return the length of a log, or of its index."""
     try:
         return os.lstat(path).st_size
     except OSError:
@@ -26,7 +26,7 @@ def size(path: Path) -> int:
 
 
 def length(path: Path) -> tuple[int, bool]:
-    """Give the length of a log, and whether it ends with a line's end."""
+    """Return the length of a log, and whether it ends with a line's end."""
     try:
         with open_regular(path) as file:
             end = file.seek(0, os.SEEK_END)

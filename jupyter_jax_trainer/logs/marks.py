@@ -124,7 +124,7 @@ class Marks:
             self.ended = True
 
     def span(self, position: int, blocks: int = 1) -> Span:
-        """Give the block that a line is in, and some after it, to be read as a whole.
+        """Return the block that a line is in, and some after it, to be read as a whole.
 
         Its last lines are those of now; lines that come later are in another span.
         """
@@ -149,12 +149,12 @@ class Marks:
             )
 
     def block_at(self, moment: float) -> int:
-        """Give the first position of the block that is the first to have a time as late as this."""
+        """Return the first position of the first block that has a time as late as this."""
         with self._lock:
             return self._first[bisect_left(self._latest, moment)]
 
     def _parts(self) -> Iterator[bytes]:
-        """Give what is new of the index, in parts that end with a line."""
+        """Yield what is new of the index, in parts that end with a line."""
         try:
             with open_regular(self._index) as file:
                 want = _PART

@@ -27,7 +27,7 @@ _QUOTED = re.compile(r"\\Q(.*?)(?:\\E|$)|\\(.)", re.DOTALL)
 
 
 def visible(text: bytes) -> bytes:
-    """Give text as people see it; lines stay lines."""
+    """Return text as people see it; lines stay lines."""
     if b"\r" in text and b"\r\n" in text:  # one byte is looked for much faster than two
         text = text.replace(b"\r\n", b"\n")
     if b"\x1b" in text:
@@ -78,20 +78,20 @@ class Pattern:
         self._in_runs = False
 
     def any(self, text: bytes) -> bool:
-        """Tell whether a line matches, in text as `visible` gives it."""
+        """Return whether a line matches, in text as `visible` gives it."""
         if self._words is None:
             return self._line.search(text) is not None
         return self._words in self._folded(text)
 
     def runs(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """Give the lines that match, as runs of line numbers, begin and end, in `visible` text.
+        """Return the lines that match, as runs of line numbers, begin and end, in `visible` text.
 
         All lines of the text have an end.
         """
         return self._regex_runs(text) if self._words is None else self._word_runs(text)
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Give begin and end of the first matches in a text, in units of UTF-16, as pages count.
+        """Return begin and end of the first matches in a text, in units of UTF-16, as pages count.
 
         Nothing is told of what comes after its first characters.
         """

@@ -50,13 +50,13 @@ class LogLine:
 
 
 def is_noise(line: bytes) -> bool:
-    """Tell whether a line is a library's own chatter, which views leave out."""
+    """Return whether a line is a library's own chatter, which views leave out."""
     # Checked first because it decides most lines without a search.
     return line[:1] in b"[IW" and line != b"" and _NOISE.match(line) is not None
 
 
 def readable(line: bytes) -> str:
-    """Give a line as a terminal would show it in the end, without what could do harm."""
+    """Return a line as a terminal would show it in the end, without what could do harm."""
     text = line.decode(errors="replace")
     return plain(collapse_carriage_returns(text.removesuffix("\r")))
 
@@ -95,7 +95,7 @@ class LogReader:
         return self._unfinished
 
     def read(self, end: int | None = None) -> Iterator[list[bytes]]:
-        """Give the lines that have come since the last call, in lists.
+        """Yield the lines that have come since the last call, in lists.
 
         Parameters
         ----------
@@ -119,7 +119,7 @@ class LogReader:
                     yield lines
 
     def finish(self) -> list[bytes]:
-        """Give the last line when no more will come, though it has no end."""
+        """Return the last line when no more will come, though it has no end."""
         rest = self._complete(self._unfinished)
         self._unfinished = b""
         return [rest] if rest else []
@@ -175,7 +175,7 @@ class MergedReader:
         self._readers = {source: LogReader(directory.log(source), raw) for source in sources}
 
     def read(self) -> Iterator[LogLine]:
-        """Give the lines that the index has come to hold since the last call."""
+        """Yield the lines that the index has come to hold since the last call."""
         for entry in self._index.read():
             if [*map(type, entry)][1:] not in ([int, float], [int, int]):
                 continue  # damaged
@@ -185,7 +185,7 @@ class MergedReader:
                     yield from _decode(source, time, lines)
 
     def finish(self) -> Iterator[LogLine]:
-        """Give what is left when no more will come: lines without an end, or without an index."""
+        """Yield what is left when no more will come: lines without an end, or without an index."""
         yield from self.read()
         for source, reader in self._readers.items():
             for lines in reader.read():
@@ -194,7 +194,7 @@ class MergedReader:
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    """Give the last lines of a log, each cut to what a person reads.
+    """Return the last lines of a log, each cut to what a person reads.
 
     The chatter of libraries is among them, since it may explain a crash.
     """

@@ -68,21 +68,21 @@ class Search:
         return self.complete
 
     def near(self, position: int, count: int) -> list[int]:
-        """Give up to `count` hits next to a position, half of them before it, in order."""
+        """Return up to `count` hits next to a position, half of them before it, in order."""
         number = self._below(position)
         begin = max(0, min(number - count // 2, self.count - count))
         return self._positions(begin, count)
 
     def next(self, position: int) -> int | None:
-        """Give the first hit after a position, else the first of all; None without any."""
+        """Return the first hit after a position, else the first of all; None without any."""
         return self._at(self._below(position + 1))
 
     def previous(self, position: int) -> int | None:
-        """Give the last hit before a position, else the last of all; None without any."""
+        """Return the last hit before a position, else the last of all; None without any."""
         return self._at(self._below(position) - 1)
 
     def before(self, position: int) -> int | None:
-        """Give the last hit up to a position, as soon as no nearer one can be found."""
+        """Return the last hit up to a position, as soon as no nearer one can be found."""
         found = self.previous(position + 1)
         if found is None or found > position or self._ahead_at <= position:
             return None
@@ -126,7 +126,7 @@ class Search:
         return self._behind.below(position) + self._ahead.below(position)
 
     def _at(self, number: int) -> int | None:
-        """Give a hit by its number from 0; those before the first are counted from the end."""
+        """Return a hit by its number from 0; those before the first are counted from the end."""
         count = self.count
         found = self._positions(number % count, 1) if count else []
         return found[0] if found else None

@@ -80,11 +80,11 @@ class Merged:
         return self._ends
 
     def piece_of(self, line: int) -> int:
-        """Give the piece that a line is in."""
+        """Return the piece that a line is in."""
         return bisect_right(self.ends, line)
 
     def lines(self, begin: int, end: int) -> list[tuple[int, int, bytes]]:
-        """Give lines: the piece, the line's number in the piece, and the line without its end."""
+        """Return lines: the piece, the line's number in the piece, and the line without its end."""
         found: list[tuple[int, int, bytes]] = []
         number = self.piece_of(begin)
         while number < len(self.pieces) and begin < end:
@@ -137,7 +137,7 @@ class Span:
         return self.first + self.count
 
     def unordered(self) -> bytes:
-        """Give all lines log by log, which is much less work than in their order."""
+        """Return all lines log by log, which is much less work than in their order."""
         try:
             texts = [text.data for text in self._read() if text is not None]
         except _ChangedError:
@@ -146,7 +146,7 @@ class Span:
         return found if found.count(b"\n") == self.count else b"%s\n" % GONE * self.count
 
     def merged(self, times: bool = True) -> Merged:
-        """Give all lines in their order; without times it takes less time."""
+        """Return all lines in their order; without times it takes less time."""
         try:
             found = self._merge(self._read(), times)
         except _ChangedError:

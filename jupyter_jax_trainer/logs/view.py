@@ -93,7 +93,7 @@ class LogView:
         return self.complete
 
     def lines(self, start: int, count: int, most: int = SHOWN) -> list[Line]:
-        """Give lines by their number here; `most` is how many bytes of each."""
+        """Return lines by their number here; `most` is how many bytes of each."""
         if self._plain:
             return self.book.lines(start, count, most)
         found: list[Line] = []
@@ -103,25 +103,25 @@ class LogView:
         return found
 
     def index(self, position: int) -> int:
-        """Give the number of the first line at a position or after it."""
+        """Return the number of the first line at a position or after it."""
         return min(max(0, position), self.length) if self._plain else self._kept.below(position)
 
     def within(self, begin: int, end: int) -> list[tuple[int, int]]:
-        """Give the positions of its lines from `begin` up to `end`, as begin and end of runs."""
+        """Return the positions of its lines from `begin` up to `end`, as begin and end of runs."""
         end = min(end, self.scanned)
         if self._plain:
             return [(begin, end)] if begin < end else []
         return self._kept.within(begin, end)
 
     def among(self, runs: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
-        """Give the positions of its lines among those of some runs, all of which it has scanned."""
+        """Return the positions of its lines among those of some runs, all scanned before."""
         if self._plain:
             return runs
         kept = self._kept
         return (part for first, last in runs if first < last for part in kept.within(first, last))
 
     def _choose(self, span: Span) -> Iterable[tuple[int, int]]:
-        """Give the lines to show, as runs of numbers in the span."""
+        """Return the lines to show, as runs of numbers in the span."""
         if self._slots is None and not self._likely:
             # Most spans are shown or left out as a whole: for that their order does not matter.
             text = span.unordered()
@@ -149,7 +149,7 @@ class LogView:
             self._room -= sum(len(line.text) + 300 for line in lines)
 
     def _flags(self, merged: Merged, count: int) -> int:
-        """Give a byte for each line, 1 to show it, as one number: that is fast to reckon with."""
+        """Return a byte for each line, 1 to show it, as one number: that is fast to reckon with."""
         flags = _bytes([(0, count)], count)
         if self._slots is not None:
             begins = [0, *merged.ends]
@@ -175,7 +175,7 @@ def _bytes(runs: Iterable[tuple[int, int]], count: int) -> int:
 
 
 def _noise(text: bytes) -> Iterable[tuple[int, int]]:
-    """Give the lines that are chatter."""
+    """Yield the lines that are chatter."""
     text = b"\n" + text
     line, before = 0, 0
     for found in _PERHAPS_NOISE.finditer(text):

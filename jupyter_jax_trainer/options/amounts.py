@@ -69,7 +69,7 @@ def cpu(option: str, value: Any) -> str:
 
 
 def cores(text: str) -> float:
-    """Give a checked number of cores as a number: ``500m`` is a half."""
+    """Return a checked number of cores as a number: ``500m`` is a half."""
     amount = quantity(text)
     if amount is None:
         raise ValueError(f"not a quantity: {text!r}")

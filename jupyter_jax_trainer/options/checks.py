@@ -37,7 +37,7 @@ _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Give the known word that ``word`` was probably meant to be, or None."""
+    """Return the known word that ``word`` was probably meant to be, or None."""
     from difflib import get_close_matches
 
     close = get_close_matches(word, list(known), n=1, cutoff=0.6)
@@ -45,7 +45,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """Give the hint for a word that is not known: the nearest one, or all of a few."""
+    """Return the hint for a word that is not known: the nearest one, or all of a few."""
     names = sorted(known)
     if close := nearest(word, names):
         return f"Did you mean {close}?"
@@ -297,6 +297,6 @@ def _label_fault(text: str, *, first: str, starts: str) -> str | None:
 
 
 def shown(value: Any) -> str:
-    """Give a value as a message shows it: its repr, without what may be secret, cut short."""
+    """Return a value as a message shows it: its repr, without what may be secret, cut short."""
     text = masking.text(repr(value))
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -122,7 +122,7 @@ class JobSpec:
         return f"{type(self).__name__}({', '.join(values)})"
 
     def given(self) -> dict[str, Any]:
-        """Give the options that are not at their defaults, in the order of the help."""
+        """Return the options that are not at their defaults, in the order of the help."""
         return {
             name: value
             for name in BY_FIELD
@@ -130,7 +130,7 @@ class JobSpec:
         }
 
     def to_json(self) -> SpecRecord:
-        """Give all options as JSON's types, defaults filled in."""
+        """Return all options as JSON's types, defaults filled in."""
         data: dict[str, Any] = {}
         for name in BY_FIELD:
             value = getattr(self, name)
@@ -159,7 +159,7 @@ class JobSpec:
         return cls(**values, explicit=frozenset(values))
 
     def to_line(self) -> str:
-        """Give the shortest line of options that means the same."""
+        """Return the shortest line of options that means the same."""
         import shlex
 
         given = self.given()
@@ -367,7 +367,7 @@ def _right_type(name: str, value: Any) -> bool:
 
 
 def masked(given: JobSpec) -> JobSpec:
-    """Give the options of a job as they may be shown; they are not fit to submit."""
+    """Return the options of a job as they may be shown; they are not fit to submit."""
     texts: dict[str, Any] = {
         name: masking.text(value) for name, value in given.given().items() if isinstance(value, str)
     }

@@ -438,7 +438,7 @@ def _positionals(words: list[str], options: Sequence[Option]) -> list[str]:
 
 
 def unknown_option(flag: str, known: Iterable[str]) -> UsageError:
-    """Give the error for an option that there is not, with the nearest one that there is."""
+    """Return the error for an option that there is not, with the nearest one that there is."""
     close = checks.nearest(flag, [*known, "--help"])
     return UsageError(
         f"There is no option {flag}.",

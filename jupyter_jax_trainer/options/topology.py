@@ -26,7 +26,7 @@ def hosts(topology: str) -> list[tuple[int, int]]:
 
 
 def fit(topology: str, nodes: int | None, per_node: int | None) -> tuple[int, int]:
-    """Give the nodes of a slice, and the chips of each.
+    """Return the nodes of a slice, and the chips of each.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ class Allowed(NamedTuple):
     namespaces: Sequence[str] = ("*",)
 
     def has_context(self, name: str | None) -> bool:
-        """Tell whether a context is among them; None, the cluster of this pod, always is."""
+        """Return whether a context is among them; None, the cluster of this pod, always is."""
         return name is None or _is_among(name, self.contexts)
 
     def check(self, context: str | None, namespace: str | None) -> None:

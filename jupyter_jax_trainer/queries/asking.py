@@ -28,7 +28,7 @@ _answers_lock = threading.Lock()
 
 
 def in_time(make: Callable[[], Iterable[T]]) -> Iterator[T]:
-    """Give things as they are made, for some seconds.
+    """Yield things as they are made, for some seconds.
 
     Signing in may run a program that waits for somebody, and a request may wait for long: the
     thread that does it is then left to itself.
@@ -70,7 +70,7 @@ def in_time(make: Callable[[], Iterable[T]]) -> Iterator[T]:
 
 
 def kept(key: Hashable, make: Callable[[], T], fresh: bool = False) -> T:
-    """Give what was made for this key some seconds ago, or make it; an error is kept as well.
+    """Return what was made for this key some seconds ago, or make it; an error is kept as well.
 
     What is asked for as `fresh` is made anew. Of several threads that ask at the same time one
     makes it, and the others wait for it.

@@ -124,7 +124,7 @@ def write(source: str, changes: Mapping[str, Any]) -> WrittenLine:
 
 
 def _read(line: str) -> tuple[JobSpec, list[LineError]]:
-    """Give what a line says, and what is wrong with it."""
+    """Return what a line says, and what is wrong with it."""
     try:
         spec = parse_cell_line(line)
         if spec.backend != "auto":
@@ -172,7 +172,7 @@ def _told(error: JaxTrainError, option: str | None = None, value: object = None)
 
 
 def _ask(spec: JobSpec) -> Amounts:
-    """Say what a job asks for in all, as far as its line says it."""
+    """Return what a job asks for in all, as far as its line says it."""
     asked = registry.all_backends() if spec.backend == "auto" else [registry.get(spec.backend)]
     device = next((kind for one in asked if (kind := one.device_of(spec))), None)
     each = spec.devices_per_node

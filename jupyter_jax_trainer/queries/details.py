@@ -27,7 +27,7 @@ _PLAN = (
 
 
 def find(key: str) -> Job:
-    """Give the job with this key.
+    """Return the job with this key.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def _not_there(key: str) -> JobNotFound:
 
 
 def uid_of(job: Job) -> str | None:
-    """Give the uid of a job; None for one whose manifest can't be read."""
+    """Return the uid of a job; None for one whose manifest can't be read."""
     try:
         return job.uid
     except (JobDirError, KeyError):

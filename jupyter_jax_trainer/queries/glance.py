@@ -49,7 +49,7 @@ class Glances:
         self._spark = _Spark(self._directory.metrics)
 
     def look(self) -> Summary:
-        """Give what there is to see now."""
+        """Return what there is to see now."""
         row = row_of(self._job, self._root)
         found: Summary = {
             "row": row,
@@ -108,7 +108,7 @@ class _Spark:
         return {"name": self._name, "points": [list(point) for point in points]}
 
     def _better(self, values: dict[str, float]) -> str | None:
-        """Give a series that says more than the present one: a loss, else what comes first."""
+        """Return a series that says more than the present one: a loss, else what comes first."""
         if self._name is not None and "loss" in self._name.lower():
             return None
         finite = [name for name, value in values.items() if _is_finite(value)]
@@ -129,7 +129,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def tail(directory: JobDir, most: int = _LINES) -> list[TailLine]:
-    """Give the last lines of all logs in their merged order: ``[source, time, text]``."""
+    """Return the last lines of all logs in their merged order: ``[source, time, text]``."""
     rows = _last_rows(directory.log_index)
     begins: list[int] = []
     ends: dict[Any, int] = {}
@@ -166,7 +166,7 @@ def _end_of(path: Path) -> bytes:
 
 
 def _ending(path: Path, begin: int, end: int, *, unfinished: bool) -> list[bytes]:
-    """Give the lines that end in a part of a file, and the one that has no end yet if wanted."""
+    """Return the lines that end in a part of a file, and the one that has no end yet if wanted."""
     begin = max(begin, end - 4 * _LINE)
     start = max(0, begin - _LINE)
     try:

@@ -35,14 +35,14 @@ class Table:
         self._looked = self._looked_at_ended = 0.0
 
     def rows(self) -> tuple[int, list[Row]]:
-        """Give the present version, and all rows, the newest first."""
+        """Return the present version, and all rows, the newest first."""
         with self._lock:
             self._refresh()
             found = [entry.row for entry in self._entries.values()]
             return self._version, sorted(found, key=lambda row: -row["created"])
 
     def since(self, version: int) -> tuple[int, list[Row], list[str]]:
-        """Give what has changed.
+        """Return what has changed.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class _Entry:
 
 
 def stamp(directory: JobDir) -> object:
-    """Give what changes when a job's manifest or state is written."""
+    """Return what changes when a job's manifest or state is written."""
     found: list[tuple[int, int] | None] = []
     for path in (directory.state, directory.manifest):
         try:

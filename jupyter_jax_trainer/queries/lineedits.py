@@ -14,7 +14,7 @@ from jupyter_jax_trainer.queries.linewords import MAGIC, Part, locate, parts
 
 
 def changed(source: str, option: Option, value: Any, values: Mapping[str, Any]) -> str:
-    """Give the text of a cell with one option changed.
+    """Return the text of a cell with one option changed.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class _Word(NamedTuple):
 
 
 def _has(line: str, others: list[_Word], count: int) -> bool:
-    """Tell whether a line has these words in their order, and how many in all.
+    """Return whether a line has these words in their order, and how many in all.
 
     Without `--name x` the next word may be the value that an option before it lacks; and the end of
     a line is no place for a blank that belongs to a word.
@@ -89,7 +89,7 @@ def _has(line: str, others: list[_Word], count: int) -> bool:
 
 
 def _own(found: list[Part], option: Option, remove: bool) -> list[Part]:
-    """Give the parts that are certainly the option's.
+    """Return the parts that are certainly the option's.
 
     Of several names that stand alone only the user knows which is too many. The first one can be
     changed; if it were taken away, the next would be the name.
@@ -143,7 +143,7 @@ def _texts(option: Option, value: Any, wanted: Any, own: list[Part], line: str) 
 
 
 def _items(option: Option, value: Any, wanted: Any) -> list[str]:
-    """Give the value as the line has it: several where the option is repeated for them."""
+    """Return the value as the line has it: several where the option is repeated for them."""
     if isinstance(value, str) and not option.repeat:
         items = [value]  # as it is typed: 90m, and not 1h30m
     elif option.field == "env":

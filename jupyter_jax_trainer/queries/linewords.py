@@ -136,7 +136,7 @@ def _single(place: tuple[int, int, str], option: str | None) -> Part:
 
 
 def _places(line: str) -> Iterator[tuple[int, int, str]]:
-    """Give each word of a line with its place there."""
+    """Yield each word of a line with its place there."""
     text = StringIO(f"{line}\n")
     lexer = shlex.shlex(text, posix=True, punctuation_chars=False)
     lexer.whitespace_split, lexer.commenters = True, ""  # as shlex.split has them
@@ -184,7 +184,7 @@ def _meaning_of_half(word: str, wrong: UsageError) -> _Meaning:
 
 @functools.lru_cache(4096)
 def _takes(head: str, word: str) -> bool:
-    """Tell whether a word is the value of the option before it, and not an option itself."""
+    """Return whether a word is the value of the option before it, and not an option itself."""
     try:
         values, rest = read_words([head, word], _UNCHECKED)
     except UsageError:

@@ -130,7 +130,7 @@ class SearchTopic:
             yield message
 
     def hit(self, message: Mapping[str, Any]) -> Message:
-        """Give the next hit, or the one before."""
+        """Return the next hit, or the one before."""
         at, search = _number(message.get("from") or 0), self.search
         self._from = at
         position = search.previous(at) if message.get("back") else search.next(at)
@@ -145,7 +145,7 @@ class SearchTopic:
         }
 
     def marks(self, message: Mapping[str, Any]) -> Message:
-        """Tell where it matches in texts as the page shows them."""
+        """Return where it matches in texts as the page shows them."""
         texts = message.get("texts")
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise UsageError("The texts are no list of texts.")
@@ -153,7 +153,7 @@ class SearchTopic:
 
 
 def lines(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
-    """Give lines by their numbers in a view."""
+    """Return lines by their numbers in a view."""
     start = _number(message.get("start"))
     count = min(_number(message.get("count")), PAGE)
     found = [_shown(line) for line in view.lines(start, count)]
@@ -161,7 +161,7 @@ def lines(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
 
 
 def line(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
-    """Give one line in full."""
+    """Return one line in full."""
     position = _number(message.get("position"))
     found = view.book.line(position)
     if found is None:
@@ -179,7 +179,7 @@ def line(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
 
 
 def found(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
-    """Give the first line with an error, or the one at a time."""
+    """Return the first line with an error, or the one at a time."""
     what, moment = message.get("what"), message.get("time")
     whole = view.book.refresh(_FIRST)
     if what == "error":

@@ -93,7 +93,7 @@ class Page:
                         self._due[number] = time.monotonic() + topic.every
 
     def _pause(self) -> float:
-        """Give the seconds until something has to be looked at."""
+        """Return the seconds until something has to be looked at."""
         if not self._due:
             return _IDLE
         return max(_SHORTEST, min(self._due.values()) - time.monotonic())

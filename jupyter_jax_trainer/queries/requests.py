@@ -96,7 +96,7 @@ def route(method: str, path: str) -> tuple[Route, Mapping[str, str]] | None:
 
 
 def status_of(error: JaxTrainError) -> int:
-    """Give the HTTP status of an error."""
+    """Return the HTTP status of an error."""
     if isinstance(error, JobNotFound):
         return 404
     if isinstance(error, UsageError):
@@ -105,7 +105,7 @@ def status_of(error: JaxTrainError) -> int:
 
 
 def refusal(error: JaxTrainError) -> Refusal:
-    """Give what a page is told of an error."""
+    """Return what a page is told of an error."""
     return {"message": error.message, "hint": error.hint}
 
 
@@ -137,12 +137,12 @@ def _events(asked: Asked) -> object:
 
 @functools.lru_cache(_KNOWN)
 def _pages(path: Path, uid: str | None) -> LinePages:
-    """Give what reads a file of a job by pages, the same again: it knows where they begin."""
+    """Return what reads a file of a job by pages, the same again: it knows where they begin."""
     return LinePages(path)
 
 
 def _part(name: str, asked: Asked, pages: LinePages) -> object:
-    """Give so many of them, from one on: a job may have millions."""
+    """Return so many of them, from one on: a job may have millions."""
     given = asked.query.get("from", "0")
     if not re.fullmatch("[0-9]{1,12}", given):
         raise UsageError(f"from={given!r} is no number.", "Give the number of the first one.")
@@ -183,7 +183,7 @@ def trust(key: str, uid: Any) -> None:
 
 
 def _allowed_job(asked: Asked) -> Job:
-    """Give the job for what asks its cluster; refuse clusters that pages may not ask."""
+    """Return the job for what asks its cluster; refuse clusters that pages may not ask."""
     job = find(asked.names["key"])
     try:
         manifest = job.manifest

@@ -64,7 +64,7 @@ def find(name: str, namespace: str | None = None, allowed: Allowed = _ALL) -> Ta
 
 
 def health(place: Target, fresh: bool = False) -> list[FindingRecord]:
-    """Give what ``doctor`` says of a place, in the order in which it looks.
+    """Return what ``doctor`` says of a place, in the order in which it looks.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def runtimes(place: Target, fresh: bool = False) -> list[RuntimeRecord]:
 
 
 def queues(place: Target, fresh: bool = False) -> Mapping[str, Any] | None:
-    """Give the queues of a place and what is free in them, for people to choose from.
+    """Return the queues of a place and what is free in them, for people to choose from.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def queues(place: Target, fresh: bool = False) -> Mapping[str, Any] | None:
 
 
 def runtime_yaml(place: Target, name: str) -> str:
-    """Give a runtime as the cluster has it.
+    """Return a runtime as the cluster has it.
 
     Raises
     ------

@@ -36,7 +36,7 @@ class Topic(Protocol):
     every: float
 
     def look(self) -> Iterable[Message]:
-        """Give what has changed since the last look; all there is at the first."""
+        """Return what has changed since the last look; all there is at the first."""
 
 
 class JobsTopic:
@@ -49,7 +49,7 @@ class JobsTopic:
         self._version: int | None = None
 
     def look(self) -> Iterator[Message]:
-        """Give new and changed rows."""
+        """Yield new and changed rows."""
         if self._version is None:
             self._version, rows = self._table.rows()
             yield {"kind": "jobs", "all": True, "rows": rows}
@@ -83,7 +83,7 @@ class JobTopic:
         self._tail_at = 0.0
 
     def look(self) -> Iterator[Message]:
-        """Give what has been added, then the detail if it has changed.
+        """Yield what has been added, then the detail if it has changed.
 
         Who shows the job once its detail has come has all that is in it, and nothing has to move.
         """
@@ -121,7 +121,7 @@ class GlanceTopic:
         self._last: Summary | None = None
 
     def look(self) -> Iterator[Message]:
-        """Give it if it has changed."""
+        """Yield it if it has changed."""
         self._opened.check()
         found = self._glances.look()
         if found != self._last:

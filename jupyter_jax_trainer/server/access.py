@@ -15,7 +15,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def is_from_here(headers: Mapping[str, str], allowed: Sequence[str]) -> bool:
-    """Tell whether a request comes from a page of this server, or from no page.
+    """Return whether a request comes from a page of this server, or from no page.
 
     Jupyter servers are run with ``allow_origin="*"`` and without a token (in Kubeflow's notebook
     images, say), so its own checks are not enough.

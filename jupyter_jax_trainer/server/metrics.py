@@ -45,7 +45,7 @@ class Numbers(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Give the numbers of now, or those of last time where they take long."""
+        """Yield the numbers of now, or those of last time where they take long."""
         if self._worker is None or not self._worker.is_alive():
             self._worker = threading.Thread(target=self._work, name="jaxtrain numbers", daemon=True)
             self._worker.start()

@@ -117,7 +117,7 @@ class Log(Handler):
 
 
 def _log(job: Job, source: str) -> Path:
-    """Give the file of a log, by a name that the job has."""
+    """Return the file of a log, by a name that the job has."""
     directory = JobDir(job.directory)
     ranks = {str(rank): rank for rank in range(job.spec.nodes)}
     if source in ranks:

@@ -8,5 +8,5 @@ ALLOW = "JAXTRAIN_ALLOW_PICKLED_RESULTS"
 
 
 def allowed() -> bool:
-    """Tell whether they may; a setting that makes no sense means no."""
+    """Return whether they may; a setting that makes no sense means no."""
     return os.environ.get(ALLOW, "").strip().lower() in ("", "1", "on", "yes", "true")

@@ -52,12 +52,12 @@ class Trust(StrEnum):
 
 
 def allowed() -> bool:
-    """Tell whether the administrator leaves it to the users whom they trust."""
+    """Return whether the administrator leaves it to the users whom they trust."""
     return os.environ.get(ALLOW, "").strip().lower() in ("", "1", "on", "yes", "true")
 
 
 def of(job: Job) -> Trust:
-    """Tell how far a job is trusted.
+    """Return how far a job is trusted.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def of(job: Job) -> Trust:
 
 
 def is_mine(job: Job) -> bool:
-    """Tell whether the user submitted a job; a damaged one is no more than what lies here."""
+    """Return whether the user submitted a job; a damaged one is no more than what lies here."""
     try:
         return of(job).mine
     except JobDirError:
@@ -76,7 +76,7 @@ def is_mine(job: Job) -> bool:
 
 
 def standing(directory: JobDir, manifest: Manifest) -> Trust:
-    """Tell how far a job is trusted, by its directory and manifest."""
+    """Return how far a job is trusted, by its directory and manifest."""
     origin = manifest.get("origin") or {}
     if "attached" not in origin:
         return Trust.OWN
@@ -140,14 +140,14 @@ def notice(job: Job) -> str | None:
 
 
 def _described(job: Job) -> str:
-    """Say who made a job that is not the user's own, as far as that can be told."""
+    """Return who made a job that is not the user's own, as far as that can be told."""
     maker = claimed_maker(job)
     who = f" It claims to be made by {maker}; the cluster keeps no proof of that." if maker else ""
     return f"It was not submitted from this job store.{who}"
 
 
 def _way_out(job: Job, now: Trust) -> str:
-    """Say what lets the results of a job be loaded."""
+    """Return what lets the results of a job be loaded."""
     if now is Trust.FORBIDDEN:
         return f"{_FORBIDDEN[0].upper()}{_FORBIDDEN[1:]}. {_ASK}"
     hint = f"If you trust its maker: `%jaxtrain attach {job.name} --trust`"
@@ -158,7 +158,7 @@ def _way_out(job: Job, now: Trust) -> str:
 
 
 def claimed_maker(job: Job) -> str | None:
-    """Give who made an attached job, as its TrainJob says; anybody can write anything there."""
+    """Return who made an attached job, as its TrainJob says; anybody can write anything there."""
     manifest = job.manifest
     maker = manifest.get("maker")
     if "attached" not in (manifest.get("origin") or {}) or not isinstance(maker, str):
@@ -180,7 +180,7 @@ _ASK = "Its state, logs and metrics can be seen."
 
 
 def _is_base64(value: Any) -> bool:
-    """Tell whether it can be nothing else, wherever a front end may put it."""
+    """Return whether it can be nothing else, wherever a front end may put it."""
     if not isinstance(value, str):
         return False
     try:
@@ -190,7 +190,7 @@ def _is_base64(value: Any) -> bool:
 
 
 def _is_signed(directory: JobDir, manifest: Manifest, origin: Mapping[str, Any]) -> bool:
-    """Tell whether a key of this store has signed this very TrainJob."""
+    """Return whether a key of this store has signed this very TrainJob."""
     statement, signature = Statement.from_json(origin.get("statement")), origin.get("signature")
     if statement is None or not isinstance(signature, str):
         return False
@@ -202,7 +202,7 @@ def _is_signed(directory: JobDir, manifest: Manifest, origin: Mapping[str, Any])
 
 
 def _is_granted(directory: JobDir, manifest: Manifest) -> bool:
-    """Tell whether the user has said so of this very TrainJob."""
+    """Return whether the user has said so of this very TrainJob."""
     try:
         note = read_json(directory.trust, _GRANT)
         this = (manifest["uid"], directory.read_trainjob_uid())

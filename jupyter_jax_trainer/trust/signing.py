@@ -76,14 +76,14 @@ class Statement:
         return cls(**value) if all(isinstance(each, str) for each in value.values()) else None
 
     def to_json(self) -> dict[str, str]:
-        """Give it as a JSON object."""
+        """Return it as a JSON object."""
         return asdict(self)
 
     def _bytes(self) -> bytes:
         return _DOMAIN + json.dumps(self.to_json(), sort_keys=True).encode()
 
     def signed_with(self, key: str) -> str:
-        """Give the signature that a key makes."""
+        """Return the signature that a key makes."""
         mac = hmac.digest(bytes.fromhex(key), self._bytes(), "sha256")
         return f"v1:{key_id(key)}:{mac.hex()}"
 
@@ -94,7 +94,7 @@ def key_id(key: str) -> str:
 
 
 def signer(signature: str) -> str | None:
-    """Give the name of the key with which something claims to be signed."""
+    """Return the name of the key with which something claims to be signed."""
     found = _SIGNATURE.fullmatch(signature)
     return found["id"] if found else None
 
@@ -115,7 +115,7 @@ def sign(statement: Statement) -> str:
 
 
 def is_mine(statement: Statement, signature: str) -> bool:
-    """Tell whether a key of this store has signed a statement; a damaged store has signed none."""
+    """Return whether a key of this store has signed a statement; a damaged store has none."""
     with contextlib.suppress(UsageError, BackendError, OSError):
         return any(
             hmac.compare_digest(statement.signed_with(key).encode(), signature.encode())
@@ -125,12 +125,12 @@ def is_mine(statement: Statement, signature: str) -> bool:
 
 
 def key_file() -> Path:
-    """Give the file of the user's keys: the first one signs, all of them are the user's."""
+    """Return the file of the user's keys: the first one signs, all of them are the user's."""
     return home() / "signing-keys"
 
 
 def ensure_key() -> str:
-    """Give the key that signs; of two processes that make one at once both use the same.
+    """Return the key that signs; of two processes that make one at once both use the same.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def _keys() -> list[str]:
 
 
 def _of_others() -> int:
-    """Give the permissions that nobody else may have."""
+    """Return the permissions that nobody else may have."""
     # The kubelet opens the volumes of a pod to its fsGroup, at each mount.
     return 0o007 if "KUBERNETES_SERVICE_HOST" in os.environ else 0o077
 

@@ -14,7 +14,7 @@ _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def read_member(path: Path, name: str, most: int | None = None) -> bytes:
-    """Give a member of an archive, never more of it than the directory says.
+    """Return a member of an archive, never more of it than the directory says.
 
     Parameters
     ----------

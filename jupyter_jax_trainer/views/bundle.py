@@ -37,7 +37,7 @@ def reference(job: Job | None) -> dict[str, Any]:
 
 
 def whole(job: Job) -> dict[str, Any]:
-    """Give all of a job that is displayed as a value: ``job`` at the end of a cell.
+    """Return all of a job that is displayed as a value: ``job`` at the end of a cell.
 
     A job that goes on comes with a widget; that of one that has ended would be dead in the saved
     notebook.
@@ -70,13 +70,13 @@ def show(job: Job) -> None:
 
 
 def widget_view(widget: Any) -> dict[str, Any]:
-    """Give what makes a front end draw a widget."""
+    """Return what makes a front end draw a widget."""
     data, _ = widget._repr_mimebundle_()
     return dict(data[WIDGET])
 
 
 def last_of(job: Job) -> Summary | None:
-    """Give what a saved notebook is to show; None where the job's files are gone."""
+    """Return what a saved notebook is to show; None where the job's files are gone."""
     with contextlib.suppress(JobDirError, OSError):
         return Glances(job).look()
     return None

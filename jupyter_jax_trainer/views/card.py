@@ -101,7 +101,7 @@ class Facts:
 
 
 def line(facts: Facts, snapshot: Snapshot, note: str | None = None) -> str:
-    """Give the status in one line of plain text."""
+    """Return the status in one line of plain text."""
     words = [f"{facts.name or 'New job'}: {snapshot['state']}", facts.shape]
     words += _times(facts, snapshot)
     if text := progress_text(snapshot["progress"]):
@@ -114,7 +114,7 @@ def line(facts: Facts, snapshot: Snapshot, note: str | None = None) -> str:
 
 
 def _reason(snapshot: Snapshot) -> str:
-    """Give the reason as it stands beside the state."""
+    """Return the reason as it stands beside the state."""
     if snapshot["state"] == State.CANCELLED and snapshot["reason"] == CANCELLED:
         return "by the user"
     return shorten(snapshot["reason"] or "", MAX_REASON)
@@ -132,7 +132,7 @@ def _times(facts: Facts, snapshot: Snapshot) -> list[str]:
 
 
 def text(facts: Facts, snapshot: Snapshot, note: str | None = None) -> str:
-    """Give the whole card as plain text, for where HTML is not shown."""
+    """Return the whole card as plain text, for where HTML is not shown."""
     lines = [line(facts, snapshot, note)]
     if snapshot["state"] == State.FAILED and (reason := _reason(snapshot)):
         lines.append(reason)
@@ -143,7 +143,7 @@ def text(facts: Facts, snapshot: Snapshot, note: str | None = None) -> str:
 
 
 def hint(snapshot: Snapshot) -> str:
-    """Say what to do about a wait; empty where nothing can be done.
+    """Return what to do about a wait; empty where nothing can be done.
 
     What to do about a failure stands below the error that ends the cell.
     """
@@ -177,7 +177,7 @@ def render(
     unfinished: str = "",
     spark: Spark | None = None,
 ) -> str:
-    """Give the card as HTML.
+    """Return the card as HTML.
 
     Parameters
     ----------

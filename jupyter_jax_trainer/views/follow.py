@@ -104,7 +104,7 @@ class _Source:
             view.log(self._log.finish(), b"")
 
     def _settled(self) -> int:
-        """Give how far the log had come when every display before that was known.
+        """Return how far the log had come when every display before that was known.
 
         Where the index does not say it, it is true of what was there a moment ago.
         """
@@ -120,12 +120,12 @@ class _Source:
         return self._indexed
 
     def _size_before(self, seconds: float) -> int:
-        """Give how large the log was some time ago."""
+        """Return how large the log was some time ago."""
         then = time.monotonic() - seconds
         return next((size for at, size in reversed(self._sizes) if at <= then), 0)
 
     def _hold(self, end: int, snapshot: JobState) -> int:
-        """Give where something begins that may be the last word of rank 0, else `end`.
+        """Return where something begins that may be the last word of rank 0, else `end`.
 
         From there on lines come a moment later, and only at the end when rank 0 has failed.
         """
@@ -141,7 +141,7 @@ class _Source:
         return place if ended else max(place, self._size_before(_HOLD))
 
     def _end(self, snapshot: JobState) -> int | None:
-        """Give where rank 0 says no more than how the job failed, if it ends so; else None.
+        """Return where rank 0 says no more than how the job failed, if it ends so; else None.
 
         Ranks often fail alike, so it may be another rank that was the first.
         """

@@ -7,10 +7,10 @@ from typing import Any
 
 
 def running_shell() -> Any:
-    """Give the IPython shell, None where there is none."""
+    """Return the IPython shell, None where there is none."""
     return getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
 
 
 def in_notebook() -> bool:
-    """Tell whether output goes to a Jupyter front end."""
+    """Return whether output goes to a Jupyter front end."""
     return hasattr(running_shell(), "kernel")

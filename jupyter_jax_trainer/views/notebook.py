@@ -170,7 +170,7 @@ class _Live:
         self._at = 0.0
 
     def due(self) -> bool:
-        """Tell whether it may be replaced without flooding the page."""
+        """Return whether it may be replaced without flooding the page."""
         return time.monotonic() - self._at >= _INTERVAL
 
     def show(self, data: dict[str, Any], metadata: dict[str, Any] | None = None) -> None:

@@ -24,7 +24,7 @@ def sparkline(spark: Spark | None, colour: str) -> str:
 
 
 def _places(points: Sequence[Sequence[float]]) -> str:
-    """Give the points as places of the picture."""
+    """Return the points as places of the picture."""
     (left, right), (low, high) = ((min(c), max(c)) for c in zip(*points, strict=True))
     across = (_WIDTH - 2 * _EDGE) / ((right - left) or 1)
     up = (_HEIGHT - 2 * _EDGE) / ((high - low) or 1)

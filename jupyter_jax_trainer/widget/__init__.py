@@ -12,7 +12,7 @@ from jupyter_jax_trainer.widget.built import require
 
 
 def panel() -> Any:
-    """Give the runtimes and the jobs of JupyterLab's side bars as a widget.
+    """Return the runtimes and the jobs of JupyterLab's side bars as a widget.
 
     Returns
     -------

@@ -11,7 +11,7 @@ STATIC = Path(__file__).parent / "static"
 
 
 def available() -> bool:
-    """Tell whether widgets can be made here."""
+    """Return whether widgets can be made here."""
     return (STATIC / "job.js").exists() and find_spec("anywidget") is not None
 
 

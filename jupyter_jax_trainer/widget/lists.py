@@ -56,7 +56,7 @@ class Panel(anywidget.AnyWidget):  # type: ignore[misc]
             self._pages.pop(page).close()
 
     def _page(self, name: str) -> Page:
-        """Give a view's page; that of a view long gone makes room."""
+        """Return a view's page; that of a view long gone makes room."""
         if name not in self._pages:
             if len(self._pages) >= _MAX_PAGES:
                 self._pages.pop(next(iter(self._pages))).close()

@@ -75,7 +75,7 @@ def _execute(
 
 
 def _is_quiet(code: str, last: ast.Expr) -> bool:
-    """Tell whether the last expression is followed by a semicolon."""
+    """Return whether the last expression is followed by a semicolon."""
     lines = code.splitlines()
     assert last.end_lineno is not None and last.end_col_offset is not None
     rest = lines[last.end_lineno - 1].encode()[last.end_col_offset :].decode()

@@ -35,7 +35,7 @@ class Send(Protocol):
 
 
 def bundle(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Give the MIME bundle of a value and its metadata, by the methods that IPython looks for."""
+    """Return the MIME bundle of a value and its metadata, by the methods that IPython looks for."""
     data: dict[str, Any] = {"text/plain": repr(value)}
     metadata: dict[str, Any] = {}
     if isinstance(value, type):
@@ -209,7 +209,7 @@ _current: Displayer | None = None
 
 
 def current() -> Displayer | None:
-    """Give the displayer of this job, for the matplotlib backend."""
+    """Return the displayer of this job, for the matplotlib backend."""
     return _current
 
 

@@ -48,7 +48,7 @@ class WorkerError(RuntimeError):
 
 
 def is_secondary(text: str) -> bool:
-    """Tell whether an error says no more than that another rank is gone."""
+    """Return whether an error says no more than that another rank is gone."""
     return _SECONDARY.search(text) is not None
 
 
@@ -118,7 +118,7 @@ def where(frame: FrameType | None, cell_file: str, labels: Mapping[str, str]) ->
 
 
 def _hint(error: BaseException, outside: Container[str]) -> str | None:
-    """Say what to do about a name that the notebook has and the cell reads in a hidden way."""
+    """Return what to do about a name that the notebook has and the cell reads in a hidden way."""
     if isinstance(error, WorkerError):
         return error.hint
     name = error.name if isinstance(error, NameError) else None
@@ -146,7 +146,7 @@ def _cell_line(error: BaseException, cell_file: str) -> int | None:
 
 
 def _is_plumbing(filename: str, line: int | None) -> bool:
-    """Tell whether a line is the one that calls the function of ``train()``: no user wrote it."""
+    """Return whether a line is the one that calls the function of ``train()``: no user wrote it."""
     return "__jaxtrain_" in linecache.getline(filename, line or 0)
 
 

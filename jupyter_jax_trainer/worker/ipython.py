@@ -97,7 +97,7 @@ class Shell:
         )
 
     def _frame(self) -> FrameType:
-        """Give the nearest frame outside of this module."""
+        """Return the nearest frame outside of this module."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_globals is globals():
             frame = frame.f_back

@@ -307,5 +307,5 @@ def main() -> NoReturn:
 
 
 def own_rank() -> int:
-    """Give the number of this process in the job."""
+    """Return the number of this process in the job."""
     return int(os.environ.get("JAX_PROCESS_ID") or 0)

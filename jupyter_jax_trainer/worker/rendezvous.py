@@ -185,13 +185,13 @@ def _address(rank: int, timeout: float, channel: Channel) -> tuple[str, str]:
 
 
 def _own(port: str) -> str:
-    """Give the address at which rank 0 reaches the service that it starts."""
+    """Return the address at which rank 0 reaches the service that it starts."""
     bound = os.environ.get("JAX_COORDINATOR_BIND_ADDRESS", "").rsplit(":", 1)[0]
     return f"127.0.0.1:{port}" if bound in ("", "0.0.0.0", "[::]") else f"{bound}:{port}"
 
 
 def _text(address: tuple[Any, ...]) -> str:
-    """Give the address of a socket as gRPC takes it."""
+    """Return the address of a socket as gRPC takes it."""
     host, port = address[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -224,7 +224,7 @@ def _accept_second_initialize(rank: int) -> None:
 
 
 def _client() -> Any:
-    """Give the coordination service's client, or None where this jax keeps it elsewhere."""
+    """Return the coordination service's client, or None where this jax keeps it elsewhere."""
     try:
         from jax._src.distributed import global_state
     except ImportError:
@@ -255,7 +255,7 @@ def announce_error(rank: int, summary: str, status: int) -> bool:
 
 
 def first_status() -> int | None:
-    """Give the exit code of the rank that failed first; None where none has said so."""
+    """Return the exit code of the rank that failed first; None where none has said so."""
     try:
         text = _client().blocking_key_value_get(_FIRST_ERROR, _milliseconds(timeouts.PEER))
         return int(json.loads(text)["status"])
@@ -332,7 +332,7 @@ class _NotedManager:
 
 
 def watch_preemption() -> Callable[[], bool]:
-    """Give a function that tells whether the cell looks for jax's notices of preemption."""
+    """Return a function that tells whether the cell looks for jax's notices of preemption."""
     try:
         from jax._src.distributed import global_state
     except ImportError:

@@ -92,7 +92,7 @@ def _number(name: str, value: Any) -> float | int:
 
 
 def checkpoint_dir(job: str | None = None) -> Path:
-    """Give the directory that belongs to the job and outlives its processes.
+    """Return the directory that belongs to the job and outlives its processes.
 
     All ranks see the same directory; in pods this takes a volume (``--volume``, or one of the
     runtime's). When a job starts again (``--max-restarts``) it finds there what it has saved.
@@ -126,7 +126,7 @@ def checkpoint_dir(job: str | None = None) -> Path:
 
 
 def _checkpoints_beside(own: Path, job: str) -> Path:
-    """Give the checkpoints of another job: its directory lies beside that of this one."""
+    """Return the checkpoints of another job: its directory lies beside that of this one."""
     path = own.parent.with_name(job) / own.name if re.fullmatch("[a-z0-9-]+", job) else None
     if path is None or not path.is_dir():
         raise FileNotFoundError(

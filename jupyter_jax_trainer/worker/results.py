@@ -68,7 +68,7 @@ class _ResultPickler(Pickler):
         return number
 
     def parts(self) -> set[int]:
-        """Give the identities of what was pickled, of which a change could be seen elsewhere."""
+        """Return the identities of what was pickled, of which a change could be seen elsewhere."""
         numpy = sys.modules.get("numpy")
         fixed = (*_FIXED, numpy.dtype) if numpy is not None else _FIXED
         return {key for key, (_, part) in self.memo.copy().items() if not isinstance(part, fixed)}
@@ -181,7 +181,7 @@ class _Picked:
         }
 
     def outline(self) -> list[str]:
-        """Give a line for each array that is to be gathered."""
+        """Return a line for each array that is to be gathered."""
         return [
             f"{', '.join(self._holders({part.node}))}: {part.array.dtype}{part.array.shape}"
             for part in self.plain.spread

@@ -38,7 +38,7 @@ class Timeout:
         return self.usual if given is None else given
 
     def given(self, environment: Mapping[str, str]) -> float | None:
-        """Give what an environment says, in seconds; None where it says nothing.
+        """Return what an environment says, in seconds; None where it says nothing.
 
         Raises
         ------

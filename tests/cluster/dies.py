@@ -26,7 +26,7 @@ CELL = "print('begins')"
 
 
 def step(event: str, arguments: tuple[Any, ...], store: str) -> str | None:
-    """Say what is about to be done; None if it is no step."""
+    """Return what is about to be done; None if it is no step."""
     if event == "http.client.send":
         return f"send {bytes(arguments[1])[:150]!r}"
     if event == "answer":

@@ -46,7 +46,7 @@ def failure_of(job: Job) -> Failure:
 
 
 def followers(store: Path) -> list[int]:
-    """Give the pids of the followers of a job store that are alive."""
+    """Return the pids of the followers of a job store that are alive."""
     found = []
     for lock in (store / "followers").glob("*/lock"):
         with contextlib.suppress(ValueError, OSError):

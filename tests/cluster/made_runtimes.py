@@ -16,7 +16,7 @@ Change = Callable[[dict[str, Any]], None]
 
 
 def image(cluster: Cluster) -> str:
-    """Give the image of our runtime for CPUs."""
+    """Return the image of our runtime for CPUs."""
     found = _job_set(cluster.get("clustertrainingruntime", "jax-cpu"))["replicatedJobs"][0]
     return str(pod_of(found)["containers"][0]["image"])
 
@@ -69,7 +69,7 @@ def _job_set(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def pod_of(job: dict[str, Any]) -> dict[str, Any]:
-    """Give the pod of a replicated job."""
+    """Return the pod of a replicated job."""
     found: dict[str, Any] = job["template"]["spec"]["template"]["spec"]
     return found
 
@@ -149,5 +149,5 @@ class Shared:
 
 
 def reachable(cluster: Cluster) -> bool:
-    """Tell whether this machine and the nodes have a folder in common."""
+    """Return whether this machine and the nodes have a folder in common."""
     return cluster.own and os.access(cluster.kubeconfig.resolve().parent, os.W_OK)

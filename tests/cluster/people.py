@@ -16,13 +16,13 @@ RIGHTS = Path(__file__).parents[2] / "runtimes" / "rights.yaml"
 
 
 def minimal() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Give the rules of runtimes/rights.yaml: in the namespace, and in the whole cluster."""
+    """Return the rules of runtimes/rights.yaml: in the namespace, and in the whole cluster."""
     role, _, cluster_role = yaml.safe_load_all(RIGHTS.read_text())
     return role["rules"], cluster_role["rules"]
 
 
 def single(rules: Iterable[dict[str, Any]]) -> list[tuple[str, str, str]]:
-    """Give rules as single rights: group, resource, verb."""
+    """Return rules as single rights: group, resource, verb."""
     return [
         (group, resource, verb)
         for rule in rules
@@ -103,12 +103,12 @@ def forget(namespace: Namespace) -> None:
 
 
 def token(namespace: Namespace, name: str) -> str:
-    """Give a token of a service account, good for an hour."""
+    """Return a token of a service account, good for an hour."""
     return namespace("create", "token", name, "--duration=1h").strip()
 
 
 def about(cluster: Cluster) -> dict[str, Any]:
-    """Give what a kubeconfig says of the cluster: its address and its authority."""
+    """Return what a kubeconfig says of the cluster: its address and its authority."""
     read = json.loads(cluster("config", "view", "--raw", "--minify", "--flatten", "--output=json"))
     return dict(read["clusters"][0]["cluster"])
 

@@ -28,7 +28,7 @@ def looked(place, namespace) -> Callable[[], list[Finding]]:
 
 
 def wrong(found: list[Finding], subject: str, status: str, *words: str) -> bool:
-    """Tell whether that is found, with what to do about it."""
+    """Return whether that is found, with what to do about it."""
     return any(
         one.subject == subject
         and one.status == status

@@ -58,7 +58,7 @@ def images(*words: str) -> str:
 
 
 def room() -> int:
-    """Give the bytes that the cluster's images take."""
+    """Return the bytes that the cluster's images take."""
     words = ["du", "--summarize", "--block-size=1", layout.STATE / "lib" / "containerd"]
     return int(subprocess.run(words, capture_output=True, text=True).stdout.split()[0])
 

@@ -27,7 +27,7 @@ RESTRICTED = {
 
 
 def jaxjob(name, namespace, code, **more):
-    """Give a JAXJob in the form of the training operator's own examples."""
+    """Return a JAXJob in the form of the training operator's own examples."""
     policy, metadata, about = (more.pop(key, {}) for key in ("policy", "metadata", "about"))
     container = {
         "name": "jax",

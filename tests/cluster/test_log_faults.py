@@ -146,7 +146,7 @@ def test_lines_that_are_rotated_away_while_nobody_reads_are_counted(place, clust
 
 
 def node_logs(cluster: Cluster, job: Job) -> Path:
-    """Give the folder with the log files of a job's first rank, as the node has it."""
+    """Return the folder with the log files of a job's first rank, as the node has it."""
     pod = eventually(lambda: job.snapshot()["ranks"][0]["pod"])
     logs = cluster.kubeconfig.resolve().parent / "log" / "pods"
     (folder,) = logs.glob(f"*_{pod}_*/node")

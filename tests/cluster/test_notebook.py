@@ -46,7 +46,7 @@ class Desk:
     namespace: str
 
     def has(self, job: str) -> bool:
-        """Tell whether the cluster has a TrainJob."""
+        """Return whether the cluster has a TrainJob."""
         words = ("--namespace", self.namespace, "get", "trainjob", job, "--output=name")
         return bool(self.cluster(*words, check=False))
 

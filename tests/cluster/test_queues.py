@@ -127,12 +127,12 @@ def tell(namespace: Namespace, job: Job) -> None:
 
 
 def times(job: Job) -> list[float]:
-    """Give the times that rank 0 has printed."""
+    """Return the times that rank 0 has printed."""
     return [float(line) for line in text(job, 0).split() if line[0].isdigit()]
 
 
 def arrived(namespace: Namespace, name: str) -> float | None:
-    """Give when Kueue has put a job into its queue."""
+    """Return when Kueue has put a job into its queue."""
     for item in namespace.get("workloads")["items"]:
         if item["metadata"]["ownerReferences"][0]["name"] == name:
             return datetime.fromisoformat(item["metadata"]["creationTimestamp"]).timestamp()

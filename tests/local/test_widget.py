@@ -47,7 +47,7 @@ class Comms:
         return [m["content"] for _, m in cell.messages if m["msg_type"] == kind]
 
     def opened(self, cell, name):
-        """Give the id of the model of one of our classes."""
+        """Return the id of the model of one of our classes."""
         for content in self.heard(cell, "comm_open"):
             if name in content["data"].get("state", {}).get("_anywidget_id", ""):
                 return content["comm_id"]

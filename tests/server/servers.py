@@ -186,7 +186,7 @@ class Page:
         self.socket.send(json.dumps(message))
 
     def hear(self, kind: str, number: int | None = None, seconds: float = 20) -> dict[str, Any]:
-        """Give the next message of a kind; others are passed over."""
+        """Return the next message of a kind; others are passed over."""
         deadline = time.monotonic() + seconds
         while True:
             self.socket.settimeout(max(0.01, deadline - time.monotonic()))

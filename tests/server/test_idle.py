@@ -29,7 +29,7 @@ class Opened:
             assert watch >= 0, os.strerror(ctypes.get_errno())
 
     def within(self, seconds: float) -> bool:
-        """Tell whether something is opened within some seconds from now on."""
+        """Return whether something is opened within some seconds from now on."""
         while select.select([self._file], [], [], 0)[0]:
             os.read(self._file, 1 << 16)
         return bool(select.select([self._file], [], [], seconds)[0])
@@ -39,7 +39,7 @@ class Opened:
 
 
 def cpu(server) -> float:
-    """Give the seconds of a core that the server has used."""
+    """Return the seconds of a core that the server has used."""
     fields = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

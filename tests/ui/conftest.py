@@ -58,7 +58,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def failed(request: pytest.FixtureRequest) -> bool:
-    """Say whether the test that ends has failed."""
+    """Return whether the test that ends has failed."""
     report = request.node.stash.get(_report, None)
     return bool(report and report.failed)
 
@@ -149,7 +149,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def with_wheel(wheel: Path, extras: str) -> Path:
-    """Give the Python of an environment with the wheel; pip asks only for what the wheel asks."""
+    """Return the Python of an environment with the wheel; pip asks only for what the wheel asks."""
     pinned = (f"jupyterlab=={PROMISED}", f"notebook=={NOTEBOOK}")
     try:
         return other_python.with_wheel(wheel, extras, *pinned)

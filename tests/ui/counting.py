@@ -39,7 +39,7 @@ AWAY = (
 
 
 def cells(end: Path) -> tuple[str, str]:
-    """Give the cells of a job that counts until this file is there."""
+    """Return the cells of a job that counts until this file is there."""
     return LOAD, CODE.format(end=str(end))
 
 
@@ -69,7 +69,7 @@ class Counting:
         self.lab.command("jaxtrain:open-log", key=NAME, split=True)
 
     def printed(self) -> int:
-        """Give how much the job has printed."""
+        """Return how much the job has printed."""
         return JobDir(api.job(NAME).directory).log(0).stat().st_size
 
     def prints_more(self) -> None:

@@ -92,7 +92,7 @@ class Proxy:
 
 
 def hold_questions(page: Page) -> dict[str, Route]:
-    """Give what the picker asks about a place, each by its name, for the test to answer."""
+    """Return what the picker asks about a place, each by its name, for the test to answer."""
     held: dict[str, Route] = {}
 
     def hold(route: Route) -> None:

@@ -91,7 +91,7 @@ class Lab(Server):
         return self._config / "lab" / "user-settings" / "jupyter-jax-trainer"
 
     def page_url(self, path: str, port: int | None = None) -> str:
-        """Give the address of a page."""
+        """Return the address of a page."""
         base = self.url.removesuffix("jaxtrain/api/").replace(
             str(self.port), str(port or self.port), 1
         )

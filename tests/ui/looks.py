@@ -40,7 +40,7 @@ SHIFTS = """() => {
 
 
 def runs(end: Path | str, steps: int = 100_000) -> str:
-    """Give a cell that trains until a file is there, or for so many steps."""
+    """Return a cell that trains until a file is there, or for so many steps."""
     return RUNS.format(end=str(end), steps=steps)
 
 
@@ -80,7 +80,7 @@ def nothing_jumped(lab: LabPage, part: str) -> None:
 
 
 def beyond(view: Locator) -> list[str]:
-    """Give what one can use, or has to read, of a view and does not lie within it."""
+    """Return what one can use, or has to read, of a view and does not lie within it."""
     found: list[str] = view.evaluate(
         """view => {
             const { left, right } = view.getBoundingClientRect();
@@ -96,7 +96,7 @@ def beyond(view: Locator) -> list[str]:
 
 
 def colours(lab: LabPage, selector: str) -> list[float]:
-    """Give background and text colour of an element as the browser has worked them out."""
+    """Return background and text colour of an element as the browser has worked them out."""
     found: list[float] = lab.evaluate(
         """selector => {
             const style = getComputedStyle(document.querySelector(selector));

@@ -253,7 +253,7 @@ class LabPage:
         return LogPane(self, self.page.locator(f"[id='jaxtrain-log-{key}']"))
 
     def axe(self, selector: str) -> list[str]:
-        """Give what is against the rules of accessibility within an element."""
+        """Return what is against the rules of accessibility within an element."""
         if not self.evaluate("() => 'axe' in window"):
             self.page.add_script_tag(
                 path=ROOT / "labextension" / "node_modules" / "axe-core" / "axe.min.js"

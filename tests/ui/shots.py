@@ -60,7 +60,7 @@ def code(steps: int, pause: float, every: int, rate: float = 0.2) -> str:
 
 
 def data() -> dict[str, object]:
-    """Give the variables of a notebook that has the data."""
+    """Return the variables of a notebook that has the data."""
     values: dict[str, object] = {"__name__": "__main__"}
     exec(DATA, values)
     return values

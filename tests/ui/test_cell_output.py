@@ -27,7 +27,7 @@ STDOUT = ".jp-OutputArea-output[data-mime-type*=stdout]"
 
 
 def bundle(lab: LabPage, number: int) -> dict[str, Any]:
-    """Give what the notebook has of the job in the output of a cell."""
+    """Return what the notebook has of the job in the output of a cell."""
     found: list[dict[str, Any]] = lab.evaluate(
         """number => {
             const { model } = window.jupyterapp.shell.currentWidget.content.widgets[number];

@@ -96,7 +96,7 @@ def done(hand: Any, picker: Locator) -> None:
 
 
 def counted(server: Lab, name: str, *labels: str) -> float:
-    """Give a number that Prometheus is told; its other labels name the cluster."""
+    """Return a number that Prometheus is told; its other labels name the cluster."""
     numbers = server.numbers().items()
     return sum(value for (each, *its), value in numbers if each == name and {*labels} <= {*its})
 

@@ -79,7 +79,7 @@ def luminance(colour: list[int]) -> float:
 
 
 def contrast(seen) -> float:
-    """Give the contrast of a text by WCAG's measure, in which 4.5 is enough to read it."""
+    """Return the contrast of a text by WCAG's measure, in which 4.5 is enough to read it."""
     low, high = sorted(luminance(seen[part]) for part in ("front", "behind"))
     return (high + 0.05) / (low + 0.05)
 

@@ -71,7 +71,7 @@ def report(job, step):
 
 
 def connected(server):
-    """Give a page; those of the test before may have to go first."""
+    """Return a page; those of the test before may have to go first."""
 
     def connect():
         with contextlib.suppress(WebSocketBadStatusException):

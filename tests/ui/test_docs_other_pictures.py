@@ -46,7 +46,7 @@ def test_pictures_in_notebook_7(open_page, notebook7, pictures):
 
 
 def is_dark(card: Locator) -> bool:
-    """Tell whether the words of a card are bright."""
+    """Return whether the words of a card are bright."""
     bright: bool = card.evaluate("it => Number(getComputedStyle(it).color.match(/\\d+/)[0]) > 128")
     return bright
 

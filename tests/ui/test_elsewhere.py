@@ -310,7 +310,7 @@ def saved_page(name: str, folder: Path) -> str:
 
 
 def without_network(page: Page) -> list[str]:
-    """Give the page what it asks the network for from here; what else it asks is listed."""
+    """Return the page what it asks the network for from here; what else it asks is listed."""
     modules = ROOT / "labextension" / "node_modules"
     nbextension = Path(sys.prefix) / "share/jupyter/nbextensions/anywidget/index.js"
     here = {

@@ -60,7 +60,7 @@ def part(view: Locator, name: str) -> Locator:
 
 
 def rows(place: Locator) -> list[list[str]]:
-    """Give the cells of the rows of a table."""
+    """Return the cells of the rows of a table."""
     return list(
         place.locator("tbody tr").evaluate_all(
             "rows => rows.map(row => [...row.children].map(cell => cell.textContent))"

@@ -52,7 +52,7 @@ class Tab:
         self.lab.evaluate(HIDE, hidden)
 
     def told(self) -> list[str]:
-        """Give what it has told, in the order in which it did."""
+        """Return what it has told, in the order in which it did."""
         return list(self.lab.evaluate("() => window.told"))
 
     def tells(self, text: str) -> None:

@@ -20,7 +20,7 @@ for step in range(2000):
 
 
 def the_job():
-    """Give the name of the job that has been started."""
+    """Return the name of the job that has been started."""
     return eventually(api.jobs)[0].name
 
 

@@ -26,7 +26,7 @@ def open_all(lab: LabPage) -> None:
 
 
 def look(lab: LabPage) -> dict[str, object]:
-    """Give how the views are looked at."""
+    """Return how the views are looked at."""
     pressed = "parts => parts.map(part => part.ariaLabel ?? part.textContent)"
     log, job = lab.log(NAME).node, lab.job(NAME)
     expect(log.locator(".jaxtrain-log-row").first).to_be_visible()
@@ -52,7 +52,7 @@ def look(lab: LabPage) -> dict[str, object]:
 
 
 def is_kept(lab: LabPage, workspace: str, at: int) -> bool:
-    """Say whether a workspace has the line of the log, and the place of its tab, which comes later."""
+    """Return whether a workspace has the line of the log, and the place of its tab, which comes later."""
     kept = lab.page.request.get(lab.server.page_url(f"lab/api/workspaces/{workspace}"))
     layout = json.dumps(kept.json()["data"].get("layout-restorer:data"))
     return rf"\"at\":{at}" in kept.text() and "jaxtrain-logs:" in layout

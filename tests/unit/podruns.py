@@ -85,7 +85,7 @@ class PodRun:
         return [m["kind"] for m in self.messages if m["kind"] != "lines"]
 
     def get(self, kind: str) -> dict[str, Any]:
-        """Give the last message of a kind."""
+        """Return the last message of a kind."""
         return [m for m in self.messages if m["kind"] == kind][-1]
 
     def has(self, kind: str) -> bool:
@@ -149,7 +149,7 @@ def run(
 
 
 def uid_of(folder: Path) -> str:
-    """Give the job of a test an id that no other has: its marker may come to be in /dev/shm."""
+    """Return the job of a test an id that no other has: its marker may come to be in /dev/shm."""
     return hashlib.sha256(f"{os.getpid()} {folder}".encode()).hexdigest()[:20]
 
 

@@ -348,7 +348,7 @@ CHANGES = {name: st.one_of(st.none(), values) for name, values in VALUES.items()
 
 @st.composite
 def written(draw: Any) -> tuple[str, dict[str, Any], list[tuple[str, str]]]:
-    """Give a line, what it says, and its pieces with their options; with any spelling."""
+    """Return a line, what it says, and its pieces with their options; with any spelling."""
     wanted = draw(st.fixed_dictionaries({}, optional=VALUES))
     pieces = []
     for name in draw(st.permutations(list(wanted))):

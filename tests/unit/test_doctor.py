@@ -67,7 +67,7 @@ def versions(monkeypatch: Any, **changed: str | None) -> None:
 
 
 def listed() -> list[tuple[str, str]]:
-    """Give the rows of the page: what is broken, and where that is tested."""
+    """Return the rows of the page: what is broken, and where that is tested."""
     text = (ROOT / "docs" / "reference" / "doctor.md").read_text(encoding="utf-8")
     return re.findall(
         r"^\| `([a-z0-9-]+)` \|.*?(?:\| (cluster|bare|stand-in) )?\|$", text, re.MULTILINE
@@ -75,7 +75,7 @@ def listed() -> list[tuple[str, str]]:
 
 
 def broken_in(path: Path) -> set[str]:
-    """Give what the tests of a file break."""
+    """Return what the tests of a file break."""
     names = (
         one.name
         for one in ast.parse(path.read_text(encoding="utf-8")).body

@@ -44,7 +44,7 @@ def long(tmp_path_factory):
 
 
 def bytes_read() -> int:
-    """Give how many bytes this process has read in all."""
+    """Return how many bytes this process has read in all."""
     return int(Path("/proc/self/io").read_text().split()[1])
 
 

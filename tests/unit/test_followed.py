@@ -172,7 +172,7 @@ def owned(kind: str, uid: str) -> list[dict[str, Any]]:
 
 
 def pod(owners: list[dict[str, Any]]) -> dict[str, Any]:
-    """Give a pod with the right labels, variables and log."""
+    """Return a pod with the right labels, variables and log."""
     labels = {JOB_SET: "fit", ROLE: "node", RANK: "0"}
     env = [{"name": "JAXTRAIN_JOB_UID", "value": UID}]
     return {

@@ -63,7 +63,7 @@ def read(stream: bytes, decoder: Decoder | None = None) -> tuple[bytes, list[dic
 
 
 def large(frames: int) -> dict[str, Any]:
-    """Give a message that makes so many frames."""
+    """Return a message that makes so many frames."""
     data = random.Random(1).randbytes(2_880 * frames - 1_400)  # base64 leaves zlib 3/4 of itself
     return {"kind": "big", "data": base64.b64encode(data).decode()}
 

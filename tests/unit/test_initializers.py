@@ -49,14 +49,14 @@ class Cluster:
 
 
 def named(name: str, like: dict, **metadata: object) -> dict:
-    """Give a copy of a runtime, under a name."""
+    """Return a copy of a runtime, under a name."""
     made = copy.deepcopy(like)
     made["metadata"] = {**made["metadata"], "name": name, **metadata}
     return made
 
 
 def initializer_of(item: dict) -> tuple[dict, dict]:
-    """Give the replicated job of the first initializer, and its container."""
+    """Return the replicated job of the first initializer, and its container."""
     job = item["spec"]["template"]["spec"]["replicatedJobs"][0]
     (container,) = job["template"]["spec"]["template"]["spec"]["containers"]
     return job, container

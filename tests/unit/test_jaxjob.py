@@ -48,7 +48,7 @@ spec:
 
 
 def job(**worker: Any) -> dict[str, Any]:
-    """Give the simple JAXJob; `pod`, `container`, `policy` and `metadata` change parts of it."""
+    """Return the simple JAXJob; `pod`, `container`, `policy` and `metadata` change parts of it."""
     found: dict[str, Any] = yaml.safe_load(SIMPLE)
     replica = found["spec"]["jaxReplicaSpecs"]["Worker"]
     pod = replica["template"]["spec"]
@@ -61,7 +61,7 @@ def job(**worker: Any) -> dict[str, Any]:
 
 
 def parts(conversion):
-    """Give the runtime's JobSet, its Job, its pod, and the TrainJob's spec."""
+    """Return the runtime's JobSet, its Job, its pod, and the TrainJob's spec."""
     runtime, trainjob = conversion.documents
     jobset = runtime["spec"]["template"]["spec"]
     (replicated,) = jobset["replicatedJobs"]
@@ -390,7 +390,7 @@ def test_the_command_reads_files_lists_and_pipes(tmp_path, capsys, monkeypatch):
 
 
 def seen(name: str, **conditions: str) -> dict[str, Any]:
-    """Give a JAXJob as a cluster shows it."""
+    """Return a JAXJob as a cluster shows it."""
     found = [{"type": one, "status": status} for one, status in conditions.items()]
     return {**job(metadata={"name": name, "labels": {}}), "status": {"conditions": found}}
 

@@ -83,7 +83,7 @@ class Arrow(NamedTuple):
 
 
 def modules() -> dict[str, Path]:
-    """Give all modules, without the name of the package, which is itself ''."""
+    """Return all modules, without the name of the package, which is itself ''."""
     found = {}
     for path in ROOT.rglob("*.py"):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -92,7 +92,7 @@ def modules() -> dict[str, Path]:
 
 
 def imported(node: ast.AST, known: Mapping[str, Path]) -> Iterator[str]:
-    """Give the modules of the package that a statement imports."""
+    """Yield the modules of the package that a statement imports."""
     if isinstance(node, ast.Import):
         names = [alias.name for alias in node.names]
     elif isinstance(node, ast.ImportFrom):
@@ -109,7 +109,7 @@ def imported(node: ast.AST, known: Mapping[str, Path]) -> Iterator[str]:
 
 
 def arrows_of(tree: ast.AST, source: str, known: Mapping[str, Path]) -> Iterator[Arrow]:
-    """Give the imports of a module, those in functions, too."""
+    """Yield the imports of a module, those in functions, too."""
     queue: list[tuple[ast.AST, bool]] = [(tree, False)]
     while queue:
         node, typed = queue.pop()
@@ -158,7 +158,7 @@ def is_known(arrow: Arrow) -> bool:
 
 
 def circles(arrows: Iterable[Arrow]) -> list[list[str]]:
-    """Give the modules that import one another, by Tarjan's algorithm."""
+    """Return the modules that import one another, by Tarjan's algorithm."""
     targets: dict[str, set[str]] = {}
     for arrow in arrows:
         targets.setdefault(arrow.source, set()).add(arrow.target)

@@ -38,7 +38,7 @@ def numbered(count: int, step: int = 10**6, begin: int = 0) -> list[bytes]:
 
 
 def counted(folder: Path) -> dict[str, float]:
-    """Give what the follower that this process would be has counted."""
+    """Return what the follower that this process would be has counted."""
     COUNTS.save(folder, "", now=True)
     families = text_string_to_metric_families((folder / FILE).read_text())
     return {

@@ -73,7 +73,7 @@ class Job:
 
 
 def whole(view):
-    """Give what a view shows, by positions; its ways to ask must agree."""
+    """Return what a view shows, by positions; its ways to ask must agree."""
     assert view.advance()
     found = view.lines(0, 10**6)
     assert len(found) == view.length

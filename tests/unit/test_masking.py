@@ -176,7 +176,7 @@ HOSTILE = [
 
 
 def steps(text: str) -> float:
-    """Give the least processor time of some runs: what else runs here only adds to it."""
+    """Return the least processor time of some runs: what else runs here only adds to it."""
     found = []
     for _ in range(3):
         began = time.process_time()

@@ -18,7 +18,7 @@ JOBS = "jobset.sigs.k8s.io/jobset-name"
 
 
 def made(labels: dict[str, str], name: str = "jax-cpu") -> dict[str, Any]:
-    """Give a runtime whose pods have labels of their own."""
+    """Return a runtime whose pods have labels of their own."""
     found = runtime(name)
     job = found["spec"]["template"]["spec"]["replicatedJobs"][0]
     job["template"]["spec"]["template"]["metadata"] = {"labels": labels}
@@ -26,7 +26,7 @@ def made(labels: dict[str, str], name: str = "jax-cpu") -> dict[str, Any]:
 
 
 def cut(*specs: dict[str, Any], found: Any = None, labels: dict[str, str] = SPACE) -> list[str]:
-    """Give what is said of these policies; they are called a, b and so on."""
+    """Return what is said of these policies; they are called a, b and so on."""
     policies = [{"metadata": {"name": "abcd"[n]}, "spec": spec} for n, spec in enumerate(specs)]
     items = [made({"app": "train"})] if found is None else found
     return [one.detail for one in examine(policies, items, "team-a", labels)]
@@ -186,7 +186,7 @@ WEB = {"app": "web"}
 
 
 def component(folder: Path) -> list[dict[str, Any]]:
-    """Give the policies of a kustomize component."""
+    """Return the policies of a kustomize component."""
     told = yaml.safe_load((folder / "kustomization.yaml").read_text())
     assert told["kind"] == "Component"
     found = [yaml.safe_load((folder / name).read_text()) for name in told["resources"]]
@@ -204,7 +204,7 @@ def lets(
     port: int = 29500,
     protocol: str = "TCP",
 ) -> bool:
-    """Tell whether policies let a pod be reached by another (Ingress), or reach it (Egress).
+    """Return whether policies let a pod be reached by another (Ingress), or reach it (Egress).
 
     As the cluster would, all labels known; `space` is the other's namespace, if it is another one.
     """

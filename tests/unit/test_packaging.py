@@ -29,7 +29,7 @@ echo "$*" >> asked
 
 
 def builder(kind: str, root: Path = ROOT) -> Any:
-    """Give what hatchling builds with."""
+    """Return what hatchling builds with."""
     try:
         from hatchling.builders.sdist import SdistBuilder
         from hatchling.builders.wheel import WheelBuilder
@@ -82,7 +82,7 @@ def build(clone: Path, path: Path | str, **variables: str) -> subprocess.Complet
 
 
 def asked(clone: Path) -> list[str]:
-    """Give what the build asked jlpm for."""
+    """Return what the build asked jlpm for."""
     file = clone / "labextension" / "asked"
     return file.read_text().splitlines() if file.exists() else []
 

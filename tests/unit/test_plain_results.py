@@ -106,7 +106,7 @@ def reader_of(writer: PlainWriter) -> PlainReader:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Tell whether two values are alike to the bit."""
+    """Return whether two values are alike to the bit."""
     if type(a) is not type(b):
         return False
     if isinstance(a, jax.Array):

@@ -40,7 +40,7 @@ def text():
 
 
 def fields(text: str, interface: str) -> list[set[str]]:
-    """Give the fields of the interfaces of a name: a chart has lines, too."""
+    """Return the fields of the interfaces of a name: a chart has lines, too."""
     found = re.findall(rf"^export interface {interface} {{\n(.*?)^}}", text, re.M | re.S)
     return [set(re.findall(r"^  (?:readonly )?(\w+)\??:", one, re.M)) for one in found]
 

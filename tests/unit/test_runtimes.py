@@ -42,7 +42,7 @@ def runtime_of(device: str) -> dict[str, Any]:
 
 
 def node_of(item: dict[str, Any]) -> dict[str, Any]:
-    """Give the replicated job of a runtime."""
+    """Return the replicated job of a runtime."""
     (job,) = item["spec"]["template"]["spec"]["replicatedJobs"]
     found: dict[str, Any] = job["template"]["spec"]
     return found
@@ -416,7 +416,7 @@ def test_a_runtime_of_this_machine_can_be_shown():
 
 
 def broken(path: str, value: Any = None) -> dict[str, Any]:
-    """Give our runtime with one thing of its pods or itself changed; None takes it away."""
+    """Return our runtime with one thing of its pods or itself changed; None takes it away."""
     item = runtime_of("cpu")
     job = node_of(item)
     places = {

@@ -525,7 +525,7 @@ OF_TEXT = [option for option in OPTIONS if option.metavar is not None]
 
 
 def steps(option: Option, text: str) -> float:
-    """Give the least processor time of some readings: what else runs here only adds to it."""
+    """Return the least processor time of some readings: what else runs here only adds to it."""
     found = []
     for _ in range(3):
         began = time.process_time()

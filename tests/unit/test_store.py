@@ -15,7 +15,7 @@ OLD, NEW = "0" * 32, "1" * 32
 
 
 def by(kind: str, name: str, uid: str) -> dict:
-    """Give what an object has that this one controls."""
+    """Return what an object has that this one controls."""
     group = {"Job": "batch/v1", "JobSet": "jobset.x-k8s.io/v1alpha2"}.get(kind, API)
     return {
         "ownerReferences": [
@@ -25,7 +25,7 @@ def by(kind: str, name: str, uid: str) -> dict:
 
 
 def job_of(item: dict) -> dict:
-    """Give an object as a Job of a JobSet."""
+    """Return an object as a Job of a JobSet."""
     return {**item, "metadata": {**item["metadata"], **by("JobSet", "fit", "s1")}}
 
 

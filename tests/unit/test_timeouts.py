@@ -158,7 +158,7 @@ CLOCK = re.compile(r"\b(now|waited|_age\(\w+\)|monotonic\(\)|time\.time\(\))")
 
 
 def waits(tree: ast.AST) -> Iterator[str]:
-    """Give the numbers in a module that say how long to wait, as they are written there."""
+    """Yield the numbers in a module that say how long to wait, as they are written there."""
     numbers = constants(tree)
     for node in ast.walk(tree):
         candidates: list[ast.AST | None] = []
@@ -187,7 +187,7 @@ def waits(tree: ast.AST) -> Iterator[str]:
 
 
 def constants(tree: ast.AST) -> set[str]:
-    """Give the names of numbers that a module has, or imports from another one."""
+    """Return the names of numbers that a module has, or imports from another one."""
     found: set[str] = set()
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.ImportFrom):
@@ -209,7 +209,7 @@ def constants_of(path: Path) -> set[str]:
 
 
 def is_number(node: ast.AST, names: set[str]) -> bool:
-    """Tell whether something is a number, other than 0, whatever happens at run time."""
+    """Return whether something is a number, other than 0, whatever happens at run time."""
     if isinstance(node, ast.Constant):
         return type(node.value) in (int, float) and node.value != 0
     if isinstance(node, ast.Name):

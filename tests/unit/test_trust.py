@@ -62,7 +62,7 @@ def pwned(tmp_path: Path) -> Path:
 
 
 def brings(directory: JobDir, value: Any, name: str = "open") -> JobDir:
-    """Give a job a result, as the maker of the job packed it."""
+    """Return a job a result, as the maker of the job packed it."""
     results = [{"name": name, "type": "int", "size": 1}]
     write_archive(
         directory.result,

@@ -181,7 +181,7 @@ def pin(tmp_path):
 
 
 def usual(name: str) -> str:
-    """Give an image as its runtime names it, with its tag."""
+    """Return an image as its runtime names it, with its tag."""
     (found,) = (
         image
         for path in (ROOT / "runtimes").glob("*/jax-*.yaml")

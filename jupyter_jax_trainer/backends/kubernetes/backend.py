@@ -97,7 +97,7 @@ class KubernetesBackend(Backend):
         ]
 
     def has_targets(self) -> bool:
-        """Tell whether there is a kubeconfig, or this is a pod."""
+        """Return whether there is a kubeconfig, or this is a pod."""
         return kubeconfig.is_configured()
 
     def in_namespace(self, target: Target, namespace: str) -> Target:

@@ -18,7 +18,7 @@ _clients: dict[tuple[str | None, str | None], tuple[Any, Client]] = {}
 
 
 def get_client(context: str | None = None, namespace: str | None = None) -> Client:
-    """Give a client for a cluster, the same one again until the kubeconfig changes."""
+    """Return a client for a cluster, the same one again until the kubeconfig changes."""
     key, stamp = (context, namespace), kubeconfig.stamp()
     if key not in _clients or _clients[key][0] != stamp:
         client = Client(context, namespace)

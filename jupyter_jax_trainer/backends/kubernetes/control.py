@@ -48,7 +48,7 @@ def see_to_it(plan: KubernetesPlan, state: JobState) -> JobState:
 
 
 def _client(manifest: Manifest) -> tuple[Client, str]:
-    """Give the cluster of a job, and the path of its TrainJob."""
+    """Return the cluster of a job, and the path of its TrainJob."""
     plan = plan_of(manifest)
     client = get_client(plan["context"], plan["namespace"])
     if client.identity != plan["cluster"]:
@@ -63,7 +63,7 @@ def _client(manifest: Manifest) -> tuple[Client, str]:
 def _find(
     client: Client, path: str, manifest: Manifest, directory: JobDir
 ) -> dict[str, Any] | None:
-    """Give the TrainJob of a job; None when it is gone, or another's has its name."""
+    """Return the TrainJob of a job; None when it is gone, or another's has its name."""
     try:
         found = client.request("GET", path)
     except ApiError as error:

@@ -69,7 +69,7 @@ class Conversion:
     lost: list[str] = field(default_factory=list)
 
     def report(self) -> str:
-        """Give all that somebody should know before applying it."""
+        """Return all that somebody should know before applying it."""
         parts = []
         for title, lines in (
             ("Before it is applied:", self.before),
@@ -194,7 +194,7 @@ def _check_name(name: str, nodes: int) -> None:
 
 
 def _look_at_status(job: Mapping[str, Any], ended: bool, found: Conversion) -> bool:
-    """Tell whether a job is to be converted; of one that its cluster still has, say what to do."""
+    """Return whether a job is to be converted; of one still in its cluster, say what to do."""
     status = job.get("status")
     conditions = (status.get("conditions") if isinstance(status, Mapping) else None) or []
     true = {
@@ -218,7 +218,7 @@ def _look_at_status(job: Mapping[str, Any], ended: bool, found: Conversion) -> b
 
 
 def _take_container(pod: dict[str, Any], found: Conversion) -> dict[str, Any]:
-    """Give the container that trains, under its new name; the pod keeps it."""
+    """Return the container that trains, under its new name; the pod keeps it."""
     containers: list[dict[str, Any]] = pod["containers"]
     named = [one for one in containers if one.get("name") == _OLD_CONTAINER]
     if not named and len(containers) > 1:
@@ -401,7 +401,7 @@ def _patch(
     runtime: str,
     found: Conversion,
 ) -> dict[str, Any] | None:
-    """Say what is changed in a runtime that others use, too."""
+    """Return what is changed in a runtime that others use, too."""
     ours = {what: container[what] for what in _PATCHES_OF_CONTAINER if container.get(what)}
     changed = {what: pod[what] for what in _PATCHES if pod.get(what)}
     if ours:

@@ -196,7 +196,7 @@ class KubernetesSubmission:
             )
 
     def is_free(self, name: str) -> bool:
-        """Tell whether no TrainJob has this name; `UsageError` where one has it that runs."""
+        """Return whether no TrainJob has this name; `UsageError` where one has it that runs."""
         with said_plainly(self._client):
             try:
                 found = self._client.request("GET", self._client.trainer("trainjobs", name))
@@ -220,7 +220,7 @@ class KubernetesSubmission:
         manifest: Manifest,
         write: Callable[[Path], str],
     ) -> str:
-        """Give the YAML of what would be created, after the cluster itself has looked at it.
+        """Return the YAML of what would be created, after the cluster itself has looked at it.
 
         What may be secret is masked, the payload of the Secrets too: a notebook keeps what it
         shows. With ``--show-secrets`` it is what kubectl can apply.
@@ -309,7 +309,7 @@ class KubernetesSubmission:
         return sorted(found.get("data") or {})
 
     def _namespace_labels(self) -> dict[str, str] | None:
-        """Give the labels of the namespace; None where it may not be read."""
+        """Return the labels of the namespace; None where it may not be read."""
         try:
             found = self._client.request("GET", f"/api/v1/namespaces/{self._client.namespace}")
         except ApiError:
@@ -331,7 +331,7 @@ def _patches_in_queue(
 
 
 def _has_ended_here(found: Mapping[str, Any]) -> bool:
-    """Tell whether a TrainJob is one whose end we know before the cluster has worked it out."""
+    """Return whether a TrainJob is one whose end we know before the cluster has worked it out."""
     directory = layout.with_uid(launch.uid_of(found))
     if directory is None:
         return False

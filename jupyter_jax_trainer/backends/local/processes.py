@@ -63,7 +63,7 @@ def _of_job(uid: str) -> list[int]:
 
 
 def _target(pid: int, opened: contextlib.ExitStack) -> _Target | None:
-    """Give what sends signals to a process, and to no other that gets its id; None if it is gone.
+    """Return what sends signals to a process, and to no other that gets its id; None if it is gone.
 
     A kernel before 5.3 has its id alone.
     """
@@ -93,7 +93,7 @@ def close_files_from(first: int) -> None:
 
 
 def move_file(number: int, to: int) -> int:
-    """Give an open file a number, which it may have already; children don't get it."""
+    """Return an open file a number, which it may have already; children don't get it."""
     if number != to:
         os.dup2(number, to)
         os.close(number)

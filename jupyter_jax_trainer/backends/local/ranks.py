@@ -46,7 +46,7 @@ class LocalRank:
     _unread: bytes = b""
 
     def receive(self) -> list[Any] | None:
-        """Give the records that have come; None when there will be no more.
+        """Return the records that have come; None when there will be no more.
 
         A line that is no record is given as None: the cell wrote to a file that it did not open.
         """

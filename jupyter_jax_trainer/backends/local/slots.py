@@ -23,7 +23,7 @@ LIMIT_VARIABLE = "JAXTRAIN_CORES"
 
 
 def limit_of_cores() -> int:
-    """Give how many cores the jobs of this machine may take: a set limit, else all of them."""
+    """Return how many cores the jobs of this machine may take: a set limit, else all of them."""
     given = os.environ.get(LIMIT_VARIABLE)
     if given:
         if not given.isdecimal() or not int(given):

@@ -124,7 +124,7 @@ class LocalSubmission:
         manifest: Manifest,
         write: Callable[[Path], str],
     ) -> str:
-        """Say what would be started."""
+        """Return what would be started."""
         lines = [
             "Nothing was started. The job would be:",
             f"  {shape(spec.to_json(), plan)} on this machine ({plan['runtime']})",

@@ -61,7 +61,7 @@ _PACKAGE = Path(jupyter_jax_trainer.__file__).parent
 
 
 def applies(device: str, own: Mapping[str, str], environment: Mapping[str, str]) -> bool:
-    """Tell whether a job can start warm.
+    """Return whether a job can start warm.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def applies(device: str, own: Mapping[str, str], environment: Mapping[str, str])
 
 
 def socket_path(run_directory: Path, environment: Mapping[str, str]) -> Path:
-    """Give the socket of the process that fits an environment.
+    """Return the socket of the process that fits an environment.
 
     Everything that is fixed when a Python process starts is part of the name: the interpreter, its
     packages, and the variables that are read at start.

@@ -62,12 +62,12 @@ def check(device: str | None) -> None:
 
 
 def _has_libtpu() -> bool:
-    """Tell whether JAX finds Google's library, as it looks for it."""
+    """Return whether JAX finds Google's library, as it looks for it."""
     return os.path.isfile(os.environ.get("TPU_LIBRARY_PATH", "")) or find_spec("libtpu") is not None
 
 
 def _plugins() -> set[str]:
-    """Give the names of the plugins that are installed, in either way in which JAX finds them."""
+    """Return the names of the plugins that are installed, in either way in which JAX finds them."""
     found = {entry.name for entry in entry_points(group="jax_plugins")}
     if package := find_spec("jax_plugins"):
         folders = package.submodule_search_locations or []

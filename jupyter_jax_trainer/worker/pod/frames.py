@@ -36,19 +36,19 @@ _BODY = re.compile(
 
 
 def key_from(text: str) -> bytes:
-    """Give the key of the variable that holds it."""
+    """Return the key of the variable that holds it."""
     return text.strip().encode()
 
 
 def dumps(message: Mapping[str, Any]) -> bytes:
-    """Give the JSON of a message."""
+    """Return the JSON of a message."""
     return json.dumps(message, default=str, separators=(",", ":")).encode()
 
 
 def encode(
     key: bytes, rank: int, incarnation: str, number: int, message: Mapping[str, Any]
 ) -> list[bytes]:
-    """Give the frames of a message, in order.
+    """Return the frames of a message, in order.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def encode(
 
 
 def encode_json(key: bytes, rank: int, incarnation: str, number: int, text: bytes) -> list[bytes]:
-    """Give the frames of a message that is JSON already."""
+    """Return the frames of a message that is JSON already."""
     packed = base64.b64encode(zlib.compress(text))
     pieces = [packed[at : at + _PIECE] for at in range(0, len(packed), _PIECE)]
     frames = []
@@ -174,7 +174,7 @@ class Decoder:
 
 
 def _read(packed: bytes) -> dict[str, Any] | None:
-    """Give the message; None for what no worker has written."""
+    """Return the message; None for what no worker has written."""
     try:
         text = zlib.decompressobj().decompress(base64.b64decode(packed), _MAX_MESSAGE)
         message = json.loads(text)

@@ -52,7 +52,7 @@ def _wait(pipe: int, seconds: float) -> bool:
 
 
 def _unread(pipe: int) -> int:
-    """Give how many bytes of a pipe nobody has read; 0 for what is no pipe."""
+    """Return how many bytes of a pipe nobody has read; 0 for what is no pipe."""
     with contextlib.suppress(OSError):
         if stat.S_ISFIFO(os.fstat(pipe).st_mode):
             count = fcntl.ioctl(pipe, termios.FIONREAD, struct.pack("i", 0))

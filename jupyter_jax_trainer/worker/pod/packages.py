@@ -81,7 +81,7 @@ def _unpack(name: str, data: bytes, folder: Path) -> None:
 
 
 def _fits(name: str) -> bool:
-    """Tell whether the tags in a wheel's name are this Python's."""
+    """Return whether the tags in a wheel's name are this Python's."""
     pythons, abis, platforms = name.removesuffix(".whl").split("-")[-3:]
     major, minor = sys.version_info[:2]
     right = {f"py{major}", f"py{major}{minor}", f"cp{major}{minor}"}
@@ -107,7 +107,7 @@ def _install(wanted: list[str], folder: Path) -> None:
 
 
 def _requirement(item: dict[str, Any]) -> str:
-    """Give the requirement for one package of pip's report, to get just this."""
+    """Return the requirement for one package of pip's report, to get just this."""
     meta, source = item["metadata"], item["download_info"]
     if not item.get("is_direct"):
         return f"{meta['name']}=={meta['version']}"

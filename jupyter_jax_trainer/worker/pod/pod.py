@@ -122,7 +122,7 @@ class Pod:
 
     @staticmethod
     def may_run_again() -> bool:
-        """Tell whether the job may be started again as a whole (``--max-restarts``)."""
+        """Return whether the job may be started again as a whole (``--max-restarts``)."""
         restarts = os.environ.get(RESTARTS_VARIABLE, "")
         return restarts.isdigit() and int(restarts) > 0
 
@@ -157,7 +157,7 @@ class _Marker:
         return cls([Path(folder, f".jaxtrain-{uid}-{rank}") for folder in folders if folder])
 
     def status(self) -> int | None:
-        """Give the status of the attempt that ran the cell; None when none has."""
+        """Return the status of the attempt that ran the cell; None when none has."""
         for path in self._paths:
             try:
                 text = path.read_text()

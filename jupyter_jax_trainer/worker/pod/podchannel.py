@@ -124,7 +124,7 @@ class PodChannel(Channel):
         handover.leave(self._fd, timeouts.PIPE.seconds, status)
 
     def sign(self, data: bytes) -> bytes:
-        """Give the mac of some data, in hex, which shows that one knows the job's key."""
+        """Return the mac of some data, in hex, which shows that one knows the job's key."""
         return hmac.digest(self._key, data, hashlib.sha256).hex().encode()
 
     def receive(self) -> dict[str, Any]:

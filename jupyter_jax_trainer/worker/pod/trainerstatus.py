@@ -49,7 +49,7 @@ class TrainerStatus:
 
     @classmethod
     def from_environment(cls) -> TrainerStatus | None:
-        """Give one where the cluster has a status server for this job."""
+        """Return one where the cluster has a status server for this job."""
         url = os.environ.get(URL_VARIABLE)
         return cls(url) if url else None
 
@@ -67,7 +67,7 @@ class TrainerStatus:
             self._post()
 
     def body(self) -> dict[str, Any]:
-        """Give what is posted."""
+        """Return what is posted."""
         metrics = {"step": self._step, **self._metrics.copy()}
         status: dict[str, Any] = {
             "metrics": [

@@ -211,7 +211,7 @@ class Archive:
             )
 
     def read(self, name: str) -> bytes:
-        """Give a member's bytes, checked against the manifest."""
+        """Return a member's bytes, checked against the manifest."""
         try:
             data: bytes = self._zip.get_data(name)
         except _UNREADABLE as error:

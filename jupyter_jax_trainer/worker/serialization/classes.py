@@ -23,7 +23,7 @@ received: weakref.WeakSet[type] = weakref.WeakSet()
 
 
 def is_class_by_value(reduced: Any) -> bool:
-    """Say whether a reduced value is cloudpickle's form of a class that goes by value."""
+    """Return whether a reduced value is cloudpickle's form of a class that goes by value."""
     makers = (internals._make_skeleton_class, internals._make_skeleton_enum)
     return isinstance(reduced, tuple) and reduced[0] in makers
 
@@ -68,7 +68,7 @@ def existing_class(arguments: tuple[Any, ...]) -> type | None:
 
 
 def _looks_at_fields(cls: type) -> bool:
-    """Say whether something tells jax of the fields of a class at the moment of its creation."""
+    """Return whether something tells jax of the fields of a class at the moment of its creation."""
     return str(type(cls).__module__).startswith("equinox.") or any(
         base.__name__ == "PyTreeNode" and base.__module__.startswith("flax.")
         for base in cls.__mro__[1:]
@@ -76,7 +76,7 @@ def _looks_at_fields(cls: type) -> bool:
 
 
 def _fields(cls: type) -> dict[str, Any]:
-    """Give the annotations, defaults and constructor that make the same fields."""
+    """Return the annotations, defaults and constructor that make the same fields."""
     annotations = dict(vars(cls).get("__annotations__", {}))
     given: dict[str, Any] = {"__annotations__": annotations}
     for name in annotations:
@@ -105,13 +105,13 @@ def _registry() -> dict[type, Any]:
 
 
 def is_pytree(cls: type) -> bool:
-    """Say whether jax was told how to take instances of a class apart."""
+    """Return whether jax was told how to take instances of a class apart."""
     # Not `in`, which would ask its metaclass for a hash.
     return any(known is cls for known in tuple(_registry()))
 
 
 def pytree_of(cls: type) -> Reduced | None:
-    """Say how jax was told to take instances of a class apart; None if it was not."""
+    """Return how jax was told to take instances of a class apart; None if it was not."""
     entry = _registry().get(cls)
     if entry is None:
         return None

@@ -111,7 +111,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def read_shape(value: Any) -> tuple[int, ...]:
-    """Give a list of sizes as a tuple.
+    """Return a list of sizes as a tuple.
 
     Raises
     ------

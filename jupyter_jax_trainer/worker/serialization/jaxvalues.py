@@ -15,7 +15,7 @@ Reduced = tuple[Any, ...]
 
 
 def package_of(value: Any) -> str:
-    """Give the top-level package of a value's type; jaxlib counts as jax."""
+    """Return the top-level package of a value's type; jaxlib counts as jax."""
     module = type(value).__module__
     package = module.partition(".")[0] if isinstance(module, str) else ""
     return "jax" if package == "jaxlib" else package
@@ -140,7 +140,7 @@ def _reference(value: Any) -> Reduced | None:
 
 
 def import_name(module: str, name: str) -> Any:
-    """Give an attribute of a module."""
+    """Return an attribute of a module."""
     import importlib
 
     return getattr(importlib.import_module(module), name)
@@ -184,7 +184,7 @@ def make_jit(fun: Any, options: dict[str, Any]) -> Any:
 
 
 def _extras(value: Any) -> dict[str, Any]:
-    """Give attributes that the user added to a custom_jvp or custom_vjp function."""
+    """Return attributes that the user added to a custom_jvp or custom_vjp function."""
     own = {
         "fun",
         "fwd",

@@ -42,7 +42,7 @@ _HISTORY = {"In", "Out", "_", "__", "___", "_i", "_ii", "_iii", "_ih", "_oh", "_
 
 
 def stays_behind(name: str, value: Any) -> bool:
-    """Say whether a global belongs to the notebook's shell: the job has its own, or needs none."""
+    """Return whether a global belongs to the notebook's shell: the job has or needs none."""
     if name in _HISTORY:
         return True
     module = getattr(value, "__module__", None) or type(value).__module__

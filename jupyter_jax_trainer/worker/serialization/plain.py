@@ -158,7 +158,7 @@ class PlainWriter:
             raise
 
     def reference(self, value: Any) -> int | None:
-        """Give the node to which a pickle can refer instead of holding `value` itself."""
+        """Return the node to which a pickle can refer instead of holding `value` itself."""
         number = self._known.get(id(value))
         if number is None:
             if not _is_spread(value):
@@ -173,7 +173,7 @@ class PlainWriter:
         return number
 
     def closure(self, numbers: Iterable[int]) -> set[int]:
-        """Give these nodes and all that they hold."""
+        """Return these nodes and all that they hold."""
         found: set[int] = set()
         waiting = list(numbers)
         while waiting:
@@ -359,7 +359,7 @@ class PlainWriter:
 
 
 def _is_text(value: str) -> bool:
-    """Say whether a text can go as it is: single surrogates would join others."""
+    """Return whether a text can go as it is: single surrogates would join others."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -378,13 +378,13 @@ def check_keys(keys: Iterable[Any]) -> None:
 
 
 def _is_spread(value: Any) -> bool:
-    """Say whether a value is an array of which other processes hold parts."""
+    """Return whether a value is an array of which other processes hold parts."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(value, jax.Array) and not value.is_fully_addressable
 
 
 def _bytes_of(array: Any, order: str) -> memoryview:
-    """Give an array's bytes without a copy; not every dtype has a buffer format of its own."""
+    """Return an array's bytes without a copy; not every dtype has a buffer format of its own."""
     import numpy
 
     plain: Any = numpy.asarray(array)

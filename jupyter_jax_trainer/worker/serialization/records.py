@@ -23,7 +23,7 @@ _BASES: Any = vars(type)["__mro__"]
 
 
 def kind_of(cls: type) -> str | None:
-    """Say how instances of a class can be put together; None if not without running its code.
+    """Return how instances of a class can be put together; None if not without running its code.
 
     A class that may be anybody's is looked at without asking it for attributes: its metaclass
     would answer.
@@ -45,7 +45,7 @@ def kind_of(cls: type) -> str | None:
 
 
 def _static(cls: type, name: str) -> Any:
-    """Give what a class has under a name; `inspect.getattr_static` would ask metaclasses."""
+    """Return what a class has under a name; `inspect.getattr_static` would ask metaclasses."""
     for base in _BASES.__get__(cls):
         held = _HELD_BY_CLASS.__get__(base)
         if name in held:
@@ -54,7 +54,7 @@ def _static(cls: type, name: str) -> Any:
 
 
 def _reduces_plainly(cls: type, base: type) -> bool:
-    """Say whether a class leaves it to pickle how its instances are taken apart."""
+    """Return whether a class leaves it to pickle how its instances are taken apart."""
     state = _static(cls, "__setstate__")
     by_dataclass = type(state) is types.FunctionType and state.__module__ == "dataclasses"
     left = ["__reduce__", "__reduce_ex__"]
@@ -66,7 +66,7 @@ def _reduces_plainly(cls: type, base: type) -> bool:
 
 
 def _is_computed(cls: type, name: str) -> bool:
-    """Say whether code runs when an attribute is set."""
+    """Return whether code runs when an attribute is set."""
     kind = type(_static(cls, name))
     return kind is not types.MemberDescriptorType and _static(kind, "__set__") is not None
 
@@ -137,7 +137,7 @@ def find_class(module: str, name: str) -> type | None:
 
 
 def is_found_elsewhere(cls: type) -> bool:
-    """Say whether the notebook, too, can have a class, by the name of its module and its own."""
+    """Return whether the notebook, too, can have a class, by the name of its module and its own."""
     if cls.__module__ == "__main__":
         return cls in classes.received and "<locals>" not in cls.__qualname__
     return find_class(cls.__module__, cls.__qualname__) is cls

@@ -104,7 +104,7 @@ _TYPES: list[tuple[type | tuple[type, ...], Refusal]] = [
 
 
 def refusal_for(value: Any) -> Refusal | None:
-    """Say why `value` itself can't travel, or None."""
+    """Return why `value` itself can't travel, or None."""
     cls = type(value)
     if issubclass(cls, type):
         return None

@@ -91,7 +91,7 @@ def set_dispatch(function: Any, state: tuple[dict[type, Any], dict[str, Any]]) -
 
 
 def check_reference(value: Any, name: str) -> str:
-    """Give the module where pickle will look for `name`; the notebook's own can't be looked into.
+    """Return the module where pickle will look for `name`; the notebook's own can't be looked into.
 
     Raises
     ------

@@ -26,7 +26,7 @@ UNWANTED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr
 
 @contextlib.contextmanager
 def written(path: Path) -> Iterator[Path]:
-    """Give a name to write to, which becomes ``path`` when all went well."""
+    """Return a name to write to, which becomes ``path`` when all went well."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part{os.getpid()}")
     try:

@@ -21,14 +21,14 @@ DEVICES = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}  # by kind of image
 
 
 def name_of(kind: str, python: str) -> str:
-    """Give the name of an image, as the runtime for its devices has it."""
+    """Return the name of an image, as the runtime for its devices has it."""
     device = DEVICES[kind]
     usual = build.image_in(build.RUNTIMES / device / f"jax-{device}.yaml")
     return re.sub(r"-py[0-9.]+$", f"-py{python}", usual)
 
 
 def built(kind: str, python: str) -> Path:
-    """Give the archive of an image; it is built unless the cache has it.
+    """Return the archive of an image; it is built unless the cache has it.
 
     Nobody but those who want it waits for this: the lock is not the cluster's.
     """

@@ -108,7 +108,7 @@ def pid_of(name: str) -> int | None:
 
 
 def running() -> bool:
-    """Tell whether the cluster's namespaces are there, complete with the cable into them."""
+    """Return whether the cluster's namespaces are there, complete with the cable into them."""
     return pid_of("space") is not None and CABLED.exists()
 
 

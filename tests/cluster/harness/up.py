@@ -45,7 +45,7 @@ def until(what: str, tried: Callable[[], object], log: str, every: float = 0.1) 
 
 
 def imported() -> list[str]:
-    """Give the names of the archives that the cluster has."""
+    """Return the names of the archives that the cluster has."""
     return list(json.loads(IMPORTED.read_text())) if IMPORTED.exists() else []
 
 
@@ -61,7 +61,7 @@ def import_images(*archives: Path) -> None:
 
 
 def image_names() -> dict[str, str]:
-    """Give the digests of all images in the cluster, by name."""
+    """Return the digests of all images in the cluster, by name."""
     lines = space.inside(*IMAGES, "ls").splitlines()[1:]
     return {words[0]: words[2] for words in map(str.split, lines)}
 

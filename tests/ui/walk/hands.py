@@ -75,7 +75,7 @@ class Hand:
         expect(asked).to_have_count(0)
 
     def clipboard(self) -> str:
-        """Give what would be pasted."""
+        """Return what would be pasted."""
         return str(self.lab.evaluate("() => navigator.clipboard.readText()"))
 
     def copies(self, target: Locator, text: str) -> None:

@@ -195,7 +195,7 @@ def test_a_log(hand: Any, lab: LabPage) -> None:
 
 
 def unmoved(line: Locator) -> str | None:
-    """Give the text of a line when it is that of a moment ago."""
+    """Return the text of a line when it is that of a moment ago."""
     text = line.text_content()
     line.page.wait_for_timeout(300)
     return text if line.text_content() == text else None

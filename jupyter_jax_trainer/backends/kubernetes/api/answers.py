@@ -56,7 +56,7 @@ class Unreachable(Exception):  # noqa: N818
 
 
 def is_page(response: Any) -> bool:
-    """Tell whether an answer is a web page: the API has none."""
+    """Return whether an answer is a web page: the API has none."""
     return str(response.headers.get("Content-Type", "")).startswith("text/html")
 
 

@@ -111,7 +111,7 @@ class Store:
         return names[0] if names else None
 
     def workloads(self, trainjob: dict[str, Any] | None) -> list[dict[str, Any]]:
-        """Give the Workloads that Kueue has made for a TrainJob."""
+        """Return the Workloads that Kueue has made for a TrainJob."""
         uid = trainjob["metadata"]["uid"] if trainjob else None
         return [
             item
@@ -120,7 +120,7 @@ class Store:
         ]
 
     def others(self, mine: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Give the Workloads of others in the same queue as these."""
+        """Return the Workloads of others in the same queue as these."""
         uids = {item["metadata"]["uid"] for item in mine}
         queues = {item["spec"].get("queueName") for item in mine}
         return [
@@ -132,7 +132,7 @@ class Store:
     def pods(
         self, name: str, uid: str | None = None, trainjob: str | None = None
     ) -> dict[str, dict[str, Any]]:
-        """Give the pods of a job by their uids.
+        """Return the pods of a job by their uids.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class Store:
     def jobs(
         self, name: str, uid: str | None = None, trainjob: str | None = None
     ) -> list[dict[str, Any]]:
-        """Give the Jobs of a job."""
+        """Return the Jobs of a job."""
         return [
             job
             for job in self._parts["jobs"].get(name, {}).values()
@@ -171,7 +171,7 @@ class Store:
         ]
 
     def pending(self, name: str, uid: str, trainjob: str) -> bool:
-        """Tell whether there are pods that may turn out to be of a job."""
+        """Return whether there are pods that may turn out to be of a job."""
         if self.lineage.blind:
             return False
         found = {**self._parts["pods"].get(name, {}), **self._gone.get(name, {})}
@@ -181,7 +181,7 @@ class Store:
         )
 
     def wanted(self, name: str) -> set[JobSetRef]:
-        """Give the JobSets of a TrainJob, which have its name, that have not been looked at."""
+        """Return the JobSets of a TrainJob, which have its name, that have not been looked at."""
         found = self.lineage.wanted(self._parts["jobs"].get(name, {}).values())
         return {one for one in found if one.name == name}
 
@@ -198,7 +198,7 @@ class Store:
         uid: str | None,
         trainjob: str | None,
     ) -> bool:
-        """Tell whether something is a job's, by the TrainJob that owns it, where that is known."""
+        """Return whether something is a job's, by the TrainJob that owns it if that is known."""
         if owner is not None and uid is not None and (owner == NOBODY or trainjob is not None):
             return owner == trainjob
         if trainjob is not None and not self.lineage.blind:
@@ -206,7 +206,7 @@ class Store:
         return self._belongs(item, name, uid)
 
     def _belongs(self, item: dict[str, Any], name: str, uid: str | None) -> bool:
-        """Tell whether a pod or a Job may be of the job with our own id, and is of no namesake.
+        """Return whether a pod or a Job may be of the job with our own id, and is of no namesake.
 
         Initializers don't have that in their environment: they are of the TrainJob that is there if
         they are younger than it.
@@ -221,25 +221,25 @@ class Store:
         return (_created(item) >= _created(found)) == (uid_of(found) == uid)
 
     def events(self, name: str, uids: set[str]) -> list[dict[str, Any]]:
-        """Give the events about a job's JobSet, and about the objects with these uids."""
+        """Return the events about a job's JobSet, and about the objects with these uids."""
         keys = [f"JobSet/{name}", *uids]
         return [event for key in keys for event in self._events.get(key, {}).values()]
 
 
 def _about(about: dict[str, Any]) -> str:
-    """Give the key of the object that an event is about; JobSets themselves are not watched."""
+    """Return the key of the object that an event is about; JobSets themselves are not watched."""
     if about.get("kind") == "JobSet":
         return f"JobSet/{about.get('name')}"
     return str(about.get("uid"))
 
 
 def _created(item: dict[str, Any]) -> str:
-    """Give when an object was made: the API has one form for it, so text can be compared."""
+    """Return when an object was made: the API has one form for it, so text can be compared."""
     return str(item["metadata"].get("creationTimestamp") or "")
 
 
 def _our_uid(spec: dict[str, Any]) -> str | None:
-    """Give our own id of the job that a pod, or a Job's pods, have in their environment."""
+    """Return our own id of the job that a pod, or a Job's pods, have in their environment."""
     template = (spec.get("template") or {}).get("spec") or spec
     for container in template.get("containers") or []:
         for variable in container.get("env") or []:

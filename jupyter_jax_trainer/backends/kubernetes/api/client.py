@@ -308,7 +308,7 @@ class Client:
     # -- credentials ---------------------------------------------------------------------------
 
     def _headers(self) -> dict[str, str]:
-        """Give the header with the token, where there is one.
+        """Return the header with the token, where there is one.
 
         The official client renews what runs out: it reads files again, and runs programs.
         """
@@ -327,7 +327,7 @@ class Client:
         return headers
 
     def _may_help(self, error: ApiError | Unreachable) -> bool:
-        """Tell whether to read the credentials anew may help: they were refused, or are gone."""
+        """Return whether to read the credentials anew may help: they were refused, or are gone."""
         if isinstance(error, ApiError):
             return error.status == _UNAUTHORIZED
         found = self._configuration
@@ -371,15 +371,15 @@ class Client:
     # -- paths -------------------------------------------------------------------------------
 
     def core(self, resource: str, name: str = "", sub: str = "") -> str:
-        """Give the path of core objects of the namespace."""
+        """Return the path of core objects of the namespace."""
         return _path("/api/v1", self.namespace, resource, name, sub)
 
     def batch(self, resource: str, name: str = "") -> str:
-        """Give the path of Jobs."""
+        """Return the path of Jobs."""
         return _path("/apis/batch/v1", self.namespace, resource, name)
 
     def trainer(self, resource: str, name: str = "", sub: str = "") -> str:
-        """Give the path of Kubeflow Trainer's objects."""
+        """Return the path of Kubeflow Trainer's objects."""
         return _path("/apis/trainer.kubeflow.org/v1alpha1", self.namespace, resource, name, sub)
 
 
@@ -389,5 +389,5 @@ def _path(base: str, namespace: str | None, *parts: str) -> str:
 
 
 def cluster_path(base: str, *parts: str) -> str:
-    """Give the path of objects that belong to no namespace."""
+    """Return the path of objects that belong to no namespace."""
     return _path(base, None, *parts)

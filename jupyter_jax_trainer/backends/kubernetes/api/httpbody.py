@@ -24,7 +24,7 @@ class BodyCutError(Exception):
 
 
 def pieces(response: Any) -> Iterator[bytes]:
-    """Give the body of an urllib3 response as it comes, until its regular end.
+    """Return the body of an urllib3 response as it comes, until its regular end.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def interrupt(response: Any) -> None:
 
 
 def _file(response: Any) -> Any:
-    """Give the buffered socket from which http.client reads the body."""
+    """Return the buffered socket from which http.client reads the body."""
     return getattr(getattr(response, "_fp", None), "fp", None)
 
 
@@ -75,7 +75,7 @@ def _read(file: Any, most: int) -> bytes:
 
 
 def _decrypted(sock: Any) -> bool:
-    """Tell whether a TLS connection has bytes ready that the kernel knows nothing of."""
+    """Return whether a TLS connection has bytes ready that the kernel knows nothing of."""
     return isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
 
 

@@ -23,7 +23,7 @@ def note(directory: JobDir, uid: str) -> None:
 
 
 def is_jobs(directory: JobDir, manifest: Manifest, found: Mapping[str, Any]) -> bool:
-    """Tell whether a TrainJob is the job's; one with our own id is noted where none was.
+    """Return whether a TrainJob is the job's; one with our own id is noted where none was.
 
     Raises
     ------
@@ -39,5 +39,5 @@ def is_jobs(directory: JobDir, manifest: Manifest, found: Mapping[str, Any]) -> 
 
 
 def submitted_here(manifest: Manifest) -> bool:
-    """Tell whether this store submitted the job: paths and URLs in its options are the user's."""
+    """Return whether this store submitted the job: paths and URLs in its options are the user's."""
     return "attached" not in (manifest.get("origin") or {})

@@ -26,7 +26,7 @@ _own: tuple[int, Path] | None = None  # the process, and its folder
 
 
 def folder() -> Path | None:
-    """Give a folder for the keys of this process; None where the job store can't be used."""
+    """Return a folder for the keys of this process; None where the job store can't be used."""
     global _own
     if _own is not None and _own[0] == os.getpid() and _own[1].is_dir():
         return _own[1]

@@ -191,7 +191,7 @@ def _contexts(files: tuple[tuple[str, int, int], ...]) -> tuple[dict[str, Contex
 
 
 def _words(error: Exception) -> str:
-    """Give an error's words without what stands in the file: it has tokens."""
+    """Return an error's words without what stands in the file: it has tokens."""
     problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
     if problem and mark:
         return f"line {mark.line + 1}: {problem}"
@@ -228,7 +228,7 @@ def _files() -> list[Path]:
 
 
 def paths() -> str | None:
-    """Give KUBECONFIG as it may be handed to a process in another directory."""
+    """Return KUBECONFIG as it may be handed to a process in another directory."""
     given = os.environ.get("KUBECONFIG")
     return given and os.pathsep.join(str(path.absolute()) for path in _files())
 
@@ -244,17 +244,17 @@ def stamp() -> tuple[tuple[str, int, int], ...]:
 
 
 def has_kubeconfig() -> bool:
-    """Tell whether there is a kubeconfig."""
+    """Return whether there is a kubeconfig."""
     return bool(_files())
 
 
 def in_cluster() -> bool:
-    """Tell whether this runs in a pod that may speak to its cluster."""
+    """Return whether this runs in a pod that may speak to its cluster."""
     return "KUBERNETES_SERVICE_HOST" in os.environ and (_SERVICE_ACCOUNT / "token").is_file()
 
 
 def is_configured() -> bool:
-    """Tell whether there is what it takes to speak to a cluster; nothing is imported or sent."""
+    """Return whether there is what it takes to speak to a cluster; nothing is imported or sent."""
     from importlib.util import find_spec
 
     return (has_kubeconfig() or in_cluster()) and find_spec("kubernetes") is not None

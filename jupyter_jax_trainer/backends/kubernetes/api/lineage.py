@@ -60,11 +60,11 @@ class Lineage:
         _keep(self._job_sets, uid, NOBODY if owner is None else str(owner["uid"]))
 
     def of_job(self, job: Mapping[str, Any]) -> str | None:
-        """Give the uid of a Job's TrainJob; `NOBODY` where it has none, None while unknown."""
+        """Return the uid of a Job's TrainJob; `NOBODY` where it has none, None while unknown."""
         return self._of_job(str(job["metadata"]["uid"]))
 
     def of_pod(self, pod: Mapping[str, Any]) -> str | None:
-        """Give the uid of a pod's TrainJob; `NOBODY` where it has none, None while unknown."""
+        """Return the uid of a pod's TrainJob; `NOBODY` where it has none, None while unknown."""
         owner = controller(pod, "Job", "batch")
         return NOBODY if owner is None else self._of_job(str(owner["uid"]))
 
@@ -75,13 +75,13 @@ class Lineage:
         return NOBODY if job_set is None else self._job_sets.get(job_set.uid)
 
     def wanted(self, jobs: Iterable[Mapping[str, Any]]) -> set[JobSetRef]:
-        """Give the JobSets of Jobs that have not been looked at."""
+        """Return the JobSets of Jobs that have not been looked at."""
         found = (self._jobs.get(str(job["metadata"]["uid"])) for job in jobs)
         return {one for one in found if one is not None and one.uid not in self._job_sets}
 
 
 def controller(thing: Mapping[str, Any], kind: str, group: str) -> Mapping[str, Any] | None:
-    """Give the reference to the owner that controls an object, if it is of this kind."""
+    """Return the reference to the owner that controls an object, if it is of this kind."""
     for owner in thing["metadata"].get("ownerReferences") or []:
         if owner.get("controller"):
             of_group = str(owner.get("apiVersion")).partition("/")[0] == group
@@ -91,7 +91,7 @@ def controller(thing: Mapping[str, Any], kind: str, group: str) -> Mapping[str, 
 
 
 def job_set_path(namespace: str, one: JobSetRef) -> str:
-    """Give where the API has a JobSet."""
+    """Return where the API has a JobSet."""
     name = quote(one.name, safe="")
     return f"/apis/{_GROUP}/{one.version}/namespaces/{quote(namespace, safe='')}/jobsets/{name}"
 

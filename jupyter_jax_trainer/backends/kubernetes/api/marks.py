@@ -15,7 +15,7 @@ JOB_LABEL = f"{PREFIX}/job"
 
 
 def uid_of(job: Mapping[str, Any]) -> str | None:
-    """Give our own id that a TrainJob claims to have; None where it isn't one of ours.
+    """Return our own id that a TrainJob claims to have; None where it isn't one of ours.
 
     Others can copy it: which TrainJob is a job's is told by `identity`.
     """

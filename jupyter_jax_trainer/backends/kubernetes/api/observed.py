@@ -97,7 +97,7 @@ class Seen:
         return sorted(found, key=_age)
 
     def events_of(self, thing: Json | None, *reasons: str) -> list[Json]:
-        """Give the events of an object, the oldest first; those of a namesake are left out."""
+        """Return the events of an object, the oldest first; those of a namesake are left out."""
         if thing is None:
             return []
         uid = thing["metadata"].get("uid")
@@ -109,12 +109,12 @@ class Seen:
         return sorted(found, key=event_time)
 
     def last_event(self, things: Iterable[Json | None], *reasons: str) -> Json | None:
-        """Give the newest event of some objects."""
+        """Return the newest event of some objects."""
         found = [event for thing in things for event in self.events_of(thing, *reasons)]
         return max(found, key=event_time, default=None)
 
     def jobset_event(self, *reasons: str) -> Json | None:
-        """Give the newest event of the JobSet, which has the TrainJob's name.
+        """Return the newest event of the JobSet, which has the TrainJob's name.
 
         Without the right to read it, one is known by being younger than the TrainJob.
         """
@@ -150,12 +150,12 @@ def seconds(stamp: object) -> float | None:
 
 
 def message_of(event: Json) -> str:
-    """Give what an event or a condition says."""
+    """Return what an event or a condition says."""
     return str(event.get("message") or "")[:MESSAGE]
 
 
 def event_time(event: Json) -> float:
-    """Give when an event happened last; each of its sources fills in another field."""
+    """Return when an event happened last; each of its sources fills in another field."""
     series = event.get("series") or {}
     metadata = event.get("metadata") or {}
     for stamp in (
@@ -172,13 +172,13 @@ def event_time(event: Json) -> float:
 
 
 def status(thing: Json | None) -> Json:
-    """Give the status of an object; empty where it has none yet."""
+    """Return the status of an object; empty where it has none yet."""
     found = (thing or {}).get("status")
     return found if isinstance(found, dict) else {}
 
 
 def condition(thing: Json | None, *kinds: str) -> Json | None:
-    """Give the first condition of these kinds that is true."""
+    """Return the first condition of these kinds that is true."""
     for found in status(thing).get("conditions") or []:
         if found.get("type") in kinds and found.get("status") == "True":
             return dict(found)
@@ -186,7 +186,7 @@ def condition(thing: Json | None, *kinds: str) -> Json | None:
 
 
 def any_condition(thing: Json | None, kind: str) -> Json:
-    """Give a condition whatever its status is; empty where there is none."""
+    """Return a condition whatever its status is; empty where there is none."""
     for found in status(thing).get("conditions") or []:
         if found.get("type") == kind:
             return dict(found)
@@ -194,12 +194,12 @@ def any_condition(thing: Json | None, kind: str) -> Json:
 
 
 def role_of(pod: Json) -> str:
-    """Give the replicated Job that a pod belongs to."""
+    """Return the replicated Job that a pod belongs to."""
     return _label(pod, ROLE) or "pod"
 
 
 def rank_of(pod: Json) -> int | None:
-    """Give the rank of a training pod; None for other pods."""
+    """Return the rank of a training pod; None for other pods."""
     number = _label(pod, RANK) or (pod["metadata"].get("annotations") or {}).get(RANK, "")
     if _label(pod, ROLE) not in ("", TRAINER) or not str(number).isdecimal():
         return None
@@ -207,7 +207,7 @@ def rank_of(pod: Json) -> int | None:
 
 
 def log_of(pod: Json, container: str) -> int | str:
-    """Give whose log a container writes: a rank, or the name of the container's own.
+    """Return whose log a container writes: a rank, or the name of the container's own.
 
     ``dataset-initializer``, ``rank-0.istio-init``; of several pods each has its numbers, and a
     container that is not called like its replicated Job has its name.
@@ -222,14 +222,14 @@ def log_of(pod: Json, container: str) -> int | str:
 
 
 def deleted_at(pod: Json) -> float | None:
-    """Give when the deletion of an object was asked for."""
+    """Return when the deletion of an object was asked for."""
     metadata = pod["metadata"]
     end = seconds(metadata.get("deletionTimestamp"))
     return None if end is None else end - float(metadata.get("deletionGracePeriodSeconds") or 0)
 
 
 def containers(pod: Json) -> list[Json]:
-    """Give the states of a pod's containers, the training one first."""
+    """Return the states of a pod's containers, the training one first."""
     found = status(pod)
     kinds = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
     states = [state for kind in kinds for state in found.get(kind) or ()]
@@ -237,7 +237,7 @@ def containers(pod: Json) -> list[Json]:
 
 
 def waiting(pod: Json) -> tuple[str, str]:
-    """Give reason and message of the first container that waits; empty where none does."""
+    """Return reason and message of the first container that waits; empty where none does."""
     for container in containers(pod):
         found = (container.get("state") or {}).get("waiting") or {}
         if found.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
@@ -246,7 +246,7 @@ def waiting(pod: Json) -> tuple[str, str]:
 
 
 def exit_code(end: Json) -> int:
-    """Give the exit code of a container that has ended; negative is a signal."""
+    """Return the exit code of a container that has ended; negative is a signal."""
     code, number = int(end.get("exitCode") or 0), int(end.get("signal") or 0)
     if number:
         return -number
@@ -254,19 +254,19 @@ def exit_code(end: Json) -> int:
 
 
 def runs(pod: Json) -> bool:
-    """Tell whether the training container runs."""
+    """Return whether the training container runs."""
     return any("running" in (state.get("state") or {}) for state in containers(pod)[:1])
 
 
 def container_spec(pod: Json) -> Json:
-    """Give the description of the training container."""
+    """Return the description of the training container."""
     listed = (pod.get("spec") or {}).get("containers") or [{}]
     named = [container for container in listed if container.get("name") == TRAINER]
     return dict((named or listed)[0])
 
 
 def amount(pod: Json, resource: str) -> str:
-    """Give how much of a resource the training container asks for."""
+    """Return how much of a resource the training container asks for."""
     asked = container_spec(pod).get("resources") or {}
     for kind in ("requests", "limits"):
         if resource in (asked.get(kind) or {}):
@@ -275,12 +275,12 @@ def amount(pod: Json, resource: str) -> str:
 
 
 def image_of(pod: Json) -> str:
-    """Give the image of the training container."""
+    """Return the image of the training container."""
     return str(container_spec(pod).get("image") or "")
 
 
 def own_secret(trainjob: Json | None) -> str | None:
-    """Give the name of the Secret that this package sends with a job."""
+    """Return the name of the Secret that this package sends with a job."""
     trainer = ((trainjob or {}).get("spec") or {}).get("trainer") or {}
     for variable in trainer.get("env") or []:
         if variable.get("name") == "JAXTRAIN_FRAME_KEY":

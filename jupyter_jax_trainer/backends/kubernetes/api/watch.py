@@ -204,7 +204,7 @@ def _stub(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lines(response: Any) -> Iterator[bytes]:
-    """Give the lines of a stream as they come, however they are cut."""
+    """Yield the lines of a stream as they come, however they are cut."""
     import urllib3
 
     rest = b""

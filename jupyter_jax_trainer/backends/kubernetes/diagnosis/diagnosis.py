@@ -122,7 +122,7 @@ class PodEnd:
 
 
 def judge(seen: Seen, spec: Mapping[str, Any], states: Sequence[Phase] = ()) -> Verdict:
-    """Say how a job is, and why.
+    """Return how a job is, and why.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def judge(seen: Seen, spec: Mapping[str, Any], states: Sequence[Phase] = ()) -> 
 
 
 def _job_failed(seen: Seen) -> bool:
-    """Tell whether a Job has failed for good: JobSet may make a new one of it."""
+    """Return whether a Job has failed for good: JobSet may make a new one of it."""
     if not any(condition(job, "Failed", "FailureTarget") for job in seen.jobs):
         return False
     if seen.jobset is None:
@@ -189,7 +189,7 @@ def _has_joined(seen: Seen, rank: int) -> bool:
 
 
 def _waiting(seen: Seen) -> Verdict | None:
-    """Give what keeps pods from running."""
+    """Return what keeps pods from running."""
     refused = refusal(seen)
     if refused is not None:
         return _with_others(_verdict(*explain(refused)), seen)
@@ -207,7 +207,7 @@ def _with_others(found: Verdict, seen: Seen) -> Verdict:
 
 
 def _going(seen: Seen) -> Verdict:
-    """Say how far a job is that nothing keeps from running."""
+    """Return how far a job is that nothing keeps from running."""
     running = len(seen.states) >= seen.nodes and all(state in _BEGUN for state in seen.states)
     found = _first(RUNNING, seen)
     if running:
@@ -263,7 +263,7 @@ def _rank_end(seen: Seen, rank: int, pod: Json) -> PodEnd:
 
 
 def _ended_before(ended: float | None, deleted: float | None, end: Json | None) -> bool:
-    """Tell whether a container ended by itself before its pod was deleted; in whole seconds.
+    """Return whether a container ended by itself before its pod was deleted; in whole seconds.
 
     In the second of the deletion nothing is killed: there is time to end after SIGTERM.
     """

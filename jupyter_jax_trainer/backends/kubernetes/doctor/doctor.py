@@ -78,7 +78,7 @@ def examine(context: str | None, namespace: str | None, *, asked: bool) -> Itera
 
 
 def _has_namespace(client: Client) -> bool:
-    """Tell whether the namespace is there; those who may not look are believed."""
+    """Return whether the namespace is there; those who may not look are believed."""
     try:
         path = f"/api/v1/namespaces/{client.namespace}"
         client.request("GET", path, timeout=timeouts.DOCTOR.seconds)
@@ -141,7 +141,7 @@ def _queues(client: Client) -> Iterator[Finding]:
 
 
 def _version(kueue: queues.Kueue, missing: Sequence[Right]) -> Finding:
-    """Say what Kueue's version means for jobs."""
+    """Return what Kueue's version means for jobs."""
     version = kueue.version or "of unknown version"
     if kueue.keeps_patches:
         return Finding(OK, "Kueue", version)
@@ -178,7 +178,7 @@ def _rights(client: Client, bad: str) -> Iterator[Finding]:
 
 
 def _missing(status: str, subject: str, missing: Sequence[Right], role: str) -> Finding:
-    """Say which rights are missing, what is lost without each, and where they are granted."""
+    """Return which rights are missing, what is lost without each, and where they are granted."""
     lost: dict[str, list[str]] = {}
     for right in missing:
         lost.setdefault(right.without, []).append(right.words)

@@ -58,7 +58,7 @@ class _Thing:
     always: tuple[str, ...] = ()
 
     def matches(self, selector: Any, *, unsure: bool) -> bool:
-        """Tell whether a selector takes it in; `unsure` is the answer in doubt."""
+        """Return whether a selector takes it in; `unsure` is the answer in doubt."""
         wanted = [
             {"key": key, "operator": "In", "values": [value]}
             for key, value in ((selector or {}).get("matchLabels") or {}).items()
@@ -115,7 +115,7 @@ def examine(policies: Items, found: Items, namespace: str, labels: Labels) -> It
 
 
 def _ranks(item: Mapping[str, Any]) -> list[_Thing]:
-    """Give the pods of the first two ranks of a job."""
+    """Return the pods of the first two ranks of a job."""
     own = runtimes.pod_labels(item) if item else {}
     return [_Thing({**own, ROLE: TRAINER, RANK: rank}, _OTHERS, _ALWAYS) for rank in ("0", "1")]
 
@@ -149,7 +149,7 @@ def _types(spec: Mapping[str, Any]) -> list[str]:
 
 
 def _lets_through(rule: Mapping[str, Any], kind: str, pod: _Thing, around: _Thing) -> bool:
-    """Tell whether a rule may let another rank of the same job through; in doubt it does."""
+    """Return whether a rule may let another rank of the same job through; in doubt it does."""
     peers = rule.get("from" if kind == "Ingress" else "to")
     ports = rule.get("ports")
     return (not peers or any(_is_meant(peer, pod, around) for peer in peers)) and (

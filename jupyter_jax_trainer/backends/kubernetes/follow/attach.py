@@ -155,7 +155,7 @@ def known_here(client: Client, found: Mapping[str, Any]) -> JobDir | None:
 
 
 def _same(known: JobDir, client: Client, found: Mapping[str, Any]) -> JobDir:
-    """Give the job of this store that has a TrainJob's id, if it is that TrainJob's."""
+    """Return the job of this store that has a TrainJob's id, if it is that TrainJob's."""
     manifest = known.read_manifest()
     same = (
         manifest.get("backend") == "kubernetes"

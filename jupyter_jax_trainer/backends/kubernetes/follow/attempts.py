@@ -68,7 +68,7 @@ class Attempts:
             self._streams.sync({uid: self.pods[uid] for uid in self.leaving}, present)
 
     def present_ones(self) -> list[dict[str, Any]]:
-        """Give the pods since the last suspension, or the last restart."""
+        """Return the pods since the last suspension, or the last restart."""
         now = self._ranks.record.restarts if self._most else 0
         return [
             pod
@@ -77,7 +77,7 @@ class Attempts:
         ]
 
     def _number(self, seen: Seen) -> int:
-        """Give how often the cluster has started all ranks again, where the job may.
+        """Return how often the cluster has started all ranks again, where the job may.
 
         No label makes that more than the job may: each restart is written down.
         """

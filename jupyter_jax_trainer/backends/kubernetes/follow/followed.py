@@ -127,7 +127,7 @@ class Followed:
     # -- the follower's look -----------------------------------------------------------------
 
     def wants_look(self) -> bool:
-        """Tell whether something has happened that the cluster does not tell."""
+        """Return whether something has happened that the cluster does not tell."""
         return (
             self.ranks.spoken
             or self.streams.changed
@@ -232,7 +232,7 @@ class Followed:
             self.ranks.spoken = True
 
     def _is_quiet(self, now: float) -> bool:
-        """Tell whether for a while no more has come of the logs."""
+        """Return whether for a while no more has come of the logs."""
         length = self.streams.length
         if length != self._length or self.trouble is not None:
             self._length, self._grown_at = length, now
@@ -273,7 +273,7 @@ class Followed:
         )
 
     def _is_ours(self, found: Mapping[str, Any]) -> bool:
-        """Tell whether a TrainJob of our name is the job's; at first sight its uid is noted."""
+        """Return whether a TrainJob of our name is the job's; at first sight its uid is noted."""
         uid = str(found["metadata"]["uid"])
         if self._uid is None and launch.uid_of(found) == self.manifest["uid"]:
             self._uid = uid
@@ -346,7 +346,7 @@ class Followed:
     # -- the end -------------------------------------------------------------------------------
 
     def _over(self) -> tuple[State, str | None, Failure | None] | None:
-        """Give how the job has ended; None while it has not."""
+        """Return how the job has ended; None while it has not."""
         if self._trainjob is None:
             if not self.polled or self.trouble is not None or not self._steering.is_gone():
                 return None

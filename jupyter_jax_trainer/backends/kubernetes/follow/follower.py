@@ -278,7 +278,7 @@ class Follower:
             self._dirty.add(followed.name)
 
     def _silent(self) -> str | None:
-        """Say why the cluster has not answered for a while; None where it does."""
+        """Return why the cluster has not answered for a while; None where it does."""
         silent_since = time.monotonic() - timeouts.SILENCE.seconds
         silent = [text for since, text in self._away.values() if since < silent_since]
         return silent[0] if silent else None
@@ -371,7 +371,7 @@ class Follower:
 
 
 def _stamp(directory: JobDir) -> tuple[int, int]:
-    """Give what tells a directory from a later one of the same name."""
+    """Return what tells a directory from a later one of the same name."""
     try:
         found = directory.manifest.stat()
     except OSError:

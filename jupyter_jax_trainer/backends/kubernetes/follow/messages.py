@@ -36,7 +36,7 @@ _BOUNDS = {
 
 
 def fits(kind: str, message: Mapping[str, Any]) -> bool:
-    """Tell whether a message has the form that one of its kind has; unknown kinds have any."""
+    """Return whether a message has the form that one of its kind has; unknown kinds have any."""
     form = _FORMS.get(kind, {})
     if misfit(message, form) is not None:
         return False

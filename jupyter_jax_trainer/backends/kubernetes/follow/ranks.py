@@ -68,7 +68,7 @@ class Ranks:
         self._on_problem = on_problem
 
     def states(self) -> list[Phase]:
-        """Give what each rank is doing."""
+        """Return what each rank is doing."""
         return [rank["state"] for rank in self.record.state["ranks"]]
 
     def take(self, rank: int, message: dict[str, Any], offset: int) -> None:

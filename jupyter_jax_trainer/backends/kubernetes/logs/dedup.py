@@ -47,7 +47,7 @@ class Repeated:
         return self._expected == 0
 
     def _lines(self, records: Iterator[Record], since: int) -> Iterator[bytes]:
-        """Give the lines that the cluster will send again, if it still has them."""
+        """Yield the lines that the cluster will send again, if it still has them."""
         earliest = since_time(since)[:-1].encode()  # sorts before this second's fractions
         for record in records:
             if record.kind != LINES:
@@ -65,7 +65,7 @@ class Repeated:
             self._newest = max(self._newest, stamp_of(last) or -1)
 
     def knows(self, data: bytes) -> bool:
-        """Tell whether there is a line among whole lines that was seen before."""
+        """Return whether there is a line among whole lines that was seen before."""
         return any(hash(line) in self._left for line in data.split(b"\n"))
 
     def without(self, lines: bytes) -> bytes:

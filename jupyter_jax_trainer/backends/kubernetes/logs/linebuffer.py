@@ -41,7 +41,7 @@ class LineBuffer:
         return line + lines if line else lines
 
     def rest(self) -> bytes:
-        """Give the last line, which has no newline, and forget it."""
+        """Return the last line, which has no newline, and forget it."""
         line = bytes(self._head)
         if self._beyond:
             line = _join(line, bytes(self._tail), self._beyond)
@@ -60,7 +60,7 @@ class LineBuffer:
 
 
 def left_out(text: bytes) -> int:
-    """Give how many more bytes some text had before its lines were cut."""
+    """Return how many more bytes some text had before its lines were cut."""
     if len(text) <= MAX_LINE - _STAMP:
         return 0
     long = (line for line in text.split(b"\n") if len(line) > MAX_LINE - _STAMP)

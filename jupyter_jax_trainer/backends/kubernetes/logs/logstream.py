@@ -245,7 +245,7 @@ class LogStream(threading.Thread):
         self._last = (first + data[at : at + _BEGINNING])[:_BEGINNING]
 
     def _is_settled(self, previous: bool) -> bool:
-        """Tell whether the last line of the log is still that which came last."""
+        """Return whether the last line of the log is still that which came last."""
         response = self._open(previous, tailLines="1")
         try:
             last = b"".join(httpbody.pieces(response))
@@ -277,7 +277,7 @@ class LogStream(threading.Thread):
     # -- whose log it is ---------------------------------------------------------------------
 
     def _later_attempts(self) -> int | None:
-        """Give how many attempts have come after this one.
+        """Return how many attempts have come after this one.
 
         Asked for each time: what a watch tells may be old by now. 0 where it can't be had, None
         when the pod is gone and another has its name.
@@ -298,14 +298,14 @@ class LogStream(threading.Thread):
         return 0
 
     def _is_ours(self, previous: bool) -> bool:
-        """Tell whether the log that is open belongs to this attempt.
+        """Return whether the log that is open belongs to this attempt.
 
         A container that was started again has another log under the same name.
         """
         return self._later_attempts() == int(previous)
 
     def _is_gone(self) -> bool:
-        """Tell whether the pod is gone.
+        """Return whether the pod is gone.
 
         "Not found" says it of the pod, or a kubelet that has just been started again says it of
         a pod that it does not know yet.
@@ -343,7 +343,7 @@ class LogStream(threading.Thread):
         return self._later(error)
 
     def _later(self, error: Exception) -> float:
-        """Give the seconds to wait after an error, more each time; give up in the end."""
+        """Return the seconds to wait after an error, more each time; give up in the end."""
         if self._tried_for(timeouts.LOG.seconds) and not self.finished:
             self._problem(f"the end of a log can't be read: {error}")
             self._give_up()

@@ -50,14 +50,14 @@ class Redone:
 
 
 def effect(reader: TextReader, record: Record) -> tuple[bytes, Messages]:
-    """Give what a record adds to the log, and the messages in it."""
+    """Return what a record adds to the log, and the messages in it."""
     if record.kind == LINES:
         return reader.read(record.data, record.mid)
     return record.data, []
 
 
 def times_of(lines: bytes, last: int | None, newest: int) -> tuple[int | None, int]:
-    """Give the time of the last line, and the newest of all."""
+    """Return the time of the last line, and the newest of all."""
     stamp = last_stamp(lines)
     if stamp is None:
         return last, newest
@@ -68,5 +68,5 @@ def times_of(lines: bytes, last: int | None, newest: int) -> tuple[int | None, i
 
 
 def seconds(stamp: int | None) -> float:
-    """Give a time in seconds; the present one where there is none."""
+    """Return a time in seconds; the present one where there is none."""
     return time.time() if stamp is None else stamp / SECOND

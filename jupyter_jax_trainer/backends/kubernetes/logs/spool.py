@@ -119,7 +119,7 @@ class ContainerLog:
         self.close()
 
     def _indexed(self) -> int:
-        """Give how much of the log is indexed; end a line of the index that was cut off."""
+        """Return how much of the log is indexed; end a line of the index that was cut off."""
         try:
             with self._index_path.open("r+b") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -231,7 +231,7 @@ class Spool:
         return since_time(since)
 
     def knows(self, data: bytes) -> bool:
-        """Tell whether the first bytes of a connection hold a line that was seen before."""
+        """Return whether the first bytes of a connection hold a line that was seen before."""
         return self._repeated is not None and self._repeated.knows(data)
 
     def feed(self, data: bytes) -> bool:
@@ -239,7 +239,7 @@ class Spool:
         return self._take(self._lines.add(data))
 
     def take_unfinished(self) -> bytes:
-        """Give the last line if it has no newline so far, and forget it."""
+        """Return the last line if it has no newline so far, and forget it."""
         return self._lines.rest()
 
     def finish(self) -> None:
@@ -333,7 +333,7 @@ class Spool:
 
 
 def wal_directory(directory: JobDir) -> Path:
-    """Give where the follower keeps what it needs to go on."""
+    """Return where the follower keeps what it needs to go on."""
     return directory.logs / ".wal"
 
 

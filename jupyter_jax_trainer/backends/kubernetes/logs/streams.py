@@ -206,7 +206,7 @@ class Streams:
         return True
 
     def _begins_anew(self, source: int | str, attempt: Attempt) -> str | None:
-        """Say what begins where it is not the first attempt; None where it is."""
+        """Return what begins where it is not the first attempt; None where it is."""
         if attempt.number:
             return f"attempt {attempt.number + 1}, pod {attempt.pod}"
         if number := self._restarts.get(attempt.uid):

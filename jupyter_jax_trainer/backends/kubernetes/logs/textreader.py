@@ -15,14 +15,14 @@ _FIRST_PART = re.compile(re.escape(MARK) + rb"\S+ \d+ 1/")
 
 
 def lost(lines: int, size: int) -> str:
-    """Say what is missing: a number of lines, or a part of one."""
+    """Return what is missing: a number of lines, or a part of one."""
     if not lines:
         return f"a part of a line ({size} {'byte' if size == 1 else 'bytes'})"
     return f"{lines} line" if lines == 1 else f"{lines} lines"
 
 
 def lost_marker(lines: int, size: int) -> bytes:
-    """Give the line that stands where something is missing."""
+    """Return the line that stands where something is missing."""
     return f"[jaxtrain: the cluster has lost {lost(lines, size)} here (log rotation)]\n".encode()
 
 
@@ -66,7 +66,7 @@ class TextReader:
         return sum(map(len, self._open))
 
     def state(self) -> bytes:
-        """Give all that is needed to go on later."""
+        """Return all that is needed to go on later."""
         numbers = {name: value for name, value in vars(self).items() if type(value) in (int, str)}
         head = json.dumps({"seen": self._decoder.seen, **numbers}).encode()
         return head + b"\0" + b"".join(line + b"\n" for line in self._open)

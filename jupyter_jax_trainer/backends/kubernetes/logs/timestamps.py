@@ -15,7 +15,7 @@ _AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 
 
 def stamp_of(line: bytes) -> int | None:
-    """Give the time at the start of a line in nanoseconds since the epoch; None without one."""
+    """Return the time at the start of a line in nanoseconds since the epoch; None without one."""
     found = _STAMP.match(line)
     if found is None:
         return None
@@ -33,7 +33,7 @@ def stamp_of(line: bytes) -> int | None:
 
 
 def last_stamp(lines: bytes) -> int | None:
-    """Give the time of the last line that has one."""
+    """Return the time of the last line that has one."""
     end = len(lines)
     while end > 0:
         start = lines.rfind(b"\n", 0, end - 1) + 1

@@ -70,7 +70,7 @@ class Wal:
         self.size = 0
 
     def load(self) -> list[Record]:
-        """Give the last segment's records, the state first; none for a new stream.
+        """Return the last segment's records, the state first; none for a new stream.
 
         What was being written when the writer died is cut off.
         """
@@ -115,11 +115,11 @@ class Wal:
             path.unlink()
 
     def is_whole(self) -> bool:
-        """Tell whether all of the stream is kept."""
+        """Return whether all of the stream is kept."""
         return any(path.name.endswith(f".{1:08d}") for path in self._paths())
 
     def window(self) -> Iterator[Record]:
-        """Give the records of all segments that are kept, in order."""
+        """Yield the records of all segments that are kept, in order."""
         for path in self._paths():
             yield from _records(path.read_bytes())
 
@@ -145,12 +145,12 @@ class Wal:
 
 
 def streams_in(directory: Path) -> list[str]:
-    """Give the names of the streams that have segments in a directory."""
+    """Return the names of the streams that have segments in a directory."""
     return sorted({path.name.rpartition(".")[0] for path in directory.glob("*.[0-9]*")})
 
 
 def _records(data: bytes) -> Iterator[Record]:
-    """Give the whole records of a segment."""
+    """Yield the whole records of a segment."""
     at = 0
     while at + _HEADER.size <= len(data):
         magic, kind, mid, before, length = _HEADER.unpack_from(data, at)

@@ -89,7 +89,7 @@ def _lacks(
     nodes: list[devices.Node],
     most: Mapping[str, int | None] | None,
 ) -> str | None:
-    """Say why a runtime for GPUs won't do unasked; None where it will, empty if there are none."""
+    """Return why a runtime for GPUs won't do unasked; None where it will, empty without any."""
     own = runtimes.container(item).get("resources") or {}
     labels = runtimes.node_labels(item)
     asked = devices.resource("gpu", own) or ""
@@ -123,6 +123,6 @@ def _order(item: Mapping[str, Any], spec: JobSpec) -> tuple[bool, ...]:
 
 
 def _says_device(item: Mapping[str, Any]) -> bool:
-    """Tell whether a runtime says itself for which kind of device it is."""
+    """Return whether a runtime says itself for which kind of device it is."""
     label = (item["metadata"].get("labels") or {}).get(f"{PREFIX}/device")
     return label in DEVICES or runtimes.device_of(item) != "cpu"

@@ -65,11 +65,11 @@ class Node:
     allocatable: Mapping[str, str]
 
     def amount(self, resource: str) -> int:
-        """Give how many of a resource pods can have."""
+        """Return how many of a resource pods can have."""
         return int(quantity(self.allocatable.get(resource, "0")) or 0)
 
     def has(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether it has all of these labels."""
+        """Return whether it has all of these labels."""
         return all(self.labels.get(name) == value for name, value in labels.items())
 
 
@@ -112,14 +112,14 @@ def list_nodes(client: Client) -> list[Node] | None:
 
 
 def _takes_pods(node: Mapping[str, Any]) -> bool:
-    """Tell whether a node is neither cordoned nor lost."""
+    """Return whether a node is neither cordoned nor lost."""
     conditions = (node.get("status") or {}).get("conditions") or []
     ready = next((one["status"] for one in conditions if one.get("type") == "Ready"), "True")
     return ready == "True" and not (node.get("spec") or {}).get("unschedulable")
 
 
 def kind(spec: JobSpec) -> str | None:
-    """Give the kind of device that a job asks for, in whatever words; None where it doesn't."""
+    """Return the kind of device that a job asks for, in whatever words; None where it doesn't."""
     if spec.device or not (spec.topology or spec.accelerator):
         return spec.device
     label, _, word = str(spec.accelerator).lower().rpartition("=")
@@ -128,7 +128,7 @@ def kind(spec: JobSpec) -> str | None:
 
 
 def kind_of(resource: str) -> str | None:
-    """Give the kind of device that a resource is; None for cores, memory and others."""
+    """Return the kind of device that a resource is; None for cores, memory and others."""
     if resource == RESOURCES["tpu"]:
         return "tpu"
     if _SHARES.search(resource):
@@ -138,12 +138,12 @@ def kind_of(resource: str) -> str | None:
 
 
 def asked_for(resources: Mapping[str, Any]) -> dict[str, Any]:
-    """Give all that a container asks for, as a request or as a limit."""
+    """Return all that a container asks for, as a request or as a limit."""
     return {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
 
 
 def resource(device: str, resources: Mapping[str, Any]) -> str | None:
-    """Give the name under which a job asks for its devices; None where there is none to ask for.
+    """Return the name under which a job asks for its devices; None where there is none to ask for.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def resource(device: str, resources: Mapping[str, Any]) -> str | None:
 
 
 def taint(device: str, resources: Mapping[str, Any]) -> str | None:
-    """Give the taint by which nodes are kept free for such devices; None for the CPU.
+    """Return the taint by which nodes are kept free for such devices; None for the CPU.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def taint(device: str, resources: Mapping[str, Any]) -> str | None:
 
 
 def brought(device: str, resources: Mapping[str, Any], own: Mapping[str, str]) -> int | None:
-    """Give the devices that each node of a runtime has by itself; None where it does not say.
+    """Return the devices that each node of a runtime has by itself; None where it does not say.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def total(nodes: Iterable[Node], asked: str) -> int:
 
 
 def enough(nodes: Iterable[Node], asked: str, count: int, each: int) -> bool:
-    """Tell whether so many pods fit onto the cluster's devices, when nobody else uses them."""
+    """Return whether so many pods fit onto the cluster's devices, when nobody else uses them."""
     return sum(node.amount(asked) // each for node in nodes) >= count
 
 
@@ -206,7 +206,7 @@ def place(
     own: Mapping[str, str],
     nodes: Sequence[Node] | None,
 ) -> Placement:
-    """Say what a job asks for, and check that against the nodes.
+    """Return what a job asks for, and check that against the nodes.
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ def _check(
 
 
 def _others(selector: Mapping[str, str], nodes: Sequence[Node]) -> str:
-    """Say which values of the same labels there are."""
+    """Return which values of the same labels there are."""
     found = sorted(
         {
             f"{name}={node.labels[name]}"

@@ -29,7 +29,7 @@ _URI = "STORAGE_URI"
 
 
 def suits(runtime: Mapping[str, Any], spec: JobSpec) -> bool:
-    """Tell whether a runtime has the initializers that a job asks for, and none that would fail."""
+    """Return whether a runtime has the initializers that a job asks for, and none would fail."""
     return _lacking(runtime, spec) is None and not _failing(runtime, spec)
 
 
@@ -109,7 +109,7 @@ def _lacking(runtime: Mapping[str, Any], spec: JobSpec) -> str | None:
 
 
 def _failing(runtime: Mapping[str, Any], spec: JobSpec) -> list[str]:
-    """Give the options that a job would have to have for the runtime's initializers to end well.
+    """Return the options that a job would have to have for the runtime's initializers to end well.
 
     Trainer starts all of them, asked for or not, and says from where to fetch only to those that
     are asked for. Its images fail without that. A container with a STORAGE_URI of the runtime's,

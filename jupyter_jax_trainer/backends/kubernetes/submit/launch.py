@@ -155,7 +155,7 @@ def add_secrets(
 
 
 def statement(job: Mapping[str, Any], trainjob_uid: str, frame_key: str) -> signing.Statement:
-    """Give what a job's signature vouches for."""
+    """Return what a job's signature vouches for."""
     metadata = job["metadata"]
     return signing.Statement.of(
         trainjob_uid=trainjob_uid,
@@ -250,7 +250,7 @@ def _once_known(runtime: str, request: Callable[[], dict[str, Any]]) -> dict[str
 
 
 def marked(job: Mapping[str, Any]) -> str | None:
-    """Give the words with which a job was marked as failed, None where it isn't."""
+    """Return the words with which a job was marked as failed, None where it isn't."""
     found = (job["metadata"].get("annotations") or {}).get(trainjob.FAILED)
     return None if found is None else line(found, WORDS)
 
@@ -289,12 +289,12 @@ def submitted_state(nodes: int) -> JobState:
 
 
 def follower_directory(cluster: str) -> Path:
-    """Give the directory of the follower of a cluster and namespace."""
+    """Return the directory of the follower of a cluster and namespace."""
     return store.home() / "followers" / cluster
 
 
 def has_follower(cluster: str) -> bool:
-    """Tell whether a follower lives, by the lock that dies with it."""
+    """Return whether a follower lives, by the lock that dies with it."""
     try:
         file = os.open(follower_directory(cluster) / "lock", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -49,7 +49,7 @@ def manifest(
     image: str | None = None,
     volume: str | None = None,
 ) -> dict[str, Any]:
-    """Give our runtime for a kind of device.
+    """Return our runtime for a kind of device.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def apply(
 
 
 def image_of(item: Mapping[str, Any]) -> str:
-    """Give the image of a runtime."""
+    """Return the image of a runtime."""
     return str(container(item)["image"])
 
 

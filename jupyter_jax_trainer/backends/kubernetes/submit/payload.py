@@ -112,7 +112,7 @@ class Payload:
     upload: str | None = None
 
     def secrets(self, name: str, labels: dict[str, str]) -> list[dict[str, Any]]:
-        """Give the Secrets as manifests, without an owner."""
+        """Return the Secrets as manifests, without an owner."""
         return [
             {
                 "apiVersion": "v1",
@@ -132,7 +132,7 @@ def secret_name(name: str, number: int) -> str:
 
 
 def room(spec: JobSpec, mounts: bool) -> int | None:
-    """Give how many bytes of wheels may travel; None where a store takes any number."""
+    """Return how many bytes of wheels may travel; None where a store takes any number."""
     return None if spec.store is not None else _bound(mounts) - _WORKER
 
 
@@ -221,7 +221,7 @@ def pack(
 
 
 def volume(secret: str, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Give the volume that holds the parts of a bundle, and its mount."""
+    """Return the volume that holds the parts of a bundle, and its mount."""
     sources = [{"secret": {"name": secret_name(secret, n)}} for n in range(1, count)]
     projected = {"name": "jaxtrain-bundle", "projected": {"sources": sources, "defaultMode": 0o444}}
     return projected, {"name": "jaxtrain-bundle", "mountPath": FOLDER, "readOnly": True}
@@ -298,7 +298,7 @@ def remove(url: str, uid: str) -> str | None:
 
 
 def _marker(url: str) -> str:
-    """Give the file that says whose folder in the store it is."""
+    """Return the file that says whose folder in the store it is."""
     return f"{url.rsplit('/', 1)[0]}/{MARKER}"
 
 
@@ -319,7 +319,7 @@ def read(url: str) -> bytes:
 
 
 def url_of(store: str, uid: str, name: str = "bundle.pyz") -> str:
-    """Give where in a store a file of a job is, its bundle for one."""
+    """Return where in a store a file of a job is, its bundle for one."""
     return f"{store.rstrip('/')}/{uid}/{name}"
 
 
@@ -352,7 +352,7 @@ def _parts(bundle: Path) -> Iterator[bytes]:
 
 
 def as_data(text: str) -> str:
-    """Give a text as the data of a Secret holds it."""
+    """Return a text as the data of a Secret holds it."""
     return _base64(text.encode())
 
 

@@ -39,7 +39,7 @@ class Gang(NamedTuple):
 
 
 def of_runtime(client: Client, item: Mapping[str, Any]) -> Gang | None:
-    """Say how the pods of a runtime start together; None where each starts by itself."""
+    """Return how the pods of a runtime start together; None where each starts by itself."""
     policies = (item.get("spec") or {}).get("podGroupPolicy") or {}
     for policy, (by, api) in _NEEDED.items():
         if policies.get(policy) is not None:

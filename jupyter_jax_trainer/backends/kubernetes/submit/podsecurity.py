@@ -60,7 +60,7 @@ _VOLUMES = {
 
 
 def is_restricted(client: Client, labels: Mapping[str, str] | None) -> bool | None:
-    """Tell whether a namespace takes only pods that meet ``restricted``; None if that is unknown.
+    """Return whether a namespace takes only pods that meet ``restricted``; None if that is unknown.
 
     Where its labels can't be read, a pod is tried in a dry run, for those who may create pods;
     else the namespace's events may have a refusal.
@@ -87,7 +87,7 @@ def is_restricted(client: Client, labels: Mapping[str, str] | None) -> bool | No
 
 
 def lacking(item: Mapping[str, Any]) -> Pods:
-    """Give the containers of a runtime that don't meet ``restricted``, by replicated job and kind.
+    """Return the containers of a runtime that violate ``restricted``, by replicated job and kind.
 
     A replicated job is named without containers where its pods alone lack something.
     """
@@ -146,7 +146,7 @@ def beyond(item: Mapping[str, Any]) -> list[str]:
 
 
 def _pods(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give the replicated jobs of a runtime, and what their pods are."""
+    """Yield the replicated jobs of a runtime, and what their pods are."""
     job_set = ((item.get("spec") or {}).get("template") or {}).get("spec") or {}
     for job in job_set.get("replicatedJobs") or []:
         template = ((job.get("template") or {}).get("spec") or {}).get("template") or {}

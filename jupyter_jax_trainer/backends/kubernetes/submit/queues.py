@@ -51,7 +51,7 @@ class Kueue:
         return f"Kueue {self.version}"
 
     def of_namespace(self, client: Client, resource: str, name: str = "") -> str:
-        """Give the path of objects of the client's namespace."""
+        """Return the path of objects of the client's namespace."""
         return cluster_path(self.base, "namespaces", client.namespace, resource, name)
 
 
@@ -68,7 +68,7 @@ def find(client: Client) -> Kueue | None:
 
 
 def _api(client: Client) -> str | None:
-    """Give the path of Kueue's API in the version that it prefers; None where there is none."""
+    """Return the path of Kueue's API in the version that it prefers; None where there is none."""
     try:
         group = client.request("GET", f"/apis/{GROUP}")
     except ApiError as error:
@@ -80,7 +80,7 @@ def _api(client: Client) -> str | None:
 
 
 def workloads(client: Client) -> str | None:
-    """Give the path of the Workloads of the client's namespace; None where there is no Kueue.
+    """Return the path of the Workloads of the client's namespace; None where there is no Kueue.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def check(client: Client, spec: JobSpec) -> Kueue:
 
 
 def _exists(client: Client, path: str) -> bool:
-    """Tell whether an object is there; those who may not look are believed."""
+    """Return whether an object is there; those who may not look are believed."""
     try:
         client.request("GET", path)
     except ApiError as error:
@@ -223,7 +223,7 @@ def allowed_patches(
 
 
 def queue_of(trainjob: Mapping[str, Any]) -> str | None:
-    """Give the queue of a TrainJob; None where it is in none."""
+    """Return the queue of a TrainJob; None where it is in none."""
     found = (trainjob["metadata"].get("labels") or {}).get(QUEUE)
     return str(found) if found else None
 
@@ -262,7 +262,7 @@ def set_active(client: Client, trainjob: Mapping[str, Any], active: bool) -> boo
 
 
 def unfinished(workloads: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give the Workloads of a job that are not over, the newest first; mostly there is one."""
+    """Return the Workloads of a job that are not over, the newest first; mostly there is one."""
     found = [
         item
         for item in workloads

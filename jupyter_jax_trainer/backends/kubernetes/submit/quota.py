@@ -55,7 +55,7 @@ def describe(client: Client) -> dict[str, Any] | None:
 
 
 def most(client: Client, queue: str) -> dict[str, int | None] | None:
-    """Give how much of each resource a queue's jobs can have at most; None where nobody tells.
+    """Return how much of each resource a queue's jobs can have at most; None where nobody tells.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def most(client: Client, queue: str) -> dict[str, int | None] | None:
 
 
 def _bounds(spec: Mapping[str, Any]) -> dict[str, int | None]:
-    """Give the most of each resource that one flavor has, with what it may borrow."""
+    """Return the most of each resource that one flavor has, with what it may borrow."""
     shares = bool(spec.get("cohortName") or spec.get("cohort"))  # as Kueue 0.15 and older call it
     bounds: dict[str, int | None] = {}
     for _, resource in _quotas(spec):
@@ -122,7 +122,7 @@ def _cluster_queue(client: Client, kueue: Kueue, name: str) -> dict[str, Any] | 
 
 
 def _quotas(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Give the quotas of a ClusterQueue, each with its flavor."""
+    """Yield the quotas of a ClusterQueue, each with its flavor."""
     for group in spec.get("resourceGroups") or []:
         for flavor in group.get("flavors") or []:
             for resource in flavor.get("resources") or []:
@@ -130,7 +130,7 @@ def _quotas(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _free(client: Client, kueue: Kueue, name: str) -> list[dict[str, str]] | None:
-    """Give what is left of a ClusterQueue's own quota; None where it can't be read."""
+    """Return what is left of a ClusterQueue's own quota; None where it can't be read."""
     found = _cluster_queue(client, kueue, name)
     if found is None:
         return None

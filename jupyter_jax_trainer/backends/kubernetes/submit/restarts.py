@@ -164,13 +164,13 @@ def delete(client: Client, name: str, own: str, trainjob_uid: str | None, **opti
 
 
 def is_own(runtime: Mapping[str, Any]) -> bool:
-    """Tell whether a runtime was made for one job, and is none to be chosen."""
+    """Return whether a runtime was made for one job, and is none to be chosen."""
     metadata = runtime.get("metadata") or {}
     return trainjob.JOB_LABEL in (metadata.get("labels") or {})
 
 
 def attempt_of(thing: Json) -> int:
-    """Give how often all ranks had started again when a pod or a Job was made, as its label says.
+    """Return how often all ranks had started again when a pod or a Job was made, as its label says.
 
     Whoever may label a pod can write anything there: the caller bounds it.
     """

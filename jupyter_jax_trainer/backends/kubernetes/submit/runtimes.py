@@ -30,7 +30,7 @@ _UPGRADE = "Ask the platform engineer to install Kubeflow Trainer 2.2 or newer."
 
 
 def check_trainer(client: Client) -> str:
-    """Give the version of Kubeflow Trainer, or ``2.2 or newer`` where it isn't published.
+    """Return the version of Kubeflow Trainer, or ``2.2 or newer`` where it isn't published.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def _known(client: Client) -> str:
 
 
 def path_of(client: Client, kind: str) -> str:
-    """Give the path of the runtimes of a kind."""
+    """Return the path of the runtimes of a kind."""
     if kind == "TrainingRuntime":
         return client.trainer("trainingruntimes")
     return cluster_path(_API, "clustertrainingruntimes")
@@ -148,7 +148,7 @@ def _is_jax(item: Mapping[str, Any]) -> bool:
 
 
 def device_of(item: Mapping[str, Any]) -> str:
-    """Give the kind of device that a runtime is for: its label, else what its container asks."""
+    """Return the kind of device that a runtime is for: its label, else what its container asks."""
     label = (item["metadata"].get("labels") or {}).get(f"{PREFIX}/device")
     if label in DEVICES:
         return str(label)
@@ -158,23 +158,23 @@ def device_of(item: Mapping[str, Any]) -> str:
 
 
 def node_labels(item: Mapping[str, Any]) -> dict[str, str]:
-    """Give the labels of nodes that a runtime itself asks for."""
+    """Return the labels of nodes that a runtime itself asks for."""
     return dict(_pod(item)[1].get("nodeSelector") or {})
 
 
 def pod_labels(item: Mapping[str, Any]) -> dict[str, str]:
-    """Give the labels that a runtime itself puts on the pods in which the training runs."""
+    """Return the labels that a runtime itself puts on the pods in which the training runs."""
     return dict(_pod(item)[0].get("labels") or {})
 
 
 def replicated_jobs(item: Mapping[str, Any]) -> list[str]:
-    """Give the names of the replicated jobs of a runtime, of which pods are named."""
+    """Return the names of the replicated jobs of a runtime, of which pods are named."""
     jobs = _job_set(item).get("replicatedJobs") or []
     return [str(job.get("name")) for job in jobs] or ["node"]
 
 
 def initializers(item: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Give the containers that Trainer takes for its initializer: it goes by label and name."""
+    """Return the containers that Trainer takes for its initializer: it goes by label and name."""
     found: list[dict[str, Any]] = []
     for job in _job_set(item).get("replicatedJobs") or []:
         template = job.get("template") or {}
@@ -186,13 +186,13 @@ def initializers(item: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def container(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the container in which the training runs, as the runtime has it."""
+    """Return the container in which the training runs, as the runtime has it."""
     found = _pod(item)[1].get("containers") or []
     return next((dict(c) for c in found if c.get("name") == "node"), {})
 
 
 def tolerations(item: Mapping[str, Any], device: str) -> list[dict[str, Any]]:
-    """Give the tolerations of a runtime, and with them that of the taint of its GPUs or TPUs.
+    """Return the tolerations of a runtime, and with them that of the taint of its GPUs or TPUs.
 
     Nodes with such devices are kept free by it for those who use them. A patch replaces them all.
     """
@@ -201,7 +201,7 @@ def tolerations(item: Mapping[str, Any], device: str) -> list[dict[str, Any]]:
 
 
 def taint(item: Mapping[str, Any], device: str) -> str | None:
-    """Give the taint of the nodes with a runtime's devices; None for the CPU."""
+    """Return the taint of the nodes with a runtime's devices; None for the CPU."""
     return devices.taint(device, container(item).get("resources") or {})
 
 
@@ -243,13 +243,13 @@ def patches(item: Mapping[str, Any], *, restricted: bool, device: str = "cpu") -
 
 
 def shared_folder(item: Mapping[str, Any]) -> str | None:
-    """Give the folder that a runtime says all pods see and that outlives them."""
+    """Return the folder that a runtime says all pods see and that outlives them."""
     folder = str((item["metadata"].get("annotations") or {}).get(SHARED, "")).rstrip("/")
     return folder if folder.startswith("/") else None
 
 
 def is_on_volume(item: Mapping[str, Any], folder: str) -> bool:
-    """Tell whether a folder is on a volume of the runtime's that outlives its pods."""
+    """Return whether a folder is on a volume of the runtime's that outlives its pods."""
     passing = {v.get("name") for v in _pod(item)[1].get("volumes") or [] if _PASSING & v.keys()}
     places = [
         str(mount.get("mountPath")).rstrip("/")
@@ -260,7 +260,7 @@ def is_on_volume(item: Mapping[str, Any], folder: str) -> bool:
 
 
 def runs_once(item: Mapping[str, Any]) -> bool:
-    """Tell whether a cell that fails stays failed: nothing of it is tried again."""
+    """Return whether a cell that fails stays failed: nothing of it is tried again."""
     for job in _job_set(item).get("replicatedJobs") or []:
         spec = (job.get("template") or {}).get("spec") or {}
         pod = (spec.get("template") or {}).get("spec") or {}
@@ -273,18 +273,18 @@ def runs_once(item: Mapping[str, Any]) -> bool:
 
 
 def is_converted(item: Mapping[str, Any]) -> bool:
-    """Tell whether a runtime was made from somebody's JAXJob, and is for others by name only."""
+    """Return whether a runtime was made from somebody's JAXJob, and is for others by name only."""
     return CONVERTED in (item["metadata"].get("labels") or {})
 
 
 def is_deprecated(item: Mapping[str, Any]) -> bool:
-    """Tell whether those who run the cluster want another one to be used."""
+    """Return whether those who run the cluster want another one to be used."""
     labels = item["metadata"].get("labels") or {}
     return bool(labels.get(_SUPPORT) == "deprecated")
 
 
 def deprecation(item: Mapping[str, Any]) -> str | None:
-    """Give the warning for those who use a runtime that is deprecated; None where it isn't."""
+    """Return the warning for those who use a runtime that is deprecated; None where it isn't."""
     if not is_deprecated(item):
         return None
     name = item["metadata"]["name"]
@@ -319,7 +319,7 @@ def _job_set(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pod(item: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Give metadata and spec of the pods in which the training runs."""
+    """Return metadata and spec of the pods in which the training runs."""
     for job in _job_set(item).get("replicatedJobs") or []:
         if job.get("name") == "node":
             template = ((job.get("template") or {}).get("spec") or {}).get("template") or {}

@@ -32,7 +32,7 @@ _MAX_ABOUT = 100_000  # characters; annotations have 256 KiB together
 
 
 def max_name(replicated_jobs: list[str], nodes: int) -> int:
-    """Give how long a job's name may be, so that the longest pod name has 63 characters."""
+    """Return how long a job's name may be, so that the longest pod name has 63 characters."""
     longest = max(
         len(f"-{name}-0-{nodes - 1 if name == 'node' else 0}-xxxxx") for name in replicated_jobs
     )
@@ -101,23 +101,23 @@ def build(
 
 
 def with_runtime(job: Mapping[str, Any], kind: str, name: str) -> dict[str, Any]:
-    """Give a TrainJob with another runtime."""
+    """Return a TrainJob with another runtime."""
     reference = {**job["spec"]["runtimeRef"], "kind": kind, "name": name}
     return {**job, "spec": {**job["spec"], "runtimeRef": reference}}
 
 
 def own_name(manifest: Manifest) -> str:
-    """Give the name of what belongs to a job alone: its Secret, its runtime."""
+    """Return the name of what belongs to a job alone: its Secret, its runtime."""
     return f"{manifest['name']}-{manifest['uid'][:8]}"
 
 
 def own_labels(manifest: Manifest) -> dict[str, str]:
-    """Give the labels of what belongs to a job alone."""
+    """Return the labels of what belongs to a job alone."""
     return {JOB_LABEL: manifest["name"], UID: manifest["uid"]}
 
 
 def owner(trainjob: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the reference that makes the cluster delete a Secret together with its TrainJob."""
+    """Return the reference that makes the cluster delete a Secret together with its TrainJob."""
     return {
         "apiVersion": API,
         "kind": "TrainJob",
@@ -127,7 +127,7 @@ def owner(trainjob: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def belongs(thing: Mapping[str, Any], own: str, trainjob_uid: str | None) -> bool:
-    """Tell whether a Secret or a runtime is a job's alone: by its owner, or else by our label.
+    """Return whether a Secret or a runtime is a job's alone: by its owner, or else by our label.
 
     Our id of an attached job is what its TrainJob claims, so the label of something that another
     TrainJob owns proves nothing. Nobody owns what was applied from a dry run's YAML, or is so new
@@ -167,7 +167,7 @@ def to_yaml(documents: list[dict[str, Any]], *, exact: bool = True) -> str:
 
 
 def _about(manifest: Manifest) -> str:
-    """Give what another machine needs to show the job; nothing of this machine is in it."""
+    """Return what another machine needs to show the job; nothing of this machine is in it."""
     spec = JobSpec.from_json(manifest["spec"])
     fields: Mapping[str, object] = manifest
     plan: Mapping[str, object] = manifest["plan"]
@@ -228,7 +228,7 @@ def _environment(
 
 
 def _checkpoints(spec: JobSpec, plan: KubernetesPlan) -> str | None:
-    """Give a folder that all pods see and that outlives them; None where there is none."""
+    """Return a folder that all pods see and that outlives them; None where there is none."""
     if spec.volume:
         return spec.volume[0].partition(":")[2].rstrip("/") + "/jaxtrain"
     shared = spec.store.rstrip("/") if spec.store and "://" not in spec.store else None
@@ -238,7 +238,7 @@ def _checkpoints(spec: JobSpec, plan: KubernetesPlan) -> str | None:
 
 
 def _resources(spec: JobSpec, plan: KubernetesPlan) -> dict[str, Any]:
-    """Give what each node gets, the runtime's own amounts with it: Trainer replaces them all."""
+    """Return what each node gets, the runtime's own amounts with it: Trainer replaces them all."""
     own = plan.get("resources") or {}
     asked: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
     if spec.cpu:
@@ -265,7 +265,7 @@ def _initializer(spec: JobSpec) -> dict[str, Any]:
 def _patch(
     spec: JobSpec, plan: KubernetesPlan, packed: Payload, secret: str
 ) -> dict[str, Any] | None:
-    """Give what is changed in the runtime for this job; None where nothing is.
+    """Return what is changed in the runtime for this job; None where nothing is.
 
     Kueue drops patches from TrainJobs, so there must be none where nothing needs them.
     """

@@ -108,7 +108,7 @@ def gather(
 
 
 def is_path(wanted: str) -> bool:
-    """Tell whether this is the path of a wheel, and not what pip calls a requirement."""
+    """Return whether this is the path of a wheel, and not what pip calls a requirement."""
     return wanted.endswith(".whl") and "://" not in wanted
 
 
@@ -166,7 +166,7 @@ def _fetch(wanted: Sequence[str], python: str, folder: Path) -> dict[str, bytes]
 
 
 def _requirement(item: dict[str, Any]) -> str | None:
-    """Say what to ask pip for to get just one file of its report; None where it is not needed.
+    """Return what to ask pip for to get just one file of its report; None where it is not needed.
 
     Raises
     ------

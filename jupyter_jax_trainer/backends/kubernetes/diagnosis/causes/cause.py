@@ -75,11 +75,11 @@ class Cause:
     ends: bool = False
 
     def say(self, facts: Facts) -> str:
-        """Give the sentence."""
+        """Return the sentence."""
         return line(_filled(self.sentence, facts), _REASON)
 
     def advise(self, facts: Facts) -> str | None:
-        """Give the hint, if there is one."""
+        """Return the hint, if there is one."""
         return line(_filled(self.hint, facts), _HINT) or None
 
 
@@ -102,14 +102,14 @@ def by_pattern(pattern: str, *statuses: int) -> Callable[[Refused], Facts | None
 
 
 def who(count: int, nodes: int) -> str:
-    """Say how many of the pods: ``the pod``, ``2 of 4 pods``."""
+    """Return how many of the pods: ``the pod``, ``2 of 4 pods``."""
     return "the pod" if nodes == 1 else f"{count} of {nodes} pods"
 
 
 def of_pods(
     seen: Seen, look: Callable[[Json], Facts | None], pods: Mapping[int, Json] | None = None
 ) -> dict[str, Any] | None:
-    """Give the facts of the first pod in which something is found, and say how many there are."""
+    """Return the facts of the first pod in which something is found, and say how many there are."""
     found = [
         facts
         for _, pod in sorted((seen.live if pods is None else pods).items())

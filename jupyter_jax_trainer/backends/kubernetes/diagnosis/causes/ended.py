@@ -182,7 +182,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
 
 
 def end_row(seen: Seen, pod: Json) -> tuple[Cause, Facts] | None:
-    """Give the row for how a pod has ended; None where the cluster does not explain it."""
+    """Return the row for how a pod has ended; None where the cluster does not explain it."""
     for cause, look in ENDS:
         if (facts := look(seen, pod)) is not None:
             return cause, facts

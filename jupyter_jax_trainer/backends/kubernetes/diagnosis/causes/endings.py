@@ -29,7 +29,7 @@ _NODE = ("NodeShutdown", "Shutdown", "NodeLost", "Terminated")
 
 
 def last_end(pod: Json) -> Json | None:
-    """Give how the training container ended last: now, or in an attempt before this one."""
+    """Return how the training container ended last: now, or in an attempt before this one."""
     for container in containers(pod)[:1]:
         for state in (container.get("state") or {}, container.get("lastState") or {}):
             if state.get("terminated"):
@@ -85,12 +85,12 @@ def initializer_failed(seen: Seen) -> Facts | None:
 
 
 def out_of_memory(pod: Json) -> bool:
-    """Tell whether the container was killed for lack of memory."""
+    """Return whether the container was killed for lack of memory."""
     return (last_end(pod) or {}).get("reason") == "OOMKilled"
 
 
 def deleted_by_its_job(seen: Seen, pod: Json) -> bool:
-    """Tell whether a pod is deleted only because its job has ended or is suspended."""
+    """Return whether a pod is deleted only because its job has ended or is suspended."""
     when = deleted_at(pod)
     if when is None:
         return False

@@ -27,7 +27,7 @@ _WHERE = "container waits: `ErrImagePull`, `ImagePullBackOff`"
 
 
 def _message(seen: Seen, pod: Json) -> str:
-    """Give what is said about the pull, without the image's own name.
+    """Return what is said about the pull, without the image's own name.
 
     Older kubelets keep the cause of a back-off to an event.
     """

@@ -21,24 +21,24 @@ from jupyter_jax_trainer.text import duration
 
 
 def spec_of(seen: Seen) -> Json:
-    """Give the spec of the TrainJob."""
+    """Return the spec of the TrainJob."""
     return (seen.trainjob or {}).get("spec") or {}
 
 
 def queue_of(seen: Seen) -> str:
-    """Give the queue of the TrainJob; empty where it is in none."""
+    """Return the queue of the TrainJob; empty where it is in none."""
     labels = ((seen.trainjob or {}).get("metadata") or {}).get("labels") or {}
     return str(labels.get(QUEUE, ""))
 
 
 def workload_of(seen: Seen) -> Json | None:
-    """Give the Workload that counts: the newest that is not over."""
+    """Return the Workload that counts: the newest that is not over."""
     made = [item for item in seen.workloads if not condition(item, "Finished")]
     return max(made, key=lambda item: str(item["metadata"].get("creationTimestamp")), default=None)
 
 
 def is_active(workload: Json | None) -> bool:
-    """Tell whether Kueue may let a job in: nobody has stopped it."""
+    """Return whether Kueue may let a job in: nobody has stopped it."""
     return ((workload or {}).get("spec") or {}).get("active") is not False
 
 

@@ -53,7 +53,7 @@ def missing(seen: Seen) -> int:
 
 
 def refusal(seen: Seen) -> Refused | None:
-    """Give what a controller was refused for the job, unless it succeeded later."""
+    """Return what a controller was refused for the job, unless it succeeded later."""
     lacking = missing(seen)
     if lacking <= 0 or spec_of(seen).get("suspend"):
         return None
@@ -71,7 +71,7 @@ def refusal(seen: Seen) -> Refused | None:
 
 
 def _made_since(seen: Seen, event: Json) -> bool:
-    """Tell whether the Job made a pod clearly after an event, or was resumed after it."""
+    """Return whether the Job made a pod clearly after an event, or was resumed after it."""
     made = [seconds(pod["metadata"].get("creationTimestamp")) for pod in seen.made.values()]
     resumed = [seconds(status(job).get("startTime")) for job in seen.jobs]
     newest = max((time for time in (*made, *resumed) if time), default=0.0)

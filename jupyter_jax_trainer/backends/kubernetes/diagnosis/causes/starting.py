@@ -35,7 +35,7 @@ def _config(pod: Json) -> str | None:
 
 
 def _start(pod: Json) -> str | None:
-    """Give why the container could not be started, whether it is tried again or not."""
+    """Return why the container could not be started, whether it is tried again or not."""
     for container in containers(pod):
         for state in (container.get("state") or {}, container.get("lastState") or {}):
             found = state.get("waiting") or state.get("terminated") or {}
@@ -47,13 +47,13 @@ def _start(pod: Json) -> str | None:
 
 
 def _unmounted(seen: Seen, pod: Json) -> str | None:
-    """Give why a volume can't be mounted; None once the pod has come further."""
+    """Return why a volume can't be mounted; None once the pod has come further."""
     failed = seen.last_event([pod], "FailedMount", "FailedAttachVolume")
     return None if failed is None or _further(seen, pod, failed) else message_of(failed)
 
 
 def _further(seen: Seen, pod: Json, event: Json) -> bool:
-    """Tell whether a pod has left behind what an event complains of."""
+    """Return whether a pod has left behind what an event complains of."""
     if any("running" in (state.get("state") or {}) for state in containers(pod)):
         return True
     later = seen.last_event([pod], "Pulling", "Pulled", "Created", "Started")
@@ -91,7 +91,7 @@ def _finder(
 
 
 def _is_own(name: str | None, secret: str | None) -> bool:
-    """Tell whether this is one of the Secrets of the job: ``job``, ``job-1``, ..."""
+    """Return whether this is one of the Secrets of the job: ``job``, ``job-1``, ..."""
     return (
         bool(name and secret)
         and re.fullmatch(rf"{re.escape(str(secret))}(-\d+)?", str(name)) is not None

@@ -82,7 +82,7 @@ def why(sentence: Sentence, pod: Json) -> str:
 
 
 def _plainly(reason: str, pod: Json) -> str:
-    """Say what keeps a pod from some nodes, to stand after their number."""
+    """Return what keeps a pod from some nodes, to stand after their number."""
     if reason.startswith(_LACKS):
         return f"without {_amount(reason.removeprefix(_LACKS), pod)} free"
     if _TAINT in reason:
