@@ -102,7 +102,7 @@ def test_broken_rights(cluster, namespace, place, tmp_path, monkeypatch):
     assert not [one for one in found if one.subject == "Trial"]
     (settings,) = [one for one in found if one.subject == "Namespace settings"]
     assert settings.status == OK
-    assert "resourcequotas, limitranges, networkpolicies may not be" in settings.detail
+    assert "no permission to read namespaces, resourcequotas" in settings.detail
 
 
 def test_broken_no_namespace(place):

@@ -15,7 +15,7 @@ from harness import eventually
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the kernel's client, not of this package
 
 LONG = (
-    "%%jaxtrain {} -n 2 -o x\nimport time\nfrom pathlib import Path\nprint('running', flush=True)\n"
+    "%%jaxtrain {} -n 2 -o x\nimport time\nfrom pathlib import Path\nprint('waits here', flush=True)\n"
     "while not Path({!r}).exists(): time.sleep(0.05)\nprint('seen')\nx = 3\n"
 )
 COUNTDOWN = r"interrupt again within [1-3] s to cancel the job; else it goes on without this cell"
@@ -50,7 +50,7 @@ def all_gone(kernel):
 def test_one_interrupt_detaches_and_another_kernel_follows_to_the_end(kernel, tmp_path):
     gate = tmp_path / "gate"
     cell = kernel.start(LONG.format("long", str(gate)))
-    cell.until_text("running")
+    cell.until_text("waits here")
     kernel.interrupt()
     pressed = time.monotonic()
     cell.finish(8)
@@ -68,18 +68,18 @@ def test_one_interrupt_detaches_and_another_kernel_follows_to_the_end(kernel, tm
 
     with kernels.running(kernel.home, tmp_path) as other:
         attached = other.start("%jaxtrain attach long")
-        attached.until_text("running")
+        attached.until_text("waits here")
         other.interrupt()  # here, too
         attached.finish(8)
         assert attached.reply["ename"] == "JobDetached" and state(kernel, "long") == "Running"
 
         attached = other.start("%jaxtrain attach long")
-        attached.until_text("running")
+        attached.until_text("waits here")
         gate.touch()
         attached.finish(8)
         assert attached.reply["status"] == "ok"
         assert (
-            attached.shown[-1].startswith("running\nseen\n")
+            attached.shown[-1].startswith("waits here\nseen\n")
             and "Succeeded" in attached.card["text/plain"]
         )
         assert other.value("x") == "3"
@@ -88,7 +88,7 @@ def test_one_interrupt_detaches_and_another_kernel_follows_to_the_end(kernel, tm
 @pytest.mark.slow
 def test_second_interrupt_cancels_and_leaves_no_process(kernel, tmp_path):
     cell = kernel.start(LONG.format("doomed", str(tmp_path / "never")))
-    cell.until_text("running")
+    cell.until_text("waits here")
     assert len(processes_of_jobs(kernel)) >= 2
     kernel.interrupt()
     cell.until_text("interrupt again within", 2)
@@ -104,7 +104,7 @@ def test_second_interrupt_cancels_and_leaves_no_process(kernel, tmp_path):
 
 def test_two_interrupts_at_once_cancel(kernel, tmp_path):
     cell = kernel.start(LONG.format("twice", str(tmp_path / "never")))
-    cell.until_text("running")
+    cell.until_text("waits here")
     for _ in range(3):  # Python takes two for one when it is busy as they come
         kernel.interrupt()
         time.sleep(0.05)
@@ -118,7 +118,7 @@ def test_interrupt_of_a_job_that_ends_meanwhile_stops_run_all_and_keeps_its_resu
 ):
     gate = tmp_path / "gate"
     cell = kernel.start(LONG.format("ends", str(gate)))
-    cell.until_text("running")
+    cell.until_text("waits here")
     kernel.interrupt()
     gate.touch()
     cell.finish(6)
