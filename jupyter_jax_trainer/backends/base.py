@@ -1,6 +1,6 @@
 """What a backend is: a way of running jobs, whole. `registry` names those there are.
 
-Whoever shows or steers a job asks its backend; nothing outside `backends` knows one by its name.
+Whoever shows or steers a job asks its backend.
 """
 
 from __future__ import annotations
