@@ -6,7 +6,6 @@ none of it.
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -87,13 +86,13 @@ class KubernetesBackend(Backend):
 
             target = Target("pod", self.name, "", current=True)
             return [self.in_namespace(target, connection.get_client().namespace)]
-        contexts, current = _contexts(stamp)
+        contexts, current = kubeconfig.contexts()
         return [
             self.in_namespace(
                 Target(f"context:{name}", self.name, "", context=name, current=name == current),
-                namespace,
+                context.namespace,
             )
-            for name, namespace in contexts.items()
+            for name, context in contexts.items()
         ]
 
     def has_targets(self) -> bool:
@@ -279,31 +278,3 @@ class KubernetesBackend(Backend):
         if not rows:
             raise JobNotFound(f"TrainJob {name} was deleted just now.")
         return client.namespace, rows[0]
-
-
-@functools.lru_cache(4)
-def _contexts(stamp: tuple[tuple[str, int, int], ...]) -> tuple[dict[str, str], str | None]:
-    """Read the contexts with their namespaces, and the name of the current one.
-
-    Of several files the first one that has it counts, as for the official client, which takes its
-    time to be imported.
-    """
-    import yaml
-
-    contexts: dict[str, str] = {}
-    current: str | None = None
-    for name, *_ in stamp:
-        try:
-            read = yaml.safe_load(Path(name).read_text()) or {}
-            current = current or read.get("current-context")
-            for item in read.get("contexts") or []:
-                namespace = (item.get("context") or {}).get("namespace")
-                contexts.setdefault(str(item["name"]), str(namespace or "default"))
-        except OSError as error:
-            raise BackendError(f"The kubeconfig {name} can't be read: {error.strerror}.") from None
-        except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError) as error:
-            # The error's own words would quote from the file: it has tokens.
-            mark = getattr(error, "problem_mark", None)
-            where = f" (line {mark.line + 1})" if mark else ""
-            raise BackendError(f"The file {name} is not a kubeconfig{where}.") from None
-    return contexts, current

@@ -305,8 +305,8 @@ def has_follower(cluster: str) -> bool:
         os.close(file)
 
 
-def _end_another_version(cluster: str) -> bool:
-    """End the follower of another version, if there is one; tell whether none is left."""
+def _has_made_way(cluster: str) -> bool:
+    """Return whether there is no follower, once one of another version has been ended."""
     directory = follower_directory(cluster)
     deadline = time.monotonic() + timeouts.KILL.seconds
     while has_follower(cluster):
@@ -328,7 +328,7 @@ def start_follower(plan: KubernetesPlan) -> None:
     Of two that are started at once the second leaves at once. One of another version makes way: it
     may not know what this version writes, and the next goes on from what is on disk.
     """
-    if has_follower(plan["cluster"]) and not _end_another_version(plan["cluster"]):
+    if not _has_made_way(plan["cluster"]):
         return
     directory = store.private_directory(follower_directory(plan["cluster"]))
     program = (
