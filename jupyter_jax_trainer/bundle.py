@@ -18,6 +18,14 @@ from jupyter_jax_trainer.capture import Capture
 from jupyter_jax_trainer.worker.serialization.archive import write_archive
 
 CELL_FILE = "<Cell>"
+_OF_WORKER = (
+    "__init__.py",
+    "errors.py",
+    "masking.py",
+    "messages/__init__.py",
+    "messages/worker.py",
+    "worker/**/*.py",
+)
 _MAIN = b"from jupyter_jax_trainer.worker.main import main\n\nmain()\n"
 
 
@@ -128,7 +136,7 @@ def _worker_code(*, byte_code: bool) -> dict[str, bytes]:
 
     members: dict[str, bytes] = {}
     for package, wanted in (
-        (jupyter_jax_trainer, ("__init__.py", "errors.py", "masking.py", "worker/**/*.py")),
+        (jupyter_jax_trainer, _OF_WORKER),
         (cloudpickle, ("*.py",)),
     ):
         root = Path(_file(package)).parent

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jupyter_jax_trainer.messages import Text
+
 if TYPE_CHECKING:
     from jupyter_jax_trainer.jobdir.failure import Failure
 
@@ -30,10 +32,18 @@ class JaxTrainError(Exception):
     message
         What happened and where, as one or more full sentences.
     hint
-        What to do about it. Shown on a line of its own.
+        What to do about it, if not the hint of the message. Shown on a line of its own.
+
+    Attributes
+    ----------
+    id
+        Of the message in the catalogue; None where the words are not ours.
     """
 
     def __init__(self, message: str, hint: str | None = None) -> None:
+        self.id: str | None = None
+        if isinstance(message, Text):
+            self.id, hint = message.id, hint or message.hint
         self.message = self._shown(message)
         self.hint = hint and self._shown(hint)
         super().__init__(self.message)

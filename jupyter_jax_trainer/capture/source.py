@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import cell as say
 from jupyter_jax_trainer.worker.ipython import LINE_MAGICS
 
 _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -74,7 +75,7 @@ def parse(code: str, shown: str | None = None) -> ast.Module:
     except SyntaxError as error:
         raise _syntax_error(error, shown if shown is not None else code) from None
     except ValueError as error:  # NUL bytes
-        raise UsageError(f"the cell can't be compiled: {error}.") from None
+        raise UsageError(say.CANNOT_COMPILE(error=error)) from None
     assert isinstance(tree, ast.Module)
     return tree
 
@@ -93,7 +94,7 @@ def _syntax_error(error: SyntaxError, shown: str) -> UsageError:
     column = max((error.offset or 1) - 1 - indent, 0)
     caret = f"\n    {' ' * column}^" if error.offset else ""
     return UsageError(
-        f"syntax error in line {line} of the cell: {error.msg}\n    {text.strip()}{caret}"
+        say.SYNTAX_ERROR(line=line, error=error.msg, source=text.strip(), caret=caret)
     )
 
 
@@ -113,29 +114,17 @@ def _check_commands(tree: ast.Module, lines: list[str]) -> None:
         if method not in ("run_line_magic", "run_cell_magic") or not args:
             continue
         name = str(args[0])
-        where = f"line {node.lineno} of the cell: "
-        shown = lines[node.lineno - 1].strip() if node.lineno <= len(lines) else f"%{name}"
+        line = node.lineno
+        shown = lines[line - 1].strip() if line <= len(lines) else f"%{name}"
         if method == "run_cell_magic":
-            raise UsageError(
-                f"{where}%%{name} does not work in a job.",
-                "A job's cell is Python; leave that line out.",
-            )
+            raise UsageError(say.CELL_MAGIC(line=line, name=name))
         if name in ("pinfo", "pinfo2", "psearch"):
-            raise UsageError(
-                f"{where}`{shown}` asks for help, which a job can't show.",
-                "Ask in a cell of its own.",
-            )
+            raise UsageError(say.ASKS_FOR_HELP(line=line, source=shown))
         if name in _INSTALLERS:
-            raise UsageError(
-                f"{where}`{shown}` would install on every node while the job runs.",
-                "Name the packages with --package, or use an image that has them.",
-            )
+            raise UsageError(say.INSTALLS(line=line, source=shown))
         if name not in LINE_MAGICS:
             known = ", ".join(f"%{magic}" for magic in LINE_MAGICS)
-            raise UsageError(
-                f"{where}`{shown}` does not work in a job: %{name} is a command of the notebook.",
-                f"In a job, !commands and {known} work.",
-            )
+            raise UsageError(say.LINE_MAGIC(line=line, source=shown, name=name, known=known))
 
 
 def for_analysis(tree: ast.Module, namespace: Mapping[str, Any]) -> ast.Module:

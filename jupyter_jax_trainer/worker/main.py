@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import exceptions, output, rendezvous, timeouts
 from jupyter_jax_trainer.worker.channel import Channel
 from jupyter_jax_trainer.worker.display import Displayer
@@ -51,9 +52,11 @@ def check_python(manifest: dict[str, Any]) -> None:
     bound = manifest["python_bound"]
     if sent != here and bound:
         raise PythonMismatch(
-            f"{', '.join(bound)} came from Python {sent[0]}.{sent[1]}, but this job runs Python "
-            f"{here[0]}.{here[1]}, and functions and classes can't be moved between the two. "
-            "Choose a runtime with the same Python, or define them inside the cell."
+            say.ANOTHER_PYTHON(
+                names=", ".join(bound),
+                sent=f"{sent[0]}.{sent[1]}",
+                here=f"{here[0]}.{here[1]}",
+            )
         )
 
 

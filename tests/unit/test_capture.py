@@ -95,7 +95,7 @@ def test_mesh_of_a_function_that_the_cell_builds(tmp_path):
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        ("x = 1\ny = [\n", r"syntax error in line 3 of the cell: .*\n    y = \["),
+        ("x = 1\ny = [\n", r"Syntax error in line 3 of the cell: .*\n    y = \["),
         ("return 1", "'return' outside function"),
         ("x = pramas + 1", r"line 2 of the cell reads 'pramas'.*Did you mean 'params'\?\n    x = "),
         ("%pip install x", "line 2 of the cell: `%pip install x`(.|\n)*--package"),

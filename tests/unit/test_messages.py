@@ -1,245 +1,147 @@
-"""What ranks say is taken in its form alone, and others' results are left to their makers."""
+"""The catalogue of messages: each is used, with the parameters that it has, and reads well."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import threading
-from typing import Any
+import ast
+import importlib
+import pkgutil
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from made_jobs import made_elsewhere, make_job
 
-from jupyter_jax_trainer.backends.kubernetes.follow import fetch, followed, messages
-from jupyter_jax_trainer.backends.kubernetes.follow.ranks import Ranks
-from jupyter_jax_trainer.jobdir import files
-from jupyter_jax_trainer.jobdir.job import Job
-from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.state import new_rank
-from jupyter_jax_trainer.jobdir.summary import results_text
-from jupyter_jax_trainer.options.spec import JobSpec
+import jupyter_jax_trainer
+from jupyter_jax_trainer import messages
+from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import Label, Message, Text
 
-DATA = b"x" * 5000
-SHA = hashlib.sha256(DATA).hexdigest()
-HELD = {"port": 1, "size": len(DATA), "sha256": SHA, "seconds": 60.0}
-ERROR = {
-    "type": "E",
-    "message": "m",
-    "traceback": "t",
-    "cell": "Cell",
-    "cell_line": None,
-    "secondary": False,
-    "hint": None,
-    "time": 1.0,
-}
-SOUND: list[tuple[str, dict[str, Any]]] = [
-    ("result_held", HELD),
-    ("result_stored", {"url": "/x", "size": 1, "sha256": SHA}),
-    ("result_part", {"index": 0, "count": 1, "size": 1, "sha256": SHA, "data": "eA=="}),
-    (
-        "results",
-        {
-            "results": [
-                {"name": "x", "type": "int", "size": 8, "format": "plain"},
-                {"name": "y", "error": "never set"},
-            ]
-        },
-    ),
-    ("error", ERROR),
-    ("where", {"cell": "Cell", "cell_line": 3, "doing": None}),
-    ("reports", {"reports": [{"time": 1.0, "step": 1, "total": None, "values": {"loss": "nan"}}]}),
-    ("finished", {}),
-    ("running", {"size": None, "sha256": 5}),
-]
-ODD: list[tuple[str, dict[str, Any]]] = [
-    *(
-        ("result_held", {**HELD, name: value})
-        for name, value in [
-            ("sha256", None),
-            ("sha256", "0"),
-            ("sha256", SHA.upper()),
-            ("size", "1"),
-            ("size", -1),
-            ("size", 1 << 70),
-            ("port", 0),
-            ("port", 1 << 16),
-            ("seconds", float("nan")),
-            ("seconds", float("inf")),
-            ("seconds", None),
-        ]
-    ),
-    ("result_held", {}),
-    ("result_part", {"index": 0, "count": 10**12, "size": 1, "sha256": SHA, "data": ""}),
-    ("result_stored", {"size": 1}),
-    *(
-        ("results", {"results": odd})
-        for odd in [
-            5,
-            None,
-            {},
-            [5],
-            [{}],
-            [{"name": "x"}],
-            [{"name": "x", "type": "int"}],
-            [{"name": "x", "type": "int", "size": "8"}],
-            [{"name": "x", "error": 5}],
-            [{"name": "x", "type": "int", "size": float("nan")}],
-        ]
-    ),
-    ("error", {**ERROR, "secondary": None}),
-    ("error", {"type": "E", "message": "m"}),
-    ("where", {"cell": "Cell", "cell_line": "3"}),
-    ("reports", {"reports": [[1.0, 1]]}),
-    ("reports", {"reports": [{"step": 1, "total": "x", "values": {}, "time": 1.0}]}),
-]
+ROOT = Path(jupyter_jax_trainer.__file__).parent
+AREAS = [module.name for module in pkgutil.iter_modules(messages.__path__)]
 
 
-@pytest.fixture
-def directory(home) -> JobDir:
-    ranks = [{**new_rank(0), "pod": "fit-node-0-0-x"}]
-    return make_job("fit", "Running", spec=JobSpec(nodes=1), results=None, ranks=ranks)
+def catalogue() -> dict[str, Message]:
+    """Return all messages by area and name: ``cell.CANNOT_COMPILE``."""
+    return {
+        f"{area}.{name}": message
+        for area in AREAS
+        for name, message in vars(importlib.import_module(f"{messages.__name__}.{area}")).items()
+        if isinstance(message, Message)
+    }
 
 
-def told(directory: JobDir, kind: str, message: dict[str, Any]) -> Ranks:
-    ranks = Ranks(directory, 1, threading.RLock(), print)
-    ranks.take(0, {"kind": kind, **message}, 0)
-    ranks.record._save_now()
-    return ranks
+CATALOGUE = catalogue()
 
 
-@pytest.mark.parametrize(("kind", "message"), SOUND)
-def test_what_workers_say_is_taken(directory, kind, message):
-    told(directory, kind, message)
-    assert "can't be read" not in "".join(event["message"] for event in Job(directory).events())
+class Use(NamedTuple):
+    """Where a message is used, and with which parameters; None where it is not called there."""
+
+    where: str
+    parameters: frozenset[str] | None
 
 
-@pytest.mark.parametrize(("kind", "message"), ODD)
-def test_what_has_another_form_is_left_out_and_said(directory, kind, message):
-    ranks = told(directory, kind, message)
-    assert (
-        ranks.kept.held is None and ranks.kept.stored is None and ranks.kept.ends[0].error is None
+def uses() -> Iterator[tuple[str, Use]]:
+    for path in sorted(ROOT.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        aliases = {
+            alias.asname or alias.name: alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module == messages.__name__
+            for alias in node.names
+            if alias.name in AREAS
+        }
+        called = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                called[id(node.func)] = node
+        for node in ast.walk(tree):
+            match node:
+                case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in aliases:
+                    call = called.get(id(node))
+                    found = None
+                    # `**values` says nothing of the names.
+                    if call is not None and all(word.arg for word in call.keywords):
+                        found = frozenset(word.arg or "" for word in call.keywords)
+                    where = f"{path.relative_to(ROOT)}:{node.lineno}"
+                    yield f"{aliases[name]}.{attribute}", Use(where, found)
+
+
+def test_each_message_is_used_with_its_parameters():
+    used: dict[str, list[Use]] = defaultdict(list)
+    for name, use in uses():
+        used[name].append(use)
+    assert set(used) <= set(CATALOGUE), "not in the catalogue"
+    unused = set(CATALOGUE) - set(used)
+    assert not unused
+    for name, places in used.items():
+        for use in places:
+            if use.parameters is not None:
+                assert use.parameters == CATALOGUE[name].parameters, f"{name} at {use.where}"
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_each_message_reads_well(name: str):
+    message = CATALOGUE[name]
+    # A sample that no rule minds, long enough to see that it is there.
+    samples = {parameter: f"<{parameter}>" for parameter in message.parameters}
+    said = filled(message, samples)
+    assert said.id == message.id == f"{name.partition('.')[0]}.{kebab(name.partition('.')[2])}"
+    for parameter in message.parameters:
+        assert f"<{parameter}>" in f"{said} {said.hint}"
+    sentences = (
+        [said] if isinstance(message, Label) else [said, *([said.hint] if said.hint else [])]
     )
-    assert [event["message"] for event in Job(directory).events()] == [
-        "a record can't be read; left out"
-    ]
-    assert results_text(json.loads(directory.state.read_text())["results"]) == ""
-    assert directory.read_state() is not None
+    for text in sentences:
+        assert text == text.strip("\n"), "no lines around it"
+        assert not re.search(r"(?<=\S)  +(?=\S)|\.\.(?!\.)| [.,;:](?=\s|$)", text), text
+        assert not re.search(r"'[^']*''|``", text), text
+        if isinstance(message, Label) or text[0].islower():
+            assert not text.endswith("."), f"a phrase has no full stop: {text}"
+        elif not ends_open(text):
+            assert text.endswith((".", "?", ":")), f"a sentence ends: {text}"
+    if said.hint:
+        assert not said.hint[0].islower() or said.hint.split()[0] in COMMANDS, said.hint
 
 
-@settings(deadline=None, max_examples=500)
-@given(
-    st.sampled_from([kind for kind, _ in SOUND]),
-    st.dictionaries(
-        st.sampled_from(sorted({name for _, message in SOUND for name in message})),
-        st.recursive(
-            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
-            lambda inner: (
-                st.lists(inner, max_size=2)
-                | st.dictionaries(
-                    st.sampled_from(["name", "type", "size", "error"]), inner, max_size=3
-                )
-            ),
-            max_leaves=5,
-        ),
-    ),
-)
-def test_any_message_has_the_form_or_not(kind, message):
-    if messages.fits(kind, message) and kind == "results":
-        results_text(message["results"])
+COMMANDS = ("pip", "kubectl", "jaxtrain", "make", "value")
 
 
-# ---------------------------------------------------------------------------- results of others
+def filled(message: Message, samples: dict[str, str]) -> Text:
+    """Fill a template in, whatever form its parameters ask for."""
+
+    class Sample(str):
+        def __format__(self, form: str) -> str:
+            return str(self)
+
+        def __repr__(self) -> str:
+            return str(self)
+
+    return message(**{name: Sample(value) for name, value in samples.items()})
 
 
-class Pod:
-    """A pod that holds results; it notes what it was asked for."""
-
-    def __init__(self) -> None:
-        self.wishes: list[str] = []
-
-    def forward(self, pod: str, port: int) -> Pod:
-        return self
-
-    def __enter__(self) -> Pod:
-        return self
-
-    def __exit__(self, *_: Any) -> None: ...
-
-    def settimeout(self, seconds: float) -> None: ...
-
-    def sendall(self, wish: bytes) -> None:
-        self.wishes.append("done" if wish.endswith(b" done\n") else "asked")
-        self.left = DATA
-
-    def recv(self, most: int) -> bytes:
-        piece, self.left = self.left[:most], self.left[most:]
-        return piece
+def ends_open(text: str) -> bool:
+    """Return whether what ends a text is no word of ours: a parameter, an excerpt, a command."""
+    last = text.splitlines()[-1]
+    return text.endswith((">", "`", "…")) or last.startswith("    ") or last.split()[0] in COMMANDS
 
 
-def fetched(directory: JobDir, pod: Pod, **more: Any) -> followed.Followed:
-    """Look once at a job that holds results, and wait for what that begins."""
-    manifest = directory.read_manifest()
-    plan = {**manifest["plan"], "namespace": "ns", "runs_once": True}
-    files.write_json(directory.manifest, {**manifest, "frame_key": "k" * 64, "plan": plan})
-    pod.trainer = lambda *_: ""  # type: ignore[attr-defined]
-    found = followed.Followed(directory, -1, pod)  # type: ignore[arg-type]
-    found.ranks.take(0, {"kind": "result_held", **HELD, **more}, 0)
-    found._fetch_held()
-    if found._fetching is not None:
-        found._fetching.join(10)
-    return found
+def kebab(name: str) -> str:
+    return name.lower().replace("_", "-")
 
 
-def test_the_results_of_ones_own_job_are_fetched_and_the_pod_may_go(directory):
-    pod = Pod()
-    fetched(directory, pod)
-    assert pod.wishes == ["asked", "done"] and directory.result.read_bytes() == DATA
+def test_no_two_messages_are_the_same():
+    seen: dict[str, str] = {}
+    for name, message in CATALOGUE.items():
+        other = seen.setdefault(message.text, name)
+        assert other == name, f"{name} says the same as {other}"
 
 
-def test_who_only_looks_at_a_job_takes_nothing_and_ends_nothing(directory):
-    pod = Pod()
-    found = fetched(made_elsewhere(directory), pod)
-    assert pod.wishes == [] and not directory.result.exists()
-    assert "not trusted" in directory.events.read_text()
-    table = fetch.settle(directory, [{"name": "x", "type": "int", "size": 1}], None)
-    assert "not trusted" in table[0]["error"]
-    Job(directory).trust()  # while they are held
-    found._fetch_held()
-    assert found._fetching is not None
-    found._fetching.join(10)
-    assert pod.wishes == ["asked"] and directory.result.read_bytes() == DATA
-    assert "whoever submitted it" in found._fetching.doing
-
-
-def test_a_pod_of_somebody_else_is_never_told_that_it_may_go(directory):
-    Job(made_elsewhere(directory)).trust()
-    pod = Pod()
-    fetched(directory, pod)
-    fetched(directory, pod)  # the next follower finds them here
-    assert pod.wishes == ["asked"] and directory.result.read_bytes() == DATA
-
-
-def test_the_administrator_forbids_to_fetch_them(directory, monkeypatch):
-    Job(made_elsewhere(directory)).trust()
-    monkeypatch.setenv("JAXTRAIN_ALLOW_FOREIGN_RESULTS", "0")
-    pod = Pod()
-    fetched(directory, pod)
-    assert pod.wishes == [] and not directory.result.exists()
-
-
-def test_somebody_elses_results_have_a_bound(directory):
-    Job(made_elsewhere(directory)).trust()
-    pod = Pod()
-    fetched(directory, pod, size=fetch._MOST_OF_OTHERS + 1)
-    assert pod.wishes == [] and "no more than" in directory.events.read_text()
-
-
-def test_results_that_the_disk_has_no_room_for_are_not_begun(directory, monkeypatch):
-    monkeypatch.setattr(
-        fetch.shutil, "disk_usage", lambda _: fetch.shutil._ntuple_diskusage(9, 8, 1)
-    )
-    pod = Pod()
-    fetched(directory, pod, seconds=0.1)
-    assert pod.wishes == [] and "1 B are free" in directory.events.read_text()
+def test_an_error_knows_its_message():
+    message = Message("No {what} here.", "Bring a {what}.")
+    message.id = "test.none"
+    error = UsageError(message(what="cell"))
+    assert (error.id, error.message, error.hint) == ("test.none", "No cell here.", "Bring a cell.")
+    assert UsageError(message(what="cell"), "Wait.").hint == "Wait."
+    assert UsageError("Somebody else's words.").id is None
