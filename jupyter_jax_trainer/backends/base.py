@@ -211,10 +211,13 @@ class Backend(ABC):
         What it can do beyond running jobs.
     cancel_timeout
         How long a job may take to end when it is cancelled.
+    runtime_prefix
+        How the names of all its runtimes begin, where no other backend has such names.
     """
 
     name: ClassVar[str]
     capabilities: ClassVar[Capabilities] = Capabilities()
+    runtime_prefix: ClassVar[str | None] = None
     cancel_timeout: ClassVar[Timeout] = CANCEL
 
     # -- before a job ------------------------------------------------------------------------
@@ -267,8 +270,8 @@ class Backend(ABC):
         """
 
     def has_runtime(self, name: str) -> bool:
-        """Tell by its name alone whether a runtime is of this backend, where names tell."""
-        return False
+        """Return whether a runtime is of this backend, as far as its name alone tells."""
+        return self.runtime_prefix is not None and name.startswith(self.runtime_prefix)
 
     def runtime_yaml(self, target: Target, name: str) -> str:
         """Return a runtime as its cluster has it, without what may be secret.

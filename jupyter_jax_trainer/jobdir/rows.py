@@ -36,6 +36,7 @@ class Row(TypedDict):
     nodes: int
     shape: str
     backend: str
+    cluster: bool
     place: str
     runtime: str | None
     progress: ProgressState | None
@@ -74,6 +75,7 @@ def row_of(job: Job, root: Path | None) -> Row:
             "nodes": 0,
             "shape": "",
             "backend": registry.DEFAULT,
+            "cluster": False,
             "place": "",
             "runtime": None,
             "progress": None,
@@ -107,6 +109,7 @@ def _row(job: Job, root: Path | None) -> Row:
         "nodes": spec["nodes"],
         "shape": shape(spec, plan),
         "backend": manifest["backend"],
+        "cluster": job.backend.capabilities.clusters,
         "place": job.backend.place(manifest),
         "runtime": plan.get("runtime"),
         "progress": state["progress"],

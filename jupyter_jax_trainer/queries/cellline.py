@@ -37,7 +37,7 @@ def options() -> list[dict[str, Any]]:
             "help": option.help,
             "choices": list(option.choices),
             "group": option.group,
-            "kubernetes_only": option.kubernetes is not None,
+            "cluster_only": option.kubernetes is not None,
             "repeated": option.repeat,
             "default": _DEFAULTS[option.field],
         }

@@ -73,6 +73,8 @@ class Place(TypedDict):
 
     id: str
     backend: str
+    cluster: bool
+    runtime_prefix: str | None
     label: str
     context: str | None
     namespace: str | None

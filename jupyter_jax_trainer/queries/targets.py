@@ -38,9 +38,23 @@ def places(allowed: Allowed = _ALL) -> list[Place]:
     The cluster of a pod in which this server runs is listed where there is no kubeconfig: with one
     it can't be chosen.
     """
-    return [
-        cast(Place, asdict(target)) for target in _targets() if allowed.has_context(target.context)
-    ]
+    return [_as_place(target) for target in _targets() if allowed.has_context(target.context)]
+
+
+def _as_place(target: Target) -> Place:
+    backend = registry.get(target.backend)
+    return {
+        "id": target.id,
+        "backend": target.backend,
+        "cluster": backend.capabilities.clusters,
+        "runtime_prefix": backend.runtime_prefix,
+        "label": target.label,
+        "context": target.context,
+        "namespace": target.namespace,
+        "current": target.current,
+        "problem": target.problem,
+        "hint": target.hint,
+    }
 
 
 def find(name: str, namespace: str | None = None, allowed: Allowed = _ALL) -> Target:

@@ -191,11 +191,11 @@ def test_a_form_knows_all_options():
         "help": BY_FIELD["device"].help,
         "choices": ["cpu", "gpu", "tpu"],
         "group": "The job",
-        "kubernetes_only": False,
+        "cluster_only": False,
         "repeated": False,
         "default": None,
     }
-    assert found["memory"]["kubernetes_only"] and found["env"]["repeated"]
+    assert found["memory"]["cluster_only"] and found["env"]["repeated"]
     assert (found["detach"]["metavar"], found["detach"]["default"]) == (None, False)
     assert (found["nodes"]["default"], found["env"]["default"]) == (1, {})
 

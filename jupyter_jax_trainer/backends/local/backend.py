@@ -23,6 +23,7 @@ class LocalBackend(Backend):
     """Processes of this machine, each job under a supervisor of its own."""
 
     name = "local"
+    runtime_prefix = "local-"
 
     def check(self, spec: JobSpec) -> None:
         """Refuse options that only mean something in a cluster."""
@@ -49,10 +50,6 @@ class LocalBackend(Backend):
         from jupyter_jax_trainer.runtime import local_runtimes
 
         return local_runtimes()
-
-    def has_runtime(self, name: str) -> bool:
-        """Tell by its name whether a runtime is of this machine."""
-        return name.startswith("local-")
 
     def runtime_yaml(self, target: Target, name: str) -> str:
         """Refuse it: there is none."""

@@ -23,6 +23,7 @@ export function row(change: Partial<Row> = {}): Row {
     nodes: 4,
     shape: '4 nodes × 2 CPU devices',
     backend: 'local',
+    cluster: false,
     place: 'this machine',
     runtime: null,
     progress: null,

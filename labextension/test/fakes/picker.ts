@@ -74,7 +74,7 @@ export function option(name: string, change: Partial<Option> = {}): Option {
     help: `Help for ${name}.`,
     choices: [],
     group: 'The job',
-    kubernetes_only: false,
+    cluster_only: false,
     repeated: false,
     default: null,
     ...change
@@ -92,15 +92,17 @@ export const OPTIONS = [
   option('out', { kind: 'names', metavar: 'NAME[,NAME]', repeated: true, default: [] }),
   option('timeout', { kind: 'duration', metavar: 'TIME' }),
   option('detach', { kind: 'switch', metavar: null, default: false }),
-  option('context', { kubernetes_only: true }),
-  option('namespace', { kubernetes_only: true }),
-  option('queue', { kubernetes_only: true })
+  option('context', { cluster_only: true }),
+  option('namespace', { cluster_only: true }),
+  option('queue', { cluster_only: true })
 ];
 
 export function place(change: Partial<Place> = {}): Place {
   return {
     id: 'context:gke',
     backend: 'kubernetes',
+    cluster: true,
+    runtime_prefix: null,
     context: 'gke',
     namespace: 'team-a',
     label: 'team-a · gke',
@@ -114,6 +116,8 @@ export function place(change: Partial<Place> = {}): Place {
 export const HERE = place({
   id: 'local',
   backend: 'local',
+  cluster: false,
+  runtime_prefix: 'local-',
   context: null,
   namespace: null,
   label: 'this machine',

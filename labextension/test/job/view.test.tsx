@@ -85,7 +85,7 @@ describe('a job', () => {
     show({}, { ranks: [rank(0, { pid: 42, host: 'ws-1', restarts: 0 })] });
     expect(texts('thead th')).toEqual(['Rank', 'State', 'Process', 'Host', 'Restarts', 'Exit']);
     expect(texts('tbody td')).toEqual(['Running', '42', 'ws-1', '0', '']);
-    const there = { row: row({ backend: 'kubernetes' }) };
+    const there = { row: row({ backend: 'kubernetes', cluster: true }) };
     show(there, { ranks: [rank(0, { state: 'Waiting' })] });
     expect(texts('thead th').slice(2, 4)).toEqual(['Pod', 'Node']);
     show(there, { ranks: [rank(0, { pod: 'x-0-0', host: 'gpu-03', exit: -9 })] });
@@ -177,7 +177,7 @@ describe('a job', () => {
 
   it('asks for the YAML when somebody wants it', async () => {
     answer = () => Promise.reject(new Error('It is gone.'));
-    show({ row: row({ backend: 'kubernetes' }) });
+    show({ row: row({ backend: 'kubernetes', cluster: true }) });
     expect(root.textContent).not.toContain('Asking');
     doing(() => find('[data-section=yaml] .jaxtrain-fold').click());
     expect(root.textContent).toContain('Querying the cluster…');

@@ -41,6 +41,7 @@ export interface Row {
   nodes: number;
   shape: string;
   backend: string;
+  cluster: boolean;
   place: string;
   runtime: string | null;
   progress: Progress | null;

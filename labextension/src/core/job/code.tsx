@@ -85,7 +85,7 @@ export function YamlPart({ row, host }: { row: Row; host: Host }) {
   const { trans } = host;
   const [text, setText] = useState<string | null>(null);
   const [asked, setAsked] = useState(0);
-  if (!host.get || row.backend !== 'kubernetes') {
+  if (!host.get || !row.cluster) {
     return null;
   }
   const tools = text !== null && (

@@ -54,7 +54,7 @@ export function Ranks({ row, ranks, failed, host }: RanksProps) {
   if (ranks.length === 0) {
     return null;
   }
-  const pods = row.backend === 'kubernetes';
+  const pods = row.cluster;
   const opens = host.openLog !== undefined;
   const here = Math.min(current, ranks.length - 1);
 

@@ -134,7 +134,7 @@ function Details({ runtime, view, host }: Omit<CardProps, keyof CardState>) {
           </div>
         ))}
       </dl>
-      {runtime.backend === 'kubernetes' && (
+      {view.cluster && (
         <button type="button" class="jaxtrain-button" onClick={() => view.loadYaml(runtime.name)}>
           {trans.__('YAML')}
         </button>

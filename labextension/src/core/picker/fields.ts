@@ -21,7 +21,7 @@ export interface Fields {
  */
 export function fieldsOf(options: readonly Option[], cluster: boolean, values: Values): Fields {
   const usable = options.filter(
-    ({ name, kubernetes_only: only }) =>
+    ({ name, cluster_only: only }) =>
       !ELSEWHERE.includes(name) && (!only || cluster || (values[name] ?? null) !== null)
   );
   const pick = (names: string[]) =>

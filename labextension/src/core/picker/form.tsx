@@ -22,7 +22,7 @@ export function Form({ store, host }: Props) {
   const { line, place } = store;
   const { values } = line;
   const options = store.options.value ?? [];
-  const { main, more } = fieldsOf(options, place?.backend === 'kubernetes', values);
+  const { main, more } = fieldsOf(options, place?.cluster === true, values);
   const set = more.filter(({ name }) => (values[name] ?? null) !== null).length;
   const { inapplicable } = store;
   const wrong = more.some(
@@ -80,7 +80,7 @@ const ELSEWHERE = ['runtime', 'backend', 'context', 'namespace'];
 export function Foot({ store, host }: Props) {
   const { trans } = host;
   const { line, ask } = store.line.line;
-  const runtimes = store.place?.backend === 'kubernetes' ? store.candidates : null;
+  const runtimes = store.place?.cluster === true ? store.candidates : null;
   const options = store.options.value ?? [];
   const others = store.line.errors.filter(
     ({ option }) =>

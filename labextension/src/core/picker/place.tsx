@@ -15,8 +15,8 @@ interface Props {
 }
 
 function placeLabel(place: Place, trans: Translator): string {
-  if (place.backend === 'local') {
-    return trans.__('this machine');
+  if (!place.cluster) {
+    return sanitize(place.label);
   }
   const name = place.context === null ? sanitize(place.label) : sanitize(place.context);
   const named = trans.__('kubernetes · %1', name || trans.__('cluster'));
@@ -30,7 +30,7 @@ export function PlaceChooser({ store, host }: Props) {
   const places = store.places.value ?? [];
   const { place } = store;
   const { context } = store.line.values;
-  const clusters = places.some(each => each.backend === 'kubernetes');
+  const clusters = places.some(each => each.cluster);
   const errors = store.line.errors.filter(({ option }) =>
     ['backend', 'context', 'namespace'].includes(option ?? '')
   );
@@ -61,7 +61,7 @@ export function PlaceChooser({ store, host }: Props) {
           </option>
         ))}
       </select>
-      {place?.backend === 'kubernetes' && <Namespace store={store} host={host} place={place} />}
+      {place?.cluster && <Namespace store={store} host={host} place={place} />}
       <Errors id={`${id}-errors`} errors={errors} />
       {place?.problem && (
         <Wrong error={{ message: place.problem, hint: place.hint }}>

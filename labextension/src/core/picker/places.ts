@@ -2,11 +2,9 @@
 
 import type { Place, Runtime, Values } from './types';
 
-const LOCAL = 'local';
-
-/** Whether a runtime is one of the server's own machine: their names begin like this. */
-function isLocal(runtime: string): boolean {
-  return runtime.startsWith('local-');
+/** Whether a runtime is of a place, by its name alone: names of some backends begin alike. */
+function isOf(runtime: string, place: Place): boolean {
+  return place.runtime_prefix !== null && runtime.startsWith(place.runtime_prefix);
 }
 
 function named(values: Values, name: string): string | null {
@@ -14,29 +12,35 @@ function named(values: Values, name: string): string | null {
   return typeof value === 'string' && value ? value : null;
 }
 
+/** Return the current one of several places, else the first. */
+function preferred(places: readonly Place[]): Place | null {
+  return places.find(place => place.current) ?? places[0] ?? null;
+}
+
 /** Return the place that a line means; null where it names a context that there is not. */
 export function placeOf(values: Values, places: readonly Place[]): Place | null {
-  const here = places.find(place => place.backend === 'local');
-  const current = places.find(place => place.current);
-  const clusters = places.filter(place => place.backend === 'kubernetes');
+  const clusters = places.filter(place => place.cluster);
   const context = named(values, 'context');
-  if (named(values, 'backend') === LOCAL) {
-    return here ?? null;
+  const backend = named(values, 'backend');
+  const runtime = named(values, 'runtime');
+  if (backend !== null && backend !== 'auto') {
+    const own = places.filter(place => place.backend === backend);
+    const contexts = own.some(place => place.cluster) && context !== null;
+    return preferred(contexts ? own.filter(place => place.context === context) : own);
   }
   if (context !== null) {
     return clusters.find(place => place.context === context) ?? null;
   }
-  const runtime = named(values, 'runtime');
+  const [here = null] = places;
   const elsewhere =
-    named(values, 'backend') === 'kubernetes' ||
     named(values, 'namespace') !== null ||
-    (runtime !== null && !isLocal(runtime));
-  return (elsewhere ? (current ?? clusters[0]) : here) ?? null;
+    (runtime !== null && !(here !== null && isOf(runtime, here)));
+  return elsewhere ? preferred(clusters) : here;
 }
 
 /** Return the namespace that a line means in a place. */
 export function namespaceOf(values: Values, place: Place | null): string | null {
-  return place?.backend === 'kubernetes' ? (named(values, 'namespace') ?? place.namespace) : null;
+  return place?.cluster ? (named(values, 'namespace') ?? place.namespace) : null;
 }
 
 /** Leave out the changes that would take away what is not there. */
@@ -47,22 +51,25 @@ function needed(changes: Values, values: Values): Values {
   );
 }
 
-/** Return the changes that bring a job to a place; runtimes and namespaces are the place's own. */
-export function changesForPlace(place: Place, values: Values): Values {
+/**
+ * Return the changes that bring a job to a place; runtimes and namespaces are the place's own.
+ *
+ * The first place is where jobs run unless a line says otherwise.
+ */
+export function changesForPlace(
+  place: Place,
+  values: Values,
+  places: readonly Place[] = []
+): Values {
   const runtime = named(values, 'runtime');
-  if (place.backend === 'local') {
-    const kept = runtime !== null && isLocal(runtime);
-    return needed(
-      { backend: null, context: null, namespace: null, ...(kept ? {} : { runtime: null }) },
-      values
-    );
-  }
+  const kept = runtime !== null && isOf(runtime, place);
+  const implied = !place.cluster && (places[0] ?? place).id === place.id;
   return needed(
     {
-      backend: 'kubernetes',
+      backend: implied ? null : place.backend,
       context: place.current ? null : place.context,
       namespace: null,
-      runtime: null
+      ...(kept ? {} : { runtime: null })
     },
     values
   );
@@ -78,10 +85,10 @@ export function changesForRuntime(
   place: Place | null,
   values: Values
 ): Values {
-  if (place?.backend !== 'kubernetes') {
+  if (!place?.cluster) {
     return needed({ runtime: name }, values);
   }
-  return needed({ runtime: name, backend: name === null ? 'kubernetes' : null }, values);
+  return needed({ runtime: name, backend: name === null ? place.backend : null }, values);
 }
 
 /** Return the runtimes in which all words are found. */

@@ -78,7 +78,7 @@ export class PlaceView {
     this.health = new Resource(api, 'findings', changed);
     this.runtimes = new Resource(api, 'runtimes', changed);
     this.queues = new Resource(api, 'kueue', changed);
-    this.cluster = place.backend === 'kubernetes';
+    this.cluster = place.cluster;
   }
 
   /**
@@ -212,15 +212,16 @@ export class PickerStore extends Observable {
   /** Options of the line that do not apply where the job would run. */
   get inapplicable(): Option[] {
     const { values } = this.line;
-    const here = this.place?.backend === 'local';
+    const here = this.place?.cluster === false;
     const options = this.options.value ?? [];
     return options.filter(
-      ({ name, kubernetes_only: only }) => here && only && (values[name] ?? null) !== null
+      ({ name, cluster_only: only }) => here && only && (values[name] ?? null) !== null
     );
   }
 
   choosePlace(place: Place): void {
-    this.line.change(changesForPlace(place, this.line.values));
+    const places = this.places.value ?? [];
+    this.line.change(changesForPlace(place, this.line.values, places));
   }
 
   /** Choose a namespace; empty for the one of the context. */

@@ -4,7 +4,9 @@ import type { Subscribable } from '../base/observable';
 
 export interface Place {
   id: string;
-  backend: 'local' | 'kubernetes';
+  backend: string;
+  cluster: boolean;
+  runtime_prefix: string | null;
   context: string | null;
   namespace: string | null;
   label: string;
@@ -65,7 +67,7 @@ export interface Option {
   help: string;
   choices: string[];
   group: string;
-  kubernetes_only: boolean;
+  cluster_only: boolean;
   repeated: boolean;
   default: unknown;
 }
