@@ -136,7 +136,10 @@ def test_how_often_it_begins_anew(namespace, policy, code, attempts):
     assert jobset["status"].get("restarts", 0) == attempts - 1
 
 
-@pytest.mark.parametrize(("policy", "code"), [("OnFailure", 1), ("ExitCode", 137)])
+@pytest.mark.parametrize(
+    ("policy", "code"),
+    [("OnFailure", 1), pytest.param("ExitCode", 137, marks=pytest.mark.release)],
+)
 def test_it_goes_on_from_its_checkpoint_and_ends_well(namespace, shared, policy, code):
     """One rank dies at step 3; both begin anew, and go on from the step that they had saved."""
     cell = f"""
@@ -408,6 +411,7 @@ def runs_as_it_did(job, trainjob, jobset, wanted):
     assert {"JAX_COORDINATOR_ADDRESS", "JAX_PROCESS_ID"} < set(env)  # Trainer's own
 
 
+@pytest.mark.release
 def test_twenty_varied_jobs_are_what_they_were(namespace):
     """The cluster takes each of them, and makes of it what the training operator made."""
     assert len(VARIED) == 20

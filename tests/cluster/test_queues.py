@@ -230,6 +230,7 @@ def test_jobs_that_each_fit_half_run_one_after_the_other(queued, namespace):
     assert ended < began
 
 
+@pytest.mark.release
 def test_two_that_are_sent_at_once_and_each_fit_half_both_end(queued):
     """There is room for one pod of each: with these, none of the two could ever go on."""
     cell = "import time\nprint(time.time(), flush=True)\ntime.sleep(2)\nprint(time.time())"
@@ -302,6 +303,7 @@ def test_a_queued_job_whose_pod_is_killed_starts_again(queued, namespace):
     succeeds(job)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("queued", ["StrictFIFO"], indirect=True)
 def test_a_queue_of_jobs_ends_in_order(queued, namespace):
     """Also a small job stays behind a large one, though there is room for it at once."""
@@ -392,6 +394,7 @@ def guided(
             cluster("delete", kinds, *own, "--ignore-not-found", "--wait=false", check=False)
 
 
+@pytest.mark.release
 def test_who_has_the_rights_of_the_guides_has_all_that_queues_offer(guided, namespace, place):
     (asked,) = (
         text

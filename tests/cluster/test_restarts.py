@@ -230,6 +230,7 @@ w = w["w"]
 """
 
 
+@pytest.mark.release
 def test_orbax_goes_on_from_its_last_checkpoint_on_a_volume(place, namespace, shared):
     line = f"-n 2 --max-restarts 2 --volume {shared.claim}:{shared.path} -o begun,w"
     job = submit(ORBAX, place, line)

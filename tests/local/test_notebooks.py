@@ -17,7 +17,13 @@ TUTORIALS = sorted((ROOT / "docs").glob("guides/**/*.ipynb"))
 QUICKSTART = ROOT / "docs" / "start" / "quickstart.ipynb"
 CELL_S = 240
 # Of each library one runs with every change; these are long, and use the same again.
-LONG = ("char_rnn", "equinox_cnn_digits", "flax_linen_digits", "optax_schedule_clipping")
+LONG = (
+    "char_rnn",
+    "equinox_cnn_digits",
+    "equinox_mlp",
+    "flax_linen_digits",
+    "optax_schedule_clipping",
+)
 
 
 def read(path: Path) -> nbformat.NotebookNode:

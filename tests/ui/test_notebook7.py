@@ -97,6 +97,7 @@ print("all numbers")
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.release
 def test_a_job_goes_on_while_kernel_page_and_server_come_and_go(notebook7, open_page, tmp_path):
     end = tmp_path / "end"
     write_notebook(notebook7.root / f"{NAME}.ipynb", *cells(end))

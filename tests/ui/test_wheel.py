@@ -18,7 +18,7 @@ from ui.pages import LOAD, LabPage, write_notebook
 
 OpenPage = Callable[..., LabPage]
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(other_python.INSTALL_S)]
+pytestmark = [pytest.mark.release, pytest.mark.timeout(other_python.INSTALL_S)]
 
 NUMBERS = "for n in range(100):\n    print('number', n)"
 
