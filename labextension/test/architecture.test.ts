@@ -131,6 +131,11 @@ describe('the modules', () => {
     expect(forbiddenIn(imports)).toEqual([]);
   });
 
+  it('know no backend by its name', () => {
+    const named = files.filter(file => /['"`](kubernetes|local)\b/.test(readFileSync(file, 'utf8')));
+    expect(named).toEqual([]);
+  });
+
   it('of the core know nothing of Jupyter', () => {
     const found = [...specifiers]
       .filter(([file]) => file.startsWith('src/core/'))

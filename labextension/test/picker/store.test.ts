@@ -13,7 +13,8 @@ import { HERE, option, OPTIONS, place, runtime, setUp, type Setup } from '../fak
 
 const GKE = place();
 const LAB = place({ id: 'context:lab', context: 'lab', namespace: 'default', current: false });
-const ALL = [HERE, GKE, LAB];
+const TOY = { ...HERE, id: 'toy', backend: 'toy', runtime_prefix: null };
+const ALL = [HERE, TOY, GKE, LAB];
 
 describe('the place of a line', () => {
   it.each([
@@ -24,7 +25,9 @@ describe('the place of a line', () => {
     [{ namespace: 'x' }, 'context:gke'],
     [{ context: 'lab' }, 'context:lab'],
     [{ context: 'lab', backend: 'local' }, 'local'],
-    [{ context: 'gone' }, undefined]
+    [{ context: 'gone' }, undefined],
+    [{ backend: 'toy' }, 'toy'],
+    [{ backend: 'auto', runtime: 'jax-gpu' }, 'context:gke']
   ])('with %j is %s', (values, id) => {
     expect(placeOf(values, ALL)?.id).toBe(id);
   });
@@ -51,6 +54,13 @@ describe('what is changed', () => {
     const values = { backend: 'kubernetes', context: 'lab', runtime: 'jax-cpu', nodes: 2 };
     expect(changesForPlace(HERE, values)).toEqual({ backend: null, context: null, runtime: null });
     expect(changesForPlace(HERE, { runtime: 'local-cpu' })).toEqual({});
+  });
+
+  it('for a place that is neither the usual one nor a cluster names its backend', () => {
+    const values = { context: 'lab', runtime: 'jax-cpu' };
+    const changes = { backend: 'toy', context: null, runtime: null };
+    expect(changesForPlace(TOY, values, ALL)).toEqual(changes);
+    expect(changesForPlace(HERE, { backend: 'toy' }, ALL)).toEqual({ backend: null });
   });
 
   it('for a runtime keeps the job where it is', () => {

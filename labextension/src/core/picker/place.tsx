@@ -19,7 +19,7 @@ function placeLabel(place: Place, trans: Translator): string {
     return sanitize(place.label);
   }
   const name = place.context === null ? sanitize(place.label) : sanitize(place.context);
-  const named = trans.__('kubernetes · %1', name || trans.__('cluster'));
+  const named = [sanitize(place.backend), name || trans.__('cluster')].join(' · ');
   return place.current ? trans.__('%1 (current)', named) : named;
 }
 
