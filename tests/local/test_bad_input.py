@@ -38,7 +38,7 @@ def refused(cell: str, namespace: dict | None = None, line: str = "-n 2") -> Jax
         ("-n -1", "-1", None),
         ("-n 1000000", "1000000", None),
         ("-n two", "two", None),
-        ("Bad_Name", "can't be the name of a job", "bad-name"),
+        ("Bad_Name", "not a valid job name", "bad-name"),
         ("-d gpu -n 4000", "4000 GPUs are asked for", "--device cpu"),
         ("-d tpu", "--device tpu needs Kubernetes", None),
     ],
