@@ -88,7 +88,7 @@ def test_a_syntax_error_is_found_before_submission(home):
 
 def test_an_undefined_name_is_said_with_the_nearest_one(home):
     error = refused("y = lerning_rate * 2", {"__name__": "__main__", "learning_rate": 0.1})
-    assert "line 2 of the cell reads 'lerning_rate'" in error.message
+    assert error.id == "cell.misspelt" and "Line 2 of the cell" in error.message
     assert "Did you mean 'learning_rate'?" in error.message
 
 
