@@ -128,8 +128,9 @@ def test_a_variable_larger_than_the_disk_is_refused(home, tmp_path):
 @pytest.mark.slow
 def test_the_name_of_an_active_job_is_refused(home):
     job = wait_for(submit(ENDLESS, line="taken"), "Running")
-    with pytest.raises(UsageError, match="There is an active job 'taken'") as raised:
+    with pytest.raises(UsageError, match="'taken'") as raised:
         submit("x = 1", line="taken")
+    assert raised.value.id == "api.name-active"
     assert "%jaxtrain cancel taken" in raised.value.hint
     job.cancel()
 
