@@ -5,11 +5,12 @@ from __future__ import annotations
 from jupyter_jax_trainer.messages import Message, identify
 
 NOT_A_FUNCTION = Message(
-    "train() takes a function, not {type}.", "To run the text of a cell, use %%jaxtrain."
+    "The first argument of train() must be a function, not {type}.",
+    "To run the text of a cell, use %%jaxtrain.",
 )
 ARGUMENT_OF_FUNCTION = Message(
-    "train() has no option {name!r}, but the function has such an argument.",
-    "Give it in func_args: train({function}, func_args={{{name!r}: {value!r}}}).",
+    "{name!r} is an argument of the function, not an option of train().",
+    "Pass it in func_args: train({function}, func_args={{{name!r}: {value!r}}}).",
 )
 ONLY_WITH_DRY_RUN = Message("--show-secrets only works with --dry-run.")
 LARGE = Message(

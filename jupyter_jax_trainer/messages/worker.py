@@ -10,7 +10,7 @@ ANOTHER_PYTHON = Message(
     "the cell."
 )
 NOT_IN_A_JOB = Message(
-    "jupyter_jax_trainer.{name} is not available inside a job: only report() and checkpoint_dir() "
+    "Inside a job, jupyter_jax_trainer.{name} is not available: only report() and checkpoint_dir() "
     "are."
 )
 
