@@ -504,8 +504,9 @@ def test_exit_codes(home, capsys):
 def test_run_refuses_before_anything_starts(home, tmp_path):
     script = tmp_path / "train.py"
     script.write_text("print('hello'\n")
-    with pytest.raises(UsageError, match="syntax error"):
+    with pytest.raises(UsageError) as caught:
         run(f"run {script}")
+    assert caught.value.id == "cell.syntax-error"
     with pytest.raises(UsageError, match="from 1 to 4096"):
         run(f"run {script} -n 0")
     with pytest.raises(UsageError) as caught:
