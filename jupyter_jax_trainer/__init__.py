@@ -65,10 +65,9 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith(__name__):
             raise
-        raise ImportError(
-            f"jupyter_jax_trainer.{name} is not available inside a job: "
-            "only report() and checkpoint_dir() are."
-        ) from None
+        from jupyter_jax_trainer.messages import worker as say
+
+        raise ImportError(say.NOT_IN_A_JOB(name=name)) from None
     if name in _GIVE_JOBS and (shell := _running_shell()) is not None:
         _show_jobs(shell)
     return getattr(module, name)

@@ -25,6 +25,7 @@ from jupyter_jax_trainer.jobdir import files, layout, retention
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest, Origin, Plan, SentRecord
+from jupyter_jax_trainer.messages import api as say
 from jupyter_jax_trainer.options.spec import JobSpec, spec_from_options
 from jupyter_jax_trainer.text import plain, size
 
@@ -73,10 +74,7 @@ def train(
     >>> params = job.result()               # doctest: +SKIP
     """
     if not callable(func):
-        raise UsageError(
-            f"train() takes a function, and got {type(func).__name__}.",
-            "For a cell's text use %%jaxtrain.",
-        )
+        raise UsageError(say.NOT_A_FUNCTION(type=type(func).__name__))
     from jupyter_jax_trainer.capture import capture_call
 
     _check_keywords(func, options)
@@ -100,9 +98,9 @@ def _check_keywords(func: Callable[..., Any], options: Mapping[str, Any]) -> Non
     for name in options:
         if name in parameters and name not in JobSpec.__dataclass_fields__:
             raise UsageError(
-                f"train() has no option {name!r}, but the function has such an argument.",
-                f"Give it in func_args: train({getattr(func, '__name__', 'func')}, "
-                f"func_args={{{name!r}: {options[name]!r}}}).",
+                say.ARGUMENT_OF_FUNCTION(
+                    name=name, function=getattr(func, "__name__", "func"), value=options[name]
+                )
             )
 
 
@@ -117,7 +115,7 @@ def prepare(spec: JobSpec) -> tuple[Submission, Plan]:
     retention.Bounds.of_environment()
     timeouts.check(dict(spec.env))
     if spec.show_secrets and not spec.dry_run:
-        raise UsageError("--show-secrets only works with --dry-run.")
+        raise UsageError(say.ONLY_WITH_DRY_RUN())
     backend = registry.choose(spec)
     backend.check(spec)
     submission = backend.submission(spec)
@@ -168,10 +166,7 @@ def size_warning(capture: Capture) -> str | None:
         return None
     large = sorted(capture.sent, key=lambda sent: -sent.size)[:3]
     names = ", ".join(f"{sent.name} {sent.type} {size(sent.size)}" for sent in large)
-    return (
-        f"Sending {size(capture.total)} with the cell: {names}. "
-        "Data that the cell loads itself need not be sent."
-    )
+    return say.LARGE(size=size(capture.total), variables=names)
 
 
 def submit(
@@ -219,8 +214,7 @@ def submit(
     except OSError as error:
         directory.remove()
         raise BackendError(
-            f"The job's directory can't be written: {error.strerror or error} ({directory.path}).",
-            "`jaxtrain delete NAME` removes old jobs; JAXTRAIN_HOME can name another disk.",
+            say.CANNOT_WRITE(error=error.strerror or error, path=directory.path)
         ) from None
     except BaseException:
         if not directory.cancel.exists():  # then the follower has still to undo something
@@ -324,11 +318,7 @@ def _free_name(name: str, submission: Submission, plan: Plan) -> str:
         except JobDirError:
             active = directory.is_live()
         if active:
-            raise UsageError(
-                f"There is an active job {name!r}.",
-                f"`%jaxtrain attach {name}` follows it, `%jaxtrain cancel {name}` ends it; "
-                "or choose another --name.",
-            )
+            raise UsageError(say.NAME_ACTIVE(name=name))
         number += 1
         name = f"{stem[: longest - 1 - len(str(number))]}-{number}"
     return name

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import machine as say
 from jupyter_jax_trainer.options.checks import did_you_mean, shown
 from jupyter_jax_trainer.options.table import MAX_NODES
 
@@ -66,32 +67,31 @@ def installed(distribution: str) -> str | None:
 def local_runtimes() -> list[Runtime]:
     """List the runtimes of this machine."""
     python, jax = platform.python_version(), installed("jax")
-    missing = None if jax else "jax is not installed here: pip install jax"
+    missing = None if jax else say.NO_JAX()
     found = [
         Runtime(
             name=LOCAL_CPU,
             backend="local",
             device="cpu",
             nodes=(1, MAX_NODES),
-            description="Processes on this machine, with as many virtual devices as asked for",
+            description=say.CPU_RUNTIME(),
             python=python,
             jax=jax,
             problem=missing,
         )
     ]
     if gpus := local_gpus():
-        without = "jax has no GPU plugin here: pip install 'jax[cuda13]'"
         found.append(
             Runtime(
                 name=LOCAL_GPU,
                 backend="local",
                 device="gpu",
                 nodes=(1, len(gpus)),
-                description="Processes on this machine that share its GPUs out among them",
+                description=say.GPU_RUNTIME(),
                 python=python,
                 jax=jax,
                 devices=len(gpus),
-                problem=missing or (None if gpu_plugin() else without),
+                problem=missing or (None if gpu_plugin() else say.NO_GPU_PLUGIN()),
             )
         )
     return found
@@ -117,7 +117,7 @@ def get_runtime(name: str, known: list[Runtime] | None = None) -> Runtime:
         if runtime.name == name:
             return runtime
     names = [runtime.name for runtime in known]
-    raise UsageError(f"There is no runtime {shown(name)}.", did_you_mean(name, names))
+    raise UsageError(say.UNKNOWN_RUNTIME(name=shown(name)), did_you_mean(name, names))
 
 
 def gpu_plugin() -> str | None:

@@ -14,11 +14,13 @@ from types import ModuleType
 from typing import Any
 
 from jupyter_jax_trainer.capture import names as analysis
-from jupyter_jax_trainer.capture.modules import collect, differences, is_own, note_left_out
+from jupyter_jax_trainer.capture.modules import collect, differences, is_own
 from jupyter_jax_trainer.capture.source import for_analysis, parse_cell
 from jupyter_jax_trainer.capture.values import describe_failure, globals_used
 from jupyter_jax_trainer.errors import CaptureError, UsageError
 from jupyter_jax_trainer.jobdir.layout import RETURNED
+from jupyter_jax_trainer.messages import Text
+from jupyter_jax_trainer.messages import cell as say
 from jupyter_jax_trainer.worker.serialization.describe import kind_of, type_name
 from jupyter_jax_trainer.worker.serialization.pickling import Pickler, stays_behind
 
@@ -26,10 +28,6 @@ _PROVIDED = {"get_ipython", "display", "exit", "quit"}
 _RECORDS = {"In", "Out", "_", "__", "___"}
 _MOST_OUTSIDE = 500
 _FLAG = "xla_force_host_platform_device_count"
-_FLAG_NOTE = (
-    "virtual devices come from --devices-per-node N; XLA_FLAGS has no effect once jax "
-    "runs in the job"
-)
 
 OnSize = Callable[[int], None]
 
@@ -145,16 +143,9 @@ def capture_cell(
     _check_undefined(tree, namespace, cell)
     for name in use:
         if name not in namespace:
-            raise UsageError(
-                f"--use {name}: the notebook has no variable {name!r}."
-                + _did_you_mean(name, namespace)
-            )
+            raise UsageError(say.USE_UNDEFINED(name=name), _did_you_mean(name, namespace))
     for name in free.certain & _RECORDS & namespace.keys():
-        raise UsageError(
-            f"line {free.lines[name]} of the cell reads `{name}`, which the notebook "
-            "keeps for itself; it is not sent.",
-            "Give the value a name of its own.",
-        )
+        raise UsageError(say.HISTORY(line=free.lines[name], name=name))
     needed = [n for n in free.lines if n in namespace and not stays_behind(n, namespace[n])]
     assigned = analysis.assigned_names(tree)
     packer = _Packer(namespace, namespace, on_size, left_out=assigned - set(needed) - set(use))
@@ -166,8 +157,8 @@ def capture_cell(
     for name in out:
         if name not in assigned and name not in packer.capture.names:
             raise UsageError(
-                f"--out {name}: the cell never sets {name!r}."
-                + _did_you_mean(name, {*assigned, *packer.capture.names})
+                say.OUT_NEVER_SET(name=name),
+                _did_you_mean(name, {*assigned, *packer.capture.names}),
             )
     captured = packer.finish(source.code, tree, shell)
     captured.label = file or captured.label
@@ -194,15 +185,15 @@ def capture_call(
         namespace = vars(sys.modules["__main__"])
     shown = str(getattr(func, "__name__", type(func).__name__))
     call = {"__jaxtrain_func__": func}
-    labels = {"__jaxtrain_func__": shown if shown.isidentifier() else "the function"}
+    labels = {"__jaxtrain_func__": shown if shown.isidentifier() else say.FUNCTION()}
     parts = []
     for index, value in enumerate(args):
         call[f"__jaxtrain_{index}__"] = value
-        labels[f"__jaxtrain_{index}__"] = f"argument {index + 1}"
+        labels[f"__jaxtrain_{index}__"] = say.ARGUMENT(which=index + 1)
         parts.append(f"__jaxtrain_{index}__")
     for key, value in (kwargs or {}).items():
         call[f"__jaxtrain_{key}__"] = value
-        labels[f"__jaxtrain_{key}__"] = f"argument {key}"
+        labels[f"__jaxtrain_{key}__"] = say.ARGUMENT(which=key)
         parts.append(f"{key}=__jaxtrain_{key}__")
     code = f"{RETURNED} = __jaxtrain_func__({', '.join(parts)})\n"
     tree = ast.parse(code)
@@ -217,9 +208,9 @@ def capture_call(
     return packer.finish(code, tree, None)
 
 
-def _did_you_mean(name: str, candidates: Iterable[str]) -> str:
+def _did_you_mean(name: str, candidates: Iterable[str]) -> Text | None:
     nearest = analysis.nearest_name(name, candidates)
-    return f" Did you mean {nearest!r}?" if nearest else ""
+    return say.DID_YOU_MEAN(name=nearest) if nearest else None
 
 
 def _check_undefined(tree: ast.Module, namespace: Mapping[str, Any], cell: str) -> None:
@@ -228,15 +219,17 @@ def _check_undefined(tree: ast.Module, namespace: Mapping[str, Any], cell: str) 
     if not missing:
         return
     lines = cell.splitlines()
-    sentences = []
+    found = []
     for name, line in missing:
         text = lines[line - 2].strip() if 0 <= line - 2 < len(lines) else ""
         candidates = {*known, *analysis.assigned_names(tree), *dir(builtins)}
-        sentences.append(
-            f"line {line} of the cell reads {name!r}, which is defined neither there "
-            f"nor in the notebook.{_did_you_mean(name, candidates)}\n    {text}"
+        near = analysis.nearest_name(name, candidates)
+        found.append(
+            say.MISSPELT(line=line, name=name, near=near, source=text)
+            if near
+            else say.UNDEFINED(line=line, name=name, source=text)
         )
-    raise UsageError("\n".join(sentences))
+    raise UsageError(found[0] if len(found) == 1 else say.SEVERAL_UNDEFINED(each="\n".join(found)))
 
 
 class _Outside:
@@ -345,10 +338,10 @@ class _Packer:
         left_out: list[str] = []
         capture.modules = collect(sorted(pickler.modules), tree, left_out)
         capture.notes = differences(capture.modules)
-        if words := note_left_out(left_out):
-            capture.notes.append(words)
+        if left_out:
+            capture.notes.append(say.FILES_LEFT_OUT(files=", ".join(left_out)))
         if _FLAG in code:
-            capture.notes.append(_FLAG_NOTE)
+            capture.notes.append(say.VIRTUAL_DEVICES())
         capture.outside = [
             name
             for name, value in self._namespace.items()

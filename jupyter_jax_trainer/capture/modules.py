@@ -23,6 +23,7 @@ from typing import Any
 from jupyter_jax_trainer import masking, text
 from jupyter_jax_trainer.capture.names import bound_by, global_bindings, scope_nodes
 from jupyter_jax_trainer.errors import CaptureError
+from jupyter_jax_trainer.messages import cell as say
 
 MAX_DATA_FILE = 1 << 20
 MAX_TOTAL = 64 << 20
@@ -88,9 +89,7 @@ def collect(
         total = sum(map(len, files.values()))
         if total > MAX_TOTAL:
             raise CaptureError(
-                f"your own modules are {total >> 20} MB, more than the {MAX_TOTAL >> 20} MB that "
-                f"can be sent (the last one: {top}).",
-                "Install them in the image, or keep data out of the package.",
+                say.MODULES_TOO_LARGE(size=total >> 20, most=MAX_TOTAL >> 20, module=top)
             )
     return files
 
@@ -169,11 +168,7 @@ def _is_skipped(name: str) -> bool:
 
 def _refuse_compiled(path: Path, module: str) -> None:
     if path.name.endswith((*EXTENSION_SUFFIXES, ".pyd", ".dylib")) or ".so." in path.name:
-        raise CaptureError(
-            f"your module {module!r} can't be sent: {path} is compiled, and may not run on the "
-            "workers.",
-            "Install it there: as a package (--package) or in the image.",
-        )
+        raise CaptureError(say.COMPILED_MODULE(module=module, path=path))
 
 
 def _imports_of(source: bytes) -> Iterator[str]:
@@ -285,17 +280,6 @@ def _leads_out(path: Path, package: Path) -> bool:
     return not path.resolve().is_relative_to(package.resolve())
 
 
-def note_left_out(names: list[str]) -> str | None:
-    """Return a sentence about what was left out; None where nothing was."""
-    if not names:
-        return None
-    return (
-        "Left out of your modules, as they look like secrets or lie elsewhere: "
-        f"{', '.join(names)}. Give a file another name and place if it is none; a secret is "
-        "loaded from a mounted Secret, or set with --env-from-secret"
-    )
-
-
 # ---- modules that are not what their files say
 
 _SIMPLE = (int, float, complex, str, bytes, bool, type(None))
@@ -313,7 +297,7 @@ def differences(files: Mapping[str, bytes]) -> list[str]:
     files
         Path from the root of the imports → content.
     """
-    notes = []
+    notes: list[str] = []
     for path, source in files.items():
         name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         module = sys.modules.get(name)
@@ -327,15 +311,16 @@ def differences(files: Mapping[str, bytes]) -> list[str]:
         except (SyntaxError, ValueError):
             continue
         notes += [
-            f"{name} is sent from its file, where {constant}"
-            for constant in _constants(tree, vars(module))
+            say.CONSTANT_DIFFERS(module=name, name=constant, there=there, here=here)
+            for constant, there, here in _constants(tree, vars(module))
         ]
         changed = list(_functions(tree, code, vars(module), ""))
         if changed:
-            several = len(changed) > 1
+            functions = text.joined(changed, most=4)
             notes.append(
-                f"{name} is sent from its file, where {text.joined(changed, most=4)} "
-                + ("are not what they are here" if several else "is not what it is here")
+                say.FUNCTION_DIFFERS(module=name, function=functions)
+                if len(changed) == 1
+                else say.FUNCTIONS_DIFFER(module=name, functions=functions)
             )
     return notes
 
@@ -348,7 +333,8 @@ def _bound_once(tree: ast.Module | ast.ClassDef) -> set[str]:
     return {name for name, times in count.items() if times == 1} - global_bindings(tree)
 
 
-def _constants(tree: ast.Module, here: Mapping[str, Any]) -> Iterator[str]:
+def _constants(tree: ast.Module, here: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Return names with another value than in the file: the name, the file's value, ours."""
     once = _bound_once(tree)
     for statement in tree.body:
         match statement:
@@ -363,7 +349,7 @@ def _constants(tree: ast.Module, here: Mapping[str, Any]) -> Iterator[str]:
         except (ValueError, TypeError, SyntaxError, RecursionError):
             continue
         if name in once and name in here and _is_simple(value) and not _same(value, here[name]):
-            yield f"{name} is {_short(value)}; here it is {_short(here[name])}"
+            yield name, _short(value), _short(here[name])
 
 
 def _is_simple(value: Any) -> bool:

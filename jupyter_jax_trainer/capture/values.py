@@ -11,6 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 from jupyter_jax_trainer.capture.names import code_globals
+from jupyter_jax_trainer.messages import Text
+from jupyter_jax_trainer.messages import cell as say
 from jupyter_jax_trainer.worker.serialization.describe import kind_of
 from jupyter_jax_trainer.worker.serialization.pickling import Pickler
 from jupyter_jax_trainer.worker.serialization.refusals import explain
@@ -80,7 +82,7 @@ def find_culprit(root: Any, wanted: Any, *, seconds: float = SECONDS) -> str | N
 
 def describe_failure(
     name: str, path: str, value: Any, error: BaseException, culprit: Any
-) -> tuple[str, str]:
+) -> tuple[Text, str]:
     """Say in a sentence which part of a variable can't be sent, and how to go on.
 
     Parameters
@@ -100,8 +102,9 @@ def describe_failure(
     if inner is None:
         inner = _failing_part(value)
     what, hint = explain(error, culprit)
-    where = f"{name}{path}{inner}: " if path or inner else "it is "
-    return f"`{name}` can't be sent: {where}{what}.", hint
+    if path or inner:
+        return say.CANNOT_SEND_PART(name=name, part=f"{name}{path}{inner}", what=what), hint
+    return say.CANNOT_SEND(name=name, what=what), hint
 
 
 def _failing_part(value: Any) -> str:

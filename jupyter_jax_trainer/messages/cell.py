@@ -23,4 +23,54 @@ LINE_MAGIC = Message(
     "In a job, !commands and {known} work.",
 )
 
+UNDEFINED = Message(
+    "Line {line} of the cell reads {name!r}, which is not defined in the cell or the notebook."
+    "\n    {source}"
+)
+MISSPELT = Message(
+    "Line {line} of the cell reads {name!r}, which is not defined in the cell or the notebook. "
+    "Did you mean {near!r}?\n    {source}"
+)
+SEVERAL_UNDEFINED = Message("The cell reads names that are not defined:\n{each}")
+HISTORY = Message(
+    "Line {line} of the cell reads `{name}`, which belongs to IPython's history and is not sent.",
+    "Assign the value to a variable of your own.",
+)
+USE_UNDEFINED = Message("--use {name}: the notebook has no variable {name!r}.")
+OUT_NEVER_SET = Message("--out {name}: the cell never sets {name!r}.")
+DID_YOU_MEAN = Message("Did you mean {name!r}?")
+
+CANNOT_SEND = Message("`{name}` can't be sent: it is {what}.")
+CANNOT_SEND_PART = Message("`{name}` can't be sent: {part}: {what}.")
+FUNCTION = Message("the function")
+ARGUMENT = Message("argument {which}")
+
+MODULES_TOO_LARGE = Message(
+    "Your own modules take {size} MB, more than the {most} MB that can be sent (the last one: "
+    "{module}).",
+    "Install them in the image, or keep data out of the package.",
+)
+COMPILED_MODULE = Message(
+    "Your module {module!r} can't be sent: {path} is compiled, and may not run on the workers.",
+    "Install it there: as a package (--package) or in the image.",
+)
+FILES_LEFT_OUT = Message(
+    "Not sent with your modules, because they look like secrets or link out of the package: "
+    "{files}. Rename or move a file that is not a secret; load a secret from a mounted Secret, or "
+    "set it with --env-from-secret."
+)
+CONSTANT_DIFFERS = Message(
+    "{module} is sent from its file, where {name} is {there}; in the notebook it is {here}."
+)
+FUNCTION_DIFFERS = Message(
+    "{module} is sent from its file, where {function} differs from the one in the notebook."
+)
+FUNCTIONS_DIFFER = Message(
+    "{module} is sent from its file, where {functions} differ from those in the notebook."
+)
+VIRTUAL_DEVICES = Message(
+    "Set virtual devices with --devices-per-node N; XLA_FLAGS has no effect once jax runs in the "
+    "job."
+)
+
 identify(globals())

@@ -9,5 +9,9 @@ ANOTHER_PYTHON = Message(
     "can't be moved between the two. Choose a runtime with the same Python, or define them inside "
     "the cell."
 )
+NOT_IN_A_JOB = Message(
+    "Inside a job, jupyter_jax_trainer.{name} is not available: only report() and checkpoint_dir() "
+    "are."
+)
 
 identify(globals())

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import options as say
 from jupyter_jax_trainer.options.checks import Check, shown, text_of
 
 _YEAR = 365 * 86400.0
@@ -26,9 +27,7 @@ def whole(low: int, high: int) -> Check:
     """Check a whole number from ``low`` to ``high``."""
 
     def check(option: str, value: Any) -> int:
-        refusal = UsageError(
-            f"{option} takes a whole number from {low} to {high}, and got {shown(value)}."
-        )
+        refusal = UsageError(say.NOT_WHOLE(option=option, low=low, high=high, value=shown(value)))
         try:
             if isinstance(value, bool):
                 raise refusal
@@ -61,10 +60,7 @@ def cpu(option: str, value: Any) -> str:
     text = _number_text(option, value)
     amount = quantity(text)
     if amount is None or not Decimal("0.001") <= amount <= 100_000:
-        raise UsageError(
-            f"{option} takes a number of cores, as in 4, 1.5 or 500m (half a core), "
-            f"and got {shown(value)}."
-        )
+        raise UsageError(say.NOT_CORES(option=option, value=shown(value)))
     return text
 
 
@@ -83,16 +79,14 @@ def memory(option: str, value: Any) -> str:
     if amount is None or amount <= 0 or amount > 2**63 - 1:
         plain = re.fullmatch(r"([0-9.]+)\s*([kKMGTP])i?[bB]?", text)
         raise UsageError(
-            f"{option} takes a number of bytes, as in 512Mi or 16Gi, and got {shown(value)}.",
-            f"Did you mean {plain[1]}{plain[2].upper()}i?" if plain else None,
+            say.NOT_BYTES(option=option, value=shown(value)),
+            say.DID_YOU_MEAN(name=f"{plain[1]}{plain[2].upper()}i") if plain else None,
         )
     if amount < 2**20:
         # '512m' is half a byte on Kubernetes: a classic, and the pod never starts.
         raise UsageError(
-            f"{option} {text} is less than 1 MiB.",
-            f"'m' means thousandths there. Did you mean {text[:-1]}Mi?"
-            if text.endswith("m")
-            else "A unit may be missing, as in 16Gi.",
+            say.TOO_FEW_BYTES(option=option, value=text),
+            say.THOUSANDTHS(value=f"{text[:-1]}Mi") if text.endswith("m") else None,
         )
     return text
 
@@ -106,10 +100,7 @@ def size(option: str, value: Any) -> int:
 
 def timeout(option: str, value: Any) -> float:
     """Check a span of time and give it in seconds."""
-    refusal = UsageError(
-        f"{option} takes a time such as 90s, 1h30m, 2h, 2d or a number of seconds, more than zero "
-        f"and at most 365d, and got {shown(value)}."
-    )
+    refusal = UsageError(say.NOT_A_DURATION(option=option, value=shown(value)))
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
     elif isinstance(value, str) and len(value) < 100 and _DURATION.fullmatch(value):

@@ -15,6 +15,7 @@ from typing import Any
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import options as say
 
 Check = Callable[[str, Any], Any]
 
@@ -48,8 +49,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """Return the hint for a word that is not known: the nearest one, or all of a few."""
     names = sorted(known)
     if close := nearest(word, names):
-        return f"Did you mean {close}?"
-    return f"Known: {', '.join(names)}." if 0 < len(names) <= 16 else None
+        return say.DID_YOU_MEAN(name=close)
+    return say.KNOWN(names=", ".join(names)) if 0 < len(names) <= 16 else None
 
 
 def one_of(*choices: str, any_case: bool = False) -> Check:
@@ -62,7 +63,7 @@ def one_of(*choices: str, any_case: bool = False) -> Check:
             if choice.lower() == str(value).lower():
                 return choice
         raise UsageError(
-            f"{option} is one of {', '.join(choices)}, and got {shown(value)}.",
+            say.NOT_A_CHOICE(option=option, choices=", ".join(choices), value=shown(value)),
             did_you_mean(str(value), choices) if nearest(str(value), choices) else None,
         )
 
@@ -72,12 +73,11 @@ def one_of(*choices: str, any_case: bool = False) -> Check:
 def job_name(option: str, value: Any) -> str:
     """Check a job's name: an RFC 1035 label of at most 63 characters."""
     text = text_of(option, value)
-    wrong = _label_fault(text, first="abcdefghijklmnopqrstuvwxyz", starts="a lower-case letter")
-    if wrong:
+    if fault := _label_fault(text, digit_first=False):
         raise UsageError(
-            f"{shown(text)} can't be the name of a job: {wrong}. A name has lower-case letters, "
-            f"digits and hyphens, at most {_LABEL_LENGTH} of them.",
-            f"A name that would do: {valid_name(text)}",
+            say.NOT_A_JOB_NAME(
+                name=shown(text), fault=fault, most=_LABEL_LENGTH, valid=valid_name(text)
+            )
         )
     return text
 
@@ -94,9 +94,8 @@ def valid_name(text: str) -> str:
 def label(option: str, value: Any) -> str:
     """Check an RFC 1123 label, such as a namespace's name."""
     text = text_of(option, value)
-    letters = "abcdefghijklmnopqrstuvwxyz0123456789"
-    if wrong := _label_fault(text, first=letters, starts="a lower-case letter or a digit"):
-        raise UsageError(f"{option} {shown(text)} is not a valid name on Kubernetes: {wrong}.")
+    if fault := _label_fault(text, digit_first=True):
+        raise UsageError(say.NOT_A_LABEL(option=option, value=shown(text), fault=fault))
     return text
 
 
@@ -106,11 +105,7 @@ def subdomain(limit: int = 253) -> Check:
     def check(option: str, value: Any) -> str:
         text = text_of(option, value)
         if len(text) > limit or not _SUBDOMAIN.fullmatch(text):
-            raise UsageError(
-                f"{option} {shown(text)} is not a valid name on Kubernetes: those have lower-case "
-                f"letters, digits, hyphens and dots, at most {limit} of them, and begin and end "
-                "with a letter or a digit."
-            )
+            raise UsageError(say.NOT_A_SUBDOMAIN(option=option, value=shown(text), most=limit))
         return text
 
     return check
@@ -125,11 +120,7 @@ def accelerator(option: str, value: Any) -> str:
         not equals or (_LABEL_VALUE.fullmatch(name) and (not slash or _SUBDOMAIN.fullmatch(prefix)))
     )
     if not fine or len(prefix) > _SUBDOMAIN_LENGTH:
-        raise UsageError(
-            f"{option} {shown(text)} can't be the value of a node's label: those have letters, "
-            "digits, '-', '_' and '.', at most 63 of them. A label may stand before it: "
-            f"{option} example.com/gpu=h100."
-        )
+        raise UsageError(say.NOT_A_LABEL_VALUE(option=option, value=shown(text)))
     return text
 
 
@@ -137,7 +128,7 @@ def word(option: str, value: Any) -> str:
     """Check any printable text without blanks around it."""
     text = text_of(option, value)
     if not text.isprintable() or text != text.strip():
-        raise UsageError(f"{option} {shown(text)} has blanks around it or unprintable characters.")
+        raise UsageError(say.NOT_A_WORD(option=option, value=shown(text)))
     return text
 
 
@@ -146,10 +137,8 @@ def identifier(option: str, value: Any) -> str:
     text = unicodedata.normalize("NFKC", text_of(option, value))  # as Python reads identifiers
     if not text.isidentifier() or keyword.iskeyword(text):
         raise UsageError(
-            f"{option} takes names of variables, and {shown(text)} is not one.",
-            f"Give the value a name in the cell, and name that: {option} NAME"
-            if any(sign in text for sign in ".[(")
-            else None,
+            say.NOT_A_VARIABLE(option=option, value=shown(text)),
+            say.NAME_THE_VALUE(option=option) if any(sign in text for sign in ".[(") else None,
         )
     return text
 
@@ -159,7 +148,7 @@ def topology(option: str, value: Any) -> str:
     joined = "x".join(map(str, value)) if isinstance(value, (tuple, list)) else value
     text = text_of(option, joined)
     if not re.fullmatch(r"[1-9][0-9]{0,3}(x[1-9][0-9]{0,3}){1,2}", text):
-        raise UsageError(f"{option} is written AxB or AxBxC, as in 2x4, and got {shown(text)}.")
+        raise UsageError(say.NOT_A_TOPOLOGY(option=option, value=shown(text)))
     return text
 
 
@@ -170,17 +159,18 @@ def environment(option: str, value: Any) -> tuple[str, str]:
     else:
         name, equals, setting = text_of(option, value, MAX_SETTING).partition("=")
         if not equals:
+            if not name.isidentifier():  # it may be a secret that was given alone
+                raise UsageError(say.NOT_AN_ASSIGNMENT(option=option, value=masking.HIDDEN))
             raise UsageError(
-                f"{option} takes NAME=VALUE, and "
-                f"{shown(value) if name.isidentifier() else masking.HIDDEN} has no '='.",
-                f"For an empty value: {option} {name}=" if name.isidentifier() else None,
+                say.NOT_AN_ASSIGNMENT(option=option, value=shown(value)),
+                say.EMPTY_ASSIGNMENT(option=option, assignment=f"{name}="),
             )
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise UsageError(f"{option}: {shown(name)} can't be the name of an environment variable.")
+        raise UsageError(say.NOT_AN_ENVIRONMENT_VARIABLE(option=option, name=shown(name)))
     if len(name) > MAX_TEXT or len(setting) > MAX_SETTING:
-        raise UsageError(f"{option} {shown(name)}: the name or the value is too long.")
+        raise UsageError(say.SETTING_TOO_LONG(option=option, name=shown(name)))
     if "\0" in setting or any("\ud800" <= sign <= "\udfff" for sign in setting):
-        raise UsageError(f"{option} {name}: the value has a character that can't be in one.")
+        raise UsageError(say.SETTING_UNFIT(option=option, name=name))
     return name, setting
 
 
@@ -190,10 +180,7 @@ def volume(option: str, value: Any) -> str:
     segments = path.split("/")[1:]
     fine = path.startswith("/") and path.isprintable() and ":" not in path
     if not fine or not all(segments) or {".", ".."} & set(segments):
-        raise UsageError(
-            f"{option} takes a claim and where to mount it, as in my-claim:/data, "
-            f"and got {shown(value)}."
-        )
+        raise UsageError(say.NOT_A_VOLUME(option=option, value=shown(value)))
     return f"{subdomain()(option, claim)}:{path}"
 
 
@@ -201,10 +188,7 @@ def store(option: str, value: Any) -> str:
     """Check where large payloads are kept: a URL or an absolute path."""
     text = word(option, value)
     if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^\s/].*|file:///\S.*|/.*", text):
-        raise UsageError(
-            f"{option} takes a URL or an absolute path, as in s3://bucket/folder or /data/store, "
-            f"and got {shown(text)}."
-        )
+        raise UsageError(say.NOT_A_STORE(option=option, value=shown(text)))
     return text
 
 
@@ -212,9 +196,7 @@ def initializer(option: str, value: Any) -> str:
     """Check the URI of a dataset or model for Trainer's initializers."""
     text = word(option, value)
     if not re.fullmatch(r"(hf|s3)://[^\s/]\S*", text):
-        raise UsageError(
-            f"{option} takes hf://OWNER/NAME or s3://BUCKET/PATH, and got {shown(text)}."
-        )
+        raise UsageError(say.NOT_AN_INITIALIZER(option=option, value=shown(text)))
     return text
 
 
@@ -222,9 +204,7 @@ def image(option: str, value: Any) -> str:
     """Check the reference of a container image."""
     text = text_of(option, value)
     if len(text) > 500 or not _IMAGE.fullmatch(text):
-        raise UsageError(
-            f"{option} takes an image such as ghcr.io/me/jax:1.2, and got {shown(text)}."
-        )
+        raise UsageError(say.NOT_AN_IMAGE(option=option, value=shown(text)))
     return text
 
 
@@ -234,10 +214,7 @@ def package(option: str, value: Any) -> str:
     if text.endswith(".whl") and not text.startswith("-") and "://" not in text:
         return text
     if not (_REQUIREMENT.fullmatch(text) or re.fullmatch(r"(git\+)?https://[^\s/]\S*", text)):
-        raise UsageError(
-            f"{option} takes one package as pip names it, as in 'optax>=0.2', "
-            f"and got {shown(text)}."
-        )
+        raise UsageError(say.NOT_A_PACKAGE(option=option, value=shown(text)))
     return text
 
 
@@ -245,7 +222,7 @@ def flag(option: str, value: Any) -> bool:
     """Check a yes or no."""
     if isinstance(value, bool):
         return value
-    raise UsageError(f"{option} is True or False, and got {shown(value)}.")
+    raise UsageError(say.NOT_A_FLAG(option=option, value=shown(value)))
 
 
 def listed(option: str, value: Any, *, commas: bool) -> list[Any]:
@@ -257,42 +234,38 @@ def listed(option: str, value: Any, *, commas: bool) -> list[Any]:
             return [value]
         words = [part.strip() for part in value.split(",")]
         if not all(words):
-            raise UsageError(
-                f"{option} has a comma too many in {shown(value)}.",
-                f"Names are written without blanks between them: {option} a,b",
-            )
+            raise UsageError(say.EXTRA_COMMA(option=option, value=shown(value)))
         return words
     if isinstance(value, Iterable):
         items = sorted(value, key=str) if isinstance(value, (set, frozenset)) else list(value)
         if commas:
             return [part for item in items for part in listed(option, item, commas=True)]
         return items
-    raise UsageError(f"{option} takes text or a list of texts, and got {shown(value)}.")
+    raise UsageError(say.NOT_A_LIST(option=option, value=shown(value)))
 
 
 def text_of(option: str, value: Any, most: int = MAX_TEXT) -> str:
     """Check that a value is text, not empty, and of at most so many characters."""
     if not isinstance(value, str):
-        raise UsageError(f"{option} takes text, and got {shown(value)}.")
+        raise UsageError(say.NOT_TEXT(option=option, value=shown(value)))
     if not value:
-        raise UsageError(f"{option} is empty.")
+        raise UsageError(say.EMPTY(option=option))
     if len(value) > most:
-        raise UsageError(
-            f"{option} takes a text of at most {most:,} characters, and got one of {len(value):,}."
-        )
+        raise UsageError(say.TOO_LONG(option=option, most=most, length=len(value)))
     return value
 
 
-def _label_fault(text: str, *, first: str, starts: str) -> str | None:
+def _label_fault(text: str, *, digit_first: bool) -> str | None:
     for place, sign in enumerate(text, start=1):
         if sign not in "abcdefghijklmnopqrstuvwxyz0123456789-":
-            return f"{shown(sign)} (character {place}) is not allowed"
-    if text[0] not in first:
-        return f"it begins with {shown(text[0])}, and not with {starts}"
+            return say.FAULT_CHARACTER(place=place, character=shown(sign))
+    if text[0] == "-" or (text[0].isdigit() and not digit_first):
+        first = say.FAULT_FIRST if digit_first else say.FAULT_NO_LETTER_FIRST
+        return first(character=shown(text[0]))
     if text.endswith("-"):
-        return "it ends with '-'"
+        return say.FAULT_LAST()
     if len(text) > _LABEL_LENGTH:
-        return f"it has {len(text)} characters"
+        return say.FAULT_LENGTH(length=len(text), most=_LABEL_LENGTH)
     return None
 
 

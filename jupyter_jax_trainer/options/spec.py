@@ -8,6 +8,7 @@ from typing import Any, NotRequired, TypedDict, cast
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import options as say
 from jupyter_jax_trainer.options.checks import nearest, shown
 from jupyter_jax_trainer.options.table import (
     BY_FIELD,
@@ -152,7 +153,7 @@ class JobSpec:
             if name not in BY_FIELD or value is None:
                 continue
             if not _right_type(name, value):
-                raise UsageError(f"A job's {name} can't be {shown(value)}.")
+                raise UsageError(say.NOT_A_FIELD(name=name, value=shown(value)))
             if isinstance(value, dict):
                 value = tuple(value.items())
             values[name] = tuple(value) if isinstance(value, list) else value
@@ -204,15 +205,12 @@ def parse_words(
 def with_name(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """Put the words that belong to no option, one at most, into the values: as the name."""
     if len(words) > 1:
-        raise UsageError(
-            f"{shown(words[1])} is one word too many: {shown(words[0])} is the job's name already.",
-            "Lists are written without blanks (--out a,b), and values with blanks in quotes.",
-        )
+        raise UsageError(say.EXTRA_WORD(word=shown(words[1]), name=shown(words[0])))
     if not words:
         return dict(values)
     name = BY_FIELD["name"].read(words[0])
     if values.get("name", name) != name:
-        raise UsageError(f"The job has two names, {shown(name)} and {shown(values['name'])}.")
+        raise UsageError(say.TWO_NAMES(name=shown(name), other=shown(values["name"])))
     return {**values, "name": name}
 
 
@@ -230,8 +228,8 @@ def spec_from_options(
         if name not in BY_FIELD:
             close = nearest(name, BY_FIELD)
             raise UsageError(
-                f"There is no option {name}.",
-                f"Did you mean {close}?" if close else f"Known: {', '.join(BY_FIELD)}.",
+                say.UNKNOWN(option=name),
+                say.DID_YOU_MEAN(name=close) if close else say.KNOWN(names=", ".join(BY_FIELD)),
             )
     values = {
         name: BY_FIELD[name].read(value) for name, value in options.items() if value is not None
@@ -286,37 +284,28 @@ def make_spec(
 def refuse_for_local(spec: JobSpec) -> None:
     """Raise `UsageError` where an option has no meaning for a job on this machine."""
     if spec.device == "tpu":
-        raise UsageError(
-            "--device tpu needs Kubernetes: jobs on this machine run on its CPU or its GPUs.",
-            "Leave it out, or add --backend kubernetes.",
-        )
+        raise UsageError(say.TPU_NEEDS_KUBERNETES())
     kubernetes = [name for name in spec.given() if BY_FIELD[name].kubernetes]
     if not kubernetes:
         return
     named = [f"{BY_FIELD[name].flag} ({BY_FIELD[name].kubernetes})" for name in kubernetes]
-    several = len(named) > 1
-    raise UsageError(
-        f"{joined(named)} only {'mean' if several else 'means'} something on Kubernetes, "
-        "and this job would run on this machine.",
-        f"Leave {'them' if several else 'it'} out, or add --backend kubernetes.",
-    )
+    if len(named) > 1:
+        raise UsageError(say.SEVERAL_ONLY_ON_KUBERNETES(options=joined(named)))
+    raise UsageError(say.ONLY_ON_KUBERNETES(option=named[0]))
 
 
 def _check_together(spec: JobSpec) -> None:
     if spec.device == "cpu":
         for name in ("accelerator", "topology"):
             if getattr(spec, name) is not None:
-                raise UsageError(f"--{name} and --device cpu exclude each other.")
+                raise UsageError(say.NOT_WITH_CPU(option=f"--{name}"))
     if spec.device == "gpu" and spec.topology is not None:
-        raise UsageError("--topology is for TPUs, and --device is gpu.")
+        raise UsageError(say.TOPOLOGY_OF_GPUS())
     places: dict[str, str] = {}
     for item in spec.volume:
         claim, _, path = item.partition(":")
         if places.setdefault(path, claim) != claim:
-            raise UsageError(
-                f"--volume mounts two claims at {path}: {places[path]} and {claim}.",
-                "Give them different paths.",
-            )
+            raise UsageError(say.TWO_CLAIMS(path=path, claim=places[path], other=claim))
 
 
 def _words(option: Option, value: Any) -> Iterable[str]:

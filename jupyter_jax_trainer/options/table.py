@@ -9,6 +9,7 @@ from typing import Any, Literal, NoReturn, get_args
 
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import options as say
 from jupyter_jax_trainer.options import amounts, checks
 
 MAX_NODES = 4096
@@ -100,7 +101,7 @@ class Option:
         items = checks.listed(self.flag, value, commas=self.commas)
         if len(items) > checks.MAX_ITEMS:
             raise UsageError(
-                f"{self.flag} takes at most {checks.MAX_ITEMS:,} values, and got {len(items):,}."
+                say.TOO_MANY(option=self.flag, most=checks.MAX_ITEMS, count=len(items))
             )
         return tuple(dict.fromkeys(self.check(self.flag, item) for item in items))
 
@@ -380,7 +381,7 @@ def split(line: str) -> list[str]:
     try:
         return shlex.split(line, comments=False)
     except ValueError as error:
-        raise UsageError(f"The line {checks.shown(line)} can't be read: {error}.") from None
+        raise UsageError(say.UNREADABLE_LINE(line=checks.shown(line), error=error)) from None
 
 
 def read_words(words: Sequence[str], options: Iterable[Option]) -> tuple[dict[str, Any], list[str]]:
@@ -418,11 +419,11 @@ def read_words(words: Sequence[str], options: Iterable[Option]) -> tuple[dict[st
     except argparse.ArgumentError as error:
         name = (error.argument_name or "").split("/")[-1]
         if "expected one argument" in error.message:
-            raise UsageError(f"{name} needs a value.") from None
-        raise UsageError(f"{name}: {error.message}.") from None
+            raise UsageError(say.NEEDS_VALUE(option=name)) from None
+        raise UsageError(say.REFUSED(option=name, error=error.message)) from None
     given = {name: value for name, value in vars(found).items() if value is not None}
     if given.pop("help", False):
-        raise HelpRequested("The help is asked for.")
+        raise HelpRequested(say.HELP_REQUESTED())
     values = {o.field: o.read(given[o.field]) for o in options if o.field in given}
     return values, _positionals(rest, options)
 
@@ -440,7 +441,4 @@ def _positionals(words: list[str], options: Sequence[Option]) -> list[str]:
 def unknown_option(flag: str, known: Iterable[str]) -> UsageError:
     """Return the error for an option that there is not, with the nearest one that there is."""
     close = checks.nearest(flag, [*known, "--help"])
-    return UsageError(
-        f"There is no option {flag}.",
-        f"Did you mean {close}?" if close else "--help lists the options.",
-    )
+    return UsageError(say.UNKNOWN(option=flag), say.DID_YOU_MEAN(name=close) if close else None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import options as say
 from jupyter_jax_trainer.text import joined
 
 _CHIPS = 4  # of each machine, in slices of several
@@ -45,24 +46,21 @@ def fit(topology: str, nodes: int | None, per_node: int | None) -> tuple[int, in
     if nodes is not None and per_node is not None:
         if nodes * per_node == chips:
             return nodes, per_node
-        asked = f"--nodes {nodes} with --devices-per-node {per_node} makes {nodes * per_node}"
+        said = say.SLICE_OF_OTHER_PRODUCT(
+            topology=topology, chips=chips, nodes=nodes, per_node=per_node, made=nodes * per_node
+        )
     else:
         for count, each in hosts(topology):
             if nodes in (None, count) and per_node in (None, each):
                 return count, each
-        asked = (
-            f"--nodes {nodes} does not fit"
-            if nodes
-            else (
-                f"--devices-per-node {per_node} does not fit"
-                if per_node
-                else f"no machines of {_CHIPS} chips make that"
+        if nodes is None and per_node is None:
+            said = say.SLICE_OF_NO_MACHINES(topology=topology, chips=chips, each=_CHIPS)
+        else:
+            said = say.SLICE_OF_OTHER_SHAPE(
+                topology=topology,
+                chips=chips,
+                option="--nodes" if nodes is not None else "--devices-per-node",
+                value=nodes if nodes is not None else per_node,
             )
-        )
     ways = joined((f"-n {n} --devices-per-node {each}" for n, each in hosts(topology)), last="or")
-    raise UsageError(
-        f"--topology {topology} is a TPU slice of {chips} chips, and {asked}.",
-        f"The topology says it all: leave the others out, or give {ways}."
-        if ways
-        else "4x4, 4x8 and 8x8 are shapes of v5e and v6e; 2x2x2, 2x2x4 and 4x4x4 of v4 and v5p.",
-    )
+    raise UsageError(said, say.SLICE_WAYS(ways=ways) if ways else say.SLICE_SHAPES())

@@ -331,7 +331,7 @@ REFUSED = {
     "--runtime nope": "There is no runtime nope",
     "--device tpu --runtime jax-cpu": "has the device cpu, and tpu is asked for",
     "--env-from-secret nosuch": "There is no Secret nosuch",
-    "--name Upper": "'Upper' can't be the name of a job",
+    "--name Upper": "'Upper' is not a valid job name",
 }
 
 
@@ -341,7 +341,7 @@ def test_lines_that_can_not_be_are_refused_before_anything_starts(kernel, desk):
         cell = kernel.run(f"%%jaxtrain {ON} {options}\n1", fails=True)
         assert said in plain(cell.text) and len(cell.outputs[-1]["traceback"]) <= 3, cell.text
     cell = kernel.run("%%jaxtrain --backend local --namespace x\n1", fails=True)
-    assert "only means something on Kubernetes" in plain(cell.text)
+    assert "only works on Kubernetes" in plain(cell.text)
     kernel.run("import numpy as np; large = np.zeros(4_000_000); file = open('/etc/hostname')")
     cell = kernel.run(f"%%jaxtrain {ON}\nlarge.sum()", fails=True)
     assert "takes 32 MB" in plain(cell.text) and "--store" in cell.text and "--volume" in cell.text

@@ -38,7 +38,7 @@ def refused(cell: str, namespace: dict | None = None, line: str = "-n 2") -> Jax
         ("-n -1", "-1", None),
         ("-n 1000000", "1000000", None),
         ("-n two", "two", None),
-        ("Bad_Name", "can't be the name of a job", "bad-name"),
+        ("Bad_Name", "not a valid job name", "bad-name"),
         ("-d gpu -n 4000", "4000 GPUs are asked for", "--device cpu"),
         ("-d tpu", "--device tpu needs Kubernetes", None),
     ],
@@ -88,7 +88,7 @@ def test_a_syntax_error_is_found_before_submission(home):
 
 def test_an_undefined_name_is_said_with_the_nearest_one(home):
     error = refused("y = lerning_rate * 2", {"__name__": "__main__", "learning_rate": 0.1})
-    assert "line 2 of the cell reads 'lerning_rate'" in error.message
+    assert error.id == "cell.misspelt" and "Line 2 of the cell" in error.message
     assert "Did you mean 'learning_rate'?" in error.message
 
 
@@ -128,8 +128,9 @@ def test_a_variable_larger_than_the_disk_is_refused(home, tmp_path):
 @pytest.mark.slow
 def test_the_name_of_an_active_job_is_refused(home):
     job = wait_for(submit(ENDLESS, line="taken"), "Running")
-    with pytest.raises(UsageError, match="There is an active job 'taken'") as raised:
+    with pytest.raises(UsageError, match="'taken'") as raised:
         submit("x = 1", line="taken")
+    assert raised.value.id == "api.name-active"
     assert "%jaxtrain cancel taken" in raised.value.hint
     job.cancel()
 

@@ -22,6 +22,7 @@ import pytest
 from jupyter_jax_trainer.capture import capture_call, capture_cell
 from jupyter_jax_trainer.errors import CaptureError, UsageError
 from jupyter_jax_trainer.jobdir.layout import RETURNED
+from jupyter_jax_trainer.messages import cell as say
 from jupyter_jax_trainer.worker import reporting
 from jupyter_jax_trainer.worker.serialization.pickling import Unpickler
 
@@ -93,31 +94,38 @@ def test_mesh_of_a_function_that_the_cell_builds(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cell", "message"),
+    ("cell", "message", "named"),
     [
-        ("x = 1\ny = [\n", r"Syntax error in line 3 of the cell: .*\n    y = \["),
-        ("return 1", "'return' outside function"),
-        ("x = pramas + 1", r"line 2 of the cell reads 'pramas'.*Did you mean 'params'\?\n    x = "),
-        ("%pip install x", "line 2 of the cell: `%pip install x`(.|\n)*--package"),
-        ("a = 1\n%load_ext x", "line 3 of the cell: `%load_ext x` does not work"),
-        ("%%bash\nls", "%%bash does not work in a job"),
-        ("params?", "asks for help"),
-        ("Out[3]", "`Out`, which the notebook keeps"),
-        ("_ + 1", "`_`, which the notebook keeps"),
-        ("x = '\0'", "(?i)null bytes"),
+        ("x = 1\ny = [\n", "syntax-error", r"ine 3 .*\n    y = \["),
+        ("return 1", "syntax-error", "'return' outside function"),
+        ("x = pramas + 1", "misspelt", r"ine 2 .*'pramas'.*'params'\?\n    x = "),
+        ("x = nothing_like_it", "undefined", r"ine 2 .*'nothing_like_it'.*\n    x = "),
+        ("x = pramas\nnothing_like_it", "several-undefined", r"ine 2 .*'pramas'(.|\n)*ine 3 "),
+        ("%pip install x", "installs", "ine 2 .*`%pip install x`(.|\n)*--package"),
+        ("a = 1\n%load_ext x", "line-magic", "ine 3 .*`%load_ext x`"),
+        ("%%bash\nls", "cell-magic", "%%bash"),
+        ("params?", "asks-for-help", r"`params\?`"),
+        ("Out[3]", "history", "`Out`"),
+        ("_ + 1", "history", "`_`"),
+        ("x = '\0'", "(cannot-compile|syntax-error)", "(?i)null bytes"),
     ],
 )
-def test_wrong_cells(cell, message):
-    with pytest.raises(UsageError, match=message):
+def test_wrong_cells(cell, message, named):
+    with pytest.raises(UsageError, match=named) as caught:
         capture_cell(cell, notebook(params=1, Out={}, _=2))
+    assert re.fullmatch(f"cell.{message}", caught.value.id or "")
 
 
 def test_wrong_names_in_options():
     namespace = notebook(params=1)
-    with pytest.raises(UsageError, match=r"--use parms.*Did you mean 'params'"):
+    with pytest.raises(UsageError) as caught:
         capture_cell("1", namespace, use=["parms"])
-    with pytest.raises(UsageError, match=r"the cell never sets 'parms'. Did you mean 'params'"):
+    assert caught.value.message == say.USE_UNDEFINED(name="parms")
+    assert caught.value.hint == say.DID_YOU_MEAN(name="params")
+    with pytest.raises(UsageError) as caught:
         capture_cell("params = 1", namespace, out=["parms"])
+    assert caught.value.message == say.OUT_NEVER_SET(name="parms")
+    assert caught.value.hint == say.DID_YOU_MEAN(name="params")
     assert capture_cell("1", namespace, use=["params"], out=["params"]).names == ["params"]
     assert capture_cell("if params: q = 1", namespace, out=["q"]).names == ["params"]
 
@@ -177,7 +185,8 @@ def test_refusals():
     for name, value, what, hint in refused_values():
         with pytest.raises(CaptureError, match=what) as error:
             capture_cell(f"print({name})", notebook(**{name: value}))
-        assert f"`{name}` can't be sent" in error.value.message, name
+        assert error.value.id in ("cell.cannot-send", "cell.cannot-send-part")
+        assert f"`{name}`" in error.value.message
         assert error.value.hint and re.search(hint, error.value.hint), name
 
 
@@ -211,7 +220,7 @@ LOCK = threading.Lock()
 def test_the_culprits_path(code, path):
     namespace = notebook(code, lock=LOCK)
     del namespace["lock"]
-    with pytest.raises(CaptureError, match=rf"`x` can't be sent: {path}: a thread lock\."):
+    with pytest.raises(CaptureError, match=rf"`x` .*: {path}: a thread lock\."):
         capture_cell("print(x)", namespace)
 
 
@@ -317,7 +326,7 @@ def test_calls(tmp_path):
         if not isinstance(o, str)
     }
     assert results == {"function": [13], "lambda": [2], "library": [2.0]}, outcomes
-    with pytest.raises(CaptureError, match=r"`argument 1` can't be sent: argument 1\[0\]: a thr"):
+    with pytest.raises(CaptureError, match=r"`argument 1` .*: argument 1\[0\]: a thr"):
         capture_call(namespace["f"], ([LOCK],))
 
 
@@ -403,10 +412,7 @@ def test_the_note_on_virtual_devices():
     capture = capture_cell(
         "import os\nos.environ['XLA_FLAGS'] = '--xla_force_host_platform_device_count=4'", {}
     )
-    assert capture.notes == [
-        "virtual devices come from --devices-per-node N; XLA_FLAGS has no "
-        "effect once jax runs in the job"
-    ]
+    assert capture.notes == [say.VIRTUAL_DEVICES()]
     assert capture_cell("1", {}).notes == []
 
 
@@ -431,7 +437,7 @@ def test_modules_that_differ_from_their_files(tmp_path, monkeypatch):
         assert capture_cell("mine_lr", namespace).notes == []
         module.LR = 99
         assert capture_cell("mine_lr", namespace).notes == [
-            "mine_lr is sent from its file, where LR is 1; here it is 99"
+            say.CONSTANT_DIFFERS(module="mine_lr", name="LR", there=1, here=99)
         ]
         module.LR = 1
         text = (tmp_path / "mine_lr.py").read_text()
@@ -439,7 +445,7 @@ def test_modules_that_differ_from_their_files(tmp_path, monkeypatch):
         assert capture_cell("mine_lr", namespace).notes == []
         (tmp_path / "mine_lr.py").write_text(text.replace("return 1", "return 2"))
         assert capture_cell("mine_lr", namespace).notes == [
-            "mine_lr is sent from its file, where f() and A.m() are not what they are here"
+            say.FUNCTIONS_DIFFER(module="mine_lr", functions="f() and A.m()")
         ]
     finally:
         del sys.modules["mine_lr"]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from IPython.core.inputtransformer2 import TransformerManager
 
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import options as say
 from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
 from jupyter_jax_trainer.options.table import BY_FIELD, OPTIONS
 from jupyter_jax_trainer.queries import cellline
@@ -122,9 +123,9 @@ def test_only_what_is_given_is_a_value():
 def test_all_that_is_wrong_is_told():
     found = errors("-n x --nodse 4 --cpu --memory 512m --out a,,b a b --detach=yes")
     assert found.keys() == {None, "nodes", "cpu", "memory", "out", "detach", "name"}
-    assert found[None] == "There is no option --nodse."
-    assert found["cpu"] == "--cpu needs a value."
-    assert found["name"] == "'b' is one word too many: 'a' is the job's name already."
+    assert found[None] == say.UNKNOWN(option="--nodse")
+    assert found["cpu"] == say.NEEDS_VALUE(option="--cpu")
+    assert found["name"] == say.EXTRA_WORD(word="'b'", name="'a'")
     (wrong,) = read("%%jaxtrain demo --env A=1 --env B --cpu 2")["errors"]
     assert (wrong["option"], wrong["value"]) == ("env", ["A=1", "B"])
     assert "has no '='" in wrong["message"] and wrong["hint"] == "For an empty value: --env B="
@@ -132,19 +133,17 @@ def test_all_that_is_wrong_is_told():
 
 
 def test_what_is_wrong_only_together_and_help_and_quotes():
-    assert errors("--device cpu --topology 2x4") == {
-        None: "--topology and --device cpu exclude each other."
-    }
-    assert "only means something on Kubernetes" in errors("--backend local --memory 4Gi")[None]
-    assert errors("a --name b") == {"name": "The job has two names, 'a' and 'b'."}
+    assert errors("--device cpu --topology 2x4") == {None: say.NOT_WITH_CPU(option="--topology")}
+    assert "--memory" in errors("--backend local --memory 4Gi")[None]
+    assert errors("a --name b") == {"name": say.TWO_NAMES(name="'a'", other="'b'")}
     assert errors("-n 2 --help") == {None: "--help shows the help, and nothing runs."}
     assert errors("-n 2 'a b") == {
-        None: "The line \"-n 2 'a b\" can't be read: No closing quotation."
+        None: say.UNREADABLE_LINE(line='"-n 2 \'a b"', error="No closing quotation")
     }
 
 
 def test_words_that_may_belong_to_another_option_are_no_name():
-    assert errors("--nodse 4 5") == {None: "There is no option --nodse."}
+    assert errors("--nodse 4 5") == {None: say.UNKNOWN(option="--nodse")}
     assert errors("--out a, B c").keys() == {"out"}
 
 

@@ -283,7 +283,7 @@ def test_what_a_queue_would_drop_is_said():
         ([], "something else"),
         (broken("apiVersion", "trainer.kubeflow.org/v1alpha1"), "no JAXJob of kubeflow.org/v1"),
         (broken("metadata.name", None), "not complete"),
-        (broken("metadata.name", "Mnist_1"), "can't be the name"),
+        (broken("metadata.name", "Mnist_1"), "valid job name"),
         (broken("metadata.name", "a" * 60), "too long"),
         (broken("spec.jaxReplicaSpecs", {"Master": {}}), "Worker, and nothing else"),
         (broken(f"{WORKER}.replicas", 0), "1 or more"),

@@ -490,9 +490,7 @@ def test_what_goes_by_reference_into_the_notebook_is_refused():
     main = types.ModuleType("__main__")
     main.__dict__.update(namespace)
     for name, path in (("x", r"x\['a'\]\[0\]"), ("y", r"y\[0\]")):
-        with pytest.raises(
-            CaptureError, match=rf"`{name}` can't be sent: {path}: .*by .*name"
-        ) as e:
+        with pytest.raises(CaptureError, match=rf"`{name}` .*: {path}: .*by .*name") as e:
             capture_cell(name, namespace)
         assert "inside the cell" in e.value.hint
 

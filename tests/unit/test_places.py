@@ -274,8 +274,9 @@ def test_only_places_of_the_list_are_found(two):
     assert (there.context, there.namespace, there.label) == ("gke", "team-b", "team-b · gke")
     with pytest.raises(UsageError, match="no place 'context:other'"):
         targets.find("context:other")
-    with pytest.raises(UsageError, match="namespace 'A/b' is not a valid name"):
+    with pytest.raises(UsageError, match="namespace 'A/b'") as caught:
         targets.find("context:gke", "A/b")
+    assert caught.value.id == "options.not-a-label"
     with pytest.raises(UsageError, match="has no namespaces"):
         targets.find("local", "team-b")
 
@@ -438,8 +439,9 @@ def test_a_runtime_as_the_cluster_has_it(two, monkeypatch):
     with pytest.raises(UsageError, match="no runtime other"):
         targets.runtime_yaml(place, "other")
     count = len(cluster.asked)
-    with pytest.raises(UsageError, match="not a valid name"):
+    with pytest.raises(UsageError, match="'../secrets'") as caught:
         targets.runtime_yaml(place, "../secrets")
+    assert caught.value.id == "options.not-a-subdomain"
     with pytest.raises(UsageError, match="has no YAML"):
         targets.runtime_yaml(targets.find("local"), "local-cpu")
     assert len(cluster.asked) == count

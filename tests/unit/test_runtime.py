@@ -134,5 +134,6 @@ def test_gpus_without_a_plugin_for_jax_are_not_usable(tmp_path, monkeypatch):
 
 def test_an_unknown_runtime_names_the_nearest_one(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(UsageError, match=r"no runtime 'local-cpus'\.\nDid you mean local-cpu\?"):
+    with pytest.raises(UsageError, match=r"'local-cpus'\.\nDid you mean local-cpu\?") as caught:
         runtime.get_runtime("local-cpus")
+    assert caught.value.id == "machine.unknown-runtime"

@@ -390,7 +390,7 @@ def test_what_others_set_is_not_taken_over_in_silence():
         ("install --image x", "each device needs its own"),
         ("install -d gpu --image x --python 3.12", "--image says it all"),
         ("install --volume claim:/data", "in one --namespace"),
-        ("install --volume claim", "a claim and where to mount it"),
+        ("install --volume claim", "my-claim:/data"),
         ("check --volume claim:/data", "--volume is for `runtimes install`"),
         ("install jax-cpu", "takes no names"),
         ("install -d npu", "one of cpu, gpu, tpu"),

@@ -12,6 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import options as say
 from jupyter_jax_trainer.options.amounts import cores, quantity
 from jupyter_jax_trainer.options.checks import MAX_ITEMS, MAX_SETTING, MAX_TEXT, valid_name
 from jupyter_jax_trainer.options.spec import (
@@ -25,10 +26,14 @@ from jupyter_jax_trainer.options.spec import (
 from jupyter_jax_trainer.options.table import BY_FIELD, OPTIONS, Option
 
 
-def refusal(line: str) -> str:
+def refused(line: str) -> UsageError:
     with pytest.raises(UsageError) as caught:
         parse_cell_line(line)
-    return str(caught.value)
+    return caught.value
+
+
+def refusal(line: str) -> str:
+    return str(refused(line))
 
 
 # ---------------------------------------------------------------------------- reading a line
@@ -98,13 +103,14 @@ def test_the_name_may_stand_anywhere(line):
 
 
 def test_two_different_names_are_refused():
-    assert "two names, 'a' and 'b'" in refusal("a --name b")
+    error = refused("a --name b")
+    assert error.id == "options.two-names" and "'a' and 'b'" in error.message
 
 
 def test_a_word_too_many_is_named():
-    text = refusal("--out a, b c")
-    assert "comma too many" in text and "--out a,b" in text
-    assert "'c' is one word too many: 'b' is the job's name already" in refusal("b c")
+    error = refused("--out a, b c")
+    assert error.id == "options.extra-comma" and "--out a,b" in str(error)
+    assert refused("b c").message == say.EXTRA_WORD(word="'c'", name="'b'")
 
 
 def test_quotes_are_honoured_and_hashes_are_not_comments():
@@ -137,101 +143,102 @@ def test_help_is_asked_for():
     ],
 )
 def test_an_unknown_option_is_named_with_the_nearest_one(line, near):
-    text = refusal(line)
-    assert f"There is no option {line.split()[0]}." in text
-    assert f"Did you mean {near}?" in text
+    error = refused(line)
+    assert error.message == say.UNKNOWN(option=line.split()[0])
+    assert error.hint == say.DID_YOU_MEAN(name=near)
 
 
 def test_abbreviations_are_not_options():
     for line in ("--node 2", "--dev cpu", "--detac", "--all"):
-        assert "There is no option" in refusal(line)
+        assert refused(line).id == "options.unknown"
 
 
 def test_a_missing_value_is_said():
-    assert refusal("--nodes") == "--nodes needs a value."
-    assert refusal("--name --nodes 2") == "--name needs a value."
+    assert refusal("--nodes") == say.NEEDS_VALUE(option="--nodes")
+    assert refusal("--name --nodes 2") == say.NEEDS_VALUE(option="--name")
 
 
 # ---------------------------------------------------------------------------- values
 
 BAD = [
-    ("--nodes 0", "from 1 to 4096", "0"),
-    ("--nodes -1", "from 1 to 4096", "-1"),
-    ("--nodes 1000000", "from 1 to 4096", "1000000"),
-    ("--nodes two", "from 1 to 4096", "two"),
-    ("--nodes 1_0", "from 1 to 4096", "1_0"),
-    ("--nodes ٣", "from 1 to 4096", "٣"),
-    ("--device gpus", "cpu, gpu, tpu", "Did you mean gpu?"),
-    ("--devices-per-node 0", "from 1 to", "0"),
-    ("--backend k8s", "auto, local, kubernetes", "k8s"),
-    ("--out params[0]", "names of variables", "params[0]"),
-    ("--out class", "names of variables", "class"),
-    ("--out a,,b", "comma too many", "a,,b"),
-    ("--use 1x", "names of variables", "1x"),
-    ("--cpu many", "number of cores", "many"),
-    ("--cpu 0", "number of cores", "0"),
-    ("--cpu 2cores", "number of cores", "2cores"),
-    ("--memory 16GB", "number of bytes", "Did you mean 16Gi?"),
-    ("--memory 512m", "less than 1 MiB", "Did you mean 512Mi?"),
-    ("--memory 16", "less than 1 MiB", "unit"),
-    ("--memory 9999E", "number of bytes", "9999E"),
-    ("--timeout 0", "more than zero", "0"),
-    ("--timeout soon", "90s, 1h30m", "soon"),
-    ("--timeout 1h2h", "90s, 1h30m", "1h2h"),
-    ("--timeout -5", "--timeout", "-5"),
-    ("--timeout 999999d", "365d", "999999d"),
-    ("--env HOME", "NAME=VALUE", "no '='"),
-    ("--env 1A=2", "environment variable", "1A"),
-    ("--volume data", "my-claim:/data", "data"),
-    ("--volume data:relative", "my-claim:/data", "relative"),
-    ("--volume data:/a/../b", "my-claim:/data", "data:/a/../b"),
-    ("--volume Data:/x", "not a valid name on Kubernetes", "Data"),
-    ("--topology 2", "AxB", "2"),
-    ("--topology 2x0", "AxB", "2x0"),
-    ("--topology 2x2x2x2", "AxB", "2x2x2x2"),
-    ("--package=--index-url", "one package", "--index-url"),
-    ("--package 'a b'", "one package", "a b"),
-    ("--priority High", "not a valid name", "High"),
-    ("--queue a_b", "not a valid name", "a_b"),
-    ("--service-account -x", "--service-account", ""),
-    ("--namespace a.b", "not a valid name", "'.' (character 2)"),
-    ("--store folder/x", "absolute path", "folder/x"),
-    ("--dataset http://x/y", "hf://", "http://x/y"),
-    ("--model hf://", "hf://", "hf://"),
-    ("--image 'a b'", "image", "a b"),
-    ("--image Upper", "image", "Upper"),
-    ("--max-restarts -1", "from 0 to", "-1"),
-    ("--accelerator 'a b'", "label", "a b"),
+    ("--nodes 0", "not-whole", "0"),
+    ("--nodes -1", "not-whole", "-1"),
+    ("--nodes 1000000", "not-whole", "1000000"),
+    ("--nodes two", "not-whole", "two"),
+    ("--nodes 1_0", "not-whole", "1_0"),
+    ("--nodes ٣", "not-whole", "٣"),
+    ("--device gpus", "not-a-choice", "Did you mean gpu?"),
+    ("--devices-per-node 0", "not-whole", "0"),
+    ("--backend k8s", "not-a-choice", "k8s"),
+    ("--out params[0]", "not-a-variable", "params[0]"),
+    ("--out class", "not-a-variable", "class"),
+    ("--out a,,b", "extra-comma", "a,,b"),
+    ("--use 1x", "not-a-variable", "1x"),
+    ("--cpu many", "not-cores", "many"),
+    ("--cpu 0", "not-cores", "0"),
+    ("--cpu 2cores", "not-cores", "2cores"),
+    ("--memory 16GB", "not-bytes", "Did you mean 16Gi?"),
+    ("--memory 512m", "too-few-bytes", "Did you mean 512Mi?"),
+    ("--memory 16", "too-few-bytes", "unit"),
+    ("--memory 9999E", "not-bytes", "9999E"),
+    ("--timeout 0", "not-a-duration", "0"),
+    ("--timeout soon", "not-a-duration", "soon"),
+    ("--timeout 1h2h", "not-a-duration", "1h2h"),
+    ("--timeout -5", "not-a-duration", "-5"),
+    ("--timeout 999999d", "not-a-duration", "999999d"),
+    ("--env HOME", "not-an-assignment", "no '='"),
+    ("--env 1A=2", "not-an-environment-variable", "1A"),
+    ("--volume data", "not-a-volume", "data"),
+    ("--volume data:relative", "not-a-volume", "relative"),
+    ("--volume data:/a/../b", "not-a-volume", "data:/a/../b"),
+    ("--volume Data:/x", "not-a-subdomain", "Data"),
+    ("--topology 2", "not-a-topology", "2"),
+    ("--topology 2x0", "not-a-topology", "2x0"),
+    ("--topology 2x2x2x2", "not-a-topology", "2x2x2x2"),
+    ("--package=--index-url", "not-a-package", "--index-url"),
+    ("--package 'a b'", "not-a-package", "a b"),
+    ("--priority High", "not-a-subdomain", "High"),
+    ("--queue a_b", "not-a-subdomain", "a_b"),
+    ("--service-account -x", "needs-value", "--service-account"),
+    ("--namespace a.b", "not-a-label", "character 2 ('.')"),
+    ("--store folder/x", "not-a-store", "folder/x"),
+    ("--dataset http://x/y", "not-an-initializer", "http://x/y"),
+    ("--model hf://", "not-an-initializer", "hf://"),
+    ("--image 'a b'", "not-an-image", "a b"),
+    ("--image Upper", "not-an-image", "Upper"),
+    ("--max-restarts -1", "not-whole", "-1"),
+    ("--accelerator 'a b'", "not-a-label-value", "a b"),
     ("--context ''", "empty", "--context"),
-    ("-d cpu --accelerator h200", "exclude each other", "--accelerator"),
-    ("-d gpu --topology 2x2", "TPUs", "gpu"),
-    ("--volume a:/x --volume b:/x", "two claims", "/x"),
+    ("-d cpu --accelerator h200", "not-with-cpu", "--accelerator"),
+    ("-d gpu --topology 2x2", "topology-of-gpus", "gpu"),
+    ("--volume a:/x --volume b:/x", "two-claims", "/x"),
 ]
 
 
 @pytest.mark.parametrize(("line", "rule", "culprit"), BAD, ids=[line for line, *_ in BAD])
 def test_a_wrong_value_is_refused_with_the_rule_and_the_value(line, rule, culprit):
-    text = refusal(line)
-    assert rule in text
-    assert culprit in text
+    error = refused(line)
+    assert error.id == f"options.{rule}"
+    assert culprit in str(error)
 
 
 @pytest.mark.parametrize(
     ("name", "why", "proposal"),
     [
-        ("My_Job", "'M' (character 1)", "my-job"),
-        ("my_job", "'_' (character 3)", "my-job"),
+        ("My_Job", "character 1 ('M')", "my-job"),
+        ("my_job", "character 3 ('_')", "my-job"),
         ("2fast", "begins with '2'", "job-2fast"),
         ("end-", "ends with '-'", "end"),
         ("x" * 64, "64 characters", "x" * 63),
-        ("größe", "'ö' (character 3)", "groe"),
-        ("../../etc", "'.' (character 1)", "etc"),
+        ("größe", "character 3 ('ö')", "groe"),
+        ("../../etc", "character 1 ('.')", "etc"),
     ],
 )
 def test_a_wrong_name_says_what_is_wrong_and_proposes_one(name, why, proposal):
-    text = refusal(f"'{name}'")
-    assert why in text
-    assert f"A name that would do: {proposal}" in text
+    error = refused(f"'{name}'")
+    assert error.id == "options.not-a-job-name"
+    assert why in error.message
+    assert (error.hint or "").endswith(f": {proposal}")
 
 
 @given(st.text(max_size=100))
@@ -320,8 +327,10 @@ def test_wrong_python_values_are_refused(options):
 
 
 def test_an_unknown_keyword_names_the_nearest_one():
-    with pytest.raises(UsageError, match=r"no option node\.\nDid you mean nodes\?"):
+    with pytest.raises(UsageError) as caught:
         spec_from_options(node=2)
+    assert caught.value.id == "options.unknown"
+    assert caught.value.hint == say.DID_YOU_MEAN(name="nodes")
 
 
 # ---------------------------------------------------------------------------- defaults
@@ -338,8 +347,9 @@ def test_a_line_comes_on_top_of_defaults():
 
 
 def test_defaults_are_checked_together_with_the_line():
-    with pytest.raises(UsageError, match="exclude each other"):
+    with pytest.raises(UsageError) as caught:
         parse_cell_line("-d cpu", {"accelerator": "h200"})
+    assert caught.value.id == "options.not-with-cpu"
 
 
 # ---------------------------------------------------------------------------- this machine
@@ -358,8 +368,8 @@ def test_what_only_kubernetes_knows_is_refused_here(option):
     spec = parse_cell_line(f"--{option} {values.get(option, 'abc')}")
     with pytest.raises(UsageError) as caught:
         refuse_for_local(spec)
-    assert f"--{option} (" in str(caught.value)
-    assert "only means something on Kubernetes" in str(caught.value)
+    assert caught.value.id == "options.only-on-kubernetes"
+    assert f"--{option} (" in caught.value.message
 
 
 def test_the_list_of_what_only_kubernetes_knows():
@@ -385,11 +395,13 @@ def test_the_list_of_what_only_kubernetes_knows():
 
 
 def test_several_are_listed_in_one_sentence_and_cpu_and_env_are_fine_here():
-    with pytest.raises(UsageError, match=r"--memory \(.*\) and --image \(.*\) only mean something"):
+    with pytest.raises(UsageError, match=r"--memory \(.*\) and --image \(") as caught:
         refuse_for_local(parse_cell_line("--image x --memory 1Gi"))
+    assert caught.value.id == "options.several-only-on-kubernetes"
     refuse_for_local(parse_cell_line("-n 2 --cpu 2 --env A=1 --timeout 1h -d gpu --detach"))
-    with pytest.raises(UsageError, match="--device tpu needs Kubernetes"):
+    with pytest.raises(UsageError) as caught:
         refuse_for_local(parse_cell_line("-d tpu"))
+    assert caught.value.id == "options.tpu-needs-kubernetes"
 
 
 # ---------------------------------------------------------------------------- round trips
@@ -554,7 +566,7 @@ def test_every_text_and_list_has_a_bound(option):
             with pytest.raises(UsageError):
                 option.read(beginning + piece * (most + 1))
     if option.repeat:
-        with pytest.raises(UsageError, match=r"at most 1,000|takes"):
+        with pytest.raises(UsageError):
             option.read([f"a{number}" for number in range(MAX_ITEMS + 1)])
 
 

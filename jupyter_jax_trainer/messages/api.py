@@ -1,0 +1,29 @@
+"""What is said at a submission, whatever it comes from: a cell, a function, a command line."""
+
+from __future__ import annotations
+
+from jupyter_jax_trainer.messages import Message, identify
+
+NOT_A_FUNCTION = Message(
+    "The first argument of train() must be a function, not {type}.",
+    "To run the text of a cell, use %%jaxtrain.",
+)
+ARGUMENT_OF_FUNCTION = Message(
+    "{name!r} is an argument of the function, not an option of train().",
+    "Pass it in func_args: train({function}, func_args={{{name!r}: {value!r}}}).",
+)
+ONLY_WITH_DRY_RUN = Message("--show-secrets only works with --dry-run.")
+LARGE = Message(
+    "Sending {size} with the cell: {variables}. Data that the cell loads itself need not be sent."
+)
+CANNOT_WRITE = Message(
+    "The job's directory can't be written: {error} ({path}).",
+    "Remove old jobs with `jaxtrain delete NAME`, or set JAXTRAIN_HOME to another disk.",
+)
+NAME_ACTIVE = Message(
+    "There is an active job {name!r}.",
+    "Follow it with `%jaxtrain attach {name}`, end it with `%jaxtrain cancel {name}`, or choose "
+    "another --name.",
+)
+
+identify(globals())
