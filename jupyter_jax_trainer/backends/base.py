@@ -15,6 +15,7 @@ from jupyter_jax_trainer.errors import JobNotFound, UsageError
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest, Plan
 from jupyter_jax_trainer.jobdir.state import JobState
+from jupyter_jax_trainer.messages import backends as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.timeouts import CANCEL
@@ -255,7 +256,7 @@ class Backend(ABC):
         UsageError
             It has no namespaces.
         """
-        raise UsageError(f"The backend {self.name} has no namespaces.")
+        raise UsageError(say.NO_NAMESPACES(backend=self.name))
 
     @abstractmethod
     def runtimes(
@@ -281,7 +282,7 @@ class Backend(ABC):
         UsageError, BackendError
             There is none of that name, or the cluster does not answer.
         """
-        raise UsageError(f"A runtime of the backend {self.name} has no YAML.")
+        raise UsageError(say.RUNTIMES_HAVE_NO_YAML(backend=self.name))
 
     def runtime_reports(
         self, names: Sequence[str], context: str | None, namespace: str | None
@@ -293,7 +294,7 @@ class Backend(ABC):
         UsageError, BackendError
             There is none of a name, or none at all; they can't be had.
         """
-        raise UsageError(f"The backend {self.name} checks no runtimes.")
+        raise UsageError(say.CHECKS_NO_RUNTIMES(backend=self.name))
 
     def install_runtimes(self, asked: InstallRequest) -> Iterator[str]:
         """Install our runtimes, all of them or none; yield lines that say what changed.
@@ -303,7 +304,7 @@ class Backend(ABC):
         UsageError, BackendError
             The options don't go together, or the cluster refuses it.
         """
-        raise UsageError(f"The backend {self.name} installs no runtimes.")
+        raise UsageError(say.INSTALLS_NO_RUNTIMES(backend=self.name))
 
     def queues(self, target: Target) -> Mapping[str, Any] | None:
         """Return the queues of a target and what is free in them; None where there are none."""
@@ -360,10 +361,7 @@ class Backend(ABC):
         BackendError
             It was refused.
         """
-        raise UsageError(
-            f"Jobs of the backend {self.name} can't be suspended.",
-            f"`cancel {directory.path.name}` ends it; checkpoint_dir() keeps what it has reached.",
-        )
+        raise UsageError(say.CANNOT_SUSPEND(backend=self.name, job=directory.path.name))
 
     def delete(self, directory: JobDir) -> None:  # noqa: B027 (there may be nothing)
         """Delete what a job has left outside its directory; errors are no hindrance."""
@@ -390,7 +388,7 @@ class Backend(ABC):
         UsageError, BackendError
             The cluster can't be found, or does not answer.
         """
-        raise JobNotFound(f"{directory.path.name} is no object of a cluster: it has no YAML.")
+        raise JobNotFound(say.JOB_HAS_NO_YAML(job=directory.path.name))
 
     # -- jobs that this machine does not know ----------------------------------------------------
 
@@ -404,13 +402,13 @@ class Backend(ABC):
         UsageError, BackendError
             It can't be followed.
         """
-        raise JobNotFound(f"The backend {self.name} has no jobs but those of this machine.")
+        raise JobNotFound(say.ONLY_JOBS_OF_THIS_MACHINE(backend=self.name))
 
     def cluster_jobs(
         self, context: str | None, namespace: str | None
     ) -> tuple[str, Sequence[ClusterJob]]:
         """List all jobs of a namespace, whoever made them, with the namespace's name."""
-        raise JobNotFound(f"The backend {self.name} has no jobs but those of this machine.")
+        raise JobNotFound(say.ONLY_JOBS_OF_THIS_MACHINE(backend=self.name))
 
     def cluster_job(
         self, name: str, context: str | None, namespace: str | None
@@ -422,4 +420,4 @@ class Backend(ABC):
         JobNotFound
             There is none.
         """
-        raise JobNotFound(f"The backend {self.name} has no jobs but those of this machine.")
+        raise JobNotFound(say.ONLY_JOBS_OF_THIS_MACHINE(backend=self.name))

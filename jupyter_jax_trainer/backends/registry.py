@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from jupyter_jax_trainer.errors import JobDirError
+from jupyter_jax_trainer.messages import backends as say
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.backends.base import Backend
@@ -34,7 +35,7 @@ def get(name: str) -> Backend:
         return _load(BACKENDS[name])
     except KeyError:
         known = ", ".join(BACKENDS)
-        raise JobDirError(f"Unknown backend {name!r}; this version has {known}.") from None
+        raise JobDirError(say.UNKNOWN(name=name, known=known)) from None
 
 
 def choose(spec: JobSpec) -> Backend:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jupyter_jax_trainer.messages import Text
+
 OK, WARN, FAIL = "OK", "WARN", "FAIL"
 
 
@@ -18,10 +20,14 @@ class Finding:
     subject, detail
         What was looked at, and what was seen.
     advice
-        What to do about it.
+        What to do about it: the hint of the detail, where none is given.
     """
 
     status: str
     subject: str
     detail: str
     advice: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.advice is None and isinstance(self.detail, Text):
+            object.__setattr__(self, "advice", self.detail.hint)

@@ -132,7 +132,9 @@ describe('the modules', () => {
   });
 
   it('know no backend by its name', () => {
-    const named = files.filter(file => /['"`](kubernetes|local)\b/.test(readFileSync(file, 'utf8')));
+    const named = files.filter(file =>
+      /['"`](kubernetes|local)\b/.test(readFileSync(file, 'utf8'))
+    );
     expect(named).toEqual([]);
   });
 

@@ -214,7 +214,7 @@ def test_a_timeout_says_where_the_ranks_are(home):
         JobFailed, match="timeout of 10 s; rank 0 is in .*rank 1 has finished"
     ) as raised:
         jjt.train(uneven, nodes=2, timeout="10s").wait()
-    assert "all ranks have to come to a collective" in str(raised.value)
+    assert "every collective" in str(raised.value)
 
 
 def test_the_last_words_of_a_rank_that_crashed_are_shown_with_its_line(home):
@@ -232,7 +232,7 @@ def test_the_last_words_of_a_rank_that_crashed_are_shown_with_its_line(home):
 
 
 def test_more_processes_than_memory_holds_are_refused(home):
-    with pytest.raises(UsageError, match="memory of this machine"):
+    with pytest.raises(UsageError, match="4096 processes"):
         jjt.train(scaled, 1, nodes=4096)
 
 

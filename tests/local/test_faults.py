@@ -35,6 +35,7 @@ from harness import (
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.errors import JobFailed, JobNotFound
 from jupyter_jax_trainer.jobdir.failure import format_failure
+from jupyter_jax_trainer.messages import local as say
 
 ENDLESS = "import time\nprint('up', flush=True)\nwhile True: time.sleep(0.05)\n"
 
@@ -232,8 +233,8 @@ def test_a_supervisor_that_is_killed_takes_everything_with_it(start, who):
     assert (
         failure.message
         == {
-            "supervisor": "the process that ran the job was killed (signal 9)",
-            "keeper": "its keeper process was killed",
+            "supervisor": say.SUPERVISOR_KILLED(number=9),
+            "keeper": say.KEEPER_KILLED(),
             "both": "the process that ran the job is gone: killed, or the machine was restarted",
         }[who]
     )
@@ -245,7 +246,7 @@ def test_a_supervisor_that_is_told_to_end_cancels_the_job(store):
     job = wait_for(submit(ENDLESS), "Running")
     os.kill(keeper_and_supervisor(job)[1], signal.SIGTERM)
     eventually(lambda: not job.active, PROMISED_S)
-    assert (job.state, job.reason) == ("Cancelled", "the supervisor got SIGTERM")
+    assert (job.state, job.reason) == ("Cancelled", say.SIGNALLED(signal="SIGTERM"))
     nothing_left(job)
 
 
@@ -288,7 +289,7 @@ def test_a_rank_that_never_arrives_is_named(store, tmp_path):
     job = submit("x = 1", line=line)
     failure = wait_failed(job)
     assert failure.kind == "rendezvous"
-    assert failure.message == "rank 1 did not arrive at the rendezvous within 3 s"
+    assert failure.message == say.NEVER_ARRIVED(ranks="rank 1", limit="3 s", variable="")
     assert "JAXTRAIN_RENDEZVOUS_TIMEOUT" in failure.hint
     assert job.ended - job.created < 3 + PROMISED_S + 10  # and what the start took
 

@@ -9,6 +9,7 @@ from jupyter_jax_trainer.backends.local import workers
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.options.spec import parse_cell_line
 
 
@@ -80,8 +81,8 @@ def test_gpus_are_shared_out_among_the_ranks(four_gpus, line, device, each, shar
 def test_too_few_gpus_mean_the_cpu_unless_they_were_asked_for(four_gpus):
     plan = plan_of("-n 8")
     assert plan["device"] == "cpu"
-    assert plan["note"] == "on CPU: 8 GPUs would be needed, this machine has 4"
-    with pytest.raises(UsageError, match="8 GPUs are asked for"):
+    assert plan["note"] == say.ON_CPU(wanted=8, found=4)
+    with pytest.raises(UsageError, match="8 GPUs"):
         plan_of("-n 8 -d gpu")
 
 
@@ -90,7 +91,7 @@ def test_two_jobs_get_different_gpus_and_a_third_waits(four_gpus, tmp_path):
     tickets = [Ticket(tmp_path / "queue", f"job-{n}", 1, 2, all_gpus, limit=64) for n in range(3)]
     first, second, third = (ticket.turn() for ticket in tickets)
     assert (first, second) == (Turn(["0", "1"]), Turn(["2", "3"]))
-    assert third == "needs 2 of 4 GPUs, 0 free; running: job-0, job-1"
+    assert third == say.WAITS_FOR_GPUS(wanted=2, total=4, free=0, names="job-0, job-1")
     tickets[0].close()
     assert tickets[2].turn() == Turn(["0", "1"])
     for ticket in tickets[1:]:

@@ -21,6 +21,7 @@ from harness import (
 )
 
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.messages import local as say
 
 STEPS = """
 import json, os, time
@@ -165,7 +166,7 @@ def test_a_killed_supervisor_ends_the_job_as_ever(store):
         "Running",
     )
     os.kill(keeper_and_supervisor(job)[1], signal.SIGKILL)
-    assert "the process that ran the job was killed" in wait_failed(job).message
+    assert wait_failed(job).message == say.SUPERVISOR_KILLED(number=9)
 
 
 ORBAX = """

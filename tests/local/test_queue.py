@@ -18,6 +18,7 @@ from harness import (
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.errors import JobFailed
+from jupyter_jax_trainer.messages import local as say
 
 ENDLESS = "import time\nwhile True: time.sleep(0.05)\n"
 
@@ -36,8 +37,8 @@ def test_a_full_queue_makes_jobs_wait_with_a_reason_and_in_order(one_core):
     first = wait_for(submit(ENDLESS, line="first"), "Running")
     second = wait_for(submit("x = 1", line="second"), "Queued")
     third = wait_for(submit("x = 1", line="third"), "Queued")
-    assert second.reason == "waits for its turn: needs 1 of 1 cores, 0 free; running: first"
-    assert third.reason == "waits for its turn: behind 1 in the queue (second)"
+    assert second.reason == say.WAITS_FOR_CORES(wanted=1, total=1, free=0, names="first")
+    assert third.reason == say.BEHIND(names="second")
     assert all(rank.pid is None for rank in (*second.ranks, *third.ranks))
 
     first.cancel()
@@ -51,7 +52,7 @@ def test_a_full_queue_makes_jobs_wait_with_a_reason_and_in_order(one_core):
 def test_a_job_larger_than_the_machine_starts_when_it_is_alone(one_core):
     large = wait_for(submit(ENDLESS, line="large -n 3"), "Running")
     small = wait_for(submit("x = 1", line="small"), "Queued")
-    assert "running: large" in small.reason
+    assert "in use by large" in small.reason
     large.cancel()
     small.wait(60)
 

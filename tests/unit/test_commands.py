@@ -258,8 +258,9 @@ def test_all_jobs_are_listed_with_their_size(home):
 def test_suspend_and_resume_are_refused_here(home):
     make_job("a")
     for verb in ("suspend", "resume"):
-        with pytest.raises(UsageError, match=f"{verb} only means something on Kubernetes"):
+        with pytest.raises(UsageError, match=f"`{verb}`") as refused:
             run(f"{verb} a")
+        assert refused.value.id == "local.suspend-needs-cluster"
 
 
 def watched(monkeypatch: Any, follow: Any) -> None:
@@ -399,11 +400,11 @@ def test_doctor_finds_all_well_and_says_what_is_not(home, monkeypatch):
     make_job("bad").manifest.write_text("{")
     dead = make_job("dead", "Running")
     text = run("doctor")
-    assert "1 damaged, 1 that nobody runs any more" in text
+    assert "damaged: 1; abandoned" in text
     assert "jaxtrain delete dead" in text and "bad" in text
     lock = dead.take_lock()
     assert lock is not None
-    assert "nobody runs" not in run("doctor")
+    assert "abandoned" not in run("doctor")
     os.close(lock)
 
 

@@ -137,7 +137,7 @@ def test_broken_store_of_others(home):
 
 def test_broken_locks_that_hold_nobody(home, monkeypatch):
     monkeypatch.setattr(locks, "try_lock", lambda *_: True)  # some network file systems
-    check("local", "Locks", FAIL, "does not keep others out", "local disk")
+    check("local", "Locks", FAIL, "does not exclude", "local disk")
 
 
 def test_broken_disk_full(home, monkeypatch):
@@ -158,7 +158,7 @@ def test_broken_old_jax(home, monkeypatch):
 
 def test_broken_jaxlib_of_another_version(home, monkeypatch):
     versions(monkeypatch, jax="0.7.1", jaxlib="0.8.0")
-    check("local", "jaxlib", FAIL, "with jax 0.7.1", "pip install 'jaxlib==0.7.1'")
+    check("local", "jaxlib", FAIL, "jax is 0.7.1", "pip install 'jaxlib==0.7.1'")
 
 
 def test_broken_old_cloudpickle(home, monkeypatch):
@@ -169,7 +169,7 @@ def test_broken_old_cloudpickle(home, monkeypatch):
 def test_broken_gpu_without_plugin(home, monkeypatch):
     monkeypatch.setattr(local, "local_gpus", lambda: ["0", "1"])
     monkeypatch.setattr(local, "gpu_plugin", lambda: None)
-    check("local", "GPUs", WARN, "2, no plugin", "pip install 'jax[cuda13]'")
+    check("local", "GPUs", WARN, "found 2", "pip install 'jax[cuda13]'")
 
 
 def test_broken_little_memory(home, monkeypatch):
@@ -188,7 +188,7 @@ def test_broken_ports(home, monkeypatch):
 def test_broken_damaged_jobs(home):
     make_job("bad").state.write_text("{")
     make_job("dead", "Running")
-    check("local", "Job directories", WARN, "1 damaged, 1 that nobody runs", "bad", "delete dead")
+    check("local", "Job directories", WARN, "damaged: 1", "abandoned", "bad", "delete dead")
 
 
 def test_broken_settings(home, monkeypatch):

@@ -28,6 +28,8 @@ from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JobNotFound, UsageError
 from jupyter_jax_trainer.installation import install_command
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.messages import local as say
+from jupyter_jax_trainer.messages import local_doctor as say_doctor
 from jupyter_jax_trainer.queries import asking, targets
 from jupyter_jax_trainer.queries.allowed import Allowed
 
@@ -277,8 +279,9 @@ def test_only_places_of_the_list_are_found(two):
     with pytest.raises(UsageError, match="namespace 'A/b'") as caught:
         targets.find("context:gke", "A/b")
     assert caught.value.id == "options.not-a-label"
-    with pytest.raises(UsageError, match="has no namespaces"):
+    with pytest.raises(UsageError) as refused:
         targets.find("local", "team-b")
+    assert refused.value.id == "local.no-namespaces"
 
 
 def test_pages_may_ask_about_what_is_allowed(two):
@@ -323,7 +326,9 @@ def test_the_health_of_this_machine_is_what_is_not_well_and_a_few_figures(home, 
     assert titles[:2] == ["Python", "jax"] and "Locks" not in titles
     assert found[0]["level"] == "ok" and found[0]["hint"] is None
     asking._answers.clear()
-    monkeypatch.setattr(local, "_CHECKS", (lambda: Finding(WARN, "Locks", "odd", "Do it."),))
+    monkeypatch.setattr(
+        local, "_CHECKS", ((say_doctor.LOCKS, lambda: Finding(WARN, "Locks", "odd", "Do it.")),)
+    )
     assert targets.health(targets.find("local")) == [
         {"level": "warning", "title": "Locks", "detail": "odd", "hint": "Do it."}
     ]
@@ -442,8 +447,9 @@ def test_a_runtime_as_the_cluster_has_it(two, monkeypatch):
     with pytest.raises(UsageError, match="'../secrets'") as caught:
         targets.runtime_yaml(place, "../secrets")
     assert caught.value.id == "options.not-a-subdomain"
-    with pytest.raises(UsageError, match="has no YAML"):
+    with pytest.raises(UsageError) as refused:
         targets.runtime_yaml(targets.find("local"), "local-cpu")
+    assert refused.value.message == say.RUNTIMES_HAVE_NO_YAML()
     assert len(cluster.asked) == count
 
 
@@ -520,8 +526,9 @@ def test_the_trainjob_of_a_job(two, monkeypatch, tmp_path):
     ):
         with pytest.raises(JobNotFound, match="gke has no TrainJob of"):
             control.job_yaml(gone, where)
-    with pytest.raises(JobNotFound, match="is a job of this machine"):
+    with pytest.raises(JobNotFound) as refused:
         LocalBackend().job_yaml(here)
+    assert refused.value.id == "local.job-has-no-trainjob"
 
 
 # ---------------------------------------------------------------------------- asking

@@ -12,6 +12,7 @@ from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest, machine_of
 from jupyter_jax_trainer.jobdir.state import JobState, cut_off, submitting
+from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.options.spec import JobSpec, refuse_for_local
 
 if TYPE_CHECKING:
@@ -37,11 +38,11 @@ class LocalBackend(Backend):
 
     def targets(self) -> list[Target]:
         """Return this machine."""
-        return [Target("local", self.name, "this machine")]
+        return [Target("local", self.name, say.THIS_MACHINE())]
 
     def in_namespace(self, target: Target, namespace: str) -> Target:
         """Refuse it: there are none."""
-        raise UsageError("This machine has no namespaces.")
+        raise UsageError(say.NO_NAMESPACES())
 
     def runtimes(
         self, context: str | None = None, namespace: str | None = None
@@ -53,7 +54,7 @@ class LocalBackend(Backend):
 
     def runtime_yaml(self, target: Target, name: str) -> str:
         """Refuse it: there is none."""
-        raise UsageError("A runtime of this machine has no YAML: it is no object of a cluster.")
+        raise UsageError(say.RUNTIMES_HAVE_NO_YAML())
 
     def examine(
         self, context: str | None, namespace: str | None, *, asked: bool
@@ -83,16 +84,12 @@ class LocalBackend(Backend):
     def set_suspended(self, directory: JobDir, suspended: bool) -> None:
         """Refuse it: processes of this machine can't make way and come back."""
         verb = "suspend" if suspended else "resume"
-        raise UsageError(
-            f"{verb} only means something on Kubernetes, and job {directory.path.name} is of this "
-            "machine.",
-            f"`cancel {directory.path.name}` ends it; checkpoint_dir() keeps what it has reached.",
-        )
+        raise UsageError(say.SUSPEND_NEEDS_CLUSTER(verb=verb, job=directory.path.name))
 
     def place(self, manifest: Manifest) -> str:
         """Return where a job runs."""
-        return "this machine"
+        return say.THIS_MACHINE()
 
     def job_yaml(self, directory: JobDir) -> str:
         """Refuse it: there is none."""
-        raise JobNotFound(f"{directory.path.name} is a job of this machine: there is no TrainJob.")
+        raise JobNotFound(say.JOB_HAS_NO_TRAINJOB(job=directory.path.name))

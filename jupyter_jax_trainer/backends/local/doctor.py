@@ -15,6 +15,8 @@ from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
 from jupyter_jax_trainer.jobdir import layout, locks, store
 from jupyter_jax_trainer.jobdir.manifest import machine_of
+from jupyter_jax_trainer.messages import Label
+from jupyter_jax_trainer.messages import local_doctor as say
 from jupyter_jax_trainer.runtime import gpu_plugin, installed, local_gpus
 from jupyter_jax_trainer.states import ENDED
 from jupyter_jax_trainer.text import joined, size, version_numbers
@@ -26,99 +28,90 @@ _LEAST_JAX = (0, 6)
 
 def examine() -> Iterator[Finding]:
     """Make all checks, one after the other."""
-    for check in _CHECKS:
+    for subject, check in _CHECKS:
         try:
             yield check()
         except Exception as error:
             # A doctor that falls ill itself is of no use: whatever it was, the rest is looked at.
-            subject = check.__name__.strip("_").replace("_", " ").capitalize()
-            yield Finding(WARN, subject, f"could not be checked: {error}")
+            yield Finding(WARN, subject(), say.NOT_CHECKED(error=error))
 
 
 def _python() -> Finding:
-    return Finding(OK, "Python", f"{platform.python_version()} ({sys.executable})")
+    return Finding(OK, say.PYTHON(), f"{platform.python_version()} ({sys.executable})")
 
 
 def _system() -> Finding:
     name = platform.system()
     if name == "Linux":
-        return Finding(OK, "Operating system", name)
+        return Finding(OK, say.SYSTEM(), name)
     if name == "Darwin":
-        return Finding(WARN, "Operating system", "macOS", "Jobs run, without the warm start.")
-    return Finding(FAIL, "Operating system", name, "Jobs can't run locally on this system.")
+        return Finding(WARN, say.SYSTEM(), say.MACOS())
+    return Finding(FAIL, say.SYSTEM(), say.UNSUPPORTED_SYSTEM(name=name))
 
 
 def _jax() -> Finding:
     version = installed("jax")
     if version is None:
-        return Finding(FAIL, "jax", "not installed", "Install it: pip install jax")
+        return Finding(FAIL, say.JAX(), say.NOT_INSTALLED(), say.INSTALL_JAX())
     if version_numbers(version) < _LEAST_JAX:
-        return Finding(FAIL, "jax", version, "jax 0.6 or newer is needed: pip install -U jax")
-    return Finding(OK, "jax", version)
+        return Finding(FAIL, say.JAX(), version, say.UPGRADE_JAX())
+    return Finding(OK, say.JAX(), version)
 
 
 def _jaxlib() -> Finding:
     jax, jaxlib = installed("jax"), installed("jaxlib")
     if jaxlib is None:
-        return Finding(FAIL, "jaxlib", "not installed", "Install it: pip install -U jax")
+        return Finding(FAIL, say.JAXLIB(), say.NOT_INSTALLED(), say.INSTALL_JAXLIB())
     if jax is None or jax == jaxlib:
-        return Finding(OK, "jaxlib", jaxlib)
+        return Finding(OK, say.JAXLIB(), jaxlib)
     theirs, own = version_numbers(jaxlib), version_numbers(jax)
-    fits = theirs[:2] == own[:2] and theirs <= own
-    return Finding(
-        OK if fits else FAIL,
-        "jaxlib",
-        f"{jaxlib}, with jax {jax}",
-        None if fits else f"They don't match: pip install 'jaxlib=={jax}'",
-    )
+    if theirs[:2] == own[:2] and theirs <= own:
+        return Finding(OK, say.JAXLIB(), say.JAXLIB_FITS(jaxlib=jaxlib, jax=jax))
+    return Finding(FAIL, say.JAXLIB(), say.JAXLIB_MISMATCH(jaxlib=jaxlib, jax=jax))
 
 
 def _cloudpickle() -> Finding:
     version = installed("cloudpickle")
     if version is None or version_numbers(version)[:1] != (3,) or version_numbers(version) < (3, 1):
-        advice = "Version 3.1 or newer is needed: pip install -U 'cloudpickle>=3.1,<4'"
-        return Finding(FAIL, "cloudpickle", version or "not installed", advice)
-    return Finding(OK, "cloudpickle", version)
+        detail = version or say.NOT_INSTALLED()
+        return Finding(FAIL, say.CLOUDPICKLE(), detail, say.INSTALL_CLOUDPICKLE())
+    return Finding(OK, say.CLOUDPICKLE(), version)
 
 
 def _ipython() -> Finding:
     version = installed("ipython")
     if version is None or version_numbers(version) < (8, 20):
-        advice = "The magics need 8.20 or newer: pip install -U ipython"
-        return Finding(WARN, "IPython", version or "not installed", advice)
-    return Finding(OK, "IPython", version)
+        detail = version or say.NOT_INSTALLED()
+        return Finding(WARN, say.IPYTHON(), detail, say.INSTALL_IPYTHON())
+    return Finding(OK, say.IPYTHON(), version)
 
 
 def _cores() -> Finding:
     from jupyter_jax_trainer.backends.local.slots import LIMIT_VARIABLE, limit_of_cores
 
     cores = limit_of_cores()
-    limited = f" (set by {LIMIT_VARIABLE})" if os.environ.get(LIMIT_VARIABLE) else ""
-    return Finding(OK, "Cores", f"{cores} for all jobs together{limited}")
+    if os.environ.get(LIMIT_VARIABLE):
+        return Finding(OK, say.CORES(), say.CORES_SET(cores=cores, variable=LIMIT_VARIABLE))
+    return Finding(OK, say.CORES(), say.CORES_OF_MACHINE(cores=cores))
 
 
 def _memory() -> Finding:
     free = machine.free_memory()
     if free is None:
-        return Finding(OK, "Memory", "not known on this system")
+        return Finding(OK, say.MEMORY(), say.MEMORY_UNKNOWN())
     if free < _LEAST_MEMORY:
-        advice = "A process with jax takes about 500 MB; close something, or use fewer nodes."
-        return Finding(WARN, "Memory", f"{size(free)} free", advice)
-    return Finding(OK, "Memory", f"{size(free)} free")
+        return Finding(WARN, say.MEMORY(), say.LITTLE_MEMORY(free=size(free)))
+    return Finding(OK, say.MEMORY(), say.FREE(free=size(free)))
 
 
 def _gpus() -> Finding:
     gpus = local_gpus()
     if not gpus:
-        return Finding(OK, "GPUs", "none; jobs run on the CPU")
+        return Finding(OK, say.GPUS(), say.NO_GPUS())
     plugin = gpu_plugin()
-    advice = "jax can't use them yet: pip install 'jax[cuda13]' (or cuda12 for an older driver)"
-    return Finding(
-        OK if plugin else WARN,
-        "GPUs",
-        f"{len(gpus)}, {f'jax plugin {plugin}' if plugin else 'no plugin for jax'}",
-        None if plugin else advice,
-    )
+    if not plugin:
+        return Finding(WARN, say.GPUS(), say.GPUS_WITHOUT_PLUGIN(gpus=len(gpus)))
+    return Finding(OK, say.GPUS(), say.GPUS_USABLE(gpus=len(gpus), plugin=plugin))
 
 
 def _job_store() -> Finding:
@@ -128,40 +121,34 @@ def _job_store() -> Finding:
         with tempfile.TemporaryFile(dir=home) as file:
             file.write(b"x")
     except BackendError as error:
-        return Finding(FAIL, "Job store", error.message, error.hint)
+        return Finding(FAIL, say.JOB_STORE(), error.message, error.hint)
     except OSError as error:
-        advice = "Set JAXTRAIN_HOME to a directory that you can write to."
-        return Finding(FAIL, "Job store", f"{home}: {error.strerror or error}", advice)
-    return Finding(OK, "Job store", str(home))
+        why = error.strerror or error
+        return Finding(FAIL, say.JOB_STORE(), say.STORE_NOT_WRITABLE(home=home, error=why))
+    return Finding(OK, say.JOB_STORE(), str(home))
 
 
 def _locks() -> Finding:
     with tempfile.NamedTemporaryFile(dir=store.home()) as first:
-        advice = "Set JAXTRAIN_HOME to a directory on a local disk."
         missing = locks.problem(first.fileno())
         try:
             held = locks.try_lock(first.fileno())
         except BackendError as error:
-            return Finding(FAIL, "Locks", error.message, error.hint)
+            return Finding(FAIL, say.LOCKS(), error.message, error.hint)
         with Path(first.name).open() as second:
             if not held or locks.try_lock(second.fileno()):
-                return Finding(FAIL, "Locks", "flock does not keep others out there", advice)
+                return Finding(FAIL, say.LOCKS(), say.LOCKS_HOLD_NOBODY())
     if missing:
-        return Finding(
-            WARN,
-            "Locks",
-            f"flock unavailable: {missing}; using locks in {locks.folder()} (this machine only)",
-            f"Use the job store from this machine only, or {advice[0].lower()}{advice[1:]}",
-        )
-    return Finding(OK, "Locks", "flock works in the job store")
+        said = say.LOCKS_SUBSTITUTED(error=missing, folder=locks.folder())
+        return Finding(WARN, say.LOCKS(), said)
+    return Finding(OK, say.LOCKS(), say.LOCKS_WORK())
 
 
 def _disk() -> Finding:
     free = shutil.disk_usage(_existing(store.home())).free
     if free < _LEAST_DISK:
-        advice = "Free some space; `jaxtrain prune --older-than 30d` removes old jobs."
-        return Finding(WARN, "Disk", f"{size(free)} free", advice)
-    return Finding(OK, "Disk", f"{size(free)} free")
+        return Finding(WARN, say.DISK(), say.LITTLE_DISK(free=size(free)))
+    return Finding(OK, say.DISK(), say.FREE(free=size(free)))
 
 
 def _loopback() -> Finding:
@@ -175,9 +162,8 @@ def _loopback() -> Finding:
             with socket.create_connection(server.getsockname(), timeout=patience):
                 server.accept()[0].close()
     except OSError as error:
-        advice = "The ranks of a job meet there: see to the loopback interface and its firewall."
-        return Finding(FAIL, "Ports", f"127.0.0.1: {error.strerror or error}", advice)
-    return Finding(OK, "Ports", "processes can meet on 127.0.0.1")
+        return Finding(FAIL, say.PORTS(), say.PORTS_FAIL(error=error.strerror or error))
+    return Finding(OK, say.PORTS(), say.PORTS_WORK())
 
 
 def _settings() -> Finding:
@@ -187,12 +173,14 @@ def _settings() -> Finding:
     try:
         retention.Bounds.of_environment()
     except UsageError as error:
-        return Finding(FAIL, "Settings", error.message, error.hint or "Set it right, or unset it.")
+        return Finding(FAIL, say.SETTINGS(), error.message, error.hint or say.CORRECT_SETTING())
     level = os.environ.get(log.LEVEL_VARIABLE, "")
     if level and level.lower() not in log.LEVELS:
-        advice = f"Set it to one of {', '.join(log.LEVELS)}."
-        return Finding(WARN, "Settings", f"{log.LEVEL_VARIABLE} is {level!r}", advice)
-    return Finding(OK, "Settings", "the environment's make sense")
+        said = say.UNKNOWN_LEVEL(
+            variable=log.LEVEL_VARIABLE, value=level, levels=", ".join(log.LEVELS)
+        )
+        return Finding(WARN, say.SETTINGS(), said)
+    return Finding(OK, say.SETTINGS(), say.SETTINGS_VALID())
 
 
 def _directories() -> Finding:
@@ -213,28 +201,33 @@ def _directories() -> Finding:
         ):
             abandoned.append(directory.path.name)
     if not broken and not abandoned:
-        return Finding(OK, "Job directories", f"{len(directories)}, none damaged")
-    words, advice = [], []
+        return Finding(OK, say.DIRECTORIES(), say.NONE_DAMAGED(count=len(directories)))
+    details, advice = [], []
     if broken:
-        words.append(f"{len(broken)} damaged")
-        listed = joined(broken, most=6)
-        advice.append(f"Delete what can't be read in {layout.jobs_directory()}: {listed}.")
+        said = say.DAMAGED(
+            count=len(broken), directory=layout.jobs_directory(), names=joined(broken, most=6)
+        )
+        details.append(said)
+        advice.append(str(said.hint))
     if abandoned:
-        words.append(f"{len(abandoned)} that nobody runs any more")
-        more = f" (and {len(abandoned) - 5} more)" if len(abandoned) > 5 else ""
-        advice.append(f"jaxtrain delete {' '.join(abandoned[:5])}{more}")
-    return Finding(WARN, "Job directories", ", ".join(words), " ".join(advice))
+        details.append(say.ABANDONED(count=len(abandoned)))
+        names, rest = " ".join(abandoned[:5]), len(abandoned) - 5
+        advice.append(
+            say.DELETE_SOME(names=names, rest=rest)
+            if rest > 0
+            else say.DELETE_ABANDONED(names=names)
+        )
+    return Finding(WARN, say.DIRECTORIES(), "; ".join(details), " ".join(advice))
 
 
 def _warm_start() -> Finding:
     from jupyter_jax_trainer.backends.local import warm
 
     if not warm.applies("cpu", {}, os.environ):
-        why = f"{warm.SWITCH_VARIABLE}, JAX_ or XLA_ variables, or the system"
-        return Finding(OK, "Warm start", f"off here ({why}); jobs start cold")
+        return Finding(OK, say.WARM_START(), say.WARM_OFF(variable=warm.SWITCH_VARIABLE))
     if _answers(warm.socket_path(store.home() / "run", os.environ)):
-        return Finding(OK, "Warm start", "ready: the next job on the CPU starts at once")
-    return Finding(OK, "Warm start", "not running; a job on the CPU starts it")
+        return Finding(OK, say.WARM_START(), say.WARM_READY())
+    return Finding(OK, say.WARM_START(), say.WARM_NOT_RUNNING())
 
 
 def _answers(path: Path) -> bool:
@@ -260,21 +253,21 @@ def _existing(path: Path) -> Path:
     return path if path.exists() or path == path.parent else _existing(path.parent)
 
 
-_CHECKS: tuple[Callable[[], Finding], ...] = (
-    _python,
-    _system,
-    _jax,
-    _jaxlib,
-    _cloudpickle,
-    _ipython,
-    _cores,
-    _memory,
-    _gpus,
-    _job_store,
-    _locks,
-    _disk,
-    _loopback,
-    _settings,
-    _directories,
-    _warm_start,
+_CHECKS: tuple[tuple[Label, Callable[[], Finding]], ...] = (
+    (say.PYTHON, _python),
+    (say.SYSTEM, _system),
+    (say.JAX, _jax),
+    (say.JAXLIB, _jaxlib),
+    (say.CLOUDPICKLE, _cloudpickle),
+    (say.IPYTHON, _ipython),
+    (say.CORES, _cores),
+    (say.MEMORY, _memory),
+    (say.GPUS, _gpus),
+    (say.JOB_STORE, _job_store),
+    (say.LOCKS, _locks),
+    (say.DISK, _disk),
+    (say.PORTS, _loopback),
+    (say.SETTINGS, _settings),
+    (say.DIRECTORIES, _directories),
+    (say.WARM_START, _warm_start),
 )

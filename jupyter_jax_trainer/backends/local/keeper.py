@@ -16,6 +16,7 @@ from jupyter_jax_trainer.backends.local.supervisor import Supervisor
 from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.log import log_exception
+from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.worker.processes import end_descendants
 
 
@@ -63,9 +64,9 @@ def _keep(directory: JobDir, supervisor: int) -> None:
     end_descendants()
     code = os.waitstatus_to_exitcode(status)
     if code != 0:
-        how = f"was killed (signal {-code})" if code < 0 else "broke down, see supervisor.log"
+        why = say.SUPERVISOR_KILLED(number=-code) if code < 0 else say.SUPERVISOR_CRASHED()
         with contextlib.suppress(OSError):
-            layout.write_abandoned(directory, f"the process that ran the job {how}")
+            layout.write_abandoned(directory, why)
 
 
 def main(path: str, lock: int) -> NoReturn:

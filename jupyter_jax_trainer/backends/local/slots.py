@@ -18,6 +18,8 @@ from pathlib import Path
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.locks import lock, try_lock
 from jupyter_jax_trainer.jobdir.store import private_directory
+from jupyter_jax_trainer.messages import local as say
+from jupyter_jax_trainer.text import joined
 
 LIMIT_VARIABLE = "JAXTRAIN_CORES"
 
@@ -27,7 +29,7 @@ def limit_of_cores() -> int:
     given = os.environ.get(LIMIT_VARIABLE)
     if given:
         if not given.isdecimal() or not int(given):
-            raise UsageError(f"{LIMIT_VARIABLE} must be a positive number of cores, not {given!r}.")
+            raise UsageError(say.CORES_NOT_A_NUMBER(variable=LIMIT_VARIABLE, value=given))
         return int(given)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -132,7 +134,7 @@ class Ticket:
         Returns
         -------
         Turn or str
-            The turn, taken; or what the job waits for, in words.
+            The turn, taken; or what the job waits for: the reason of its state.
         """
         with self._everything():
             others = self._others()
@@ -143,17 +145,18 @@ class Ticket:
             cores = sum(entry.cores for entry in running)
             names = ", ".join(entry.job for entry in running)
             if ahead:
-                return f"behind {len(ahead)} in the queue ({', '.join(ahead[-3:])})"
+                return say.BEHIND(names=joined(ahead, most=4))
             if len(free) < self._entry.gpus:
-                return (
-                    f"needs {self._entry.gpus} of {len(self._all_gpus)} GPUs, "
-                    f"{len(free)} free; running: {names}"
+                return say.WAITS_FOR_GPUS(
+                    wanted=self._entry.gpus,
+                    total=len(self._all_gpus),
+                    free=len(free),
+                    names=names,
                 )
             if running and cores + self._entry.cores > self._limit:
                 free_cores = max(0.0, self._limit - cores)
-                return (
-                    f"needs {self._entry.cores:g} of {self._limit} cores, "
-                    f"{free_cores:g} free; running: {names}"
+                return say.WAITS_FOR_CORES(
+                    wanted=self._entry.cores, total=self._limit, free=free_cores, names=names
                 )
             self._entry.running = True
             self._entry.devices = free[: self._entry.gpus]

@@ -21,6 +21,7 @@ from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest, Plan
 from jupyter_jax_trainer.jobdir.state import first_state
 from jupyter_jax_trainer.jobdir.summary import shape
+from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.options.amounts import quantity
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.runtime import LOCAL_CPU, LOCAL_GPU, get_runtime, local_gpus, usable_gpus
@@ -47,9 +48,7 @@ class LocalSubmission:
             device = get_runtime(spec.runtime).device
             if spec.device not in (None, device):
                 raise UsageError(
-                    f"The runtime {spec.runtime} has the device {device}, "
-                    f"and --device asks for {spec.device}.",
-                    "Leave one of the two out.",
+                    say.OTHER_DEVICE(runtime=spec.runtime, device=device, asked=spec.device)
                 )
         else:
             device = spec.device or ""
@@ -57,25 +56,27 @@ class LocalSubmission:
         wanted = spec.nodes * (spec.devices_per_node or 1)
         if device == "gpu" and len(gpus) < wanted:
             raise UsageError(
-                f"{_count(wanted, 'GPU')} {'is' if wanted == 1 else 'are'} asked for "
-                f"({_count(spec.nodes, 'node')} × {spec.devices_per_node or 1}), "
-                f"and this machine has {len(gpus)}.",
-                "Ask for fewer, or use --device cpu.",
+                say.TOO_FEW_GPUS(
+                    gpus=_count(wanted, "GPU"),
+                    nodes=_count(spec.nodes, "node"),
+                    each=spec.devices_per_node or 1,
+                    found=len(gpus),
+                )
             )
         memory = machine.free_memory()
         if memory is not None and spec.nodes > max(1, memory // _PROCESS):
             raise UsageError(
-                f"{spec.nodes} processes are asked for, and the memory of this machine holds about "
-                f"{memory // _PROCESS} that do nothing yet ({text.size(memory)} are available).",
-                "Ask for fewer nodes; --devices-per-node gives each of them more devices.",
+                say.TOO_MANY_PROCESSES(
+                    nodes=spec.nodes, free=text.size(memory), most=memory // _PROCESS
+                )
             )
         note = None
         if not device:
             device = "gpu" if gpus and len(gpus) >= wanted else "cpu"
             if gpus and device == "cpu":
-                note = f"on CPU: {wanted} GPUs would be needed, this machine has {len(gpus)}"
+                note = say.ON_CPU(wanted=wanted, found=len(gpus))
             elif device == "gpu":
-                note = "on GPU (--device cpu for the CPU)"
+                note = say.ON_GPU()
         each = spec.devices_per_node or (max(1, len(gpus) // spec.nodes) if device == "gpu" else 1)
         return {
             "runtime": LOCAL_GPU if device == "gpu" else LOCAL_CPU,
@@ -96,16 +97,14 @@ class LocalSubmission:
         free = shutil.disk_usage(home).free - _SPARE_DISK
         if total > free:
             raise CaptureError(
-                f"The cell's variables take {text.size(total)}, and {home} has "
-                f"{text.size(max(0, free))} free.",
-                "Load the data inside the cell, or set JAXTRAIN_HOME to a larger disk.",
+                say.TOO_LARGE_FOR_DISK(
+                    total=text.size(total), home=home, free=text.size(max(0, free))
+                )
             )
         memory = machine.free_memory()
         if memory is not None and total > memory:
             raise CaptureError(
-                f"The cell's variables take {text.size(total)}, and this machine has "
-                f"{text.size(memory)} of memory available.",
-                "Load the data inside the cell, each process its own part.",
+                say.TOO_LARGE_FOR_MEMORY(total=text.size(total), free=text.size(memory))
             )
 
     def check_capture(self, capture: Capture, spec: JobSpec, plan: Plan) -> None:
@@ -126,19 +125,21 @@ class LocalSubmission:
     ) -> str:
         """Return what would be started."""
         lines = [
-            "Nothing was started. The job would be:",
-            f"  {shape(spec.to_json(), plan)} on this machine ({plan['runtime']})",
-            f"  sent, {text.size(capture.total)} in all:",
+            say.DRY_RUN(
+                shape=shape(spec.to_json(), plan),
+                runtime=plan["runtime"],
+                total=text.size(capture.total),
+            ),
             *(f"    {s.name}  {s.kind}  {s.type}  {text.size(s.size)}" for s in capture.sent),
-            *(f"    {name}  module file" for name in capture.modules),
+            *(f"    {name}  {say.MODULE_FILE()}" for name in capture.modules),
         ]
         if spec.out:
-            lines.append(f"  brought back: {', '.join(spec.out)}")
+            lines.append(f"  {say.BROUGHT_BACK(names=', '.join(spec.out))}")
         return "\n".join(lines)
 
     def start(self, directory: JobDir, lock: int, manifest: Manifest) -> None:
         """Start the supervisor of a job; it outlives this process."""
-        state = first_state(State.STARTING, "starting Python and JAX")
+        state = first_state(State.STARTING, say.STARTING())
         files.write_json(directory.state, state)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         log = os.open(directory.path / "supervisor.log", flags, 0o600)
@@ -171,8 +172,9 @@ class LocalSubmission:
         )
         if done.returncode != 0:
             raise BackendError(
-                f"The supervisor did not start (exit code {done.returncode}).",
-                f"See {directory.path / 'supervisor.log'}.",
+                say.SUPERVISOR_DID_NOT_START(
+                    code=done.returncode, log=directory.path / "supervisor.log"
+                )
             )
 
 
@@ -184,10 +186,7 @@ def _working_directory() -> str:
     try:
         return os.getcwd()
     except FileNotFoundError:
-        raise UsageError(
-            "The working directory of this notebook does not exist any more.",
-            "Go to one that does: %cd PATH",
-        ) from None
+        raise UsageError(say.DIRECTORY_GONE()) from None
 
 
 def _count(number: int, thing: str) -> str:

@@ -32,6 +32,7 @@ from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import error_record, new_rank
 from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.logs.reader import last_lines
+from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.states import Phase, State
 from jupyter_jax_trainer.text import ranks_text
 from jupyter_jax_trainer.worker.processes import end_descendants
@@ -100,7 +101,7 @@ class Supervisor:
             signal.signal(number, self._on_signal)
 
     def _on_signal(self, number: int, _frame: object) -> None:
-        self._cancel(f"the supervisor got {signal.Signals(number).name}")
+        self._cancel(say.SIGNALLED(signal=signal.Signals(number).name))
 
     # -- the job's life ----------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ class Supervisor:
                 self._gpus = turn.devices
                 self.record.change(State.STARTING)
                 return ticket
-            self.record.change(State.QUEUED, f"waits for its turn: {turn}")
+            self.record.change(State.QUEUED, turn)
             self._poll_controls()
             if self._stop is not None:
                 ticket.close()
@@ -221,7 +222,7 @@ class Supervisor:
             try:
                 self._take(rank, record)
             except (ValueError, TypeError, KeyError, AttributeError):
-                self.record.event("warning", "a record can't be read; left out", rank.number)
+                self.record.event("warning", say.BAD_RECORD(), rank.number)
         return bool(records)
 
     def _take(self, rank: LocalRank, message: dict[str, Any]) -> None:
@@ -297,9 +298,8 @@ class Supervisor:
             rank.state = Phase.STOPPED if rank.end.stopped else Phase.FAILED
             self._begin_stop()
         elif code != 0 and not rank.end.stopped:
-            self.record.event(
-                "note", f"rank {rank.number} ended with {code} after its work was done", rank.number
-            )
+            said = say.EXITED_LATE(rank=rank.number, code=code)
+            self.record.event("note", said, rank.number)
         self.record.rank(rank.number, state=rank.state, exit=code)
 
     def _begin_stop(self, failure: Failure | None = None, cancelled: str | None = None) -> None:
@@ -347,9 +347,9 @@ class Supervisor:
         if self.directory.cancel.exists():
             self._cancel(CANCELLED)
         elif not self.directory.path.is_dir():
-            self._cancel("its directory was deleted")
+            self._cancel(say.DIRECTORY_DELETED())
         elif os.getppid() != self.keeper:
-            self._begin_stop(Failure(kind="supervisor", message="its keeper process was killed"))
+            self._begin_stop(Failure(kind="supervisor", message=say.KEEPER_KILLED()))
         elif self.record.disk_full:
             self._begin_stop(_disk_full(self.directory.path))
 
@@ -360,15 +360,15 @@ class Supervisor:
             # The others stand at the rendezvous and wait for those that never came to it.
             missing = [r.number for r in apart if r.state == Phase.STARTING]
             late = missing or [r.number for r in apart]
+            message = say.NEVER_ARRIVED if missing else say.NEVER_JOINED
+            said = message(
+                ranks=ranks_text(late),
+                limit=f"{self._join_limit:g} s",
+                variable=timeouts.RENDEZVOUS.variable,
+            )
+            others = [r.number for r in self.ranks if r.number not in late]
             self._begin_stop(
-                Failure(
-                    kind="rendezvous",
-                    message=f"{ranks_text(late)} did not "
-                    f"{'arrive at' if missing else 'get through'} "
-                    f"the rendezvous within {self._join_limit:g} s",
-                    others=[r.number for r in self.ranks if r.number not in late],
-                    hint=f"Check their logs; {timeouts.RENDEZVOUS.variable} sets the timeout.",
-                )
+                Failure(kind="rendezvous", message=said, others=others, hint=said.hint)
             )
         timeout = self.manifest["spec"].get("timeout")
         if timeout and now - self._started > timeout:
@@ -389,12 +389,10 @@ class Supervisor:
         self._begin_stop(
             Failure(
                 kind="timeout",
-                message=f"took longer than its --timeout of {timeout:g} s"
-                + (f"; {where}" if where else ""),
-                hint="Ranks wait for those that have finished: all ranks have to come to a "
-                "collective."
-                if stuck
-                else "Give it more time, or fewer steps; checkpoints are kept.",
+                message=say.TIMED_OUT_AT(timeout=timeout, where=where)
+                if where
+                else say.TIMED_OUT(timeout=timeout),
+                hint=say.WAITED_FOR_FINISHED() if stuck else say.GIVE_IT_MORE(),
             )
         )
 
@@ -416,8 +414,5 @@ class Supervisor:
 
 
 def _disk_full(path: Path) -> Failure:
-    return Failure(
-        kind="disk",
-        message=f"no space left in {path}",
-        hint="Free some space; `jaxtrain delete NAME` removes old jobs.",
-    )
+    said = say.DISK_FULL(path=path)
+    return Failure(kind="disk", message=said, hint=said.hint)
