@@ -159,6 +159,8 @@ def test_without_a_cluster_there_is_this_machine():
         {
             "id": "local",
             "backend": "local",
+            "cluster": False,
+            "runtime_prefix": "local-",
             "label": "this machine",
             "context": None,
             "namespace": None,
@@ -171,6 +173,7 @@ def test_without_a_cluster_there_is_this_machine():
 
 def test_the_contexts_of_all_files_are_places_and_nothing_secret_is_told(two):
     found = targets.places()
+    assert [place["cluster"] for place in found[1:]] == [True] * len(found[1:])
     told = [(p["id"], p["context"], p["namespace"], p["label"], p["current"]) for p in found[1:]]
     assert told == [
         ("context:gke", "gke", "team-a", "team-a · gke", False),

@@ -21,6 +21,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit import launch, payload, runt
 from jupyter_jax_trainer.bundle import write_bundle
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.errors import CaptureError
+from jupyter_jax_trainer.messages import options
 from jupyter_jax_trainer.options.spec import parse_cell_line
 
 NOTHING = {"scratch": False, "mesh": False, "restricted": False}
@@ -338,3 +339,8 @@ def test_what_a_runtime_lacks_is_seen(kind):
     assert not runtimes.runs_once(item)
     assert runtimes.patches(item, restricted=True) == dict.fromkeys(NOTHING, True)
     assert not runtimes.patches(item, restricted=False)["restricted"]
+
+
+def test_a_message_of_the_catalogue_is_written_as_the_string_that_it_is():
+    written = trainjob.to_yaml([{"note": options.HELP_REQUESTED()}])
+    assert yaml.safe_load(written) == {"note": str(options.HELP_REQUESTED())}

@@ -159,6 +159,7 @@ def to_yaml(documents: list[dict[str, Any]], *, exact: bool = True) -> str:
             return True
 
     Dumper.add_representer(str, Dumper.represent_str)
+    Dumper.add_multi_representer(str, Dumper.represent_str)  # messages, which are a kind of str
     texts = [
         yaml.dump(d, Dumper=Dumper, sort_keys=False, width=100, allow_unicode=not exact)
         for d in documents
