@@ -12,6 +12,7 @@ from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.commands.which import all_named, named, named_anywhere
 from jupyter_jax_trainer.errors import ResultsWithheld, UsageError
+from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.options import checks
 from jupyter_jax_trainer.options.spec import masked
 from jupyter_jax_trainer.states import ENDED, State
@@ -38,15 +39,15 @@ def jobs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     views = [view(job, sized=sizes) for job in api.jobs()]
     found = [job for job in views if job.state == values.get("state", job.state)]
     if not found:
-        state = f" in state {values['state']}" if "state" in values else ""
-        context.print(f"There are no jobs{state}.")
+        state = values.get("state")
+        context.print(say.NO_JOBS_IN_STATE(state=state) if state else say.NO_JOBS())
         return
     kept = found
     if not values.get("all"):
         kept = [job for index, job in enumerate(found) if index < _NEWEST or job.active]
     context.print(jobs_table(kept, context.width, sizes=sizes))
     if left := len(found) - len(kept):
-        context.print(f"… and {left} older; `jobs --all` lists them.")
+        context.print(say.OLDER_JOBS(count=left))
 
 
 def _cluster(values: dict[str, Any]) -> Backend | None:
@@ -65,7 +66,7 @@ def _cluster_jobs(cluster: Backend, context: Context, values: dict[str, Any]) ->
     namespace, found = cluster.cluster_jobs(**context.place(values))
     kept = [row for row in found if row.state == values.get("state", row.state)]
     if not kept:
-        context.print(f"There are no such TrainJobs in namespace {namespace}.")
+        context.print(say.NO_TRAINJOBS(namespace=namespace))
         return
     context.print(trainjobs_table(kept, context.width))
 
@@ -80,7 +81,7 @@ def show(context: Context, values: dict[str, Any], words: list[str]) -> None:
     elif words:
         _show_cluster_job(cluster, context, values, words[0])
     else:
-        raise UsageError("show needs the name of a TrainJob: `jobs --backend kubernetes` has them.")
+        raise UsageError(say.SHOW_WHICH())
 
 
 def _show_cluster_job(
@@ -109,7 +110,7 @@ def logs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     bounded = tail is None and context.in_notebook
     container = values.get("container")
     if container is not None and rank is not None:
-        raise UsageError("--rank and --container exclude each other.")
+        raise UsageError(say.RANK_AND_CONTAINER())
     found = job.logs(
         rank,
         container=container,
@@ -127,12 +128,12 @@ def logs(context: Context, values: dict[str, Any], words: list[str]) -> None:
         return
     text = list(lines)
     if not text:
-        context.print(f"Nothing has been printed by job {job.name} yet.")
+        context.print(say.NOTHING_PRINTED(name=job.name))
         if job.containers and container is None:
-            context.print(f"Other containers have: --container {' or '.join(job.containers)}")
+            context.print(say.OTHER_CONTAINERS(names=" or ".join(job.containers)))
         return
     if bounded and len(text) == _NOTEBOOK_TAIL:
-        context.print(f"The last {_NOTEBOOK_TAIL} lines; --tail N shows more.")
+        context.print(say.LAST_LINES(count=_NOTEBOOK_TAIL))
     context.print("\n".join(text))
 
 
@@ -166,7 +167,7 @@ def show_lines(lines: Iterable[str], context: Context, where: str) -> None:
 def attach(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Watch a job to its end."""
     if values.get("trust") and not words:
-        raise UsageError("--trust needs a job name.")
+        raise UsageError(say.TRUST_WHICH())
     given = any(values.get(name) for name in ("context", "namespace"))
     trusts = values.get("trust", False)
     job = named_anywhere(words, **context.place(values), here=not given, exact=trusts)
@@ -197,10 +198,7 @@ def watch(job: Job, context: Context) -> None:
         try:
             display.follow(job, interrupts)
         except KeyboardInterrupt:
-            context.print(
-                f"\nDetached; job {job.name} goes on.\n"
-                f"Come back: jaxtrain attach {job.name}    Stop it: jaxtrain cancel {job.name}"
-            )
+            context.print(f"\n{say.DETACHED(name=job.name)}")
             return
         _take_results(job, context)
     if interrupts.times:  # Run All should stop here all the same
@@ -216,15 +214,15 @@ def _take_results(job: Job, context: Context) -> None:
         return
     if context.namespace is not None:
         taken = take_results(job, context.namespace)
-        place = "notebook" if context.in_notebook else "session"
-        context.print(f"In this {place} now: {', '.join(taken)}")
+        loaded = say.LOADED_IN_NOTEBOOK if context.in_notebook else say.LOADED_IN_SESSION
+        context.print(loaded(names=", ".join(taken)))
     elif names and not job.trusted:
         try:
             policy.require(job)
         except ResultsWithheld as withheld:  # the job itself has ended well
             print(plain(str(withheld)).replace("`%jaxtrain ", "`jaxtrain "), file=sys.stderr)
     elif names:  # standard output is the job's own
-        words = f"`jaxtrain result {job.name}` prints {', '.join(names)}."
+        words = say.HOW_TO_PRINT(name=job.name, names=", ".join(names))
         print(plain(words), file=sys.stderr)
 
 
@@ -236,19 +234,16 @@ def result(context: Context, values: dict[str, Any], words: list[str]) -> None:
     wanted = words[1:]
     if job.active:
         policy.require(job)
-        context.print(f"Job {job.name} is {job.state}; waiting for its end.")
+        context.print(say.WAITING_FOR_END(name=job.name, state=job.state))
     if job.manifest["returns"] and not wanted:
         if context.namespace is not None:
-            raise UsageError(
-                f"Job {job.name} was started by train(), so its result has no name.",
-                f"value = jupyter_jax_trainer.job({job.name!r}).result()",
-            )
+            raise UsageError(say.RESULT_HAS_NO_NAME(name=job.name))
         context.print(repr(job.result()))
         return
     found = {name: job.result(name) for name in wanted} if wanted else job.result()
     if context.namespace is not None:
         context.namespace.update(found)
-        context.print(results_table(job, found) if found else "The job brought nothing back.")
+        context.print(results_table(job, found) if found else say.NO_RESULTS())
         return
     for name, value in found.items():
         context.print(f"{name} = {value!r}")
@@ -258,16 +253,16 @@ def cancel(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Stop jobs."""
     for job in all_named(words):
         if not job.active:
-            context.print(f"Job {job.name} has ended already: {job.state}.")
+            context.print(say.ENDED_ALREADY(name=job.name, state=job.state))
         elif (
             job.state == State.RUNNING
             and not values.get("yes")
-            and context.ask(f"Job {job.name} runs for {duration(job.elapsed)}. Cancel it?") is False
+            and context.ask(say.ASK_CANCEL(name=job.name, time=duration(job.elapsed))) is False
         ):
-            context.print(f"Job {job.name} is left alone.")
+            context.print(say.NOT_CANCELLED(name=job.name))
         else:
             job.cancel()
-            context.print(f"Job {job.name} is cancelled.")
+            context.print(say.CANCELLED(name=job.name))
 
 
 def delete(context: Context, values: dict[str, Any], words: list[str]) -> None:
@@ -275,25 +270,19 @@ def delete(context: Context, values: dict[str, Any], words: list[str]) -> None:
     from jupyter_jax_trainer.commands.listing import view
 
     if bool(words) == bool(values.get("all")):
-        raise UsageError("delete takes NAME..., or --all for all jobs that have ended.")
+        raise UsageError(say.DELETE_WHICH())
     for job in all_named(words) if words else _ended(context, values):
         mine = policy.is_mine(job)
         if mine and view(job).active and not values.get("yes"):
-            answer = context.ask(f"Job {job.name} is {job.state}. Cancel and delete it?")
+            answer = context.ask(say.ASK_DELETE_ACTIVE(name=job.name, state=job.state))
             if answer is None:
-                raise UsageError(
-                    f"Job {job.name} is {job.state}; deleting it would end it.",
-                    f"If that is meant: delete {job.name} --yes",
-                )
+                raise UsageError(say.WOULD_DELETE_ACTIVE(name=job.name, state=job.state))
             if not answer:
-                context.print(f"Job {job.name} is left alone.")
+                context.print(say.NOT_DELETED(name=job.name))
                 continue
         job.delete()
-        context.print(
-            f"Job {job.name} is deleted."
-            if mine
-            else f"Job {job.name} is deleted here. Somebody else submitted it: its TrainJob stays."
-        )
+        deleted = say.DELETED if mine else say.DELETED_HERE
+        context.print(deleted(name=job.name))
 
 
 def _ended(context: Context, values: dict[str, Any]) -> list[Job]:
@@ -304,17 +293,17 @@ def _ended(context: Context, values: dict[str, Any]) -> list[Job]:
 
     found = [job for job in api.jobs() if view(job).state in ENDED]
     if not found:
-        context.print("There are no jobs that have ended.")
+        context.print(say.NONE_ENDED())
         return []
     if values.get("yes"):
         return found
-    jobs = "job that has" if len(found) == 1 else f"{len(found)} jobs that have"
-    what = f"the {jobs} ended, {size(space(found))} in all"
-    answer = context.ask(f"Delete {what}?")
+    jobs = say.ENDED_JOB() if len(found) == 1 else say.ENDED_JOBS(count=len(found))
+    total = size(space(found))
+    answer = context.ask(say.ASK_DELETE_ENDED(jobs=jobs, size=total))
     if answer is None:
-        raise UsageError(f"This would delete {what}.", "If that is meant: delete --all --yes")
+        raise UsageError(say.WOULD_DELETE_ENDED(jobs=jobs, size=total))
     if not answer:
-        context.print("Nothing was deleted.")
+        context.print(say.NOTHING_DELETED())
     return found if answer else []
 
 
@@ -322,17 +311,14 @@ def suspend(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Let the pods of a job end until it is resumed."""
     job = named(words)
     job.suspend()
-    context.print(
-        f"Job {job.name} is suspended: its pods end. `resume {job.name}` starts it again, from the "
-        "beginning of its cell."
-    )
+    context.print(say.SUSPENDED(name=job.name))
 
 
 def resume(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Start a suspended job again."""
     job = named(words)
     job.resume()
-    context.print(f"Job {job.name} starts again.")
+    context.print(say.RESUMED(name=job.name))
 
 
 def use(context: Context, values: dict[str, Any], words: list[str]) -> None:
@@ -341,16 +327,13 @@ def use(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
     defaults = context.defaults
     if defaults is None:
-        raise UsageError(
-            "`use` sets defaults for a notebook, and there is none here.",
-            "In a terminal, give the options with every command.",
-        )
+        raise UsageError(say.USE_WITHOUT_NOTEBOOK())
     start = {} if values.pop("reset", False) else dict(defaults)
     spec = make_spec(values, start)  # refused as a whole, or taken as a whole
     defaults.clear()
     defaults.update({name: getattr(spec, name) for name in spec.explicit})
     line = masked(spec).to_line()
-    context.print(f"Defaults of this notebook: {line}" if line else "No defaults are set.")
+    context.print(say.DEFAULTS(line=line) if line else say.NO_DEFAULTS())
 
 
 def doctor(context: Context, values: dict[str, Any], words: list[str]) -> None:
@@ -368,36 +351,21 @@ def key(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
     verb, file = words
     if verb not in ("export", "import"):
-        raise UsageError(
-            f"key can't {checks.shown(verb)}.", "`jaxtrain key export FILE` or `key import FILE`."
-        )
+        unknown = say.UNKNOWN_ACTION(command="key", action=checks.shown(verb))
+        raise UsageError(unknown, say.KEY_USAGE())
     path = Path(file).expanduser()
     if verb == "export":
         names = signing.export_keys(path)
-        context.print(
-            f"Wrote key {', '.join(names)} to {path}. Who has it can make jobs that count as "
-            "yours: copy it to your other machines only, then delete it."
-        )
+        context.print(say.KEY_EXPORTED(keys=", ".join(names), file=path))
         return
     if not policy.allowed():
-        raise UsageError(
-            f"No key can be imported: the administrator forbids results of others' jobs "
-            f"({policy.ALLOW}), and all that a key has signed counts as yours.",
-        )
+        raise UsageError(say.KEY_IMPORT_FORBIDDEN(setting=policy.ALLOW))
     names = signing.import_keys(path)
     if not names:
-        context.print("There was no new key in it.")
+        context.print(say.NO_NEW_KEY())
         return
     signs = signing.key_id(signing.ensure_key())
+    context.print(say.KEY_IMPORTED(keys=", ".join(names), file=signing.key_file()))
     context.print(
-        f"Imported key {', '.join(names)}: all jobs that it signed, or will sign, count as yours "
-        "here. Their results are loaded and their HTML is shown unasked, and both may run code. "
-        f"If it is not your own, remove it from {signing.key_file()}.\n"
-        + (
-            "Your jobs from here are signed with it, too: who has it can make jobs that count as "
-            "yours."
-            if signs in names
-            else f"Your jobs from here are still signed with key {signs}; `key export` takes "
-            "that one to your other machines."
-        )
+        say.SIGNED_WITH_IMPORTED() if signs in names else say.STILL_SIGNED_WITH(key=signs)
     )

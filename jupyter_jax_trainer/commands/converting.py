@@ -10,6 +10,7 @@ from typing import Any
 from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.installation import install_command
+from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.text import plain
 
 
@@ -29,9 +30,7 @@ def convert(context: Context, values: dict[str, Any], words: list[str]) -> None:
     (name,) = words
     jobs = [job for job in _objects(name) if job.get("kind") == "JAXJob"]
     if not jobs:
-        raise UsageError(
-            f"There is no JAXJob in {name}.", "`kubectl get jaxjobs -o yaml` gives those there are."
-        )
+        raise UsageError(say.NO_JAXJOB(file=name))
     runtime, ended = values.get("runtime"), values.get("all", False)
     found = [jaxjob.convert(job, runtime, ended=ended) for job in jobs]
     if documents := [document for one in found for document in one.documents]:
@@ -44,13 +43,13 @@ def _objects(name: str) -> list[Mapping[str, Any]]:
     try:
         import yaml
     except ImportError:
-        raise UsageError("YAML can't be read here.", install_command("kubernetes")) from None
+        raise UsageError(say.NO_YAML(), install_command("kubernetes")) from None
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
         documents = [one for one in yaml.safe_load_all(text) if isinstance(one, Mapping)]
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"{name} can't be read: {error}.") from None
+        raise UsageError(say.CANNOT_READ(file=name, error=error)) from None
     except yaml.YAMLError as error:
-        raise UsageError(f"{name} is not YAML: {error}.") from None
+        raise UsageError(say.NOT_YAML(file=name, error=error)) from None
     lists = [one["items"] for one in documents if isinstance(one.get("items"), list)]
     return documents + [one for items in lists for one in items if isinstance(one, Mapping)]

@@ -7,6 +7,7 @@ from typing import Any
 from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.commands.which import all_named
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import commands as say
 
 
 def keep(context: Context, values: dict[str, Any], words: list[str]) -> None:
@@ -17,10 +18,10 @@ def keep(context: Context, values: dict[str, Any], words: list[str]) -> None:
         mark = JobDir(job.directory).keep
         if values.get("off"):
             mark.unlink(missing_ok=True)
-            context.print(f"Job {job.name} is no longer kept.")
+            context.print(say.NOT_KEPT(name=job.name))
         else:
             mark.touch(mode=0o600)
-            context.print(f"Job {job.name} is kept: only `delete {job.name}` removes it.")
+            context.print(say.KEPT(name=job.name))
 
 
 def prune(context: Context, values: dict[str, Any], words: list[str]) -> None:
@@ -33,26 +34,28 @@ def prune(context: Context, values: dict[str, Any], words: list[str]) -> None:
     given = retention.Bounds(values.get("older_than"), values.get("larger_than"))
     bounds = given or retention.Bounds.of_environment()
     if not bounds:
-        raise UsageError(
-            "prune needs to know what may stay.",
-            f"For instance: prune --older-than 30d. {retention.DAYS} and {retention.BYTES} can set "
-            "it for good.",
-        )
+        raise UsageError(say.PRUNE_WHAT(days=retention.DAYS, bytes=retention.BYTES))
     going = retention.surplus(bounds)
     if not going:
-        context.print("There is nothing to delete.")
+        context.print(say.NOTHING_TO_PRUNE())
         return
     total = size(sum(disk_use(one.directory.path) for one in going))
-    what = f"{len(going)} job{'s' * (len(going) > 1)} with logs, results and checkpoints, {total}"
+    jobs = _jobs(len(going))
     context.print(ended_table(going, context.width))
     if values.get("dry_run"):
-        context.print(f"This would delete {what}.")
+        context.print(say.WOULD_PRUNE(jobs=jobs, size=total))
         return
-    answer = True if values.get("yes") else context.ask(f"Delete {what}?")
+    answer = True if values.get("yes") else context.ask(say.ASK_PRUNE(jobs=jobs, size=total))
     if answer is None:
-        raise UsageError(f"This would delete {what}.", "If that is meant, add --yes.")
-    gone = sum(map(retention.remove, going)) if answer else 0
-    context.print(f"{gone} job{'s' * (gone != 1)} deleted." if answer else "Nothing was deleted.")
+        raise UsageError(say.WOULD_PRUNE(jobs=jobs, size=total))
+    if answer:
+        context.print(say.PRUNED(jobs=_jobs(sum(map(retention.remove, going)))))
+    else:
+        context.print(say.NOTHING_DELETED())
+
+
+def _jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count} jobs"
 
 
 def compare(context: Context, values: dict[str, Any], words: list[str]) -> None:

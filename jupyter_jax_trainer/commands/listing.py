@@ -11,6 +11,7 @@ from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.comparison import key
 from jupyter_jax_trainer.jobdir.failure import failed
 from jupyter_jax_trainer.jobdir.files import disk_use
+from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.options.spec import masked
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.text import (
@@ -102,7 +103,7 @@ def trainjobs_table(rows: Iterable[ClusterJob], columns: int) -> str:
             row.state,
             age(row.created) if row.created else None,
             row.nodes,
-            None if row.uid else "other tools",
+            None if row.uid else say.MADE_ELSEWHERE(),
             _clip(row.reason),
         )
         for row in rows
@@ -154,7 +155,9 @@ def comparison_table(
 
 
 def _extreme(row: dict[str, Any], name: str) -> str | None:
-    return f"{metric(row[name])} at step {row[f'{name}_step']}" if name in row else None
+    if name not in row:
+        return None
+    return say.AT_STEP(value=metric(row[name]), step=row[f"{name}_step"])
 
 
 def runtimes_table(runtimes: Sequence[Runtime], columns: int) -> str:
@@ -164,7 +167,7 @@ def runtimes_table(runtimes: Sequence[Runtime], columns: int) -> str:
         for r in runtimes
     ]
     headers = ("NAME", "BACKEND", "DEVICE", "DEVICES", "NODES", "PYTHON", "JAX", "DESCRIPTION")
-    problems = [f"{r.name} can't be used: {r.problem}" for r in runtimes if r.problem]
+    problems = [say.UNUSABLE_RUNTIME(name=r.name, problem=r.problem) for r in runtimes if r.problem]
     return "\n".join([lay_out(rows, headers, columns=columns), *problems])
 
 
@@ -173,7 +176,7 @@ def progress(job: Job) -> str:
     last = job.progress
     if last is None:
         return ""
-    words = [f"{last.step}/{last.total}" if last.total else f"step {last.step}"]
+    words = [f"{last.step}/{last.total}" if last.total else say.STEP(step=last.step)]
     if last.fraction is not None:
         words.append(f"{100 * last.fraction:.0f} %")
     words += [f"{name} {metric(value)}" for name, value in list(last.metrics.items())[:_METRICS]]
@@ -227,9 +230,9 @@ def trainjob_details(row: ClusterJob, namespace: str) -> str:
     lines.append(_row("Nodes", str(row.nodes)))
     lines.append(_row("Namespace", namespace))
     if row.uid:
-        lines += ["", f"`jaxtrain attach {row.name}` follows it."]
+        lines += ["", say.HOW_TO_ATTACH(name=row.name)]
     else:
-        lines.append(_row("Made by", "other tools"))
+        lines.append(_row("Made by", say.MADE_ELSEWHERE()))
     return plain("\n".join(lines))
 
 

@@ -8,6 +8,7 @@ from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.commands.helptext import command_help, help_text
 from jupyter_jax_trainer.commands.table import COMMANDS
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.options import checks
 from jupyter_jax_trainer.options.table import HelpRequested, read_words
 
@@ -27,12 +28,8 @@ def run_command(words: Sequence[str], context: Context) -> None:
     command = COMMANDS.get(name)
     if command is None:
         if name.startswith("-"):
-            raise UsageError(
-                f"A command has to come first, and {name} is an option.",
-                "Options that start a job stand in a cell's first line: %%jaxtrain "
-                + " ".join(words),
-            )
-        raise UsageError(f"There is no command {name}.", checks.did_you_mean(name, COMMANDS))
+            raise UsageError(say.OPTION_FIRST(option=name, words=" ".join(words)))
+        raise UsageError(say.UNKNOWN_COMMAND(name=name), checks.did_you_mean(name, COMMANDS))
     passed: list[str] = []
     if command.takes == "file" and "--" in rest:
         at = rest.index("--")
@@ -44,11 +41,10 @@ def run_command(words: Sequence[str], context: Context) -> None:
         return
     least, most = command.words
     if len(names) < least:
-        raise UsageError(f"{name} needs more words: jaxtrain {command.usage}")
+        raise UsageError(say.TOO_FEW_WORDS(command=name, usage=command.usage))
     if most is not None and len(names) > most:
         raise UsageError(
-            f"{name} doesn't know what to do with {checks.shown(names[most])}.",
-            f"It is used like this: jaxtrain {command.usage}",
+            say.TOO_MANY_WORDS(command=name, word=checks.shown(names[most]), usage=command.usage)
         )
     if command.takes == "file":
         values["arguments"] = passed

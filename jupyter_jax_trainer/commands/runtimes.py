@@ -8,6 +8,7 @@ from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.backends.base import InstallRequest
 from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.options import checks
 from jupyter_jax_trainer.options.table import DEVICES
 
@@ -19,15 +20,15 @@ def runtimes(context: Context, values: dict[str, Any], words: list[str]) -> None
     action, *names = words or ["list"]
     if action not in ("list", "show", "check", "install"):
         raise UsageError(
-            f"runtimes doesn't know what to do with {checks.shown(action)}.",
+            say.UNKNOWN_ACTION(command="runtimes", action=checks.shown(action)),
             checks.did_you_mean(action, ("show", "check", "install")),
         )
     if action != "install" and (wrong := [name for name in _INSTALL_ONLY if name in values]):
-        raise UsageError(f"--{wrong[0].replace('_', '-')} is for `runtimes install`.")
+        raise UsageError(say.INSTALL_ONLY(option=f"--{wrong[0].replace('_', '-')}"))
     if action == "install" and names:
-        raise UsageError("`runtimes install` takes no names.", "--device says which.")
+        raise UsageError(say.INSTALL_TAKES_NO_NAMES())
     if action == "show" and not names:
-        raise UsageError("Show which runtime?", "`runtimes` lists them: runtimes show NAME")
+        raise UsageError(say.SHOW_WHICH_RUNTIME())
     if action == "install":
         _install(context, values)
     elif action == "show":
@@ -49,7 +50,7 @@ def _list(context: Context, values: dict[str, Any]) -> None:
     except BackendError as error:
         if backend != "auto" or any(place.values()):
             raise
-        context.print(f"The cluster's runtimes can't be listed: {error}\n")
+        context.print(f"{say.CANNOT_LIST_CLUSTER(error=error)}\n")
         found = api.runtimes("local")
     context.print(runtimes_table(found, context.width))
 
@@ -64,10 +65,7 @@ def _show(context: Context, values: dict[str, Any], name: str) -> None:
         return
     place = context.place(values)
     if not registry.has_clusters() and not any(place.values()):
-        raise UsageError(
-            f"There is no runtime {checks.shown(name)} on this machine, and no cluster is known.",
-            checks.did_you_mean(name, known),
-        )
+        raise UsageError(say.NO_RUNTIME(name=checks.shown(name)), checks.did_you_mean(name, known))
     (found,) = registry.cluster().runtime_reports([name], **place)
     context.print(f"{found.title}\n\n{report(found.findings, context.width)}\n")
     context.print(found.yaml)

@@ -14,6 +14,7 @@ from jupyter_jax_trainer.commands.actions import watch
 from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.manifest import Origin
+from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.options.checks import shown
 
 
@@ -93,4 +94,4 @@ def _read(path: Path) -> str:
             return file.read()
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
-        raise UsageError(f"The file {shown(str(path))} can't be read: {reason}.") from None
+        raise UsageError(say.CANNOT_READ(file=shown(str(path)), error=reason)) from None

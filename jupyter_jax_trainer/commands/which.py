@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from jupyter_jax_trainer.errors import JobNotFound, UsageError
+from jupyter_jax_trainer.messages import commands as say
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.jobdir.job import Job
@@ -21,7 +22,7 @@ def named(words: Sequence[str]) -> Job:
         return api.job(words[0])
     found = api.jobs()
     if not found:
-        raise JobNotFound("There are no jobs yet.", "A cell that starts with %%jaxtrain makes one.")
+        raise JobNotFound(say.NO_JOBS_YET())
     return next(filter(policy.is_mine, found), found[0])
 
 
@@ -48,7 +49,7 @@ def named_anywhere(
         if not words or not registry.has_clusters():
             raise
     if not words:
-        raise UsageError("attach needs the name of a job, to look for it in the cluster.")
+        raise UsageError(say.ATTACH_WHICH())
     return Job(registry.cluster().attach(words[0], context, namespace))
 
 
@@ -64,6 +65,6 @@ def all_named(words: Sequence[str]) -> list[Job]:
             # Not the newest of that name: what goes away has to be the one that was named.
             jobs = [Job(layout.find(word))]
         elif not (jobs := [job for job in api.jobs() if fnmatchcase(job.name, word)]):
-            raise JobNotFound(f"No job matches {word!r}.", "`jaxtrain jobs --all` lists them.")
+            raise JobNotFound(say.NO_MATCH(pattern=word))
         found.update({job.name: job for job in jobs})
     return list(found.values())

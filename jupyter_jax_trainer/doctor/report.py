@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, Finding
+from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.text import plain, table
 
 
@@ -29,9 +30,9 @@ def report(findings: Iterable[Finding], columns: int) -> str:
     advice = [f"{one.subject}: {masking.text(one.advice)}" for one in found if one.advice]
     bad = sum(finding.status == FAIL for finding in found)
     if advice:
-        lines += ["", "What to do:", *(f"  {plain(text)}" for text in advice)]
+        lines += ["", say.WHAT_TO_DO(), *(f"  {plain(text)}" for text in advice)]
     elif all(finding.status == OK for finding in found):
-        lines += ["", "All is well."]
+        lines += ["", say.NO_PROBLEMS()]
     if bad:
-        lines += ["", f"Jobs can't run here yet: {bad} of {len(found)} checks failed."]
+        lines += ["", say.CHECKS_FAILED(failed=bad, count=len(found))]
     return "\n".join(lines)

@@ -25,6 +25,7 @@ from jupyter_jax_trainer.jobdir.summary import (
     things_text,
     time_left,
 )
+from jupyter_jax_trainer.messages import views as say
 from jupyter_jax_trainer.queries.protocol import Spark
 from jupyter_jax_trainer.states import ENDED, State, Unstarted
 from jupyter_jax_trainer.text import MAX_REASON, duration, one_line, shorten, uncoloured
@@ -102,7 +103,7 @@ class Facts:
 
 def line(facts: Facts, snapshot: Snapshot, note: str | None = None) -> str:
     """Return the status in one line of plain text."""
-    words = [f"{facts.name or 'New job'}: {snapshot['state']}", facts.shape]
+    words = [f"{facts.name or say.NEW_JOB()}: {snapshot['state']}", facts.shape]
     words += _times(facts, snapshot)
     if text := progress_text(snapshot["progress"]):
         words.append(text)
@@ -116,7 +117,7 @@ def line(facts: Facts, snapshot: Snapshot, note: str | None = None) -> str:
 def _reason(snapshot: Snapshot) -> str:
     """Return the reason as it stands beside the state."""
     if snapshot["state"] == State.CANCELLED and snapshot["reason"] == CANCELLED:
-        return "by the user"
+        return say.BY_USER()
     return shorten(snapshot["reason"] or "", MAX_REASON)
 
 
@@ -127,7 +128,7 @@ def _times(facts: Facts, snapshot: Snapshot) -> list[str]:
     left = time_left(snapshot)
     return [
         duration(elapsed(facts.created, snapshot)),
-        *([] if left is None else [f"about {duration(left)} left"]),
+        *([] if left is None else [say.TIME_LEFT(time=duration(left))]),
     ]
 
 
@@ -154,19 +155,17 @@ def hint(snapshot: Snapshot) -> str:
 def _footer(facts: Facts, snapshot: Snapshot) -> list[str]:
     """Say in single lines what was sent, what came back and what else there is to know."""
     if snapshot["state"] == Unstarted.SENDING:
-        return [f"sending {facts.sent}"] if facts.sent else []
+        return [say.SENDING(things=facts.sent)] if facts.sent else []
     active = snapshot["state"] not in (*ENDED, Unstarted.NOT_STARTED)
     lines = list(facts.notes if active else facts.notes[:1])
     if facts.sent and active:
-        lines.append(f"sent {facts.sent}")
+        lines.append(say.SENT(things=facts.sent))
     if back := results_text(snapshot["results"]):
-        lines.append(f"brought back {back}")
+        lines.append(say.BROUGHT_BACK(things=back))
     if not active and (words := about_restart(snapshot.get("restarts", []), ended=True)):
         lines.append(words)
     if active:
-        lines.append(
-            f"Keeps running if you close this page. Reattach: %jaxtrain attach {facts.name}"
-        )
+        lines.append(say.KEEPS_RUNNING(name=facts.name))
     return lines
 
 
@@ -196,7 +195,7 @@ def render(
     colour = _COLOURS.get(state, _WAITING)  # of dots and bars: as text it would be too pale
     said = " · ".join([facts.shape, *_times(facts, snapshot)])
     rows = [
-        f'<div><span style="color:{colour}">●</span> <b>{_e(facts.name or "New job")}</b> · '
+        f'<div><span style="color:{colour}">●</span> <b>{_e(facts.name or say.NEW_JOB())}</b> · '
         f"{_e(state)} "
         f'<span style="{_MUTED};margin-left:.6em">{_e(said)}</span></div>'
     ]

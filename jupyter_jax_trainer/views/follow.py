@@ -18,6 +18,7 @@ from jupyter_jax_trainer.jobdir.state import JobState, Snapshot, announced
 from jupyter_jax_trainer.jobdir.summary import renamed
 from jupyter_jax_trainer.jobdir.waiting import Waiting
 from jupyter_jax_trainer.logs.reader import LogReader, is_noise
+from jupyter_jax_trainer.messages import views as say
 from jupyter_jax_trainer.states import ENDED, Phase, Unstarted
 from jupyter_jax_trainer.text import plain, ranks_text, size
 from jupyter_jax_trainer.trust.policy import harmless
@@ -194,10 +195,7 @@ class Stragglers:
             self._since = time.monotonic()
         if time.monotonic() - self._since < _LONG:
             return None
-        return (
-            f"{ranks_text(done)} {'has' if len(done) == 1 else 'have'} finished; "
-            f"{ranks_text(others)} {'goes' if len(others) == 1 else 'go'} on"
-        )
+        return say.SOME_FINISHED(finished=ranks_text(done), running=ranks_text(others))
 
 
 def open_view() -> View:
@@ -213,11 +211,12 @@ def open_view() -> View:
 
 def announce(view: View, spec: JobSpec, plan: Plan, capture: Capture) -> None:
     """Show what will be sent, before it is."""
-    facts = Facts.before(spec, plan, capture)
+    facts, total = Facts.before(spec, plan, capture), size(capture.total)
     if spec.detach:
-        print(plain(f"Sending {size(capture.total)}" + (f": {facts.sent}" if facts.sent else "")))
+        things = facts.sent and say.SENDING_THINGS(size=total, things=facts.sent)
+        print(plain(things or say.SENDING_SIZE(size=total)))
     else:
-        view.begin(facts, announced(Unstarted.SENDING, f"{size(capture.total)} in all"))
+        view.begin(facts, announced(Unstarted.SENDING, say.TOTAL_SIZE(size=total)))
 
 
 def not_started(view: View, spec: JobSpec) -> None:
@@ -258,17 +257,14 @@ def follow(job: Job, interrupts: Interrupts | None = None, view: View | None = N
                 break
             times = list(interrupts.times) if interrupts else []  # more may come meanwhile
             left = times[0] + _COUNTDOWN - time.monotonic() if times else math.inf
-            note = None
+            note: str | None = None
             if len(times) > 1:
-                note = "is being cancelled"
+                note = say.CANCELLING()
             elif left <= 0 or waiting.over():
-                view.close(snapshot, "detached")
+                view.close(snapshot, say.LEFT_RUNNING())
                 raise detached(job)
             elif times:
-                note = (
-                    f"interrupt again within {math.ceil(left)} s to cancel the job; "
-                    "else it goes on without this cell"
-                )
+                note = say.INTERRUPT_AGAIN(seconds=math.ceil(left))
             else:
                 note = stragglers.note(snapshot)
             view.status(snapshot, note)
@@ -282,15 +278,12 @@ def follow(job: Job, interrupts: Interrupts | None = None, view: View | None = N
 
 def detached(job: Job) -> JobDetached:
     """Make the error that ends a cell whose job goes on."""
-    return JobDetached(
-        f"Detached: job {job.name!r} goes on.",
-        f"`%jaxtrain attach {job.name}` follows it again, `%jaxtrain cancel {job.name}` ends it.",
-    )
+    return JobDetached(say.DETACHED(name=job.name))
 
 
 def ended_meanwhile(job: Job) -> JobDetached:
     """Make the error for an interrupt after which the job ended before its cell did."""
-    return JobDetached(f"Interrupted; job {job.name!r} has ended, and its results are here.")
+    return JobDetached(say.ENDED_MEANWHILE(name=job.name))
 
 
 def announce_detached(job: Job) -> None:
@@ -302,7 +295,4 @@ def announce_detached(job: Job) -> None:
     if note := renamed(job.spec.name, job.name):
         print(plain(note))
     command = "%jaxtrain" if running_shell() else "jaxtrain"
-    print(
-        f"Job {job.name} was started.\n"
-        f"`{command} attach {job.name}` follows it, `{command} cancel {job.name}` ends it."
-    )
+    print(say.STARTED(name=job.name, command=command))

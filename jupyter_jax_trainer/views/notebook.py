@@ -19,6 +19,7 @@ from IPython.display import display
 
 from jupyter_jax_trainer.jobdir.state import Snapshot
 from jupyter_jax_trainer.logs.reader import readable
+from jupyter_jax_trainer.messages import views as say
 from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.text import closed
 from jupyter_jax_trainer.views import card
@@ -110,7 +111,7 @@ class NotebookView:
                 live.show(data, metadata)
         elif self._displays == _DISPLAYS + 1:
             self._log.interrupt()
-            print(f"… only the first {_DISPLAYS} displays of a job are shown")
+            print(say.DISPLAYS_LEFT_OUT(count=_DISPLAYS))
 
     def close(self, snapshot: Snapshot, note: str | None) -> None:
         """Show the last state and the last lines."""
@@ -228,7 +229,7 @@ class LogPane:
             self._shown = self._count
             lines = [_clipped(readable(line)) for line in self._last]
             if between := self._count - len(lines):
-                lines.insert(0, f"… {between:,} lines are not shown here; all are in {self.where}")
+                lines.insert(0, say.LINES_LEFT_OUT(count=between, where=self.where))
             self._window.show({"text/plain": "\n".join(lines)})
 
     def interrupt(self) -> None:

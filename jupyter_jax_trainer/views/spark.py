@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
+from jupyter_jax_trainer.messages import views as say
 from jupyter_jax_trainer.queries.protocol import Spark
 
 _WIDTH, _HEIGHT, _EDGE = 120, 22, 2
@@ -14,10 +15,10 @@ def sparkline(spark: Spark | None, colour: str) -> str:
     """Draw a glance's series; empty where there is no course to see."""
     if not spark or len(points := spark["points"]) < 2:
         return ""
-    name, first, last = html.escape(spark["name"]), points[0][1], points[-1][1]
+    course = say.COURSE(name=spark["name"], first=points[0][1], last=points[-1][1])
     return (
         f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-        f'aria-label="{name} from {first:.4g} to {last:.4g}" style="flex:none">'
+        f'aria-label="{html.escape(course)}" style="flex:none">'
         f'<polyline points="{_places(points)}" fill="none" stroke="{colour}" '
         'stroke-width="1.5" stroke-linejoin="round"/></svg>'
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_jax_trainer.jobdir.state import Snapshot
 from jupyter_jax_trainer.jobdir.summary import results_text
 from jupyter_jax_trainer.logs.reader import readable
+from jupyter_jax_trainer.messages import views as say
 from jupyter_jax_trainer.states import ENDED, Unstarted
 from jupyter_jax_trainer.text import clip, plain
 from jupyter_jax_trainer.views import card
@@ -39,8 +40,8 @@ class TerminalView:
         known, self._facts = self._facts, facts
         if snapshot["state"] not in ENDED:
             if facts.sent and known is None:
-                verb = "sending" if snapshot["state"] == Unstarted.SENDING else "sent"
-                self._say(f"{verb} {facts.sent}")
+                sending = say.SENDING if snapshot["state"] == Unstarted.SENDING else say.SENT
+                self._say(sending(things=facts.sent))
             for note in facts.notes:
                 self._say(note)
         if snapshot["state"] != Unstarted.SENDING:
@@ -52,7 +53,7 @@ class TerminalView:
         now = time.monotonic()
         # What counts seconds is worth one line where lines stay.
         reason = _SPAN.sub("", snapshot["reason"] or "")
-        said = (snapshot["state"], reason, note and note[:9])
+        said = (snapshot["state"], reason, note and _SPAN.sub("", note))
         if self._live:
             if said == self._said and now - self._updated < _INTERVAL:
                 return
@@ -88,7 +89,7 @@ class TerminalView:
         assert self._facts is not None
         self._say(card.line(self._facts, snapshot, note))
         if back := results_text(snapshot["results"]):
-            self._say(f"brought back {back}")
+            self._say(say.BROUGHT_BACK(things=back))
 
     def _say(self, text: str) -> None:
         self._erase()

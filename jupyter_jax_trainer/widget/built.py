@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import views as say
 
 STATIC = Path(__file__).parent / "static"
 
@@ -24,7 +25,4 @@ def require() -> None:
         They were not built.
     """
     if not available():
-        raise UsageError(
-            "The widget is not there: its script has not been built.",
-            "`make labextension` builds it in a clone; a wheel has it.",
-        )
+        raise UsageError(say.NO_WIDGET())

@@ -12,6 +12,8 @@ import traitlets
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.errors import JaxTrainError
+from jupyter_jax_trainer.messages import Text
+from jupyter_jax_trainer.messages import views as say
 from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.queries.page import Page, PageGoneError
 from jupyter_jax_trainer.queries.requests import Asked, refusal, route, status_of
@@ -79,7 +81,7 @@ class Panel(anywidget.AnyWidget):  # type: ignore[misc]
             return _put_into_next_cell(message.get("body"))
         found = route(str(message.get("method")), path)
         if found is None:
-            return 404, {"message": f"There is no {path!r} here.", "hint": None}
+            return 404, _refusal(say.UNKNOWN_PATH(path=path))
         one, names = found
         try:
             query = dict(parse_qsl(parts.query))
@@ -88,7 +90,7 @@ class Panel(anywidget.AnyWidget):  # type: ignore[misc]
             return status_of(error), refusal(error)
         except Exception:
             traceback.print_exc()
-            return 500, {"message": "Something went wrong; the kernel's log has it.", "hint": None}
+            return 500, _refusal(say.INTERNAL_ERROR())
 
 
 def _put_into_next_cell(body: Any) -> tuple[int, object]:
@@ -96,6 +98,10 @@ def _put_into_next_cell(body: Any) -> tuple[int, object]:
 
     shell, source = get_ipython(), body.get("source") if isinstance(body, dict) else None
     if shell is None or not hasattr(shell, "kernel") or not isinstance(source, str):
-        return 501, {"message": "This front end takes no cells from here.", "hint": "Copy it."}
+        return 501, _refusal(say.CANNOT_INSERT_CELL())
     shell.set_next_input(source)
-    return 200, {"when": "It comes below the next cell that you run."}
+    return 200, {"when": say.INSERTED_LATER()}
+
+
+def _refusal(said: Text) -> dict[str, str | None]:
+    return {"message": said, "hint": said.hint}

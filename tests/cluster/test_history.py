@@ -82,5 +82,5 @@ def test_all_of_a_job_stays_when_its_trainjob_is_gone(place, namespace, store, m
     rows = jupyter_jax_trainer.compare("past", "cut")
     assert [row["loss"] for row in rows] == [1 / 3, 1 / 3]
     assert "--out" in run("compare", "past", "cut")
-    assert "2 jobs deleted" in run("prune", "--older-than", "0.001s", "--yes")
+    assert "Deleted 2 jobs" in run("prune", "--older-than", "0.001s", "--yes")
     assert not list((store / "jobs").iterdir())

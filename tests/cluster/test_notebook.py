@@ -33,7 +33,7 @@ pytestmark = [
 
 ROOT = Path(__file__).resolve().parents[2]
 ON = "--backend kubernetes"
-COUNTDOWN = r"interrupt again within [1-3] s to cancel the job; else it goes on without this cell"
+COUNTDOWN = r"interrupt again within [1-3] s to cancel the job; otherwise it continues"
 
 
 @dataclass(frozen=True)
@@ -368,7 +368,7 @@ def test_a_job_outlives_its_kernel_and_its_notebook(desk, tmp_path):
         attached.finish(PATIENCE)
         # On a busy machine Trainer's status server may take too long, and the job says so.
         said = [line for line in attached.shown[-1].splitlines() if "status server" not in line]
-        assert said == ["first", "last", "In this notebook now: out"]
+        assert said == ["first", "last", "Loaded into the notebook: out"]
         assert "lasting: Succeeded · 2 nodes" in attached.card["text/plain"]
         assert other.value("out") == "7"
         shown = other.run("%jaxtrain show lasting").text
@@ -394,14 +394,14 @@ EXPECTED = [
     "Defaults of this notebook",
     "Job greedy was started",
     "can't be scheduled",
-    "is deleted",
+    "was deleted",
     "",
     "brought back",
     "0.1",
     "499500",
     "Job long was started",
     "step 20",
-    "Job long is deleted",
+    "Job long was deleted",
     "KeyError: 'labels'",
 ]
 

@@ -27,7 +27,7 @@ SHOWN = {
         "3.",
         "Job long was started",
         "long",
-        "is cancelled",
+        "was cancelled",
         "KeyError: 'labels'",
         "42",
     ],

@@ -18,7 +18,7 @@ LONG = (
     "%%jaxtrain {} -n 2 -o x\nimport time\nfrom pathlib import Path\nprint('waits here', flush=True)\n"
     "while not Path({!r}).exists(): time.sleep(0.05)\nprint('seen')\nx = 3\n"
 )
-COUNTDOWN = r"interrupt again within [1-3] s to cancel the job; else it goes on without this cell"
+COUNTDOWN = r"interrupt again within [1-3] s to cancel the job; otherwise it continues"
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +61,8 @@ def test_one_interrupt_detaches_and_another_kernel_follows_to_the_end(kernel, tm
     assert cell.reply["ename"] == "JobDetached"
     error = "\n".join(cell.outputs[-1]["traceback"])
     assert error == (
-        "Detached: job 'long' goes on.\n"
-        "`%jaxtrain attach long` follows it again, `%jaxtrain cancel long` ends it."
+        "Detached. Job 'long' keeps running.\n"
+        "`%jaxtrain attach long` follows it again, `%jaxtrain cancel long` cancels it."
     )
     assert state(kernel, "long") == "Running"
 
@@ -98,7 +98,7 @@ def test_second_interrupt_cancels_and_leaves_no_process(kernel, tmp_path):
     assert "Job 'doomed' was cancelled" in cell.text and "failed" not in cell.text
     assert "cancelled by" not in cell.card["text/plain"]
     assert state(kernel, "doomed") == "Cancelled" and "Cancelled" in cell.card["text/plain"]
-    assert any("is being cancelled" in data["text/html"] for _, data in cell.cards())
+    assert any("cancelling" in data["text/html"] for _, data in cell.cards())
     assert all_gone(kernel)
 
 

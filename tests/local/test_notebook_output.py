@@ -286,7 +286,7 @@ def test_giant_line_bad_bytes_and_many_displays(kernel):
     giant, bad = cell.shown[1].splitlines()
     assert giant.startswith("xxx") and giant.endswith(" …") and len(giant) < 2100
     assert bad == "bad \ufffd\ufffd nul ␀ end"
-    assert cell.shown[-2:] == ["199", "… only the first 200 displays of a job are shown\n"]
+    assert cell.shown[-2:] == ["199", "… only the first 200 displays of a job are shown.\n"]
 
 
 def test_logs_command_follows_within_bounds(kernel):
@@ -469,7 +469,7 @@ def test_detached_jobs_run_side_by_side_and_are_attached(kernel, tmp_path):
     for name in ("left", "right"):
         attached = kernel.run(f"%jaxtrain attach {name}")
         assert "Succeeded" in attached.card["text/plain"]
-        assert attached.shown[-1] == f"{name} here\nIn this notebook now: out\n"
+        assert attached.shown[-1] == f"{name} here\nLoaded into the notebook: out\n"
         assert kernel.value("out") == "1"
         kernel.run("del out")
 

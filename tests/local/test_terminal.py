@@ -110,7 +110,7 @@ def test_attach_on_a_terminal_and_leave_with_ctrl_c(home, waiting, tmp_path):
     watch.expect("running\r\n")
     watch.expect(r"bg: Running · 2 nodes · [\d.]+ s · .*1/4  loss 0\.5")  # the moving status line
     watch.sendcontrol("c")
-    watch.expect("Detached; job bg goes on.")
+    watch.expect("Detached. Job bg ")
     watch.expect("jaxtrain attach bg")
     watch.expect(pexpect.EOF)
     watch.close()
@@ -135,7 +135,7 @@ def test_ctrl_c_in_run_leaves_the_job_running(home, tmp_path):
     run.expect("Stop it: jaxtrain cancel fg")
     run.expect(pexpect.EOF)
     assert state(home, "fg") == "Running"
-    assert jaxtrain("cancel", "fg").stdout == "Job fg is cancelled.\n"
+    assert jaxtrain("cancel", "fg").stdout == "Job fg was cancelled.\n"
     assert state(home, "fg") == "Cancelled"
 
 

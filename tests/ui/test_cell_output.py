@@ -10,6 +10,7 @@ from harness import eventually, wait_for
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
+from jupyter_jax_trainer.messages import views as say
 from ui.cells import PANEL, SLOW, Job, begin, begin_waiting, button, glance, is_state, moves
 from ui.pages import LabPage
 
@@ -51,7 +52,7 @@ def test_from_the_start_to_a_cancel(lab, job):
     # The cell lets go; its view doesn't.
     button(view, "Detach").click()
     lab.has_run(1)
-    expect(lab.cell(1)).to_contain_text(f"Detached: job '{job.name}' goes on.")
+    expect(lab.cell(1)).to_contain_text(f"Detached. Job '{job.name}'")
     expect(button(view, "Detach")).to_have_count(0)
     is_state(view, "Running")
     expect(tail).to_contain_text("first line")
@@ -222,7 +223,7 @@ def test_the_panel(lab, job):
     line = "%%jaxtrain -n 3 -r local-cpu"
     expect(panel.locator("pre", has_text=line)).to_be_visible()
     panel.get_by_role("button", name="Insert into the next cell").click()
-    expect(panel.get_by_text("It comes below the next cell that you run.")).to_be_visible()
+    expect(panel.get_by_text(str(say.INSERTED_LATER()))).to_be_visible()
 
     # From the list to the job and its log, and back.
     row.click()

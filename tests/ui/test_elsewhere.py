@@ -19,6 +19,7 @@ from playwright.sync_api import Page, Route, expect
 from server.servers import free_port
 
 from jupyter_jax_trainer import api
+from jupyter_jax_trainer.messages import views as say
 from jupyter_jax_trainer.widget.built import STATIC
 from ui.cells import Job, is_state, moves
 from ui.conftest import SIZE
@@ -189,7 +190,7 @@ def test_the_panel_in_marimo(in_marimo: Show, end: Path) -> None:
     expect(panel.locator("pre", has_text="%%jaxtrain -n 3")).to_be_visible()
     # marimo has no cells that a line could go into.
     panel.get_by_role("button", name="Insert into the next cell").click()
-    expect(panel.get_by_text("This front end takes no cells from here.")).to_be_visible()
+    expect(panel.get_by_text(str(say.CANNOT_INSERT_CELL()))).to_be_visible()
     expect(panel.get_by_text("Copy the line above instead")).to_be_visible()
 
     row = panel.locator(f".jaxtrain-row[data-key='{job.name}']")

@@ -453,8 +453,8 @@ def test_the_command_leaves_out_what_has_ended(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "can't be read"),
-        ("a: [", "not YAML"),
+        (None, "Can't read"),
+        ("a: [", "not valid YAML"),
         ("kind: Pod", "There is no JAXJob"),
         ("", "There is no JAXJob"),
     ],

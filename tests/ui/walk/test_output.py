@@ -7,6 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, expect
 
+from jupyter_jax_trainer.messages import views as say
 from ui.pages import LOAD, LabPage
 from ui.walk.hands import Keyboard
 
@@ -56,7 +57,7 @@ def test_the_output_of_a_cell(hand: Any, lab: LabPage) -> None:
     if isinstance(hand, Keyboard):
         lab.cell(1).focus()
     hand.press(button("Detach"))
-    expect(lab.cell(1)).to_contain_text(f"Detached: job '{name}' goes on.")
+    expect(lab.cell(1)).to_contain_text(f"Detached. Job '{name}'")
     expect(state).to_have_text("Running")
     if isinstance(hand, Keyboard):
         hand.go(button("Open"))
@@ -94,7 +95,7 @@ def test_the_panel_in_a_cell(hand: Any, lab: LabPage) -> None:
     line = "%%jaxtrain -n 3 -r local-cpu"
     expect(panel.locator("pre", has_text=line)).to_be_visible()
     hand.press(panel.get_by_role("button", name="Insert into the next cell"))
-    expect(panel.get_by_text("It comes below the next cell that you run.")).to_be_visible()
+    expect(panel.get_by_text(str(say.INSERTED_LATER()))).to_be_visible()
 
     # From the list to a job and its log, and back.
     row = panel.locator(".jaxtrain-row[data-key='trained']")
