@@ -87,9 +87,9 @@ def _values(option: Option, namespace: Mapping[str, Any] | None, jobs: Sequence[
     if option.name == "container":
         return _containers(jobs)
     if option.name == "runtime":
-        from jupyter_jax_trainer.runtime import local_runtimes
+        from jupyter_jax_trainer.backends import registry
 
-        return [runtime.name for runtime in local_runtimes()]
+        return [runtime.name for runtime in registry.get(registry.DEFAULT).runtimes()]
     return []
 
 

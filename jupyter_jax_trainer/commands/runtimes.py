@@ -51,7 +51,7 @@ def _list(context: Context, values: dict[str, Any]) -> None:
         if backend != "auto" or any(place.values()):
             raise
         context.print(f"{say.CANNOT_LIST_CLUSTER(error=error)}\n")
-        found = api.runtimes("local")
+        found = api.runtimes(registry.DEFAULT)
     context.print(runtimes_table(found, context.width))
 
 

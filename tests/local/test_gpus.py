@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_jax_trainer import api, runtime
-from jupyter_jax_trainer.backends.local import workers
+from jupyter_jax_trainer import api
+from jupyter_jax_trainer.backends.local import runtimes, workers
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -22,7 +22,7 @@ def four_gpus(home, tmp_path, monkeypatch):
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(runtime, "gpu_plugin", lambda: "0.10")
+    monkeypatch.setattr(runtimes, "gpu_plugin", lambda: "0.10")
 
 
 def plan_of(line: str) -> dict:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from jupyter_jax_trainer import runtime, timeouts
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes import backend as of_clusters
 from jupyter_jax_trainer.backends.kubernetes import connection, control
 from jupyter_jax_trainer.backends.kubernetes.api import kubeconfig
@@ -22,6 +22,7 @@ from jupyter_jax_trainer.backends.kubernetes.backend import KubernetesBackend
 from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import describe
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import shown_yaml
 from jupyter_jax_trainer.backends.local import doctor as local
+from jupyter_jax_trainer.backends.local import runtimes
 from jupyter_jax_trainer.backends.local.backend import LocalBackend
 from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
@@ -323,7 +324,7 @@ def test_the_cluster_of_this_pod_is_no_context(monkeypatch):
 
 
 def test_the_health_of_this_machine_is_what_is_not_well_and_a_few_figures(home, monkeypatch):
-    monkeypatch.setattr(runtime, "local_gpus", lambda: [])
+    monkeypatch.setattr(runtimes, "local_gpus", lambda: [])
     found = targets.health(targets.find("local"))
     titles = [f["title"] for f in found]
     assert titles[:2] == ["Python", "jax"] and "Locks" not in titles

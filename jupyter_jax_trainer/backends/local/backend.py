@@ -48,7 +48,7 @@ class LocalBackend(Backend):
         self, context: str | None = None, namespace: str | None = None
     ) -> Sequence[Runtime]:
         """List the CPU, and the GPUs where there are any."""
-        from jupyter_jax_trainer.runtime import local_runtimes
+        from jupyter_jax_trainer.backends.local.runtimes import local_runtimes
 
         return local_runtimes()
 

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from jupyter_jax_trainer import machine, timeouts
+from jupyter_jax_trainer.backends.local.runtimes import gpu_plugin, local_gpus
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
 from jupyter_jax_trainer.jobdir import layout, locks, store
 from jupyter_jax_trainer.jobdir.manifest import machine_of
 from jupyter_jax_trainer.messages import Label
 from jupyter_jax_trainer.messages import local_doctor as say
-from jupyter_jax_trainer.runtime import gpu_plugin, installed, local_gpus
+from jupyter_jax_trainer.runtime import installed
 from jupyter_jax_trainer.states import ENDED
 from jupyter_jax_trainer.text import joined, size, version_numbers
 

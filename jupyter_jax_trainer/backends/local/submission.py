@@ -14,6 +14,13 @@ import jupyter_jax_trainer
 from jupyter_jax_trainer import machine, masking, text, timeouts
 from jupyter_jax_trainer.backends.local import warm
 from jupyter_jax_trainer.backends.local.plan import LocalPlan
+from jupyter_jax_trainer.backends.local.runtimes import (
+    LOCAL_CPU,
+    LOCAL_GPU,
+    get_runtime,
+    local_gpus,
+    usable_gpus,
+)
 from jupyter_jax_trainer.backends.local.slots import limit_of_cores
 from jupyter_jax_trainer.errors import BackendError, CaptureError, UsageError
 from jupyter_jax_trainer.jobdir import files, store
@@ -24,7 +31,6 @@ from jupyter_jax_trainer.jobdir.summary import shape
 from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.options.amounts import quantity
 from jupyter_jax_trainer.options.spec import JobSpec
-from jupyter_jax_trainer.runtime import LOCAL_CPU, LOCAL_GPU, get_runtime, local_gpus, usable_gpus
 from jupyter_jax_trainer.states import State
 
 if TYPE_CHECKING:

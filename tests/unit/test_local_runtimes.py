@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_jax_trainer import runtime, timeouts
+from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends.local import runtimes
 from jupyter_jax_trainer.errors import UsageError
 
 TWO = """GPU 0: NVIDIA H200 (UUID: GPU-11111111-aaaa)
@@ -24,9 +25,9 @@ GPU 1: NVIDIA H200 (UUID: GPU-22222222-bbbb)
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: Any, tmp_path: Path) -> None:
-    runtime._hardware.cache_clear()
+    runtimes._hardware.cache_clear()
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(runtime, "_PROC_GPUS", tmp_path / "no-driver")
+    monkeypatch.setattr(runtimes, "_PROC_GPUS", tmp_path / "no-driver")
 
 
 def smi(tmp_path: Path, monkeypatch: Any, script: str) -> Path:
@@ -46,17 +47,17 @@ def gpus(tmp_path: Path, monkeypatch: Any, listing: str) -> None:
 
 def test_the_cpu_is_always_there(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    (found,) = runtime.local_runtimes()
+    (found,) = runtimes.local_runtimes()
     assert (found.name, found.device, found.backend) == ("local-cpu", "cpu", "local")
     assert found.nodes == (1, 4096)
     assert found.python == platform.python_version()
-    assert found.jax == runtime.installed("jax")
+    assert found.jax == runtimes.installed("jax")
 
 
 def test_gpus_are_counted(tmp_path, monkeypatch):
     gpus(tmp_path, monkeypatch, TWO)
-    assert runtime.local_gpus() == ["0", "1"]
-    found = runtime.get_runtime("local-gpu")
+    assert runtimes.local_gpus() == ["0", "1"]
+    found = runtimes.get_runtime("local-gpu")
     assert (found.devices, found.nodes) == (2, (1, 2))
 
 
@@ -77,15 +78,15 @@ def test_gpus_are_counted(tmp_path, monkeypatch):
 def test_cuda_visible_devices_bounds_them(tmp_path, monkeypatch, visible, expected):
     gpus(tmp_path, monkeypatch, TWO)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert runtime.local_gpus() == expected
-    assert ("local-gpu" in [r.name for r in runtime.local_runtimes()]) == bool(expected)
+    assert runtimes.local_gpus() == expected
+    assert ("local-gpu" in [r.name for r in runtimes.local_runtimes()]) == bool(expected)
 
 
 def test_a_gpu_in_parts_is_its_parts(tmp_path, monkeypatch):
     gpus(tmp_path, monkeypatch, MIG)
-    assert runtime.local_gpus() == ["MIG-aaaa", "MIG-bbbb", "1"]
+    assert runtimes.local_gpus() == ["MIG-aaaa", "MIG-bbbb", "1"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-bbbb")
-    assert runtime.local_gpus() == ["MIG-bbbb"]
+    assert runtimes.local_gpus() == ["MIG-bbbb"]
 
 
 @pytest.mark.parametrize(
@@ -93,23 +94,23 @@ def test_a_gpu_in_parts_is_its_parts(tmp_path, monkeypatch):
 )
 def test_a_driver_that_does_not_work_means_no_gpus(tmp_path, monkeypatch, script):
     smi(tmp_path, monkeypatch, script)
-    assert runtime.local_gpus() == []
+    assert runtimes.local_gpus() == []
 
 
 def test_a_driver_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
     smi(tmp_path, monkeypatch, "exec sleep 60")
     monkeypatch.setenv(timeouts.GPU.variable, "0.2")
     began = time.monotonic()
-    assert runtime.local_gpus() == []
+    assert runtimes.local_gpus() == []
     assert time.monotonic() - began < 10
 
 
 def test_a_driver_without_its_tools(tmp_path, monkeypatch):
     driver = tmp_path / "gpus"
     (driver / "0000:01:00.0").mkdir(parents=True)
-    monkeypatch.setattr(runtime, "_PROC_GPUS", driver)
+    monkeypatch.setattr(runtimes, "_PROC_GPUS", driver)
     monkeypatch.setenv("PATH", "/nowhere")
-    assert runtime.local_gpus() == ["0"]
+    assert runtimes.local_gpus() == ["0"]
 
 
 def test_the_machine_is_asked_once(tmp_path, monkeypatch):
@@ -117,23 +118,23 @@ def test_the_machine_is_asked_once(tmp_path, monkeypatch):
     (tmp_path / "listing").write_text(TWO)
     assert program.exists()
     for _ in range(3):
-        runtime.local_gpus()
+        runtimes.local_gpus()
     assert (tmp_path / "count").read_text() == "asked\n"
 
 
 def test_gpus_without_a_plugin_for_jax_are_not_usable(tmp_path, monkeypatch):
     gpus(tmp_path, monkeypatch, TWO)
-    monkeypatch.setattr(runtime, "_PLUGINS", ("no-such-plugin",))
-    assert runtime.usable_gpus() == []
-    problem = runtime.get_runtime("local-gpu").problem
+    monkeypatch.setattr(runtimes, "_PLUGINS", ("no-such-plugin",))
+    assert runtimes.usable_gpus() == []
+    problem = runtimes.get_runtime("local-gpu").problem
     assert problem is not None and "jax[cuda" in problem
-    monkeypatch.setattr(runtime, "_PLUGINS", ("jax",))
-    assert runtime.usable_gpus() == ["0", "1"]
-    assert runtime.get_runtime("local-gpu").problem is None
+    monkeypatch.setattr(runtimes, "_PLUGINS", ("jax",))
+    assert runtimes.usable_gpus() == ["0", "1"]
+    assert runtimes.get_runtime("local-gpu").problem is None
 
 
 def test_an_unknown_runtime_names_the_nearest_one(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(UsageError, match=r"'local-cpus'\.\nDid you mean local-cpu\?") as caught:
-        runtime.get_runtime("local-cpus")
+        runtimes.get_runtime("local-cpus")
     assert caught.value.id == "machine.unknown-runtime"
