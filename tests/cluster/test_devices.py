@@ -161,7 +161,7 @@ def test_runtimes_are_shown_and_checked(place, namespace, cluster):
     shown, _ = command("show", "jax-cpu")
     assert "kind: ClusterTrainingRuntime" in shown and image(cluster) in shown
     checked, failed = command("check", "jax-cpu")
-    assert "a cell that fails is not run again" in checked and not failed
+    assert "a failed cell is not rerun" in checked and not failed
 
     def lacking(pod: dict[str, Any]) -> None:
         del pod["containers"][0]["image"]

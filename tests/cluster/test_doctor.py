@@ -122,7 +122,7 @@ def test_broken_runtime_deprecated(namespace, looked):
 def test_broken_other_python(namespace, looked):
     made_runtimes.make(namespace, "older")
     namespace("label", "--overwrite", "trainingruntime", "older", "jupyter-jax-trainer/python=3.8")
-    assert wrong(looked(), "Runtime older", WARN, "has Python 3.8, and here it is 3.")
+    assert wrong(looked(), "Runtime older", WARN, "has Python 3.8, but this is 3.")
 
 
 def test_broken_runtime_without_node(namespace, looked):
@@ -241,7 +241,9 @@ def test_broken_limit_range(namespace, looked):
 def test_broken_network_policy(namespace, looked):
     api = "networking.k8s.io/v1"
     create(namespace, "NetworkPolicy", api, {"podSelector": {}, "policyTypes": ["Ingress"]})
-    assert wrong(looked(), "Network policy", WARN, "broken cuts pods", "ingress: [{from:")
+    assert wrong(
+        looked(), "Network policy", WARN, "cut off from each other by broken", "ingress: [{from:"
+    )
     web = {"podSelector": {"matchLabels": {"app": "web"}}}
     namespace(
         "create",
@@ -254,7 +256,7 @@ def test_broken_network_policy(namespace, looked):
             "spec": {"podSelector": {"matchLabels": {"app": "db"}}, "ingress": [{"from": [web]}]},
         },
     )
-    assert wrong(looked(), "Network policy", WARN, "broken cuts pods")
+    assert wrong(looked(), "Network policy", WARN, "cut off from each other by broken")
     namespace(
         "create",
         "-f",

@@ -112,7 +112,7 @@ def test_broken_old_trainer(bare, definitions, looked):
 
 def test_broken_no_jobset(bare, definitions, looked):
     install(bare, *definitions)
-    eventually(lambda: wrong(looked(), "JobSet", FAIL, "not installed", "manifests bring it"))
+    eventually(lambda: wrong(looked(), "JobSet", FAIL, "not installed", "manifests include it"))
 
 
 def test_broken_no_runtime(bare, definitions, looked):
@@ -135,4 +135,4 @@ def test_broken_runtime_reruns_cells(cluster, bare, definitions, looked):
     stock = cluster.get("clustertrainingruntime", "jax-distributed")
     stock["metadata"] = {what: stock["metadata"][what] for what in ("name", "labels")}
     install(bare, stock)
-    assert wrong(looked(), "JAX runtimes", WARN, "jax-distributed", "run a cell that fails again")
+    assert wrong(looked(), "JAX runtimes", WARN, "jax-distributed", "rerun failed cells")

@@ -283,7 +283,7 @@ def test_in_a_pod_its_service_account_is_used(cluster, namespace, user, home, tm
 def test_no_cluster_a_dead_one_and_one_of_somebody_else(cluster, tmp_path, monkeypatch, home):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     assert examined()["Kubernetes"].detail == "no kubeconfig, and this is not a pod"
-    with pytest.raises(UsageError, match="There is no cluster to speak to"):
+    with pytest.raises(UsageError, match="No cluster is configured"):
         submit(CELL, "--backend kubernetes")
     dead = people.kubeconfig(tmp_path / "dead", {"server": "https://127.0.0.1:1"}, {"token": "x"})
     monkeypatch.setenv("KUBECONFIG", str(dead))

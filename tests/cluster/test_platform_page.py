@@ -7,6 +7,7 @@ import pytest
 from cluster import people
 from cluster.faults import require_own
 from cluster.pages import Terminal, blocks
+from jupyter_jax_trainer.messages import cluster as say
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.disruptive]
 
@@ -56,11 +57,9 @@ def test_the_platform_guide(cluster, namespace, home, tmp_path):
         f"rolebinding.rbac.authorization.k8s.io/jupyter-jax-trainer-restarts-{name} created"
         in restarts
     )
-    assert "a job of jax-cpu would be taken" in asdora, asdora
+    assert "a job of jax-cpu would be accepted" in asdora, asdora
     assert "jobs can't run" not in asdora.lower()
-    assert (
-        "jobs can't start again by themselves (--max-restarts)" in asdora
-    )  # she gets these rights later
+    assert say.NO_RESTARTS() in asdora  # she gets these rights later
     assert f"ClusterTrainingRuntime jax-tpu: configured, {registry}/" in runtimes
     assert "TrainingRuntime jax-gpu: created, " in runtimes
     assert f"TrainingRuntime jax-cpu: created, {registry}/" in with_volume

@@ -27,6 +27,7 @@ from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import WARN
 from jupyter_jax_trainer.errors import CaptureError, UsageError
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.messages import cluster as say_of_cluster
 from jupyter_jax_trainer.queries import targets
 
 # The first of them builds Kueue, where nobody has done so before.
@@ -340,7 +341,7 @@ def test_without_rights_for_kueue_a_job_waits_with_fewer_words(queued, namespace
             job = submit("1", queued, f"large-{uuid.uuid4().hex[:4]} --cpu 4")
             words = says(job, "waits in the queue team", within=LONG_S)
             assert "It starts by itself when there is room" in words
-            lack = "why a job waits in its queue, and for how many others, can't be told"
+            lack = say_of_cluster.NO_QUEUE_REASON()
             eventually(lambda: any(lack in e["message"] for e in job.events()), LONG_S)
             with pytest.raises(
                 UsageError, match=r"can't .* together with --queue: Kueue up to 0\.16"

@@ -169,7 +169,7 @@ def test_these_rights_are_enough_for_everything(which, space, tmp_path, tmp_path
             assert elsewhere.state == "Cancelled"
         with someone.at_work():
             eventually(lambda: waiting.state == "Cancelled")
-        assert not [e for e in job.events() + waiting.events() if "right" in e["message"]]
+        assert not [e for e in job.events() + waiting.events() if "permission" in e["message"]]
         assert not people.seen_in(someone.token, someone.home, other)
     finally:
         stop_followers(someone.home)
@@ -248,9 +248,9 @@ def test_without_this_right_one_thing_is_lost_and_it_is_said(right, crowd, space
             job = submit(TINY, place, "-o answer")
         if right.resource == "pods/portforward":
             reason = eventually(
-                lambda: (job.reason or "") if "right" in (job.reason or "") else "", PATIENCE
+                lambda: (job.reason or "") if "permission" in (job.reason or "") else "", PATIENCE
             )
-            assert f"{right.words}: this right is missing" in reason
+            assert f"no permission to {right.words}" in reason
             job.cancel()
         else:
             job.wait(PATIENCE)
@@ -262,7 +262,7 @@ def test_without_this_right_one_thing_is_lost_and_it_is_said(right, crowd, space
             ("get", "jobsets"),
         }
         if unseen:
-            with pytest.raises(ResultError, match=f"the right to {right.words} is missing"):
+            with pytest.raises(ResultError, match=f"no permission to {right.words}: "):
                 job.result("answer")
         elif right.resource != "pods/portforward":
             assert job.result("answer" if name not in LINES else None) in (42, {})
@@ -288,7 +288,7 @@ def test_without_this_right_one_thing_is_lost_and_it_is_said(right, crowd, space
         with other.at_work():
             elsewhere = Job(attach(job.name, None, space.name))
             wait_for_text(elsewhere, "hello")
-            assert "the right to get secrets" in elsewhere.code
+            assert "no permission to get secrets" in elsewhere.code
         stop_followers(tmp_path)
 
 

@@ -67,7 +67,7 @@ def test_a_failure_is_raised_with_the_line_of_the_function(home):
         ({"timeout": "soon"}, "timeout"),
         ({"memory": "4Gi"}, "Kubernetes"),
         ({"device": "tpu"}, "tpu"),
-        ({"backend": "kubernetes", "context": "nowhere"}, "no context|no cluster to speak to"),
+        ({"backend": "kubernetes", "context": "nowhere"}, "no context|No cluster"),
         ({"runtime": "local-cpi"}, "local-cpu"),
         ({"name": "No Good"}, "name"),
     ],

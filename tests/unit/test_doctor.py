@@ -30,6 +30,7 @@ from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.installation import install_command
 from jupyter_jax_trainer.jobdir import files, locks, retention, store
+from jupyter_jax_trainer.messages import cluster
 
 ROOT = Path(__file__).parents[2]
 
@@ -234,7 +235,7 @@ def test_broken_clock(scene):
 
 def test_broken_follower(scene):
     directory = store.private_directory(launch.follower_directory(connection.get_client().identity))
-    (directory / "problem").write_text("The context one is now of another cluster.\nLook at it.")
+    (directory / "problem").write_text("Context one now points to another cluster.\nLook at it.")
     check("kubernetes", "Follower", WARN, "another cluster", "Look at it.")
 
 
@@ -254,7 +255,7 @@ def test_broken_old_trainer(version, scene):
 
 def test_broken_no_jobset(scene):
     scene.answers[JOB_SETS] = 404
-    check("kubernetes", "JobSet", FAIL, "not installed", "manifests bring it")
+    check("kubernetes", "JobSet", FAIL, "not installed", "manifests include it")
 
 
 def test_broken_no_runtime(scene):
@@ -271,7 +272,7 @@ def test_broken_converted_runtimes_only(scene):
 
 def test_broken_runtime_reruns_cells(scene):
     scene.answers[RUNTIMES] = {"items": [runtime("stock", once=False)]}
-    check("kubernetes", "JAX runtimes", WARN, "stock", "run a cell that fails again")
+    check("kubernetes", "JAX runtimes", WARN, "stock", "rerun failed cells")
 
 
 @pytest.mark.parametrize(
@@ -300,7 +301,7 @@ def test_what_is_lost_without_the_rights_for_restarts_is_no_fault(scene, monkeyp
             "Rights for restarts",
             OK,
             "missing: create trainingruntimes, patch",
-            "jobs can't start again by themselves (--max-restarts)",
+            str(cluster.NO_RESTARTS()),
             "jupyter-jax-trainer-restarts",
         )
         told = {one.subject: one for one in report.examine("kubernetes")}

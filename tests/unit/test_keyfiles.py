@@ -127,7 +127,7 @@ def test_keys_that_the_kubeconfig_names_and_that_are_gone_are_told(
     client = Client()
     assert client.request("GET", "/x") == {"a": 1}
     os.unlink(key)
-    with pytest.raises(Unreachable, match="credentials can't be renewed"):
+    with pytest.raises(Unreachable, match="can't be renewed"):
         client.request("GET", "/x")
     shutil.copy(certificate[1], tmp_path)
     client._renew_after = 0.0

@@ -361,7 +361,7 @@ def test_no_right(server, following, monkeypatch):
     following.start()
     following.until(text_of(numbered(3)))
     (problem,) = following.problems
-    assert problem.endswith(": the right to get pods/log is missing")
+    assert problem.startswith("no permission to get pods/log: ")
 
 
 def test_who_takes_messages_fails_once(server, following):

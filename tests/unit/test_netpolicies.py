@@ -10,6 +10,7 @@ import yaml
 from apiscene import runtime
 
 from jupyter_jax_trainer.backends.kubernetes.doctor.netpolicies import _Thing, _types, examine
+from jupyter_jax_trainer.messages import doctor as say
 
 SPACE = {"kubernetes.io/metadata.name": "team-a", "tier": "lab"}
 DENY_IN: dict[str, Any] = {"podSelector": {}, "policyTypes": ["Ingress"]}
@@ -40,9 +41,9 @@ def lets_in(peer: Any, ports: Any = None, to: Any = None) -> dict[str, Any]:
 def test_nothing_is_cut_where_nobody_denies():
     assert not cut()
     assert not cut(lets_in({"podSelector": {}}))
-    assert cut(DENY_IN) == ["a cuts pods of a job off each other (ingress)"]
-    assert cut(DENY_OUT) == ["a cuts pods of a job off each other (egress)"]
-    assert cut(DENY_IN, found=[]) == ["a cuts pods of a job off each other (ingress)"]
+    assert cut(DENY_IN) == [say.CUT_OFF(policies="a", rules="ingress")]
+    assert cut(DENY_OUT) == [say.CUT_OFF(policies="a", rules="egress")]
+    assert cut(DENY_IN, found=[]) == [say.CUT_OFF(policies="a", rules="ingress")]
 
 
 def test_what_is_open_to_other_pods_is_not_open_to_a_job():
@@ -65,7 +66,7 @@ def test_what_is_open_to_other_pods_is_not_open_to_a_job():
             }
         ],
     }
-    assert cut(DENY_OUT, dns) == ["a, b cuts pods of a job off each other (egress)"]
+    assert cut(DENY_OUT, dns) == [say.CUT_OFF(policies="a, b", rules="egress")]
     anywhere = {
         **dns,
         "egress": [{"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}],
@@ -165,15 +166,15 @@ def test_whom_a_policy_isolates(selector, cuts):
 
 def test_egress_is_meant_where_there_are_rules_for_it():
     assert cut({"podSelector": {}, "egress": [{"ports": [{"port": 53}]}], "ingress": [{}]}) == [
-        "a cuts pods of a job off each other (egress)"
+        say.CUT_OFF(policies="a", rules="egress")
     ]
 
 
 def test_runtimes_whose_pods_are_cut_are_named():
     found = [made({"app": "train"}), made({"app": "other"}, "mine"), made({}, "bare")]
     told = cut({"podSelector": {"matchLabels": {"app": "train"}}}, found=found)
-    assert told == ["a cuts pods of a job of jax-cpu off each other (ingress)"]
-    assert len(cut(DENY_IN, found=found)) == 1 and "of a job off" in cut(DENY_IN, found=found)[0]
+    assert told == [say.CUT_OFF_OF(policies="a", rules="ingress", runtimes="jax-cpu")]
+    assert cut(DENY_IN, found=found) == [say.CUT_OFF(policies="a", rules="ingress")]
 
 
 # ---------------------------------------------------------------------------- ours

@@ -23,6 +23,8 @@ from jupyter_jax_trainer.backends.kubernetes.doctor import doctor
 from jupyter_jax_trainer.backends.kubernetes.submit import queues, quota
 from jupyter_jax_trainer.doctor.finding import OK, WARN
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import cluster
+from jupyter_jax_trainer.messages import doctor as say
 from jupyter_jax_trainer.options.amounts import quantity
 from jupyter_jax_trainer.options.spec import parse_cell_line
 from jupyter_jax_trainer.queries import asking, targets
@@ -214,10 +216,7 @@ def test_rights_are_asked_for_where_they_are_needed():
 def test_doctor_names_version_trap_and_queues():
     found = {finding.subject: finding for finding in doctor._queues(Api())}
     assert (found["Kueue"].status, found["Kueue"].detail) == (WARN, "v0.16.2")
-    assert (
-        "--volume, --service-account, --accelerator and --topology are refused"
-        in found["Kueue"].advice
-    )
+    assert found["Kueue"].advice.id == say.DROPS_PATCHES.id
     assert (found["Queues"].status, found["Queues"].detail) == (OK, "fast, slow")
     assert "Rights for queues" not in found
     found = {finding.subject: finding for finding in doctor._queues(Api(version="v0.17.0"))}
@@ -226,8 +225,8 @@ def test_doctor_names_version_trap_and_queues():
     found = {finding.subject: finding for finding in doctor._queues(denied)}
     assert "watch workloads" in found["Rights for queues"].detail and "Queues" not in found
     for words in (
-        "what is free can't be offered to choose from (get clusterqueues)",
-        "taken for 0.16 (get deployments kueue-controller-manager of kueue-system)",
+        f"{cluster.NO_FREE_QUOTA()} (get clusterqueues)",
+        f"{cluster.NO_KUEUE_VERSION()} (get deployments kueue-controller-manager in kueue-system)",
         "runtimes/queue-rights.yaml has all",
     ):
         assert words in found["Rights for queues"].advice
@@ -239,15 +238,15 @@ def test_doctor_names_version_trap_and_queues():
 @pytest.mark.parametrize(
     ("allowed", "why"),
     [
-        (False, "the right to get deployments kueue-controller-manager of kueue-system is missing"),
-        (True, "no Deployment kueue-controller-manager of kueue-system has it"),
+        (False, "no permission to get deployments kueue-controller-manager in kueue-system"),
+        (True, "no Deployment kueue-controller-manager in namespace kueue-system"),
     ],
 )
 def test_who_may_not_read_the_version_is_not_told_to_install_another(allowed, why):
     api = Api({REVIEW: {"status": {"allowed": allowed}}, DEPLOYMENT: None})
     (found,) = (one for one in doctor._queues(api) if one.subject == "Kueue")
-    assert (found.status, found.detail) == (WARN, "of unknown version")
-    assert f"Its version can't be read ({why}), so it is taken for 0.16" in found.advice
+    assert (found.status, found.detail) == (WARN, say.NO_VERSION())
+    assert found.advice == say.ASSUMED_VERSION(reason=why)
     assert "install" not in found.advice
 
 

@@ -134,7 +134,7 @@ def test_a_runtime_that_does_not_tolerate_the_taint_of_its_devices_is_told_and_m
     added = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
     assert runtimes.tolerations(item, "gpu") == [*own, added]
     (told,) = (found for found in checkup.examine(item) if found.subject == "Taints")
-    assert told.status == WARN and "jobs patch it in" in told.detail
+    assert told.status == WARN and told.detail.id == "doctor.not-tolerated"
 
 
 @pytest.mark.parametrize(
@@ -441,16 +441,16 @@ def broken(path: str, value: Any = None) -> dict[str, Any]:
         (broken("node/name", "jax"), "Container", FAIL, "no replicated job node"),
         (broken("node/image"), "Image", FAIL, "none"),
         (broken("item/spec/mlPolicy"), "Policy", WARN, "no mlPolicy.jax"),
-        (broken("job/backoffLimit", 6), "Restarts", WARN, "run again"),
-        (broken("pod/spec/restartPolicy", "OnFailure"), "Restarts", WARN, "run again"),
+        (broken("job/backoffLimit", 6), "Restarts", WARN, "rerun"),
+        (broken("pod/spec/restartPolicy", "OnFailure"), "Restarts", WARN, "rerun"),
         (
             broken("item/spec/template/spec/failurePolicy", {"maxRestarts": 3}),
             "Restarts",
             WARN,
-            "again",
+            "rerun",
         ),
         (broken("node/volumeMounts"), "Scratch space", WARN, "no emptyDir"),
-        (broken("pod/metadata"), "Service mesh", WARN, "may take"),
+        (broken("pod/metadata"), "Service mesh", WARN, "may include"),
         (broken("node/securityContext"), "PodSecurity", WARN, "does not meet"),
         (broken("item/metadata/labels", {}), "Python", WARN, "no label"),
         (

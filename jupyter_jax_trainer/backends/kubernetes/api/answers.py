@@ -8,10 +8,8 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-A_PAGE = (
-    "it answers with a web page instead of the API: the address is wrong, or a login page or a "
-    "proxy is in between"
-)
+from jupyter_jax_trainer.messages import cluster as say
+
 _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
 _LONGEST = 1000  # characters of an answer that isn't the API's
 
@@ -65,13 +63,14 @@ def refusal(response: Any, text: bytes, method: str, path: str, watch: bool) -> 
     status = int(response.status)
     if status < 400:
         target = urlsplit(str(response.headers.get("Location", ""))).netloc
-        there = f" to {target}" if target else ""
-        return Unreachable(f"it redirects{there}: a login page or a proxy may be in between")
+        return Unreachable(say.REDIRECTS_TO(target=target) if target else say.REDIRECTS())
     found: dict[str, Any] = {}
     message = text.decode(errors="replace").strip()
     if is_page(response):
         title = re.search(r"<title>\s*([^<]{1,200})", message, re.IGNORECASE)
-        message = f"a web page{f' ({title[1].strip()})' if title else ''} instead of the API"
+        message = (
+            say.REFUSED_BY_TITLED_PAGE(title=title[1].strip()) if title else say.REFUSED_BY_PAGE()
+        )
     else:
         with contextlib.suppress(ValueError):
             read = json.loads(text)
@@ -81,7 +80,7 @@ def refusal(response: Any, text: bytes, method: str, path: str, watch: bool) -> 
     return ApiError(
         status,
         str(found.get("reason") or ""),
-        message or "no reason given",
+        message or say.NO_REASON(),
         verb,
         resource,
         _seconds(response.headers.get("Retry-After")),
@@ -92,13 +91,13 @@ def forward_refusal(words: str) -> Exception:
     """Make the error of a port-forward out of the words of the official client."""
     status = re.search(r"Handshake status (\d{3})", words)
     if status is None:
-        return Unreachable(words or "no connection")
+        return Unreachable(words or say.NO_CONNECTION())
     said = re.search(r"\bcannot (\w+) resource", words)
     # Kubernetes 1.35 and later want the right to create as well as that to get, and don't say so.
     verb = said[1] if said else "create"
     reason = re.search(r"Handshake status \d{3} ([\w ]*)", words)
     why = reason[1].strip() if reason else status[1]
-    message = f"the connection to the pod was refused ({why})"
+    message = say.FORWARD_REFUSED(reason=why)
     return ApiError(int(status[1]), "", message, verb, "pods/portforward")
 
 
@@ -125,27 +124,27 @@ def plain_words(error: BaseException) -> str:
         r"^<[^>]*>: |^\w*Connection(?:Pool)?\([^)]*\): |<[^>]* object at [^>]*>[:,]? ?", "", text
     )
     if "NameResolutionError" in kinds:
-        return "its name is not known here"
+        return say.UNKNOWN_HOST()
     if "NewConnectionError" in kinds:
-        return re.sub(r"^.*\[Errno -?\d+\] ", "", text).lower() or "no connection"
+        return re.sub(r"^.*\[Errno -?\d+\] ", "", text).lower() or say.NO_CONNECTION()
     if "ConnectTimeoutError" in kinds:
-        return "no connection within the time for it"
+        return say.CONNECT_TIMEOUT()
     if "TimeoutError" in kinds or "ReadTimeoutError" in kinds:
-        return "it took too long to answer"
+        return say.ANSWER_TIMEOUT()
     if "SSLError" in kinds:
         return _about_tls(text)
     if "ProxyError" in kinds:
-        return f"the proxy that is set for it can't be reached: {text}"
+        return say.PROXY_UNREACHABLE(error=text)
     if "ProtocolError" in kinds:
-        return "the connection was cut off"
+        return say.CUT_OFF()
     return text
 
 
 def _about_tls(text: str) -> str:
     if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER" in text:
-        return "it does not speak TLS (is it http://, not https://?)"
+        return say.NO_TLS()
     if "CERTIFICATE_VERIFY_FAILED" in text:
         why = re.sub(r"^.*certificate verify failed: |\s*\(_ssl\.c:\d+\).*$", "", text)
-        return f"its certificate can't be trusted: {why}"
+        return say.UNTRUSTED_CERTIFICATE(error=why)
     why = re.sub(r"\s*\(_ssl\.c:\d+\).*$|\[SSL[^\]]*\] ", "", text)
-    return f"TLS failed: {why}"
+    return say.TLS_FAILED(error=why)

@@ -17,6 +17,7 @@ from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.manifest import Plan as PlanBase
 from jupyter_jax_trainer.jobdir.manifest import SentRecord
+from jupyter_jax_trainer.messages import cluster as say
 from jupyter_jax_trainer.options import amounts, checks, spec
 from jupyter_jax_trainer.options.spec import JobSpec, SpecRecord
 from jupyter_jax_trainer.options.table import DEVICES
@@ -146,21 +147,12 @@ def read(found: Mapping[str, Any]) -> About:
         if not isinstance(said, dict) or said.get("format") != files.FORMAT:
             raise ValueError
     except (ValueError, RecursionError):
-        raise BackendError(
-            f"TrainJob {name} was not made by this version of jupyter_jax_trainer.", _logs(name)
-        ) from None
+        raise BackendError(say.NOT_OURS(name=name)) from None
     try:
         return _checked(annotations.get(marks.UID), said)
     except (UsageError, RecursionError) as error:
-        why = error.message if isinstance(error, UsageError) else "Nested too deeply."
-        raise BackendError(
-            f"TrainJob {name} can't be attached: invalid annotation. {line(why, _WORDS)}",
-            f"It must have been written by jupyter_jax_trainer. {_logs(name)}",
-        ) from None
-
-
-def _logs(name: str) -> str:
-    return f"To see its logs: kubectl logs -l jobset.sigs.k8s.io/jobset-name={name}"
+        why = error.message if isinstance(error, UsageError) else say.NESTED_TOO_DEEPLY()
+        raise BackendError(say.INVALID_ANNOTATION(name=name, reason=line(why, _WORDS))) from None
 
 
 def _checked(uid: Any, said: Mapping[str, Any]) -> About:
@@ -242,4 +234,4 @@ def _text(field: str, value: Any) -> str:
 
 
 def _wrong(field: str, value: Any) -> UsageError:
-    return UsageError(f"{field} can't be {checks.shown(value)}.")
+    return UsageError(say.INVALID_FIELD(field=field, value=checks.shown(value)))

@@ -17,7 +17,6 @@ from urllib.parse import quote, urlencode
 
 from jupyter_jax_trainer import masking, timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.answers import (
-    A_PAGE,
     ApiError,
     Unreachable,
     forward_refusal,
@@ -33,6 +32,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.kubeconfig import (
     overheard,
 )
 from jupyter_jax_trainer.errors import JaxTrainError
+from jupyter_jax_trainer.messages import cluster as say
 
 __all__ = [
     "MERGE_PATCH",
@@ -46,7 +46,6 @@ __all__ = [
 ]
 
 MERGE_PATCH = "application/merge-patch+json"
-UNVERIFIED = "The kubeconfig sets insecure-skip-tls-verify for this cluster"
 _CONNECTIONS = 300  # at once: a stream for each pod whose log is followed
 _UNAUTHORIZED = 401
 _FRESH = 10.0  # seconds for which a token is used without asking whether it is still good
@@ -102,10 +101,7 @@ class Client:
         """What to say of a cluster whose certificate is not checked; None where it is."""
         if self.verified:
             return None
-        return (
-            f"{UNVERIFIED}: the identity of {masking.text(self.server)} is not verified, but it "
-            "receives your token and jobs."
-        )
+        return say.UNVERIFIED(server=masking.text(self.server))
 
     def _connect(self) -> None:
         """Load the configuration, and make the pool of connections."""
@@ -114,7 +110,7 @@ class Client:
 
         server = str(found.configuration.host).rstrip("/")
         if server != getattr(self, "server", server):
-            raise JaxTrainError(f"the context {self.context} is now of another cluster, {server}")
+            raise JaxTrainError(say.OTHER_CLUSTER(context=self.context, server=server))
         self.server, self.context = server, found.context
         self._own_namespace = found.namespace
         self._configuration = found.configuration
@@ -159,9 +155,9 @@ class Client:
         try:
             found = json.loads(text)
         except ValueError:
-            raise Unreachable("it answers with something else than JSON") from None
+            raise Unreachable(say.NOT_JSON()) from None
         if not isinstance(found, dict):
-            raise Unreachable("it answers with something else than an object")
+            raise Unreachable(say.NOT_AN_OBJECT())
         return found
 
     def open(self, path: str, query: Mapping[str, Any] | None, read_timeout: float) -> Any:
@@ -241,7 +237,7 @@ class Client:
         finally:
             response.release_conn()
         if response.status < 300:
-            raise Unreachable(A_PAGE)
+            raise Unreachable(say.WEB_PAGE())
         raise refusal(response, text, method, path, bool(query and query.get("watch")))
 
     @contextlib.contextmanager
@@ -322,7 +318,7 @@ class Client:
                     headers[setting["key"]] = setting["value"]
             except Exception as error:
                 words = str(error) or type(error).__name__
-                raise Unreachable(f"your credentials can't be renewed: {words}") from None
+                raise Unreachable(say.NOT_RENEWED(error=words)) from None
             self._known = (time.monotonic() + _FRESH, headers)
         return headers
 
@@ -353,7 +349,8 @@ class Client:
             try:
                 self._connect()
             except JaxTrainError as error:
-                raise Unreachable(f"your credentials can't be renewed: {error.message}") from None
+                said = say.NOT_RENEWED(error=error.message.rstrip("."))
+                raise Unreachable(said) from None
             self._known = (0.0, {})
             self._generation += 1
             return True
@@ -362,7 +359,7 @@ class Client:
     def _exclusively(self) -> Iterator[None]:
         """Let one thread at a time sign in; the others don't wait for ever."""
         if not self._lock.acquire(timeout=timeouts.SIGN_IN.seconds):
-            raise Unreachable("signing in takes long: the program that the kubeconfig names for it")
+            raise Unreachable(say.SIGN_IN_SLOW())
         try:
             yield
         finally:

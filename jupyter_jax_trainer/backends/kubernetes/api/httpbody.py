@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from jupyter_jax_trainer.messages import cluster as say
+
 PIECE = 64 << 10
 _SIZE_LINE = 1024  # bytes that the line before a chunk may have
 
@@ -85,7 +87,7 @@ def _dechunked(read: Callable[[int], bytes]) -> Iterator[bytes]:
     while True:
         data = read(PIECE)
         if not data:
-            raise BodyCutError("the connection was cut")
+            raise BodyCutError(say.CUT_OFF())
         if rest:
             data = rest + data
         found = []
@@ -108,7 +110,7 @@ def _dechunked(read: Callable[[int], bytes]) -> Iterator[bytes]:
                 length = _length(data[at:end])
             if length <= 0:
                 if length < 0:
-                    raise BodyCutError("the body is damaged")
+                    raise BodyCutError(say.BODY_DAMAGED())
                 ended = True
                 break
             start = end + 2
@@ -119,7 +121,7 @@ def _dechunked(read: Callable[[int], bytes]) -> Iterator[bytes]:
                 at, left = start, length + 2
         rest = b"" if ended else data[at:]
         if len(rest) > _SIZE_LINE:
-            raise BodyCutError("the body is damaged")
+            raise BodyCutError(say.BODY_DAMAGED())
         if piece := b"".join(found):
             yield piece
         if ended:
@@ -131,4 +133,4 @@ def _length(line: bytes) -> int:
     try:
         return int(line.partition(b";")[0], 16)
     except ValueError:
-        raise BodyCutError("the body is damaged") from None
+        raise BodyCutError(say.BODY_DAMAGED()) from None

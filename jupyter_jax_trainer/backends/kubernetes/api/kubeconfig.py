@@ -18,6 +18,7 @@ from typing import Any
 from jupyter_jax_trainer.backends.kubernetes.api import keyfiles
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.installation import install_command
+from jupyter_jax_trainer.messages import cluster as say
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -43,8 +44,7 @@ class Access:
 
 def not_installed() -> BackendError:
     """Return the error for a machine without the official client."""
-    advice = f"Install it: {install_command('kubernetes')}"
-    return BackendError("The package kubernetes is not installed.", advice)
+    return BackendError(say.NOT_INSTALLED(command=install_command("kubernetes")))
 
 
 def find_access(context: str | None, connections: int) -> Access:
@@ -74,21 +74,14 @@ def find_access(context: str | None, connections: int) -> Access:
     if has_kubeconfig():
         return _from_kubeconfig(config, configuration, context)
     if context is not None:
-        raise UsageError(
-            f"There is no kubeconfig, and so no context {context}.", "Set KUBECONFIG to the file."
-        )
+        raise UsageError(say.NO_KUBECONFIG(context=context))
     if not in_cluster():
         named = os.environ.get("KUBECONFIG")
-        raise UsageError(
-            "There is no cluster to speak to: "
-            + (f"KUBECONFIG names {named}, which is not there" if named else "no kubeconfig")
-            + ", and this is not a pod.",
-            "Set KUBECONFIG to the file, or leave --backend out to train on this machine.",
-        )
+        raise UsageError(say.NO_CLUSTER_NO_FILE(path=named) if named else say.NO_CLUSTER())
     try:
         config.load_incluster_config(client_configuration=configuration)
     except (config.ConfigException, OSError) as error:
-        raise BackendError(f"This pod's service account can't be used: {error}") from None
+        raise BackendError(say.BAD_SERVICE_ACCOUNT(error=error)) from None
     return Access(configuration, None, _read(_SERVICE_ACCOUNT / "namespace") or "default")
 
 
@@ -98,13 +91,12 @@ def _from_kubeconfig(config: Any, configuration: Any, context: str | None) -> Ac
     name = context or current
     if not name:
         raise UsageError(
-            "The kubeconfig has no current context.",
-            f"Choose one with --context: {', '.join(known)}." if known else "It has none at all.",
+            say.NO_CURRENT_CONTEXT(contexts=", ".join(known)) if known else say.NO_CONTEXTS()
         )
     if name not in known:
         from jupyter_jax_trainer.options.checks import did_you_mean, shown
 
-        raise UsageError(f"The kubeconfig has no context {shown(name)}.", did_you_mean(name, known))
+        raise UsageError(say.UNKNOWN_CONTEXT(context=shown(name)), did_you_mean(name, known))
     heard: list[str] = []
     keyfiles.forget_lost()
     place = keyfiles.folder()
@@ -118,14 +110,11 @@ def _from_kubeconfig(config: Any, configuration: Any, context: str | None) -> Ac
                 temp_file_path=None if place is None else str(place),
             )
     except Exception as error:
-        raise BackendError(f"The context {name} can't be used: {_words(error)}") from None
+        raise BackendError(say.BAD_CONTEXT(context=name, error=_words(error))) from None
     program = known[name].program
     if program and not configuration.api_key and not configuration.cert_file:
-        raise BackendError(
-            f"The program {program}, which the kubeconfig names for signing in, "
-            f"gave no credentials: {'; '.join(heard) or 'no reason given'}",
-            "Sign in with it; `kubectl auth whoami` tells if it works.",
-        )
+        reason = "; ".join(heard) or say.NO_REASON()
+        raise BackendError(say.NO_CREDENTIALS(program=program, reason=reason))
     return Access(configuration, name, known[name].namespace)
 
 
@@ -175,13 +164,15 @@ def _contexts(files: tuple[tuple[str, int, int], ...]) -> tuple[dict[str, Contex
             for item in read.get("users") or []:
                 users.setdefault(str(item["name"]), dict(item.get("user") or {}))
         except OSError as error:
-            raise BackendError(f"The kubeconfig {name} can't be read: {error.strerror}.") from None
+            said = say.UNREADABLE_KUBECONFIG(path=name, error=error.strerror)
+            raise BackendError(said) from None
         except (yaml.YAMLError, ValueError, TypeError, AttributeError, KeyError) as error:
             # The error's own words would quote from the file: it has tokens.
             mark = getattr(error, "problem_mark", None)
-            where = f" (line {mark.line + 1})" if mark else ""
             raise BackendError(
-                f"The kubeconfig can't be used: {name} is not a kubeconfig{where}."
+                say.BAD_KUBECONFIG_LINE(path=name, line=mark.line + 1)
+                if mark
+                else say.BAD_KUBECONFIG(path=name)
             ) from None
     known = {}
     for name, context in found.items():
@@ -194,9 +185,9 @@ def _words(error: Exception) -> str:
     """Return an error's words without what stands in the file: it has tokens."""
     problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
     if problem and mark:
-        return f"line {mark.line + 1}: {problem}"
+        return say.BAD_YAML(line=mark.line + 1, problem=problem)
     if isinstance(error, (TypeError, AttributeError, KeyError)):
-        return "it is not a kubeconfig"
+        return say.NOT_A_KUBECONFIG()
     return str(error) or type(error).__name__
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
+from jupyter_jax_trainer.messages import cluster as say
 
 _TRAINER = "trainer.kubeflow.org"
 
@@ -39,102 +40,91 @@ class Right:
     @property
     def words(self) -> str:
         """The right as the API's messages name it."""
-        of = f" {self.name} of {self.namespace}" if self.name else ""
-        return f"{self.verb} {self.resource}{of}"
+        if not self.name:
+            return f"{self.verb} {self.resource}"
+        return say.RIGHT_ON_ONE(
+            verb=self.verb, resource=self.resource, name=self.name, namespace=self.namespace
+        )
 
     @property
     def lack(self) -> str:
         """What is lost, and for want of which right."""
-        return f"{self.without}: the right to {self.words} is missing"
+        return say.NO_PERMISSION(right=self.words, lost=self.without)
 
 
-_START = "no job can be started"
-_LATE = "changes are seen every two seconds only"
-_NO_RANKS = "ranks, logs and results can't be shown"
-_NO_LOGS = "neither logs, progress nor results can be shown"
-_NO_REASON = "why a job waits can often not be told"
-_NO_PODS = "why pods are not created can't be told"
-_NO_OWNERS = "pods can't be matched to jobs, so only logs and the state are shown"
-_NO_FORWARD = "results over 4 MiB need a --store"
 # Together they are runtimes/rights.yaml.
 RIGHTS = (
-    Right(_TRAINER, "trainjobs", "create", _START, needed=True),
-    Right(_TRAINER, "trainjobs", "get", _START, needed=True),
-    Right("", "secrets", "create", _START, needed=True),
-    Right(_TRAINER, "trainjobs", "list", _LATE, shown=True),
-    Right(_TRAINER, "trainjobs", "watch", _LATE, shown=True),
+    Right(_TRAINER, "trainjobs", "create", say.NO_START(), needed=True),
+    Right(_TRAINER, "trainjobs", "get", say.NO_START(), needed=True),
+    Right("", "secrets", "create", say.NO_START(), needed=True),
+    Right(_TRAINER, "trainjobs", "list", say.LATE_CHANGES(), shown=True),
+    Right(_TRAINER, "trainjobs", "watch", say.LATE_CHANGES(), shown=True),
     Right(
         _TRAINER,
         "trainjobs",
         "patch",
-        "jobs can't be suspended or resumed, and runtimes that "
-        "run a failed cell again can't be stopped",
+        say.NO_PATCH(),
     ),
-    Right(_TRAINER, "trainjobs", "delete", "jobs can't be cancelled"),
-    Right(_TRAINER, "trainingruntimes", "get", "runtimes of the namespace can't be used"),
-    Right(_TRAINER, "trainingruntimes", "list", "runtimes of the namespace are not found"),
+    Right(_TRAINER, "trainjobs", "delete", say.NO_CANCEL()),
+    Right(_TRAINER, "trainingruntimes", "get", say.NO_OWN_RUNTIMES()),
+    Right(_TRAINER, "trainingruntimes", "list", say.NO_LIST_OF_OWN_RUNTIMES()),
     Right(
         _TRAINER,
         "clustertrainingruntimes",
         "get",
-        "runtimes of the cluster can't be chosen by name",
+        say.NO_RUNTIMES_BY_NAME(),
         namespace="",
     ),
     Right(
         _TRAINER,
         "clustertrainingruntimes",
         "list",
-        "runtimes of the cluster are found by their names (--runtime) only",
+        say.NO_LIST_OF_RUNTIMES(),
         namespace="",
     ),
-    Right("", "pods", "get", "logs of containers that were started again may be mixed up"),
-    Right("", "pods", "list", _NO_RANKS, shown=True),
-    Right("", "pods", "watch", "ranks are seen every two seconds only", shown=True),
-    Right("", "pods/log", "get", _NO_LOGS, shown=True),
-    Right("", "pods/portforward", "get", _NO_FORWARD),
-    Right("", "pods/portforward", "create", _NO_FORWARD),
-    Right("", "events", "list", _NO_REASON),
-    Right("", "events", "watch", _NO_REASON),
-    Right("batch", "jobs", "list", f"{_NO_PODS}, {_NO_OWNERS}", shown=True),
-    Right("batch", "jobs", "watch", _NO_PODS),
-    Right("jobset.x-k8s.io", "jobsets", "get", _NO_OWNERS, shown=True),
+    Right("", "pods", "get", say.LOGS_MIXED()),
+    Right("", "pods", "list", say.NO_RANKS(), shown=True),
+    Right("", "pods", "watch", say.LATE_RANKS(), shown=True),
+    Right("", "pods/log", "get", say.NO_LOGS(), shown=True),
+    Right("", "pods/portforward", "get", say.NO_FORWARD()),
+    Right("", "pods/portforward", "create", say.NO_FORWARD()),
+    Right("", "events", "list", say.NO_WAIT_REASON()),
+    Right("", "events", "watch", say.NO_WAIT_REASON()),
+    Right("batch", "jobs", "list", say.NO_JOBS(), shown=True),
+    Right("batch", "jobs", "watch", say.NO_POD_REASON()),
+    Right("jobset.x-k8s.io", "jobsets", "get", say.NO_OWNERS(), shown=True),
     Right(
         "",
         "secrets",
         "get",
-        "neither --env-from-secret nor attaching to a job from another machine works fully",
+        say.NO_SECRETS(),
     ),
 )
 # For --max-restarts alone: the second Role of that file.
-_ONCE = "jobs can't start again by themselves (--max-restarts)"
 RESTARTS = tuple(
-    Right(_TRAINER, "trainingruntimes", verb, _ONCE) for verb in ("create", "patch", "delete")
+    Right(_TRAINER, "trainingruntimes", verb, say.NO_RESTARTS())
+    for verb in ("create", "patch", "delete")
 )
 
 _KUEUE = "kueue.x-k8s.io"
-_NO_ORDER = "why a job waits in its queue, and for how many others, can't be told"
-_NO_CHECK = "a queue that doesn't exist is told only after the submission"
-_NO_CLASS = "a class that doesn't exist is told only after the submission"
 VERSION = Right(
     "apps",
     "deployments",
     "get",
-    "the version can't be told, so that it is taken for 0.16",
+    say.NO_KUEUE_VERSION(),
     namespace="kueue-system",
     name="kueue-controller-manager",
 )
 # Together they are runtimes/queue-rights.yaml: for jobs in queues, which do without, too.
 QUEUE_RIGHTS = (
-    Right(_KUEUE, "localqueues", "get", _NO_CHECK),
-    Right(_KUEUE, "localqueues", "list", _NO_CHECK),
-    Right(_KUEUE, "workloads", "list", _NO_ORDER),
-    Right(_KUEUE, "workloads", "watch", _NO_ORDER),
-    Right(_KUEUE, "workloads", "patch", "jobs in a queue can't be suspended or resumed"),
-    Right(_KUEUE, "workloadpriorityclasses", "get", _NO_CLASS, namespace=""),
-    Right(_KUEUE, "workloadpriorityclasses", "list", _NO_CLASS, namespace=""),
-    Right(
-        _KUEUE, "clusterqueues", "get", "what is free can't be offered to choose from", namespace=""
-    ),
+    Right(_KUEUE, "localqueues", "get", say.NO_QUEUE_CHECK()),
+    Right(_KUEUE, "localqueues", "list", say.NO_QUEUE_CHECK()),
+    Right(_KUEUE, "workloads", "list", say.NO_QUEUE_REASON()),
+    Right(_KUEUE, "workloads", "watch", say.NO_QUEUE_REASON()),
+    Right(_KUEUE, "workloads", "patch", say.NO_QUEUE_SUSPEND()),
+    Right(_KUEUE, "workloadpriorityclasses", "get", say.NO_CLASS_CHECK(), namespace=""),
+    Right(_KUEUE, "workloadpriorityclasses", "list", say.NO_CLASS_CHECK(), namespace=""),
+    Right(_KUEUE, "clusterqueues", "get", say.NO_FREE_QUOTA(), namespace=""),
     VERSION,
 )
 
@@ -144,7 +134,7 @@ def find(verb: str, resource: str) -> Right:
     for right in (*RIGHTS, *QUEUE_RIGHTS):
         if (right.verb, right.resource) == (verb, resource):
             return right
-    return Right("", resource, verb, "something can't be shown")
+    return Right("", resource, verb, say.NOT_SHOWN())
 
 
 def missing(client: Client, wanted: Sequence[Right] = RIGHTS) -> list[Right]:

@@ -12,6 +12,7 @@ from typing import Any
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.api.counts import COUNTS
+from jupyter_jax_trainer.messages import cluster as say
 
 ADDED, GONE = "ADDED", "DELETED"
 _RANDOM = random.Random()  # the global one is the notebook's, which may have seeded it
@@ -89,7 +90,7 @@ class Watch(threading.Thread):
                 self._bear(error)
             except (ValueError, TypeError, LookupError, AttributeError) as error:
                 self._version = ""
-                self._bear(Unreachable(f"it answers in another form ({type(error).__name__})"))
+                self._bear(Unreachable(say.UNEXPECTED_ANSWER(error=type(error).__name__)))
 
     def _bear(self, error: ApiError | Unreachable) -> None:
         self._troubled = True
@@ -213,4 +214,4 @@ def _lines(response: Any) -> Iterator[bytes]:
             *lines, rest = (rest + piece).split(b"\n")
             yield from lines
     except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-        raise Unreachable(f"the watch was cut off: {type(error).__name__}") from None
+        raise Unreachable(say.WATCH_CUT_OFF(error=type(error).__name__)) from None

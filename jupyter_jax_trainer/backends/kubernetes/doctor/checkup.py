@@ -5,35 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from jupyter_jax_trainer.backends.kubernetes.doctor.telling import finding
 from jupyter_jax_trainer.backends.kubernetes.submit import runtimes
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import PREFIX
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
+from jupyter_jax_trainer.messages import doctor as say
 
 _LACKS = {
-    "scratch": (
-        "Scratch space",
-        "an emptyDir is mounted",
-        "no emptyDir is mounted",
-        "Mount one for HOME and TMPDIR",
-    ),
-    "mesh": (
-        "Service mesh",
-        "kept out",
-        "may take the pods in",
-        'Label the pods sidecar.istio.io/inject: "false"',
-    ),
-    "restricted": (
-        "PodSecurity",
-        "meets restricted",
-        "does not meet restricted",
-        "Take the securityContext of ours",
-    ),
-    "tolerations": (
-        "Taints",
-        "that of its devices is tolerated",
-        "that of its devices is not tolerated",
-        "Take the toleration of ours",
-    ),
+    "scratch": (say.SCRATCH, say.HAS_SCRATCH, say.NO_SCRATCH),
+    "mesh": (say.MESH, say.OUTSIDE_MESH, say.INSIDE_MESH),
+    "restricted": (say.POD_SECURITY, say.RESTRICTED, say.NOT_RESTRICTED),
+    "tolerations": (say.TAINTS, say.TOLERATED, say.NOT_TOLERATED),
 }
 
 
@@ -42,76 +24,41 @@ def examine(item: Mapping[str, Any]) -> Iterator[Finding]:
     labels = item["metadata"].get("labels") or {}
     node = runtimes.container(item)
     if not node:
-        yield Finding(
-            FAIL,
-            "Container",
-            "there is no replicated job node with a container node",
-            "Trainer puts the job's command there: name them so.",
-        )
+        yield finding(FAIL, say.CONTAINER(), say.NO_NODE())
         return
     if image := node.get("image"):
-        yield Finding(OK, "Image", str(image))
+        yield Finding(OK, say.IMAGE(), str(image))
     else:
-        yield Finding(FAIL, "Image", "none", "Name one; else each job needs an --image.")
+        yield finding(FAIL, say.IMAGE(), say.NONE(), say.NAME_AN_IMAGE())
     if (item["spec"].get("mlPolicy") or {}).get("jax") is not None:
-        yield Finding(OK, "Policy", "mlPolicy.jax")
+        yield Finding(OK, say.POLICY(), "mlPolicy.jax")
     else:
-        yield Finding(
-            WARN,
-            "Policy",
-            "no mlPolicy.jax, only the label",
-            "Without it ranks don't find each other, and jobs have one node: add mlPolicy.jax: {}.",
-        )
+        yield finding(WARN, say.POLICY(), say.NO_ML_POLICY())
     device = runtimes.device_of(item)
-    yield Finding(OK, "Device", device)
+    yield Finding(OK, say.DEVICE(), device)
     yield _python(labels.get(f"{PREFIX}/python"))
     if runtimes.runs_once(item):
-        yield Finding(OK, "Restarts", "a cell that fails is not run again")
+        yield finding(OK, say.RESTARTS(), say.RUNS_ONCE())
     else:
-        yield Finding(
-            WARN,
-            "Restarts",
-            "a cell that fails is run again, until a follower stops it",
-            "Set restartPolicy: Never, backoffLimit: 0 and no failurePolicy.maxRestarts.",
-        )
+        yield finding(WARN, say.RESTARTS(), say.RERUNS())
     for name, lacking in runtimes.patches(item, restricted=True, device=device).items():
-        subject, fine, wrong, advice = _LACKS[name]
-        if lacking:
-            yield Finding(
-                WARN,
-                subject,
-                f"{wrong}: jobs patch it in",
-                f"{advice}; with --queue and Kueue up to 0.16 jobs can't be patched.",
-            )
-        else:
-            yield Finding(OK, subject, fine)
+        subject, fine, wrong = _LACKS[name]
+        yield finding(WARN, subject(), wrong()) if lacking else finding(OK, subject(), fine())
     if folder := runtimes.shared_folder(item):
         if runtimes.is_on_volume(item, folder):
-            yield Finding(OK, "Shared folder", f"{folder}: checkpoints go there")
+            yield finding(OK, say.SHARED_FOLDER(), say.CHECKPOINTS_THERE(folder=folder))
         else:
-            yield Finding(
-                WARN,
-                "Shared folder",
-                f"{folder} is on no volume that outlives the pods",
-                f"Mount one there, or take the annotation {runtimes.SHARED} away.",
-            )
+            said = say.NOT_SHARED(folder=folder, annotation=runtimes.SHARED)
+            yield finding(WARN, say.SHARED_FOLDER(), said)
     if runtimes.is_deprecated(item):
-        yield Finding(WARN, "Support", "deprecated", "Users are told to choose another.")
+        yield finding(WARN, say.SUPPORT(), say.RUNTIME_DEPRECATED())
 
 
 def _python(version: str | None) -> Finding:
     if version is None:
-        return Finding(
-            WARN,
-            "Python",
-            "no label says which",
-            f"Label it {PREFIX}/python: cells that can't be read there are refused before a start.",
-        )
+        said = say.NO_PYTHON_LABEL(label=f"{PREFIX}/python")
+        return finding(WARN, say.PYTHON(), said)
     if version != runtimes.PYTHON:
-        return Finding(
-            WARN,
-            "Python",
-            f"{version}, and here it is {runtimes.PYTHON}",
-            "Functions and classes of a notebook here can't be read there.",
-        )
-    return Finding(OK, "Python", version)
+        said = say.ANOTHER_PYTHON(there=version, here=runtimes.PYTHON)
+        return finding(WARN, say.PYTHON(), said)
+    return Finding(OK, say.PYTHON(), version)

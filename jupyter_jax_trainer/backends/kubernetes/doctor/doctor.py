@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api import rights
 from jupyter_jax_trainer.backends.kubernetes.api.client import (
-    UNVERIFIED,
     ApiError,
     Client,
     has_kubeconfig,
@@ -16,10 +15,13 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import (
 from jupyter_jax_trainer.backends.kubernetes.api.rights import Right
 from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.doctor import readiness
+from jupyter_jax_trainer.backends.kubernetes.doctor.telling import finding
 from jupyter_jax_trainer.backends.kubernetes.submit import queues, runtimes
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.installation import EXTRAS, install_command
+from jupyter_jax_trainer.messages import Message
+from jupyter_jax_trainer.messages import doctor as say
 from jupyter_jax_trainer.runtime import installed
 
 _LEAST, _MOST = (35, 38)
@@ -37,20 +39,19 @@ def examine(context: str | None, namespace: str | None, *, asked: bool) -> Itera
     configured = has_kubeconfig() or in_cluster()
     if version is None or not configured:
         if not asked and not configured:
-            yield Finding(OK, "Kubernetes", "no kubeconfig; jobs run on this machine")
+            yield finding(OK, say.KUBERNETES(), say.NO_CLUSTER())
         elif version is None:
             advice = install_command("kubernetes")
-            yield Finding(FAIL if asked else WARN, "Kubernetes", "package not installed", advice)
+            yield finding(FAIL if asked else WARN, say.KUBERNETES(), say.NO_PACKAGE(), advice)
         else:
-            advice = "Set KUBECONFIG, or put it into ~/.kube/config."
-            yield Finding(FAIL, "Kubernetes", "no kubeconfig, and this is not a pod", advice)
+            yield finding(FAIL, say.KUBERNETES(), say.NO_KUBECONFIG())
         return
     major = int(version.split(".")[0])
     if not _LEAST <= major < _MOST or major == 36:
-        advice = f"pip install '{EXTRAS['kubernetes'][0]}' (version 36 corrupts logs)"
-        yield Finding(WARN, "Package kubernetes", version, advice)
+        advice = say.INSTALL_PACKAGE(requirement=EXTRAS["kubernetes"][0])
+        yield Finding(WARN, say.PACKAGE(), version, advice)
     else:
-        yield Finding(OK, "Package kubernetes", version)
+        yield Finding(OK, say.PACKAGE(), version)
     bad = FAIL if asked else WARN
     try:
         client = get_client(context, namespace)
@@ -58,19 +59,16 @@ def examine(context: str | None, namespace: str | None, *, asked: bool) -> Itera
             client.request("GET", "/version", timeout=timeouts.DOCTOR.seconds)
             known = _has_namespace(client)
     except JaxTrainError as error:
-        yield Finding(bad, "Cluster", error.message, error.hint)
+        yield Finding(bad, say.CLUSTER(), error.message, error.hint)
         return
-    where = f"{client.server}, namespace {client.namespace}"
-    yield Finding(OK, "Cluster", where + (f", context {client.context}" if client.context else ""))
+    where = {"server": client.server, "namespace": client.namespace}
+    context = client.context
+    at = say.AT_CONTEXT(**where, context=context) if context else say.AT(**where)
+    yield finding(OK, say.CLUSTER(), at)
     if not client.verified:
-        advice = (
-            "Add the cluster's certificate-authority to the kubeconfig; without it, anyone who "
-            "intercepts the connection gets your token and jobs."
-        )
-        yield Finding(WARN, "Certificate", UNVERIFIED, advice)
+        yield finding(WARN, say.CERTIFICATE(), say.UNVERIFIED())
     if not known:
-        advice = "Choose another with --namespace, or have it created."
-        yield Finding(bad, "Namespace", f"there is no namespace {client.namespace}", advice)
+        yield finding(bad, say.NAMESPACE(), say.NO_NAMESPACE(namespace=client.namespace))
         return
     yield from _trainer(client, bad)
     yield from _queues(client)
@@ -93,30 +91,27 @@ def _trainer(client: Client, bad: str) -> Iterator[Finding]:
         with said_plainly(client):
             version = runtimes.check_trainer(client)
     except JaxTrainError as error:
-        yield Finding(bad, "Kubeflow Trainer", error.message, error.hint)
+        yield Finding(bad, say.TRAINER(), error.message, error.hint)
         return
-    yield Finding(OK, "Kubeflow Trainer", version)
+    yield Finding(OK, say.TRAINER(), version)
     try:
         with said_plainly(client):
             found = runtimes.list_runtimes(client)
     except JaxTrainError as error:
-        yield Finding(bad, "JAX runtimes", error.message, error.hint)
+        yield Finding(bad, say.RUNTIMES(), error.message, error.hint)
         return
     names = ", ".join(item["metadata"]["name"] for item in found)
     if not names:
-        advice = f"Install ours: {runtimes.INSTALL}"
-        yield Finding(bad, "JAX runtimes", "none", advice)
+        advice = say.INSTALL_OURS(command=runtimes.INSTALL)
+        yield finding(bad, say.RUNTIMES(), say.NONE(), advice)
     elif all(map(runtimes.is_converted, found)):
-        advice = f"Only jobs that name one (--runtime) get it. Install ours: {runtimes.INSTALL}"
-        yield Finding(bad, "JAX runtimes", f"only of converted JAXJobs: {names}", advice)
+        said = say.CONVERTED_RUNTIMES(names=names, command=runtimes.INSTALL)
+        yield finding(bad, say.RUNTIMES(), said)
     elif not any(runtimes.runs_once(item) for item in found):
-        advice = (
-            "They run a cell that fails again, until a follower stops them; ours don't: "
-            f"{runtimes.INSTALL}"
-        )
-        yield Finding(WARN, "JAX runtimes", names, advice)
+        said = say.RERUNNING_RUNTIMES(names=names, command=runtimes.INSTALL)
+        yield finding(WARN, say.RUNTIMES(), said)
     else:
-        yield Finding(OK, "JAX runtimes", names)
+        yield Finding(OK, say.RUNTIMES(), names)
     yield from readiness.examine(client, found, bad)
 
 
@@ -130,33 +125,27 @@ def _queues(client: Client) -> Iterator[Finding]:
             found = queues.listed(client, kueue.of_namespace(client, "localqueues"))
             missing = rights.missing(client, rights.QUEUE_RIGHTS)
     except JaxTrainError as error:
-        yield Finding(WARN, "Kueue", error.message, error.hint)
+        yield Finding(WARN, say.KUEUE(), error.message, error.hint)
         return
     yield _version(kueue, missing)
     names = ", ".join(item["metadata"]["name"] for item in found)
     if names or not any(right.resource == "localqueues" for right in missing):
-        yield Finding(OK, "Queues", names or f"none in namespace {client.namespace}")
+        yield Finding(OK, say.QUEUES(), names or say.NO_QUEUES(namespace=client.namespace))
     if missing:
-        yield _missing(WARN, "Rights for queues", missing, "runtimes/queue-rights.yaml has all.")
+        yield _missing(WARN, say.QUEUE_RIGHTS(), missing, say.LOST_IN_QUEUES)
 
 
 def _version(kueue: queues.Kueue, missing: Sequence[Right]) -> Finding:
     """Return what Kueue's version means for jobs."""
-    version = kueue.version or "of unknown version"
     if kueue.keeps_patches:
-        return Finding(OK, "Kueue", version)
-    lost = (
-        "drops what a job adds to its runtime: with --queue, --volume, --service-account, "
-        "--accelerator and --topology are refused. Put them into a runtime"
-    )
+        return Finding(OK, say.KUEUE(), kueue.version or say.NO_VERSION())
     if kueue.version:
-        return Finding(WARN, "Kueue", version, f"{kueue.words} {lost}, or install Kueue 0.17.")
-    words = rights.VERSION
-    why = f"no Deployment {words.name} of {words.namespace} has it"
-    if words in missing:
-        why = f"the right to {words.words} is missing"
-    advice = f"Its version can't be read ({why}), so it is taken for 0.16, which {lost}."
-    return Finding(WARN, "Kueue", version, advice)
+        return Finding(WARN, say.KUEUE(), kueue.version, say.DROPS_PATCHES(kueue=kueue.words))
+    right = rights.VERSION
+    why = say.NO_DEPLOYMENT(name=right.name, namespace=right.namespace)
+    if right in missing:
+        why = say.NO_VERSION_RIGHT(right=right.words)
+    return finding(WARN, say.KUEUE(), say.NO_VERSION(), say.ASSUMED_VERSION(reason=why))
 
 
 def _rights(client: Client, bad: str) -> Iterator[Finding]:
@@ -165,23 +154,22 @@ def _rights(client: Client, bad: str) -> Iterator[Finding]:
             missing = rights.missing(client)
             optional = rights.missing(client, rights.RESTARTS)
     except JaxTrainError as error:
-        yield Finding(WARN, "Rights", error.message, error.hint)
+        yield Finding(WARN, say.RIGHTS(), error.message, error.hint)
         return
     if not missing:
-        yield Finding(OK, "Rights", f"all that are needed in namespace {client.namespace}")
+        yield finding(OK, say.RIGHTS(), say.ALL_RIGHTS(namespace=client.namespace))
     else:
         status = bad if any(right.needed for right in missing) else WARN
-        yield _missing(status, "Rights", missing, "The Role in runtimes/rights.yaml has all.")
+        yield _missing(status, say.RIGHTS(), missing, say.LOST)
     if optional:
-        role = "The Role jupyter-jax-trainer-restarts in runtimes/rights.yaml has them."
-        yield _missing(OK, "Rights for restarts", optional, role)
+        yield _missing(OK, say.RESTART_RIGHTS(), optional, say.LOST_RESTARTS)
 
 
-def _missing(status: str, subject: str, missing: Sequence[Right], role: str) -> Finding:
-    """Return which rights are missing, what is lost without each, and where they are granted."""
+def _missing(status: str, subject: str, missing: Sequence[Right], advice: Message) -> Finding:
+    """Return which rights are missing; the advice says what is lost, and where to get them."""
     lost: dict[str, list[str]] = {}
     for right in missing:
         lost.setdefault(right.without, []).append(right.words)
     words = ", ".join(right.words for right in missing)
     what = "; ".join(f"{without} ({', '.join(wanted)})" for without, wanted in lost.items())
-    return Finding(status, subject, f"missing: {words}", f"Without them: {what}. {role}")
+    return finding(status, subject, say.MISSING_RIGHTS(rights=words), advice(lost=what))

@@ -10,8 +10,10 @@ from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
 from jupyter_jax_trainer.backends.kubernetes.doctor import netpolicies
+from jupyter_jax_trainer.backends.kubernetes.doctor.telling import finding
 from jupyter_jax_trainer.backends.kubernetes.submit import podsecurity, runtimes
 from jupyter_jax_trainer.doctor.finding import OK, WARN, Finding
+from jupyter_jax_trainer.messages import doctor as say
 from jupyter_jax_trainer.options.amounts import quantity
 from jupyter_jax_trainer.text import joined
 
@@ -63,8 +65,9 @@ def examine(client: Client, found: Items) -> Iterator[Finding]:
     ]
     yield from findings
     if all(one.status == OK for one in findings):
-        words = f" (no permission to read {', '.join(unseen)})" if unseen else ""
-        yield Finding(OK, "Namespace settings", f"nothing in the way of jobs{words}")
+        what = ", ".join(unseen)
+        said = say.NOTHING_SEEN_IN_THE_WAY(what=what) if unseen else say.NOTHING_IN_THE_WAY()
+        yield finding(OK, say.SETTINGS(), said)
 
 
 def _names(found: Items) -> str:
@@ -74,56 +77,27 @@ def _names(found: Items) -> str:
 def _mesh(labels: Mapping[str, str], found: Items) -> Iterator[Finding]:
     ambient = labels.get("istio.io/dataplane-mode") == "ambient"
     if ambient or labels.get("linkerd.io/inject") in ("enabled", "ingress"):
-        kind = "Istio's ambient mode" if ambient else "Linkerd"
-        yield Finding(
-            WARN,
-            "Service mesh",
-            f"{kind} takes in all pods of the namespace",
-            "A mesh can break the rendezvous of the ranks: use a namespace without it.",
-        )
+        yield finding(WARN, say.MESH(), say.AMBIENT() if ambient else say.LINKERD())
         return
     if labels.get("istio-injection") != "enabled" and "istio.io/rev" not in labels:
         return
     inside = [item for item in found if runtimes.patches(item, restricted=False)["mesh"]]
     if inside:
-        yield Finding(
-            WARN,
-            "Service mesh",
-            f"Istio takes in the pods of {_names(inside)}",
-            f"Have them labelled {_ISTIO}, as ours are. Jobs patch that in, but with --queue they "
-            "can't, and then ranks may not find each other.",
-        )
+        yield finding(WARN, say.MESH(), say.ISTIO(runtimes=_names(inside), label=_ISTIO))
 
 
 def _security(restricted: bool | None, found: Items) -> Iterator[Finding]:
     loose = [item for item in found if runtimes.patches(item, restricted=True)["restricted"]]
     if restricted is None and loose:
-        yield Finding(
-            OK,
-            "PodSecurity",
-            "can't tell whether the namespace enforces restricted (needs get "
-            "on the namespace, or create on pods). If it does, the first job of "
-            f"{_names(loose)} fails and later ones comply.",
-        )
+        yield finding(OK, say.POD_SECURITY(), say.UNKNOWN_LEVEL(runtimes=_names(loose)))
     if not restricted:
         return
     if loose:
-        yield Finding(
-            WARN,
-            "PodSecurity",
-            f"the namespace enforces restricted; not met by {_names(loose)}",
-            "Use a runtime whose pods meet it, as ours do. Jobs patch it in, but with --queue they "
-            "can't, and then their pods are refused.",
-        )
+        yield finding(WARN, say.POD_SECURITY(), say.NOT_MET(runtimes=_names(loose)))
     for item in found:
         if why := podsecurity.beyond(item):
-            yield Finding(
-                WARN,
-                "PodSecurity",
-                "the namespace enforces restricted, which jobs of "
-                f"{item['metadata']['name']} can't meet: {', '.join(why)}",
-                "Use another runtime, or have these changed in it: jobs can't override them.",
-            )
+            said = say.NEVER_MET(runtime=item["metadata"]["name"], why=", ".join(why))
+            yield finding(WARN, say.POD_SECURITY(), said)
 
 
 def _full(quotas: Items) -> Iterator[Finding]:
@@ -138,13 +112,8 @@ def _full(quotas: Items) -> Iterator[Finding]:
             and (quantity(str(used.get(name, "0"))) or 0) >= (quantity(str(most)) or 0)
         ]
         if full:
-            yield Finding(
-                WARN,
-                "Quota",
-                f"{quota['metadata']['name']} is used up: {', '.join(full)}",
-                "Jobs can't start before others of the namespace end or are deleted, or the "
-                "ResourceQuota is raised.",
-            )
+            said = say.USED_UP(name=quota["metadata"]["name"], amounts=", ".join(full))
+            yield finding(WARN, say.QUOTA(), said)
 
 
 def _amounts_wanted(quotas: Items, ranges: Items, found: Items) -> Iterator[Finding]:
@@ -167,21 +136,16 @@ def _amounts_wanted(quotas: Items, ranges: Items, found: Items) -> Iterator[Find
         stated |= {f"requests.{name}" for one in requests for name in one}
         missing = sorted(wanted - stated)
         if missing:
-            yield Finding(
-                WARN,
-                "Quota",
-                f"pods must state {joined(missing)}, and those of {item['metadata']['name']} don't",
-                _advice_on(missing),
-            )
+            said = say.NO_AMOUNTS(amounts=joined(missing), runtime=item["metadata"]["name"])
+            yield finding(WARN, say.QUOTA(), said, _advice_on(missing))
             return
 
 
 def _advice_on(missing: list[str]) -> str:
-    limit_range = "have a LimitRange set a default"
     if "limits.cpu" in missing:  # --cpu is a request: a limit would only slow a job down
-        return f"No option states limits.cpu: {limit_range}, or state it in the runtime."
+        return say.NO_CPU_LIMIT()
     options = joined(dict.fromkeys(f"--{name.rpartition('.')[2]}" for name in missing))
-    return f"Give {options} with each job, or {limit_range}."
+    return say.GIVE_AMOUNTS(options=options)
 
 
 def _out_of_range(ranges: Items, found: Items) -> Iterator[Finding]:
@@ -191,13 +155,13 @@ def _out_of_range(ranges: Items, found: Items) -> Iterator[Finding]:
         for one in _limits(ranges, "Container") + _limits(ranges, "Pod"):
             for name, most in (one.get("max") or {}).items():
                 if (quantity(str(asked.get(name, "0"))) or 0) > (quantity(str(most)) or 0):
-                    yield Finding(
-                        WARN,
-                        "Limit range",
-                        f"{item['metadata']['name']} asks for {asked[name]} {name}, and the "
-                        f"namespace allows {most}",
-                        f"Give --{name} with each job, or have the LimitRange changed.",
+                    said = say.OUT_OF_RANGE(
+                        runtime=item["metadata"]["name"],
+                        amount=asked[name],
+                        resource=name,
+                        most=most,
                     )
+                    yield finding(WARN, say.LIMIT_RANGE(), said)
 
 
 def _limits(ranges: Items, kind: str) -> list[Mapping[str, Any]]:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.observed import RANK, ROLE, TRAINER
+from jupyter_jax_trainer.backends.kubernetes.doctor.telling import finding
 from jupyter_jax_trainer.backends.kubernetes.submit import runtimes
 from jupyter_jax_trainer.doctor.finding import WARN, Finding
+from jupyter_jax_trainer.messages import doctor as say
 
 Items = Sequence[Mapping[str, Any]]
 Labels = Mapping[str, str]
@@ -96,22 +98,20 @@ def examine(policies: Items, found: Items, namespace: str, labels: Labels) -> It
         Those of the namespace; none where they may not be read.
     """
     around = _Thing({**labels, _NAME: namespace}, () if labels else ("",))
-    for kind, rules, peers in (("Ingress", "ingress", "from"), ("Egress", "egress", "to")):
+    for kind, advice in (("Ingress", say.ALLOW_INGRESS), ("Egress", say.ALLOW_EGRESS)):
         cut: dict[str, list[str]] = {}
         items = found or [{}]
         for item in items:
             if names := _cutting(policies, _ranks(item), around, kind):
                 cut.setdefault(names, []).append(item.get("metadata", {}).get("name", ""))
         for names, of in cut.items():
-            whose = "" if len(of) == len(items) else f" of {', '.join(of)}"
-            yield Finding(
-                WARN,
-                "Network policy",
-                f"{names} cuts pods of a job{whose} off each other ({rules})",
-                "Jobs of more than one node need it: add a NetworkPolicy with "
-                f"{rules}: [{{{peers}: [{{podSelector: {{}}}}]}}]"
-                + (", and one that allows DNS." if kind == "Egress" else "."),
+            rules = kind.lower()
+            said = (
+                say.CUT_OFF(policies=names, rules=rules)
+                if len(of) == len(items)
+                else say.CUT_OFF_OF(policies=names, rules=rules, runtimes=", ".join(of))
             )
+            yield finding(WARN, say.NETWORK_POLICY(), said, advice())
 
 
 def _ranks(item: Mapping[str, Any]) -> list[_Thing]:

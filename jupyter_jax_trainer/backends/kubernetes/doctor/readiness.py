@@ -12,10 +12,12 @@ from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
 from jupyter_jax_trainer.backends.kubernetes.connection import said_plainly
 from jupyter_jax_trainer.backends.kubernetes.doctor import namespace
+from jupyter_jax_trainer.backends.kubernetes.doctor.telling import finding
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, podgroups, runtimes, trainjob
 from jupyter_jax_trainer.doctor.finding import OK, WARN, Finding
 from jupyter_jax_trainer.errors import JaxTrainError, JobDirError
 from jupyter_jax_trainer.jobdir import layout
+from jupyter_jax_trainer.messages import doctor as say
 
 Items = Sequence[Mapping[str, Any]]
 
@@ -40,7 +42,7 @@ def examine(client: Client, found: Items, bad: str) -> Iterator[Finding]:
             with said_plainly(client):
                 yield from check()
         except JaxTrainError as error:
-            yield Finding(WARN, "Cluster", error.message, error.hint)
+            yield Finding(WARN, say.CLUSTER(), error.message, error.hint)
 
 
 def _job_sets(client: Client, bad: str) -> Iterator[Finding]:
@@ -50,14 +52,9 @@ def _job_sets(client: Client, bad: str) -> Iterator[Finding]:
         if error.status not in (403, 404):
             raise
         if error.status == 404:
-            yield Finding(
-                bad,
-                "JobSet",
-                "not installed, and Trainer makes jobs of it",
-                "Have it installed: Trainer's manifests bring it.",
-            )
+            yield finding(bad, say.JOB_SET(), say.NO_JOB_SET())
         return
-    yield Finding(OK, "JobSet", "there")
+    yield finding(OK, say.JOB_SET(), say.INSTALLED())
 
 
 def _each(found: Items, bad: str) -> Iterator[Finding]:
@@ -65,38 +62,25 @@ def _each(found: Items, bad: str) -> Iterator[Finding]:
     usable = [item for item in found if runtimes.container(item)]
     for item in found:
         name, labels = item["metadata"]["name"], item["metadata"].get("labels") or {}
-        subject = f"Runtime {name}"
+        subject = say.RUNTIME(name=name)
         if item not in usable:
-            yield Finding(
-                WARN if usable else bad,
-                subject,
-                "has no replicated job node with a container node",
-                "Trainer puts the job's command there: have them named so, or use another.",
-            )
+            yield finding(WARN if usable else bad, subject, say.NO_NODE())
             continue
         if runtimes.describe(item).deprecated:
-            yield Finding(WARN, subject, "is deprecated", "Choose another with --runtime.")
+            yield finding(WARN, subject, say.DEPRECATED())
         python = labels.get(f"{trainjob.PREFIX}/python")
         if python not in (None, runtimes.PYTHON):
-            yield Finding(
-                WARN,
-                subject,
-                f"has Python {python}, and here it is {runtimes.PYTHON}",
-                "Functions and classes of a notebook can't be read there: use a Python "
-                f"{python} here, another --runtime, or define them inside the cell.",
-            )
+            said = say.RUNTIME_PYTHON(there=python, here=runtimes.PYTHON)
+            yield finding(WARN, subject, said)
 
 
 def _gangs(client: Client, found: Items) -> Iterator[Finding]:
     """Find runtimes whose pods the cluster can't start together."""
     for item in found:
         if (gang := podgroups.of_runtime(client, item)) and not gang.installed:
-            yield Finding(
-                WARN,
-                f"Runtime {item['metadata']['name']}",
-                f"has podGroupPolicy.{gang.policy}, and {gang.by} is not installed",
-                podgroups.ADVICE,
-            )
+            subject = say.RUNTIME(name=item["metadata"]["name"])
+            said = say.NO_GANG(policy=gang.policy, scheduler=gang.by)
+            yield finding(WARN, subject, said)
 
 
 def _trial(client: Client, found: Items, bad: str) -> Iterator[Finding]:
@@ -125,9 +109,9 @@ def _trial(client: Client, found: Items, bad: str) -> Iterator[Finding]:
                     return  # said among the rights
                 raise
     except JaxTrainError as error:
-        yield Finding(bad, "Trial", f"a job would be refused: {error.message}", error.hint)
+        yield finding(bad, say.TRIAL(), say.REFUSED(error=error.message), error.hint)
         return
-    yield Finding(OK, "Trial", f"a job of {reference['name']} would be taken")
+    yield finding(OK, say.TRIAL(), say.ACCEPTED(runtime=reference["name"]))
 
 
 def _clock(client: Client) -> Iterator[Finding]:
@@ -140,13 +124,8 @@ def _clock(client: Client) -> Iterator[Finding]:
     with contextlib.suppress(TypeError, ValueError):
         ahead = time.time() - parsedate_to_datetime(date).timestamp()
         if abs(ahead) > _SKEW:
-            yield Finding(
-                WARN,
-                "Clock",
-                f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the cluster's",
-                "Times of logs and events are the cluster's, and credentials may count as expired: "
-                "set this machine's clock.",
-            )
+            differs = say.CLOCK_AHEAD if ahead > 0 else say.CLOCK_BEHIND
+            yield finding(WARN, say.CLOCK(), differs(seconds=f"{abs(ahead):.0f}"))
 
 
 def _follower(client: Client) -> Iterator[Finding]:
@@ -154,12 +133,8 @@ def _follower(client: Client) -> Iterator[Finding]:
     with contextlib.suppress(OSError):
         words = (launch.follower_directory(client.identity) / "problem").read_text().splitlines()
         if words and not launch.has_follower(client.identity):
-            yield Finding(
-                WARN,
-                "Follower",
-                f"has ended with an error: {words[0]}",
-                " ".join(words[1:]) or "It is started again with the next look at a job.",
-            )
+            said = say.FOLLOWER_ENDED(error=words[0])
+            yield finding(WARN, say.FOLLOWER(), said, " ".join(words[1:]))
 
 
 def _past(client: Client) -> Iterator[Finding]:
@@ -178,9 +153,4 @@ def _past(client: Client) -> Iterator[Finding]:
             if plan.get("cluster") == client.identity and lacking:
                 images.setdefault(str(plan.get("image")), directory.path.name)
     for image, name in images.items():
-        yield Finding(
-            WARN,
-            "Image",
-            f"job {name} found no jax in {image}",
-            "Use an image that has Python and jax (--image, or another --runtime).",
-        )
+        yield finding(WARN, say.IMAGE(), say.NO_JAX(name=name, image=image))
