@@ -57,13 +57,17 @@ CRASHED_EARLY = Message(
     "Run the cell again.",
 )
 ENDED_BY_SIGNAL = Message("was ended by signal {number} ({name})")
+_EXITED = (
+    "The process was ended by os._exit() or native code, without an exception; see the end of its "
+    "log."
+)
 EXITED_IN_CELL = Message(
     "ended with exit code {code} before the cell was finished",
-    "os._exit() or native code ended it without an exception; see the end of its log.",
+    _EXITED,
 )
 EXITED_BEFORE_JOINING = Message(
     "ended with exit code {code} before it joined the others",
-    "os._exit() or native code ended it without an exception; see the end of its log.",
+    _EXITED,
 )
 NO_JAX = Message(
     "found no jax in the chosen image or Python ({error})",
