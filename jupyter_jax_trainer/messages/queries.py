@@ -21,7 +21,9 @@ NO_PLACE = Message("The place is missing.")
 THE_NAMESPACE = Label("The namespace")
 THE_RUNTIME = Label("The runtime")
 
-NOT_A_START = Message("from={given!r} is not a number.", "Give the number of the first item.")
+NOT_A_START = Message(
+    "The parameter from={given!r} is not a number.", "Give the number of the first item."
+)
 UNKNOWN_ACTION = Message("Unknown action {action!r}.")
 NOT_POSSIBLE_NOW = Message("Job {job} is {state}: it can't be {done} now.")
 REQUEST_NOT_AN_OBJECT = Message("The request is not a JSON object.")

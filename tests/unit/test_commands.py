@@ -189,7 +189,7 @@ def test_cancel_and_delete_take_several_and_a_wrong_name_changes_nothing(home, c
     make_job("b")
     assert run("cancel a b").splitlines() == [
         "Job a is cancelled.",
-        "Job b has already ended: Succeeded.",
+        "Job b has ended already: Succeeded.",
     ]
     run("delete b a --yes")
     assert calls == [("cancel", "a"), ("delete", "b"), ("delete", "a")]
