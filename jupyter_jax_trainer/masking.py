@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     pass
 
 HIDDEN = "…"
-ADVICE = "Use --env-from-secret SECRET instead"
-_LOCAL_ADVICE = "Use the environment of Jupyter instead; jobs on this machine inherit it"
 
 # Words of a name that say what it holds, as in HF_TOKEN or --api-key.
 _STRONG = frozenset(
@@ -273,11 +271,13 @@ def environment_notes(given: Sequence[tuple[str, str | None]], *, secrets: bool)
     ]
     if not names:
         return []
-    are = "looks like a secret; it is" if len(names) == 1 else "look like secrets; they are"
-    return [
-        f"--env {', '.join(names)} {are} saved in the notebook and the job's files. "
-        f"{ADVICE if secrets else _LOCAL_ADVICE}"
-    ]
+    # Here: this module travels with the worker, and the words do not.
+    from jupyter_jax_trainer.messages import trust as say
+
+    advice = say.USE_SECRET() if secrets else say.USE_ENVIRONMENT()
+    if len(names) == 1:
+        return [say.SECRET_IN_ENV(name=names[0], advice=advice)]
+    return [say.SECRETS_IN_ENV(names=", ".join(names), advice=advice)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ import time
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from jupyter_jax_trainer.messages import jobs as say
+
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 # Each matches a whole escape sequence, so that no part of one is left behind as text.
 _SEQUENCE = (
@@ -91,16 +93,30 @@ def joined(words: Iterable[str], *, most: int | None = None, last: str = "and") 
     return f" {last} ".join(part for part in (", ".join(listed[:-1]), *listed[-1:]) if part)
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things: ``1 job``, ``2 jobs``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def ranks_text(ranks: Iterable[int]) -> str:
     """Name ranks: ``rank 1``, ``ranks 0, 2 and 3``, ``ranks 1 to 63``."""
     listed = sorted(ranks)
     if len(listed) == 1:
         return f"rank {listed[0]}"
-    if len(listed) > 4 and listed == list(range(listed[0], listed[-1] + 1)):
-        return f"ranks {listed[0]} to {listed[-1]}"
-    if len(listed) > 8:
+    if len(listed) > 8 and not _is_run(listed):
         return f"{len(listed)} ranks"
-    return f"ranks {joined(map(str, listed))}"
+    return f"ranks {numbers_text(listed)}"
+
+
+def numbers_text(numbers: Sequence[int]) -> str:
+    """List numbers in their order: ``0, 2 and 3``, ``1 to 63``, and how many more than eight."""
+    if _is_run(numbers):
+        return f"{numbers[0]} to {numbers[-1]}"
+    return joined(map(str, numbers), most=8)
+
+
+def _is_run(numbers: Sequence[int]) -> bool:
+    return len(numbers) > 4 and list(numbers) == list(range(numbers[0], numbers[-1] + 1))
 
 
 def version_numbers(text: str | None) -> tuple[int, ...]:
@@ -238,10 +254,11 @@ def shorten(text: str, most: int, rest: str = "") -> str:
     """
     if len(text) <= most:
         return text
+    cut = f"({say.LEFT_OUT(count=len(text) - most)}{rest and f'; {rest}'})"
     if "\n" not in text:
-        return f"{text[:most]} … ({len(text) - most:,} characters are left out{rest})"
+        return f"{text[:most]} … {cut}"
     head, tail = text[: most * 3 // 4], text[len(text) - most // 4 :]
-    return f"{head} …\n({len(text) - most:,} characters are left out{rest})\n… {tail}"
+    return f"{head} …\n{cut}\n… {tail}"
 
 
 def table(

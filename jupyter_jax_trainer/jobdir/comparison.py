@@ -9,6 +9,7 @@ from typing import Any
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.options.spec import JobSpec, masked
 
 _OWN = ("job", "state", "nodes", "steps", "took", "options")  # what a row has of the job itself
@@ -70,10 +71,10 @@ def compare(*jobs: Job | str, metric: str | None = None) -> list[dict[str, Any]]
     found = [(job, _series(job)) for job in map(_job, jobs)]
     known = {name for _, series in found for name in series}
     if metric is not None and metric not in known:
-        raise UsageError(
-            f"None of these jobs has reported {metric!r}.",
-            f"They have reported {', '.join(sorted(known))}." if known else None,
-        )
+        if not known:
+            raise UsageError(say.NO_METRICS())
+        listed = ", ".join(sorted(known))
+        raise UsageError(say.METRIC_NOT_REPORTED(metric=metric, known=listed))
     return [_row(job, series, metric) for job, series in found]
 
 

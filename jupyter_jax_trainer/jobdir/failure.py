@@ -13,9 +13,12 @@ from typing import Any, Self, cast
 
 from jupyter_jax_trainer.errors import JobFailed
 from jupyter_jax_trainer.jobdir.state import ErrorRecord, FailureState
-from jupyter_jax_trainer.text import ranks_text, shorten
+from jupyter_jax_trainer.messages import Text
+from jupyter_jax_trainer.messages import jobs as say
+from jupyter_jax_trainer.text import counted, numbers_text, ranks_text, shorten
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
 
+# In state files, also those of other versions, which are told by it.
 CANCELLED = "cancelled by the user"
 _MAX_MESSAGE, _MAX_TRACEBACK = 2_000, 20_000  # characters of them that an error has
 _FROM_OUTSIDE = ("killed", "memory", "aborted", "crashed", "cluster")
@@ -149,39 +152,23 @@ def _explain(end: RankEnd) -> Failure:
         return _explain_error(end, end.error)
 
     def failure(kind: str, message: str, hint: str | None = None) -> Failure:
+        hint = hint or (message.hint if isinstance(message, Text) else None)
         return Failure(kind=kind, message=message, rank=rank, exit=code, hint=hint)
 
     if end.cause:
         return failure("memory" if end.out_of_memory else "cluster", end.cause, end.hint)
     if end.told:
-        hint = "Reported by the other ranks; this rank's log is unavailable."
-        return failure("error", f"failed first: {end.told}", hint)
+        return failure("error", say.TOLD_BY_OTHERS(error=end.told))
     if end.out_of_memory:
-        return failure(
-            "memory",
-            "was killed by the system: out of memory",
-            "Use smaller batches or fewer processes on this machine, or send less.",
-        )
+        return failure("memory", say.OUT_OF_MEMORY())
     if code is None:
-        return failure("rendezvous", "never started")
+        return failure("rendezvous", say.NEVER_STARTED())
     if code == -signal.SIGKILL:
-        return failure(
-            "killed",
-            "was killed (signal 9)",
-            "Somebody or something ended the process; the system does so when memory is short.",
-        )
+        return failure("killed", say.KILLED())
     if code == -signal.SIGABRT:
-        return failure(
-            "aborted",
-            "aborted (signal 6)",
-            "Native code aborted; see the end of the rank's log.",
-        )
+        return failure("aborted", say.ABORTED())
     if code == -signal.SIGSEGV and not end.joined:
-        return failure(
-            "crashed",
-            "crashed (signal 11) before the rendezvous: most likely its port was taken",
-            "Run the cell again.",
-        )
+        return failure("crashed", say.CRASHED_EARLY())
     if code < 0:
         try:
             name = signal.Signals(-code).name
@@ -189,20 +176,17 @@ def _explain(end: RankEnd) -> Failure:
             name = "unknown"
         return failure(
             "crashed" if code == -signal.SIGSEGV else "killed",
-            f"was ended by signal {-code} ({name})",
+            say.ENDED_BY_SIGNAL(number=-code, name=name),
         )
-    what = "before the cell was finished" if end.joined else "before it joined the others"
-    hint = "os._exit() or native code ended it without an exception; see the end of its log."
-    return failure("exit", f"ended with exit code {code} {what}", hint)
+    if end.joined:
+        return failure("exit", say.EXITED_IN_CELL(code=code))
+    return failure("exit", say.EXITED_BEFORE_JOINING(code=code))
 
 
 _NO_JAX = [f"ModuleNotFoundError: No module named {name!r}" for name in ("jax", "jaxlib")]
 
 
 def _explain_error(end: RankEnd, error: ErrorRecord) -> Failure:
-    where = error.get("cell", "Cell")
-    where = "cell" if where == "Cell" else where
-    line = f" ({where} line {error['cell_line']})" if error.get("cell_line") else ""
     text = f"{error['type']}: {error['message']}" if error["message"] else error["type"]
     kind, hint = "error", error.get("hint")
     if error["type"] == "SystemExit":
@@ -210,21 +194,25 @@ def _explain_error(end: RankEnd, error: ErrorRecord) -> Failure:
     elif error["type"] in ("PythonMismatch", "PortTaken", "PackageError"):
         kind, text = "start", error["message"]
     elif text in _NO_JAX and not error.get("cell_line"):
-        kind, text = "start", f"there is no jax in the image or Python that was chosen ({text})"
-        hint = "Choose a --runtime or an --image with Python and JAX."
+        said = say.NO_JAX(error=text)
+        kind, text, hint = "start", said, said.hint
     elif error["type"] == "RendezvousTimeout":
         kind, text = "rendezvous", error["message"]
     elif "No space left on device" in text:
-        kind, hint = "disk", "Free some space; `jaxtrain delete NAME` removes old jobs."
-    elif error["type"] == "MemoryError" or "RESOURCE_EXHAUSTED" in text:
-        kind, hint = "memory", "Use smaller batches, more nodes, or send less."
-        if "RESOURCE_EXHAUSTED" in text:
-            hint += " A kernel that has used the same GPU keeps most of its memory: restart it."
+        kind, hint = "disk", say.FREE_SPACE()
+    elif "RESOURCE_EXHAUSTED" in text:
+        kind, hint = "memory", say.USE_LESS_DEVICE_MEMORY()
+    elif error["type"] == "MemoryError":
+        kind, hint = "memory", say.USE_LESS_MEMORY()
     elif error["secondary"]:
-        text = f"lost another rank ({text})"
-    return Failure(
-        kind=kind, message=text + line, rank=end.rank, exit=end.exit, error=error, hint=hint
-    )
+        text = say.LOST_RANK(error=text)
+    if error.get("cell_line"):
+        text = f"{text} ({_line(error.get('cell', 'Cell'), error['cell_line'])})"
+    return Failure(kind=kind, message=text, rank=end.rank, exit=end.exit, error=error, hint=hint)
+
+
+def _line(cell: str, line: object) -> Text:
+    return say.CELL_LINE(cell="cell" if cell == "Cell" else cell, line=line)
 
 
 def may_run_again(failure: Failure) -> bool:
@@ -241,8 +229,8 @@ def may_run_again(failure: Failure) -> bool:
 def after_restarts(failure: Failure, restarts: int) -> Failure:
     """Say of a failure that no restart was left for it; others stay as they are."""
     if restarts and may_run_again(failure):
-        times = "1 restart" if restarts == 1 else f"{restarts} restarts"
-        failure.message += f", after {times} (--max-restarts)"
+        times = f"{counted(restarts, 'restart')} (--max-restarts)"
+        failure.message = say.OUT_OF_RESTARTS(message=failure.message, restarts=times)
     return failure
 
 
@@ -254,37 +242,43 @@ def positions(ranks: Sequence[tuple[RankEnd, dict[str, Any] | None]]) -> str:
     ranks
         Of each rank what is known of its end, and the record of where it was last.
     """
-    groups: dict[str, list[int]] = {}
+    groups: dict[str | None, list[int]] = {}
     for end, where in ranks:
-        groups.setdefault(_position(end, where), []).append(end.rank)
-    return ", ".join(
-        f"{ranks_text(numbers)} {'has' if len(numbers) == 1 else 'have'} finished"
-        if text == "finished"
-        else f"{ranks_text(numbers)} {'is' if len(numbers) == 1 else 'are'} {text}"
-        for text, numbers in groups.items()
-        if text
-    )
+        place = None if end.finished else _place(where)
+        if place != "":
+            groups.setdefault(place, []).append(end.rank)
+    return ", ".join(_position(place, numbers) for place, numbers in groups.items())
 
 
-def _position(end: RankEnd, where: dict[str, Any] | None) -> str:
-    if end.finished:
-        return "finished"
+def _position(place: str | None, ranks: Sequence[int]) -> Text:
+    """Say that some ranks are in one place; None for those that have finished."""
+    if len(ranks) == 1:
+        if place is None:
+            return say.RANK_FINISHED(rank=ranks[0])
+        return say.RANK_IS_AT(rank=ranks[0], place=place)
+    listed = numbers_text(ranks)
+    if place is None:
+        return say.RANKS_FINISHED(ranks=listed)
+    return say.RANKS_ARE_AT(ranks=listed, place=place)
+
+
+def _place(where: dict[str, Any] | None) -> str:
     if where is None or where["cell_line"] is None:
         return ""
-    cell = "cell" if where["cell"] == "Cell" else where["cell"]
-    at = f"{cell} line {where['cell_line']}"
-    return f"in {where['doing']} ({at})" if where["doing"] else f"at {at}"
+    line = _line(where["cell"], where["cell_line"])
+    return say.IN_CALL(call=where["doing"], line=line) if where["doing"] else say.AT_LINE(line=line)
 
 
 def summary(failure: Failure) -> str:
     """Return the failure in one line."""
     if failure.rank is None:
         return failure.message
-    who = f"rank {failure.rank}"
     first_line = failure.message.splitlines()[0] if failure.message else ""
-    if failure.error is not None:
-        return f"{who} failed first: {first_line}" if failure.others else f"{who}: {first_line}"
-    return f"{who} {first_line}"
+    if failure.error is None:
+        return say.RANK_ENDED(rank=failure.rank, how=first_line)
+    if failure.others:
+        return say.RANK_FAILED_FIRST(rank=failure.rank, error=first_line)
+    return say.RANK_FAILED(rank=failure.rank, error=first_line)
 
 
 def failed(name: str, failure: Failure) -> JobFailed:
@@ -294,7 +288,7 @@ def failed(name: str, failure: Failure) -> JobFailed:
 
 def _shortened(failure: Failure) -> Failure:
     """Cut what a cell can make as long as it likes."""
-    rest = "" if failure.rank is None else f": rank {failure.rank}'s log has them"
+    rest = "" if failure.rank is None else say.REST_IN_LOG(rank=failure.rank)
     error = failure.error
     if error and error.get("traceback"):
         error = {**error, "traceback": shorten(error["traceback"], _MAX_TRACEBACK, rest)}
@@ -304,20 +298,22 @@ def _shortened(failure: Failure) -> Failure:
 def format_failure(failure: Failure, job: str) -> str:
     """Write a failure for people: what, the traceback, who stopped because of it, what to do."""
     if failure.kind == "cancelled":
-        by = "" if failure.message == CANCELLED else f": {failure.message}"
-        return f"Job {job!r} was cancelled{by}."
-    lines = [f"Job {job!r} failed: {summary(failure)}"]
+        if failure.message == CANCELLED:
+            return say.JOB_CANCELLED(job=job)
+        return say.JOB_CANCELLED_BECAUSE(job=job, reason=failure.message)
+    lines: list[str] = [say.JOB_FAILED(job=job, failure=summary(failure))]
     if failure.error and failure.error.get("traceback"):
         lines += ["", failure.error["traceback"], ""]
     if failure.others:
-        lines.append(f"{ranks_text(failure.others)} stopped because of it.".capitalize())
+        stopped = ranks_text(failure.others).capitalize()
+        lines.append(say.STOPPED_BECAUSE_OF_IT(ranks=stopped))
     if failure.log:
         whose = failure.container or f"rank {failure.rank}"
-        lines += [f"The last lines of {whose}:", *(f"  {text}" for text in failure.log)]
+        lines += [say.LAST_LINES(whose=whose), *(f"  {text}" for text in failure.log)]
     if failure.hint:
         lines.append(failure.hint)
     if failure.container:
-        lines.append(f"`%jaxtrain logs {job} --container {failure.container}` shows all of it.")
+        lines.append(say.FULL_CONTAINER_LOG(job=job, container=failure.container))
     else:
-        lines.append(f"`%jaxtrain logs {job}` shows what the ranks printed.")
+        lines.append(say.FULL_LOGS(job=job))
     return "\n".join(lines)

@@ -19,6 +19,7 @@ from types import NoneType
 from typing import Any, BinaryIO, Generic, TypeVar
 
 from jupyter_jax_trainer.errors import JobDirError
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.worker.durable import put_in_place
 
 T = TypeVar("T")
@@ -48,7 +49,7 @@ def open_regular(path: Path, buffering: int = -1) -> BinaryIO:
 
 
 def _no_file(path: Path) -> FileNotFoundError:
-    return FileNotFoundError(errno.ENOENT, "not a regular file", str(path))
+    return FileNotFoundError(errno.ENOENT, say.NOT_A_REGULAR_FILE(), str(path))
 
 
 def is_regular(path: Path) -> bool:
@@ -136,25 +137,22 @@ def read_json(path: Path, shape: dict[str, Any]) -> dict[str, Any]:
         with open_regular(path) as file:
             value = json.loads(file.read())
         if not isinstance(value, dict):
-            raise ValueError("not a JSON object")
+            raise ValueError(say.NOT_A_JSON_OBJECT())
     except FileNotFoundError:
-        raise JobDirError(f"{path} is missing.", DAMAGED.format(path.parent)) from None
+        raise JobDirError(say.FILE_MISSING(path=path, directory=path.parent)) from None
     except (OSError, ValueError) as error:
-        raise JobDirError(f"{path} is damaged: {error}.", DAMAGED.format(path.parent)) from None
+        raise damaged(path, error) from None
     if value.get("format") != FORMAT:
-        raise JobDirError(
-            f"{path} has format {value.get('format')!r}; this version reads format {FORMAT}.",
-            "Use the version of jupyter_jax_trainer that wrote it, or delete the directory.",
-        )
+        raise JobDirError(say.OTHER_FORMAT(path=path, found=value.get("format"), known=FORMAT))
     if fault := misfit(value, shape):
-        raise JobDirError(
-            f"{path} is damaged: {fault.lstrip('.')} is missing or has the wrong type.",
-            DAMAGED.format(path.parent),
-        )
+        field = fault.lstrip(".")
+        raise JobDirError(say.FIELD_DAMAGED(path=path, field=field, directory=path.parent))
     return value
 
 
-DAMAGED = "Its other files can still be read by hand; to be rid of it delete {}."
+def damaged(path: Path, error: Exception) -> JobDirError:
+    """Make the error for a file of a job that can't be read."""
+    return JobDirError(say.FILE_DAMAGED(path=path, error=error, directory=path.parent))
 
 
 def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = False) -> None:

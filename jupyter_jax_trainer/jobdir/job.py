@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_jax_trainer import machine, timeouts
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
-from jupyter_jax_trainer.jobdir.failure import Failure, failed
+from jupyter_jax_trainer.jobdir.failure import CANCELLED, Failure, failed
 from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest, SentRecord, machine_of
@@ -28,6 +28,7 @@ from jupyter_jax_trainer.jobdir.state import (
     known,
 )
 from jupyter_jax_trainer.logs.reader import LogLine, MergedReader
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.options import checks
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import ENDED, State
@@ -127,7 +128,9 @@ class Job:
         try:
             return self._dir.cell.read_text(encoding="utf-8", errors="replace")
         except OSError as error:
-            raise JobDirError(f"{self._dir.cell} can't be read: {error.strerror}.") from None
+            raise JobDirError(
+                say.CODE_UNREADABLE(path=self._dir.cell, error=error.strerror)
+            ) from None
 
     # -- how it is ---------------------------------------------------------------------------
 
@@ -276,12 +279,12 @@ class Job:
         if container is not None:
             if container not in self.containers:
                 raise UsageError(
-                    f"Job {self.name!r} has no log of a container {container!r}.",
+                    say.NO_CONTAINER_LOG(job=self.name, container=container),
                     checks.did_you_mean(container, self.containers),
                 )
             return [container]
         if rank is not None and not 0 <= rank < nodes:
-            raise UsageError(f"Job {self.name!r} has ranks 0 to {nodes - 1}, and no rank {rank}.")
+            raise UsageError(say.NO_RANK(job=self.name, rank=rank, last=nodes - 1))
         return range(nodes) if rank is None else [rank]
 
     def metrics(self) -> list[Metric]:
@@ -378,7 +381,7 @@ class Job:
         deadline = None if timeout is None else time.monotonic() + timeout
         while self.active:
             if deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError(f"job {self.name!r} has not ended after {timeout:g} s")
+                raise TimeoutError(say.NOT_ENDED_IN_TIME(job=self.name, timeout=timeout))
             time.sleep(_POLL)
         self.raise_for_state()
         return self
@@ -387,10 +390,10 @@ class Job:
         """Raise `JobFailed` when the job has failed or was cancelled."""
         state = self._state()
         if state["state"] == State.FAILED:
-            failure = self.failure or Failure(kind="error", message=state["reason"] or "it failed")
-            raise failed(self.name, failure)
+            reason = state["reason"] or say.NO_REASON()
+            raise failed(self.name, self.failure or Failure(kind="error", message=reason))
         if state["state"] == State.CANCELLED:
-            reason = state["reason"] or "cancelled"
+            reason = state["reason"] or CANCELLED
             raise failed(self.name, Failure(kind="cancelled", message=reason))
 
     def cancel(self) -> None:
@@ -408,10 +411,8 @@ class Job:
         deadline = time.monotonic() + self.backend.cancel_timeout.seconds
         while self.active:
             if time.monotonic() > deadline:
-                where = " from the machine that runs it" if self._is_elsewhere() else ""
-                raise BackendError(
-                    f"Job {self.name!r} does not end.", f"Cancel it{where}, or kill its processes."
-                )
+                elsewhere = say.CANCEL_ELSEWHERE() if self._is_elsewhere() else None
+                raise BackendError(say.DOES_NOT_END(job=self.name), elsewhere)
             time.sleep(0.02)
 
     def suspend(self) -> None:
@@ -438,7 +439,7 @@ class Job:
 
     def _set_suspended(self, suspended: bool) -> None:
         if self.backend.capabilities.suspend and not self.active:
-            raise UsageError(f"Job {self.name} has ended already: {self.state}.")
+            raise UsageError(say.HAS_ENDED(job=self.name, state=self.state))
         self.backend.set_suspended(self._dir, suspended)
 
     def delete(self) -> None:

@@ -20,6 +20,7 @@ from jupyter_jax_trainer.jobdir.locks import try_lock
 from jupyter_jax_trainer.jobdir.manifest import machine_of
 from jupyter_jax_trainer.jobdir.state import JobState, read
 from jupyter_jax_trainer.jobdir.store import check, home, private_directory
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import ENDED, Phase, State
 
 if TYPE_CHECKING:
@@ -203,8 +204,8 @@ def find(name: str) -> JobDir:
         import difflib
 
         near = difflib.get_close_matches(name, [d.path.name for d in list_all()], n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else "`jaxtrain jobs` lists them."
-        raise JobNotFound(f"There is no job {name!r}.", hint)
+        hint = say.DID_YOU_MEAN_JOB(job=near[0]) if near else None
+        raise JobNotFound(say.NO_JOB(job=name), hint)
     return directory
 
 
@@ -309,9 +310,7 @@ def end_abandoned(directory: JobDir) -> JobState | None:
     if lock is None:
         return directory.read_state()
     try:
-        return write_abandoned(
-            directory, "the process that ran the job is gone: killed, or the machine was restarted"
-        )
+        return write_abandoned(directory, say.PROCESS_GONE())
     finally:
         os.close(lock)
 
@@ -321,7 +320,7 @@ def write_abandoned(directory: JobDir, reason: str) -> JobState | None:
     state = directory.read_state()
     if state is None or state["state"] in ENDED:
         return state
-    hint = "Run the cell again; checkpoints are kept in the job's directory."
+    hint = say.RUN_AGAIN_FROM_CHECKPOINTS()
     state["state"] = State.FAILED
     state["reason"] = reason
     state["hint"] = hint

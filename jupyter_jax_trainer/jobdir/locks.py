@@ -18,6 +18,7 @@ from pathlib import Path
 from jupyter_jax_trainer.errors import BackendError
 from jupyter_jax_trainer.jobdir.store import home, owner_name
 from jupyter_jax_trainer.log import log
+from jupyter_jax_trainer.messages import jobs as say
 
 _MISSING = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 _PLACES = ("/var/tmp", "/tmp")  # of this machine, whatever TMPDIR is
@@ -91,10 +92,7 @@ def _lock(file: int, kind: int) -> bool:
 
 
 def _impossible(error: OSError) -> BackendError:
-    return BackendError(
-        f"Files in the job store {home()} can't be locked: {error.strerror or error}.",
-        "Set JAXTRAIN_HOME to a directory on a local disk.",
-    )
+    return BackendError(say.CANNOT_LOCK(path=home(), error=error.strerror or error))
 
 
 def _stand_in(file: int, why: OSError) -> None:
@@ -134,21 +132,15 @@ def _open_folder(where: Path) -> int:
     with contextlib.suppress(FileExistsError):
         where.mkdir(_PRIVATE)
     found = where.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        raise BackendError(say.LOCKS_ARE_A_LINK(path=where))
     if not stat.S_ISDIR(found.st_mode):
-        raise _refused(where, f"is {'a link' if stat.S_ISLNK(found.st_mode) else 'no directory'}")
+        raise BackendError(say.LOCKS_ARE_NO_DIRECTORY(path=where))
     if found.st_uid != os.geteuid():
-        raise _refused(where, f"belongs to {owner_name(found.st_uid)}")
+        raise BackendError(say.LOCKS_BELONG_TO(path=where, owner=owner_name(found.st_uid)))
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise _refused(where, "can be written to by others")
+        raise BackendError(say.LOCKS_WRITABLE(path=where))
     # Nobody else can put a link in its place now: what is one's own in /tmp others can't rename.
     folder = os.open(where, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     os.fchmod(folder, _PRIVATE)
     return folder
-
-
-def _refused(where: Path, why: str) -> BackendError:
-    return BackendError(
-        f"{where}, where this machine keeps the locks of your jobs, {why}.",
-        "Remove it, or ask an administrator to: the next job makes a new one. It isn't needed "
-        "where JAXTRAIN_HOME is on a local disk.",
-    )

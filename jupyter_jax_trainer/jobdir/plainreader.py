@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_jax_trainer.messages import results as say
 from jupyter_jax_trainer.worker.serialization import jaxvalues, records
 from jupyter_jax_trainer.worker.serialization.dtypes import read_dtype, read_shape
 from jupyter_jax_trainer.worker.serialization.plain import (
@@ -149,16 +150,16 @@ class PlainReader:
         for number in order:
             self._measure(self._parsed[number])
         if self._parsed[root].depth > MAX_DEPTH or self._parsed[root].weight > MAX_WEIGHT:
-            raise ValueError("it is nested too deeply or too large")
+            raise ValueError(say.TOO_DEEP())
         return order
 
     def _parse(self, number: int) -> _Parsed:
         words = json.loads(self._lines[number])
         head = _HEADS.get(words[0]) if type(words) is list and words else None
         if head is None or len(words) < head:
-            raise ValueError(f"node {number} is of an unknown kind")
+            raise ValueError(say.UNKNOWN_NODE(number=number))
         if words[0] in _WITHOUT_VALUES and len(words) != head:
-            raise ValueError(f"node {number} is too long")
+            raise ValueError(say.NODE_TOO_LONG(number=number))
         values = words[head:]
         return _Parsed(words, [_reference(v, number) for v in values if type(v) is list])
 
@@ -175,7 +176,7 @@ class PlainReader:
             return self._made[value[0]]
         if value is None or type(value) in (bool, int, float, str):
             return value
-        raise ValueError(f"a {type(value).__name__} is not a valid value")
+        raise ValueError(say.NOT_A_VALUE(type=type(value).__name__))
 
     def _make(self, number: int, words: list[Any]) -> Any:
         kind = words[0]
@@ -203,17 +204,17 @@ class PlainReader:
         """Make a key of bits that are an array: of anything else jax would ask for attributes."""
         bits = words[2] if len(words) == 3 else None
         if type(bits) is not list or self._parsed[bits[0]].kind not in ("ndarray", "jax"):
-            raise ValueError("a key is not made of an array")
+            raise ValueError(say.KEY_OF_NO_ARRAY())
         array = self._made[bits[0]]
         if array.dtype != "uint32" or len(_text(words[1])) > _IMPL:
-            raise ValueError("it is no key")
+            raise ValueError(say.NOT_A_KEY())
         return jaxvalues.make_key(words[1], array)
 
     def _data(self, number: int, data: Any) -> Any:
         """Return the bytes of a node; a buffer is of one alone, or each would make a copy of it."""
         if type(data) is int:
             if self._owners.setdefault(data, number) != number:
-                raise ValueError(f"buffer {data} is used twice")
+                raise ValueError(say.BUFFER_USED_TWICE(number=data))
             return self._buffers(data)
         return bytearray(base64.b64decode(_text(data), validate=True))
 
@@ -223,20 +224,21 @@ class PlainReader:
         dtype, shape = _item_dtype(words[1]), read_shape(words[2])
         data = self._data(number, words[4])
         if math.prod(shape) * dtype.itemsize != len(data):
-            raise ValueError("the size of an array does not match its data")
+            raise ValueError(say.ARRAY_SIZE())
         if words[0] == "ndarray":
             if words[3] not in ("C", "F"):
-                raise ValueError(f"{str(words[3])[:80]!r} is not a memory order")
+                raise ValueError(say.NOT_AN_ORDER(order=str(words[3])[:80]))
             return numpy.ndarray(shape, dtype, data, order=words[3])
         made = jaxvalues.make_array(numpy.ndarray(shape, dtype, data), words[3] is True)
         if made.dtype != dtype or made.shape != shape:
-            raise ValueError(f"jax turns {dtype}{shape} into {made.dtype}{made.shape} here")
+            sent, came = f"{dtype}{shape}", f"{made.dtype}{made.shape}"
+            raise ValueError(say.JAX_CHANGES_ARRAY(sent=sent, made=came))
         return made
 
     def _record(self, number: int, words: list[Any], values: list[Any]) -> Any:
         kind, module, name, fields = words[:4]
         if type(fields) is not list or len(fields) != len(values):
-            raise ValueError("an object does not have the fields that it names")
+            raise ValueError(say.FIELDS_DIFFER())
         key = (kind, _text(module), _text(name), tuple(_text(field) for field in fields))
         if key not in self._classes:
             found = records.find_class(module, name)
@@ -256,13 +258,13 @@ class PlainReader:
 def _reference(value: list[Any], before: int) -> int:
     """Return the number of the node that a value refers to; it has to come before."""
     if len(value) != 1 or type(value[0]) is not int or not 0 <= value[0] < before:
-        raise ValueError(f"{str(value)[:80]} is not a reference to a node")
+        raise ValueError(say.NOT_A_REFERENCE(value=str(value)[:80]))
     return value[0]
 
 
 def _text(value: Any) -> str:
     if type(value) is not str:
-        raise ValueError(f"{str(value)[:80]!r} is not a string")
+        raise ValueError(say.NOT_A_STRING(value=str(value)[:80]))
     return value
 
 
@@ -270,13 +272,13 @@ def _item_dtype(spelled: Any) -> Any:
     """Read the dtype of an array's items: those of an array of arrays would change its shape."""
     dtype = read_dtype(spelled)
     if dtype.subdtype is not None:
-        raise ValueError(f"{dtype} is no dtype of items")
+        raise ValueError(say.NOT_AN_ITEM_DTYPE(dtype=dtype))
     return dtype
 
 
 def _mapping(words: list[Any], values: list[Any]) -> Any:
     if len(values) % 2:
-        raise ValueError("a dictionary has a key without a value")
+        raise ValueError(say.KEY_WITHOUT_VALUE())
     keys = values[::2]
     check_keys(keys)
     pairs: Iterator[tuple[Any, Any]] = zip(keys, values[1::2], strict=True)
@@ -290,7 +292,7 @@ def _leaf(words: list[Any]) -> Any:
     kind, what = words[0], words[1]
     if kind == "int":
         if not _HEX.fullmatch(_text(what)):
-            raise ValueError("it is not a number")
+            raise ValueError(say.NOT_A_NUMBER())
         return int(what, 16)
     if kind == "float":
         return struct.unpack("<d", bytes.fromhex(_text(what)))[0]
@@ -306,5 +308,5 @@ def _scalar(spelled: Any, data: Any) -> Any:
 
     dtype, content = _item_dtype(spelled), base64.b64decode(_text(data), validate=True)
     if dtype.itemsize != len(content):
-        raise ValueError("the size of a scalar does not match its data")
+        raise ValueError(say.SCALAR_SIZE())
     return numpy.ndarray((), dtype, bytearray(content))[()]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer.errors import ResultError
+from jupyter_jax_trainer.messages import results as say
 from jupyter_jax_trainer.trust.unpacking import read_member
 from jupyter_jax_trainer.worker.serialization.archive import FORMAT, pieces
 from jupyter_jax_trainer.worker.serialization.plain import MAX_TEXT
@@ -42,14 +43,12 @@ class ResultFile:
             self.manifest = json.loads(read_member(path, "manifest.json", MAX_TEXT))
             self._members, self._table = _tables(self.manifest, path.stat().st_size)
         except FileNotFoundError:
-            raise ResultError(f"{path} is missing: the results are gone.") from None
+            raise ResultError(say.FILE_GONE(path=path)) from None
         except Exception as error:  # of whatever was made of it
-            raise ResultError(f"{path} is damaged: {error}") from None
+            raise ResultError(say.FILE_DAMAGED(path=path, error=error)) from None
         if self.manifest["format"] != FORMAT:
-            raise ResultError(
-                f"{path} has format {self.manifest['format']!r}; "
-                f"this version reads format {FORMAT}."
-            )
+            found = self.manifest["format"]
+            raise ResultError(say.OTHER_FORMAT(path=path, found=found, known=FORMAT))
         self._mapped: memoryview | None = None
         self._intact: dict[int, bool] = {}
 
@@ -64,7 +63,7 @@ class ResultFile:
         try:
             data = read_member(self.path, name, most)
         except Exception as error:
-            raise ResultError(f"{name} in {self.path} can't be read: {error}") from None
+            raise ResultError(say.PART_UNREADABLE(part=name, path=self.path, error=error)) from None
         if hashlib.sha256(data).hexdigest() != self._members.get(name):
             raise self._changed(name)
         return data
@@ -79,14 +78,14 @@ class ResultFile:
         """
         self.check([number])
         if not self._intact[number]:
-            raise self._changed(f"buffer {number}")
+            raise self._changed(say.BUFFER(number=number))
         return self._view(number)
 
     def check(self, numbers: Iterable[int]) -> None:
         """Compare buffers with their sha256, those that were not compared before."""
         new = [n for n in dict.fromkeys(numbers) if n not in self._intact]
         if not all(0 <= number < len(self._table) for number in new):
-            raise ResultError(f"{self.path} is damaged: it lacks a buffer.")
+            raise ResultError(say.FILE_DAMAGED(path=self.path, error=say.BUFFER_MISSING()))
         cut = [(number, piece) for number in new for piece in pieces(self._view(number))]
         if sum(piece.nbytes for _, piece in cut) < _SMALL:
             digests = [_sha256(piece) for _, piece in cut]
@@ -105,8 +104,8 @@ class ResultFile:
         entry = self._table[number]
         return self._mapped[entry["offset"] : entry["offset"] + entry["size"]]
 
-    def _changed(self, what: str) -> ResultError:
-        return ResultError(f"{what} of {self.path} was changed or damaged: its sha256 differs")
+    def _changed(self, part: str) -> ResultError:
+        return ResultError(say.PART_CHANGED(part=part, path=self.path))
 
 
 def _tables(manifest: Any, size: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -116,14 +115,14 @@ def _tables(manifest: Any, size: int) -> tuple[dict[str, Any], list[dict[str, An
     for entry in buffers:
         start, length = entry["offset"], entry["size"]
         if type(start) is not int or type(length) is not int or start < 0 or length < 0:
-            raise ValueError("its manifest has a buffer with an invalid position")
+            raise ValueError(say.BUFFER_MISPLACED())
         if start + length > size or type(entry["sha256"]) is not list:
-            raise ValueError("its manifest has a buffer that is not in the file")
+            raise ValueError(say.BUFFER_OUTSIDE())
         if start < free:  # so all buffers together are no larger than the file
-            raise ValueError("its manifest has a buffer within another one")
+            raise ValueError(say.BUFFERS_OVERLAP())
         free = start + length
     if not isinstance(members, dict) or not isinstance(buffers, list):
-        raise ValueError("its manifest has no tables")
+        raise ValueError(say.NO_TABLES())
     return members, buffers
 
 

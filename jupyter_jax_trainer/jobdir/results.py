@@ -15,6 +15,7 @@ from jupyter_jax_trainer.errors import ResultError, ResultWarning
 from jupyter_jax_trainer.jobdir.layout import RETURNED, JobDir
 from jupyter_jax_trainer.jobdir.plainreader import PlainReader
 from jupyter_jax_trainer.jobdir.resultfile import ResultFile
+from jupyter_jax_trainer.messages import results as say
 from jupyter_jax_trainer.text import clip, joined, uncoloured
 from jupyter_jax_trainer.trust import pickles, policy
 from jupyter_jax_trainer.worker.serialization.plain import (
@@ -55,8 +56,9 @@ def load_results(job: Job, name: str | None) -> Any:
     if name not in values:
         had = ", ".join(entry["name"] for entry in job.results_info if "error" not in entry)
         raise ResultError(
-            f"Job {job.name!r} has no result {name!r}; it brought back: {had or 'nothing'}.",
-            "`-o NAME` brings a variable back; run the cell again with it.",
+            say.NO_RESULT(job=job.name, name=name, names=had)
+            if had
+            else say.NO_RESULTS(job=job.name, name=name)
         )
     return values[name]
 
@@ -103,7 +105,7 @@ def take_results(job: Job, namespace: MutableMapping[str, Any]) -> list[str]:
 
 def missing(errors: dict[str, str], others: list[str]) -> ResultError:
     """Make the error for variables that did not come."""
-    came = f"{', '.join(others)} came back." if others else None
+    came = say.OTHERS_CAME_BACK(names=", ".join(others)) if others else None
     return ResultError("\n".join(errors.values()), came)
 
 
@@ -161,12 +163,11 @@ class _Loader:
             kept = dict.fromkeys(plain, PLAIN)
             kept.update((name, PICKLE) for group in groups for name in group.names)
         except (LookupError, TypeError, ValueError, RecursionError) as error:
-            raise ResultError(f"{self._file.path} is damaged: {error}") from None
+            raise ResultError(say.FILE_DAMAGED(path=self._file.path, error=error)) from None
         for name, said in formats.items():
             if kept.get(name, said) != said:
-                self._errors[name] = (
-                    f"{name!r} is not loaded: its format in {self._file.path} is {kept[name]}, "
-                    "and the job's table of results says otherwise."
+                self._errors[name] = say.OTHER_KIND(
+                    name=name, path=self._file.path, found=kept[name], said=said
                 )
         names = [name for name in formats if name not in self._errors]
         values: dict[str, Any] = {}
@@ -179,7 +180,7 @@ class _Loader:
                 self._read_group(number, group, values)
         for name in names:
             if name not in values and name not in self._errors:
-                self._errors[name] = f"{name!r} is not in {self._file.path}."
+                self._errors[name] = say.NOT_IN_FILE(name=name, path=self._file.path)
         if self._strange:
             warn_explicit(self._about_strange(), ResultWarning, f"<job {self._job.name}>", 1)
         return {name: values[name] for name in names if name in values}
@@ -189,14 +190,14 @@ class _Loader:
         manifest = self._file.manifest
         version = manifest.get("results_format", 1)
         if version not in (1, FORMAT):
-            raise ValueError(f"its results have format {version!r}; this version reads {FORMAT}")
+            raise ValueError(say.OTHER_TABLE_FORMAT(found=version, known=FORMAT))
         first = manifest["array_buffers"] if version == 1 else 0
         groups = []
         for entry in manifest["groups"]:
             start = first if version == 1 else entry["first"]
             first = start + entry["buffers"]
             if not 0 <= start <= first <= len(manifest["buffers"]):
-                raise ValueError("it has not the buffers that its groups have")
+                raise ValueError(say.GROUP_BUFFERS_MISSING())
             groups.append(_Group(list(entry["names"]), range(start, first)))
         return dict(manifest.get("plain", {})), groups
 
@@ -208,7 +209,7 @@ class _Loader:
         except Exception as error:  # of a file that was changed, or of classes of the user
             kind = "" if isinstance(error, ResultError) else f"{type(error).__name__}: "
             for name in names:
-                self._errors[name] = f"{name!r} can't be read here: {kind}{error}"
+                self._errors[name] = say.CANNOT_READ(name=name, error=f"{kind}{error}")
 
     # ---- without pickle
 
@@ -216,7 +217,7 @@ class _Loader:
     def _reader(self) -> PlainReader:
         text = self._file.read(MEMBER, 2 * MAX_TEXT)
         if text.count(b"\n") >= MAX_NODES:  # a list of them takes many times their own memory
-            raise ResultError(f"{self._file.path} has more than {MAX_NODES:,} nodes")
+            raise ResultError(say.TOO_MANY_NODES(path=self._file.path, most=MAX_NODES))
         return PlainReader(text.split(b"\n") if text else [], self._file.buffer)
 
     def _read_plain(self, name: str, value: Any) -> Any:
@@ -230,17 +231,17 @@ class _Loader:
         """Say for which classes dictionaries came, and what to do about it."""
         classes = dict.fromkeys(name for names in self._strange.values() for name in names)
         packages = dict.fromkeys(name.partition(".")[0] for name in classes)
-        imports = [
+        steps: list[str] = [
             f"import {name}" for name in packages if name.isidentifier() and name != "__main__"
         ]
         if "__main__" in packages:
-            imports.append("run the cell that defines it")
-        names = ["its value" if name == RETURNED else name for name in self._strange]
-        return (
-            f"{_few(names)}: dictionaries came in place of {_few(classes)}, "
-            "which this process has not imported, or has with other fields. To have the objects, "
-            f"{_few(imports or ['import their packages'])}, "
-            f"and load the results of {self._job.name} again."
+            steps.append(say.RUN_DEFINING_CELL())
+        names = [say.RETURN_VALUE() if name == RETURNED else name for name in self._strange]
+        return say.CAME_AS_DICTIONARIES(
+            names=_few(names),
+            classes=_few(classes),
+            steps=_few(steps or [say.IMPORT_PACKAGES()]),
+            job=self._job.name,
         )
 
     # ---- with pickle
@@ -258,14 +259,13 @@ class _Loader:
 
     def _check_group(self, group: _Group) -> None:
         if not pickles.allowed():
-            raise ResultError(f"it needs pickle, which {pickles.ALLOW} forbids")
+            raise ResultError(say.NEEDS_PICKLE(variable=pickles.ALLOW))
         manifest = self._file.manifest
         code = {entry["name"] for entry in manifest["results"] if entry.get("has_code")}
         here, there = list(sys.version_info[:2]), manifest["python"]
         if here != there and code & set(group.names):
             raise ResultError(
-                f"it holds functions or classes of Python {there[0]}.{there[1]}, and this is "
-                f"Python {here[0]}.{here[1]}"
+                say.OTHER_PYTHON(there=f"{there[0]}.{there[1]}", here=f"{here[0]}.{here[1]}")
             )
 
     def _unpickler(self, stream: bytes, buffers: list[memoryview]) -> Unpickler:

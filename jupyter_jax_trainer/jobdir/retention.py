@@ -12,6 +12,7 @@ from jupyter_jax_trainer.errors import JobDirError, UsageError
 from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.files import disk_use
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.options import amounts, checks
 from jupyter_jax_trainer.states import ENDED
 
@@ -54,7 +55,7 @@ def _seconds(days: str) -> float:
     with contextlib.suppress(ValueError):
         if float(days) > 0:
             return float(days) * _DAY
-    raise UsageError(f"{DAYS} takes a number of days, as in 30, and got {checks.shown(days)}.")
+    raise UsageError(say.STORE_DAYS(variable=DAYS, value=checks.shown(days)))
 
 
 @dataclass(frozen=True, slots=True)

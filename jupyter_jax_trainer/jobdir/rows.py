@@ -10,6 +10,7 @@ from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.state import ProgressState
 from jupyter_jax_trainer.jobdir.summary import shape
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.trust import policy
 
@@ -60,7 +61,7 @@ def row_of(job: Job, root: Path | None) -> Row:
     try:
         return _row(job, root)
     except (JaxTrainError, KeyError, TypeError, ValueError) as error:
-        why = error.message if isinstance(error, JaxTrainError) else f"it is damaged: {error}"
+        why = error.message if isinstance(error, JaxTrainError) else say.DAMAGED(error=error)
         return {
             "key": job.name,
             "name": job.name,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
-from jupyter_jax_trainer.errors import JobDirError
-from jupyter_jax_trainer.jobdir.files import DAMAGED, FORMAT
+from jupyter_jax_trainer.jobdir.files import FORMAT, damaged
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import Phase, State, Unstarted
 
 
@@ -266,7 +266,7 @@ def read(value: dict[str, Any], source: Path) -> JobState:
         for rank in (*value["ranks"], *value.get("initializers", ())):
             rank["state"] = Phase(rank["state"])
     except ValueError as error:
-        raise JobDirError(f"{source} is damaged: {error}.", DAMAGED.format(source.parent)) from None
+        raise damaged(source, error) from None
     if value["reason"] == _SUBMITTING_0_1:
         value.setdefault("submitting", True)
     return cast(JobState, value)
@@ -274,22 +274,18 @@ def read(value: dict[str, Any], source: Path) -> JobState:
 
 def submitting() -> JobState:
     """Return the state of a job that has none on disk yet."""
-    return first_state(State.QUEUED, "is being submitted", entered=False)
+    return first_state(State.QUEUED, say.SUBMITTING(), entered=False)
 
 
 def cut_off() -> JobState:
     """Return the state of a job whose submitter died before it was started."""
-    return first_state(
-        State.FAILED,
-        "its submission was cut off; nothing was started",
-        "Run the cell again.",
-        entered=False,
-    )
+    said = say.SUBMISSION_CUT_OFF()
+    return first_state(State.FAILED, said, said.hint, entered=False)
 
 
 def directory_deleted() -> JobState:
     """Return the state of a job that has no directory any more."""
-    return first_state(State.CANCELLED, "its directory was deleted", entered=False)
+    return first_state(State.CANCELLED, say.DIRECTORY_DELETED(), entered=False)
 
 
 def about_restart(restarts: Sequence[Restart], *, ended: bool = False) -> str | None:
@@ -297,12 +293,17 @@ def about_restart(restarts: Sequence[Restart], *, ended: bool = False) -> str | 
     if not restarts:
         return None
     last = restarts[-1]
-    words = f"restart {len(restarts)} of {last['most']}"
-    if last["step"] is None:
-        return f"{words}, {last['reason']}"
-    words += f" {'went' if ended else 'goes'} on at step {last['step']}"
+    number, most, step = len(restarts), last["most"], last["step"]
+    if step is None:
+        return say.RESTART(number=number, most=most, reason=last["reason"])
+    if ended:
+        restart = say.RESTART_CONTINUED(number=number, most=most, step=step)
+    else:
+        restart = say.RESTART_CONTINUES(number=number, most=most, step=step)
     reached = last["reached"]
-    return words if reached is None else f"{words}; the attempt before had reached {reached}"
+    if reached is None:
+        return restart
+    return say.ATTEMPT_HAD_REACHED(restart=restart, reached=reached)
 
 
 def error_record(message: Mapping[str, Any]) -> ErrorRecord:

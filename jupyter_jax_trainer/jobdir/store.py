@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jupyter_jax_trainer.errors import BackendError
+from jupyter_jax_trainer.messages import jobs as say
 
 _PRIVATE = 0o700
 _OF_OTHERS = 0o077
@@ -106,27 +107,19 @@ def _check_above(level: Path) -> None:
     """Refuse a directory above the store, or a link, with which others could exchange it."""
     found = level.lstat()
     if not (_is_trusted_owner(found.st_uid) or _is_in_container()):
-        raise BackendError(
-            f"The job store can't be trusted: {level}, on the way to it, belongs to "
-            f"{owner_name(found.st_uid)}.",
-            "Its owner could put another store in its place. Set JAXTRAIN_HOME to a directory "
-            "that is not below it.",
-        )
+        raise BackendError(say.STORE_PATH_BELONGS_TO(path=level, owner=owner_name(found.st_uid)))
     # In a sticky directory, as /tmp is, only its owner can rename a file.
     if stat.S_ISLNK(found.st_mode) or found.st_mode & stat.S_ISVTX:
         return
     everybody = bool(found.st_mode & stat.S_IWOTH)
     if everybody or (not _is_in_container() and _others_can_write(level, found)):
         mend = (
-            f"They could put another store in its place: chmod go-w {shlex.quote(str(level))}"
+            say.CLOSE_STORE_PATH(quoted=shlex.quote(str(level)))
             if found.st_uid == os.geteuid()
-            else "They could put another store in its place. Set JAXTRAIN_HOME to a directory that "
-            "is not below it."
+            else say.LEAVE_STORE_PATH()
         )
         raise BackendError(
-            f"The job store can't be trusted: others can write to {level}, on the way to it "
-            f"({_mode(found)}).",
-            mend,
+            say.STORE_PATH_WRITABLE(path=level, mode=stat.S_IMODE(found.st_mode)), mend
         )
 
 
@@ -149,23 +142,15 @@ def _secure(level: Path) -> None:
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(level))
     if found.st_uid not in (os.geteuid(), 0):
-        me = owner_name(os.geteuid())
-        raise BackendError(
-            f"The job store can't be trusted: {level} belongs to {owner_name(found.st_uid)}.",
-            "Its owner could run code as you. Set JAXTRAIN_HOME to a directory of your own, or, "
-            f"if all in it is yours: sudo chown -R {me} {shlex.quote(str(level))}",
-        )
+        me, owner = owner_name(os.geteuid()), owner_name(found.st_uid)
+        quoted = shlex.quote(str(level))
+        raise BackendError(say.STORE_BELONGS_TO(path=level, owner=owner, me=me, quoted=quoted))
     if _others_can_write(level, found):
-        below = ", below it if you like" if found.st_mode & stat.S_ISVTX else ""
-        mend = (
-            "Whoever can write there can run code as you. See that nothing in it is strange, then: "
-            f"chmod go-w {shlex.quote(str(level))}"
-            if found.st_uid == os.geteuid()
-            else f"Set JAXTRAIN_HOME to a directory of your own{below}."
-        )
-        raise BackendError(
-            f"The job store can't be trusted: others can write to {level} ({_mode(found)}).", mend
-        )
+        if found.st_uid == os.geteuid():
+            mend = say.CHECK_AND_CLOSE_STORE(quoted=shlex.quote(str(level)))
+        else:
+            mend = say.MOVE_STORE_BELOW() if found.st_mode & stat.S_ISVTX else say.MOVE_STORE()
+        raise BackendError(say.STORE_WRITABLE(path=level, mode=stat.S_IMODE(found.st_mode)), mend)
     # A directory that JAXTRAIN_HOME names may hold other things, which others may read.
     named = level == home() and "JAXTRAIN_HOME" in os.environ
     if found.st_mode & _OF_OTHERS and not named:
@@ -217,10 +202,6 @@ def _is_by_fs_group(mode: int) -> bool:
     return bool(mode & stat.S_ISGID) and "KUBERNETES_SERVICE_HOST" in os.environ
 
 
-def _mode(found: os.stat_result) -> str:
-    return f"mode {stat.S_IMODE(found.st_mode):04o}"
-
-
 def owner_name(number: int) -> str:
     """Return the name of a user, or the number where it has none."""
     import pwd
@@ -247,7 +228,5 @@ def about_the_store() -> Iterator[None]:
         path = Path(name) if isinstance(name, str) else None
         if path is None or not (path.is_relative_to(place) or place.is_relative_to(path)):
             raise
-        raise BackendError(
-            f"The job store {place} can't be used: {error.strerror or error}.",
-            "JAXTRAIN_HOME can name another directory, one that you can write to.",
-        ) from None
+        why = error.strerror or error
+        raise BackendError(say.STORE_UNUSABLE(path=place, error=why)) from None

@@ -9,26 +9,28 @@ from typing import Any
 from jupyter_jax_trainer.jobdir.layout import RETURNED
 from jupyter_jax_trainer.jobdir.manifest import Plan
 from jupyter_jax_trainer.jobdir.state import ProgressState, Snapshot
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import ENDED, State
-from jupyter_jax_trainer.text import metric, one_line, size
+from jupyter_jax_trainer.text import counted, metric, one_line, size
 
 _MANY = 6  # variables that are named one by one
 
 
 def shape(spec: Mapping[str, Any], plan: Plan) -> str:
     """Return how large a job is: ``4 nodes × 2 CPU devices``."""
-    nodes = f"{spec['nodes']} node{'s' if spec['nodes'] != 1 else ''}"
+    nodes = counted(spec["nodes"], "node")
     each = plan["devices_per_node"]
     if each == 1 and plan["device"] == "cpu":
         return nodes
-    return f"{nodes} × {each} {plan['device'].upper()} device{'s' if each != 1 else ''}"
+    device = f"{plan['device'].upper()} device"
+    return f"{nodes} × {counted(each, device)}"
 
 
 def renamed(wanted: str | None, name: str) -> str | None:
     """Return why a job is not called what it was to be called."""
     if wanted is None or wanted == name:
         return None
-    return f"{wanted} is taken by a job that has ended: this one is {name}"
+    return say.RENAMED(wanted=wanted, job=name)
 
 
 def elapsed(created: float, snapshot: Snapshot) -> float:

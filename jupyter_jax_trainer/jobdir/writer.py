@@ -29,6 +29,7 @@ from jupyter_jax_trainer.jobdir.state import (
     first_state,
 )
 from jupyter_jax_trainer.log import log
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.text import plain
 
@@ -151,7 +152,7 @@ class Recorder:
             }
         )
         self._save_now()
-        self.event("restart", f"all ranks start again: {self.about_restart()}")
+        self.event("restart", say.ALL_START_AGAIN(restart=self.about_restart()))
 
     def begin_anew(self) -> None:
         """Note that other ranks come: the job was suspended, or gave way to another one."""
@@ -171,7 +172,7 @@ class Recorder:
     def _note_first_step(self, step: int) -> None:
         """Note at which step the ranks go on that have started again, or were resumed."""
         if (reached := self.state.pop("paused_at", None)) is not None:
-            self.event("restart", f"resumed at step {step}; it had reached {reached} before")
+            self.event("restart", say.RESUMED(step=step, reached=reached))
         if not self.restarts or self.state["restarts"][-1]["step"] is not None:
             return
         self.state["restarts"][-1]["step"] = step

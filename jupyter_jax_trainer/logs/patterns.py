@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import queries as say
 
 LONGEST = 1_000  # characters of a pattern
 LOOKED_AT = 4096  # characters of a text in which matches are told
@@ -54,16 +55,12 @@ class Pattern:
     """
 
     def __init__(self, pattern: str, regex: bool = False, case: bool = False) -> None:
-        if not pattern or len(pattern) > LONGEST:
-            raise UsageError(
-                f"The pattern has {len(pattern):,} characters; it may have 1 to {LONGEST:,}.",
-                "Look for a shorter part of the line." if pattern else "Type what to look for.",
-            )
+        if not pattern:
+            raise UsageError(say.NO_PATTERN())
+        if len(pattern) > LONGEST:
+            raise UsageError(say.PATTERN_TOO_LONG(count=len(pattern), most=LONGEST))
         if "\n" in pattern or "\r" in pattern:
-            raise UsageError(
-                "The pattern has a line break, and each line of a log is looked at alone.",
-                "Look for a part of one line.",
-            )
+            raise UsageError(say.LINE_BREAK_IN_PATTERN())
         self._case = case
         self._alone: Any
         self._words: bytes | None = None
@@ -152,10 +149,7 @@ def _compile(pattern: str, case: bool) -> tuple[Any, Any, Any]:
     try:
         import re2
     except ImportError:
-        raise UsageError(
-            "Regular expressions need RE2, and it is not installed where the Jupyter server runs.",
-            "Install it there: pip install google-re2. Until then, look for plain words.",
-        ) from None
+        raise UsageError(say.NO_RE2()) from None
     options = re2.Options()
     options.max_mem = _MEMORY
     options.log_errors = False
@@ -169,11 +163,7 @@ def _compile(pattern: str, case: bool) -> tuple[Any, Any, Any]:
         # \C is any byte: after the end of a line that is its newline, which nothing else matches.
         run = re2.compile(rf"(?m:^.*(?:{body}).*$\C)+", options)
     except (re2.error, UnicodeEncodeError) as error:
-        raise UsageError(
-            f"The pattern is not a regular expression that RE2 knows: {_words(error)}.",
-            "RE2 has no look-around and no back-references: github.com/google/re2/wiki/Syntax. "
-            "To look for the characters as they are, turn regular expressions off.",
-        ) from None
+        raise UsageError(say.BAD_PATTERN(error=_words(error))) from None
     finally:
         re2.purge()  # it would keep the last 128, each with some megabytes
     return alone, line, run

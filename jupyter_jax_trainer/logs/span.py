@@ -14,10 +14,11 @@ from pathlib import Path
 
 from jupyter_jax_trainer.jobdir.files import open_regular
 from jupyter_jax_trainer.logs.index import IndexParser, Rows
+from jupyter_jax_trainer.messages import queries as say
 
 HEAD = 64 << 10  # bytes of a line that began before the first mark
 # In the place of a line that was counted and can't be read any more.
-GONE = b"[jaxtrain: this line is gone: its log was deleted or changed]"
+GONE = f"[jaxtrain: {say.LINE_GONE()}]".encode()
 
 
 class _ChangedError(Exception):

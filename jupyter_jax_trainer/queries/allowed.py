@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.options import checks
 
 
@@ -37,15 +38,9 @@ class Allowed(NamedTuple):
             Pages may not ask about this one.
         """
         if not self.has_context(context):
-            self._refuse("context", context)
+            raise UsageError(say.CONTEXT_FORBIDDEN(name=checks.shown(context)))
         if namespace is not None and not _is_among(namespace, self.namespaces):
-            self._refuse("namespace", namespace)
-
-    def _refuse(self, kind: str, name: str | None) -> None:
-        raise UsageError(
-            f"Pages of this server may not ask about the {kind} {checks.shown(name)}.",
-            f"Who runs the server can allow it by c.JaxTrain.allowed_{kind}s.",
-        )
+            raise UsageError(say.NAMESPACE_FORBIDDEN(name=checks.shown(namespace)))
 
 
 def _is_among(name: str, patterns: Sequence[str]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.errors import BackendError, JaxTrainError
+from jupyter_jax_trainer.messages import queries as say
 
 T = TypeVar("T")
 FRESH = 15.0  # seconds for which an answer is given again
@@ -55,16 +56,15 @@ def in_time(make: Callable[[], Iterable[T]]) -> Iterator[T]:
         try:
             is_item, found = made.get(timeout=max(0.0, deadline - time.monotonic()))
         except queue.Empty:
-            raise BackendError(
-                f"Cluster request timed out after {patience:.0f} s.",
-                "Is it up, and are you signed in? `jaxtrain doctor` checks, and waits longer.",
-            ) from None
+            raise BackendError(say.CLUSTER_TIMED_OUT(seconds=patience)) from None
         if is_item:
             yield found
         elif found is None:
             return
         elif isinstance(found, JaxTrainError):
-            raise type(found)(found.message, found.hint)
+            again = type(found)(found.message, found.hint)
+            again.id = found.id
+            raise again
         else:
             raise found
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import JaxTrainError, UsageError
+from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.options import amounts, topology
 from jupyter_jax_trainer.options.checks import did_you_mean, shown
 from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line, with_name
@@ -64,7 +65,7 @@ def read(source: str) -> Line:
     spec, errors = _read(line.lstrip(" \t"))
     if line and not line.startswith(" "):
         # IPython takes a tab, or a blank that is pasted from a web page, for a part of the name.
-        errors.append(_told(UsageError(f"A blank has to stand behind {MAGIC}, and no tab.")))
+        errors.append(_told(UsageError(say.SPACE_NEEDED(magic=MAGIC))))
     return {
         "found": True,
         "line": line.strip(),
@@ -99,7 +100,8 @@ def write(source: str, changes: Mapping[str, Any]) -> WrittenLine:
     """
     for name in changes:
         if name not in BY_FIELD:
-            raise UsageError(f"There is no option {shown(name)}.", did_you_mean(name, BY_FIELD))
+            hint = did_you_mean(name, BY_FIELD)
+            raise UsageError(say.UNKNOWN_OPTION(name=shown(name)), hint)
     refused = []
     found = read(source)
     for option in OPTIONS:

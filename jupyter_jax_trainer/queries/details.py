@@ -11,6 +11,7 @@ from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.rows import row_of
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.options.spec import masked
 from jupyter_jax_trainer.queries.protocol import Detail, LogInfo
 
@@ -37,11 +38,7 @@ def find(key: str) -> Job:
     for directory in layout.list_all():
         if directory.path.name == key:
             return Job(directory)
-    raise _not_there(key)
-
-
-def _not_there(key: str) -> JobNotFound:
-    return JobNotFound(f"There is no job {key!r} (any more).")
+    raise JobNotFound(say.NO_JOB(job=key))
 
 
 def uid_of(job: Job) -> str | None:
@@ -72,7 +69,7 @@ class OpenedJob:
             It was deleted.
         """
         if not self.directory.path.is_dir() or uid_of(Job(self.directory)) != self._uid:
-            raise _not_there(self.job.name)
+            raise JobNotFound(say.NO_LONGER_EXISTS(job=self.job.name))
 
 
 def detail(job: Job, root: Path | None) -> Detail:

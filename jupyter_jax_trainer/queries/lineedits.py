@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.options.spec import JobSpec, spec_from_options
 from jupyter_jax_trainer.options.table import Option, split
 from jupyter_jax_trainer.queries.linewords import MAGIC, Part, locate, parts
@@ -59,10 +60,7 @@ def changed(source: str, option: Option, value: Any, values: Mapping[str, Any]) 
     edited = _edited(line, found, own, option, texts)
     others = [_Word(line[p.start : p.end], p.option) for p in found if p not in own]
     if not _has(edited.rstrip(), others, len(others) + len(texts)):
-        raise UsageError(
-            f"{option.flag} can't be changed here: other words would not mean the same then.",
-            "Change the line by hand.",
-        )
+        raise UsageError(say.CANNOT_CHANGE(option=option.flag))
     return source[:start] + edited + source[end:]
 
 
@@ -155,8 +153,5 @@ def _items(option: Option, value: Any, wanted: Any) -> list[str]:
     else:
         items = [str(item) for item in wanted] if option.repeat else [str(wanted)]
     if any(len(f"{item}.".splitlines()) > 1 for item in items):
-        raise UsageError(
-            f"{option.flag}: a value with a line break can't stand in the line of a cell.",
-            "Set it in the cell itself, or take it from a Secret.",
-        )
+        raise UsageError(say.LINE_BREAK_IN_VALUE(option=option.flag))
     return items

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from jupyter_jax_trainer.errors import JaxTrainError, UsageError
+from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.options.table import OPTIONS, HelpRequested, read_words, split
 
 MAGIC = "%%jaxtrain"
@@ -163,8 +164,7 @@ def _meaning(word: str) -> _Meaning:
     try:
         values, _ = read_words([word], _UNCHECKED)
     except HelpRequested:
-        error = UsageError("--help shows the help, and nothing runs.", "Take it out of the line.")
-        return _Meaning("wrong", error=error)
+        return _Meaning("wrong", error=UsageError(say.HELP_IN_LINE()))
     except UsageError as wrong:
         return _meaning_of_half(word, wrong.with_traceback(None))
     for option, value in values.items():

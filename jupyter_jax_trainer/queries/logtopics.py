@@ -14,6 +14,7 @@ from jupyter_jax_trainer.logs.first_error import first_error
 from jupyter_jax_trainer.logs.patterns import Pattern
 from jupyter_jax_trainer.logs.search import Search
 from jupyter_jax_trainer.logs.view import LogView
+from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.queries.details import OpenedJob
 from jupyter_jax_trainer.states import ENDED
 
@@ -107,7 +108,7 @@ class SearchTopic:
         self._from = _number(message.get("from") or 0)
         pattern = _pattern(message)
         if pattern is None:
-            raise UsageError("There is nothing to search for.")
+            raise UsageError(say.NOTHING_TO_SEARCH())
         self._pattern = pattern
         self.search = Search(view, pattern, self._from)
         self._last: Message | None = None
@@ -148,7 +149,7 @@ class SearchTopic:
         """Return where it matches in texts as the page shows them."""
         texts = message.get("texts")
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise UsageError("The texts are no list of texts.")
+            raise UsageError(say.NOT_TEXTS())
         return {"kind": "marks", "marks": [self._pattern.spans(text) for text in texts]}
 
 
@@ -165,7 +166,7 @@ def line(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
     position = _number(message.get("position"))
     found = view.book.line(position)
     if found is None:
-        raise UsageError(f"There is no line {position} in this log.")
+        raise UsageError(say.NO_LINE(position=position))
     return [
         {
             "kind": "line",
@@ -191,7 +192,7 @@ def found(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
         position = view.book.position_at(moment)
         complete = whole if position is None else view.scanned > position
     else:
-        raise UsageError(f"{what!r} can't be looked for.")
+        raise UsageError(say.CANNOT_LOOK_FOR(what=what))
     index = None if position is None or not complete else view.index(position)
     return [{"kind": "found", "position": position, "index": index, "complete": complete}]
 
@@ -210,7 +211,7 @@ def _pattern(given: object) -> Pattern | None:
 
 def _number(value: object) -> int:
     if type(value) is not int or value < 0:
-        raise UsageError(f"{value!r} is no number of a line.")
+        raise UsageError(say.NOT_A_LINE_NUMBER(value=value))
     return value
 
 
@@ -223,5 +224,5 @@ def _sources(given: object, job: Job, directory: JobDir) -> tuple[list[int] | No
     ranks = [source for source in wanted if type(source) is int and 0 <= source < nodes]
     names = [source for source in wanted if source in containers]
     if not wanted or (len(ranks) != len(wanted) and len(names) != len(wanted)):
-        raise UsageError(f"Job {job.name} has no such logs: {wanted!r}.")
+        raise UsageError(say.NO_SUCH_LOGS(job=job.name, sources=wanted))
     return (None, list(dict.fromkeys(names))) if names else (ranks, [])

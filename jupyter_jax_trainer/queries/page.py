@@ -16,6 +16,7 @@ from typing import Any
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.errors import JaxTrainError, UsageError
 from jupyter_jax_trainer.logs.view import LogView
+from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.queries import logtopics
 from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.queries.logtopics import LogTopic, SearchTopic
@@ -122,7 +123,7 @@ class Page:
             return _error(number, error.message, error.hint)
         except Exception:
             traceback.print_exc()
-            return _error(number, "Something went wrong; the server's log has it.", None)
+            return _error(number, say.INTERNAL_ERROR(), None)
         return None
 
     def _say(self, message: Message) -> None:
@@ -137,7 +138,7 @@ class Page:
     def _answer(self, message: Message) -> Iterable[Message]:
         number, op = message.get("id"), message.get("op")
         if type(number) is not int:
-            raise UsageError("A message needs a number as its id.")
+            raise UsageError(say.NO_ID())
         if op == "close":
             self._close_topic(number)
         elif op == "open":
@@ -151,12 +152,12 @@ class Page:
         elif op in _ASKED:
             return _ASKED[op](self._view(message), message)
         else:
-            raise UsageError(f"Unknown operation {op!r}.")
+            raise UsageError(say.UNKNOWN_OPERATION(operation=op))
         return []
 
     def _add(self, number: int, topic: Topic) -> None:
         if len(self._topics) >= MAX_TOPICS:
-            raise UsageError(f"A page may have {MAX_TOPICS} things open.")
+            raise UsageError(say.TOO_MANY_TOPICS(most=MAX_TOPICS))
         self._topics[number], self._due[number] = topic, 0.0
 
     def _opened(self, message: Message) -> Topic:
@@ -169,7 +170,7 @@ class Page:
             return GlanceTopic(str(message.get("key")), self._root)
         if topic == "log":
             return LogTopic(message)
-        raise UsageError(f"{topic!r} can't be opened.")
+        raise UsageError(say.UNKNOWN_TOPIC(topic=topic))
 
     def _topic(self, number: object) -> Topic | None:
         return self._topics.get(number) if isinstance(number, int) else None
@@ -177,13 +178,13 @@ class Page:
     def _view(self, message: Message) -> LogView:
         topic = self._topic(message.get("view"))
         if not isinstance(topic, LogTopic):
-            raise UsageError("That log is not open (any more).")
+            raise UsageError(say.LOG_NOT_OPEN())
         return topic.view
 
     def _search(self, message: Message) -> SearchTopic:
         topic = self._topic(message.get("search"))
         if not isinstance(topic, SearchTopic):
-            raise UsageError("That search is not open (any more).")
+            raise UsageError(say.SEARCH_NOT_OPEN())
         return topic
 
 

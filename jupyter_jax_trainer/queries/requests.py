@@ -23,6 +23,8 @@ from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.rows import Row, actions
 from jupyter_jax_trainer.jobdir.waiting import let_go
+from jupyter_jax_trainer.messages import jobs
+from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.queries import cellline, targets
 from jupyter_jax_trainer.queries.allowed import Allowed
 from jupyter_jax_trainer.queries.details import detail, find, uid_of
@@ -145,7 +147,7 @@ def _part(name: str, asked: Asked, pages: LinePages) -> object:
     """Return so many of them, from one on: a job may have millions."""
     given = asked.query.get("from", "0")
     if not re.fullmatch("[0-9]{1,12}", given):
-        raise UsageError(f"from={given!r} is no number.", "Give the number of the first one.")
+        raise UsageError(say.NOT_A_START(given=given))
     start = int(given)
     found, more = pages.page(start, _MOST)
     return {name: found, "next": start + _MOST if more else None}
@@ -178,7 +180,7 @@ def trust(key: str, uid: Any) -> None:
     """
     job = find(key)
     if not isinstance(uid, str) or uid != job.uid:
-        raise JobNotFound(f"Job {key!r} no longer exists.")
+        raise JobNotFound(jobs.NO_LONGER_EXISTS(job=key))
     job.trust()
 
 
@@ -206,10 +208,10 @@ def act(key: str, action: str) -> None:
         let_go(JobDir(job.directory))
         return
     if action not in _DONE:
-        raise UsageError(f"Unknown action {action!r}.")
+        raise UsageError(say.UNKNOWN_ACTION(action=action))
     state = job.state
     if action not in actions(job.backend.capabilities.suspend, state):
-        raise UsageError(f"Job {key} is {state}: it can't be {_DONE[action]} now.")
+        raise UsageError(say.NOT_POSSIBLE_NOW(job=key, state=state, done=_DONE[action]))
     getattr(job, action)()
 
 
@@ -225,7 +227,7 @@ def _places(asked: Asked) -> dict[str, list[Place]]:
 
 def _place(asked: Asked) -> Any:
     if "place" not in asked.query:
-        raise UsageError("The place is missing.")
+        raise UsageError(say.NO_PLACE())
     return targets.find(asked.query["place"], asked.query.get("namespace"), asked.allowed)
 
 
@@ -260,16 +262,16 @@ def _read_line(asked: Asked) -> Line:
 def _write_line(asked: Asked) -> WrittenLine:
     source, changes = _source(asked), asked.body.get("changes") or {}
     if not isinstance(changes, dict):
-        raise UsageError("The changes are no JSON object.")
+        raise UsageError(say.CHANGES_NOT_AN_OBJECT())
     return cellline.write(source, changes)
 
 
 def _source(asked: Asked) -> str:
     if not isinstance(asked.body, dict):
-        raise UsageError("The request is no JSON object.")
+        raise UsageError(say.REQUEST_NOT_AN_OBJECT())
     source = asked.body.get("source")
     if not isinstance(source, str) or len(source) > _MAX_SOURCE:
-        raise UsageError("The text of a cell is missing, or too long.")
+        raise UsageError(say.NO_CELL())
     return source
 
 

@@ -19,6 +19,7 @@ from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.options import checks
 from jupyter_jax_trainer.queries.allowed import Allowed
 from jupyter_jax_trainer.queries.asking import in_time, kept
@@ -69,9 +70,9 @@ def find(name: str, namespace: str | None = None, allowed: Allowed = _ALL) -> Ta
         if target.id == name:
             break
     else:
-        raise UsageError(f"There is no place {checks.shown(name)} (any more).")
+        raise UsageError(say.UNKNOWN_PLACE(place=checks.shown(name)))
     if namespace is not None:
-        namespace = checks.label("The namespace", namespace)
+        namespace = checks.label(say.THE_NAMESPACE(), namespace)
         target = registry.get(target.backend).in_namespace(target, namespace)
     allowed.check(target.context, target.namespace)
     return target
@@ -142,7 +143,7 @@ def runtime_yaml(place: Target, name: str) -> str:
     UsageError, BackendError
         There is none of that name, or the cluster does not answer.
     """
-    backend, name = registry.get(place.backend), checks.subdomain()("The runtime", name)
+    backend, name = registry.get(place.backend), checks.subdomain()(say.THE_RUNTIME(), name)
 
     def read() -> list[str]:
         return [backend.runtime_yaml(place, name)]

@@ -11,6 +11,7 @@ from jupyter_server.base.websocket import WebSocketMixin
 from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
+from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.queries.page import Page, PageGoneError
 from jupyter_jax_trainer.queries.topics import Message
 from jupyter_jax_trainer.server.access import RESOURCE, check_right, is_from_here
@@ -39,7 +40,7 @@ class LiveHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
             raise web.HTTPError(403)
         await check_right(self, "read")
         if len(self.settings["jaxtrain_pages"]) >= self.settings["jaxtrain_max_pages"]:
-            raise web.HTTPError(503, reason="Too many pages are connected")
+            raise web.HTTPError(503, reason=say.TOO_MANY_PAGES())
         await super().get(*args, **kwargs)
 
     def open(self, *args: Any, **kwargs: Any) -> None:
@@ -70,7 +71,7 @@ class LiveHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict) or self._page is None or not self._page.ask(found):
-            self.close(1008, "not understood, or too much at once")
+            self.close(1008, say.NOT_UNDERSTOOD())
 
     def on_close(self) -> None:
         """End."""

@@ -20,6 +20,7 @@ from jupyter_jax_trainer.errors import JaxTrainError, JobNotFound
 from jupyter_jax_trainer.jobdir.files import is_regular, open_regular
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.queries.details import find
 from jupyter_jax_trainer.queries.requests import KEY, Asked, refusal, route, status_of
 from jupyter_jax_trainer.server.access import RESOURCE, check_right, is_from_here
@@ -40,7 +41,7 @@ class Handler(APIHandler):
         """Refuse pages of other servers."""
         await super().prepare()
         if not is_from_here(self.request.headers, self.settings["jaxtrain_origins"]):
-            raise web.HTTPError(403, "This request comes from a page of another server.")
+            raise web.HTTPError(403, say.FOREIGN_PAGE())
 
     async def work(
         self, task: Callable[..., Any], *args: Any, threads: Executor | None = None
@@ -77,7 +78,7 @@ class Rest(Handler):
         try:
             return self.get_json_body()
         except UnicodeDecodeError:
-            raise web.HTTPError(400, "The body of the request is no text.") from None
+            raise web.HTTPError(400, say.BODY_NOT_TEXT()) from None
 
     # `_answer` says no to those who are not known, and to those who may not do this.
     get = post = delete = allow_unauthenticated(_answer)
@@ -102,7 +103,7 @@ class Log(Handler):
             try:
                 file = open_regular(path)
             except FileNotFoundError:
-                raise web.HTTPError(404, "Nothing has been printed there yet.") from None
+                raise web.HTTPError(404, say.NOTHING_PRINTED()) from None
             with file:
                 await self._send(file, f"{key}-{path.name}", "text/plain; charset=utf-8")
 
@@ -124,7 +125,7 @@ def _log(job: Job, source: str) -> Path:
         return directory.log(ranks[source])
     if source in directory.containers():
         return directory.log(source)
-    raise JobNotFound(f"Job {job.name} has no log {source!r}.")
+    raise JobNotFound(say.NO_LOG(job=job.name, source=source))
 
 
 def _pack(job: Job, file: Any) -> None:

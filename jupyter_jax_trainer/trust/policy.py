@@ -19,6 +19,8 @@ from jupyter_jax_trainer.errors import JobDirError, JobNotFound, ResultsWithheld
 from jupyter_jax_trainer.jobdir.files import FORMAT, read_json, write_json
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest
+from jupyter_jax_trainer.messages import Text, jobs
+from jupyter_jax_trainer.messages import trust as say
 from jupyter_jax_trainer.trust import signing
 from jupyter_jax_trainer.trust.signing import Statement
 
@@ -99,7 +101,7 @@ def grant(job: Job) -> None:
     if now.complete:
         return
     if now is Trust.FORBIDDEN:
-        raise UsageError(f"Job {job.name} can't be trusted here: {_FORBIDDEN}.", _ASK)
+        raise UsageError(say.CANNOT_TRUST(job=job.name, variable=ALLOW))
     directory = JobDir(job.directory)
     note = {
         "format": FORMAT,
@@ -110,7 +112,7 @@ def grant(job: Job) -> None:
     try:
         write_json(directory.trust, note)
     except FileNotFoundError:
-        raise JobNotFound(f"There is no job {job.name!r} any more.") from None
+        raise JobNotFound(jobs.NO_LONGER_EXISTS(job=job.name)) from None
 
 
 def require(job: Job) -> None:
@@ -123,11 +125,12 @@ def require(job: Job) -> None:
     """
     now = of(job)
     if not now.complete:
-        raise ResultsWithheld(
-            f"The results of job {job.name} are withheld. {_described(job)} "
-            "Loading them may run code of whoever made them.",
-            _way_out(job, now),
-        )
+        maker = claimed_maker(job)
+        if maker:
+            said = say.RESULTS_WITHHELD_CLAIMED(job=job.name, maker=maker)
+        else:
+            said = say.RESULTS_WITHHELD(job=job.name)
+        raise ResultsWithheld(said, _way_out(job, now))
 
 
 def notice(job: Job) -> str | None:
@@ -135,26 +138,17 @@ def notice(job: Job) -> str | None:
     if of(job).complete:
         return None
     maker = claimed_maker(job)
-    whose = f"it claims to be made by {maker}" if maker else "somebody else made it"
-    return f"not submitted from here: {whose}. Its results and HTML are withheld"
+    return say.MADE_BY_CLAIMED(maker=maker) if maker else say.MADE_BY_OTHERS()
 
 
-def _described(job: Job) -> str:
-    """Return who made a job that is not the user's own, as far as that can be told."""
-    maker = claimed_maker(job)
-    who = f" It claims to be made by {maker}; the cluster keeps no proof of that." if maker else ""
-    return f"It was not submitted from this job store.{who}"
-
-
-def _way_out(job: Job, now: Trust) -> str:
+def _way_out(job: Job, now: Trust) -> Text:
     """Return what lets the results of a job be loaded."""
     if now is Trust.FORBIDDEN:
-        return f"{_FORBIDDEN[0].upper()}{_FORBIDDEN[1:]}. {_ASK}"
-    hint = f"If you trust its maker: `%jaxtrain attach {job.name} --trust`"
+        return say.FORBIDDEN(variable=ALLOW)
     key = signing.signer(str((job.manifest.get("origin") or {}).get("signature")))
     if key:
-        hint += f" If key {key} is yours on another machine: `%jaxtrain key import FILE`"
-    return hint
+        return say.TRUST_MAKER_OR_IMPORT(job=job.name, key=key)
+    return say.TRUST_MAKER(job=job.name)
 
 
 def claimed_maker(job: Job) -> str | None:
@@ -172,11 +166,7 @@ def harmless(data: Mapping[str, Any]) -> dict[str, Any]:
     text = data.get("text/plain")
     if isinstance(text, str):
         kept["text/plain"] = text
-    return kept or {"text/plain": f"[withheld: {', '.join(sorted(map(str, data)))}]"}
-
-
-_FORBIDDEN = f"the administrator forbids results of others' jobs ({ALLOW})"
-_ASK = "Its state, logs and metrics can be seen."
+    return kept or {"text/plain": f"[{say.WITHHELD(kinds=', '.join(sorted(map(str, data))))}]"}
 
 
 def _is_base64(value: Any) -> bool:

@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.jobdir.store import check, home, owner_name, private_directory
+from jupyter_jax_trainer.messages import trust as say
 
 _DOMAIN = b"jupyter-jax-trainer job signature v1\0"
 _NAMED = b"jupyter-jax-trainer key id v1\0"
@@ -158,9 +159,9 @@ def export_keys(path: Path) -> list[str]:
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise UsageError(f"{path} exists already.", "Name a file that does not.") from None
+        raise UsageError(say.KEY_FILE_EXISTS(path=path)) from None
     except OSError as error:
-        raise UsageError(f"{path} can't be written: {error.strerror}.") from None
+        raise UsageError(say.KEYS_UNWRITABLE(path=path, error=error.strerror)) from None
     with open(file, "w") as stream:
         stream.write(_text(keys))
     return [key_id(key) for key in keys]
@@ -180,12 +181,13 @@ def import_keys(path: Path) -> list[str]:
     try:
         with path.open(encoding="ascii") as file:
             text = file.read(_MOST)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it has no keys in it"
-        raise UsageError(f"{path} can't be read: {why}.") from None
+    except OSError as error:
+        raise UsageError(say.KEYS_UNREADABLE(path=path, error=error.strerror)) from None
+    except ValueError:  # not ASCII
+        raise UsageError(say.NO_KEYS(path=path)) from None
     given = _parse(text, path)
     if not given:
-        raise UsageError(f"{path} has no keys in it.", "`jaxtrain key export FILE` writes them.")
+        raise UsageError(say.NO_KEYS(path=path))
     known = _keys()
     new = [key for key in given if key not in known]
     _write([*known, *new], replace=True)
@@ -199,13 +201,10 @@ def _keys() -> list[str]:
         with path.open(encoding="ascii") as file:
             found = os.fstat(file.fileno())
             if found.st_uid not in (os.geteuid(), 0):
-                raise UsageError(
-                    f"The keys in {path} belong to {owner_name(found.st_uid)}.",
-                    "Who put them there could sign as you. Remove the file, and the next job makes "
-                    "a new key.",
-                )
+                owner = owner_name(found.st_uid)
+                raise UsageError(say.KEYS_BELONG_TO(path=path, owner=owner))
             if found.st_mode & _of_others():
-                raise UsageError(f"Others can read the keys in {path}.", f"chmod 600 {path}")
+                raise UsageError(say.KEYS_READABLE(path=path))
             return _parse(file.read(_MOST), path)
     except FileNotFoundError:
         return []
@@ -229,10 +228,7 @@ def _parse(text: str, path: Path) -> list[str]:
 
 
 def _damaged(path: Path) -> UsageError:
-    return UsageError(
-        f"{path} is no file of jaxtrain's keys, or it is damaged.",
-        f"Import a copy of it; or remove {key_file()}, and the next job makes a new key.",
-    )
+    return UsageError(say.KEYS_DAMAGED(path=path, keys=key_file()))
 
 
 def _write(keys: Iterable[str], *, replace: bool) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
+from jupyter_jax_trainer.messages import results as say
+
 # Of other methods `zipfile` unpacks a whole block of input at once, however large it becomes.
 _BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
@@ -33,11 +35,11 @@ def read_member(path: Path, name: str, most: int | None = None) -> bytes:
     with zipfile.ZipFile(path) as archive:
         member = archive.getinfo(name)
         if member.compress_type not in _BOUNDED:
-            raise ValueError("it is packed by a method that is not used here")
+            raise ValueError(say.UNKNOWN_COMPRESSION())
         if most is not None and member.file_size > most:
-            raise ValueError(f"it has {member.file_size} bytes")
+            raise ValueError(say.TOO_LARGE(size=member.file_size))
         with archive.open(member) as file:
             data = file.read(member.file_size)
     if len(data) != member.file_size:
-        raise ValueError("it is cut off")
+        raise ValueError(say.CUT_OFF())
     return data

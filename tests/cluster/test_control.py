@@ -74,7 +74,7 @@ def test_a_suspended_job_begins_anew_when_it_is_resumed(place, namespace):
     assert lines[0].startswith("begun in ") and lines[place + 1].startswith("begun in ")
     states = [state for state, _ in job.history]
     assert states[-1] == "Succeeded" and states.count("Running") == 2 and "Suspended" in states
-    with pytest.raises(UsageError, match="has ended already: Succeeded"):
+    with pytest.raises(UsageError, match="has already ended: Succeeded"):
         job.suspend()
 
 

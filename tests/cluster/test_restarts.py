@@ -58,7 +58,7 @@ def resumed(job: Job, why: str) -> None:
     told = [event["message"] for event in job.events() if event["kind"] == "restart"]
     assert told == [
         f"all ranks start again: restart 1 of 2, {why}",
-        "restart 1 of 2 goes on at step 7; the attempt before had reached 8",
+        "restart 1 of 2 continues at step 7; the previous attempt had reached 8",
     ]
     *_, running, end = [state for state, _ in job.history]
     assert (running, end) == ("Running", "Succeeded")
@@ -98,7 +98,7 @@ def test_a_pod_that_is_evicted_and_all_ranks_go_on_from_their_checkpoint(place, 
     pod = namespace.pods(job.name)[1]
     evict(namespace, pod["metadata"]["name"])
     node = pod["spec"]["nodeName"]
-    words = "restart 1 of 2 goes on at step 7; the attempt before had reached 8"
+    words = "restart 1 of 2 continues at step 7; the previous attempt had reached 8"
     eventually(lambda: (job.state, job.reason) == ("Running", words), LONG_S)
     assert words in bundle.whole(job)["text/html"]  # the cell's output
     resumed(job.wait(LONG_S), f"rank 1 was evicted: its node {node} is being drained")
@@ -241,7 +241,7 @@ def test_orbax_goes_on_from_its_last_checkpoint_on_a_volume(place, namespace, sh
     assert job.result("begun") == 3 and list(job.result("w")) == [45.0] * 4
     assert job.restarts == 1
     (told,) = [event["message"] for event in job.events() if "goes on" in event["message"]]
-    assert told == "restart 1 of 2 goes on at step 4; the attempt before had reached 5"
+    assert told == "restart 1 of 2 continues at step 4; the previous attempt had reached 5"
 
 
 def test_a_worker_that_is_killed_takes_the_others_along_to_the_next_attempt(

@@ -34,9 +34,9 @@ SHOWN = {
     "docs/guides/data-scientist/jupyterlab.md": ["Panel"],
     "docs/guides/research-scientist/checkpoints.md": [
         "",
-        "restart 1 of 3 went on at step 16; the attempt before had reached",
+        "restart 1 of 3 continued at step 16; the previous attempt had reached",
         "began at 15 and ended with [820. 820. 820.]",
-        "restart 1 of 3 goes on at step 16; the attempt before had reached",
+        "restart 1 of 3 continues at step 16; the previous attempt had reached",
         "Succeeded",
         "went on at 40 and ended with [1275. 1275. 1275.]",
     ],

@@ -79,7 +79,7 @@ def goes_on(rank: int) -> None:
     why = f"restart 1 of 3, rank {rank} was killed (signal 9)"
     assert told == [
         f"all ranks start again: {why}",
-        "restart 1 of 3 goes on at step 16; the attempt before had reached 17",
+        "restart 1 of 3 continues at step 16; the previous attempt had reached 17",
     ]
     for each in (0, 1):
         lines = text(job, each).split("\n")
@@ -96,7 +96,7 @@ def test_where_it_goes_on_is_said_while_it_runs(store):
     )
     eventually(lambda: job.steps == 17)
     os.kill(ranks_of(job)[1], signal.SIGKILL)
-    words = "restart 1 of 2 goes on at step 16; the attempt before had reached 17"
+    words = "restart 1 of 2 continues at step 16; the previous attempt had reached 17"
     eventually(lambda: (job.state, job.reason) == ("Running", words))
     job.cancel()
     assert job.state == "Cancelled"

@@ -17,6 +17,7 @@ from made_jobs import held, made_elsewhere, make_job
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.waiting import Waiting
+from jupyter_jax_trainer.messages import queries as say
 from server.servers import TOKEN, Server
 from server.silent import Silent
 
@@ -248,6 +249,9 @@ def test_contexts_that_are_not_allowed_are_not_told(strict):
     assert [place["id"] for place in strict.get("places")["places"]] == ["local", "context:dev-1"]
 
 
+FORBIDDEN = {"context": say.CONTEXT_FORBIDDEN, "namespace": say.NAMESPACE_FORBIDDEN}
+
+
 @pytest.mark.parametrize("what", ["health", "runtimes", "runtimes/jax-cpu/yaml", "queues"])
 def test_no_cluster_is_asked_about_what_is_not_allowed(strict, cluster, what):
     for place, named, kind in (
@@ -256,10 +260,9 @@ def test_no_cluster_is_asked_about_what_is_not_allowed(strict, cluster, what):
         ("context:live&namespace=mine", "live", "context"),
     ):
         status, said = strict.ask("GET", f"{what}?place={place}")
-        assert status == 400 and json.loads(said) == {
-            "message": f"Pages of this server may not ask about the {kind} '{named}'.",
-            "hint": f"Who runs the server can allow it by c.JaxTrain.allowed_{kind}s.",
-        }
+        refused = FORBIDDEN[kind](name=repr(named))
+        assert status == 400 and json.loads(said) == {"message": refused, "hint": refused.hint}
+        assert f"allowed_{kind}s" in str(refused.hint)
     assert not cluster.asked
 
 
@@ -293,9 +296,6 @@ def test_jobs_on_clusters_that_are_not_allowed_are_seen_and_not_touched(
         ):
             status, said = strict.ask(method, path, None if method == "GET" else {})
             message = json.loads(said)["message"]
-            assert (status, message) == (
-                400,
-                f"Pages of this server may not ask about the {kind} '{named}'.",
-            ), path
+            assert (status, message) == (400, FORBIDDEN[kind](name=repr(named))), path
         assert strict.ask("POST", f"jobs/{context}/detach", {})[0] == 200  # no cluster is asked
     assert directory.path.is_dir() and not directory.cancel.exists() and not cluster.asked

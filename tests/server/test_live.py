@@ -12,6 +12,8 @@ from made_jobs import held, make_job
 
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.waiting import Waiting
+from jupyter_jax_trainer.messages import jobs
+from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.queries.page import MAX_WAITING
 from jupyter_jax_trainer.server.live import MAX_MESSAGE
 from server.servers import Server
@@ -129,20 +131,20 @@ def test_a_page_opens_its_things_again_when_the_server_was_restarted(server):
 def test_what_can_t_be_asked(server):
     with server.page() as page:
         for message, said in (
-            ({"op": "open", "id": 1, "topic": "job", "key": "none"}, "There is no job 'none'"),
-            ({"op": "open", "id": 1, "topic": "job", "key": "../../etc"}, "There is no job"),
-            ({"op": "open", "id": 1, "topic": "weather"}, "can't be opened"),
-            ({"op": "fly", "id": 1}, "Unknown operation"),
-            ({"op": "open"}, "needs a number"),
-            ({"op": "open", "id": [1]}, "needs a number"),
-            ({"op": "close", "id": {"a": 1}}, "needs a number"),
+            ({"op": "open", "id": 1, "topic": "job", "key": "none"}, jobs.NO_JOB(job="none")),
+            ({"op": "open", "id": 1, "topic": "job", "key": "../etc"}, jobs.NO_JOB(job="../etc")),
+            ({"op": "open", "id": 1, "topic": "weather"}, say.UNKNOWN_TOPIC(topic="weather")),
+            ({"op": "fly", "id": 1}, say.UNKNOWN_OPERATION(operation="fly")),
+            ({"op": "open"}, say.NO_ID()),
+            ({"op": "open", "id": [1]}, say.NO_ID()),
+            ({"op": "close", "id": {"a": 1}}, say.NO_ID()),
         ):
             page.say(**message)
-            assert said in page.hear("error")["message"]
+            assert page.hear("error")["message"] == said
         make_job("one")
         for number in range(65):
             page.say(op="open", id=number, topic="job", key="one")
-        assert "64 things" in page.hear("error", 64)["message"]
+        assert page.hear("error", 64)["message"] == say.TOO_MANY_TOPICS(most=64)
     for text in ("no json", "[]", "[" * 100_000, "1" * 10_000, '{"id": 1}\xff'.encode("latin-1")):
         with server.page() as page:
             page.socket.send(text)
@@ -198,7 +200,7 @@ def test_no_more_pages_are_let_in_than_the_server_takes(small):
             with pytest.raises(websocket.WebSocketBadStatusException) as refused, small.page():
                 pass
             assert refused.value.status_code == 503
-            assert "Too many pages are connected" in str(refused.value)
+            assert say.TOO_MANY_PAGES() in str(refused.value)
             for page in (first, second):
                 page.say(op="open", id=1, topic="jobs")
                 assert page.hear("jobs")["rows"]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
+from string import Formatter
 
 import pytest
 from harness import submit
 from made_jobs import held, make_job
 
 from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.options.spec import JobSpec
 
 LINES = 5000
@@ -138,7 +141,7 @@ def test_where_lines_match_is_told_for_what_a_page_shows(page, directory):
     assert page.hear("marks", 3)["marks"] == [[[5, 12], [13, 17]], [], [[2, 6]]]
     for texts in (None, "a", [1], {"a": 1}):
         page.say(op="marks", id=4, search=2, texts=texts)
-        assert "no list of texts" in page.hear("error", 4)["message"]
+        assert page.hear("error", 4)["message"] == say.NOT_TEXTS()
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+b", "(.*a){20}!"])
@@ -239,11 +242,17 @@ def test_what_can_t_be_asked_of_a_log(page, directory):
     grow(directory, 10)
     log(page)
     for message, said in (
-        ({"op": "open", "topic": "log", "key": "one", "sources": [4]}, "no such logs"),
-        ({"op": "open", "topic": "log", "key": "one", "sources": ["../manifest"]}, "no such logs"),
-        ({"op": "open", "topic": "log", "key": "one", "sources": [True]}, "no such logs"),
-        ({"op": "open", "topic": "log", "key": "one", "sources": {"a": [0]}}, "no such logs"),
-        ({"op": "open", "topic": "log", "key": "one", "sources": ["no"] * 30_000}, "no such logs"),
+        ({"op": "open", "topic": "log", "key": "one", "sources": [4]}, say.NO_SUCH_LOGS),
+        (
+            {"op": "open", "topic": "log", "key": "one", "sources": ["../manifest"]},
+            say.NO_SUCH_LOGS,
+        ),
+        ({"op": "open", "topic": "log", "key": "one", "sources": [True]}, say.NO_SUCH_LOGS),
+        ({"op": "open", "topic": "log", "key": "one", "sources": {"a": [0]}}, say.NO_SUCH_LOGS),
+        (
+            {"op": "open", "topic": "log", "key": "one", "sources": ["no"] * 30_000},
+            say.NO_SUCH_LOGS,
+        ),
         (
             {
                 "op": "open",
@@ -251,24 +260,26 @@ def test_what_can_t_be_asked_of_a_log(page, directory):
                 "key": "one",
                 "include": {"pattern": "(", "regex": True},
             },
-            "(",
+            say.BAD_PATTERN,
         ),
-        ({"op": "lines", "view": 77, "start": 0, "count": 1}, "not open"),
-        ({"op": "lines", "view": [1], "start": 0, "count": 1}, "not open"),
-        ({"op": "lines", "view": 1, "start": -1, "count": 1}, "no number"),
-        ({"op": "line", "view": 1, "position": 10}, "There is no line 10"),
-        ({"op": "search", "view": 1, "pattern": ""}, "nothing to search for"),
-        ({"op": "search", "view": 1, "pattern": "a" * 2000}, "it may have 1 to 1,000"),
-        ({"op": "search", "view": 1, "pattern": r"(a)\1", "regex": True}, "invalid escape"),
+        ({"op": "lines", "view": 77, "start": 0, "count": 1}, say.LOG_NOT_OPEN),
+        ({"op": "lines", "view": [1], "start": 0, "count": 1}, say.LOG_NOT_OPEN),
+        ({"op": "lines", "view": 1, "start": -1, "count": 1}, say.NOT_A_LINE_NUMBER),
+        ({"op": "line", "view": 1, "position": 10}, say.NO_LINE),
+        ({"op": "search", "view": 1, "pattern": ""}, say.NOTHING_TO_SEARCH),
+        ({"op": "search", "view": 1, "pattern": "a" * 2000}, say.PATTERN_TOO_LONG),
+        ({"op": "search", "view": 1, "pattern": r"(a)\1", "regex": True}, say.BAD_PATTERN),
         (
             {"op": "search", "view": 1, "pattern": "a(?=b)", "regex": True},
-            "expression that RE2 knows",
+            say.BAD_PATTERN,
         ),
-        ({"op": "marks", "search": 1, "texts": ["a"]}, "not open"),
-        ({"op": "find", "view": 1, "what": "me"}, "can't be looked for"),
-        ({"op": "hit", "search": 1}, "not open"),
+        ({"op": "marks", "search": 1, "texts": ["a"]}, say.SEARCH_NOT_OPEN),
+        ({"op": "find", "view": 1, "what": "me"}, say.CANNOT_LOOK_FOR),
+        ({"op": "hit", "search": 1}, say.SEARCH_NOT_OPEN),
     ):
         page.say(id=50, **message)
         found = page.hear("error", 50)
-        assert said in found["message"] and "went wrong" not in found["message"], found
+        # The fixed words of the message, with anything for its parameters.
+        words = [re.escape(words) for words, *_ in Formatter().parse(said.text)]
+        assert re.fullmatch(".*".join([*words, ""]), found["message"], re.DOTALL), found
     assert lines(page, 0, 1)  # the page goes on

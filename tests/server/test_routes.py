@@ -13,6 +13,7 @@ from harness import eventually, submit
 from made_jobs import made_elsewhere, make_job
 
 from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.queries.requests import _MAX_SOURCE
 from jupyter_jax_trainer.server.access import is_from_here
@@ -96,7 +97,7 @@ def test_many_reports_come_in_parts(server):
     steps = [point["step"] for part in (first, rest) for point in part["points"]]
     assert (len(first["points"]), rest["next"]) == (20_000, None) and steps == [*range(30_000)]
     status, said = server.ask("GET", "jobs/one/metrics?from=-1")
-    assert status == 400 and "is no number" in json.loads(said)["message"]
+    assert status == 400 and json.loads(said)["message"] == say.NOT_A_START(given="-1")
 
 
 def test_logs_as_files(server):
@@ -117,7 +118,8 @@ def test_a_job_that_runs_is_cancelled_and_deleted(server):
     row = server.get("jobs")["jobs"][0]
     assert row["actions"] == ["cancel", "delete"] and row["active"] and row["elapsed"] is None
     status, body = server.ask("POST", f"jobs/{job.name}/suspend", {})
-    assert status == 400 and "it can't be suspended now" in json.loads(body)["message"]
+    said = say.NOT_POSSIBLE_NOW(job=job.name, state="Running", done="suspended")
+    assert status == 400 and json.loads(body)["message"] == said
     assert server.ask("POST", f"jobs/{job.name}/cancel", {})[0] == 200
     assert job.state == "Cancelled"
     assert server.ask("DELETE", f"jobs/{job.name}")[0] == 200
@@ -132,10 +134,7 @@ def test_the_text_of_a_cell_has_a_bound(server, path):
     assert status == 200 and json.loads(body)["values"]["nodes"] == 2
     for source in (longest + "x", None, 7):
         status, body = server.ask("POST", path, {"source": source})
-        assert (status, json.loads(body)["message"]) == (
-            400,
-            "The text of a cell is missing, or too long.",
-        )
+        assert (status, json.loads(body)["message"]) == (400, say.NO_CELL())
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from ui.story import LATE, QUEUE_HINT, QUEUED, TRACEBACK, UNSCHEDULABLE, Story, 
 
 TRAINJOB = f"{TRAINER}/namespaces/default/trainjobs/fit"
 EVICTED = "rank 1 was evicted: its node gpu-b is being drained"
-AGAIN = "restart 1 of 2 goes on at step 7; the attempt before had reached 8"
+AGAIN = "restart 1 of 2 continues at step 7; the previous attempt had reached 8"
 LOST = "the cluster has lost 50 lines here (log rotation)"
 PASSED = ["Queued 1 m 5 s", "Pending 30 s", "Starting 12 s", "Running 10 m", "Starting 45 s"]
 

@@ -130,8 +130,9 @@ def test_a_job_that_was_deleted_is_not_shown_any_more(opened, again, store):
     directory.remove()
     if again:
         files.write_json(make_job("fit", "Failed").manifest, {**manifest, "uid": "of another one"})
-    with pytest.raises(JobNotFound, match="no job 'fit'"):
+    with pytest.raises(JobNotFound, match="'fit'") as gone:
         list(topic.look())
+    assert gone.value.id == "jobs.no-longer-exists"
 
 
 def test_a_topic_that_has_failed_is_not_looked_at_again_and_again(monkeypatch):

@@ -553,8 +553,9 @@ def test_a_key_goes_to_another_machine_in_a_private_file(home, tmp_path, monkeyp
     key, path = signing.ensure_key(), tmp_path / "mine"
     assert signing.key_id(key) in run(f"key export {path}")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    with pytest.raises(UsageError, match="exists"):
+    with pytest.raises(UsageError) as refused:
         run(f"key export {path}")
+    assert refused.value.id == "trust.key-file-exists"
     monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "elsewhere"))
     assert str(say.SIGNED_WITH_IMPORTED()) in run(f"key import {path}")
     assert signing.ensure_key() == key
@@ -590,13 +591,18 @@ def test_what_is_no_key_is_refused_and_changes_nothing(home, tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    "harm", [lambda path: path.write_text("x"), lambda path: path.chmod(0o640)]
+    "harm, said",
+    [
+        (lambda path: path.write_text("x"), "trust.keys-damaged"),
+        (lambda path: path.chmod(0o640), "trust.keys-readable"),
+    ],
 )
-def test_a_damaged_or_open_key_is_said_and_signs_nothing(foreign, harm):
+def test_a_damaged_or_open_key_is_said_and_signs_nothing(foreign, harm, said):
     job = signed(foreign, signing.sign(STATEMENT))
     harm(signing.key_file())
-    with pytest.raises(UsageError, match="keys"):
+    with pytest.raises(UsageError) as refused:
         signing.ensure_key()
+    assert refused.value.id == said
     assert policy.of(job) is Trust.FOREIGN, "and lists go on"
 
 
@@ -604,8 +610,9 @@ def test_a_damaged_or_open_key_is_said_and_signs_nothing(foreign, harm):
 def test_a_key_of_somebody_else_is_said_and_signs_nothing(foreign):
     job = signed(foreign, signing.sign(STATEMENT))
     os.chown(signing.key_file(), 12345, -1)
-    with pytest.raises(UsageError, match="belong to 12345"):
+    with pytest.raises(UsageError, match="12345") as refused:
         signing.ensure_key()
+    assert refused.value.id == "trust.keys-belong-to"
     assert policy.of(job) is Trust.FOREIGN
 
 
@@ -613,8 +620,9 @@ def test_a_store_that_others_can_write_to_has_no_key(home):
     signature = signing.sign(STATEMENT)
     home.chmod(0o777)
     for ask in (signing.ensure_key, lambda: signing.sign(STATEMENT)):
-        with pytest.raises(BackendError, match="others can write"):
+        with pytest.raises(BackendError) as refused:
             ask()
+        assert refused.value.id == "jobs.store-writable"
     assert not signing.is_mine(STATEMENT, signature)
 
 

@@ -1,0 +1,167 @@
+"""What is said of a job: why it failed, its restarts, its directory, and the store of all jobs."""
+
+from __future__ import annotations
+
+from jupyter_jax_trainer.messages import Message, identify
+
+NO_JOB = Message("There is no job {job!r}.", "`jaxtrain jobs` lists them.")
+DID_YOU_MEAN_JOB = Message("Did you mean {job!r}?")
+NO_LONGER_EXISTS = Message("Job {job!r} no longer exists.")
+HAS_ENDED = Message("Job {job} has already ended: {state}.")
+NOT_ENDED_IN_TIME = Message("Job {job!r} has not ended after {timeout:g} s.")
+DOES_NOT_END = Message(
+    "Job {job!r} does not end after it was cancelled.", "Cancel it again, or kill its processes."
+)
+CANCEL_ELSEWHERE = Message("Cancel it from the machine that runs it, or kill its processes there.")
+RENAMED = Message("{wanted} is taken by an ended job; this one is {job}")
+
+NO_CONTAINER_LOG = Message("Job {job!r} has no log of container {container!r}.")
+NO_RANK = Message("Job {job!r} has no rank {rank}; its ranks are 0 to {last}.")
+METRIC_NOT_REPORTED = Message(
+    "None of these jobs has reported {metric!r}.", "Reported metrics: {known}."
+)
+NO_METRICS = Message("None of these jobs has reported a metric.")
+
+SUBMITTING = Message("is being submitted")
+SUBMISSION_CUT_OFF = Message(
+    "its submission was cut off; nothing was started", "Run the cell again."
+)
+DIRECTORY_DELETED = Message("its directory was deleted")
+PROCESS_GONE = Message("the process that ran the job is gone: killed, or the machine was restarted")
+RUN_AGAIN_FROM_CHECKPOINTS = Message(
+    "Run the cell again; checkpoints are kept in the job's directory."
+)
+
+ALL_START_AGAIN = Message("all ranks start again: {restart}")
+RESTART = Message("restart {number} of {most}, {reason}")
+RESTART_CONTINUES = Message("restart {number} of {most} continues at step {step}")
+RESTART_CONTINUED = Message("restart {number} of {most} continued at step {step}")
+ATTEMPT_HAD_REACHED = Message("{restart}; the previous attempt had reached {reached}")
+RESUMED = Message("resumed at step {step}; it had reached {reached} before")
+
+TOLD_BY_OTHERS = Message(
+    "failed first: {error}", "Reported by the other ranks; this rank's log is unavailable."
+)
+OUT_OF_MEMORY = Message(
+    "was killed by the system: out of memory",
+    "Use smaller batches or fewer processes on this machine, or send less.",
+)
+NEVER_STARTED = Message("never started")
+KILLED = Message(
+    "was killed (signal 9)",
+    "Somebody or something killed the process; the system does so when memory runs out.",
+)
+ABORTED = Message("aborted (signal 6)", "Native code aborted; see the end of the rank's log.")
+CRASHED_EARLY = Message(
+    "crashed (signal 11) before the rendezvous: most likely its port was taken",
+    "Run the cell again.",
+)
+ENDED_BY_SIGNAL = Message("was ended by signal {number} ({name})")
+_EXITED = (
+    "The process was ended by os._exit() or native code, without an exception; see the end of its "
+    "log."
+)
+EXITED_IN_CELL = Message(
+    "ended with exit code {code} before the cell was finished",
+    _EXITED,
+)
+EXITED_BEFORE_JOINING = Message(
+    "ended with exit code {code} before it joined the others",
+    _EXITED,
+)
+NO_JAX = Message(
+    "found no jax in the chosen image or Python ({error})",
+    "Choose a --runtime or an --image with Python and JAX.",
+)
+FREE_SPACE = Message("Free some space; `jaxtrain delete NAME` removes old jobs.")
+USE_LESS_MEMORY = Message("Use smaller batches, more nodes, or send less.")
+USE_LESS_DEVICE_MEMORY = Message(
+    "Use smaller batches, more nodes, or send less. A kernel that has used the same GPU keeps most "
+    "of its memory: restart it."
+)
+LOST_RANK = Message("lost another rank ({error})")
+OUT_OF_RESTARTS = Message("{message}, after {restarts}")
+
+RANK_FINISHED = Message("rank {rank} has finished")
+RANKS_FINISHED = Message("ranks {ranks} have finished")
+RANK_IS_AT = Message("rank {rank} is {place}")
+RANKS_ARE_AT = Message("ranks {ranks} are {place}")
+IN_CALL = Message("in {call} ({line})")
+AT_LINE = Message("at {line}")
+CELL_LINE = Message("{cell} line {line}")
+
+RANK_FAILED_FIRST = Message("rank {rank} failed first: {error}")
+RANK_FAILED = Message("rank {rank}: {error}")
+RANK_ENDED = Message("rank {rank} {how}")
+JOB_FAILED = Message("Job {job!r} failed: {failure}")
+NO_REASON = Message("the reason is not known")
+JOB_CANCELLED = Message("Job {job!r} was cancelled.")
+JOB_CANCELLED_BECAUSE = Message("Job {job!r} was cancelled: {reason}.")
+STOPPED_BECAUSE_OF_IT = Message("{ranks} stopped because of it.")
+LAST_LINES = Message("The last lines of {whose}:")
+FULL_CONTAINER_LOG = Message("`%jaxtrain logs {job} --container {container}` shows the full log.")
+FULL_LOGS = Message("`%jaxtrain logs {job}` shows what the ranks printed.")
+LEFT_OUT = Message("left out: {count:,} characters")
+REST_IN_LOG = Message("see the log of rank {rank}")
+
+_DAMAGED = (
+    "The job's other files can still be read by hand. To get rid of the job, delete {directory}."
+)
+FILE_MISSING = Message("{path} is missing.", _DAMAGED)
+FILE_DAMAGED = Message("{path} is damaged: {error}.", _DAMAGED)
+FIELD_DAMAGED = Message("{path} is damaged: {field} is missing or has the wrong type.", _DAMAGED)
+OTHER_FORMAT = Message(
+    "{path} has format {found!r}; this version reads format {known}.",
+    "Use the version of jupyter_jax_trainer that wrote it, or delete the directory.",
+)
+NOT_A_JSON_OBJECT = Message("not a JSON object")
+NOT_A_REGULAR_FILE = Message("not a regular file")
+CODE_UNREADABLE = Message("The cell's code in {path} can't be read: {error}.")
+DAMAGED = Message("damaged: {error}")
+
+STORE_UNUSABLE = Message(
+    "The job store {path} can't be used: {error}.",
+    "Set JAXTRAIN_HOME to another directory, one that you can write to.",
+)
+STORE_BELONGS_TO = Message(
+    "The job store can't be trusted: {path} belongs to {owner}.",
+    "Its owner could run code as you. Set JAXTRAIN_HOME to a directory of your own, or, if "
+    "everything in it is yours: sudo chown -R {me} {quoted}",
+)
+STORE_WRITABLE = Message(
+    "The job store can't be trusted: others can write to {path} (mode {mode:04o})."
+)
+CHECK_AND_CLOSE_STORE = Message(
+    "Whoever can write there can run code as you. Check that nothing in it is suspicious, then: "
+    "chmod go-w {quoted}"
+)
+MOVE_STORE = Message("Set JAXTRAIN_HOME to a directory of your own.")
+MOVE_STORE_BELOW = Message("Set JAXTRAIN_HOME to a directory of your own, below it if you like.")
+STORE_PATH_BELONGS_TO = Message(
+    "The job store can't be trusted: {path}, on the path to it, belongs to {owner}.",
+    "Its owner could put another store in its place. Set JAXTRAIN_HOME to a directory outside it.",
+)
+STORE_PATH_WRITABLE = Message(
+    "The job store can't be trusted: others can write to {path}, on the path to it "
+    "(mode {mode:04o})."
+)
+CLOSE_STORE_PATH = Message("They could put another store in its place: chmod go-w {quoted}")
+LEAVE_STORE_PATH = Message(
+    "They could put another store in its place. Set JAXTRAIN_HOME to a directory outside it."
+)
+STORE_DAYS = Message("{variable} takes a number of days such as 30, not {value}.")
+
+CANNOT_LOCK = Message(
+    "Files in the job store {path} can't be locked: {error}.",
+    "Set JAXTRAIN_HOME to a directory on a local disk.",
+)
+_LOCKS = (
+    "Remove it, or ask an administrator to: the next job makes a new one. It isn't needed where "
+    "JAXTRAIN_HOME is on a local disk."
+)
+LOCKS_ARE_A_LINK = Message("The directory of job locks, {path}, is a symbolic link.", _LOCKS)
+LOCKS_ARE_NO_DIRECTORY = Message("The path of job locks, {path}, is not a directory.", _LOCKS)
+LOCKS_BELONG_TO = Message("The directory of job locks, {path}, belongs to {owner}.", _LOCKS)
+LOCKS_WRITABLE = Message("Others can write to the directory of job locks, {path}.", _LOCKS)
+
+identify(globals())
