@@ -260,7 +260,7 @@ def test_a_preempted_job_says_so_and_goes_on_later(queued, namespace):
     low.suspend()
     wait_for(low, "Suspended")
     eventually(lambda: not namespace.pods("low"), LONG_S)
-    with pytest.raises(UsageError, match="is suspended already"):
+    with pytest.raises(UsageError, match="already suspended"):
         low.suspend()
     low.resume()
     runs(low, 3)

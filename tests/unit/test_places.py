@@ -229,7 +229,7 @@ def test_a_file_that_is_no_kubeconfig_is_a_problem_and_no_exception(
 
 def test_files_that_are_not_there_or_may_not_be_read(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
-    assert "nowhere, which is not there" in targets.places()[1]["problem"]
+    assert str(tmp_path / "nowhere") in targets.places()[1]["problem"]
     config(tmp_path / "config", "a", a=None)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
 
@@ -516,8 +516,9 @@ def test_the_trainjob_of_a_job(two, monkeypatch, tmp_path):
         (manifest(uid="1" * 32), JobDir(tmp_path / "new")),
         (manifest(name="other"), here),
     ):
-        with pytest.raises(JobNotFound, match="gke has no TrainJob of"):
+        with pytest.raises(JobNotFound, match="gke") as caught:
             control.job_yaml(gone, where)
+        assert caught.value.id == "kubernetes.gone-from-context"
     with pytest.raises(JobNotFound, match="is a job of this machine"):
         LocalBackend().job_yaml(here)
 

@@ -407,11 +407,13 @@ def test_a_job_in_a_queue_is_stopped_by_its_workload():
     queued = trainjob(**{queues.QUEUE: "fast"})
     assert queues.set_active(api, queued, False)
     assert api.patched == [(f"{WORKLOADS}/w-now", {"spec": {"active": False}})]
-    with pytest.raises(UsageError, match="j is not suspended"):
+    with pytest.raises(UsageError) as caught:
         queues.set_active(api, queued, True)
+    assert caught.value.id == "kubernetes.not-suspended"
     items[1]["spec"]["active"] = False
-    with pytest.raises(UsageError, match="j is suspended already"):
+    with pytest.raises(UsageError) as caught:
         queues.set_active(api, queued, False)
+    assert caught.value.id == "kubernetes.already-suspended"
     assert not queues.set_active(api, trainjob(), False)
 
 

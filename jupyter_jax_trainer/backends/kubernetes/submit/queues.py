@@ -13,6 +13,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import (
     cluster_path,
 )
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import kubernetes as cluster
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.text import joined, version_numbers
 
@@ -253,8 +254,8 @@ def set_active(client: Client, trainjob: Mapping[str, Any], active: bool) -> boo
         if all(one.get("uid") != trainjob["metadata"]["uid"] for one in owners):
             continue  # the label may be a copy
         if bool(item["spec"].get("active", True)) == active:
-            how = "not suspended" if active else "suspended already"
-            raise UsageError(f"Job {trainjob['metadata']['name']} is {how}.")
+            what = cluster.NOT_SUSPENDED if active else cluster.ALREADY_SUSPENDED
+            raise UsageError(what(name=trainjob["metadata"]["name"]))
         one = f"{path}/{item['metadata']['name']}"
         client.request("PATCH", one, body={"spec": {"active": active}}, content_type=MERGE_PATCH)
         return True
