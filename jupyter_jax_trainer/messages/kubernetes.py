@@ -23,9 +23,7 @@ ANOTHER_CLUSTER = Message(
 )
 NOT_DELETED = Message("The TrainJob was not deleted: {error}")
 GONE = Message("The TrainJob of job {name} no longer exists in the cluster.")
-GONE_FROM_CONTEXT = Message(
-    "The TrainJob of job {name} no longer exists in the context {context}."
-)
+GONE_FROM_CONTEXT = Message("The TrainJob of job {name} no longer exists in the context {context}.")
 ALREADY_SUSPENDED = Message("Job {name} is already suspended.")
 NOT_SUSPENDED = Message("Job {name} is not suspended.")
 

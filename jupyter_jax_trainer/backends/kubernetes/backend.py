@@ -151,9 +151,7 @@ class KubernetesBackend(Backend):
                 else runtimes.list_runtimes(client)
             )
         if not items:
-            raise UsageError(
-                say.NO_RUNTIMES(namespace=client.namespace, install=runtimes.INSTALL)
-            )
+            raise UsageError(say.NO_RUNTIMES(namespace=client.namespace, install=runtimes.INSTALL))
         for item in items:
             with connection.said_plainly(client):
                 findings = [*checkup.examine(item), *podgroups.examine(client, item)]

@@ -54,9 +54,7 @@ def _client(manifest: Manifest) -> tuple[Client, str]:
     client = get_client(plan["context"], plan["namespace"])
     if client.identity != plan["cluster"]:
         raise UsageError(
-            say.ANOTHER_CLUSTER(
-                context=plan["context"], server=client.server, old=plan["server"]
-            )
+            say.ANOTHER_CLUSTER(context=plan["context"], server=client.server, old=plan["server"])
         )
     return client, client.trainer("trainjobs", manifest.get("trainjob") or manifest["name"])
 
