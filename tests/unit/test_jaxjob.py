@@ -446,7 +446,8 @@ def test_the_command_leaves_out_what_has_ended(tmp_path, capsys):
         ], err
 
     made, said = names()
-    assert made == ["runs"] and "JAXJob done\nLeft out:\n  - The whole job" in said
+    lost = say.HAS_ENDED(end="succeeded")
+    assert made == ["runs"] and f"JAXJob done\n{say.LOST()}\n  - {lost}" in said
     assert names("--all")[0] == ["done", "runs"]
     file.write_text(yaml.safe_dump(items[0]))
     assert names()[0] == []

@@ -415,7 +415,7 @@ def test_a_runtime_without_an_image():
     item = {"kind": "TrainingRuntime", "metadata": {"name": "a"}, "spec": {}}
     found = describe(item)
     assert (found.image, found.deprecated) == (None, False)
-    assert found.description == "TrainingRuntime, image no image"
+    assert found.description == "TrainingRuntime, no image"
 
 
 def test_an_error_names_no_credentials(two, monkeypatch):
@@ -435,8 +435,9 @@ def test_a_runtime_as_the_cluster_has_it(two, monkeypatch):
     found = targets.runtime_yaml(place, "jax-cpu")
     assert yaml.safe_load(found)["metadata"]["name"] == "jax-cpu"
     assert targets.runtime_yaml(place, "jax-cpu") == found and len(cluster.asked) == 2  # two kinds
-    with pytest.raises(UsageError, match="no runtime other"):
+    with pytest.raises(UsageError, match="other") as caught:
         targets.runtime_yaml(place, "other")
+    assert caught.value.id == "submit.no-such-runtime"
     count = len(cluster.asked)
     with pytest.raises(UsageError, match="not a valid name"):
         targets.runtime_yaml(place, "../secrets")

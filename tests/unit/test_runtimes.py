@@ -307,8 +307,9 @@ def test_a_shared_folder_that_goes_with_the_pod_is_told():
 
 
 def test_a_volume_goes_where_nothing_is_yet():
-    with pytest.raises(UsageError, match="at /tmp"):
+    with pytest.raises(UsageError, match="/tmp") as caught:
         manifests.manifest("cpu", namespace="team", volume="claim:/tmp")
+    assert caught.value.id == "kubernetes.path-is-mounted"
 
 
 class Cluster:
@@ -488,4 +489,4 @@ def test_who_lacks_a_right_in_the_cluster_learns_of_the_namespace(monkeypatch, s
     monkeypatch.setattr(runtimes, "check_trainer", refuse)
     with pytest.raises(BackendError) as error:
         run_command(["runtimes", "install", *line.split()], Context())
-    assert ("With --namespace" in (error.value.hint or "")) == hints
+    assert (say.FOR_ONE_NAMESPACE() in (error.value.hint or "")) == hints
