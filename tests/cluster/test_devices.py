@@ -23,6 +23,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit import manifests
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import BackendError
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import parse_cell_line
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -72,17 +73,17 @@ def test_pods_with_gpus_are_where_the_accelerator_is(place, namespace, cluster, 
     chosen, made = api.prepare(large)
     assert made["selector"] == {"nvidia.com/gpu.product": H100}
     (note,) = chosen._notes
-    assert "has 8 of nvidia.com/gpu now (the largest of the 1 that fit has 4)" in note
+    assert note.id == "submit.labelled-nodes-too-small" and "8 of nvidia.com/gpu" in note
     named = plan(place, "-d gpu --accelerator NVIDIA-B200")
     assert named["selector"] == {"nvidia.com/gpu.product": "NVIDIA-B200"}
 
     # Nobody says which device.
     chosen = plan(place, "-n 2 --devices-per-node 2")
     assert (chosen["device"], chosen["runtime"]) == ("gpu", "jax-gpu")
-    assert chosen["note"].endswith("on GPU (--device cpu for the CPU)")
+    assert chosen["note"].endswith(say.ON_GPU())
     chosen = plan(place, "-n 3 --devices-per-node 2")
     assert chosen["device"] == "cpu"
-    assert chosen["note"].endswith("on CPU: 3 × 2 GPUs would be needed, and the cluster has 4")
+    assert chosen["note"].endswith(say.CLUSTER_TOO_SMALL(nodes=3, each=2, count=4))
 
 
 def test_the_taint_of_devices_is_tolerated_on_a_runtime_that_knows_nothing_of_it(
@@ -274,9 +275,7 @@ def test_who_names_a_deprecated_runtime_is_told(place, namespace, cluster):
         capture = capture_cell("1", {})
         chosen.check_capture(capture, spec, made)
         notes.append([note for note in capture.notes if "deprecated" in note])
-    assert notes[0] == [
-        "The runtime jax-cpu is deprecated: choose another, `%jaxtrain runtimes` lists them"
-    ]
+    assert notes[0] == [say.DEPRECATED(name="jax-cpu")]
     assert not notes[1] and made["runtime_kind"] == "ClusterTrainingRuntime"  # it is not chosen
 
 
@@ -304,6 +303,6 @@ def test_who_may_not_install_is_told_so(place, namespace, tmp_path, monkeypatch)
         spec = parse_cell_line(f"{place} -d gpu --accelerator h100 --devices-per-node 512")
         chosen, made = api.prepare(spec)
         assert made["selector"] == {"cloud.google.com/gke-accelerator": "nvidia-h100-80gb"}
-        assert any("You may not list nodes" in note for note in chosen._notes)
+        assert "submit.label-guessed" in [note.id for note in chosen._notes]
     finally:
         people.forget(namespace)

@@ -13,6 +13,7 @@ from harness import eventually
 from cluster.jobs import PATIENCE
 from cluster.made_runtimes import image
 from jupyter_jax_trainer.backends.kubernetes.jaxjob import convert
+from jupyter_jax_trainer.messages import jaxjob as say
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -199,15 +200,15 @@ VARIED = [
     ({}, {}),
     (
         {"replicas": 1, "policy": {"cleanPodPolicy": "Running", "backoffLimit": 3}},
-        {"said": ["backoffLimit meant nothing"]},
+        {"said": [say.BACKOFF_UNUSED()]},
     ),
     (
         {"replicas": 5, "restartPolicy": "OnFailure"},
         {
             "times": 6,
             "said": [
-                "fails after 6 restarts",
-                "OnFailure: when a rank fails, all ranks begin anew, 6 times",
+                say.WAS_UNLIMITED(most=6),
+                say.ALL_RESTART(policy="OnFailure", most=6),
             ],
         },
     ),
@@ -216,21 +217,21 @@ VARIED = [
         {
             "times": 4,
             "said": [
-                "Always: when a rank fails, all ranks begin anew, 4 times",
-                "ended well is not started",
+                say.ALL_RESTART(policy="Always", most=4),
+                say.SUCCESS_IS_FINAL(),
             ],
         },
     ),
     (
         {"restartPolicy": "ExitCode", "policy": {"backoffLimit": 0}},
-        {"codes": True, "said": ["ExitCode: when a rank fails, all ranks begin anew, 0 times"]},
+        {"codes": True, "said": [say.ALL_RESTART(policy="ExitCode", most=0)]},
     ),
     (
         {"restartPolicy": "ExitCode", "policy": {"backoffLimit": 5, "activeDeadlineSeconds": 7200}},
         {
             "times": 5,
             "codes": True,
-            "said": ["ExitCode: when a rank fails, all ranks begin anew, 5 times"],
+            "said": [say.ALL_RESTART(policy="ExitCode", most=5)],
         },
     ),
     (
@@ -252,7 +253,7 @@ VARIED = [
                 "args": ["ping job-9-worker-0 && nc -z job-9-worker-0:6666"],
             }
         },
-        {"said": ["says job-9-worker-0", "says :6666"]},
+        {"said": ["job-9-worker-0", ":6666"]},
     ),
     ({"container": {"workingDir": "/tmp", "imagePullPolicy": "Always", "stdin": True}}, {}),
     (
@@ -319,7 +320,7 @@ VARIED = [
                 ]
             },
         },
-        {"said": ["port 8080 has the name port-8080 now"]},
+        {"said": [say.PORT_NAMED(number=8080, name="port-8080")]},
     ),
     (
         {
@@ -339,7 +340,10 @@ VARIED = [
         {},
     ),
 ]
-TOLD = ["The container jax is called node", "coordinator's port is 29500"]  # to all
+TOLD = [  # to all
+    say.CONTAINER_RENAMED(old="jax", new="node"),
+    say.PORT_MOVED(port=29500, old=6666),
+]
 RANK = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 

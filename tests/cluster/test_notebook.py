@@ -328,9 +328,9 @@ def test_what_the_cluster_lacks_is_said_in_the_cell(kernel, desk, options, reaso
 
 REFUSED = {
     "--context nope": "The kubeconfig has no context 'nope'.",
-    "--runtime nope": "There is no runtime nope",
-    "--device tpu --runtime jax-cpu": "has the device cpu, and tpu is asked for",
-    "--env-from-secret nosuch": "There is no Secret nosuch",
+    "--runtime nope": "No runtime nope",
+    "--device tpu --runtime jax-cpu": "jax-cpu is for cpu",
+    "--env-from-secret nosuch": "no Secret nosuch",
     "--name Upper": "'Upper' is not a valid job name",
 }
 

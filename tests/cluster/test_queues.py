@@ -26,6 +26,7 @@ from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import WARN
 from jupyter_jax_trainer.errors import CaptureError, UsageError
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.messages import cluster as say_of_cluster
 from jupyter_jax_trainer.queries import targets
@@ -155,11 +156,13 @@ def succeeds(job: Job) -> None:
 
 def test_what_a_queue_does_not_take_is_refused_before_anything_starts(queued, place, namespace):
     refused: dict[str, str] = {
-        f"{place} --queue other": f"There is no queue other in namespace {namespace.name}",
-        f"{queued} --priority nope": "There is no WorkloadPriorityClass nope",
-        f"{queued} --volume c:/data --service-account me": "--volume and --service-account can't be used together with --queue: Kueue v0.16.2",
+        f"{place} --queue other": say.NO_QUEUE(queue="other", namespace=namespace.name),
+        f"{queued} --priority nope": say.NO_PRIORITY(priority="nope"),
+        f"{queued} --volume c:/data --service-account me": say.OPTIONS_NOT_IN_QUEUE(
+            options="--volume and --service-account", kueue="Kueue v0.16.2"
+        ),
         # The stock runtime does not meet what the namespace demands.
-        f"{queued} --runtime jax-distributed": "lacks the settings of PodSecurity restricted",
+        f"{queued} --runtime jax-distributed": f"lacks {say.RESTRICTED_SETTINGS()}",
     }
     for line, words in refused.items():
         with pytest.raises(UsageError) as told:
@@ -167,7 +170,7 @@ def test_what_a_queue_does_not_take_is_refused_before_anything_starts(queued, pl
         assert words in str(told.value)
         assert told.value.hint
     data = {"data": b"x" * 1_200_000, "__name__": "__main__"}
-    with pytest.raises(CaptureError, match="Kueue drops volumes") as told:
+    with pytest.raises(CaptureError, match="drops volumes") as told:
         submit("len(data)", queued, "", data)
     assert "1.2 MB" in str(told.value) and "780 kB" in str(told.value)
     assert not namespace.get("trainjobs,secrets")["items"]
@@ -262,7 +265,7 @@ def test_a_preempted_job_says_so_and_goes_on_later(queued, namespace):
     low.suspend()
     wait_for(low, "Suspended")
     eventually(lambda: not namespace.pods("low"), LONG_S)
-    with pytest.raises(UsageError, match="is suspended already"):
+    with pytest.raises(UsageError, match="already suspended"):
         low.suspend()
     low.resume()
     runs(low, 3)

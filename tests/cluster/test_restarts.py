@@ -297,7 +297,8 @@ def test_who_may_not_make_runtimes_is_refused_before_anything_starts(
     finally:
         connection._clients.clear()
         people.forget(namespace)
-    assert "you may not create, patch and delete trainingruntimes" in str(refused.value)
+    assert refused.value.id == "submit.no-right-to-restart"
+    assert "create, patch and delete trainingruntimes" in str(refused.value)
     assert "jupyter-jax-trainer-restarts" in str(refused.value)
     assert not namespace.get("trainjobs")["items"] and not runtimes_left(namespace)
 

@@ -68,7 +68,7 @@ def test_reasons_hints_and_exit_codes(place, store, tmp_path):
     assert failed.returncode == 1 and failed.stderr.count("Traceback") == 1, failed.stderr
     assert "ValueError: no" in failed.stderr and "Traceback" not in failed.stdout
     refused = jaxtrain("run", "bad.py", *place.split(), "--runtime", "nope", cwd=tmp_path)
-    assert refused.returncode == 2 and "There is no runtime nope" in refused.stderr
+    assert refused.returncode == 2 and "No runtime nope" in refused.stderr
 
     run = spawn("run", "bad.py", "never", *place.split(), "--cpu", "500", cwd=tmp_path)
     run.expect(r"the pod can't be scheduled: 0/\d+ nodes have 500 CPUs\r\n")

@@ -102,7 +102,7 @@ def test_a_limit_range_is_told(place, namespace):
 
 
 def test_a_secret_that_does_not_exist_and_one_that_goes_meanwhile(place, namespace):
-    with pytest.raises(UsageError, match="There is no Secret creds in namespace"):
+    with pytest.raises(UsageError, match="no Secret creds"):
         submit(BEGINS, place, "--env-from-secret creds")
     assert not namespace.get("trainjobs,secrets,pods")["items"]
 

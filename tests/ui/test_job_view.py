@@ -171,7 +171,7 @@ def test_a_job_of_a_cluster_from_its_queue_to_its_failure(
     lab.allow("404 .*/jobs/fit/yaml")
     yaml.get_by_role("button", name="Reload").click()
     expect(yaml.get_by_role("status")).to_have_text(
-        "The context one has no TrainJob of fit (any more)."
+        "The TrainJob of job fit no longer exists in the context one."
     )
 
 

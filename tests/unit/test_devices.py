@@ -20,6 +20,8 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
 from jupyter_jax_trainer.backends.kubernetes.submit import choosing, devices, runtimes, trainjob
 from jupyter_jax_trainer.backends.kubernetes.submit.devices import Node
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import Text
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options import topology
 from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
 from jupyter_jax_trainer.worker.exceptions import WorkerError
@@ -179,21 +181,21 @@ def test_nodes_that_take_no_pods_have_nothing_to_offer():
 def test_a_word_for_a_type_becomes_the_label_that_nodes_carry(word, nodes, label):
     placed = place(f"--accelerator {word}", nodes)
     assert placed.selector == dict([label])
-    assert any("You may not list nodes" in note for note in placed.notes) == (
-        nodes is None and "=" not in word
-    )
+    guessed = any(note.id == "submit.label-guessed" for note in placed.notes)
+    assert guessed == (nodes is None and "=" not in word)
 
 
 def test_a_word_that_fits_several_types_is_refused():
     nodes = [H100, node("c", {FOUND_GPU: "NVIDIA-H100-NVL"}, gpu=1)]
-    with pytest.raises(UsageError, match="any of NVIDIA-H100-80GB-HBM3, NVIDIA-H100-NVL"):
+    with pytest.raises(UsageError, match="NVIDIA-H100-80GB-HBM3, NVIDIA-H100-NVL") as refused:
         place("--accelerator h100", nodes)
+    assert refused.value.id == "submit.ambiguous-accelerator"
     # Both labels on one node mean the same.
     both = node("d", {FOUND_GPU: "NVIDIA-H100-80GB-HBM3", GKE_GPU: "nvidia-h100-80gb"}, gpu=8)
     assert place("--accelerator h100", [both]).selector == {GKE_GPU: "nvidia-h100-80gb"}
     # But one of them does not hide that there are two types by the other.
     l40 = node("e", {FOUND_GPU: "NVIDIA-L40-48GB", GKE_GPU: "nvidia-l40"}, gpu=1)
-    with pytest.raises(UsageError, match="any of NVIDIA-L40-24GB, NVIDIA-L40-48GB"):
+    with pytest.raises(UsageError, match="NVIDIA-L40-24GB, NVIDIA-L40-48GB"):
         place("--accelerator l40", [l40, node("f", {FOUND_GPU: "NVIDIA-L40-24GB"}, gpu=1)])
 
 
@@ -219,8 +221,9 @@ def test_the_words_say_which_kind_of_device_is_meant(line, kind):
     "line", ["--accelerator v5p --topology 4x4", "--accelerator v5e --topology 2x2x2"]
 )
 def test_shapes_have_the_sides_of_their_type(line):
-    with pytest.raises(UsageError, match="sides, and slices of tpu-v5"):
+    with pytest.raises(UsageError, match="tpu-v5") as refused:
         place(line, None)
+    assert refused.value.id == "submit.wrong-dimensions"
 
 
 # ---- what the nodes offer
@@ -230,28 +233,47 @@ def test_shapes_have_the_sides_of_their_type(line):
     ("line", "nodes", "said"),
     [
         ("-d gpu -n 2 --devices-per-node 4", [H100], None),
-        ("-d gpu -n 3 --devices-per-node 4", [H100], "3 nodes with 4 .* room for 2 in the cluster"),
-        ("-d gpu --devices-per-node 16", [H100, A100], "the largest of the 2 that fit has 8"),
-        ("-d gpu", [], "no node with nvidia.com/gpu now"),
-        ("-d gpu --accelerator a100", [node("e", A100.labels)], "that has nvidia.com/gpu now"),
+        (
+            "-d gpu -n 3 --devices-per-node 4",
+            [H100],
+            say.TOO_FEW_NODES(nodes=3, each=4, resource="nvidia.com/gpu", room=2),
+        ),
+        (
+            "-d gpu --devices-per-node 16",
+            [H100, A100],
+            say.NODES_TOO_SMALL(each=16, resource="nvidia.com/gpu", count=2, most=8),
+        ),
+        ("-d gpu", [], say.NO_NODE_WITH(resource="nvidia.com/gpu")),
+        (
+            "-d gpu --accelerator a100",
+            [node("e", A100.labels)],
+            "submit.no-labelled-node-with: .*a100.* with nvidia.com/gpu",
+        ),
         ("-d gpu --devices-per-node 99", None, None),
         ("-d cpu", [H100], None),
         ("--topology 4x4", [node("t", {SHAPE: "4x4"}, tpu=4)] * 4, None),
         ("--topology 4x4", [node("t", {SHAPE: "4x4"}, tpu=4)] * 3, "room for 3"),
-        ("--topology 4x4", [node("t", {SHAPE: "2x4"}, tpu=4)], "there are .*=2x4"),
+        (
+            "--topology 4x4",
+            [node("t", {SHAPE: "2x4"}, tpu=4)],
+            "submit.no-node-labelled-but: .*=2x4",
+        ),
     ],
 )
 def test_what_has_to_wait_is_said(line, nodes, said):
     (*notes,) = place(line, nodes).notes
     assert len(notes) == (said is not None)
-    if said:
-        assert re.search(said, notes[0]), notes
+    if isinstance(said, Text):
+        assert notes == [said]
+    elif said:
+        assert re.search(said, f"{notes[0].id}: {notes[0]}"), notes
 
 
 def test_who_names_no_value_of_nvidias_label_learns_how_they_are_written():
     hint, waits = place("-d gpu --accelerator b200", [H100]).notes
-    assert "it has to be all that NVIDIA writes there, such as NVIDIA-B200" in hint
-    assert re.search(f"labelled {FOUND_GPU}=b200 now .there are .*H100", waits)
+    assert hint.id == "submit.unknown-product" and "such as NVIDIA-B200" in hint
+    assert waits.id == "submit.no-node-labelled-but"
+    assert re.search(f"labelled {FOUND_GPU}=b200 .*H100", waits)
 
 
 @pytest.mark.parametrize(
@@ -264,9 +286,8 @@ def test_who_names_no_value_of_nvidias_label_learns_how_they_are_written():
 def test_what_no_node_can_do_now_waits_for_larger_ones(line, nodes):
     """One label is that of machines of several sizes: larger ones may come."""
     (note,) = place(line, nodes).notes
-    assert re.search(
-        r"^No node labelled .* has 8 of .* now \(the largest of the 1 that fit has 4\)", note
-    )
+    assert note.id == "submit.labelled-nodes-too-small"
+    assert re.search(r"8 of .*: 1, with at most 4\)", note)
 
 
 def test_amounts_of_memory_and_cores_are_no_devices():
@@ -407,7 +428,11 @@ def test_the_runtime_fits_the_device(cluster, line, name, said):
     [
         ({"cpu": 8}, "c", "the queue team has no GPUs"),
         ({"nvidia.com/gpu": 0}, "c", "the queue team has no GPUs"),
-        ({"nvidia.com/gpu": 2}, "c", "3 × 1 GPUs would be needed, and the queue team has 2"),
+        (
+            {"nvidia.com/gpu": 2},
+            "c",
+            say.QUEUE_TOO_SMALL(nodes=3, each=1, queue="team", count=2),
+        ),
         ({"nvidia.com/gpu": 3}, "g", "on GPU"),
         ({"nvidia.com/gpu": None}, "g", "on GPU"),
         (None, "g", "on GPU"),  # it may not be read
@@ -462,20 +487,25 @@ def test_the_best_of_several_runtimes_is_taken():
         found, _ = choosing.runtime(Cluster(*reversed(order)), parse_cell_line(""))
         assert found["metadata"]["name"] == order.pop(0)["metadata"]["name"]
     assert runtimes.deprecation(best) is None
-    assert "old is deprecated: choose another" in runtimes.deprecation(old)
+    assert runtimes.deprecation(old) == say.DEPRECATED(name="old")
 
 
 def test_a_runtime_for_another_device_is_refused():
-    with pytest.raises(UsageError, match="The runtime c has the device cpu, and gpu is asked for"):
+    with pytest.raises(UsageError) as refused:
         choosing.runtime(Cluster(CPU, GPU), parse_cell_line("-r c -d gpu"))
+    assert refused.value.message == say.WRONG_DEVICE(runtime="c", device="cpu", wanted="gpu")
     unsaid = a_runtime("u", "")
     assert choosing.runtime(Cluster(unsaid), parse_cell_line("-r u -d gpu"))[0] == {
         **unsaid,
         "kind": "ClusterTrainingRuntime",
     }
-    with pytest.raises(UsageError, match="no JAX runtime for tpu; there are c, g") as refused:
+    with pytest.raises(UsageError, match="for tpu.*: c, g") as refused:
         choosing.runtime(Cluster(CPU, GPU), parse_cell_line("-d tpu"))
+    assert refused.value.id == "submit.no-runtime-among"
     assert "jaxtrain runtimes install --device tpu" in refused.value.hint
+    with pytest.raises(UsageError) as refused:
+        choosing.runtime(Cluster(), parse_cell_line("-d tpu"))
+    assert refused.value.id == "submit.no-runtime"
 
 
 # ---- the rank on a TPU slice

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from jupyter_jax_trainer.backends.kubernetes.jaxjob import convert
 from jupyter_jax_trainer.cli import main
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import jaxjob as say
 
 SIMPLE = """
 apiVersion: kubeflow.org/v1
@@ -119,11 +120,11 @@ def test_the_old_variables_are_there_and_ones_own_come_first():
 @pytest.mark.parametrize(
     ("policy", "limit", "times", "said"),
     [
-        ("Never", 4, 0, "meant nothing"),
-        ("OnFailure", 4, 4, "4 times at most"),
-        ("OnFailure", None, 6, "without end"),
-        ("Always", 2, 2, "not started again"),
-        ("ExitCode", 3, 3, "3 times at most"),
+        ("Never", 4, 0, say.BACKOFF_UNUSED()),
+        ("OnFailure", 4, 4, say.ALL_RESTART(policy="OnFailure", most=4)),
+        ("OnFailure", None, 6, say.WAS_UNLIMITED(most=6)),
+        ("Always", 2, 2, say.SUCCESS_IS_FINAL()),
+        ("ExitCode", 3, 3, say.ALL_RESTART(policy="ExitCode", most=3)),
     ],
 )
 def test_when_a_job_begins_anew(policy, limit, times, said):
@@ -131,7 +132,7 @@ def test_when_a_job_begins_anew(policy, limit, times, said):
     found = convert(given)
     jobset, inner, _, _ = parts(found)
     assert jobset["failurePolicy"]["maxRestarts"] == times and inner["backoffLimit"] == 0
-    assert any(said in line for line in found.changed), found.changed
+    assert said in found.changed
     if policy == "ExitCode":
         (rule,) = inner["podFailurePolicy"]["rules"]
         assert rule["action"] == "FailJob" and rule["onExitCodes"]["values"] == [*range(1, 128)]
@@ -272,7 +273,8 @@ def test_what_a_queue_would_drop_is_said():
         return " ".join(convert(job, runtime).lost)
 
     queue = {"kueue.x-k8s.io/queue-name": "team"}
-    assert "drops runtimePatches" in lost("jax-cpu", **queue)
+    drops = say.QUEUE_DROPS_PATCHES(label="kueue.x-k8s.io/queue-name", runtime="jax-cpu")
+    assert drops in lost("jax-cpu", **queue)
     assert "drops" not in lost(None, **queue) and "drops" not in lost("jax-cpu")
 
 
@@ -280,44 +282,46 @@ def test_what_a_queue_would_drop_is_said():
     ("given", "said"),
     [
         ({"kind": "PyTorchJob", "apiVersion": "kubeflow.org/v1"}, "PyTorchJob"),
-        ([], "something else"),
-        (broken("apiVersion", "trainer.kubeflow.org/v1alpha1"), "no JAXJob of kubeflow.org/v1"),
-        (broken("metadata.name", None), "not complete"),
-        (broken("metadata.name", "Mnist_1"), "valid job name"),
-        (broken("metadata.name", "a" * 60), "too long"),
-        (broken("spec.jaxReplicaSpecs", {"Master": {}}), "Worker, and nothing else"),
-        (broken(f"{WORKER}.replicas", 0), "1 or more"),
-        (broken(f"{WORKER}.replicas", "two"), "1 or more"),
-        (broken(f"{WORKER}.template", None), "not complete"),
-        (broken(f"{WORKER}.template.spec.containers", []), "no container"),
+        ([], "jaxjob.no-object"),
+        ({"apiVersion": "v1"}, "jaxjob.no-object"),
+        (broken("apiVersion", "trainer.kubeflow.org/v1alpha1"), "jaxjob.another-kind"),
+        (broken("metadata.name", None), "jaxjob.incomplete"),
+        (broken("metadata.name", "Mnist_1"), "Mnist_1"),
+        (broken("metadata.name", "a" * 60), "jaxjob.name-too-long"),
+        (broken("spec.jaxReplicaSpecs", {"Master": {}}), "jaxjob.only-worker"),
+        (broken(f"{WORKER}.replicas", 0), "jaxjob.bad-replicas"),
+        (broken(f"{WORKER}.replicas", "two"), "jaxjob.bad-replicas"),
+        (broken(f"{WORKER}.template", None), "jaxjob.incomplete"),
+        (broken(f"{WORKER}.template.spec.containers", []), "jaxjob.no-container"),
         (
             broken(f"{WORKER}.template.spec.containers", [{"name": "a"}, {"name": "b"}]),
-            "called jax",
+            "jaxjob.no-jax-container",
         ),
-        (broken(f"{WORKER}.template.spec.containers", ["jax"]), "not complete"),
+        (broken(f"{WORKER}.template.spec.containers", ["jax"]), "jaxjob.incomplete"),
         (
             broken(
                 f"{WORKER}.template.spec.containers", [{"name": "jax", "args": ["--steps", 100]}]
             ),
-            "args of a container is",
+            "container's args",
         ),
         (
             broken(
                 f"{WORKER}.template.spec.containers", [{"name": "jax", "command": "python a.py"}]
             ),
-            "list of texts",
+            "jaxjob.not-strings",
         ),
         (
             broken(
                 f"{WORKER}.template.spec.containers", [{"name": "jax", "env": [{"value": "1"}]}]
             ),
-            "has no name",
+            "jaxjob.unnamed-variable",
         ),
     ],
 )
 def test_what_can_t_be_turned(given, said):
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError) as caught:
         convert(given)
+    assert said in f"{caught.value.id}: {caught.value}"
 
 
 NAMES = st.from_regex(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
@@ -382,7 +386,7 @@ def test_the_command_reads_files_lists_and_pipes(tmp_path, capsys, monkeypatch):
         ("TrainingRuntime", "second"),
         ("TrainJob", "second"),
     ]
-    assert "JAXJob mnist\nDone in another way:" in err
+    assert f"JAXJob mnist\n{say.CHANGED()}" in err
     with file.open() as piped:
         monkeypatch.setattr("sys.stdin", piped)
         assert main(["convert", "-", "--runtime", "jax-cpu"]) == 0
@@ -400,7 +404,7 @@ def test_what_has_ended_is_not_run_again(end):
     ended = seen("old", Created="True", Running="False", **{end: "True"})
     found = convert(ended)
     assert not found.documents
-    assert f"it has {end.lower()}" in found.report() and "--all" in found.report()
+    assert found.lost == [say.HAS_ENDED(end=end.lower())]
     assert [one["kind"] for one in convert(ended, ended=True).documents] == [
         "TrainingRuntime",
         "TrainJob",
@@ -413,17 +417,15 @@ def test_what_has_ended_is_not_run_again(end):
 def test_both_would_run_and_that_is_said(state):
     found = convert(seen("old", **{state: "True"}))
     assert len(found.documents) == 2
-    assert "Before it is applied:\n  - The JAXJob old is in its cluster" in found.report()
-    assert "delete or suspend it, or both run" in found.report()
+    assert found.before == [say.DELETE_OR_SUSPEND(name="old")]
+    assert f"{say.BEFORE()}\n  - {found.before[0]}" in found.report()
 
 
 def test_what_does_not_run_by_itself_has_no_such_line():
     suspended = seen("old", Created="True", Running="False", Suspended="True")
     assert not convert(suspended).before and not convert(job()).before
     suspended["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "gpus"
-    assert (
-        "old is in its cluster: delete it, or both run" in convert(suspended).report()
-    )  # Kueue resumes it
+    assert convert(suspended).before == [say.DELETE(name="old")]  # Kueue resumes it
     for broken in ({}, None, "odd", {"conditions": None}, {"conditions": ["odd"]}):
         assert convert({**job(), "status": broken}).documents
 
@@ -444,7 +446,8 @@ def test_the_command_leaves_out_what_has_ended(tmp_path, capsys):
         ], err
 
     made, said = names()
-    assert made == ["runs"] and "JAXJob done\nLeft out:\n  - The whole job" in said
+    lost = say.HAS_ENDED(end="succeeded")
+    assert made == ["runs"] and f"JAXJob done\n{say.LOST()}\n  - {lost}" in said
     assert names("--all")[0] == ["done", "runs"]
     file.write_text(yaml.safe_dump(items[0]))
     assert names()[0] == []

@@ -235,7 +235,7 @@ def test_a_file_that_is_no_kubeconfig_is_a_problem_and_no_exception(
 
 def test_files_that_are_not_there_or_may_not_be_read(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
-    assert "nowhere, which is not there" in targets.places()[1]["problem"]
+    assert str(tmp_path / "nowhere") in targets.places()[1]["problem"]
     config(tmp_path / "config", "a", a=None)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
 
@@ -422,7 +422,7 @@ def test_a_runtime_without_an_image():
     item = {"kind": "TrainingRuntime", "metadata": {"name": "a"}, "spec": {}}
     found = describe(item)
     assert (found.image, found.deprecated) == (None, False)
-    assert found.description == "TrainingRuntime, image no image"
+    assert found.description == "TrainingRuntime, no image"
 
 
 def test_an_error_names_no_credentials(two, monkeypatch):
@@ -442,8 +442,9 @@ def test_a_runtime_as_the_cluster_has_it(two, monkeypatch):
     found = targets.runtime_yaml(place, "jax-cpu")
     assert yaml.safe_load(found)["metadata"]["name"] == "jax-cpu"
     assert targets.runtime_yaml(place, "jax-cpu") == found and len(cluster.asked) == 2  # two kinds
-    with pytest.raises(UsageError, match="no runtime other"):
+    with pytest.raises(UsageError, match="other") as caught:
         targets.runtime_yaml(place, "other")
+    assert caught.value.id == "submit.no-such-runtime"
     count = len(cluster.asked)
     with pytest.raises(UsageError, match="'../secrets'") as caught:
         targets.runtime_yaml(place, "../secrets")
@@ -525,8 +526,9 @@ def test_the_trainjob_of_a_job(two, monkeypatch, tmp_path):
         (manifest(uid="1" * 32), JobDir(tmp_path / "new")),
         (manifest(name="other"), here),
     ):
-        with pytest.raises(JobNotFound, match="gke has no TrainJob of"):
+        with pytest.raises(JobNotFound, match="gke") as caught:
             control.job_yaml(gone, where)
+        assert caught.value.id == "kubernetes.gone-from-context"
     with pytest.raises(JobNotFound) as refused:
         LocalBackend().job_yaml(here)
     assert refused.value.id == "local.job-has-no-trainjob"

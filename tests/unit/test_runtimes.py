@@ -22,6 +22,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit.devices import RESOURCES
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN
 from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.messages import kubernetes as say
 from jupyter_jax_trainer.options.table import DEVICES, PYTHONS
 
 REPOSITORY = Path(__file__).parents[2]
@@ -306,8 +307,9 @@ def test_a_shared_folder_that_goes_with_the_pod_is_told():
 
 
 def test_a_volume_goes_where_nothing_is_yet():
-    with pytest.raises(UsageError, match="/tmp already"):
+    with pytest.raises(UsageError, match="/tmp") as caught:
         manifests.manifest("cpu", namespace="team", volume="claim:/tmp")
+    assert caught.value.id == "kubernetes.path-is-mounted"
 
 
 class Cluster:
@@ -368,14 +370,15 @@ def test_where_images_are_is_asked_for_only_where_no_registry_is_known(monkeypat
     monkeypatch.setattr(runtimes, "check_trainer", lambda _: "2.3")
     said: list[str] = []
     run_command(["runtimes", "install", "-d", "cpu"], Context(print=said.append))
-    assert sum("--registry says where" in line for line in said) == hints
+    assert said.count(say.IMAGES_MUST_BE_FOUND()) == hints
 
 
 def test_what_others_set_is_not_taken_over_in_silence():
     item = manifests.manifest("cpu", namespace="me")
     cluster = Cluster(item, 'conflict with "kubectl": .spec')
-    with pytest.raises(BackendError, match=r'changed by others.*"kubectl": \.spec') as refused:
+    with pytest.raises(BackendError, match=r'"kubectl": \.spec') as refused:
         manifests.apply(cluster, item)
+    assert refused.value.id == "kubernetes.changed-by-others"
     assert "--force" in refused.value.hint
     assert manifests.apply(cluster, item, force=True, dry_run=True).what == "unchanged"
     path, query, content_type = cluster.asked[-1]
@@ -387,9 +390,9 @@ def test_what_others_set_is_not_taken_over_in_silence():
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("install --image x", "each device needs its own"),
-        ("install -d gpu --image x --python 3.12", "--image says it all"),
-        ("install --volume claim:/data", "in one --namespace"),
+        ("install --image x", "kubernetes.one-image"),
+        ("install -d gpu --image x --python 3.12", "kubernetes.image-alone"),
+        ("install --volume claim:/data", "kubernetes.volume-needs-namespace"),
         ("install --volume claim", "my-claim:/data"),
         ("check --volume claim:/data", "--volume is only for `runtimes install`"),
         ("install jax-cpu", "takes no names"),
@@ -402,8 +405,9 @@ def test_what_others_set_is_not_taken_over_in_silence():
     ],
 )
 def test_a_line_that_makes_no_sense_is_refused(line, said):
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError) as caught:
         run_command(["runtimes", *line.split()], Context(print=lambda text: None))
+    assert said in f"{caught.value.id}: {caught.value}"
 
 
 def test_a_runtime_of_this_machine_can_be_shown():
@@ -485,4 +489,4 @@ def test_who_lacks_a_right_in_the_cluster_learns_of_the_namespace(monkeypatch, s
     monkeypatch.setattr(runtimes, "check_trainer", refuse)
     with pytest.raises(BackendError) as error:
         run_command(["runtimes", "install", *line.split()], Context())
-    assert ("With --namespace" in (error.value.hint or "")) == hints
+    assert (say.FOR_ONE_NAMESPACE() in (error.value.hint or "")) == hints

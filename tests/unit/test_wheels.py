@@ -12,6 +12,7 @@ from webserver import Quiet, WebServer
 
 from jupyter_jax_trainer.backends.kubernetes.submit import wheels
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import submit as say
 
 MINE = "mine-1.0-py3-none-any.whl"
 HASHED = 'HASHES = {"hashes": {"sha256": "0" * 64}}'
@@ -62,19 +63,23 @@ def test_what_is_too_large_or_not_to_be_had_is_left_to_the_pods_where_that_is_as
     pip("import sys; sys.exit('ERROR: No matching distribution found for wanted')")
     found = wheels.gather(["wanted", mine], "3.11", None, from_pods=True)
     assert list(found.files) == [MINE] and found.pip == ["wanted"]
-    assert "pip installs wanted in the pods" in found.note
-    assert found.note.endswith("No matching distribution found for wanted")
+    assert found.note == say.PIP_IN_PODS(
+        packages="wanted", problem="No matching distribution found for wanted"
+    )
     found = wheels.gather([mine], "3.11", None)
-    assert list(found.files) == [MINE] and found.pip == [] and "not bundled" in found.note
+    assert list(found.files) == [MINE] and found.pip == []
+    assert found.note.id == "submit.dependencies-not-bundled"
 
 
 def test_a_wheel_that_is_not_there_or_too_large_is_refused(pip, tmp_path):
     pip(PIP)
-    with pytest.raises(UsageError, match=r"nothere\.whl can't be read: No such file"):
+    with pytest.raises(UsageError, match=r"nothere\.whl .*: No such file") as refused:
         wheels.gather([str(tmp_path / "nothere.whl")], "3.11", None)
+    assert refused.value.id == "submit.unreadable-wheel"
     (tmp_path / MINE).write_bytes(bytes(500))
-    with pytest.raises(UsageError, match="700 B, and the limit is 300 B"):
+    with pytest.raises(UsageError, match="700 B, and the limit is 300 B") as refused:
         wheels.gather([str(tmp_path / MINE)], "3.11", 300)
+    assert refused.value.id == "submit.wheel-not-bundled"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +136,8 @@ def test_another_file_than_the_one_of_the_report_is_refused(tmp_path, monkeypatc
             "acme_lib-1.0-py3-none-any.whl"
         ]
         swap = True
-        with pytest.raises(UsageError, match="can't be bundled"):
+        with pytest.raises(UsageError) as refused:
             wheels.gather(["acme-lib"], "3.11", None)
+        assert refused.value.id == "submit.not-bundled"
     finally:
         server.close()

@@ -29,6 +29,7 @@ from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobNotFound,
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.jobdir.state import JobState, submitting
+from jupyter_jax_trainer.messages import kubernetes as say
 from jupyter_jax_trainer.options.spec import JobSpec
 
 if TYPE_CHECKING:
@@ -75,9 +76,7 @@ class KubernetesBackend(Backend):
         named = os.environ.get("KUBECONFIG")
         if not stamp and not in_pod:
             if named:
-                raise BackendError(
-                    f"KUBECONFIG names {named}, which is not there.", "Set it to another file."
-                )
+                raise BackendError(say.KUBECONFIG_MISSING(path=named))
             return []
         if find_spec("kubernetes") is None:
             raise kubeconfig.not_installed()
@@ -101,7 +100,7 @@ class KubernetesBackend(Backend):
 
     def in_namespace(self, target: Target, namespace: str) -> Target:
         """Return a target in another namespace."""
-        label = f"{namespace} · {target.context or 'the cluster of this pod'}"
+        label = f"{namespace} · {target.context or say.THIS_POD()}"
         return replace(target, namespace=namespace, label=label)
 
     def stamp(self) -> object:
@@ -152,9 +151,7 @@ class KubernetesBackend(Backend):
                 else runtimes.list_runtimes(client)
             )
         if not items:
-            raise UsageError(
-                f"Namespace {client.namespace} has no runtimes for JAX.", runtimes.INSTALL
-            )
+            raise UsageError(say.NO_RUNTIMES(namespace=client.namespace, install=runtimes.INSTALL))
         for item in items:
             with connection.said_plainly(client):
                 findings = [*checkup.examine(item), *podgroups.examine(client, item)]
@@ -233,7 +230,8 @@ class KubernetesBackend(Backend):
     def place_in_full(self, manifest: Manifest) -> str:
         """Return namespace, server, runtime and image of a job."""
         plan = plan_of(manifest)
-        words = [f"namespace {plan['namespace']} of {masking.text(plan['server'])}"]
+        server = masking.text(plan["server"])
+        words: list[str] = [say.PLACE(namespace=plan["namespace"], server=server)]
         words += [f"{what} {plan[what]}" for what in ("runtime", "image") if plan.get(what)]
         return ", ".join(words)
 
@@ -276,5 +274,5 @@ class KubernetesBackend(Backend):
                 return known
             rows = [row for row in overview.rows(client) if row.name == name]
         if not rows:
-            raise JobNotFound(f"TrainJob {name} was deleted just now.")
+            raise JobNotFound(say.JUST_DELETED(name=name))
         return client.namespace, rows[0]

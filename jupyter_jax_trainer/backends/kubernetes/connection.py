@@ -11,6 +11,7 @@ from jupyter_jax_trainer.backends.kubernetes.api import kubeconfig
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import explain_api_error
 from jupyter_jax_trainer.errors import BackendError
+from jupyter_jax_trainer.messages import kubernetes as say
 from jupyter_jax_trainer.text import plain
 
 _told_unverified: set[str] = set()
@@ -40,7 +41,4 @@ def said_plainly(client: Client) -> Iterator[None]:
         )
         raise BackendError(sentence, hint) from None
     except Unreachable as error:
-        raise BackendError(
-            f"The cluster at {client.server} does not answer: {error}.",
-            "Is it up, and can this machine reach it? `jaxtrain doctor` looks at it.",
-        ) from None
+        raise BackendError(say.UNREACHABLE(server=client.server, error=error)) from None

@@ -21,6 +21,7 @@ from jupyter_jax_trainer.errors import JaxTrainError, JobNotFound, UsageError
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.jobdir.state import JobState
+from jupyter_jax_trainer.messages import kubernetes as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.text import plain
 
@@ -42,7 +43,7 @@ def see_to_it(plan: KubernetesPlan, state: JobState) -> JobState:
         return state
     return {
         **state,
-        "reason": f"it can't be followed: {words.splitlines()[0]}",
+        "reason": say.CANNOT_FOLLOW(problem=words.splitlines()[0]),
         "hint": "\n".join(words.splitlines()[1:]) or None,
     }
 
@@ -53,9 +54,7 @@ def _client(manifest: Manifest) -> tuple[Client, str]:
     client = get_client(plan["context"], plan["namespace"])
     if client.identity != plan["cluster"]:
         raise UsageError(
-            f"The context {plan['context']} is now of another cluster ({client.server}); the job "
-            f"is on {plan['server']}.",
-            "Set KUBECONFIG to the file with which it was started.",
+            say.ANOTHER_CLUSTER(context=plan["context"], server=client.server, old=plan["server"])
         )
     return client, client.trainer("trainjobs", manifest.get("trainjob") or manifest["name"])
 
@@ -113,7 +112,7 @@ def delete(manifest: Manifest, directory: JobDir) -> None:
         cancel(manifest, directory)
         _delete_secrets(manifest, directory.read_trainjob_uid())
     except JaxTrainError as error:
-        print(plain(f"The TrainJob was not deleted: {error.message}"))
+        print(plain(say.NOT_DELETED(error=error.message)))
 
 
 def _delete_secrets(manifest: Manifest, trainjob_uid: str | None) -> None:
@@ -146,12 +145,12 @@ def set_suspended(manifest: Manifest, directory: JobDir, suspended: bool) -> Non
     with said_plainly(client):
         found = _find(client, path, manifest, directory)
         if found is None:
-            raise UsageError(f"The TrainJob of job {manifest['name']} is gone from the cluster.")
+            raise UsageError(say.GONE(name=manifest["name"]))
         if queues.set_active(client, found, not suspended):
             return
         if bool(found["spec"].get("suspend")) == suspended:
-            how = "suspended already" if suspended else "not suspended"
-            raise UsageError(f"Job {manifest['name']} is {how}.")
+            what = say.ALREADY_SUSPENDED if suspended else say.NOT_SUSPENDED
+            raise UsageError(what(name=manifest["name"]))
         body = {"metadata": {"uid": found["metadata"]["uid"]}, "spec": {"suspend": suspended}}
         client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
 
@@ -172,6 +171,8 @@ def job_yaml(manifest: Manifest, directory: JobDir) -> str:
     with said_plainly(client):
         found = _find(client, path, manifest, directory)
     if found is None:
-        where = f"The context {plan['context']}" if plan["context"] else "The cluster"
-        raise JobNotFound(f"{where} has no TrainJob of {manifest['name']} (any more).")
+        name, context = manifest["name"], plan["context"]
+        raise JobNotFound(
+            say.GONE_FROM_CONTEXT(name=name, context=context) if context else say.GONE(name=name)
+        )
     return trainjob.shown_yaml(found)

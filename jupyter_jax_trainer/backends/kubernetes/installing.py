@@ -10,9 +10,8 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
 from jupyter_jax_trainer.backends.kubernetes.submit import manifests, runtimes
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import to_yaml
 from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.messages import kubernetes as say
 from jupyter_jax_trainer.text import plain
-
-_ELSEWHERE = "With --namespace they are installed for that namespace only."
 
 
 def install(asked: InstallRequest) -> Iterator[str]:
@@ -25,14 +24,11 @@ def install(asked: InstallRequest) -> Iterator[str]:
     """
     image, namespace = asked.image, asked.namespace
     if image and len(asked.devices) > 1:
-        raise UsageError(
-            "--image is one image, and each device needs its own.",
-            "Add --device, or give --registry: the images there have our names.",
-        )
+        raise UsageError(say.ONE_IMAGE())
     if image and (asked.registry or asked.python):
-        raise UsageError("--image says it all: --registry and --python can't go with it.")
+        raise UsageError(say.IMAGE_ALONE())
     if asked.volume and not namespace:
-        raise UsageError("--volume names a claim, which is in one --namespace: say which.")
+        raise UsageError(say.VOLUME_NEEDS_NAMESPACE())
     items = [
         manifests.manifest(
             device,
@@ -60,18 +56,19 @@ def install(asked: InstallRequest) -> Iterator[str]:
                 forbidden = error.status == 403
                 raise
     except BackendError as error:
-        if not forbidden or namespace:
-            raise
-        raise BackendError(error.message, f"{error.hint or ''} {_ELSEWHERE}".strip()) from None
-    would, mark = ("would be ", "# ") if asked.dry_run else ("", "")
+        if forbidden and not namespace:
+            error.hint = f"{error.hint or ''} {say.FOR_ONE_NAMESPACE()}".strip()
+        raise
+    mark, applied = ("# ", say.WOULD_APPLY) if asked.dry_run else ("", say.APPLIED)
     for item, one in zip(items, done, strict=True):
-        yield f"{mark}{one.kind} {one.name}: {would}{one.what}, {manifests.image_of(item)}"
+        image_of = manifests.image_of(item)
+        yield mark + applied(kind=one.kind, name=one.name, what=one.what, image=image_of)
         for change in one.changes:
             yield f"{mark}  {_one_line(change)}"
     if asked.dry_run:
         yield to_yaml(items)
     elif not image and any("/" not in manifests.image_of(item) for item in items):
-        yield "The nodes have to find these images; --registry says where they are."
+        yield say.IMAGES_MUST_BE_FOUND()
 
 
 def _one_line(text: str) -> str:

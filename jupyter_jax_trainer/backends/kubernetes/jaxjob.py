@@ -23,6 +23,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import (
     max_name,
 )
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import jaxjob as say
 from jupyter_jax_trainer.options import checks
 
 _CONTAINER, _OLD_CONTAINER = "node", "jax"
@@ -72,13 +73,13 @@ class Conversion:
         """Return all that somebody should know before applying it."""
         parts = []
         for title, lines in (
-            ("Before it is applied:", self.before),
-            ("Done in another way:", self.changed),
-            ("Left out:", self.lost),
+            (say.BEFORE(), self.before),
+            (say.CHANGED(), self.changed),
+            (say.LOST(), self.lost),
         ):
             if lines:
                 parts.append("\n".join([title, *(f"  - {line}" for line in lines)]))
-        return "\n".join(parts) or "Everything has a counterpart."
+        return "\n".join(parts) or say.NOTHING_TO_KNOW()
 
 
 def convert(job: Any, runtime: str | None = None, *, ended: bool = False) -> Conversion:
@@ -123,13 +124,8 @@ def convert(job: Any, runtime: str | None = None, *, ended: bool = False) -> Con
         if patch := _patch(template, pod, container, runtime, found):
             body["runtimePatches"] = [patch]
             if QUEUE in (metadata.get("labels") or {}):
-                found.lost.append(
-                    f"{QUEUE}: Kueue up to 0.16 drops runtimePatches, and JobSet refuses what is "
-                    f"left. Have {runtime} hold what is patched here, or convert without --runtime."
-                )
-        found.lost.append(
-            f"restartPolicy and backoffLimit: the runtime {runtime} decides when a job begins anew."
-        )
+                found.lost.append(say.QUEUE_DROPS_PATCHES(label=QUEUE, runtime=runtime))
+        found.lost.append(say.RUNTIME_RESTARTS(runtime=runtime))
     found.documents.append(
         {
             "apiVersion": API,
@@ -145,27 +141,26 @@ def convert(job: Any, runtime: str | None = None, *, ended: bool = False) -> Con
 
 
 def _check(job: Any) -> None:
-    kind = job.get("kind") if isinstance(job, Mapping) else None
-    if kind != "JAXJob" or job.get("apiVersion") != "kubeflow.org/v1":
-        raise UsageError(
-            f"This is no JAXJob of kubeflow.org/v1, but {kind or 'something else'}.",
-            "`kubectl get jaxjob NAME -o yaml` gives one.",
-        )
+    if not isinstance(job, Mapping) or not job.get("kind"):
+        raise UsageError(say.NO_OBJECT())
+    kind, version = job["kind"], job.get("apiVersion")
+    if kind != "JAXJob" or version != "kubeflow.org/v1":
+        raise UsageError(say.ANOTHER_KIND(kind=kind, version=version))
     try:
         name, replicas = job["metadata"]["name"], job["spec"]["jaxReplicaSpecs"]
         checks.job_name("metadata.name", name)
         if set(replicas) != {"Worker"}:
-            raise UsageError("spec.jaxReplicaSpecs has to have Worker, and nothing else.")
+            raise UsageError(say.ONLY_WORKER())
         nodes = replicas["Worker"].get("replicas", 1)
         if type(nodes) is not int or nodes < 1:
-            raise UsageError(f"Worker.replicas is {nodes!r}; it has to be 1 or more.")
+            raise UsageError(say.BAD_REPLICAS(replicas=nodes))
         containers = replicas["Worker"]["template"]["spec"]["containers"]
         if not containers:
-            raise UsageError("The Worker's pod has no container.")
+            raise UsageError(say.NO_CONTAINER())
         for container in containers:
             _check_container(container)
     except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"The JAXJob is not complete: {error} is missing or misplaced.") from None
+        raise UsageError(say.INCOMPLETE(error=error)) from None
 
 
 def _check_container(container: Mapping[str, Any]) -> None:
@@ -173,13 +168,10 @@ def _check_container(container: Mapping[str, Any]) -> None:
     for what in ("command", "args"):
         words = container.get(what) or []
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise UsageError(
-                f"{what} of a container is {words!r}; it has to be a list of texts.",
-                'Put numbers into quotes: ["--steps", "100"].',
-            )
+            raise UsageError(say.NOT_STRINGS(field=what, value=words))
     for one in container.get("env") or []:
         if not isinstance(one.get("name"), str):
-            raise UsageError(f"An environment variable has no name: {one!r}.")
+            raise UsageError(say.UNNAMED_VARIABLE(variable=one))
     if not all(isinstance(port, Mapping) for port in container.get("ports") or []):
         raise TypeError("a port")
 
@@ -187,10 +179,7 @@ def _check_container(container: Mapping[str, Any]) -> None:
 def _check_name(name: str, nodes: int) -> None:
     longest = max_name([_CONTAINER], nodes)
     if len(name) > longest:
-        raise UsageError(
-            f"The name {name} is too long: the pods' names would have more than 63 characters.",
-            f"Give the JAXJob a name of at most {longest} characters.",
-        )
+        raise UsageError(say.NAME_TOO_LONG(name=name, longest=longest))
 
 
 def _look_at_status(job: Mapping[str, Any], ended: bool, found: Conversion) -> bool:
@@ -204,16 +193,12 @@ def _look_at_status(job: Mapping[str, Any], ended: bool, found: Conversion) -> b
     }
     if end := true & _ENDED:
         if not ended:
-            found.lost.append(
-                f"The whole job: it has {min(end).lower()}, and would be run again, perhaps over "
-                "what it has written. With --all it is converted, too."
-            )
+            found.lost.append(say.HAS_ENDED(end=min(end).lower()))
         return ended
     queued = QUEUE in (job["metadata"].get("labels") or {})  # Kueue resumes what is suspended
     if true & _ACTIVE and (queued or "Suspended" not in true):
-        how = "delete it" if queued else "delete or suspend it"
-        name = job["metadata"]["name"]
-        found.before.append(f"The JAXJob {name} is in its cluster: {how}, or both run.")
+        what = say.DELETE if queued else say.DELETE_OR_SUSPEND
+        found.before.append(what(name=job["metadata"]["name"]))
     return True
 
 
@@ -222,26 +207,21 @@ def _take_container(pod: dict[str, Any], found: Conversion) -> dict[str, Any]:
     containers: list[dict[str, Any]] = pod["containers"]
     named = [one for one in containers if one.get("name") == _OLD_CONTAINER]
     if not named and len(containers) > 1:
-        raise UsageError(
-            "The Worker's pod has several containers, and none is called jax.",
-            "Call the one that trains jax: the training operator wants that, too.",
-        )
+        raise UsageError(say.NO_JAX_CONTAINER())
     container = (named or containers)[0]
-    found.changed.append(f"The container {container.get('name')} is called {_CONTAINER} now.")
+    found.changed.append(say.CONTAINER_RENAMED(old=container.get("name"), new=_CONTAINER))
     container["name"] = _CONTAINER
     ports = container.get("ports") or []
     if any(port.get("containerPort") == _OLD_PORT for port in ports):
         container["ports"] = [port for port in ports if port.get("containerPort") != _OLD_PORT]
-        found.changed.append(
-            f"The coordinator's port is {_PORT}, no longer {_OLD_PORT}; it need not be declared."
-        )
+        found.changed.append(say.PORT_MOVED(port=_PORT, old=_OLD_PORT))
     for port in container.get("ports") or []:
         if not port.get("name"):  # Trainer 2.3 puts its own port in the place of one without
             number = port.get("containerPort")
             taken = {one.get("name") for one in container["ports"]}
             names = (f"port-{number}", f"port-{number}-{port.get('protocol', 'TCP')}".lower())
             port["name"] = next((name for name in names if name not in taken), names[-1])
-            found.changed.append(f"The port {number} has the name {port['name']} now.")
+            found.changed.append(say.PORT_NAMED(number=number, name=port["name"]))
     if not container.get("ports"):
         container.pop("ports", None)
     return container
@@ -253,15 +233,9 @@ def _look_for_old_names(name: str, container: Mapping[str, Any], found: Conversi
     said += [str(one.get("value", "")) for one in container.get("env") or ()]
     for words in said:
         for old in dict.fromkeys(re.findall(rf"\b{re.escape(name)}-worker-\d+\b", words)):
-            found.lost.append(
-                f"A command, argument or variable says {old}: there is no pod of that name. "
-                "Rank 0 is $COORDINATOR_ADDRESS."
-            )
+            found.lost.append(say.OLD_HOST(old=old))
         if re.search(rf":{_OLD_PORT}\b", words):
-            found.lost.append(
-                f"A command, argument or variable says :{_OLD_PORT}; the coordinator's port is "
-                "$COORDINATOR_PORT."
-            )
+            found.lost.append(say.OLD_PORT(port=_OLD_PORT))
 
 
 # ---------------------------------------------------------------------------- what comes of it
@@ -308,18 +282,11 @@ def _run_policy(policy: Mapping[str, Any], found: Conversion) -> dict[str, Any]:
     if manager and manager != "kubeflow.org/training-operator":
         body["managedBy"] = manager
     if policy.get("ttlSecondsAfterFinished") is not None:
-        found.lost.append(
-            "ttlSecondsAfterFinished: a TrainJob that has ended stays until it is deleted."
-        )
+        found.lost.append(say.NO_TTL())
     if policy.get("cleanPodPolicy") == "All":
-        found.lost.append(
-            "cleanPodPolicy: All: the pods of a job that has ended stay until it is deleted."
-        )
+        found.lost.append(say.NO_CLEANUP())
     for what in policy.get("schedulingPolicy") or {}:
-        found.lost.append(
-            f"schedulingPolicy.{what}: gangs are the matter of a queue (the label "
-            f"{QUEUE}) or of the runtime's podGroupPolicy."
-        )
+        found.lost.append(say.NO_SCHEDULING(label=QUEUE, field=what))
     return body
 
 
@@ -335,21 +302,16 @@ def _restarts(
     job: dict[str, Any] = {"backoffLimit": 0}
     if said == "Never":
         if policy.get("backoffLimit"):
-            found.changed.append("backoffLimit meant nothing beside restartPolicy: Never.")
+            found.changed.append(say.BACKOFF_UNUSED())
         return {"jobset": jobset, "job": job}
     times = policy.get("backoffLimit")
     if times is None:
         times = _RESTARTS
-        found.changed.append(
-            f"The job began anew without end; now it fails after {_RESTARTS} restarts."
-        )
+        found.changed.append(say.WAS_UNLIMITED(most=_RESTARTS))
     jobset["failurePolicy"]["maxRestarts"] = times
-    found.changed.append(
-        f"restartPolicy: {said}: when a rank fails, all ranks begin anew, {times} times at most; "
-        "a rank alone could not join the others again."
-    )
+    found.changed.append(say.ALL_RESTART(policy=said, most=times))
     if said == "Always":
-        found.changed.append("A rank that has ended well is not started again.")
+        found.changed.append(say.SUCCESS_IS_FINAL())
     if said == "ExitCode":
         # 1 to 127 is a fault of the program; others are signals, which a new start may survive.
         job["podFailurePolicy"] = {
@@ -407,10 +369,7 @@ def _patch(
     if ours:
         changed["containers"] = [{"name": _CONTAINER, **ours}]
     for what in _others(template, pod, container):
-        found.lost.append(
-            f"{what}: a TrainJob can't change it, so the runtime {runtime} decides. "
-            "Without --runtime the job gets a runtime of its own."
-        )
+        found.lost.append(say.RUNTIME_DECIDES(what=what, runtime=runtime))
     patched: dict[str, Any] = {"spec": changed} if changed else {}
     if about := {
         k: v
@@ -433,10 +392,10 @@ def _others(
     """Name the parts that no patch can carry."""
     for what, value in pod.items():
         if value and what not in (*_PATCHES, "containers", "restartPolicy"):
-            yield f"spec.{what} of the pod"
+            yield say.POD_FIELD(field=what)
     for one in pod["containers"]:
         if one is not container:
-            yield f"the container {one.get('name')}"
+            yield say.OTHER_CONTAINER(name=one.get("name"))
     for what, value in container.items():
         if value and what not in (*_PATCHES_OF_CONTAINER, "name"):
-            yield f"{what} of the container"
+            yield say.CONTAINER_FIELD(field=what)

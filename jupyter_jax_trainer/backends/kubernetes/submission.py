@@ -37,6 +37,7 @@ from jupyter_jax_trainer.jobdir import files, layout
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest, Plan
 from jupyter_jax_trainer.jobdir.state import JobState
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import ENDED
 from jupyter_jax_trainer.text import size
@@ -47,12 +48,7 @@ if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
 
 _DRY_RUN = {"dryRun": "All", "fieldManager": trainjob.PREFIX}
-_TO_APPLY = ("# `kubectl apply --server-side -f -` starts it; `kubectl delete -f -` removes it.",)
-_TO_READ = (
-    f"# Secrets are masked as {masking.HIDDEN}, so this can't be applied.",
-    "# Add --show-secrets for YAML that can be applied: `kubectl apply --server-side -f -`.",
-)
-_ONCE_MORE = "# Apply it once more if Trainer does not know the runtime yet."
+
 _LARGE_RESULT = 4 << 20
 
 
@@ -71,10 +67,7 @@ class KubernetesSubmission:
     def plan(self, spec: JobSpec) -> KubernetesPlan:
         """Check a spec against the cluster and say what the job will get."""
         if spec.priority and not spec.queue:
-            raise UsageError(
-                "--priority is Kueue's, and needs a --queue.",
-                "Without a queue the priority of pods is set in the runtime.",
-            )
+            raise UsageError(say.PRIORITY_NEEDS_QUEUE())
         with said_plainly(self._client):
             version = runtimes.check_trainer(self._client)
             runtime, chosen = choosing.runtime(self._client, spec)
@@ -100,9 +93,9 @@ class KubernetesSubmission:
         max_name = trainjob.max_name(runtimes.replicated_jobs(runtime), spec.nodes)
         if spec.name and len(spec.name) > max_name:
             raise UsageError(
-                f"The name {spec.name} has {len(spec.name)} characters, and with this runtime and "
-                f"{spec.nodes} nodes it may have {max_name}.",
-                "The names of the pods are made from it, and may have 63 characters.",
+                say.NAME_TOO_LONG(
+                    name=spec.name, length=len(spec.name), most=max_name, nodes=spec.nodes
+                )
             )
         python = None if spec.image else labels.get(f"{trainjob.PREFIX}/python")
         taken = wheels.gather(
@@ -112,11 +105,7 @@ class KubernetesSubmission:
             from_pods=spec.package_from_pods,
         )
         if taken.pip and not spec.image and f"{trainjob.PREFIX}/device" in labels:
-            raise UsageError(
-                f"--package {' '.join(taken.pip)} can't be sent along: {taken.problem}.",
-                "The image of this runtime has no pip. A --store takes wheels of any size; or name "
-                "an --image that has the packages.",
-            )
+            raise UsageError(say.NO_PIP(packages=" ".join(taken.pip), problem=taken.problem))
         self.wheels = taken.files
         self._notes = [
             note
@@ -128,15 +117,14 @@ class KubernetesSubmission:
             )
             if note
         ]
-        tolerated = patched.get("tolerations", False)
+        name, tolerated = runtime["metadata"]["name"], patched.get("tolerations", False)
         if lacking.get("tolerations") and not tolerated:
             self._notes.append(
-                f"The runtime {runtime['metadata']['name']} does not tolerate the taint "
-                f"{runtimes.taint(runtime, device)}, and in a queue of this Kueue that can't be "
-                "added: nodes that have it will not take the job, unless the cluster adds it"
+                say.TAINT_NOT_TOLERATED(runtime=name, taint=runtimes.taint(runtime, device))
             )
+        place = say.ON_KUBERNETES(namespace=self._client.namespace, runtime=name)
         return {
-            "runtime": runtime["metadata"]["name"],
+            "runtime": name,
             "runtime_kind": runtime["kind"],
             "runs_once": bool(spec.max_restarts) or runtimes.runs_once(runtime),
             "own_runtime": restarts.spec_from(runtime, spec.max_restarts)
@@ -163,8 +151,7 @@ class KubernetesSubmission:
             "pip": taken.pip,
             "secret_keys": secret_keys,
             "max_name": max_name,
-            "note": f"on Kubernetes, namespace {self._client.namespace}, runtime "
-            f"{runtime['metadata']['name']}{chosen}",
+            "note": f"{place}, {chosen}" if chosen else place,
         }
 
     def check_size(self, total: int, spec: JobSpec) -> None:
@@ -176,11 +163,12 @@ class KubernetesSubmission:
         made = cast(KubernetesPlan, plan)
         if capture.python_bound and made["python"] not in (None, runtimes.PYTHON):
             raise CaptureError(
-                f"{', '.join(capture.python_bound)} came from Python {runtimes.PYTHON}, but the "
-                f"runtime {plan['runtime']} has Python {made['python']}, and functions and classes "
-                "can't be moved between the two.",
-                "Choose a --runtime or --image with the same Python, or define them inside the "
-                "cell.",
+                say.PYTHON_DIFFERS(
+                    names=", ".join(capture.python_bound),
+                    here=runtimes.PYTHON,
+                    runtime=plan["runtime"],
+                    there=made["python"],
+                )
             )
         capture.notes += self._notes
         large = [
@@ -190,9 +178,7 @@ class KubernetesSubmission:
         ]
         if large and not spec.store:
             capture.notes.append(
-                f"What --out brings back may be large: {', '.join(large)}. Up to "
-                f"{size(_LARGE_RESULT)} travel with the log; more is fetched through the API at "
-                "the end, for 10 minutes. With --store it stays there"
+                say.LARGE_RESULTS(results=", ".join(large), most=size(_LARGE_RESULT))
             )
 
     def is_free(self, name: str) -> bool:
@@ -206,10 +192,7 @@ class KubernetesSubmission:
                 raise
         ended = condition(found, "Complete", "Failed")
         if not ended and not launch.marked(found) and not _has_ended_here(found):
-            raise UsageError(
-                f"There is an active TrainJob {name} in namespace {self._client.namespace}.",
-                f"`%jaxtrain attach {name}` follows it; or choose another --name.",
-            )
+            raise UsageError(say.NAME_IS_ACTIVE(name=name, namespace=self._client.namespace))
         return False
 
     def dry_run(
@@ -240,20 +223,19 @@ class KubernetesSubmission:
                 job = trainjob.with_runtime(job, made["runtime_kind"], made["runtime"])
             path = self._client.trainer("trainjobs")
             self._client.request("POST", path, query=_DRY_RUN, body=job)
-        lines = [f"# {s.name}  {s.kind}  {s.type}  {size(s.size)}".rstrip() for s in capture.sent]
-        lines += [f"# {name}  module file" for name in capture.modules]
+        lines: list[str] = [say.DRY_RUN(size=size(capture.total))]
+        lines += [f"{s.name}  {s.kind}  {s.type}  {size(s.size)}".rstrip() for s in capture.sent]
+        lines += [f"{name}  {say.MODULE_FILE()}" for name in capture.modules]
         if packed.upload:
             target = packed.upload if spec.show_secrets else masking.text(packed.upload)
-            lines.append(f"# The bundle itself would be copied to {target}")
-        head = "\n".join(
-            [
-                f"# Nothing was started. Sent with the job, {size(capture.total)} in all:",
-                *lines,
-                *(_TO_APPLY if spec.show_secrets else _TO_READ),
-                *([] if own is None else [_ONCE_MORE]),
-                "",
-            ]
-        )
+            lines.append(say.WOULD_UPLOAD(target=target))
+        if spec.show_secrets:
+            lines.append(say.HOW_TO_APPLY())
+        else:
+            lines += [say.MASKED_YAML(masked=masking.HIDDEN), say.SHOW_SECRETS()]
+        if own is not None:
+            lines.append(say.APPLY_AGAIN())
+        head = "".join(f"# {line}\n" for line in lines)
         if spec.show_secrets:
             return head + trainjob.to_yaml(documents)
         shown = [masking.manifest(document).item for document in documents]
@@ -301,9 +283,7 @@ class KubernetesSubmission:
         except ApiError as error:
             if error.status == 404:
                 raise UsageError(
-                    f"There is no Secret {name} in namespace {self._client.namespace} "
-                    "(--env-from-secret).",
-                    f"kubectl create secret generic {name} --from-literal=KEY=VALUE",
+                    say.NO_SECRET(name=name, namespace=self._client.namespace)
                 ) from None
             raise
         return sorted(found.get("data") or {})

@@ -9,6 +9,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import Client
 from jupyter_jax_trainer.backends.kubernetes.submit import devices, initializers, quota, runtimes
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import PREFIX
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.options.table import DEVICES
 
@@ -31,10 +32,7 @@ def runtime(client: Client, spec: JobSpec) -> tuple[dict[str, Any], str]:
         named = runtimes.get_runtime(client, spec.runtime)
         device = runtimes.device_of(named)
         if wanted not in (None, device) and _says_device(named):
-            raise UsageError(
-                f"The runtime {spec.runtime} has the device {device}, and {wanted} is asked for.",
-                "Leave one of the two out.",
-            )
+            raise UsageError(say.WRONG_DEVICE(runtime=spec.runtime, device=device, wanted=wanted))
         initializers.check(named, spec, lambda: runtimes.list_runtimes(client))
         return named, ""
     known = runtimes.list_runtimes(client)
@@ -50,11 +48,12 @@ def runtime(client: Client, spec: JobSpec) -> tuple[dict[str, Any], str]:
         chosen = min(fitting, key=lambda item: _order(item, spec))
         initializers.check(chosen, spec, lambda: known)
         return chosen, said
+    namespace, install = client.namespace, runtimes.INSTALL
+    if not known:
+        raise UsageError(say.NO_RUNTIME(namespace=namespace, device=wanted, install=install))
     names = ", ".join(item["metadata"]["name"] for item in known)
     raise UsageError(
-        f"Namespace {client.namespace} has no JAX runtime for {wanted}"
-        + (f"; there are {names}." if names else "."),
-        f"Name one with --runtime, or have ours installed: {runtimes.INSTALL} --device {wanted}",
+        say.NO_RUNTIME_AMONG(namespace=namespace, device=wanted, names=names, install=install)
     )
 
 
@@ -78,9 +77,9 @@ def _unasked(
     for item in (item for item in with_gpus if _order(item, spec) == best):
         why_not = _lacks(item, spec, nodes, most)
         if why_not is None:
-            return item, ", on GPU (--device cpu for the CPU)"
+            return item, say.ON_GPU()
         reasons.append(why_not)
-    return None, next((f", on CPU: {reason}" for reason in reasons if reason), "")
+    return None, next((say.ON_CPU(reason=reason) for reason in reasons if reason), "")
 
 
 def _lacks(
@@ -98,16 +97,17 @@ def _lacks(
     if not (there := devices.total(fitting, asked)):
         return ""
     if not initializers.suits(item, spec):
-        return "no runtime for GPUs has just the initializers for this job"
-    wanted = f"{spec.nodes} × {each} GPUs would be needed, and"
+        return say.NO_SUCH_INITIALIZERS()
     if most is not None:
         quota_of = most.get(asked, 0)
         if quota_of == 0:
-            return f"the queue {spec.queue} has no GPUs"
+            return say.QUEUE_WITHOUT_GPUS(queue=spec.queue)
         if quota_of is not None and quota_of < spec.nodes * each:
-            return f"{wanted} the queue {spec.queue} has {quota_of}"
+            return say.QUEUE_TOO_SMALL(
+                nodes=spec.nodes, each=each, queue=spec.queue, count=quota_of
+            )
     if not devices.enough(fitting, asked, spec.nodes, each):
-        return f"{wanted} the cluster has {there}"
+        return say.CLUSTER_TOO_SMALL(nodes=spec.nodes, each=each, count=there)
     return None
 
 

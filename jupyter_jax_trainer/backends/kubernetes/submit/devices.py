@@ -14,6 +14,7 @@ from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options import topology
 from jupyter_jax_trainer.options.amounts import quantity
 from jupyter_jax_trainer.options.spec import JobSpec
@@ -232,15 +233,9 @@ def place(
         name, value = _label(spec.accelerator, device, nodes)
         selector[name] = value
         if nodes is None and "=" not in spec.accelerator:
-            notes.append(
-                f"You may not list nodes, so {name}={value} is taken for --accelerator "
-                f"{spec.accelerator}; LABEL=VALUE names another label"
-            )
+            notes.append(say.LABEL_GUESSED(accelerator=spec.accelerator, label=name, value=value))
         if nodes and name == _GPU_FOUND and not any(node.has(selector) for node in nodes):
-            notes.append(
-                f"{value} is {name} of no node; it has to be all that NVIDIA writes there, such as "
-                "NVIDIA-B200, to find one that comes later"
-            )
+            notes.append(say.UNKNOWN_PRODUCT(label=name, value=value))
     if shape := spec.topology or (own.get(TOPOLOGY) if device == "tpu" else None):
         given = spec.nodes if spec.topology is None or "nodes" in spec.explicit else None
         _, per_node = topology.fit(shape, given, spec.devices_per_node)
@@ -249,9 +244,12 @@ def place(
         sides, type_of = shape.count("x") + 1, {**own, **selector}.get(_TPU, "")
         if _SIDES.get(type_of, sides) != sides:
             raise UsageError(
-                f"--topology {shape} has {sides} sides, and slices of {type_of} have "
-                f"{_SIDES[type_of]}.",
-                "Shapes of v5e and v6e are written AxB, those of v4, v5p and tpu7x AxBxC.",
+                say.WRONG_DIMENSIONS(
+                    topology=shape,
+                    dimensions=sides,
+                    accelerator=type_of,
+                    expected=_SIDES[type_of],
+                )
             )
     if nodes is not None:
         notes += _check(spec.nodes, per_node, asked, {**own, **selector}, nodes)
@@ -284,9 +282,7 @@ def _label(word: str, device: str, nodes: Sequence[Node] | None) -> tuple[str, s
     for label in _LABELS[device]:
         values = [text for name, text in found if name == label]
         if len(values) > 1:
-            raise UsageError(
-                f"--accelerator {word} could be any of {', '.join(values)}.", "Name one."
-            )
+            raise UsageError(say.AMBIGUOUS_ACCELERATOR(accelerator=word, values=", ".join(values)))
     if found:
         return found[0]
     # Nodes of that type may come: with the label that the others have, and its kind of values.
@@ -310,21 +306,26 @@ def _check(
     fitting = [node for node in nodes if node.has(selector)]
     amounts = [amount for node in fitting if (amount := node.amount(resource))]
     if not amounts:
-        which = f"labelled {words}" if words else f"with {resource}"
-        if fitting and words:
-            which += f" that has {resource}"
-        there = _others(selector, nodes) if not fitting else ""
-        return [f"There is no node {which} now{there}: the job waits until one comes"]
+        if not words:
+            return [say.NO_NODE_WITH(resource=resource)]
+        if fitting:
+            return [say.NO_LABELLED_NODE_WITH(labels=words, resource=resource)]
+        if others := _others(selector, nodes):
+            return [say.NO_NODE_LABELLED_BUT(labels=words, others=others)]
+        return [say.NO_NODE_LABELLED(labels=words)]
     if max(amounts) < per_node:
-        most = f"the largest of the {len(amounts)} that fit has {max(amounts)}"
-        which = f"No node labelled {words}" if words else "No node"
-        return [f"{which} has {per_node} of {resource} now ({most}): the job waits until one comes"]
+        known = {
+            "each": per_node,
+            "resource": resource,
+            "count": len(amounts),
+            "most": max(amounts),
+        }
+        if words:
+            return [say.LABELLED_NODES_TOO_SMALL(labels=words, **known)]
+        return [say.NODES_TOO_SMALL(**known)]
     room = sum(amount // per_node for amount in amounts)
     if room < wanted:
-        return [
-            f"{wanted} nodes with {per_node} of {resource} each are asked for, and there is room "
-            f"for {room} in the cluster: the job waits until there are more"
-        ]
+        return [say.TOO_FEW_NODES(nodes=wanted, each=per_node, resource=resource, room=room)]
     return []
 
 
@@ -338,4 +339,4 @@ def _others(selector: Mapping[str, str], nodes: Sequence[Node]) -> str:
             if name in node.labels
         }
     )
-    return f" (there are {', '.join(found)})" if found else ""
+    return ", ".join(found)

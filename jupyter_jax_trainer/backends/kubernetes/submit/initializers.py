@@ -20,6 +20,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import (
 )
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.state import InitializerState
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import Phase
 from jupyter_jax_trainer.text import joined
@@ -66,22 +67,16 @@ def check(
     )
     if option is not None:
         raise UsageError(
-            f"--{option} needs a runtime with a {NAMES[option]}, and {name} has none.",
-            f"Choose another --runtime: {others}."
-            if others
-            else "docs/guides/platform-engineer/runtimes.md has an example of one; the platform "
-            "engineer can install it.",
+            say.NO_INITIALIZER(option=option, initializer=NAMES[option], runtime=name),
+            say.OTHER_RUNTIMES(names=others) if others else say.INSTALL_INITIALIZER(),
         )
     options = joined(f"--{one}" for one in failing)
+    starts = joined(NAMES[one] for one in failing)
     raise UsageError(
-        f"The runtime {name} starts its {joined(NAMES[one] for one in failing)} for every "
-        f"job, and that fails without {options}.",
-        f"Give {options}, too, or choose another --runtime"
-        + (
-            f": {others}."
-            if others
-            else "; docs/guides/platform-engineer/runtimes.md says which can be installed."
-        ),
+        say.INITIALIZER_FAILS(runtime=name, initializers=starts, options=options),
+        say.ADD_OR_CHOOSE(options=options, names=others)
+        if others
+        else say.ADD_OR_INSTALL(options=options),
     )
 
 

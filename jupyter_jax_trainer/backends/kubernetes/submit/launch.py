@@ -28,7 +28,8 @@ from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir import locks, store
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest
-from jupyter_jax_trainer.jobdir.state import JobState, first_state, new_rank
+from jupyter_jax_trainer.jobdir.state import JobState, cut_off, first_state, new_rank, submitting
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.trust import signing
@@ -38,7 +39,7 @@ LOG = "follower.log"
 # Which followers may go on beside this version: a file in their directory has it (0.1 wrote none).
 GENERATION_FILE, GENERATION = "generation", "2"
 _Answer = TypeVar("_Answer")
-CUT_OFF = "its submission was cut off; nothing was started"
+CUT_OFF = str(cut_off()["reason"])
 _ROOT = str(Path(jupyter_jax_trainer.__file__).parent.parent)
 WORDS = 1000  # characters of a reason that an annotation gets
 # Answers after which the same request may well be taken: the API or a webhook is starting.
@@ -209,13 +210,13 @@ def take_back(
             _patiently(lambda: client.request("DELETE", path, body=body), deadline)
     except ApiError as error:
         if error.status not in (404, 409):
-            raise Unreachable(f"the TrainJob can't be deleted: {error.message}") from None
+            raise Unreachable(say.TRAINJOB_STAYS(error=error.message)) from None
     if runtime is not None:
         name, own = runtime["metadata"]["name"], runtime["metadata"]["labels"][trainjob.UID]
         try:
             _patiently(partial(restarts.delete, client, name, own, None), deadline)
         except ApiError as error:
-            raise Unreachable(f"the runtime {name} can't be deleted: {error.message}") from None
+            raise Unreachable(say.RUNTIME_STAYS(name=name, error=error.message)) from None
 
 
 def _create_once(
@@ -282,7 +283,8 @@ def _patiently(request: Callable[[], _Answer], deadline: float) -> _Answer:
 def submitted_state(nodes: int) -> JobState:
     """Return the first state of a job that goes to a cluster."""
     ranks = [new_rank(number) for number in range(nodes)]
-    return {**first_state(State.QUEUED, "is being submitted", ranks=ranks), "submitting": True}
+    reason = submitting()["reason"]
+    return {**first_state(State.QUEUED, reason, ranks=ranks), "submitting": True}
 
 
 # -- the follower ----------------------------------------------------------------------------

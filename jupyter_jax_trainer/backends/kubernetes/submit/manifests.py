@@ -14,6 +14,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
 from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import SHARED, container, path_of
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import PREFIX
 from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.messages import kubernetes as say
 
 _APPLY = "application/apply-patch+yaml"
 _PACKAGE = Path(jupyter_jax_trainer.__file__).parent
@@ -89,7 +90,7 @@ def manifest(
     if volume:
         claim, _, place = volume.partition(":")
         if place.rstrip("/") in [mount["mountPath"] for mount in node["volumeMounts"]]:
-            raise UsageError(f"The runtime has something at {place} already.", "Name another path.")
+            raise UsageError(say.PATH_IS_MOUNTED(path=place))
         metadata["annotations"] = {SHARED: place}
         source = {"persistentVolumeClaim": {"claimName": claim}}
         _pod(item)["volumes"].append({"name": "shared", **source})
@@ -136,8 +137,7 @@ def apply(
         if error.status != 409:
             raise
         raise BackendError(
-            f"The {kind} {name} was changed by others, and would be set back: {error.message}",
-            "--force does that; nothing was changed.",
+            say.CHANGED_BY_OTHERS(kind=kind, name=name, error=error.message)
         ) from None
     if before is None:
         return Applied(kind, name, "created")
@@ -185,7 +185,10 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[st
     )
     for path in sorted({*old, *new}):
         if old.get(path) != new.get(path):
-            yield f"{path}: {old.get(path, 'nothing')} → {new.get(path, 'nothing')}"
+            nothing = say.NOTHING()
+            yield say.FIELD_CHANGED(
+                path=path, old=old.get(path, nothing), new=new.get(path, nothing)
+            )
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

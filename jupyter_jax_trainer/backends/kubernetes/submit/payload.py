@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer.errors import BackendError, CaptureError
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.text import size
 
 KEY = "frame-key"
 MARKER = "jaxtrain-job"  # in a job's folder of a store; holds our own id of the job
 SIGNATURE = "signature"  # of the submitter's own key; no pod gets it
-_LEFT = "The job's folder {} was not deleted: {}. Delete it yourself if it belongs to the job."
+
 FOLDER = "/jaxtrain-bundle"  # where the volume with the parts is mounted
 _CHUNK = 120_000  # characters of one environment variable; Linux allows 131,071
 _IN_ENVIRONMENT = 1_040_000 * 3 // 4  # bytes, four characters for three: a Secret holds 1 MiB
@@ -258,10 +259,7 @@ def upload(bundle: Path, url: str, uid: str) -> None:
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        raise BackendError(
-            f"The store can't be written from here: {error.strerror or error} ({url}).",
-            "--store takes a URL, or a path that this machine and all nodes see.",
-        ) from None
+        raise BackendError(say.STORE_NOT_WRITABLE(url=url, error=error.strerror or error)) from None
 
 
 def remove(url: str, uid: str) -> str | None:
@@ -281,19 +279,18 @@ def remove(url: str, uid: str) -> str | None:
             if not system.exists(folder):
                 return None
             if system.cat_file(_marker(url)).decode(errors="replace") != uid:
-                return _LEFT.format(folder, "it belongs to another job")
+                return say.FOLDER_NOT_DELETED(folder=folder, reason=say.ANOTHER_JOBS_FOLDER())
             system.rm(folder, recursive=True)
         else:
             if not os.path.lexists(folder):
                 return None
             if Path(_marker(url)).read_text(errors="replace") != uid:
-                return _LEFT.format(folder, "it belongs to another job")
+                return say.FOLDER_NOT_DELETED(folder=folder, reason=say.ANOTHER_JOBS_FOLDER())
             shutil.rmtree(folder)
     except FileNotFoundError:
-        why = f"it has no file {MARKER} (version 0.1 did not write one)"
-        return _LEFT.format(folder, why)
+        return say.FOLDER_NOT_DELETED(folder=folder, reason=say.UNMARKED_FOLDER(name=MARKER))
     except Exception as error:  # of whatever library talks to the store
-        return _LEFT.format(folder, str(error) or type(error).__name__)
+        return say.FOLDER_NOT_DELETED(folder=folder, reason=str(error) or type(error).__name__)
     return None
 
 
@@ -327,22 +324,13 @@ def _file_system(url: str) -> Any:
     try:
         import fsspec
     except ImportError:
-        raise BackendError(
-            f"{url} is read and written with fsspec, which is not installed.",
-            "pip install fsspec, with the package for this kind of store (s3fs, gcsfs, ...).",
-        ) from None
+        raise BackendError(say.NO_FSSPEC(url=url)) from None
     return fsspec.core.url_to_fs(url)[0]
 
 
 def _too_large(length: int, mounts: bool) -> CaptureError:
-    queued = "" if mounts else " with --queue (up to 0.16 Kueue drops volumes from TrainJobs)"
-    whose = "--volume PVC:/path" if mounts else "the runtime's"
-    return CaptureError(
-        f"The job takes {size(length)}, and a Kubernetes Secret carries "
-        f"{size(_bound(mounts))}{queued}.",
-        f"Load the data inside the cell, from a volume ({whose}) for instance; or give "
-        "a --store, a path or URL that this machine and the pods both see.",
-    )
+    what = say.TOO_LARGE if mounts else say.TOO_LARGE_IN_QUEUE
+    return CaptureError(what(size=size(length), most=size(_bound(mounts))))
 
 
 def _parts(bundle: Path) -> Iterator[bytes]:

@@ -8,16 +8,14 @@ from typing import Any, NamedTuple
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, Finding
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import submit as say
 
 # By the policy's name: what has the PodGroups that Trainer makes for it, and their API.
 _NEEDED = {
     "coscheduling": ("the coscheduling plugin", "/apis/scheduling.x-k8s.io/v1alpha1"),
     "volcano": ("Volcano", "/apis/scheduling.volcano.sh/v1beta1"),
 }
-ADVICE = (
-    "Have it installed, or podGroupPolicy taken out of the runtime: as it is, Trainer never makes "
-    "the pods of its jobs."
-)
+ADVICE = say.INSTALL_SCHEDULER()
 
 
 class Gang(NamedTuple):
@@ -65,8 +63,7 @@ def check(client: Client, item: Mapping[str, Any]) -> None:
     if gang and not gang.installed:
         name = item["metadata"]["name"]
         raise UsageError(
-            f"The runtime {name} has podGroupPolicy.{gang.policy}, and {gang.by} is not installed.",
-            f"Name another --runtime. {ADVICE}",
+            say.GANG_UNAVAILABLE(runtime=name, policy=gang.policy, scheduler=gang.by, advice=ADVICE)
         )
 
 
@@ -74,8 +71,7 @@ def examine(client: Client, item: Mapping[str, Any]) -> Iterator[Finding]:
     """Say what a check of the runtime finds; nothing where it has no such policy."""
     gang = of_runtime(client, item)
     if gang and gang.installed:
-        yield Finding(OK, "All or none", f"podGroupPolicy.{gang.policy}")
+        yield Finding(OK, say.GANGS(), say.GANG_POLICY(policy=gang.policy))
     elif gang:
-        yield Finding(
-            FAIL, "All or none", f"podGroupPolicy.{gang.policy}: {gang.by} is not installed", ADVICE
-        )
+        unmet = say.GANG_POLICY_UNMET(policy=gang.policy, scheduler=gang.by)
+        yield Finding(FAIL, say.GANGS(), unmet, ADVICE)

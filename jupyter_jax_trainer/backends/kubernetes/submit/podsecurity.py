@@ -9,6 +9,7 @@ from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.answers import ApiError
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
+from jupyter_jax_trainer.messages import submit as say
 
 ENFORCED = "pod-security.kubernetes.io/enforce"
 RESTRICTED = "restricted"
@@ -113,22 +114,22 @@ def beyond(item: Mapping[str, Any]) -> list[str]:
     """Say what of a runtime is against ``restricted`` and can't be patched away by a job."""
     found: list[str] = []
     for job, pod in _pods(item):
-        found += [f"{name} of {job}" for name in _HOST if pod.get(name)]
+        found += [say.HOST_FIELD_OF(field=name, job=job) for name in _HOST if pod.get(name)]
         found += [
-            f"volume {volume.get('name')} of {job}"
+            say.VOLUME_OF(name=volume.get("name"), job=job)
             for volume in pod.get("volumes") or []
             if volume.keys() - {"name"} - _VOLUMES
         ]
         sysctls = (pod.get("securityContext") or {}).get("sysctls") or []
         found += [
-            f"sysctl {one.get('name')} of {job}"
+            say.SYSCTL_OF(name=one.get("name"), job=job)
             for one in sysctls
             if one.get("name") not in _SYSCTLS
         ]
         for one in (one for kind in KINDS for one in pod.get(kind) or []):
             secure = one.get("securityContext") or {}
             found += [
-                f"hostPort {port['hostPort']} of container {one.get('name')} of {job}"
+                say.HOST_PORT_OF(port=port["hostPort"], name=one.get("name"), job=job)
                 for port in one.get("ports") or []
                 if port.get("hostPort")
             ]
@@ -141,7 +142,7 @@ def beyond(item: Mapping[str, Any]) -> list[str]:
                 or (secure.get("seccompProfile") or {}).get("type") == "Unconfined"
                 or secure.get("procMount", "Default") != "Default"
             ):
-                found.append(f"container {one.get('name')} of {job}")
+                found.append(say.CONTAINER_OF(name=one.get("name"), job=job))
     return found
 
 

@@ -13,6 +13,8 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import (
     cluster_path,
 )
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import kubernetes as cluster
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.text import joined, version_numbers
 
@@ -47,8 +49,8 @@ class Kueue:
     def words(self) -> str:
         """How it is called in a sentence."""
         if self.version is None:
-            return "Kueue up to 0.16 (which it is here may not be read)"
-        return f"Kueue {self.version}"
+            return say.UNKNOWN_KUEUE()
+        return say.KUEUE(version=self.version)
 
     def of_namespace(self, client: Client, resource: str, name: str = "") -> str:
         """Return the path of objects of the client's namespace."""
@@ -121,21 +123,18 @@ def check(client: Client, spec: JobSpec) -> Kueue:
     """
     kueue = find(client)
     if kueue is None:
-        raise UsageError(
-            f"--queue {spec.queue} can't be used: this cluster has no Kueue.",
-            "Leave --queue out: the job then starts as soon as its pods fit.",
-        )
+        raise UsageError(say.NO_KUEUE(queue=spec.queue))
     queues = kueue.of_namespace(client, "localqueues")
     if spec.queue and not _exists(client, f"{queues}/{spec.queue}"):
         raise UsageError(
-            f"There is no queue {spec.queue} in namespace {client.namespace}.",
-            _known(client, queues) or "It has none: the platform engineer can make a LocalQueue.",
+            say.NO_QUEUE(queue=spec.queue, namespace=client.namespace),
+            _known(client, queues) or say.MAKE_QUEUE(),
         )
     classes = cluster_path(kueue.base, "workloadpriorityclasses")
     if spec.priority and not _exists(client, f"{classes}/{spec.priority}"):
         raise UsageError(
-            f"There is no WorkloadPriorityClass {spec.priority} in this cluster (--priority).",
-            _known(client, classes) or "There are none: leave --priority out.",
+            say.NO_PRIORITY(priority=spec.priority),
+            _known(client, classes) or say.OMIT_PRIORITY(),
         )
     return kueue
 
@@ -153,7 +152,7 @@ def _exists(client: Client, path: str) -> bool:
 
 def _known(client: Client, path: str) -> str | None:
     names = [item["metadata"]["name"] for item in listed(client, path)]
-    return f"There are: {', '.join(names)}." if names else None
+    return say.AVAILABLE(names=", ".join(names)) if names else None
 
 
 def listed(client: Client, path: str) -> list[dict[str, Any]]:
@@ -188,7 +187,7 @@ def allowed_patches(
     """
     if kueue.keeps_patches:
         return dict(patches)
-    why = f"{kueue.words} drops what is patched into a TrainJob's runtime."
+
     needing = [
         flag
         for flag, given in (
@@ -200,24 +199,16 @@ def allowed_patches(
         if given
     ]
     if needing:
-        raise UsageError(
-            f"{joined(needing)} can't be used together with --queue: {why}",
-            "Have a TrainingRuntime made that has it, and name it with --runtime; Kueue 0.17 keeps "
-            "patches.",
-        )
+        raise UsageError(say.OPTIONS_NOT_IN_QUEUE(options=joined(needing), kueue=kueue.words))
     lacking = [
-        words
-        for name, words in (
-            ("restricted", "the settings of PodSecurity restricted, which the namespace demands"),
-            ("mesh", "the label that keeps its pods out of the namespace's mesh"),
-        )
+        what()
+        for name, what in (("restricted", say.RESTRICTED_SETTINGS), ("mesh", say.MESH_LABEL))
         if patches[name] and (name == "restricted" or meshed)
     ]
     if lacking:
+        settings = joined(lacking)
         raise UsageError(
-            f"The runtime {runtime} lacks {joined(lacking)}, and with --queue that can't be "
-            f"added: {why}",
-            "Name a --runtime that has it: ours do.",
+            say.RUNTIME_NOT_IN_QUEUE(runtime=runtime, settings=settings, kueue=kueue.words)
         )
     return dict.fromkeys(patches, False)
 
@@ -253,8 +244,8 @@ def set_active(client: Client, trainjob: Mapping[str, Any], active: bool) -> boo
         if all(one.get("uid") != trainjob["metadata"]["uid"] for one in owners):
             continue  # the label may be a copy
         if bool(item["spec"].get("active", True)) == active:
-            how = "not suspended" if active else "suspended already"
-            raise UsageError(f"Job {trainjob['metadata']['name']} is {how}.")
+            what = cluster.NOT_SUSPENDED if active else cluster.ALREADY_SUSPENDED
+            raise UsageError(what(name=trainjob["metadata"]["name"]))
         one = f"{path}/{item['metadata']['name']}"
         client.request("PATCH", one, body={"spec": {"active": active}}, content_type=MERGE_PATCH)
         return True

@@ -8,6 +8,7 @@ from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, cluster_path
 from jupyter_jax_trainer.backends.kubernetes.submit.queues import Kueue, find, listed
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.amounts import quantity
 
 _MOST = 50  # queues that are described
@@ -98,7 +99,7 @@ def _bounds(spec: Mapping[str, Any]) -> dict[str, int | None]:
 def _queue(item: Mapping[str, Any], free: list[dict[str, str]] | None) -> dict[str, Any]:
     status = item.get("status") or {}
     broken = [
-        str(found.get("message") or "it is not active")
+        str(found.get("message") or say.INACTIVE_QUEUE())
         for found in status.get("conditions") or []
         if found.get("type") == "Active" and found.get("status") != "True"
     ]

@@ -19,6 +19,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.rights import RESTARTS, missing
 from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
 from jupyter_jax_trainer.errors import BackendError
 from jupyter_jax_trainer.jobdir.manifest import Manifest
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.text import joined
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
 
@@ -41,12 +42,7 @@ def check_rights(client: Client) -> None:
     """
     verbs = joined(right.verb for right in missing(client, RESTARTS))
     if verbs:
-        raise BackendError(
-            "--max-restarts needs a TrainingRuntime that is made for the job, and you may not "
-            f"{verbs} trainingruntimes in namespace {client.namespace}.",
-            "The Role jupyter-jax-trainer-restarts of runtimes/rights.yaml gives these rights. "
-            "Without --max-restarts the job runs once.",
-        )
+        raise BackendError(say.NO_RIGHT_TO_RESTART(verbs=verbs, namespace=client.namespace))
 
 
 def spec_from(runtime: Mapping[str, Any], restarts: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit import devices, podsecurity
 from jupyter_jax_trainer.backends.kubernetes.submit.restarts import is_own
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import CONVERTED, PREFIX, STEP
 from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.table import DEVICES, MAX_NODES
 from jupyter_jax_trainer.runtime import Runtime
 from jupyter_jax_trainer.text import version_numbers
@@ -26,7 +27,6 @@ _MESH = "sidecar.istio.io/inject"
 SHARED = f"{PREFIX}/shared-folder"
 # Volumes that go with the pod, or can't be written.
 _PASSING = {"emptyDir", "ephemeral", "configMap", "secret", "projected", "downwardAPI", "image"}
-_UPGRADE = "Ask the platform engineer to install Kubeflow Trainer 2.2 or newer."
 
 
 def check_trainer(client: Client) -> str:
@@ -47,7 +47,7 @@ def check_trainer(client: Client) -> str:
         version = ""
     if numbers := version_numbers(version):
         if numbers[:2] < LEAST_TRAINER:
-            raise BackendError(f"This cluster has Kubeflow Trainer {version}.", _UPGRADE)
+            raise BackendError(say.OLD_TRAINER(version=version))
         return version
     return _from_schema(client)
 
@@ -58,17 +58,14 @@ def _from_schema(client: Client) -> str:
         found = client.request("GET", "/openapi/v3/apis/trainer.kubeflow.org/v1alpha1")
     except ApiError as error:
         if error.status == 404:
-            raise BackendError(
-                "This cluster has no Kubeflow Trainer (no API trainer.kubeflow.org/v1alpha1).",
-                "Ask the platform engineer to install it (2.2 or newer), or leave --backend out.",
-            ) from None
+            raise BackendError(say.NO_TRAINER()) from None
         raise
     schemas = (found.get("components") or {}).get("schemas") or {}
     for name, schema in schemas.items():
         if name.endswith(".TrainJob"):
             spec = (schema.get("properties") or {}).get("spec") or {}
             if "runtimePatches" not in (spec.get("properties") or {}):
-                raise BackendError("This cluster's Kubeflow Trainer is older than 2.2.", _UPGRADE)
+                raise BackendError(say.UNPATCHED_TRAINER())
     return "2.2 or newer"
 
 
@@ -113,15 +110,11 @@ def get_runtime(client: Client, name: str) -> dict[str, Any]:
             refusal = error if error.status == 403 else refusal
             continue
         if not _is_jax(item):
-            raise UsageError(
-                f"The runtime {name} is not one for JAX: it has no mlPolicy.jax.", _known(client)
-            )
+            raise UsageError(say.NOT_FOR_JAX(name=name), _known(client))
         return {**item, "kind": kind}
     if refusal is not None:
         raise refusal
-    raise UsageError(
-        f"There is no runtime {name} for namespace {client.namespace}.", _known(client)
-    )
+    raise UsageError(say.NO_SUCH_RUNTIME(name=name, namespace=client.namespace), _known(client))
 
 
 def _known(client: Client) -> str:
@@ -130,8 +123,8 @@ def _known(client: Client) -> str:
     except ApiError:
         names = []
     if not names:
-        return f"Ours can be installed by those who run the cluster: {INSTALL}"
-    return f"There are: {', '.join(names)}."
+        return say.INSTALL_OURS(install=INSTALL)
+    return say.AVAILABLE(names=", ".join(names))
 
 
 def path_of(client: Client, kind: str) -> str:
@@ -287,8 +280,7 @@ def deprecation(item: Mapping[str, Any]) -> str | None:
     """Return the warning for those who use a runtime that is deprecated; None where it isn't."""
     if not is_deprecated(item):
         return None
-    name = item["metadata"]["name"]
-    return f"The runtime {name} is deprecated: choose another, `%jaxtrain runtimes` lists them"
+    return say.DEPRECATED(name=item["metadata"]["name"])
 
 
 def describe(item: Mapping[str, Any]) -> Runtime:
@@ -298,13 +290,14 @@ def describe(item: Mapping[str, Any]) -> Runtime:
     image = container(item).get("image")
     deprecated = is_deprecated(item)
     device = device_of(item)
+    kind = item["kind"]
+    words = say.RUNTIME(kind=kind, image=image) if image else say.RUNTIME_WITHOUT_IMAGE(kind=kind)
     return Runtime(
         name=str(metadata["name"]),
         backend="kubernetes",
         device=device,
         nodes=(1, MAX_NODES),
-        description=("deprecated; " if deprecated else "")
-        + f"{item['kind']}, image {image or 'no image'}",
+        description=say.DEPRECATED_RUNTIME(description=words) if deprecated else words,
         python=labels.get(f"{PREFIX}/python"),
         jax=labels.get(f"{PREFIX}/jax"),
         devices=devices.brought(device, container(item).get("resources") or {}, node_labels(item)),

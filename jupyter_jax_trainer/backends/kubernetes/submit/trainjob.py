@@ -18,6 +18,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan
 from jupyter_jax_trainer.backends.kubernetes.submit import devices, payload, podsecurity, queues
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import Payload
 from jupyter_jax_trainer.jobdir.manifest import Manifest
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import JobSpec, masked
 
 API = "trainer.kubeflow.org/v1alpha1"
@@ -331,9 +332,6 @@ def _restrict(pod: dict[str, Any], loose: Mapping[str, list[str]]) -> None:
             pod[kind] = [*patched.values()]
 
 
-_NOTE = f"# Secrets are masked as {masking.HIDDEN}.\n"
-
-
 def shown_yaml(item: Mapping[str, Any]) -> str:
     """Write an object as YAML, without its managed fields and what may be secret."""
     metadata = {
@@ -342,4 +340,5 @@ def shown_yaml(item: Mapping[str, Any]) -> str:
         if name != "managedFields"
     }
     shown = masking.manifest({**item, **({"metadata": metadata} if "metadata" in item else {})})
-    return (_NOTE if shown.hidden else "") + to_yaml([shown.item], exact=False)
+    note = f"# {say.SECRETS_MASKED(masked=masking.HIDDEN)}\n" if shown.hidden else ""
+    return note + to_yaml([shown.item], exact=False)

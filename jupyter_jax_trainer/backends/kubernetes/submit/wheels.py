@@ -15,6 +15,7 @@ from typing import Any
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.text import size
 
 # An image for JAX has these, in versions that fit each other and its devices.
@@ -80,31 +81,20 @@ def gather(
             files, problem = own, _words(error)
     length = sum(map(len, files.values()))
     if problem is None and limit is not None and length > limit:
-        problem = f"the wheels take {size(length)}, and the limit is {size(limit)}"
+        problem = say.WHEELS_TOO_LARGE(size=size(length), most=size(limit))
         files = {} if sum(map(len, own.values())) > limit else own
     if problem is None:
         return Wheels(files)
     rest = [name for name in wanted if not is_path(name)]
     if len(files) < len(local):
-        raise UsageError(
-            f"--package {' '.join(local)}: {problem}.", "Put the packages into the image."
-        )
+        raise UsageError(say.WHEEL_NOT_BUNDLED(packages=" ".join(local), problem=problem))
     if not rest:
-        note = f"The dependencies of {' '.join(wanted)} are not bundled: {problem}"
+        note = say.DEPENDENCIES_NOT_BUNDLED(packages=" ".join(wanted), problem=problem)
         return Wheels(files, note=note)
     if not from_pods:
-        raise UsageError(
-            f"--package {' '.join(rest)} can't be bundled: {problem}.",
-            "--package-from-pods lets pip in the pods install it, from the index configured there. "
-            "Or give wheels (--package ./some.whl), a --store, or an --image that has it.",
-        )
-    return Wheels(
-        files,
-        rest,
-        f"pip installs {', '.join(rest)} in the pods (they need an index): the wheels could not be "
-        f"bundled: {problem}",
-        problem,
-    )
+        raise UsageError(say.NOT_BUNDLED(packages=" ".join(rest), problem=problem))
+    note = say.PIP_IN_PODS(packages=", ".join(rest), problem=problem)
+    return Wheels(files, rest, note, problem)
 
 
 def is_path(wanted: str) -> bool:
@@ -116,7 +106,7 @@ def _read(path: str) -> bytes:
     try:
         return Path(path).expanduser().read_bytes()
     except OSError as error:
-        raise UsageError(f"--package {path} can't be read: {error.strerror}.") from None
+        raise UsageError(say.UNREADABLE_WHEEL(path=path, error=error.strerror)) from None
 
 
 def _fetch(wanted: Sequence[str], python: str, folder: Path) -> dict[str, bytes]:
@@ -179,7 +169,7 @@ def _requirement(item: dict[str, Any]) -> str | None:
         return None
     digest = ((source.get("archive_info") or {}).get("hashes") or {}).get("sha256")
     if not digest:
-        raise ValueError(f"the index gives no sha256 for {meta['name']} {meta['version']}")
+        raise ValueError(say.NO_HASH(name=meta["name"], version=meta["version"]))
     wanted = f"{name} @ {url}" if item.get("is_direct") else f"{meta['name']}=={meta['version']}"
     return f"{wanted} --hash=sha256:{digest}"
 
@@ -197,11 +187,11 @@ def _run(arguments: list[str]) -> None:
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("ERROR:")]
-        last = (errors or lines or ["pip has failed"])[-1]
+        last = (errors or lines or [say.PIP_FAILED()])[-1]
         raise ValueError(last.removeprefix("ERROR:").strip())
 
 
 def _words(error: BaseException) -> str:
     if isinstance(error, subprocess.TimeoutExpired):
-        return f"pip timed out after {timeouts.PIP.seconds:.0f} s"
+        return say.PIP_TIMED_OUT(seconds=timeouts.PIP.seconds)
     return str(error).rstrip(".") or type(error).__name__
