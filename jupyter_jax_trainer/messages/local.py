@@ -47,7 +47,6 @@ DRY_RUN = Message(
     "  {shape} on this machine ({runtime})\n"
     "  sent, {total} in total:"
 )
-MODULE_FILE = Message("module file")
 BROUGHT_BACK = Message("brought back: {names}")
 
 STARTING = Message("starting Python and JAX")

@@ -8,8 +8,6 @@ NOT_CHECKED = Message("could not be checked: {error}")
 NOT_INSTALLED = Message("not installed")
 FREE = Message("free: {free}")
 
-PYTHON = Label("Python")
-
 SYSTEM = Label("Operating system")
 MACOS = Message("macOS", "Jobs work, but always start cold.")
 UNSUPPORTED_SYSTEM = Message("unsupported: {name}", "Jobs can't run locally on this system.")

@@ -92,7 +92,7 @@ def test_the_line_is_found_where_ipython_finds_it(cell):
 def test_a_tab_is_no_blank_for_ipython():
     found = read("%%jaxtrain\t-n 4")
     assert found["values"] == {"nodes": 4}
-    assert found["errors"][0]["message"] == say.SPACE_NEEDED(magic="%%jaxtrain")
+    assert found["errors"][0]["message"] == queries.SPACE_NEEDED(magic="%%jaxtrain")
 
 
 def test_a_cell_without_the_line():
@@ -293,7 +293,7 @@ def test_a_change_that_cannot_be_is_told_and_not_made():
         ("nodes", "x"),
         ("env", {"A": "a\nb"}),
     ]
-    assert found["errors"][1]["message"] == say.LINE_BREAK_IN_VALUE(option="--env")
+    assert found["errors"][1]["message"] == queries.LINE_BREAK_IN_VALUE(option="--env")
     found = write("x = 1", {"nodes": 0})
     assert (found["source"], found["found"]) == ("x = 1", False)
     assert [e["option"] for e in found["errors"]] == ["nodes"]
@@ -315,7 +315,7 @@ def test_nothing_is_taken_away_where_other_words_would_change_their_meaning(line
     found = write(source, {name: None})
     assert (found["source"], found["values"]) == (source, read(source)["values"])
     assert found["errors"][0]["option"] == name
-    assert found["errors"][0]["message"] == say.CANNOT_CHANGE(option=f"--{name}")
+    assert found["errors"][0]["message"] == queries.CANNOT_CHANGE(option=f"--{name}")
     assert write(source, {name: 3})["values"][name] in (3, "3")
 
 

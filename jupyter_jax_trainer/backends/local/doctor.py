@@ -16,7 +16,7 @@ from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
 from jupyter_jax_trainer.jobdir import layout, locks, store
 from jupyter_jax_trainer.jobdir.manifest import machine_of
-from jupyter_jax_trainer.messages import Label
+from jupyter_jax_trainer.messages import Label, doctor
 from jupyter_jax_trainer.messages import local_doctor as say
 from jupyter_jax_trainer.runtime import installed
 from jupyter_jax_trainer.states import ENDED
@@ -38,7 +38,7 @@ def examine() -> Iterator[Finding]:
 
 
 def _python() -> Finding:
-    return Finding(OK, say.PYTHON(), f"{platform.python_version()} ({sys.executable})")
+    return Finding(OK, doctor.PYTHON(), f"{platform.python_version()} ({sys.executable})")
 
 
 def _system() -> Finding:
@@ -255,7 +255,7 @@ def _existing(path: Path) -> Path:
 
 
 _CHECKS: tuple[tuple[Label, Callable[[], Finding]], ...] = (
-    (say.PYTHON, _python),
+    (doctor.PYTHON, _python),
     (say.SYSTEM, _system),
     (say.JAX, _jax),
     (say.JAXLIB, _jaxlib),

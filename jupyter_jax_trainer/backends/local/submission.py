@@ -29,6 +29,7 @@ from jupyter_jax_trainer.jobdir.manifest import Manifest, Plan
 from jupyter_jax_trainer.jobdir.state import first_state
 from jupyter_jax_trainer.jobdir.summary import shape
 from jupyter_jax_trainer.messages import local as say
+from jupyter_jax_trainer.messages import submit
 from jupyter_jax_trainer.options.amounts import quantity
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import State
@@ -137,7 +138,7 @@ class LocalSubmission:
                 total=text.size(capture.total),
             ),
             *(f"    {s.name}  {s.kind}  {s.type}  {text.size(s.size)}" for s in capture.sent),
-            *(f"    {name}  {say.MODULE_FILE()}" for name in capture.modules),
+            *(f"    {name}  {submit.MODULE_FILE()}" for name in capture.modules),
         ]
         if spec.out:
             lines.append(f"  {say.BROUGHT_BACK(names=', '.join(spec.out))}")
