@@ -6,8 +6,8 @@ from jupyter_jax_trainer.messages import Message, identify
 
 ANOTHER_PYTHON = Message(
     "{names} came from Python {sent}, but this job runs Python {here}, and functions and classes "
-    "can't be moved between the two.",
-    "Choose a runtime with the same Python, or define them inside the cell.",
+    "can't be moved between the two. Choose a runtime with the same Python, or define them inside "
+    "the cell."
 )
 CANNOT_LOAD = Message("{name!r} can't be loaded in this job: {error}")
 INVALID_TIMEOUT = Message(
@@ -47,12 +47,12 @@ NOT_SENT = Message(
 )
 
 _DEVICES = (
-    "Choose a --runtime or an --image for {devices}, or --device cpu. "
+    "Choose a --runtime or an --image for them, or --device cpu. "
     "With --env JAX_PLATFORMS= JAX chooses the device itself."
 )
-NO_LIBTPU = Message("The job asks for {devices}, but its image has no libtpu.", _DEVICES)
+NO_LIBTPU = Message("The job asks for TPUs, but its image has no libtpu.", _DEVICES)
 NO_GPU_PLUGIN = Message(
-    "The job asks for {devices}, but its image has no JAX plugin for them.", _DEVICES
+    "The job asks for GPUs, but its image has no JAX plugin for them.", _DEVICES
 )
 NO_GPU_DRIVER = Message(
     "The job asks for GPUs, but its pod has no driver for them: {error}.",

@@ -36,7 +36,7 @@ RESULT_VARIABLE = "JAXTRAIN_RESULT"
 KEY_VARIABLE = "JAXTRAIN_FRAME_KEY"  # there in a pod only
 
 
-class PythonMismatch(exceptions.WorkerError):
+class PythonMismatch(RuntimeError):  # noqa: N818
     """The bundle holds code of another Python minor version."""
 
 

@@ -23,6 +23,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit import manifests
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import BackendError
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.options.spec import parse_cell_line
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -107,9 +108,7 @@ def test_a_job_that_asked_for_gpus_does_not_go_on_with_the_cpu(place, namespace,
     pretend("nvidia.com/gpu", 2)
     line = f"-d gpu -n 2 --cpu 50m --memory 400Mi --image {image(cluster)}"
     _, failure = fails(RANK, place, f"{line} --runtime jax-distributed")
-    assert "is to run on GPUs, and JAX has no plugin for them in its image" in failure.message, (
-        failure
-    )
+    assert say.NO_GPU_PLUGIN() in failure.message, failure
     assert "--device cpu" in failure.hint
 
     def chooses(pod: dict[str, Any]) -> None:

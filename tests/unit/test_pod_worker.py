@@ -24,6 +24,7 @@ from harness import eventually
 from podruns import PodRun, bundle, port_of, run, start
 
 from jupyter_jax_trainer.jobdir.resultfile import ResultFile
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
 from jupyter_jax_trainer.worker.serialization.archive import write_archive
 
@@ -199,7 +200,7 @@ def test_a_container_that_is_started_again_does_not_run_the_cell(tmp_path):
     assert "runs" in first.text and first.get("error")["type"] == "SystemExit"
     second = attempt()
     assert second.kinds() == ["hello"] and second.get("hello")["again"]
-    assert "it does not run a second time" in second.text and "runs\n" not in second.text
+    assert say.ALREADY_RUN() in second.text and "runs\n" not in second.text
     assert "runs" in attempt(JAXTRAIN_MAX_RESTARTS="1").text
     assert "runs" in attempt(JAXTRAIN_JOB_UID="def456").text
 
@@ -222,7 +223,7 @@ threading.Timer(1, print, ["sleeps"], {"flush": True}).start()
     assert rank.end() == 143
     assert time.monotonic() - began < 1
     assert rank.get("where")["cell_line"] == 4  # the magic is line 1
-    assert "told to end (SIGTERM)" in rank.text and rank.messages[-1]["kind"] == "lines"
+    assert say.TERMINATED() in rank.text and rank.messages[-1]["kind"] == "lines"
 
 
 def test_the_cells_own_handler_goes_first(ranks):
@@ -529,8 +530,7 @@ def test_it_finds_room_where_the_root_is_read_only(tmp_path):
     done = run(tmp_path, ROOM, HOME="/nonexistent", TMPDIR="/nonexistent/tmp")
     scratch = tmp_path / "scratch-0"
     note, found = done.text.splitlines()
-    assert note.startswith(f"checkpoint_dir(): {scratch}/checkpoints belongs to this pod alone")
-    assert "--volume PVC:/path" in note
+    assert note == say.CHECKPOINTS_OF_POD(folder=f"{scratch}/checkpoints")
     assert found == f"{scratch}/home {scratch}/home/.cache {scratch} {scratch}/checkpoints"
 
 

@@ -36,12 +36,12 @@ def check(device: str | None) -> None:
     if os.environ.keys() & _CHOSEN:
         return
     if device == "tpu" and not _has_libtpu():
-        raise WorkerError(say.NO_LIBTPU(devices="TPUs"))
+        raise WorkerError(say.NO_LIBTPU())
     if device != "gpu":
         return
     plugins = _plugins()
     if not plugins:
-        raise WorkerError(say.NO_GPU_PLUGIN(devices="GPUs"))
+        raise WorkerError(say.NO_GPU_PLUGIN())
     if not all("cuda" in name for name in plugins):
         return  # for other GPUs, whose drivers have other names
     try:
