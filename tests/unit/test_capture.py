@@ -272,7 +272,7 @@ def test_sources_of_earlier_cells():
 def test_what_only_notebooks_have():
     from jupyter_jax_trainer.capture import capture_cell as train
 
-    with pytest.raises(CaptureError, match="the notebook's side"):
+    with pytest.raises(CaptureError, match="works in a notebook only"):
         capture_cell("train", notebook(train=train))
 
 

@@ -180,7 +180,7 @@ for i in range(300):
     report({"a" * 50_000: 1})
 """,
     )
-    assert "a display of 9 MB" in done.get("display")["data"]["text/plain"]
+    assert done.get("display")["data"]["text/plain"] == say.DISPLAY_TOO_LARGE(megabytes=9)
     steps = [r["step"] for m in done.messages if m["kind"] == "reports" for r in m["reports"]]
     assert steps == list(range(300))
 
@@ -305,7 +305,7 @@ def test_rank_0_says_that_the_others_do_not_come(ranks):
     error = rank.get("error")
     assert (error["type"], error["secondary"]) == ("RendezvousTimeout", False)
     assert error["message"].startswith("Rank 0 waited 2 s at 127.0.0.1:")
-    assert "for all 2 ranks" in error["message"] and "logs" in error["hint"]
+    assert "2 ranks" in error["message"] and "logs" in error["hint"]
 
 
 def test_another_rank_says_for_whom_it_waits(ranks):
@@ -512,7 +512,7 @@ def test_a_status_server_that_fails_is_no_error(tmp_path):
         KUBEFLOW_TRAINER_SERVER_CA_CERT="/nonexistent",
     )
     assert done.process.returncode == 0
-    assert done.text.count("Kubeflow's status server does not take") == 1
+    assert done.text.count("jaxtrain: Kubeflow's status server") == 1
 
 
 # ---- directories and packages
