@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Protocol
 
+from jupyter_jax_trainer.messages import worker as say
+
 _METHODS = {
     "_repr_html_": "text/html",
     "_repr_markdown_": "text/markdown",
@@ -156,7 +158,8 @@ class Displayer:
         try:
             data, own = bundle(value)
         except Exception as error:
-            data, own = {"text/plain": f"<{type(value).__name__}: {error!r} on display>"}, {}
+            said = say.DISPLAY_FAILED(type=type(value).__name__, error=error)
+            data, own = {"text/plain": said}, {}
         self.publish(data, {**own, **(metadata or {})}, name, update)
 
     def publish(
@@ -173,7 +176,7 @@ class Displayer:
             return
         size = sum(len(str(content)) for content in data.values())
         if size > _MAX_BYTES:
-            data = {"text/plain": f"(a display of {size / 1e6:.0f} MB: too large to be shown)"}
+            data = {"text/plain": say.DISPLAY_TOO_LARGE(megabytes=size / 1e6)}
         more: dict[str, Any] = {"id": name} if name else {}
         if name and update:
             more["update"] = True

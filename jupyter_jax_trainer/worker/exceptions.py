@@ -10,6 +10,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from jupyter_jax_trainer.messages import Text
+from jupyter_jax_trainer.messages import worker as say
+
 # What a rank says when it only lost a peer: never the first cause.
 _SECONDARY = re.compile(
     r"Gloo .*(failed|error|timed out)|coordination service|heartbeat timeout"
@@ -20,15 +23,16 @@ _SECONDARY = re.compile(
 _OWN = ("jupyter_jax_trainer/worker/", str(Path(__file__).parent))
 TRY_AGAIN = 75  # the exit code of a rank that only lost another one (EX_TEMPFAIL of sysexits.h)
 # The last line of a rank that stops because another one failed, made and found here alone.
-_STOPPED = "stopped: rank {} failed first ({})"
-STOPPED_LINE = re.escape(_STOPPED).replace(r"\{\}", r"\d+", 1).replace(r"\{\}", ".*")
+STOPPED_LINE = (
+    re.escape(say.STOPPED.text).replace(r"\{rank\}", r"\d+").replace(r"\{summary\}", ".*")
+)
 _MAX_MESSAGE, _MAX_TRACEBACK = 4_000, 40_000  # characters
 _JAX_NOTE = "For simplicity, JAX has removed its internal frames"
 
 
 def stopped_line(first: int, summary: str) -> str:
     """Return what a rank prints last when it stops because another one failed."""
-    return _STOPPED.format(first, summary)
+    return say.STOPPED(rank=first, summary=summary)
 
 
 class WorkerError(RuntimeError):
@@ -39,12 +43,13 @@ class WorkerError(RuntimeError):
     message
         What happened, in full sentences.
     hint
-        What to do about it.
+        What to do about it, if not the hint of the message.
     """
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
-        self.hint = hint
+        self.id = message.id if isinstance(message, Text) else None
+        self.hint = hint or (message.hint if isinstance(message, Text) else None)
 
 
 def is_secondary(text: str) -> bool:
@@ -85,7 +90,7 @@ def describe(
     try:
         message = str(error)
     except Exception:
-        message = "(its message can't be had: str() fails on it)"
+        message = say.NO_EXCEPTION_TEXT()
     return {
         "type": type(error).__name__,
         "message": _cut(message, _MAX_MESSAGE),
@@ -124,7 +129,7 @@ def _hint(error: BaseException, outside: Container[str]) -> str | None:
     name = error.name if isinstance(error, NameError) else None
     if name is None or name not in outside:
         return None
-    return f"The notebook has {name!r}, but the cell doesn't name it: `--use {name}` sends it."
+    return say.NOT_SENT(name=name)
 
 
 def _cut(text: str, limit: int) -> str:
@@ -132,7 +137,7 @@ def _cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     half = limit // 2
-    return f"{text[:half]}\n... ({len(text) - limit:,} characters left out)\n{text[-half:]}"
+    return say.OMITTED(start=text[:half], count=len(text) - limit, end=text[-half:])
 
 
 def _cell_line(error: BaseException, cell_file: str) -> int | None:

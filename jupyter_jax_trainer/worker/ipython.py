@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
+from jupyter_jax_trainer.messages import worker as say
+
 LINE_MAGICS = ("time", "matplotlib")
 """The line magics that a job knows."""
 
@@ -78,23 +80,15 @@ class Shell:
             return self._time(line, self._frame())
         if magic_name == "matplotlib":
             return None  # figures are always shown in the notebook
-        raise NotImplementedError(
-            f"%{magic_name} is a command of the notebook; in a job only !commands and "
-            + " and ".join(f"%{name}" for name in LINE_MAGICS)
-            + " work."
-        )
+        known = " and ".join(f"%{name}" for name in LINE_MAGICS)
+        raise NotImplementedError(say.NOTEBOOK_LINE_MAGIC(name=magic_name, known=known))
 
     def run_cell_magic(self, magic_name: str, line: str, cell: str) -> Any:
         """Refuse: cell magics are the notebook's."""
-        raise NotImplementedError(
-            f"%%{magic_name} is a command of the notebook and does not work in a job."
-        )
+        raise NotImplementedError(say.NOTEBOOK_CELL_MAGIC(name=magic_name))
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"get_ipython().{name} is not there in a job: it has no IPython shell, only what "
-            "!commands and %time need."
-        )
+        raise AttributeError(say.NO_SHELL(name=name))
 
     def _frame(self) -> FrameType:
         """Return the nearest frame outside of this module."""

@@ -73,7 +73,7 @@ def load_variables(archive: Archive, namespace: dict[str, Any]) -> None:
         try:
             sent_name, value = unpickler.load()
         except (ModuleNotFoundError, AttributeError, pickle.UnpicklingError) as error:
-            raise RuntimeError(f"{name!r} can't be read in this job: {error}") from error
+            raise RuntimeError(say.CANNOT_LOAD(name=name, error=error)) from error
         namespace[sent_name] = value
 
 
@@ -264,7 +264,7 @@ class Worker:
         if isinstance(error, SystemExit):
             if isinstance(error.code, int):
                 status = error.code & 0xFF or 1
-            record["message"] = f"the cell called sys.exit({error.code!r})"
+            record["message"] = say.CALLED_EXIT(code=error.code)
             record["status"] = status  # it may be killed before it can leave with that
         with self._ending:
             with contextlib.suppress(Exception):  # a full disk, or a stream that the cell closed

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.channel import Channel
 from jupyter_jax_trainer.worker.exceptions import WorkerError
@@ -27,13 +28,12 @@ from jupyter_jax_trainer.worker.exceptions import WorkerError
 _MARGIN = 30
 _SHORT, _LONG = 0.005, 0.1  # seconds between looks for the coordinator
 _ROUND = 86_400_000  # milliseconds between two calls of the store while no rank has failed
-_ADVICE = f"Check the other ranks' pods and logs; {timeouts.RENDEZVOUS.variable} sets the timeout."
 _PROXIES = ("grpc_proxy", "http_proxy", "https_proxy")
 _FIRST_ERROR = "jaxtrain/first_error"
 _FINISHED = "jaxtrain/finished"
 
 
-class PortTaken(RuntimeError):  # noqa: N818
+class PortTaken(WorkerError):  # noqa: N818
     """The coordinator's port belongs to another process."""
 
 
@@ -100,8 +100,13 @@ def join(
         since + timeout - time.monotonic(),
         lambda: give_up(
             RendezvousTimeout(
-                f"Rank {rank} waited {timeout:g} s at {address} for all {nodes} ranks to be there.",
-                _ADVICE,
+                say.RANKS_MISSING(
+                    rank=rank,
+                    timeout=timeout,
+                    address=address,
+                    nodes=nodes,
+                    variable=timeouts.RENDEZVOUS.variable,
+                )
             )
         ),
     )
@@ -174,9 +179,13 @@ def _address(rank: int, timeout: float, channel: Channel) -> tuple[str, str]:
                 if channel.supervised:
                     return given, given
                 raise RendezvousTimeout(
-                    f"Rank {rank} waited {timeout:g} s for rank 0 at {given}, which did not "
-                    f"answer ({problem}).",
-                    _ADVICE,
+                    say.NO_ANSWER(
+                        rank=rank,
+                        timeout=timeout,
+                        address=given,
+                        problem=problem,
+                        variable=timeouts.RENDEZVOUS.variable,
+                    )
                 )
             time.sleep(pause)
             if not channel.supervised:
@@ -203,10 +212,7 @@ def _port() -> int:
         try:
             probe.bind(("127.0.0.1", wanted))
         except OSError:
-            raise PortTaken(
-                f"port {wanted} on 127.0.0.1 is taken by another process; "
-                "leave JAX_COORDINATOR_PORT unset to use a free one"
-            ) from None
+            raise PortTaken(say.PORT_TAKEN(port=wanted)) from None
         return int(probe.getsockname()[1])
 
 
@@ -217,7 +223,7 @@ def _accept_second_initialize(rank: int) -> None:
 
     def initialize(*_args: Any, **_kwargs: Any) -> None:
         if rank == 0:
-            print("jax.distributed.initialize(): already done for this job, nothing to do")
+            print(say.ALREADY_INITIALIZED())
 
     jax.distributed.initialize = initialize
     internal.initialize = initialize

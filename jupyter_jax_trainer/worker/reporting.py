@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_jax_trainer.messages import worker as say
+
 if TYPE_CHECKING:
     from jupyter_jax_trainer.worker.channel import Channel
 
@@ -65,7 +67,7 @@ def report(
         else:
             steps.append(operator.index(value))
     if len(steps) > 2:
-        raise TypeError("report() takes a step, a total and named metrics: report(10, 100, loss=x)")
+        raise TypeError(say.REPORT_ARGUMENTS())
     step, total = (
         keyword if keyword is not None else at
         for keyword, at in zip((step, total), (*steps, None, None), strict=False)
@@ -85,10 +87,8 @@ def _number(name: str, value: Any) -> float | int:
         return float(value)
     except (TypeError, ValueError):
         shape = getattr(value, "shape", None)
-        what = f"an array of shape {shape}" if shape else type(value).__name__
-        raise TypeError(
-            f"report(): {name!r} is {what}, not a number; give one number, a mean for instance"
-        ) from None
+        what = say.ARRAY(shape=shape) if shape else type(value).__name__
+        raise TypeError(say.NOT_A_NUMBER(name=name, what=what)) from None
 
 
 def checkpoint_dir(job: str | None = None) -> Path:
@@ -129,10 +129,7 @@ def _checkpoints_beside(own: Path, job: str) -> Path:
     """Return the checkpoints of another job: its directory lies beside that of this one."""
     path = own.parent.with_name(job) / own.name if re.fullmatch("[a-z0-9-]+", job) else None
     if path is None or not path.is_dir():
-        raise FileNotFoundError(
-            f"checkpoint_dir(): there are no checkpoints of a job {job!r} beside those of this one "
-            f"({own}). A name that was used again has a number: fit, fit-2."
-        )
+        raise FileNotFoundError(say.NO_CHECKPOINTS(job=job, folder=own))
     return path
 
 
@@ -140,10 +137,7 @@ def _note_the_end_of(folder: str) -> None:
     global _noted
     if not _noted:
         _noted = True
-        print(
-            f"checkpoint_dir(): {folder} belongs to this pod alone and ends with it. "
-            "--volume PVC:/path gives a directory that all ranks share and that stays."
-        )
+        print(say.CHECKPOINTS_OF_POD(folder=folder))
 
 
 class Reporter:

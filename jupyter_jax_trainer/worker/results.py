@@ -16,6 +16,7 @@ from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
 from typing import Any, Self
 
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import rendezvous
 from jupyter_jax_trainer.worker.serialization.archive import write_archive, write_archive_to
 from jupyter_jax_trainer.worker.serialization.describe import type_name
@@ -124,7 +125,7 @@ class _Picked:
         picked = cls()
         known = dict.fromkeys(name for name in names if name in namespace)
         for name in names:
-            picked.table[name] = {"name": name, "error": f"the cell never set {name!r}"}
+            picked.table[name] = {"name": name, "error": say.NEVER_SET(name=name)}
         rest = [name for name in known if name in pickled or not picked._add_plain(name, namespace)]
         for name in rest:
             picked._add_pickled(name, namespace)
@@ -159,7 +160,8 @@ class _Picked:
             self._note(name, namespace, size, PICKLE, has_code=group.pickler.has_code)
         except Exception as error:
             self.plain.rollback(mark)
-            reason = f"{name!r} ({type(namespace[name]).__name__}) can't be sent: {error}"
+            kind = type(namespace[name]).__name__
+            reason = say.RESULT_NOT_SENT(name=name, type=kind, error=error)
             self.table[name] = {"name": name, "error": reason}
             return
         self.held[name] = self.plain.closure(group.pickler.references)
@@ -197,7 +199,8 @@ class _Picked:
         self.groups = [group for group in self.groups if not lost & set(group.names)]
         for name in lost:
             self.values.pop(name, None)
-            self.table[name] = {"name": name, "error": f"{name!r} can't be gathered: {reason}"}
+            said = say.RESULT_NOT_GATHERED(name=name, reason=reason)
+            self.table[name] = {"name": name, "error": said}
         for part in self.plain.spread:
             self.plain.buffers[part.buffer] = memoryview(b"")
         self.plain.spread = []
@@ -286,10 +289,10 @@ def _compare(outline: list[str], rank: int, nodes: int) -> str | None:
         rendezvous.exchange("outline", rank, digest)
         verdict = rendezvous.read("verdict", 0) if outline else _EQUAL
     else:
-        verdict = _EQUAL if outline else "rank 0 holds no sharded arrays, others do"
+        verdict = _EQUAL if outline else say.ONLY_ON_OTHERS()
         for other in range(1, nodes) if outline else ():
             if rendezvous.read("outline", other) != digest:
-                verdict = f"ranks 0 and {other} hold different sharded arrays"
+                verdict = say.DIFFERENT_ARRAYS(rank=other)
                 break
         rendezvous.exchange("verdict", 0, verdict)
     return None if verdict in (_EQUAL, None) else verdict

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import worker as say
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,7 @@ class Timeout:
             seconds = math.nan
         if not 0 < seconds < math.inf:
             raise UsageError(
-                f"{self.variable} must be a positive number of seconds, not {text!r}.",
-                f"Unset it for the default, {self.usual:g}.",
+                say.INVALID_TIMEOUT(variable=self.variable, value=text, usual=self.usual)
             )
         return seconds
 

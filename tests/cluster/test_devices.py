@@ -24,6 +24,7 @@ from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import BackendError
 from jupyter_jax_trainer.messages import submit as say
+from jupyter_jax_trainer.messages import worker as say_of_worker
 from jupyter_jax_trainer.options.spec import parse_cell_line
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -108,9 +109,7 @@ def test_a_job_that_asked_for_gpus_does_not_go_on_with_the_cpu(place, namespace,
     pretend("nvidia.com/gpu", 2)
     line = f"-d gpu -n 2 --cpu 50m --memory 400Mi --image {image(cluster)}"
     _, failure = fails(RANK, place, f"{line} --runtime jax-distributed")
-    assert "is to run on GPUs, and JAX has no plugin for them in its image" in failure.message, (
-        failure
-    )
+    assert say_of_worker.NO_GPU_PLUGIN() in failure.message, failure
     assert "--device cpu" in failure.hint
 
     def chooses(pod: dict[str, Any]) -> None:
@@ -289,9 +288,11 @@ def test_who_may_not_install_is_told_so(place, namespace, tmp_path, monkeypatch)
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
     connection._clients.clear()
     try:
-        with pytest.raises(BackendError, match="may not patch trainingruntimes"):
+        with pytest.raises(BackendError, match="permission to patch trainingruntimes"):
             install(namespace)
-        with pytest.raises(BackendError, match="may not .* clustertrainingruntimes") as refused:
+        with pytest.raises(
+            BackendError, match="permission to .* clustertrainingruntimes"
+        ) as refused:
             run_command(["runtimes", "install"], Context(print=lambda text: None))
         assert "--namespace" in refused.value.hint
         # Nor may this user list nodes: what a word means is a guess then, and is said to be one.

@@ -16,6 +16,7 @@ from cluster.faults import require_own
 from cluster.harness import layout
 from cluster.jobs import PATIENCE, submit
 from jupyter_jax_trainer.commands import Context, run_command
+from jupyter_jax_trainer.messages import worker as say
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(3000)]
 
@@ -44,9 +45,9 @@ def said(device):
         return str(error)
 lacking = [said(device) for device in ("gpu", "tpu")]
 """
-PLUGIN = "The job is to run on GPUs, and JAX has no plugin for them in its image."
-DRIVER = "The job is to run on GPUs, and its pod has no driver for them: libcuda.so.1"
-LIBTPU = "The job is to run on TPUs, and its image has no libtpu."
+PLUGIN = say.NO_GPU_PLUGIN()
+DRIVER = say.NO_GPU_DRIVER(error="libcuda.so.1").removesuffix(".")
+LIBTPU = say.NO_LIBTPU()
 # What a job that asks for them is told on these images, where there are no such devices.
 LACKING = {"cpu": (PLUGIN, LIBTPU), "cuda": (DRIVER, LIBTPU), "tpu": (PLUGIN, None)}
 

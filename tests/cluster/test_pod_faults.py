@@ -24,7 +24,7 @@ def test_a_pod_that_somebody_deletes(rank, place, namespace):
     delete(namespace, namespace.pods(job.name)[rank]["metadata"]["name"])
     failure = fail(job)
     assert (failure.kind, failure.rank, failure.others) == ("cluster", rank, [1 - rank])
-    assert job.reason == f"rank {rank} was ended: somebody deleted its pod"
+    assert job.reason == f"rank {rank} was terminated: its pod was deleted"
     assert failure.hint == "Run the cell again."
     assert [found.restarts for found in job.ranks] == [0, 0]
 

@@ -220,7 +220,7 @@ def test_jobs_that_each_fit_half_run_one_after_the_other(queued, namespace):
     assert "It starts by itself" in words
     assert (second.state, third.state) == ("Queued", "Queued")
     large = submit("1", queued, "large --cpu 4")
-    says(large, "can never take it: 4 CPUs asked for, 300m in all", within=LONG_S)
+    says(large, "can never admit it: 4 CPUs asked for, 300m in all", within=LONG_S)
     for job in (third, large):
         job.cancel()
     assert not namespace.pods("second")
@@ -253,7 +253,7 @@ def test_a_preempted_job_says_so_and_goes_on_later(queued, namespace):
     urgent = submit(UNTIL_TOLD, queued, f"urgent {HALF} --priority {namespace.name}-urgent")
     words = says(
         low,
-        "it gave way to a job of higher priority, and waits in the queue team again",
+        "preempted by a job with higher priority; waits in the queue team again",
         within=LONG_S,
     )
     assert "from the beginning of its cell" in words and low.state == "Queued"
@@ -286,7 +286,7 @@ def test_a_preempted_job_goes_on_from_its_last_checkpoint(queued, place, namespa
     eventually(lambda: text(low).count("step 8") == 2 or not low.active, LONG_S)
     eventually(lambda: sum(line["step"] == 8 for line in low.metrics()) == 2)
     urgent = submit("1", queued, f"urgent {HALF} --priority {namespace.name}-urgent")
-    says(low, "it gave way to a job of higher priority", within=LONG_S)
+    says(low, "preempted by a job with higher priority", within=LONG_S)
     succeeds(urgent)
     succeeds(low)
     stepped(low)
@@ -436,7 +436,7 @@ def test_who_has_the_rights_of_the_guides_has_all_that_queues_offer(guided, name
     first.resume()
     runs(first, 3)
     urgent = submit(UNTIL_TOLD, line, "urgent -n 2 --cpu 950m --priority urgent")
-    says(first, "it gave way to a job of higher priority", within=LONG_S)
+    says(first, "preempted by a job with higher priority", within=LONG_S)
     urgent.cancel()
     runs(first, 4)
     tell(namespace, first)

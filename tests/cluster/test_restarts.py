@@ -79,7 +79,7 @@ def test_a_pod_that_is_killed_and_no_step_before_the_last_checkpoint_is_lost(
     ]
     pod = namespace.pods(job.name)[1]["metadata"]["name"]
     namespace("delete", "pod", pod, "--force", "--grace-period=0", "--wait=false")
-    why = "rank 1 was ended: somebody deleted its pod"
+    why = "rank 1 was terminated: its pod was deleted"
     eventually(lambda: (job.state, job.reason or "")[0] == "Starting", LONG_S)
     assert (job.reason or "").startswith((f"{why}; all ranks start again", "restart 1 of 2"))
     stop_followers(store)  # the next one knows as much
@@ -153,7 +153,7 @@ def test_a_pod_that_gives_way_to_a_more_urgent_one_and_all_ranks_go_on_when_ther
         cluster("delete", "priorityclass", namespace.name)
     (first, _) = [event["message"] for event in job.events() if event["kind"] == "restart"]
     (rank,) = re.findall(r"restart 1 of 2, rank (\d) ", first)
-    resumed(job, f"rank {rank} was removed to make room for a pod with a higher priority")
+    resumed(job, f"rank {rank} was preempted by a pod with a higher priority")
 
 
 @pytest.mark.disruptive

@@ -232,7 +232,7 @@ def test_without_this_right_the_job_is_refused(right, crowd, space):
     someone, _ = crowd[named(right)]
     with someone.at_work() as place, pytest.raises(BackendError) as refused:
         submit(TINY, place, "--name refused")
-    assert f"may not {right.verb} {right.resource}" in str(refused.value)
+    assert f"permission to {right.verb} {right.resource}" in str(refused.value)
     left = space("get", "trainjobs,secrets", "--output=name").splitlines()
     assert not [name for name in left if "refused" in name]
 
@@ -243,7 +243,7 @@ def test_without_this_right_one_thing_is_lost_and_it_is_said(right, crowd, space
     someone, job = crowd[name]
     with someone.at_work() as place:
         if job is None:  # a runtime of the cluster can't be had by its name, but is found
-            with pytest.raises(BackendError, match=f"may not {right.verb} {right.resource}"):
+            with pytest.raises(BackendError, match=f"permission to {right.verb} {right.resource}"):
                 submit(TINY, place, "-r jax-cpu")
             job = submit(TINY, place, "-o answer")
         if right.resource == "pods/portforward":
@@ -273,10 +273,10 @@ def test_without_this_right_one_thing_is_lost_and_it_is_said(right, crowd, space
                 if right.verb == "delete"
                 else (lambda *job: control.set_suspended(*job, True))
             )
-            with pytest.raises(BackendError, match=f"may not {right.words}"):
+            with pytest.raises(BackendError, match=f"permission to {right.words}"):
                 act(job.manifest, JobDir(job.directory))
         if name == "list-clustertrainingruntimes":
-            with pytest.raises(BackendError, match=f"may not {right.words}"):
+            with pytest.raises(BackendError, match=f"permission to {right.words}"):
                 submit(TINY, place)
         (finding,) = [
             f for f in report.examine("kubernetes", namespace=space.name) if f.subject == "Rights"

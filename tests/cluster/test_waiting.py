@@ -80,7 +80,7 @@ def test_a_quota_for_memory_wants_every_pod_to_say_how_much(place, namespace):
     quota(namespace, **{"limits.memory": "1Gi"})
     job = submit(BEGINS, place)
     words = says(job, "the quota own refuses the pod: ")
-    assert "must be given" in words and "--memory" in words
+    assert "must be set" in words and "--memory" in words
     cancelled(job)
 
 
@@ -91,9 +91,9 @@ def test_a_limit_range_is_told(place, namespace):
     words = says(
         job,
         "the namespace's LimitRange refuses the pod: maximum memory per Container is "
-        "300Mi, and 400Mi was asked for",
+        "300Mi, but 400Mi was requested",
     )
-    assert "Keep to it with --cpu and --memory" in words
+    assert "Stay within it with --cpu and --memory" in words
     assert job.state == "Pending"
     cancelled(job)
 
@@ -114,7 +114,7 @@ def test_a_secret_that_does_not_exist_and_one_that_goes_meanwhile(place, namespa
     capture = capture_cell(f"{BEGINS}\nimport os; print(os.environ['TOKEN'])", {})
     job = api.submit(spec, backend, plan, capture, cell=BEGINS)
     words = says(job, "there is no Secret creds in this namespace")
-    assert "the job goes on; or leave --env-from-secret creds out." in words
+    assert "the job continues; or remove --env-from-secret creds." in words
     namespace(*secret)
     succeeds(job)
     assert text(job).split() == ["begins", "abc"]

@@ -248,5 +248,5 @@ def test_a_name_that_the_notebook_has_but_the_code_hides_is_explained(home, monk
     import sys
 
     monkeypatch.setattr(sys.modules["__main__"], "only_here", 1, raising=False)
-    with pytest.raises(JobFailed, match="The notebook has 'only_here'.*`--use only_here` sends it"):
+    with pytest.raises(JobFailed, match="The notebook has 'only_here'.*`--use only_here`"):
         jjt.train(lambda: eval("only_here")).result()

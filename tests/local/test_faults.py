@@ -36,6 +36,7 @@ from jupyter_jax_trainer import api
 from jupyter_jax_trainer.errors import JobFailed, JobNotFound
 from jupyter_jax_trainer.jobdir.failure import format_failure
 from jupyter_jax_trainer.messages import local as say
+from jupyter_jax_trainer.messages import worker as say_of_worker
 
 ENDLESS = "import time\nprint('up', flush=True)\nwhile True: time.sleep(0.05)\n"
 
@@ -136,7 +137,7 @@ def test_a_rank_that_fails_while_others_wait_at_the_end(store):
 
 def test_an_exception_whose_text_fails_is_told_all_the_same(store):
     cell = "class Odd(Exception):\n    def __str__(self): raise ValueError\nraise Odd"
-    assert fails(cell).message.startswith("Odd: (its message can't be had")
+    assert fails(cell).message.startswith(f"Odd: {say_of_worker.NO_EXCEPTION_TEXT()}")
 
 
 @pytest.mark.parametrize("stream", ["None", "open(os.devnull)", "closed"])
@@ -309,13 +310,13 @@ def test_a_port_that_is_taken_is_said(store):
         job = submit("x = 1", line=f"-n 2 --env JAX_COORDINATOR_PORT={port}")
         failure = wait_failed(job)
     assert (failure.kind, failure.rank) == ("start", 0)
-    assert failure.message.startswith(f"port {port} on 127.0.0.1 is taken by another process")
+    assert failure.message == say_of_worker.PORT_TAKEN(port=port)
 
 
 def test_a_cell_may_call_initialize_itself(start):
     job = run("import jax\njax.distributed.initialize()\nn = jax.process_count()", line="-n 2 -o n")
     assert job.result("n") == 2
-    assert "already done for this job" in text(job, 0)
+    assert say_of_worker.ALREADY_INITIALIZED() in text(job, 0)
 
 
 # ---------------------------------------------------------------------------- the kernel

@@ -204,4 +204,4 @@ def test_checkpoints_of_a_job_that_is_not_there_are_missed_with_a_sentence(store
         "from jupyter_jax_trainer import checkpoint_dir\ncheckpoint_dir('nobody')",
         line="-n 1 --max-restarts 1",
     )
-    assert "there are no checkpoints of a job 'nobody' beside those of this one" in failure.message
+    assert "No checkpoints of job 'nobody'" in failure.message

@@ -128,7 +128,7 @@ class Story:
             spool.close()
             log.close()
             self._see(self._pod(0, "gpu-a"), self._pod(1, "gpu-b"))
-            self._record.change(State.STARTING, "Python and JAX start")
+            self._record.change(State.STARTING, "Python and JAX are starting")
             self._begin()
         with self.at(107):
             self._run()

@@ -122,7 +122,7 @@ def test_a_job_of_a_cluster_from_its_queue_to_its_failure(
     events = part(view, "Events").locator("li")
     expected = [
         (65, "state", f"Pending: {UNSCHEDULABLE}"),
-        (95, "state", "Starting: Python and JAX start"),
+        (95, "state", "Starting: Python and JAX are starting"),
         (107, "state", "Running"),
         (500, "gap", "rank 0: the cluster has lost 50 lines of the log (rotation)"),
         (707, "state", f"Starting: {EVICTED}; all ranks start again"),

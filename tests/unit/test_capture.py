@@ -165,9 +165,9 @@ def refused_values():
         )
         yield "device", devices[0], "a jax device", "jax.devices"
         yield "compiled", compiled, "a compiled function", "Send the function"
-        yield "donated", donated, "memory was given away", "returned"
+        yield "donated", donated, "buffer was deleted or donated", "returned"
         yield "file", file, "an open file", "path"
-        yield "generator", (i for i in ()), "a generator", "function that makes it"
+        yield "generator", (i for i in ()), "a generator", "function that creates it"
         yield "lock", threading.Lock(), "a thread lock", "inside the cell"
         yield "rlock", threading.RLock(), "a thread lock", "inside the cell"
         yield "event", threading.Event(), "a thread event", "inside the cell"
@@ -281,7 +281,7 @@ def test_sources_of_earlier_cells():
 def test_what_only_notebooks_have():
     from jupyter_jax_trainer.capture import capture_cell as train
 
-    with pytest.raises(CaptureError, match="the notebook's side"):
+    with pytest.raises(CaptureError, match="works in a notebook only"):
         capture_cell("train", notebook(train=train))
 
 

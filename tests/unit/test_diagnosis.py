@@ -41,7 +41,7 @@ EXPECTED = {
     "crash-loop": (
         "Pending",
         "crash-loop",
-        "the pod ends again and again: it ended with exit code 3, and waits to be started again",
+        "crash loop in the pod: it ended with exit code 3, and waits for its restart",
     ),
     "deadline": (
         "Failed",
@@ -51,12 +51,12 @@ EXPECTED = {
     "deleted-pod-later": (
         "Failed",
         "failed",
-        "the cluster says: jobset failed due to reaching max number of restarts (first failed job: del-node-0)",
+        "cluster: jobset failed due to reaching max number of restarts (first failed job: del-node-0)",
     ),
     "deleted-pod": (
         "Failed",
         "pod-deleted",
-        "rank 1 was ended: somebody deleted its pod",
+        "rank 1 was terminated: its pod was deleted",
     ),
     "env-secret-key-missing": (
         "Pending",
@@ -76,7 +76,7 @@ EXPECTED = {
     "evicted-api-later": (
         "Failed",
         "failed",
-        "the cluster says: jobset failed due to reaching max number of restarts (first failed job: evict-node-0)",
+        "cluster: jobset failed due to reaching max number of restarts (first failed job: evict-node-0)",
     ),
     "evicted-api": (
         "Failed",
@@ -111,17 +111,17 @@ EXPECTED = {
     "gated": (
         "Pending",
         "gated",
-        "the pod waits to be let in: scheduling gate example.com/quota",
+        "the pod can't be scheduled yet: scheduling gate example.com/quota",
     ),
     "image-invalid-name": (
         "Pending",
         "image-name",
-        "UPPER/case image is not a valid name of an image",
+        "UPPER/case image is not a valid image name",
     ),
     "image-never": (
         "Pending",
         "image-not-on-node",
-        "the image team/jax:none is not on the node, and the runtime forbids to pull it",
+        "the image team/jax:none is not on the node, and the runtime does not allow pulling it",
     ),
     "image-not-found": (
         "Pending",
@@ -131,12 +131,12 @@ EXPECTED = {
     "image-rate-limit": (
         "Pending",
         "image-rate-limit",
-        "the registry allows no more pulls of the image localhost:5599/limited/jax:1 for now",
+        "the registry's rate limit blocks pulls of the image localhost:5599/limited/jax:1",
     ),
     "image-registry-busy": (
         "Pending",
         "image-registry-trouble",
-        "the registry of the image localhost:5599/broken/jax:1 has trouble: 503 Service Unavailable",
+        "the registry of the image localhost:5599/broken/jax:1 returned an error: 503 Service Unavailable",
     ),
     "image-registry-refuses": (
         "Pending",
@@ -161,7 +161,7 @@ EXPECTED = {
     "job-refused": (
         "Pending",
         "invalid",
-        'the cluster does not take the job\'s parts: spec.template.spec.containers[0].volumeMounts[2].name: Not found: "nope"',
+        'the cluster rejects the job\'s parts as invalid: spec.template.spec.containers[0].volumeMounts[2].name: Not found: "nope"',
     ),
     "jobset-quota": (
         "Pending",
@@ -171,17 +171,17 @@ EXPECTED = {
     "kueue-drops-patches": (
         "Pending",
         "kueue-drops-patches",
-        "Kueue let the job in 14 s ago, and it is still suspended",
+        "Kueue admitted the job 14 s ago, but it is still suspended",
     ),
     "kueue-held": (
         "Queued",
         "kueue-inadmissible",
-        "the queue team takes no jobs: ClusterQueue diag is inactive",
+        "the queue team accepts no jobs: ClusterQueue diag is inactive",
     ),
     "kueue-inadmissible": (
         "Queued",
         "kueue-inadmissible",
-        "the queue nowhere takes no jobs: LocalQueue nowhere doesn't exist",
+        "the queue nowhere accepts no jobs: LocalQueue nowhere doesn't exist",
     ),
     "kueue-pending": (
         "Queued",
@@ -191,27 +191,27 @@ EXPECTED = {
     "kueue-preempted": (
         "Queued",
         "kueue-preempted",
-        "it gave way to a job of higher priority, and waits in the queue team again",
+        "preempted by a job with higher priority; waits in the queue team again",
     ),
     "kueue-readmitted": (
         "Starting",
         "starting",
-        "Python and JAX start",
+        "Python and JAX are starting",
     ),
     "kueue-suspended": (
         "Suspended",
         "suspended",
-        "its pods have ended until it is resumed",
+        "its pods are stopped until it is resumed",
     ),
     "kueue-too-large": (
         "Queued",
         "kueue-too-large",
-        "the queue team can never take it: 4 CPUs asked for, 300m in all (flavor diag-default)",
+        "the queue team can never admit it: 4 CPUs asked for, 300m in all (flavor diag-default)",
     ),
     "limit-range": (
         "Pending",
         "limit-range",
-        "the namespace's LimitRange refuses the pod: maximum memory per Container is 512Mi, and 2Gi was asked for",
+        "the namespace's LimitRange refuses the pod: maximum memory per Container is 512Mi, but 2Gi was requested",
     ),
     "made-config": (
         "Pending",
@@ -226,12 +226,12 @@ EXPECTED = {
     "made-creating": (
         "Pending",
         "creating",
-        "the container of the pod is being made",
+        "the container of the pod is being created",
     ),
     "made-disrupted": (
         "Failed",
         "disrupted",
-        "rank 1 was ended by the cluster: Somebody: had to",
+        "rank 1 was terminated by the cluster: Somebody: had to",
     ),
     "made-evicted-memory": (
         "Failed",
@@ -251,12 +251,12 @@ EXPECTED = {
     "made-image-disk-full": (
         "Pending",
         "image-disk-full",
-        "the node has no room for the image localhost:5599/private/jax:1",
+        "the node has no disk space for the image localhost:5599/private/jax:1",
     ),
     "made-image-platform": (
         "Pending",
         "image-platform",
-        "the image localhost:5599/private/jax:1 is not made for the processors of the node",
+        "the image localhost:5599/private/jax:1 does not support the CPU architecture of the node",
     ),
     "made-image": (
         "Pending",
@@ -271,12 +271,12 @@ EXPECTED = {
     "made-jobset-silent": (
         "Pending",
         "jobset-silent",
-        "JobSet has made no Jobs for 34 s",
+        "JobSet has created no Jobs for 34 s",
     ),
     "made-kueue-stopped": (
         "Suspended",
         "kueue-stopped",
-        "Kueue has stopped it: exceeding the maximum number of re-queuing retries",
+        "Kueue deactivated it: exceeding the maximum number of re-queuing retries",
     ),
     "made-mount": (
         "Pending",
@@ -296,7 +296,7 @@ EXPECTED = {
     "made-node-refused": (
         "Failed",
         "node-refused",
-        "rank 0 was refused by its node node0: Pod was rejected: Node didn't have enough resource: cpu, requested: 1000, used: 1900, capacity: 2000",
+        "rank 0 was rejected by its node node0: Pod was rejected: Node didn't have enough resource: cpu, requested: 1000, used: 1900, capacity: 2000",
     ),
     "made-node-shutdown": (
         "Failed",
@@ -321,7 +321,7 @@ EXPECTED = {
     "made-nodes-are-full": (
         "Pending",
         "nodes-are-full",
-        "2 of 2 pods can't be scheduled: 0/2 nodes fit: 2 with as many pods as they may have",
+        "2 of 2 pods can't be scheduled: 0/2 nodes fit: 2 at their maximum number of pods",
     ),
     "made-not-started": (
         "Failed",
@@ -331,12 +331,12 @@ EXPECTED = {
     "made-other-processor": (
         "Pending",
         "other-processor",
-        "the image jupyter-jax-trainer-cpu:jax0.10.2-py3.11 is not made for the processors of the node",
+        "the image jupyter-jax-trainer-cpu:jax0.10.2-py3.11 does not support the CPU architecture of the node",
     ),
     "made-payload-lost": (
         "Pending",
         "payload-lost",
-        "the job's Secret own-jaxtrain is missing after 5 m 04 s: its submission was cut off, or somebody deleted it",
+        "the job's Secret own-jaxtrain is missing after 5 m 04 s: its submission was interrupted, or the Secret was deleted",
     ),
     "made-pulling": (
         "Pending",
@@ -366,7 +366,7 @@ EXPECTED = {
     "made-trainer-silent": (
         "Pending",
         "trainer-silent",
-        "Kubeflow Trainer has done nothing for the job for 35 s",
+        "Kubeflow Trainer has not acted on the job for 35 s",
     ),
     "made-trainjob-deleted": (
         "Starting",
@@ -386,7 +386,7 @@ EXPECTED = {
     "made-wrong-processor": (
         "Failed",
         "wrong-processor",
-        "rank 0 could not start: the image jupyter-jax-trainer-cpu:jax0.10.2-py3.11 is not made for its node's processors",
+        "rank 0 could not start: the image jupyter-jax-trainer-cpu:jax0.10.2-py3.11 does not support the CPU architecture of its node",
     ),
     "mount-configmap-missing": (
         "Pending",
@@ -401,7 +401,7 @@ EXPECTED = {
     "oom-restarts": (
         "Starting",
         "started-again",
-        "rank 0 was started again: it was killed: out of memory at its limit of 100Mi",
+        "rank 0 was restarted: it was killed: out of memory at its limit of 100Mi",
     ),
     "oom": (
         "Failed",
@@ -416,7 +416,7 @@ EXPECTED = {
     "preempted-later": (
         "Failed",
         "failed",
-        "the cluster says: jobset failed due to reaching max number of restarts (first failed job: low-node-0)",
+        "cluster: jobset failed due to reaching max number of restarts (first failed job: low-node-0)",
     ),
     "preempted-winner": (
         "Pending",
@@ -426,7 +426,7 @@ EXPECTED = {
     "preempted": (
         "Failed",
         "preempted",
-        "rank 0 was removed to make room for a pod with a higher priority",
+        "rank 0 was preempted by a pod with a higher priority",
     ),
     "priority-missing": (
         "Pending",
@@ -441,7 +441,7 @@ EXPECTED = {
     "quota-pods-unset": (
         "Pending",
         "quota-wants-amounts",
-        "the quota team refuses the pod: requests.cpu and requests.memory must be given",
+        "the quota team refuses the pod: requests.cpu and requests.memory must be set",
     ),
     "quota-pods": (
         "Pending",
@@ -451,7 +451,7 @@ EXPECTED = {
     "resumed": (
         "Starting",
         "starting",
-        "Python and JAX start",
+        "Python and JAX are starting",
     ),
     "run-as-root": (
         "Pending",
@@ -461,12 +461,12 @@ EXPECTED = {
     "running": (
         "Starting",
         "starting",
-        "Python and JAX start",
+        "Python and JAX are starting",
     ),
     "sandbox": (
         "Pending",
         "sandbox",
-        'the node can\'t set the pod up: failed to get sandbox runtime: no runtime for "nope" is configured',
+        'the node can\'t set up the pod: failed to get sandbox runtime: no runtime for "nope" is configured',
     ),
     "service-account-missing": (
         "Pending",
@@ -491,12 +491,12 @@ EXPECTED = {
     "suspended-later": (
         "Suspended",
         "suspended",
-        "its pods have ended until it is resumed",
+        "its pods are stopped until it is resumed",
     ),
     "suspended": (
         "Suspended",
         "suspended",
-        "its pods have ended until it is resumed",
+        "its pods are stopped until it is resumed",
     ),
     "unschedulable-cpu": (
         "Pending",
@@ -516,31 +516,31 @@ EXPECTED = {
     "unschedulable-selector": (
         "Pending",
         "no-such-nodes",
-        "the pod can't be scheduled: no node that would do is labelled cloud.google.com/gke-tpu-topology=2x4",
+        "the pod can't be scheduled: no suitable node is labelled cloud.google.com/gke-tpu-topology=2x4",
     ),
 }
 REFUSED = {
     "unauthorized": "The cluster does not accept your credentials.",
-    "forbidden": "You may not create trainjobs in the namespace jaxtrain-diag-e.",
-    "forbidden-list": "You may not list pods in the namespace jaxtrain-diag-e.",
+    "forbidden": "No permission to create trainjobs in the namespace jaxtrain-diag-e.",
+    "forbidden-list": "No permission to list pods in the namespace jaxtrain-diag-e.",
     "quota-trainjobs": "The quota jobs has no room for the TrainJob: TrainJobs: 1 asked for, 0 of 0 used.",
     "quota-secrets": "The quota jobs has no room for the Secret: Secrets: 1 asked for, 0 of 0 used.",
     "namespace-missing": "The namespace jaxtrain-diag-none does not exist.",
     "kind-missing": "This cluster has no trainjobs: Kubeflow Trainer is missing or too old.",
     "runtime-missing": "There is no runtime nope in the cluster.",
     "webhook-patch-env": "The cluster's webhook validator.trainjob.trainer.kubeflow.org refuses the TrainJob: spec.runtimePatches: must not have envs for the dataset-initializer, model-initializer, node containers.",
-    "name-too-long": "The cluster does not take the TrainJob: Invalid value: metadata.name must be no more than 63 characters.",
-    "name-invalid": "The cluster does not take the TrainJob: [metadata.name: Invalid value: \"Upper\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and…",
+    "name-too-long": "The cluster rejects the TrainJob as invalid: Invalid value: metadata.name must be no more than 63 characters.",
+    "name-invalid": "The cluster rejects the TrainJob as invalid: [metadata.name: Invalid value: \"Upper\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and…",
     "wrong-type": "The cluster's webhook defaulter.trainjob.trainer.kubeflow.org refuses the TrainJob: json: cannot unmarshal string into Go struct field Trainer.spec.trainer.numNodes of type int32.",
     "bad-quantity": "The cluster's webhook defaulter.trainjob.trainer.kubeflow.org refuses the TrainJob: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'.",
     "not-found": "There is no TrainJob gone1.",
-    "exists": "There is a Secret half already in this namespace.",
-    "secret-too-large": "The cluster does not take that much at once: Too long: may not be more than 1048576 bytes.",
-    "too-large": "The cluster does not take that much at once: Request entity too large: limit is 3145728.",
-    "not-json": "The cluster does not take the TrainJob: the object provided is unrecognized (must be of type TrainJob): couldn't get version/kind; json parse error: invalid character 'n' looking…",
-    "immutable": "The cluster does not take the TrainJob: spec.runtimeRef: Invalid value: field is immutable.",
+    "exists": "A Secret half already exists in this namespace.",
+    "secret-too-large": "The cluster does not accept that much at once: Too long: may not be more than 1048576 bytes.",
+    "too-large": "The cluster does not accept that much at once: Request entity too large: limit is 3145728.",
+    "not-json": "The cluster rejects the TrainJob as invalid: the object provided is unrecognized (must be of type TrainJob): couldn't get version/kind; json parse error: invalid character 'n' looking…",
+    "immutable": "The cluster rejects the TrainJob as invalid: spec.runtimeRef: Invalid value: field is immutable.",
     "namespace-terminating": "The namespace jaxtrain-diag-t is being deleted.",
-    "webhook-down": "The cluster's webhook hook.jaxtrain-diag.example does not answer, so the TrainJob can't be made.",
+    "webhook-down": "The cluster's webhook hook.jaxtrain-diag.example does not answer, so the TrainJob can't be created.",
     "policy": "The cluster's policy jaxtrain-diag-pol refuses the TrainJob: jobs need a label team.",
 }
 
@@ -582,20 +582,24 @@ def test_refusals_of_the_api_become_sentences(name):
 @pytest.mark.parametrize(
     ("status", "message", "said"),
     [
-        (429, "too many requests", "The cluster is busy and takes no more requests at the moment."),
+        (
+            429,
+            "too many requests",
+            "The cluster is busy and accepts no more requests at the moment.",
+        ),
         (504, "Gateway Timeout", "The cluster took too long to answer."),
         (
             500,
             "Timeout: request did not complete within requested timeout - context deadline exceeded",
             "The cluster took too long to answer.",
         ),
-        (503, "etcdserver: no leader", "The cluster has trouble: etcdserver: no leader."),
+        (503, "etcdserver: no leader", "The cluster has an internal error: etcdserver: no leader."),
         (
             409,
             "the object has been modified; please apply your changes to the latest version",
-            "Somebody else changed it at the same moment.",
+            "Somebody else changed it at the same time.",
         ),
-        (403, "Forbidden", "You may not create trainjobs."),
+        (403, "Forbidden", "No permission to create trainjobs."),
         (418, "teapot", "The cluster refuses the TrainJob: teapot."),
         (
             404,
@@ -607,7 +611,7 @@ def test_refusals_of_the_api_become_sentences(name):
             'Internal error occurred: failed calling webhook "validator.trainjob.trainer.kubeflow.org": '
             'Post "https://a.b.svc:443/x?timeout=10s": context deadline exceeded',
             "The cluster's webhook validator.trainjob.trainer.kubeflow.org does not answer, so the TrainJob "
-            "can't be made.",
+            "can't be created.",
         ),
     ],
 )
@@ -691,10 +695,10 @@ def test_what_the_cluster_says_of_a_rank_becomes_the_first_cause():
 @pytest.mark.parametrize(
     ("states", "state", "reason"),
     [
-        (["Starting", "Waiting"], "Starting", "Python and JAX start"),
+        (["Starting", "Waiting"], "Starting", "Python and JAX are starting"),
         (["Arrived", "Starting"], "Starting", "waits at the rendezvous for rank 1"),
-        (["Arrived", "Arrived"], "Starting", "the ranks connect to each other"),
-        (["Running", "Joined"], "Starting", "the ranks connect to each other"),
+        (["Arrived", "Arrived"], "Starting", "the ranks are connecting to each other"),
+        (["Running", "Joined"], "Starting", "the ranks are connecting to each other"),
         (["Running", "Running"], "Running", None),
         (["Finished", "Running"], "Running", None),
     ],
@@ -732,7 +736,7 @@ def test_without_the_jobset_a_failed_job_counts_unless_it_may_be_restarted():
 
 def test_a_job_whose_pods_are_gone_gives_the_cluster_the_word():
     seen = recorded("deleted-pod", pods=[])
-    assert judge(seen, {}).reason == "the cluster says: Job has reached the specified backoff limit"
+    assert judge(seen, {}).reason == "cluster: Job has reached the specified backoff limit"
 
 
 @pytest.mark.parametrize(
@@ -757,7 +761,7 @@ def test_a_running_job_shows_no_stale_warning(name):
     assert pods
     seen = recorded("running", events=events)
     assert judge(seen, {}, ["Running", "Running"]).reason is None
-    assert judge(seen, {}, ["Starting", "Starting"]).reason == "Python and JAX start"
+    assert judge(seen, {}, ["Starting", "Starting"]).reason == "Python and JAX are starting"
 
 
 def test_events_of_a_namesake_are_left_out():

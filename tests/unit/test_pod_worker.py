@@ -24,6 +24,7 @@ from harness import eventually
 from podruns import PodRun, bundle, port_of, run, start
 
 from jupyter_jax_trainer.jobdir.resultfile import ResultFile
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
 from jupyter_jax_trainer.worker.serialization.archive import write_archive
 
@@ -179,7 +180,7 @@ for i in range(300):
     report({"a" * 50_000: 1})
 """,
     )
-    assert "a display of 9 MB" in done.get("display")["data"]["text/plain"]
+    assert done.get("display")["data"]["text/plain"] == say.DISPLAY_TOO_LARGE(megabytes=9)
     steps = [r["step"] for m in done.messages if m["kind"] == "reports" for r in m["reports"]]
     assert steps == list(range(300))
 
@@ -199,7 +200,7 @@ def test_a_container_that_is_started_again_does_not_run_the_cell(tmp_path):
     assert "runs" in first.text and first.get("error")["type"] == "SystemExit"
     second = attempt()
     assert second.kinds() == ["hello"] and second.get("hello")["again"]
-    assert "it does not run a second time" in second.text and "runs\n" not in second.text
+    assert say.ALREADY_RUN() in second.text and "runs\n" not in second.text
     assert "runs" in attempt(JAXTRAIN_MAX_RESTARTS="1").text
     assert "runs" in attempt(JAXTRAIN_JOB_UID="def456").text
 
@@ -222,7 +223,7 @@ threading.Timer(1, print, ["sleeps"], {"flush": True}).start()
     assert rank.end() == 143
     assert time.monotonic() - began < 1
     assert rank.get("where")["cell_line"] == 4  # the magic is line 1
-    assert "told to end (SIGTERM)" in rank.text and rank.messages[-1]["kind"] == "lines"
+    assert say.TERMINATED() in rank.text and rank.messages[-1]["kind"] == "lines"
 
 
 def test_the_cells_own_handler_goes_first(ranks):
@@ -304,7 +305,7 @@ def test_rank_0_says_that_the_others_do_not_come(ranks):
     error = rank.get("error")
     assert (error["type"], error["secondary"]) == ("RendezvousTimeout", False)
     assert error["message"].startswith("Rank 0 waited 2 s at 127.0.0.1:")
-    assert "for all 2 ranks" in error["message"] and "logs" in error["hint"]
+    assert "2 ranks" in error["message"] and "logs" in error["hint"]
 
 
 def test_another_rank_says_for_whom_it_waits(ranks):
@@ -511,7 +512,7 @@ def test_a_status_server_that_fails_is_no_error(tmp_path):
         KUBEFLOW_TRAINER_SERVER_CA_CERT="/nonexistent",
     )
     assert done.process.returncode == 0
-    assert done.text.count("Kubeflow's status server does not take") == 1
+    assert done.text.count("jaxtrain: Kubeflow's status server") == 1
 
 
 # ---- directories and packages
@@ -529,8 +530,7 @@ def test_it_finds_room_where_the_root_is_read_only(tmp_path):
     done = run(tmp_path, ROOM, HOME="/nonexistent", TMPDIR="/nonexistent/tmp")
     scratch = tmp_path / "scratch-0"
     note, found = done.text.splitlines()
-    assert note.startswith(f"checkpoint_dir(): {scratch}/checkpoints belongs to this pod alone")
-    assert "--volume PVC:/path" in note
+    assert note == say.CHECKPOINTS_OF_POD(folder=f"{scratch}/checkpoints")
     assert found == f"{scratch}/home {scratch}/home/.cache {scratch} {scratch}/checkpoints"
 
 

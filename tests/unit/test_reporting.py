@@ -55,7 +55,7 @@ def test_checkpoints_of_another_job_lie_beside_those_of_this_one(volume):
 
 @pytest.mark.parametrize("name", ["nobody", "", "..", "../old", "/etc", "old/checkpoints"])
 def test_what_is_no_other_job_is_refused(volume, name):
-    with pytest.raises(FileNotFoundError, match="there are no checkpoints of a job"):
+    with pytest.raises(FileNotFoundError, match=f"No checkpoints of job {name!r}"):
         reporting.checkpoint_dir(name)
 
 

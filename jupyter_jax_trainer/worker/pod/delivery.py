@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer import masking
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.durable import put_in_place
 from jupyter_jax_trainer.worker.pod.podchannel import PodChannel
@@ -96,13 +97,10 @@ def _store(file: io.FileIO) -> str | None:
                 shutil.copyfileobj(file, target, _PIECE)
             put_in_place(part, place)  # the pod goes once this has been said
     except ImportError as error:
-        print(
-            f"The results can't be written to {shown}: {error}. The image needs fsspec and the "
-            "package for this kind of store (s3fs, gcsfs, ...)."
-        )
+        print(say.STORE_NEEDS_PACKAGE(url=shown, error=error))
     except Exception as error:  # of whatever library talks to the store
         said = masking.text(f"{type(error).__name__}: {error}")
-        print(f"The results can't be written to {shown}: {said}")
+        print(say.STORE_FAILED(url=shown, error=said))
     else:
         return url
     return None

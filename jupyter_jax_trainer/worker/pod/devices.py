@@ -13,13 +13,11 @@ import pkgutil
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.exceptions import WorkerError
 
 _DRIVER = "libcuda.so.1"  # what JAX's plugin loads
 _CHOSEN = {"JAX_PLATFORMS", "PJRT_NAMES_AND_LIBRARY_PATHS"}  # the second brings plugins as well
-_HINT = (
-    "Choose a --runtime or an --image for {}, or --device cpu; --env JAX_PLATFORMS= lets JAX look."
-)
 
 
 def check(device: str | None) -> None:
@@ -38,27 +36,18 @@ def check(device: str | None) -> None:
     if os.environ.keys() & _CHOSEN:
         return
     if device == "tpu" and not _has_libtpu():
-        raise WorkerError(
-            "The job is to run on TPUs, and its image has no libtpu.", _HINT.format("TPUs")
-        )
+        raise WorkerError(say.NO_LIBTPU())
     if device != "gpu":
         return
     plugins = _plugins()
     if not plugins:
-        raise WorkerError(
-            "The job is to run on GPUs, and JAX has no plugin for them in its image.",
-            _HINT.format("GPUs"),
-        )
+        raise WorkerError(say.NO_GPU_PLUGIN())
     if not all("cuda" in name for name in plugins):
         return  # for other GPUs, whose drivers have other names
     try:
         ctypes.CDLL(_DRIVER)
     except OSError as error:
-        raise WorkerError(
-            f"The job is to run on GPUs, and its pod has no driver for them: {error}.",
-            "The node's is put into each pod with a GPU. Where it is in an unusual place, such as "
-            "/usr/local/nvidia/lib64 on GKE, the image's LD_LIBRARY_PATH has to name it.",
-        ) from None
+        raise WorkerError(say.NO_GPU_DRIVER(error=error)) from None
 
 
 def _has_libtpu() -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer import masking
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.exceptions import WorkerError
 from jupyter_jax_trainer.worker.serialization.archive import Archive
 
@@ -47,10 +48,7 @@ def add(archive: Archive, scratch: Path | None) -> None:
     if not wheels and not wanted:
         return
     if scratch is None:
-        raise PackageError(
-            "--package needs a directory that can be written, and this pod has none.",
-            "Use a runtime with an emptyDir, or put the packages into the image.",
-        )
+        raise PackageError(say.NO_PACKAGE_DIRECTORY())
     folder = scratch / f"packages-{os.getpid()}"
     folder.mkdir(exist_ok=True)
     # After the worker's own code, before what the image has.
@@ -65,9 +63,9 @@ def _unpack(name: str, data: bytes, folder: Path) -> None:
     """Unpack a wheel as pip would, but for its scripts."""
     if not _fits(name):
         raise PackageError(
-            f"{name} is not for this pod's Python {platform.python_version()} on "
-            f"{platform.machine()}.",
-            "Choose a runtime with the same Python, or install the package by an index.",
+            say.WRONG_WHEEL(
+                wheel=name, version=platform.python_version(), machine=platform.machine()
+            )
         )
     with zipfile.ZipFile(io.BytesIO(data)) as wheel:
         for member in wheel.infolist():
@@ -134,8 +132,4 @@ def _pip(arguments: list[str], wanted: list[str]) -> None:
             last.append(line)
     if process.returncode:
         named = masking.text(" ".join(wanted))
-        raise PackageError(
-            f"--package {named}: pip failed.\n{''.join(last)}".rstrip(),
-            "Where the pods can't reach an index, give wheels (--package ./some.whl), or put the "
-            "packages into the image.",
-        )
+        raise PackageError(say.PIP_FAILED(packages=named, output="".join(last).rstrip()))

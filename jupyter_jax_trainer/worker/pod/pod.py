@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.pod import frames, secretvars
 from jupyter_jax_trainer.worker.pod.podchannel import PodChannel
@@ -77,10 +78,7 @@ class Pod:
             again=status is not None,
         )
         if status is not None:
-            print(
-                "This container was started again, but its cell has already run: "
-                "it does not run a second time."
-            )
+            print(say.ALREADY_RUN())
             leave(status)
 
     def begin_cell(self) -> None:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import output, timeouts
 from jupyter_jax_trainer.worker.channel import Channel
 from jupyter_jax_trainer.worker.pod import frames, handover
@@ -71,10 +72,10 @@ class PodChannel(Channel):
             self.send(kind, reports=reports[:half])
             self.send(kind, reports=reports[half:])
         elif kind == "display":
-            note = f"(a display of {size / 1e6:.0f} MB: too large to be shown)"
+            note = say.DISPLAY_TOO_LARGE(megabytes=size / 1e6)
             self.send(kind, **{**fields, "data": {"text/plain": note}, "metadata": {}})
         else:
-            print(f"jaxtrain: a message ({kind}) of {size / 1e6:.0f} MB is too large and left out")
+            print(say.MESSAGE_TOO_LARGE(kind=kind, megabytes=size / 1e6))
 
     def send_count(self) -> None:
         """Say how much was printed up to here, if that has changed."""
@@ -135,9 +136,7 @@ class PodChannel(Channel):
         RuntimeError
             Always.
         """
-        raise RuntimeError(
-            "JAX_COORDINATOR_ADDRESS is not set in this pod: its runtime has no policy for jax."
-        )
+        raise RuntimeError(say.NO_COORDINATOR_ADDRESS())
 
     def wait_for_leave(self, timeout: float) -> None:
         """Give the other ranks a moment, since nobody says when they need this one no more."""

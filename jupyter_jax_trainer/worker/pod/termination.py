@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.pod.podchannel import PodChannel
 
@@ -114,7 +115,7 @@ class Termination:
     def _say(self) -> None:
         if self._pod.finished:
             return
-        print("stopped: this pod was told to end (SIGTERM)", file=sys.stderr)
+        print(say.TERMINATED(), file=sys.stderr)
         self._tell()
         self._pod.channel.send_count()
         # The others fail without this rank: what they then say is not to be taken for the cause.

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import os
 
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.exceptions import WorkerError
-
-_HINT = "Give the job the topology of the slice (--topology), and as many nodes as it has hosts."
 
 
 def check(rank: int, nodes: int) -> None:
@@ -27,13 +26,7 @@ def check(rank: int, nodes: int) -> None:
     if len(hosts) < 2:
         return  # no TPU, or a slice of this one machine: there is no order
     if len(hosts) != nodes:
-        raise WorkerError(
-            f"The TPU slice has {len(hosts)} hosts, and the job has {nodes} ranks.", _HINT
-        )
+        raise WorkerError(say.SLICE_SIZE(hosts=len(hosts), nodes=nodes))
     place = os.environ.get("TPU_WORKER_ID", "")
     if place.isdecimal() and int(place) != rank:
-        raise WorkerError(
-            f"This pod is rank {rank} of the job (JAX_PROCESS_ID), and host {place} of the TPU "
-            "slice (TPU_WORKER_ID).",
-            _HINT,
-        )
+        raise WorkerError(say.SLICE_ORDER(rank=rank, host=place))

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import timeouts
 
 URL_VARIABLE = "KUBEFLOW_TRAINER_SERVER_URL"
@@ -104,10 +105,7 @@ class TrainerStatus:
             except Exception as error:
                 if not self._complained:
                     self._complained = True
-                    print(
-                        f"jaxtrain: Kubeflow's status server does not take this job's progress "
-                        f"({error}); the job goes on without it"
-                    )
+                    print(say.STATUS_SERVER(error=error))
 
     def _send(self, data: bytes) -> None:
         request = urllib.request.Request(

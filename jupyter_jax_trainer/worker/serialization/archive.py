@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer.errors import JobDirError
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.durable import put_in_place
 
 FORMAT = 1
@@ -199,15 +200,14 @@ class Archive:
             text = self._zip.get_data("manifest.json")
             self.manifest: dict[str, Any] = json.loads(text)
             if not isinstance(self.manifest, dict):
-                raise ValueError("its manifest is not a JSON object")
+                raise ValueError(say.MANIFEST_NO_OBJECT())
         except (*_UNREADABLE, ValueError) as error:
-            raise JobDirError(f"{self.path} is damaged or not an archive: {error}") from None
+            raise JobDirError(say.ARCHIVE_DAMAGED(path=self.path, error=error)) from None
         if digest is not None and _sha256(text) != digest:
-            raise JobDirError(f"{self.path} is not the archive that was sent: its sha256 differs.")
+            raise JobDirError(say.ARCHIVE_DIFFERS(path=self.path))
         if self.manifest.get("format") != FORMAT:
             raise JobDirError(
-                f"{self.path} has format {self.manifest.get('format')!r}; "
-                f"this version reads format {FORMAT}."
+                say.ARCHIVE_FORMAT(path=self.path, format=self.manifest.get("format"), known=FORMAT)
             )
 
     def read(self, name: str) -> bytes:
@@ -215,11 +215,10 @@ class Archive:
         try:
             data: bytes = self._zip.get_data(name)
         except _UNREADABLE as error:
-            raise JobDirError(f"{self.path} has no readable {name}: {error}") from None
+            said = say.MEMBER_UNREADABLE(path=self.path, name=name, error=error)
+            raise JobDirError(said) from None
         if _sha256(data) != self.manifest["members"].get(name):
-            raise JobDirError(
-                f"{self.path}: {name} does not match the manifest: the file was changed or damaged."
-            )
+            raise JobDirError(say.MEMBER_CHANGED(path=self.path, name=name))
         return data
 
     def buffers(self) -> list[memoryview]:

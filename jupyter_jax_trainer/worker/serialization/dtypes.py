@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from jupyter_jax_trainer.messages import worker as say
+
 # Byte order, kind and size, as numpy writes them; dates with their unit. Objects are no part.
 _SIMPLE = re.compile(
     r"\|b1|[<>|][iu][1248]|[<>]f(2|4|8|12|16)|[<>]c(8|16|24|32)|\|[SV]\d{1,9}|[<>]U\d{1,8}"
@@ -70,7 +72,7 @@ def read_dtype(spelled: Any) -> Any:
 def _read(spelled: Any, depth: int) -> Any:
     dtype = _make(spelled, depth)
     if not dtype.itemsize:  # never written; an array of them has any shape without any data
-        raise ValueError(f"{str(spelled)[:80]!r} has no bytes")
+        raise ValueError(say.EMPTY_DTYPE(dtype=str(spelled)[:80]))
     return dtype
 
 
@@ -84,7 +86,7 @@ def _make(spelled: Any, depth: int) -> Any:
 
         return numpy.dtype(getattr(ml_dtypes, spelled))
     if not isinstance(spelled, dict) or depth > _DEPTH:
-        raise ValueError(f"{str(spelled)[:80]!r} is not a dtype")
+        raise ValueError(say.NO_DTYPE(dtype=str(spelled)[:80]))
     if "base" in spelled:
         shape = read_shape(spelled["shape"])
         return numpy.dtype((_read(spelled["base"], depth + 1), shape))
@@ -92,7 +94,7 @@ def _make(spelled: Any, depth: int) -> Any:
     if not all(isinstance(name, str) for name in names) or not all(
         title is None or isinstance(title, str) for title in titles
     ):
-        raise ValueError("the names of fields are not strings")
+        raise ValueError(say.FIELD_NAMES())
     fields: dict[str, Any] = {
         "names": names,
         "formats": [_read(part, depth + 1) for part in formats],
@@ -106,7 +108,7 @@ def _make(spelled: Any, depth: int) -> Any:
 
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise ValueError("the fields of a structure are not a list")
+        raise ValueError(say.FIELDS())
     return value
 
 
@@ -121,5 +123,5 @@ def read_shape(value: Any) -> tuple[int, ...]:
     if not isinstance(value, list) or not all(
         type(size) is int and 0 <= size < 1 << 62 for size in value
     ):
-        raise ValueError(f"{str(value)[:80]!r} is not a shape")
+        raise ValueError(say.NO_SHAPE(shape=str(value)[:80]))
     return tuple(value)

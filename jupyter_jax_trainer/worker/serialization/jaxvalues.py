@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from jupyter_jax_trainer.worker.serialization.refusals import CannotTravel, Refusal
+from jupyter_jax_trainer.messages import worker as say
+from jupyter_jax_trainer.worker.serialization.refusals import CannotTravel
 
 Reduced = tuple[Any, ...]
 
@@ -73,21 +74,9 @@ def _reduce_array(jax: Any, value: Any, expect: Callable[[int], None]) -> Reduce
     import numpy
 
     if value.is_deleted():
-        raise CannotTravel(
-            Refusal(
-                "an array whose memory was given away (donated to a jitted function, or deleted)",
-                "Use the value that the function returned instead.",
-            ),
-            value,
-        )
+        raise CannotTravel(say.DELETED_ARRAY(), value)
     if not value.is_fully_addressable:
-        raise CannotTravel(
-            Refusal(
-                "an array that is spread over several processes",
-                "Gather it first (jax.experimental.multihost_utils.process_allgather).",
-            ),
-            value,
-        )
+        raise CannotTravel(say.SHARDED_ARRAY(), value)
     if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
         return make_key, (str(jax.random.key_impl(value)), jax.random.key_data(value))
     expect(value.nbytes)

@@ -21,9 +21,10 @@ from typing import IO, Any
 
 import cloudpickle
 
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.serialization import classes, jaxvalues, wrappers
 from jupyter_jax_trainer.worker.serialization.describe import type_name
-from jupyter_jax_trainer.worker.serialization.refusals import CannotTravel, Refusal, refusal_for
+from jupyter_jax_trainer.worker.serialization.refusals import CannotTravel, refusal_for
 
 __all__ = ["INLINE", "Pickler", "Unpickler", "load_pairs", "stays_behind", "type_name"]
 
@@ -250,14 +251,8 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def _note_reference(self, obj: Any) -> None:
         module = getattr(obj, "__module__", None) or "builtins"
         package, _, rest = module.partition(".")
-        if package == _PACKAGE and not rest.startswith(("worker", "errors")):
-            raise CannotTravel(
-                Refusal(
-                    f"{module}.{obj.__qualname__}, which belongs to the notebook's side",
-                    "In a job, jupyter_jax_trainer has report() and checkpoint_dir() only.",
-                ),
-                obj,
-            )
+        if package == _PACKAGE and not rest.startswith(("worker", "errors", "messages")):
+            raise CannotTravel(say.NOTEBOOK_CODE(name=f"{module}.{obj.__qualname__}"), obj)
         self.modules.add(module)
 
     def _note_code(self, code: types.CodeType) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.serialization import jaxvalues, records
 from jupyter_jax_trainer.worker.serialization.dtypes import read_dtype, spell_dtype
 
@@ -374,7 +375,7 @@ def check_keys(keys: Iterable[Any]) -> None:
         if kind in (tuple, frozenset):
             check_keys(key)
         elif kind not in _KEYS and kind.__module__ not in ("numpy", "ml_dtypes"):
-            raise NotPlain(f"it has a key of type {kind.__qualname__}")
+            raise NotPlain(say.KEY_TYPE(type=kind.__qualname__))
 
 
 def _is_spread(value: Any) -> bool:

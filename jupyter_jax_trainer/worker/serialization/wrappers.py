@@ -14,7 +14,8 @@ from typing import Any
 
 from cloudpickle import cloudpickle as internals
 
-from jupyter_jax_trainer.worker.serialization.refusals import CannotTravel, Refusal
+from jupyter_jax_trainer.messages import worker as say
+from jupyter_jax_trainer.worker.serialization.refusals import CannotTravel
 
 Reduced = tuple[Any, ...]
 _CACHED = type(functools.lru_cache(lambda: None))
@@ -100,12 +101,5 @@ def check_reference(value: Any, name: str) -> str:
     """
     module = internals._whichmodule(value, name)
     if module in (None, "__main__"):
-        raise CannotTravel(
-            Refusal(
-                f"an object of type {type(value).__name__}, which is pickled by the name {name!r} "
-                "alone, and a job doesn't have the notebook's names",
-                "Create it inside the cell, or in a module of your own.",
-            ),
-            value,
-        )
+        raise CannotTravel(say.BY_NAME(type=type(value).__name__, name=name), value)
     return str(module)

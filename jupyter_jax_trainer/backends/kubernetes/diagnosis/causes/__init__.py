@@ -19,12 +19,12 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.unschedulable impo
 __all__ = ["SECTIONS", "Cause", "Facts", "Refused"]
 
 SECTIONS: dict[str, tuple[Cause, ...]] = {
-    "It is refused": REFUSED,
-    "It waits to be let in, or for its pods": QUEUED,
+    "The request is refused": REFUSED,
+    "The job is queued, or waits for its pods": QUEUED,
     "Pods can't be scheduled": UNSCHEDULABLE,
-    "The image does not come": IMAGES,
-    "Containers do not start": STARTING,
-    "It starts": RUNNING,
+    "The image can't be pulled": IMAGES,
+    "Containers don't start": STARTING,
+    "The job is starting": RUNNING,
     "A rank has ended": tuple(cause for cause, _ in ENDS),
-    "The whole job has ended": (*FAILED, DELETED, *OTHER),
+    "The job has ended": (*FAILED, DELETED, *OTHER),
 }

@@ -28,7 +28,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
     (
         Cause(
             id="out-of-memory",
-            symptom="A container needs more memory than it may have",
+            symptom="A container exceeds its memory limit",
             where="container `terminated` or `lastState`: `OOMKilled`",
             sentence="was killed: out of memory at {limit}",
             hint="Ask for more with --memory, use smaller batches or more nodes, or send less.",
@@ -40,10 +40,10 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
     (
         Cause(
             id="evicted-disk",
-            symptom="A pod is evicted because it has written too much to its disk",
+            symptom="A pod is evicted because it wrote too much to its disk",
             where="pod `status.reason` Evicted",
             sentence="was evicted: {what}",
-            hint="Write less to the container's own disk, or to a volume (--volume).",
+            hint="Write less to the container's own disk, or write to a volume (--volume).",
             state=State.FAILED,
             ends=True,
         ),
@@ -52,11 +52,11 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
     (
         Cause(
             id="evicted",
-            symptom="A pod is evicted because its node is short of memory or something else",
+            symptom="A pod is evicted because its node runs out of memory or another resource",
             where="pod `status.reason` Evicted",
             sentence="was evicted: {what}",
-            hint="Ask for what the job needs with --memory: pods that use more than they asked for "
-            "are evicted first.",
+            hint="Request what the job needs with --memory: pods that exceed their request are "
+            "evicted first.",
             state=State.FAILED,
             ends=True,
         ),
@@ -65,9 +65,9 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
     (
         Cause(
             id="preempted",
-            symptom="A pod is removed for one with a higher priority",
+            symptom="A pod is preempted by one with a higher priority",
             where="pod condition `DisruptionTarget`, `PreemptionByScheduler`",
-            sentence="was removed to make room for a pod with a higher priority",
+            sentence="was preempted by a pod with a higher priority",
             hint=f"{_AGAIN} when there is room, or with a higher --priority.",
             state=State.FAILED,
             ends=True,
@@ -77,11 +77,11 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
     (
         Cause(
             id="drained",
-            symptom="A pod is evicted through the API, as when a node is emptied",
+            symptom="A pod is evicted through the API, for example when its node is drained",
             where="pod condition `DisruptionTarget`, `EvictionByEvictionAPI`",
             sentence="was evicted: its node {node} is being drained",
-            hint=f"{_AGAIN}. With checkpoints (checkpoint_dir) and --max-restarts a job goes on by "
-            "itself.",
+            hint=f"{_AGAIN}. With checkpoints (checkpoint_dir) and --max-restarts, a job "
+            "continues by itself.",
             state=State.FAILED,
             ends=True,
         ),
@@ -94,8 +94,8 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
             where="pod condition `DisruptionTarget`: `DeletionByTaintManager`, `DeletionByPodGC`, "
             "`TerminationByKubelet`; `status.reason`: NodeLost, NodeShutdown, Terminated",
             sentence="was lost with its node {node}",
-            hint=f"{_AGAIN}. Spot machines go like this: save checkpoints (checkpoint_dir) and add "
-            "--max-restarts.",
+            hint=f"{_AGAIN}. Spot machines can disappear at any time: save checkpoints "
+            "(checkpoint_dir) and add --max-restarts.",
             state=State.FAILED,
             ends=True,
         ),
@@ -104,9 +104,9 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
     (
         Cause(
             id="disrupted",
-            symptom="A pod is ended by the cluster for another reason",
+            symptom="The cluster terminates a pod for another reason",
             where="pod condition `DisruptionTarget`",
-            sentence="was ended by the cluster: {what}",
+            sentence="was terminated by the cluster: {what}",
             hint=f"{_AGAIN}.",
             state=State.FAILED,
             ends=True,
@@ -116,7 +116,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
     (
         Cause(
             id="program-missing",
-            symptom="The image lacks a program, and the runtime tries only once",
+            symptom="The image lacks a program, and the runtime doesn't retry",
             where="container `terminated`: `StartError`",
             sentence="could not start: the image {image} has no {program}",
             hint="Use an image with a shell, Python and JAX (--image).",
@@ -130,9 +130,10 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
     (
         Cause(
             id="wrong-processor",
-            symptom="The image is for another kind of processor, and the runtime tries only once",
+            symptom="The image is for another CPU architecture, and the runtime doesn't retry",
             where="container `terminated`: `StartError`",
-            sentence="could not start: the image {image} is not made for its node's processors",
+            sentence="could not start: the image {image} does not support the CPU architecture of "
+            "its node",
             hint="Choose an image for the node's architecture, or nodes that fit the image.",
             state=State.FAILED,
             ends=True,
@@ -142,10 +143,10 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
     (
         Cause(
             id="not-started",
-            symptom="The container can't be started, and the runtime tries only once",
+            symptom="The container can't be started, and the runtime doesn't retry",
             where="container `terminated`: `StartError`",
             sentence="could not start: {what}",
-            hint="Show this to those who run the cluster.",
+            hint="Show this to a cluster administrator.",
             state=State.FAILED,
             ends=True,
         ),
@@ -157,10 +158,10 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
     (
         Cause(
             id="node-refused",
-            symptom="The node refuses a pod that was given to it",
+            symptom="The node rejects a pod that was assigned to it",
             where="pod `Failed` without a container: `OutOfcpu`, `UnexpectedAdmissionError`",
-            sentence="was refused by its node {node}: {what}",
-            hint=f"{_AGAIN}; if it happens again, tell those who run the cluster.",
+            sentence="was rejected by its node {node}: {what}",
+            hint=f"{_AGAIN}; if it happens again, tell a cluster administrator.",
             state=State.FAILED,
             ends=True,
         ),
@@ -169,9 +170,9 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
     (
         Cause(
             id="pod-deleted",
-            symptom="Somebody deletes a pod",
-            where="pod `deletionTimestamp`, though its job goes on",
-            sentence="was ended: somebody deleted its pod",
+            symptom="A pod is deleted",
+            where="pod `deletionTimestamp`, while its job continues",
+            sentence="was terminated: its pod was deleted",
             hint=f"{_AGAIN}.",
             state=State.FAILED,
             ends=True,
@@ -192,19 +193,19 @@ def end_row(seen: Seen, pod: Json) -> tuple[Cause, Facts] | None:
 FAILED = (
     Cause(
         id="runtime-unsupported",
-        symptom="The runtime is gone, or this Trainer can't use it",
+        symptom="The runtime no longer exists, or this version of Trainer doesn't support it",
         where="TrainJob `Failed`, `TrainingRuntimeNotSupported`",
         sentence="Kubeflow Trainer can't use the runtime: {what}",
-        hint="`%jaxtrain runtimes` lists those that there are; choose one with --runtime.",
+        hint="`%jaxtrain runtimes` lists the available runtimes; choose one with --runtime.",
         state=State.FAILED,
         find=of_job("TrainingRuntimeNotSupported"),
     ),
     Cause(
         id="deadline",
-        symptom="The job takes longer than it may",
+        symptom="The job exceeds its timeout",
         where="TrainJob `Failed`, `DeadlineExceeded`",
         sentence="took longer than its --timeout of {time}",
-        hint="Give it more with --timeout. Checkpoints (checkpoint_dir) let the next job go on.",
+        hint="Raise --timeout. With checkpoints (checkpoint_dir), the next job can continue.",
         state=State.FAILED,
         find=of_job("DeadlineExceeded"),
     ),
@@ -212,30 +213,30 @@ FAILED = (
 
 DELETED = Cause(
     id="trainjob-deleted",
-    symptom="Somebody deletes the TrainJob",
+    symptom="The TrainJob is deleted",
     where="TrainJob `deletionTimestamp`",
     sentence="its TrainJob is being deleted",
-    hint=f"If it wasn't you, somebody else may do so. {_AGAIN}.",
+    hint=f"If it wasn't you, somebody else deleted it. {_AGAIN}.",
     find=being_deleted,
 )
 
 OTHER = (
     Cause(
         id="initializer-failed",
-        symptom="What fetches data or a model first fails, or another init container",
-        where="container `terminated` with another exit code than 0, of a pod of the replicated "
-        "Jobs `dataset-initializer`, `model-initializer`, or an init container",
+        symptom="A dataset or model initializer, or another init container, fails",
+        where="container `terminated` with a nonzero exit code: of a pod of the replicated Jobs "
+        "`dataset-initializer`, `model-initializer`, or an init container",
         sentence="{what} failed with exit code {code}",
-        hint="`%jaxtrain logs --container {source}` shows what it printed.",
+        hint="`%jaxtrain logs --container {source}` shows its output.",
         state=State.FAILED,
         find=initializer_failed,
     ),
     Cause(
         id="failed",
-        symptom="The job fails, and no pod is left that could say why",
+        symptom="The job fails, and no pod is left to show why",
         where="TrainJob `Failed`",
-        sentence="the cluster says: {what}",
-        hint="`%jaxtrain logs` shows what the ranks printed.",
+        sentence="cluster: {what}",
+        hint="`%jaxtrain logs` shows the output of the ranks.",
         state=State.FAILED,
         find=of_job(""),
     ),
@@ -243,8 +244,8 @@ OTHER = (
         id="job-failed",
         symptom="The Job of the ranks fails",
         where="Job `FailureTarget` or `Failed`",
-        sentence="the cluster says: {what}",
-        hint="`%jaxtrain logs` shows what the ranks printed.",
+        sentence="cluster: {what}",
+        hint="`%jaxtrain logs` shows the output of the ranks.",
         state=State.FAILED,
         find=job_failed,
     ),

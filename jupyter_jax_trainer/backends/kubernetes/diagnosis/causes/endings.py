@@ -146,7 +146,7 @@ def memory(_: Seen, pod: Json) -> Facts | None:
     if not out_of_memory(pod):
         return None
     limit = ((container_spec(pod).get("resources") or {}).get("limits") or {}).get("memory")
-    return {"limit": f"its limit of {limit}" if limit else "what the node has"}
+    return {"limit": f"its limit of {limit}" if limit else "the memory of its node"}
 
 
 def not_started(pattern: str) -> Callable[[Seen, Json], Facts | None]:

@@ -70,34 +70,34 @@ def _finder(pattern: str, *reasons: str) -> Callable[[Seen], Facts | None]:
 IMAGES = (
     Cause(
         id="image-name",
-        symptom="The image's name is not valid",
+        symptom="The image name is not valid",
         where="container waits: `InvalidImageName`",
-        sentence="{image} is not a valid name of an image",
+        sentence="{image} is not a valid image name",
         hint="Check --image: registry/name:tag, all in lower case.",
         find=_finder("", "InvalidImageName"),
     ),
     Cause(
         id="image-not-on-node",
-        symptom="The image has to be on the node, and is not",
+        symptom="The image must be on the node, but is not",
         where="container waits: `ErrImageNeverPull`",
-        sentence="the image {image} is not on the node, and the runtime forbids to pull it",
-        hint="Have it loaded onto the nodes, or the runtime's imagePullPolicy changed.",
+        sentence="the image {image} is not on the node, and the runtime does not allow pulling it",
+        hint="Load it onto the nodes, or change the runtime's imagePullPolicy.",
         find=_finder("", "ErrImageNeverPull"),
     ),
     Cause(
         id="image-disk-full",
-        symptom="The node has no room for the image",
+        symptom="The node has no disk space for the image",
         where=_WHERE,
-        sentence="the node has no room for the image {image}",
-        hint="Tell those who run the cluster: the disk of the node is full.",
+        sentence="the node has no disk space for the image {image}",
+        hint="Tell a cluster administrator: the disk of the node is full.",
         find=_finder("no space left on device"),
     ),
     Cause(
         id="image-rate-limit",
-        symptom="The registry allows no more pulls for now",
+        symptom="The registry limits the rate of pulls",
         where=_WHERE,
-        sentence="the registry allows no more pulls of the image {image} for now",
-        hint="Wait (it is tried again by itself), or use a mirror of the image (--image).",
+        sentence="the registry's rate limit blocks pulls of the image {image}",
+        hint="Wait (the pull is retried automatically), or use a mirror of the image (--image).",
         find=_finder(r"\b429\b|toomanyrequests|rate limit"),
     ),
     Cause(
@@ -105,7 +105,7 @@ IMAGES = (
         symptom="The registry denies access to the image",
         where=_WHERE,
         sentence="the registry denies access to the image {image}",
-        hint="It is private, or does not exist. Check --image; pull credentials belong to the "
+        hint="It is private or does not exist. Check --image; pull credentials belong to the "
         "runtime (imagePullSecrets) or the service account (--service-account).",
         find=_finder(
             r"\b40[13]\b|unauthori[sz]ed|authentication required|denied|authorization failed|"
@@ -117,7 +117,7 @@ IMAGES = (
         symptom="The registry can't be reached",
         where=_WHERE,
         sentence="the registry of the image {image} can't be reached",
-        hint="Check the name in --image. If it is right, tell those who run the cluster that the "
+        hint="Check the name in --image. If it is right, tell a cluster administrator that the "
         "nodes can't reach {registry}: {said}.",
         find=_finder(
             r"dial tcp|no such host|i/o timeout|connection (?:refused|reset)|no route to host|"
@@ -127,9 +127,9 @@ IMAGES = (
     ),
     Cause(
         id="image-platform",
-        symptom="The image is for another kind of processor",
+        symptom="The image is for another CPU architecture",
         where=_WHERE,
-        sentence="the image {image} is not made for the processors of the node",
+        sentence="the image {image} does not support the CPU architecture of the node",
         hint="Choose an image for the node's architecture, or nodes that fit the image.",
         find=_finder("no match for platform|no matching manifest"),
     ),
@@ -143,10 +143,10 @@ IMAGES = (
     ),
     Cause(
         id="image-registry-trouble",
-        symptom="The registry has trouble",
+        symptom="The registry returns an error",
         where=_WHERE,
-        sentence="the registry of the image {image} has trouble: {said}",
-        hint="It is tried again by itself.",
+        sentence="the registry of the image {image} returned an error: {said}",
+        hint="The pull is retried automatically.",
         find=_finder(r"\b50[0-4]\b"),
     ),
     Cause(
@@ -154,8 +154,8 @@ IMAGES = (
         symptom="The image can't be pulled for another reason",
         where=_WHERE,
         sentence="the image {image} can't be pulled: {said}",
-        hint="It is tried again by itself. Check --image, and show this to those who run the "
-        "cluster.",
+        hint="The pull is retried automatically. Check --image, and show this to a cluster "
+        "administrator.",
         find=_finder(""),
     ),
 )

@@ -95,7 +95,7 @@ def _gave_way(seen: Seen) -> Facts | None:
     if not is_active(workload):
         return None
     cohort = "due to prioritization" not in message_of(evicted)
-    to = "jobs whose queue has a right to its quota" if cohort else "a job of higher priority"
+    to = "jobs whose queue reclaimed its quota" if cohort else "a job with higher priority"
     return {"queue": with_place(seen), "to": to}
 
 
@@ -155,47 +155,47 @@ def _resource(amount: str, resource: str) -> str:
 KUEUE = (
     Cause(
         id="kueue-drops-patches",
-        symptom="Kueue has let the job in, and it stays suspended",
+        symptom="Kueue has admitted the job, but it stays suspended",
         where="Workload `Admitted`, no pods, its event `TrainJobResourcesCreationFailed`",
-        sentence="Kueue let the job in {time} ago, and it is still suspended",
-        hint="Kueue up to 0.16 drops a TrainJob's runtimePatches, and then it can't start: cancel "
-        "it. What the patches were for belongs into a runtime (--runtime).",
+        sentence="Kueue admitted the job {time} ago, but it is still suspended",
+        hint="Kueue up to 0.16 drops a TrainJob's runtimePatches, so the job can't start: cancel "
+        "it. Make the changes of the patches in a runtime instead (--runtime).",
         find=_stripped,
     ),
     Cause(
         id="kueue-inadmissible",
-        symptom="Kueue can't let the job in: the queue does not exist or is stopped",
+        symptom="Kueue can't admit the job: the queue does not exist or is stopped",
         where="Workload condition `QuotaReserved=False`, `Inadmissible`",
-        sentence="the queue {queue} takes no jobs: {what}",
-        hint="Check --queue; `kubectl get localqueues` lists those of the namespace.",
+        sentence="the queue {queue} accepts no jobs: {what}",
+        hint="Check --queue; `kubectl get localqueues` lists the queues of the namespace.",
         state=State.QUEUED,
         find=_kueue("Inadmissible"),
     ),
     Cause(
         id="kueue-stopped",
-        symptom="Kueue has taken the job out of its queue for good",
+        symptom="Kueue has deactivated the job",
         where="Workload condition `Evicted`, `DeactivatedDueTo…`",
-        sentence="Kueue has stopped it: {what}",
-        hint="`%jaxtrain resume` puts it into its queue again.",
+        sentence="Kueue deactivated it: {what}",
+        hint="`%jaxtrain resume` puts it back into its queue.",
         state=State.SUSPENDED,
         find=_stopped,
     ),
     Cause(
         id="kueue-preempted",
-        symptom="The job has given way to another one in Kueue's queue",
+        symptom="The job was preempted by another one in Kueue's queue",
         where="Workload condition `Evicted`, `Preempted`",
-        sentence="it gave way to {to}, and waits in the queue {queue} again",
-        hint="It starts again by itself when there is room, from the beginning of its cell. What "
-        "it has saved in checkpoint_dir() is there then, if that is on a shared file system.",
+        sentence="preempted by {to}; waits in the queue {queue} again",
+        hint="It starts again automatically when there is room, from the beginning of its cell. "
+        "Checkpoints in checkpoint_dir() are kept if that is on a shared file system.",
         state=State.QUEUED,
         find=_gave_way,
     ),
     Cause(
         id="kueue-too-large",
-        symptom="The job asks for more than its queue ever has",
+        symptom="The job asks for more than its queue can ever provide",
         where="Workload condition `QuotaReserved=False`, `Pending`: maximum capacity",
-        sentence="the queue {queue} can never take it: {what}",
-        hint="Ask for less (--nodes, --cpu, --memory), or name another --queue.",
+        sentence="the queue {queue} can never admit it: {what}",
+        hint="Ask for less (--nodes, --cpu, --memory), or choose another --queue.",
         state=State.QUEUED,
         find=_kueue(says="maximum capacity"),
     ),
@@ -204,7 +204,7 @@ KUEUE = (
         symptom="The job waits in Kueue's queue",
         where="Workload condition `QuotaReserved=False`, `Pending`",
         sentence="waits in the queue {queue}: {what}",
-        hint="It starts by itself when there is room. Asking for less may bring it in earlier.",
+        hint="It starts automatically when there is room. A smaller job may start earlier.",
         state=State.QUEUED,
         find=_kueue(),
     ),

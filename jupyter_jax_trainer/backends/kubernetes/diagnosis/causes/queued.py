@@ -106,7 +106,7 @@ def _no_trainjob(seen: Seen) -> Facts | None:
 QUEUED = (
     Cause(
         id="trainjob-missing",
-        symptom="The TrainJob is not made yet",
+        symptom="The TrainJob doesn't exist yet",
         where="there is no TrainJob",
         sentence="waits for its TrainJob",
         find=_no_trainjob,
@@ -114,10 +114,10 @@ QUEUED = (
     *KUEUE,
     Cause(
         id="queued",
-        symptom="The job waits in a queue of which nothing more is known",
+        symptom="The job waits in a queue, and nothing more is known",
         where="TrainJob `Suspended` with the label of a queue",
         sentence="waits in the queue {queue}",
-        hint="It starts by itself when there is room. If it never does, check that the queue "
+        hint="It starts automatically when there is room. If it never does, check that the queue "
         "exists and that Kueue is installed.",
         state=State.QUEUED,
         find=_waits_in_queue,
@@ -126,34 +126,34 @@ QUEUED = (
         id="suspended",
         symptom="The job is suspended",
         where="TrainJob `Suspended`",
-        sentence="its pods have ended until it is resumed",
-        hint="`%jaxtrain resume` starts it again, from the beginning of its cell.",
+        sentence="its pods are stopped until it is resumed",
+        hint="`%jaxtrain resume` restarts it, from the beginning of its cell.",
         state=State.SUSPENDED,
         find=_suspended,
     ),
     Cause(
         id="initializing",
-        symptom="Data or a model are being fetched first",
+        symptom="A dataset or a model is being fetched first",
         where="pods of the replicated Jobs `dataset-initializer`, `model-initializer`",
         sentence="waits for its {what}",
         find=_initializing,
     ),
     Cause(
         id="trainer-silent",
-        symptom="Kubeflow Trainer does nothing for the job",
+        symptom="Kubeflow Trainer doesn't act on the job",
         where="TrainJob without conditions and without Jobs",
-        sentence="Kubeflow Trainer has done nothing for the job for {time}",
-        hint="Its controller may be down or starting: the job goes on when it is back. Tell those "
-        "who run the cluster.",
+        sentence="Kubeflow Trainer has not acted on the job for {time}",
+        hint="Its controller may be down or starting: the job continues when it is back. Tell a "
+        "cluster administrator.",
         find=_silent,
     ),
     Cause(
         id="jobset-silent",
-        symptom="JobSet does nothing for the job",
+        symptom="JobSet doesn't act on the job",
         where="TrainJob with a JobSet that has no Jobs",
-        sentence="JobSet has made no Jobs for {time}",
-        hint="Its controller may be down or starting: the job goes on when it is back. Tell those "
-        "who run the cluster.",
+        sentence="JobSet has created no Jobs for {time}",
+        hint="Its controller may be down or starting: the job continues when it is back. Tell a "
+        "cluster administrator.",
         find=_jobless,
     ),
 )

@@ -34,29 +34,29 @@ _ANSWER = "the answer to the request"
 REFUSED = (
     Cause(
         id="quota",
-        symptom="A quota of the namespace is used up",
+        symptom="A quota of the namespace is exhausted",
         where=_BOTH,
         sentence="the quota {quota} has no room for {who}: {what}",
-        hint="Ask for less (--nodes, --cpu, --memory), wait until other jobs of the namespace end "
-        "or delete them, or have the ResourceQuota {quota} raised.",
+        hint="Ask for less (--nodes, --cpu, --memory), wait for other jobs of the namespace to "
+        "end, delete them, or have the ResourceQuota {quota} raised.",
         match=quota,
     ),
     Cause(
         id="quota-wants-amounts",
-        symptom="A quota wants every pod to state its resources",
+        symptom="A quota requires every pod to state its resources",
         where=_EVENT,
-        sentence="the quota {quota} refuses {who}: {what} must be given",
-        hint="Say how much a node needs (--cpu, --memory). For limits.cpu have a LimitRange set a "
-        "default, or the runtime state it.",
+        sentence="the quota {quota} refuses {who}: {what} must be set",
+        hint="Set what a node needs (--cpu, --memory). For limits.cpu, have a LimitRange set a "
+        "default, or set it in the runtime.",
         match=wanted,
     ),
     Cause(
         id="limit-range",
-        symptom="More, or less, is asked for than the namespace allows for one container",
+        symptom="The job asks for more or less than the namespace allows for one container",
         where=_EVENT,
         sentence="the namespace's LimitRange refuses {who}: {bound} {resource} per {per} is "
-        "{allowed}, and {asked} was asked for",
-        hint="Keep to it with --cpu and --memory, or have the LimitRange changed.",
+        "{allowed}, but {asked} was requested",
+        hint="Stay within it with --cpu and --memory, or have the LimitRange changed.",
         match=by_pattern(
             r"(?P<bound>maximum|minimum) (?P<resource>\S+) usage per (?P<per>\w+) is "
             r"(?P<allowed>[^,\s]+)[,.] but (?:limit|request) is (?P<asked>[^,\s]+)"
@@ -93,16 +93,16 @@ REFUSED = (
         symptom="The runtime does not exist",
         where=_ANSWER,
         sentence="there is no runtime {name} in the cluster",
-        hint="`%jaxtrain runtimes` lists those that there are; choose one with --runtime.",
+        hint="`%jaxtrain runtimes` lists the available runtimes; choose one with --runtime.",
         match=by_pattern(r'TrainingRuntime\S* "(?P<name>[^"]+)" not found'),
     ),
     Cause(
         id="webhook-down",
-        symptom="A webhook that has to agree does not answer",
+        symptom="A required webhook does not answer",
         where=f"HTTP 500 at submission; {_EVENT}",
-        sentence="the cluster's webhook {name} does not answer, so {who} can't be made",
-        hint="It often answers again within a minute; then run the cell again. If it doesn't, tell "
-        "those who run the cluster: the controller behind that webhook is down.",
+        sentence="the cluster's webhook {name} does not answer, so {who} can't be created",
+        hint="It often recovers within a minute; then run the cell again. If it doesn't, tell a "
+        "cluster administrator: the controller behind that webhook is down.",
         match=by_pattern(r'failed calling webhook "(?P<name>[^"]+)"'),
     ),
     Cause(
@@ -110,7 +110,7 @@ REFUSED = (
         symptom="A webhook refuses the job or its pods",
         where=_BOTH,
         sentence="the cluster's webhook {name} refuses {who}: {what}",
-        hint="If none of the cell's options explains it, show this to those who run the cluster.",
+        hint="If none of the cell's options explains it, show this to a cluster administrator.",
         match=webhook,
     ),
     Cause(
@@ -118,7 +118,7 @@ REFUSED = (
         symptom="An admission policy refuses the job or its pods",
         where=_BOTH,
         sentence="the cluster's policy {name} refuses {who}: {what}",
-        hint="Those who run the cluster know what the policy wants.",
+        hint="Ask a cluster administrator what the policy requires.",
         match=by_pattern(
             r"ValidatingAdmissionPolicy '(?P<name>[^']+)'.* denied request: (?P<what>.*)"
         ),
@@ -144,14 +144,15 @@ REFUSED = (
         symptom="The cluster does not accept the credentials",
         where="HTTP 401",
         sentence="the cluster does not accept your credentials",
-        hint="Sign in again: a token may have expired. `kubectl auth whoami` tells if it works.",
+        hint="Sign in again: a token may have expired. `kubectl auth whoami` shows whether it "
+        "works.",
         match=by_pattern("", 401),
     ),
     Cause(
         id="right-missing",
-        symptom="A right is missing",
+        symptom="A permission is missing",
         where=f"HTTP 403; {_EVENT}",
-        sentence="you may not {verb} {resource} {where}",
+        sentence="no permission to {verb} {resource} {where}",
         hint="Ask for a Role with {verb} on {resource}.",
         match=missing_right,
     ),
@@ -165,7 +166,7 @@ REFUSED = (
     ),
     Cause(
         id="not-found",
-        symptom="What is asked for does not exist",
+        symptom="The object does not exist",
         where="HTTP 404",
         sentence="there is no {kind} {name}",
         hint="It may have been deleted; check --namespace and --context.",
@@ -175,31 +176,31 @@ REFUSED = (
         id="exists",
         symptom="The name is taken",
         where="HTTP 409, `AlreadyExists`",
-        sentence="there is a {kind} {name} already in this namespace",
-        hint="Choose another --name, or delete that one.",
+        sentence="a {kind} {name} already exists in this namespace",
+        hint="Choose another --name, or delete the existing one.",
         match=named("already exists", 409),
     ),
     Cause(
         id="changed-meanwhile",
-        symptom="Somebody changed it at the same moment",
+        symptom="Somebody else changed the object at the same time",
         where="HTTP 409, `Conflict`",
-        sentence="somebody else changed it at the same moment",
+        sentence="somebody else changed it at the same time",
         hint="Try again.",
         match=by_pattern("", 409),
     ),
     Cause(
         id="too-large",
-        symptom="More is sent than the cluster takes",
+        symptom="The request is too large for the cluster",
         where="HTTP 413 or 422",
-        sentence="the cluster does not take that much at once: {what}",
+        sentence="the cluster does not accept that much at once: {what}",
         hint="Send less, read the data inside the cell, or use --volume or --store.",
         match=by_pattern(r"(?P<what>request entity too large.*|too long: may not be more.*)"),
     ),
     Cause(
         id="invalid",
-        symptom="The description of the job, or of a part of it, is not valid",
+        symptom="The description of the job, or of a part of it, is invalid",
         where=f"HTTP 400 or 422; {_EVENT}",
-        sentence="the cluster does not take {who}: {what}",
+        sentence="the cluster rejects {who} as invalid: {what}",
         hint="An option of the cell or the runtime asks for something that is not possible.",
         match=invalid,
     ),
@@ -207,7 +208,7 @@ REFUSED = (
         id="too-many-requests",
         symptom="The cluster is busy",
         where="HTTP 429",
-        sentence="the cluster is busy and takes no more requests at the moment",
+        sentence="the cluster is busy and accepts no more requests at the moment",
         hint="Try again in a minute.",
         match=by_pattern("", 429),
     ),
@@ -216,15 +217,15 @@ REFUSED = (
         symptom="The cluster takes too long to answer",
         where="HTTP 504, or 500 with a timeout",
         sentence="the cluster took too long to answer",
-        hint="Try again; if it stays so, tell those who run the cluster.",
+        hint="Try again; if it persists, tell a cluster administrator.",
         match=slow,
     ),
     Cause(
         id="api-down",
-        symptom="The cluster has trouble of its own",
+        symptom="The cluster has an internal error",
         where="HTTP 500, 502 or 503",
-        sentence="the cluster has trouble: {what}",
-        hint="Try again in a minute; if it stays so, tell those who run the cluster.",
+        sentence="the cluster has an internal error: {what}",
+        hint="Try again in a minute; if it persists, tell a cluster administrator.",
         match=by_pattern("(?P<what>.*)", 500, 502, 503),
     ),
     Cause(
@@ -232,7 +233,7 @@ REFUSED = (
         symptom="It is refused for another reason",
         where=_BOTH,
         sentence="the cluster refuses {who}: {what}",
-        hint="Show this to those who run the cluster.",
+        hint="Show this to a cluster administrator.",
         match=other,
     ),
 )

@@ -177,25 +177,25 @@ def _loop(seen: Seen) -> Facts | None:
 STARTING = (
     Cause(
         id="gated",
-        symptom="Pods are held back by a scheduling gate",
+        symptom="Pods are blocked by a scheduling gate",
         where="pod condition `PodScheduled=False`, `SchedulingGated`",
-        sentence="{who} waits to be let in: scheduling gate {gates}",
-        hint="The controller that set the gate decides; those who run the cluster know it.",
+        sentence="{who} can't be scheduled yet: scheduling gate {gates}",
+        hint="The controller that set the gate must remove it; ask a cluster administrator.",
         find=_gates,
     ),
     Cause(
         id="payload",
-        symptom="The job's code and data are on their way",
+        symptom="The job's code and data are being sent",
         where=f"{_CONFIG} with the job's own Secret; {_MOUNT}",
         sentence="the job's code and data are being sent",
         find=_sending(late=False),
     ),
     Cause(
         id="payload-lost",
-        symptom="The job's code and data never came",
+        symptom="The job's code and data never arrived",
         where=f"{_CONFIG} with the job's own Secret; {_MOUNT}",
-        sentence="the job's Secret {name} is missing after {time}: its submission was cut off, or "
-        "somebody deleted it",
+        sentence="the job's Secret {name} is missing after {time}: its submission was "
+        "interrupted, or the Secret was deleted",
         hint="Cancel the job and run the cell again.",
         find=_sending(late=True),
     ),
@@ -205,7 +205,7 @@ STARTING = (
         where=f"{_CONFIG}; {_MOUNT}",
         sentence="there is no Secret {name} in this namespace",
         hint="Create it (kubectl create secret generic {name} --from-literal=NAME=VALUE), and the "
-        "job goes on; or leave --env-from-secret {name} out.",
+        "job continues; or remove --env-from-secret {name}.",
         find=_any_secret,
     ),
     Cause(
@@ -213,7 +213,7 @@ STARTING = (
         symptom="A ConfigMap does not exist",
         where=f"{_CONFIG}; {_MOUNT}",
         sentence="there is no ConfigMap {name} in this namespace",
-        hint="Create it, and the job goes on; the runtime asks for it.",
+        hint="Create it, and the job continues; the runtime needs it.",
         find=_any_map,
     ),
     Cause(
@@ -221,7 +221,7 @@ STARTING = (
         symptom="A Secret or a ConfigMap lacks a key",
         where=_CONFIG,
         sentence="the {kind} {name} has no key {key}",
-        hint="Add it, and the job goes on.",
+        hint="Add it, and the job continues.",
         find=_from_config(
             r"couldn't find key (?P<key>\S+) in (?P<kind>Secret|ConfigMap) "
             r"(?:[^/\s]+/)?(?P<name>\S+)"
@@ -229,10 +229,10 @@ STARTING = (
     ),
     Cause(
         id="root-image",
-        symptom="The image wants to run as root, and may not",
+        symptom="The image runs as root, which is not allowed",
         where=_CONFIG,
         sentence="the image {image} would run as root, which the runtime or the namespace forbids",
-        hint="Use an image with a user of its own (a numeric USER), such as that of jax-cpu.",
+        hint="Use an image with a numeric USER of its own, such as that of jax-cpu.",
         find=_from_config(
             "non-root policy|image will run as root|image has non-numeric user|run as non-root"
         ),
@@ -242,7 +242,7 @@ STARTING = (
         symptom="The container can't be set up",
         where=_CONFIG,
         sentence="the container can't be set up: {what}",
-        hint="Show this to those who run the cluster.",
+        hint="Show this to a cluster administrator.",
         find=_from_config(""),
     ),
     Cause(
@@ -257,9 +257,9 @@ STARTING = (
     ),
     Cause(
         id="other-processor",
-        symptom="The image is for another kind of processor",
+        symptom="The image is for another CPU architecture",
         where=_START,
-        sentence="the image {image} is not made for the processors of the node",
+        sentence="the image {image} does not support the CPU architecture of the node",
         hint="Choose an image for the node's architecture, or nodes that fit the image.",
         find=_from_start("exec format error"),
     ),
@@ -268,16 +268,16 @@ STARTING = (
         symptom="The container can't be started",
         where=_START,
         sentence="the container can't be started: {what}",
-        hint="Show this to those who run the cluster.",
+        hint="Show this to a cluster administrator.",
         find=_from_start(""),
     ),
     Cause(
         id="crash-loop",
-        symptom="The container ends again and again",
+        symptom="The container crashes repeatedly",
         where="container waits: `CrashLoopBackOff`; the exit is in `lastState`",
-        sentence="{who} ends again and again: it {how}, and waits to be started again",
-        hint="`%jaxtrain logs` shows its last words. A runtime that does not start a failed cell "
-        "again (as jax-cpu) says more.",
+        sentence="crash loop in {who}: it {how}, and waits for its restart",
+        hint="`%jaxtrain logs` shows its last output. A runtime that does not restart a failed "
+        "cell, such as jax-cpu, gives more details.",
         find=_loop,
     ),
     Cause(
@@ -286,7 +286,7 @@ STARTING = (
         where=_MOUNT,
         sentence="{who} waits for a volume that is in use on another node",
         hint="A ReadWriteOnce claim serves one node at a time: end what uses it, use one node, or "
-        "a ReadWriteMany claim (--volume).",
+        "use a ReadWriteMany claim (--volume).",
         find=_finder(_unmounted, "Multi-Attach error"),
     ),
     Cause(
@@ -294,16 +294,16 @@ STARTING = (
         symptom="A volume can't be mounted",
         where=_MOUNT,
         sentence="{who} can't mount a volume: {what}",
-        hint="Check --volume; if it is right, show this to those who run the cluster.",
+        hint="Check --volume; if it is right, show this to a cluster administrator.",
         find=_finder(_unmounted),
     ),
     Cause(
         id="sandbox",
-        symptom="The node can't make the pod's sandbox",
+        symptom="The node can't create the pod's sandbox",
         where="event `FailedCreatePodSandBox` of the pod",
-        sentence="the node can't set {who} up: {what}",
-        hint="This is tried again by itself. If it stays so, the node's network or container "
-        "runtime has trouble: tell those who run the cluster.",
+        sentence="the node can't set up {who}: {what}",
+        hint="This is retried automatically. If it persists, the node's network or container "
+        "runtime has a problem: tell a cluster administrator.",
         find=_sandbox,
     ),
 )

@@ -25,8 +25,8 @@ _TAINT = "taint"
 _FULL = "Too many pods"
 _CORDONED = "were unschedulable"
 _WORDS = {
-    _SELECTOR: "without the labels asked for",
-    _FULL: "with as many pods as they may have",
+    _SELECTOR: "without the required labels",
+    _FULL: "at their maximum number of pods",
     _CORDONED: "cordoned",
 }
 
@@ -133,7 +133,7 @@ def _lacks(reason: str, device: bool) -> bool:
 def _wanted(_: str, pod: Json) -> Facts:
     chosen = (pod.get("spec") or {}).get("nodeSelector") or {}
     listed = ", ".join(f"{name}={value}" for name, value in chosen.items())
-    return {"labels": listed or "what the pods' affinity asks for"}
+    return {"labels": listed or "as the affinity of the pods requires"}
 
 
 def _taint(reason: str, pod: Json) -> Facts:
@@ -177,7 +177,7 @@ UNSCHEDULABLE = (
         symptom="The cluster adds nodes for the job",
         where="event `TriggeredScaleUp` or `Nominated` of the pod",
         sentence="{who} can't be scheduled yet: the cluster is adding nodes",
-        hint="This takes some minutes, where the provider has such machines.",
+        hint="This takes a few minutes if the provider has such machines.",
         find=_scaling,
     ),
     Cause(
@@ -185,7 +185,7 @@ UNSCHEDULABLE = (
         symptom="A PersistentVolumeClaim does not exist",
         where=_WHERE,
         sentence="{who} can't be scheduled: there is no PersistentVolumeClaim {claim}",
-        hint="Check --volume: the claim has to be in the namespace of the job.",
+        hint="Check --volume: the claim must be in the job's namespace.",
         find=_finder(
             lambda reason: "persistentvolumeclaim" in reason and "not found" in reason, _claim
         ),
@@ -195,7 +195,7 @@ UNSCHEDULABLE = (
         symptom="A PersistentVolumeClaim has no volume yet",
         where=_WHERE,
         sentence="{who} can't be scheduled: the PersistentVolumeClaim {claim} has no volume yet",
-        hint="`kubectl describe pvc {claim}` says why: often its storage class does not exist.",
+        hint="`kubectl describe pvc {claim}` shows why; often its storage class does not exist.",
         find=_finder(
             lambda reason: (
                 "unbound immediate PersistentVolumeClaims" in reason
@@ -209,8 +209,8 @@ UNSCHEDULABLE = (
         symptom="No node has that many free GPUs or TPUs",
         where=_WHERE,
         sentence="{who} can't be scheduled: {why}",
-        hint="Ask for fewer (--nodes, --devices-per-node), or --device cpu; or wait, if other jobs "
-        "have them.",
+        hint="Ask for fewer (--nodes, --devices-per-node), use --device cpu, or wait if other "
+        "jobs use them.",
         find=_finder(lambda reason: _lacks(reason, True)),
     ),
     Cause(
@@ -225,26 +225,26 @@ UNSCHEDULABLE = (
         id="no-such-nodes",
         symptom="No node has the labels that the job asks for",
         where=_WHERE,
-        sentence="{who} can't be scheduled: no node that would do is labelled {labels}",
+        sentence="{who} can't be scheduled: no suitable node is labelled {labels}",
         hint="Check --accelerator and --topology, or the runtime; `kubectl get nodes "
-        "--show-labels` lists what there is.",
+        "--show-labels` lists the labels.",
         find=_finder(lambda reason: _SELECTOR in reason, _wanted),
     ),
     Cause(
         id="tainted",
-        symptom="The nodes are kept for others by taints",
+        symptom="The nodes are reserved by taints",
         where=_WHERE,
         sentence="{who} can't be scheduled: the nodes are tainted {taint}",
-        hint="The nodes are not ready, or kept for others. Those who run the cluster can add a "
-        "toleration to the runtime.",
+        hint="The nodes are not ready, or reserved. A cluster administrator can add a toleration "
+        "to the runtime.",
         find=_finder(lambda reason: _TAINT in reason, _taint),
     ),
     Cause(
         id="nodes-are-full",
-        symptom="The nodes run as many pods as they may",
+        symptom="The nodes run their maximum number of pods",
         where=_WHERE,
         sentence="{who} can't be scheduled: {why}",
-        hint="Wait until other pods end, or ask for fewer --nodes.",
+        hint="Wait until other pods end, or use fewer --nodes.",
         find=_finder(lambda reason: _FULL in reason),
     ),
     Cause(
@@ -252,7 +252,7 @@ UNSCHEDULABLE = (
         symptom="The nodes are closed for maintenance",
         where=_WHERE,
         sentence="{who} can't be scheduled: nodes are cordoned",
-        hint="Most likely they are in maintenance: ask those who run the cluster.",
+        hint="They are probably in maintenance: ask a cluster administrator.",
         find=_finder(lambda reason: _CORDONED in reason),
     ),
     Cause(
@@ -260,7 +260,7 @@ UNSCHEDULABLE = (
         symptom="The cluster has no nodes",
         where=_WHERE,
         sentence="{who} can't be scheduled: the cluster has no nodes at the moment",
-        hint="Tell those who run the cluster.",
+        hint="Tell a cluster administrator.",
         find=_no_nodes,
     ),
     Cause(
@@ -268,7 +268,7 @@ UNSCHEDULABLE = (
         symptom="Pods can't be scheduled for another reason",
         where=_WHERE,
         sentence="{who} can't be scheduled: {message}",
-        hint="Show this to those who run the cluster.",
+        hint="Show this to a cluster administrator.",
         find=_finder(lambda reason: True),
     ),
 )
