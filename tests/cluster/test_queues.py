@@ -26,8 +26,8 @@ from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import WARN
 from jupyter_jax_trainer.errors import CaptureError, UsageError
-from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.queries import targets
 
 # The first of them builds Kueue, where nobody has done so before.
