@@ -442,9 +442,8 @@ def test_a_runtime_as_the_cluster_has_it(two, monkeypatch):
     found = targets.runtime_yaml(place, "jax-cpu")
     assert yaml.safe_load(found)["metadata"]["name"] == "jax-cpu"
     assert targets.runtime_yaml(place, "jax-cpu") == found and len(cluster.asked) == 2  # two kinds
-    with pytest.raises(UsageError, match="other") as caught:
+    with pytest.raises(UsageError, match="runtime other"):
         targets.runtime_yaml(place, "other")
-    assert caught.value.id == "submit.no-such-runtime"
     count = len(cluster.asked)
     with pytest.raises(UsageError, match="'../secrets'") as caught:
         targets.runtime_yaml(place, "../secrets")
