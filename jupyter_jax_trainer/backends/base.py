@@ -122,6 +122,22 @@ class InstallRequest:
     dry_run: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Converted:
+    """What jobs that were written for another tool become.
+
+    Attributes
+    ----------
+    yaml
+        The jobs for this backend; empty where none is left.
+    reports
+        Of each job, what somebody should know before the YAML is applied.
+    """
+
+    yaml: str
+    reports: Sequence[str]
+
+
 class Submission(Protocol):
     """One submission: it checks a spec, and starts the job. Then the job directory has all of it.
 
@@ -305,6 +321,27 @@ class Backend(ABC):
             The options don't go together, or the cluster refuses it.
         """
         raise UsageError(say.INSTALLS_NO_RUNTIMES(backend=self.name))
+
+    def convert(self, text: str, source: str, runtime: str | None, *, ended: bool) -> Converted:
+        """Convert jobs that were written for another tool.
+
+        Parameters
+        ----------
+        text
+            YAML.
+        source
+            What people call the text: the name of its file.
+        runtime
+            The runtime to build on; without it, each job gets one of its own.
+        ended
+            Convert jobs that have ended, too.
+
+        Raises
+        ------
+        UsageError
+            There is no such job in it, or one that the other tool would refuse.
+        """
+        raise UsageError(say.CONVERTS_NOTHING(backend=self.name))
 
     def queues(self, target: Target) -> Mapping[str, Any] | None:
         """Return the queues of a target and what is free in them; None where there are none."""

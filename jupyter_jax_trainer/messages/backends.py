@@ -10,6 +10,7 @@ NO_NAMESPACES = Message("The backend {backend} has no namespaces.")
 RUNTIMES_HAVE_NO_YAML = Message("Runtimes of the backend {backend} have no YAML.")
 CHECKS_NO_RUNTIMES = Message("The backend {backend} can't check runtimes.")
 INSTALLS_NO_RUNTIMES = Message("The backend {backend} can't install runtimes.")
+CONVERTS_NOTHING = Message("The backend {backend} can't convert jobs of other tools.")
 CANNOT_SUSPEND = Message(
     "Jobs of the backend {backend} can't be suspended.",
     "`cancel {job}` ends it; what it has saved in checkpoint_dir() is kept.",

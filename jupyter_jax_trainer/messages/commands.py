@@ -132,12 +132,6 @@ STILL_SIGNED_WITH = Message(
     "to your other machines."
 )
 
-NO_JAXJOB = Message(
-    "There is no JAXJob in {file}.", "`kubectl get jaxjobs -o yaml` prints those of a namespace."
-)
-NO_YAML = Message("PyYAML is needed to read YAML.")
-NOT_YAML = Message("{file} is not valid YAML: {error}.")
-
 INSTALL_ONLY = Message("{option} is only for `runtimes install`.")
 INSTALL_TAKES_NO_NAMES = Message(
     "`runtimes install` takes no names.", "--device selects the runtimes."

@@ -93,4 +93,10 @@ POD_FIELD = Message("spec.{field} of the pod")
 OTHER_CONTAINER = Message("the container {name}")
 CONTAINER_FIELD = Message("the field {field} of the container")
 
+NO_JAXJOB = Message(
+    "There is no JAXJob in {file}.", "`kubectl get jaxjobs -o yaml` prints those of a namespace."
+)
+NO_YAML = Message("PyYAML is needed to read YAML.")
+NOT_YAML = Message("{file} is not valid YAML: {error}.")
+
 identify(globals())

@@ -18,6 +18,7 @@ from jupyter_jax_trainer.backends.base import (
     Backend,
     Capabilities,
     ClusterJob,
+    Converted,
     InstallRequest,
     RuntimeReport,
     Submission,
@@ -163,6 +164,12 @@ class KubernetesBackend(Backend):
         from jupyter_jax_trainer.backends.kubernetes.installing import install
 
         return install(asked)
+
+    def convert(self, text: str, source: str, runtime: str | None, *, ended: bool) -> Converted:
+        """Convert JAXJobs of the training operator."""
+        from jupyter_jax_trainer.backends.kubernetes import jaxjob
+
+        return jaxjob.convert_all(text, source, runtime, ended=ended)
 
     def queues(self, target: Target) -> Mapping[str, Any] | None:
         """Return Kueue's queues as `quota.describe` has them; None where there is no Kueue."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from jupyter_jax_trainer.backends.base import Converted
 from jupyter_jax_trainer.backends.kubernetes.submit.queues import QUEUE
 from jupyter_jax_trainer.backends.kubernetes.submit.restarts import FINAL
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import (
@@ -21,8 +22,10 @@ from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import (
     PREFIX,
     STEP,
     max_name,
+    to_yaml,
 )
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.installation import install_command
 from jupyter_jax_trainer.messages import jaxjob as say
 from jupyter_jax_trainer.options import checks
 
@@ -80,6 +83,41 @@ class Conversion:
             if lines:
                 parts.append("\n".join([title, *(f"  - {line}" for line in lines)]))
         return "\n".join(parts) or say.NOTHING_TO_KNOW()
+
+
+def convert_all(text: str, source: str, runtime: str | None, *, ended: bool) -> Converted:
+    """Turn the JAXJobs in a text into TrainJobs; `Backend.convert` says more.
+
+    Raises
+    ------
+    UsageError
+        There is none, or one that the training operator would refuse.
+    """
+    jobs = [job for job in _objects(text, source) if job.get("kind") == "JAXJob"]
+    if not jobs:
+        raise UsageError(say.NO_JAXJOB(file=source))
+    found = [convert(job, runtime, ended=ended) for job in jobs]
+    documents = [document for one in found for document in one.documents]
+    return Converted(
+        yaml=to_yaml(documents).rstrip("\n") if documents else "",
+        reports=[
+            f"JAXJob {job['metadata']['name']}\n{one.report()}"
+            for job, one in zip(jobs, found, strict=True)
+        ],
+    )
+
+
+def _objects(text: str, source: str) -> list[Mapping[str, Any]]:
+    try:
+        import yaml
+    except ImportError:
+        raise UsageError(say.NO_YAML(), install_command("kubernetes")) from None
+    try:
+        documents = [one for one in yaml.safe_load_all(text) if isinstance(one, Mapping)]
+    except yaml.YAMLError as error:
+        raise UsageError(say.NOT_YAML(file=source, error=error)) from None
+    lists = [one["items"] for one in documents if isinstance(one.get("items"), list)]
+    return documents + [one for items in lists for one in items if isinstance(one, Mapping)]
 
 
 def convert(job: Any, runtime: str | None = None, *, ended: bool = False) -> Conversion:
