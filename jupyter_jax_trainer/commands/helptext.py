@@ -42,8 +42,8 @@ def help_text() -> str:
         lines += ["", f"{heading}:", *_option_lines(options)]
     lines += ["", "%jaxtrain COMMAND (in a terminal: jaxtrain COMMAND)", ""]
     lines += _columns([(command.usage, command.summary) for command in COMMANDS.values()])
-    lines += ["", "%jaxtrain COMMAND --help tells more. Where NAME may be left out, the newest job"]
-    lines += ["is meant. In a job: from jupyter_jax_trainer import report, checkpoint_dir"]
+    lines += ["", "%jaxtrain COMMAND --help shows more. Without NAME, commands use the newest job."]
+    lines += ["In a job: from jupyter_jax_trainer import report, checkpoint_dir"]
     return "\n".join(lines)
 
 

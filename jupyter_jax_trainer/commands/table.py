@@ -42,24 +42,24 @@ class Command:
 
 _YES = Option(name="yes", short="y", help="Don't ask.")
 _PLACE = tuple(BY_FIELD[name] for name in ("backend", "context", "namespace"))
-_RESET = Option(name="reset", help="Forget the defaults that were set before.")
+_RESET = Option(name="reset", help="Forget the defaults set before.")
 _COMMANDS = (
     Command(
         name="jobs",
         usage="jobs [--all] [--state STATE]",
         summary="list the jobs, newest first",
-        help="List the jobs, the newest first: those that have not ended, and the last twenty. "
-        "With --backend kubernetes, all TrainJobs of the namespace, whoever made them.",
+        help="List jobs, newest first: all that have not ended, and the last twenty. "
+        "With --backend kubernetes, list all TrainJobs in the namespace, whoever created them.",
         handler=actions.jobs,
         options=(
             *_PLACE,
-            Option(name="all", short="a", help="List all jobs, however old, and their sizes."),
+            Option(name="all", short="a", help="List all jobs, with their sizes."),
             Option(
                 name="state",
                 metavar="STATE",
                 choices=tuple(State),
                 check=checks.one_of(*State, any_case=True),
-                help=f"Only those in this state: {', '.join(State)}.",
+                help=f"Only jobs in this state: {', '.join(State)}.",
             ),
         ),
     ),
@@ -68,8 +68,9 @@ _COMMANDS = (
         usage="show [NAME]",
         summary="all about one job",
         handler=actions.show,
-        help="Show a job's state and why, its ranks, what was sent, what came back, its events. "
-        "With --backend kubernetes, a TrainJob of the namespace, whoever made it.",
+        help="Show a job's state and the reason for it, its ranks, what was sent, what came back, "
+        "and its events. With --backend kubernetes, show a TrainJob in the namespace, whoever "
+        "created it.",
         words=(0, 1),
         takes="job",
         options=_PLACE,
@@ -78,9 +79,9 @@ _COMMANDS = (
         name="logs",
         usage="logs [NAME] [--rank R] [--follow]",
         summary="what the ranks printed",
-        help="Print the logs of all ranks in the order in which they were written, or of one; or "
-        "of another container of a job on Kubernetes: an initializer, a sidecar. "
-        "A notebook shows the last 1000 lines when --tail is left out.",
+        help="Print the logs of all ranks in the order in which they were written, or of one rank, "
+        "or of another container of a job on Kubernetes, such as an initializer or a sidecar. "
+        "Without --tail, a notebook shows the last 1000 lines.",
         handler=actions.logs,
         words=(0, 1),
         takes="job",
@@ -97,9 +98,9 @@ _COMMANDS = (
                 short="c",
                 metavar="NAME",
                 check=checks.word,
-                help="Instead of ranks, this container; `show` lists those that a job has.",
+                help="Only this container, not the ranks; `show` lists the containers of a job.",
             ),
-            Option(name="follow", short="f", help="Go on until the job ends."),
+            Option(name="follow", short="f", help="Keep printing until the job ends."),
             Option(
                 name="tail",
                 short="n",
@@ -107,18 +108,18 @@ _COMMANDS = (
                 check=amounts.whole(0, 10**9),
                 help="Only the last N lines.",
             ),
-            Option(name="timestamps", short="t", help="Begin each line with its time."),
-            Option(name="raw", help="With the chatter of libraries, which is left out else."),
+            Option(name="timestamps", short="t", help="Start each line with its time."),
+            Option(name="raw", help="Include noise from libraries, which is otherwise left out."),
         ),
     ),
     Command(
         name="attach",
         usage="attach [NAME] [--trust]",
         summary="watch a job to its end",
-        help="Watch a job to its end. In a notebook, its results are then loaded into the "
+        help="Watch a job to its end. In a notebook, its results are then loaded into "
         "variables. Interrupting leaves the job running. A job that this machine does not know is "
         "looked up in the cluster; its results and HTML are withheld unless it is signed with "
-        "your key, or you trust its maker.",
+        "your key, or you trust whoever submitted it.",
         handler=actions.attach,
         words=(0, 1),
         takes="job",
@@ -126,17 +127,17 @@ _COMMANDS = (
             *_PLACE[1:],
             Option(
                 name="trust",
-                help="Load the results and show the HTML of a job that somebody else "
-                "submitted; both can run code with your permissions.",
+                help="Load the results and show the HTML of a job that somebody else submitted. "
+                "Both can run code with your permissions.",
             ),
         ),
     ),
     Command(
         name="result",
         usage="result NAME [VARIABLE...]",
-        summary="bring its variables back",
-        help="Bring back the variables that --out named, or some of them: into the notebook, or "
-        "printed in a terminal.",
+        summary="bring back its variables",
+        help="Bring back the variables named with --out, or some of them. A notebook gets them as "
+        "variables, a terminal prints them.",
         handler=actions.result,
         words=(1, None),
         takes="job",
@@ -144,9 +145,9 @@ _COMMANDS = (
     Command(
         name="cancel",
         usage="cancel NAME... [--yes]",
-        summary="stop jobs; their files stay",
-        help="Stop jobs with all their processes; on Kubernetes the TrainJob is deleted. Logs and "
-        "checkpoints stay. A terminal asks before it stops a job that runs.",
+        summary="stop jobs, but keep their files",
+        help="Stop jobs with all their processes; on Kubernetes, the TrainJob is deleted. Logs and "
+        "checkpoints are kept. In a terminal, it asks before it stops a running job.",
         handler=actions.cancel,
         words=(1, None),
         takes="job",
@@ -155,15 +156,20 @@ _COMMANDS = (
     Command(
         name="delete",
         usage="delete NAME...|--all [--yes]",
-        summary="remove jobs with all their files",
-        help="Remove jobs with their logs, results and checkpoints. A name may be a pattern in "
-        "quotes, as in 'fit*'. A job that runs is cancelled first; a terminal asks before. "
-        "Of a job that somebody else submitted only what is here goes; its TrainJob stays.",
+        summary="delete jobs with all their files",
+        help="Delete jobs with their logs, results and checkpoints. A name may be a pattern in "
+        "quotes, such as 'fit*'. A running job is cancelled first; in a terminal, it asks before "
+        "that. Of a job that somebody else submitted, only the local files are deleted; its "
+        "TrainJob is kept.",
         handler=actions.delete,
         words=(0, None),
         takes="job",
         options=(
-            Option(name="all", short="a", help="All jobs that have ended; a terminal asks before."),
+            Option(
+                name="all",
+                short="a",
+                help="All jobs that have ended; in a terminal, it asks first.",
+            ),
             _YES,
         ),
     ),
@@ -171,34 +177,35 @@ _COMMANDS = (
         name="keep",
         usage="keep NAME... [--off]",
         summary="never prune these jobs",
-        help="Keep jobs: neither `prune` nor JAXTRAIN_KEEP_DAYS and JAXTRAIN_KEEP_BYTES delete "
-        "them; `delete` does.",
+        help="Protect jobs from `prune` and from the limits JAXTRAIN_KEEP_DAYS and "
+        "JAXTRAIN_KEEP_BYTES. `delete` still deletes them.",
         handler=history.keep,
         words=(1, None),
         takes="job",
-        options=(Option(name="off", help="Keep them no longer."),),
+        options=(Option(name="off", help="Stop protecting them."),),
     ),
     Command(
         name="prune",
         usage="prune [--older-than TIME] [--larger-than BYTES] [--dry-run] [--yes]",
-        summary="delete old jobs, or as many as take too much space",
-        help="Delete the files of jobs that ended long ago, or of the oldest until all jobs "
-        "together are within a size. Jobs that have not ended and those under `keep` stay; the "
-        "cluster is left alone. Without bounds those of JAXTRAIN_KEEP_DAYS and "
-        "JAXTRAIN_KEEP_BYTES hold. A terminal asks before.",
+        summary="delete old jobs, or the oldest ones to free space",
+        help="Delete the files of jobs that ended long ago, or of the oldest jobs until all jobs "
+        "together fit a size. Jobs that have not ended and jobs marked with `keep` stay, and "
+        "nothing changes in the cluster. Without options, the limits JAXTRAIN_KEEP_DAYS and "
+        "JAXTRAIN_KEEP_BYTES apply. In a terminal, it asks first.",
         handler=history.prune,
         options=(
             Option(
                 name="older-than",
                 metavar="TIME",
                 check=amounts.timeout,
-                help="Jobs that ended longer ago than this, as in 30d.",
+                help="Jobs that ended longer ago than this, such as 30d.",
             ),
             Option(
                 name="larger-than",
                 metavar="BYTES",
                 check=amounts.size,
-                help="The oldest, until all jobs together take no more than this, as in 10G.",
+                help="The oldest jobs, until all jobs together take no more than this, such as "
+                "10G.",
             ),
             Option(name="dry-run", help="Only show what would be deleted."),
             _YES,
@@ -207,10 +214,10 @@ _COMMANDS = (
     Command(
         name="compare",
         usage="compare NAME... [--metric NAME]",
-        summary="metrics and options of several jobs beside each other",
-        help="Compare jobs: state, steps, time, the last value of each metric, and the options in "
-        "which they differ; with --metric the lowest and the highest value of one, too. A name may "
-        "be a pattern in quotes, as in 'fit*'.",
+        summary="metrics and options of several jobs side by side",
+        help="Compare jobs: state, steps, time, the last value of each metric, and the options "
+        "that differ; with --metric, also the lowest and highest value of one metric. A name may "
+        "be a pattern in quotes, such as 'fit*'.",
         handler=history.compare,
         words=(1, None),
         takes="job",
@@ -228,7 +235,7 @@ _COMMANDS = (
         name="suspend",
         usage="suspend NAME",
         summary="release its nodes (Kubernetes)",
-        help="Suspend a job on Kubernetes: its pods end, the job waits.",
+        help="Suspend a job on Kubernetes: its pods are stopped, and the job waits to be resumed.",
         handler=actions.suspend,
         words=(1, 1),
         takes="job",
@@ -236,8 +243,8 @@ _COMMANDS = (
     Command(
         name="resume",
         usage="resume NAME",
-        summary="let it go on (Kubernetes)",
-        help="Let a suspended job on Kubernetes start again.",
+        summary="start a suspended job again (Kubernetes)",
+        help="Restart a suspended job on Kubernetes, from the beginning of its cell.",
         handler=actions.resume,
         words=(1, 1),
         takes="job",
@@ -246,10 +253,11 @@ _COMMANDS = (
         name="runtimes",
         usage="runtimes [show NAME | check [NAME...] | install]",
         summary="what jobs can run on",
-        help="List what jobs can run on, with the versions there: this machine, and the cluster of "
-        "the kubeconfig where there is one. `show` gives one with its YAML, `check` looks at those "
-        "of the cluster for what jobs need of them, and `install` puts ours there, for those who "
-        "run it: for all namespaces, or with --namespace for one. What it changes is said.",
+        help="List the runtimes that jobs can use, with their versions: those of this machine and, "
+        "if a kubeconfig names one, of the cluster. `show` prints one with its YAML. `check` "
+        "checks whether the runtimes of the cluster meet the needs of jobs. `install`, for those "
+        "who run the cluster, installs our runtimes for all namespaces or, with --namespace, for "
+        "one, and reports what it changes.",
         handler=runtimes,
         words=(0, None),
         options=(
@@ -269,13 +277,13 @@ _COMMANDS = (
                 metavar="VERSION",
                 choices=PYTHONS,
                 check=checks.one_of(*PYTHONS),
-                help=f"install: for images with this Python: {', '.join(PYTHONS)}.",
+                help=f"install: only for images with this Python: {', '.join(PYTHONS)}.",
             ),
             Option(
                 name="registry",
                 metavar="PREFIX",
                 check=checks.image,
-                help="install: where your images are, as in ghcr.io/team.",
+                help="install: where your images are, such as ghcr.io/team.",
             ),
             Option(
                 name="image",
@@ -287,39 +295,39 @@ _COMMANDS = (
                 name="volume",
                 metavar="PVC:/PATH",
                 check=checks.volume,
-                help="install: with this claim of the --namespace, where checkpoints go then.",
+                help="install: mount this claim of the --namespace, and keep checkpoints there.",
             ),
-            Option(name="force", help="install: set back what others have changed."),
-            Option(name="dry-run", help="install: only show the YAML, and what would change."),
+            Option(name="force", help="install: overwrite what others have changed."),
+            Option(name="dry-run", help="install: only show the YAML and what would change."),
         ),
     ),
     Command(
         name="use",
         usage="use [options] [--reset]",
         summary="set defaults for this notebook",
-        help="Set defaults for the cells of this notebook, on top of those set before; without "
-        "options it shows them. What a cell's own line says comes first.",
+        help="Set defaults for the cells of this notebook, in addition to those set before; "
+        "without options, show them. The options of a cell override them.",
         handler=actions.use,
         options=(*(option for option in OPTIONS if option.name != "name"), _RESET),
     ),
     Command(
         name="doctor",
         usage="doctor",
-        summary="check what jobs need, and say what to do",
-        help="Check this machine for what jobs need, and the cluster of the kubeconfig where there "
-        "is one; say what to do where something is wrong.",
+        summary="check what jobs need, and how to fix problems",
+        help="Check whether this machine and, if a kubeconfig names one, the cluster have what "
+        "jobs need, and tell how to fix what is wrong.",
         handler=actions.doctor,
         options=_PLACE,
     ),
     Command(
         name="key",
         usage="key export FILE | key import FILE",
-        summary="know your jobs from your other machines",
-        help="Jobs on Kubernetes are signed with a key of yours, which lies in the job store. "
-        "`export` writes it to a new file, `import` takes it into the job store of another "
-        "machine: attached there, your jobs are your own, and their results are loaded. Never "
-        "import somebody else's key: whatever it signed would count as yours. A job store that has "
-        "a key goes on to sign with that one.",
+        summary="recognize your jobs from your other machines",
+        help="Jobs on Kubernetes are signed with your key, which is kept in the job store. "
+        "`export` writes it to a new file, and `import` adds it to the job store of another "
+        "machine. When you attach to your jobs there, they count as yours, and their results are "
+        "loaded. Never import somebody else's key: whatever it signed would count as yours. A job "
+        "store that already has a key continues to sign with its own.",
         handler=actions.key,
         words=(2, 2),
         takes="key",
@@ -327,12 +335,12 @@ _COMMANDS = (
     Command(
         name="convert",
         usage="convert FILE [--runtime NAME] [--all]",
-        summary="turn a JAXJob of the training operator into a TrainJob",
-        help="Turn the JAXJobs (kubeflow.org/v1) in a YAML file into TrainJobs, each with a "
-        "TrainingRuntime of its own for its pods and restarts; - reads what is piped in. Those "
-        "that have ended, by their status, are left out. The YAML "
-        "is printed, for `kubectl apply --server-side -f -`; what changes, and what has no "
-        "counterpart, is said beside it.",
+        summary="convert a JAXJob of the training operator into a TrainJob",
+        help="Convert the JAXJobs (kubeflow.org/v1) in a YAML file into TrainJobs, each with its "
+        "own TrainingRuntime for pods and restarts; - reads standard input. Jobs that have ended "
+        "according to their status are left out. The YAML is printed, for "
+        "`kubectl apply --server-side -f -`; what changes, and what has no counterpart, is "
+        "reported on standard error.",
         handler=converting.convert,
         words=(1, 1),
         options=(
@@ -343,15 +351,15 @@ _COMMANDS = (
                 check=checks.subdomain(),
                 help="Build on this ClusterTrainingRuntime instead of one of the job's own.",
             ),
-            Option(name="all", help="Those that have ended, too: they would run again."),
+            Option(name="all", help="Also convert jobs that have ended; they would run again."),
         ),
     ),
     Command(
         name="run",
         usage="run FILE [NAME] [options] [-- ARGUMENTS]",
         summary="run a Python file like a cell",
-        help="Run a Python file as if it were the cell, with the options of %%jaxtrain; the name "
-        "of the job may follow the file's. What follows -- is for the file: its sys.argv.",
+        help="Run a Python file as if it were the cell, with the options of %%jaxtrain. The name "
+        "of the job may follow the file. Arguments after -- are passed to the file in sys.argv.",
         handler=script.run,
         words=(1, 2),
         takes="file",

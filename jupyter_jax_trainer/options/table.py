@@ -125,7 +125,7 @@ OPTIONS: tuple[Option, ...] = (
         group=_JOB,
         check=amounts.whole(1, MAX_NODES),
         input=Kind.NUMBER,
-        help="Number of processes (nodes of the TrainJob). 1 when left out.",
+        help="Number of processes (nodes of the TrainJob). Default: 1.",
     ),
     Option(
         name="device",
@@ -134,7 +134,7 @@ OPTIONS: tuple[Option, ...] = (
         group=_JOB,
         choices=DEVICES,
         check=checks.one_of(*DEVICES),
-        help="Kind of device. When left out: GPUs where there are enough of them, else the CPU.",
+        help="Device type. Default: GPUs if enough are available, otherwise the CPU.",
     ),
     Option(
         name="devices-per-node",
@@ -142,7 +142,7 @@ OPTIONS: tuple[Option, ...] = (
         group=_JOB,
         check=amounts.whole(1, 1024),
         input=Kind.NUMBER,
-        help="Devices that each process sees. On a CPU they are virtual ones.",
+        help="Devices per process. CPU devices are virtual.",
     ),
     Option(
         name="runtime",
@@ -158,14 +158,14 @@ OPTIONS: tuple[Option, ...] = (
         group=_JOB,
         choices=_BACKENDS,
         check=checks.one_of(*_BACKENDS),
-        help="Where the job runs. auto: on this machine, save with a runtime of a cluster.",
+        help="Where the job runs. auto: on this machine, unless the runtime is a cluster's.",
     ),
     Option(
         name="cpu",
         metavar="CORES",
         group=_JOB,
         check=amounts.cpu,
-        help="Cores per node, as in 4 or 500m. On this machine they count in the queue.",
+        help="Cores per node, such as 4 or 500m. On this machine, the queue counts them.",
     ),
     Option(
         name="env",
@@ -192,12 +192,12 @@ OPTIONS: tuple[Option, ...] = (
         check=checks.identifier,
         repeat=True,
         commas=True,
-        help="Send these variables, too; those that the cell reads are found without it.",
+        help="Send these variables, too; those that the cell reads are found automatically.",
     ),
     Option(
         name="allow-large",
         group=_VARIABLES,
-        help="Lift the bounds on the size of what is sent.",
+        help="Lift the limits on the size of what is sent.",
     ),
     Option(
         name="timeout",
@@ -213,8 +213,8 @@ OPTIONS: tuple[Option, ...] = (
         group=_RUN,
         check=amounts.whole(0, 1000),
         input=Kind.NUMBER,
-        help="Start all processes again, up to K times, when one was killed or its node was lost; "
-        "never after an error of the cell. 0 when left out.",
+        help="Restart all processes, up to K times, when one was killed or its node was lost; "
+        "never after an error in the cell. Default: 0.",
     ),
     Option(name="detach", group=_RUN, help="Start the job and return at once."),
     Option(
@@ -226,8 +226,8 @@ OPTIONS: tuple[Option, ...] = (
         name="show-secrets",
         group=_RUN,
         kubernetes="the values in the YAML of --dry-run",
-        help="With --dry-run: YAML that kubectl can apply, with the cell, its key and all values "
-        "that are otherwise masked. Pipe it; don't save it in a notebook.",
+        help="With --dry-run: print YAML that kubectl can apply, with the cell, its key and all "
+        "values that are otherwise masked. Pipe it; don't save it in a notebook.",
     ),
     Option(
         name="context",
@@ -251,7 +251,7 @@ OPTIONS: tuple[Option, ...] = (
         group=_KUBERNETES,
         check=amounts.memory,
         kubernetes="memory per node",
-        help="Memory per node, as in 16Gi.",
+        help="Memory per node, such as 16Gi.",
     ),
     Option(
         name="accelerator",
@@ -267,7 +267,7 @@ OPTIONS: tuple[Option, ...] = (
         group=_KUBERNETES,
         check=checks.topology,
         kubernetes="the shape of the TPU slice",
-        help="Shape of the TPU slice, as in 4x4; it says how many nodes there are.",
+        help="Shape of the TPU slice, such as 4x4; it determines the number of nodes.",
     ),
     Option(
         name="image",
@@ -275,7 +275,7 @@ OPTIONS: tuple[Option, ...] = (
         group=_KUBERNETES,
         check=checks.image,
         kubernetes="the container image",
-        help="Container image; any with Python and JAX.",
+        help="Container image; any image with Python and JAX works.",
     ),
     Option(
         name="package",
@@ -318,7 +318,8 @@ OPTIONS: tuple[Option, ...] = (
         group=_KUBERNETES,
         check=checks.store,
         kubernetes="where large data goes on its way",
-        help="Where to put what is too large for a Secret: a URL, or a path that all nodes see.",
+        help="Where to put data too large for a Secret: a URL, or a path that all nodes can "
+        "access.",
     ),
     Option(
         name="service-account",
@@ -334,7 +335,7 @@ OPTIONS: tuple[Option, ...] = (
         group=_KUBERNETES,
         check=checks.subdomain(63),
         kubernetes="the Kueue queue",
-        help="Kueue's LocalQueue to wait in.",
+        help="Kueue LocalQueue to submit the job to.",
     ),
     Option(
         name="priority",
@@ -342,7 +343,7 @@ OPTIONS: tuple[Option, ...] = (
         group=_KUBERNETES,
         check=checks.subdomain(63),
         kubernetes="the priority class",
-        help="Kueue's priority class of the job, in a --queue.",
+        help="Kueue priority class of the job; needs --queue.",
     ),
     Option(
         name="dataset",

@@ -74,7 +74,7 @@ def test_reasons_hints_and_exit_codes(place, store, tmp_path):
     run.expect(r"the pod can't be scheduled: 0/\d+ nodes have 500 CPUs\r\n")
     run.expect("Ask for less")
     run.sendcontrol("c")
-    run.expect("Stop it: jaxtrain cancel never")
+    run.expect("`jaxtrain cancel never` cancels it")
     run.expect(pexpect.EOF)
     assert state(store, "never") == "Pending"
     assert jaxtrain("cancel", "never", "--yes").returncode == 0

@@ -132,7 +132,7 @@ def test_ctrl_c_in_run_leaves_the_job_running(home, tmp_path):
     run = spawn("jupyter_jax_trainer", "run", "wait.py", "fg", cwd=tmp_path)
     run.expect("running\r\n")
     run.sendcontrol("c")
-    run.expect("Stop it: jaxtrain cancel fg")
+    run.expect("`jaxtrain cancel fg` cancels it")
     run.expect(pexpect.EOF)
     assert state(home, "fg") == "Running"
     assert jaxtrain("cancel", "fg").stdout == "Job fg was cancelled.\n"

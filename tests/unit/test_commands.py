@@ -78,9 +78,9 @@ def test_jobs_lists_the_newest_first_in_an_aligned_table(home):
 
 
 def test_jobs_of_one_state_and_none_at_all(home):
-    assert run("jobs") == "There are no jobs.\n"
+    assert run("jobs") == f"{say.NO_JOBS()}\n"
     make_job("a")
-    assert run("jobs --state Failed") == "There are no jobs in state Failed.\n"
+    assert run("jobs --state Failed") == f"{say.NO_JOBS_IN_STATE(state='Failed')}\n"
     assert "a" in run("jobs --state Succeeded")
     assert "a" in run("jobs --state succeeded")
     with pytest.raises(UsageError, match="Did you mean Failed"):
@@ -92,7 +92,7 @@ def test_jobs_leaves_out_what_is_old_and_says_so(home):
         make_job(f"j{number}", created=1000 + number)
     text = run("jobs")
     assert "j22" in text and "j2 " not in text
-    assert "3 older; `jobs --all` lists them" in text
+    assert say.OLDER_JOBS(count=3) in text
     assert "j2 " in run("jobs --all")
 
 
@@ -101,7 +101,7 @@ def test_a_damaged_job_is_a_line_like_others_and_can_be_deleted(home):
     make_job("bad").state.write_text("{")
     assert "damaged" in run("jobs", width=200)
     assert "good" in run("jobs")
-    assert run("delete bad") == "Job bad was deleted.\n"
+    assert run("delete bad") == f"{say.DELETED(name='bad')}\n"
     assert "bad" not in run("jobs")
 
 
@@ -169,7 +169,7 @@ def test_a_notebook_shows_the_last_lines_only(home):
     make_job("a", logs={0: [str(n) for n in range(5000)]}, spec=JobSpec())
     text = run("logs a", in_notebook=True)
     assert len(text.splitlines()) == 1001
-    assert "--tail N shows more" in text and "4999" in text
+    assert say.LAST_LINES(count=1000) in text and "4999" in text
     assert len(run("logs a").splitlines()) == 5000
     make_job("silent", logs={})
     assert run("logs silent") == f"{say.NOTHING_PRINTED(name='silent')}\n"
@@ -191,8 +191,8 @@ def test_cancel_and_delete_take_several_and_a_wrong_name_changes_nothing(home, c
     make_job("a", "Running")
     make_job("b")
     assert run("cancel a b").splitlines() == [
-        "Job a was cancelled.",
-        "Job b has already ended: Succeeded.",
+        say.CANCELLED(name="a"),
+        say.ENDED_ALREADY(name="b", state="Succeeded"),
     ]
     run("delete b a --yes")
     assert calls == [("cancel", "a"), ("delete", "b"), ("delete", "a")]
@@ -209,7 +209,7 @@ def test_deleting_a_running_job_asks_in_a_terminal_and_needs_a_word_elsewhere(ho
         questions.append(question)
         return len(questions) > 1
 
-    assert run("delete a", ask=ask) == "Job a was not deleted.\n"
+    assert run("delete a", ask=ask) == f"{say.NOT_DELETED(name='a')}\n"
     assert calls == []
     run("delete a", ask=ask)
     assert calls == [("delete", "a")]
@@ -230,7 +230,7 @@ def test_delete_takes_patterns(home, calls):
 
 def test_delete_all_means_ended_jobs_and_asks_with_their_number_and_size(home, calls):
     make_job("runs", "Running")
-    assert run("delete --all") == "No jobs have ended.\n"
+    assert run("delete --all") == f"{say.NONE_ENDED()}\n"
     make_job("a").log(0).write_bytes(b"x" * 3_000_000)
     make_job("b")
     questions = []
@@ -239,8 +239,10 @@ def test_delete_all_means_ended_jobs_and_asks_with_their_number_and_size(home, c
         questions.append(question)
         return len(questions) > 1
 
-    assert "Nothing was deleted" in run("delete --all", ask=ask)
-    assert calls == [] and questions == ["Delete all 2 jobs that have ended (3 MB)?"]
+    assert run("delete --all", ask=ask) == f"{say.NOTHING_DELETED()}\n"
+    assert calls == [] and questions == [
+        say.ASK_DELETE_ENDED(jobs=say.ENDED_JOBS(count=2), size="3 MB")
+    ]
     with pytest.raises(UsageError, match="--all --yes"):
         run("delete --all", in_notebook=True)
     run("delete --all", ask=ask)
@@ -300,10 +302,10 @@ def test_attach_binds_the_results_in_a_notebook_and_names_the_command_in_a_termi
     make_job("a", results=[{"name": "loss", "type": "float", "size": 8}])
     namespace: dict[str, Any] = {}
     text = run("attach a", namespace=namespace, in_notebook=True)
-    assert text == "Loaded into the notebook: loss\n"
+    assert text == f"{say.LOADED_IN_NOTEBOOK(names='loss')}\n"
     assert namespace == {"loss": 0.5}
     assert run("attach a") == ""  # standard output is the job's own
-    assert capsys.readouterr().err == "`jaxtrain result a` prints loss.\n"
+    assert capsys.readouterr().err == f"{say.HOW_TO_PRINT(name='a', names='loss')}\n"
     make_job("b", results=None)
     assert run("attach b", namespace=namespace) == run("attach b") == ""
 
@@ -365,7 +367,7 @@ def test_an_interrupt_while_attached_leaves_the_job_alone(home, monkeypatch, cap
     watched(monkeypatch, interrupted)
     make_job("a", "Running")
     assert cli.main(["attach", "a"]) == 0
-    assert "Detached. Job a " in capsys.readouterr().out
+    assert say.DETACHED(name="a") in capsys.readouterr().out
 
 
 def test_runtimes_lists_this_machine(home):
@@ -385,7 +387,7 @@ def test_use_keeps_defaults_until_reset():
         run("use --nodes 0", defaults=defaults)
     assert defaults["nodes"] == 4
     assert "-n 4 -d cpu" in run("use", defaults=defaults)
-    assert run("use --reset", defaults=defaults) == "No defaults are set.\n"
+    assert run("use --reset", defaults=defaults) == f"{say.NO_DEFAULTS()}\n"
     assert defaults == {}
 
 
@@ -434,7 +436,7 @@ def test_a_store_that_cannot_be_used_is_one_sentence(tmp_path, monkeypatch, caps
         code = cli.main(words)
         error = capsys.readouterr().err
         if code == 2:  # nothing there: no such job
-            assert "There is no job" in error or "There are no jobs" in error
+            assert "There is no job" in error or say.NO_JOBS_YET() in error
         elif code:
             first, hint = error.splitlines()
             assert first.startswith(f"jaxtrain: The job store {tmp_path / place} can't be used: ")
@@ -469,10 +471,12 @@ def test_an_unknown_command_or_option_names_the_nearest_one():
     assert caught.value.id == "options.unknown"
     with pytest.raises(UsageError, match="%%jaxtrain --nodes 2"):
         run("--nodes 2")
-    with pytest.raises(UsageError, match="cancel NAME"):
+    with pytest.raises(UsageError, match="cancel NAME") as caught:
         run("cancel")
-    with pytest.raises(UsageError, match="'b'"):
+    assert caught.value.id == "commands.too-few-words"
+    with pytest.raises(UsageError, match="'b'") as caught:
         run("show a b")
+    assert caught.value.id == "commands.too-many-words"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -15,6 +15,7 @@ from test_commands import make_job
 from jupyter_jax_trainer.errors import JobFailed
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.messages import views as say
 from jupyter_jax_trainer.views import card, notebook
 from jupyter_jax_trainer.views.bundle import JOB, whole
 from jupyter_jax_trainer.views.card import Facts
@@ -112,10 +113,10 @@ def test_ranks_that_have_finished_long_ago_are_named(monkeypatch):
     assert note("Running", "Running", "Running") is None
     assert note("Running", "Finished", "Running") is None
     now[0] = 10.5
-    assert note("Running", "Finished", "Running") == "rank 1 finished; still running: ranks 0 and 2"
-    assert (
-        note("Finished", "Finished", "Running") == "ranks 0 and 1 finished; still running: rank 2"
-    )
+    one = say.SOME_FINISHED(finished="rank 1", running="ranks 0 and 2")
+    two = say.SOME_FINISHED(finished="ranks 0 and 1", running="rank 2")
+    assert note("Running", "Finished", "Running") == one
+    assert note("Finished", "Finished", "Running") == two
     assert note("Finished", "Finished", "Finished") is None
     assert note("Running", "Failed", "Running") is None
 

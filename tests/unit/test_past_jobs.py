@@ -20,6 +20,7 @@ import jupyter_jax_trainer
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import JobNotFound, UsageError
 from jupyter_jax_trainer.jobdir import layout, retention
+from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.options.spec import JobSpec
 
 DAY = 86400.0
@@ -48,7 +49,7 @@ def test_only_jobs_that_ended_long_ago_are_pruned(home):
     with held(old_job("alive", 60, state="Running")):
         text = run("prune --older-than 30d --yes")
         assert layout.names() == {"new", "kept", "alive"}
-    assert "old" in text and "Deleted 1 job." in text
+    assert "old" in text and say.PRUNED(jobs="1 job") in text
     run("keep kept --off")
     run("prune --older-than 30d --yes")
     assert "kept" not in layout.names()
@@ -57,9 +58,9 @@ def test_only_jobs_that_ended_long_ago_are_pruned(home):
 def test_the_oldest_go_until_the_rest_is_within_the_size(home):
     for number in range(5):
         old_job(f"job{number}", 10 - number, size=2_000_000)
-    assert "Deleted 2 jobs." in run("prune --larger-than 7M --yes")
+    assert say.PRUNED(jobs="2 jobs") in run("prune --larger-than 7M --yes")
     assert layout.names() == {"job2", "job3", "job4"}
-    assert run("prune --larger-than 7M --yes") == "There is nothing to delete.\n"
+    assert run("prune --larger-than 7M --yes") == f"{say.NOTHING_TO_PRUNE()}\n"
 
 
 def test_what_is_alive_or_kept_counts_for_the_size_and_stays(home):
@@ -74,13 +75,13 @@ def test_what_is_alive_or_kept_counts_for_the_size_and_stays(home):
 def test_damaged_jobs_are_never_pruned(home):
     old_job("damaged", 90).state.write_text("{")
     old_job("submitted", 90).state.unlink()
-    assert "nothing to delete" in run("prune --older-than 1d --yes")
+    assert say.NOTHING_TO_PRUNE() in run("prune --older-than 1d --yes")
     assert layout.names() == {"damaged", "submitted"}
 
 
 def test_a_job_that_somebody_still_writes_is_left_though_it_has_ended(home):
     with held(old_job("writes", 40)):
-        assert "Deleted 0 jobs." in run("prune --older-than 30d --yes")
+        assert say.PRUNED(jobs="0 jobs") in run("prune --older-than 30d --yes")
     assert layout.names() == {"writes"}
 
 
@@ -96,13 +97,13 @@ def test_a_name_that_is_used_again_meanwhile_is_left(home):
 def test_nothing_is_deleted_without_a_yes(home):
     old_job("old", 40)
     shown = run("prune --older-than 30d --dry-run")
-    assert "old" in shown and "This would delete 1 job with" in shown
+    assert "old" in shown and "1 job with" in shown
     with pytest.raises(UsageError, match="1 job ") as refused:
         run("prune --older-than 30d")  # nobody can be asked
     assert refused.value.id == "commands.would-prune"
-    assert "Nothing was deleted." in run("prune --older-than 30d", ask=lambda question: False)
+    assert say.NOTHING_DELETED() in run("prune --older-than 30d", ask=lambda question: False)
     assert layout.names() == {"old"}
-    assert "Deleted 1 job." in run("prune --older-than 30d", ask=lambda question: True)
+    assert say.PRUNED(jobs="1 job") in run("prune --older-than 30d", ask=lambda question: True)
     assert layout.names() == set()
 
 
@@ -112,7 +113,7 @@ def test_prune_needs_bounds_and_takes_those_of_the_environment(home, monkeypatch
         run("prune --yes")
     assert refused.value.id == "commands.prune-what"
     monkeypatch.setenv(retention.DAYS, "30")
-    assert "Deleted 1 job." in run("prune --yes")
+    assert say.PRUNED(jobs="1 job") in run("prune --yes")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,7 @@ def test_the_environment_deletes_nothing_of_the_last_day_for_its_size(home, monk
     monkeypatch.setenv(retention.BYTES, "2M")
     retention.apply_environment()  # as each submission does
     assert layout.names() == {"fresh"}
-    assert "Deleted 1 job." in run("prune --yes")  # somebody has asked
+    assert say.PRUNED(jobs="1 job") in run("prune --yes")  # somebody has asked
 
 
 def test_dying_while_files_are_deleted_leaves_nothing_that_looks_like_a_job(home):
