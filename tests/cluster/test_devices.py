@@ -291,7 +291,9 @@ def test_who_may_not_install_is_told_so(place, namespace, tmp_path, monkeypatch)
     try:
         with pytest.raises(BackendError, match="permission to patch trainingruntimes"):
             install(namespace)
-        with pytest.raises(BackendError, match="permission to .* clustertrainingruntimes") as refused:
+        with pytest.raises(
+            BackendError, match="permission to .* clustertrainingruntimes"
+        ) as refused:
             run_command(["runtimes", "install"], Context(print=lambda text: None))
         assert "--namespace" in refused.value.hint
         # Nor may this user list nodes: what a word means is a guess then, and is said to be one.

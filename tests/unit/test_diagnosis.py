@@ -582,7 +582,11 @@ def test_refusals_of_the_api_become_sentences(name):
 @pytest.mark.parametrize(
     ("status", "message", "said"),
     [
-        (429, "too many requests", "The cluster is busy and accepts no more requests at the moment."),
+        (
+            429,
+            "too many requests",
+            "The cluster is busy and accepts no more requests at the moment.",
+        ),
         (504, "Gateway Timeout", "The cluster took too long to answer."),
         (
             500,
