@@ -109,15 +109,17 @@ def test_a_changed_byte_is_found(tmp_path, what):
 def test_what_is_no_archive_is_refused(tmp_path, content):
     path = tmp_path / "a.pyz"
     path.write_bytes(content)
-    with pytest.raises(JobDirError, match="damaged or not an archive"):
+    with pytest.raises(JobDirError) as refused:
         Archive(path)
+    assert refused.value.id == "worker.archive-damaged"
 
 
 def test_a_later_format_is_refused(tmp_path):
     path = tmp_path / "a.pyz"
     write(path, format=99)
-    with pytest.raises(JobDirError, match="format 99"):
+    with pytest.raises(JobDirError, match="99") as refused:
         Archive(path)
+    assert refused.value.id == "worker.archive-format"
 
 
 def test_a_failed_write_leaves_nothing(tmp_path):
