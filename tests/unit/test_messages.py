@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 import jupyter_jax_trainer
-from jupyter_jax_trainer import messages
+from jupyter_jax_trainer import errors, messages
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import Label, Message, Text
 
@@ -129,6 +129,41 @@ def ends_open(text: str) -> bool:
 
 def kebab(name: str) -> str:
     return name.lower().replace("_", "-")
+
+
+# What people read as errors and findings; the worker's errors are among them by their names.
+SAYING = {
+    *(name for name, value in vars(errors).items() if isinstance(value, type)),
+    *("Finding", "PackageError", "PortTaken", "PythonMismatch", "RendezvousTimeout", "TpuError"),
+}
+
+
+def words_of_its_own(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines in which an error or a finding gets words that are not in the catalogue."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name in SAYING:
+                for argument in (*node.args, *(word.value for word in node.keywords)):
+                    text = "".join(
+                        str(part.value)
+                        for part in ast.walk(argument)
+                        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+                    )
+                    literal = isinstance(argument, ast.Constant | ast.JoinedStr | ast.BinOp)
+                    if literal and len(text.split()) >= 3:
+                        yield node.lineno
+
+
+@pytest.mark.parametrize(
+    "path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_errors_and_findings_take_their_words_from_the_catalogue(path: Path):
+    assert list(words_of_its_own(ast.parse(path.read_text()))) == []
+
+
+def test_words_outside_of_the_catalogue_are_found():
+    code = "UsageError(f'There is no {name} here.')\nFinding(OK, subject(), 'all is well')\nError('a b c')"
+    assert list(words_of_its_own(ast.parse(code))) == [1, 2]
 
 
 def test_no_two_messages_are_the_same():

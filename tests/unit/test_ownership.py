@@ -17,6 +17,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit import payload, restarts, tr
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.options.spec import JobSpec
 
 UID, OTHER = "ab" * 16, "cd" * 16
@@ -258,7 +259,7 @@ def test_delete_leaves_the_trainjob_of_somebody_else(
     )
     cluster.objects[TRAINJOB] = trainjob_of("k8s-1")
     assert cli.main(["delete", *words, "--yes"]) == 0
-    assert "its TrainJob stays" in capsys.readouterr().out
+    assert say.DELETED_HERE(job="fit") in capsys.readouterr().out
     assert cluster.done == [] and not directory.path.exists()
 
 
