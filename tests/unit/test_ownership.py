@@ -259,7 +259,7 @@ def test_delete_leaves_the_trainjob_of_somebody_else(
     )
     cluster.objects[TRAINJOB] = trainjob_of("k8s-1")
     assert cli.main(["delete", *words, "--yes"]) == 0
-    assert say.DELETED_HERE(job="fit") in capsys.readouterr().out
+    assert say.DELETED_HERE(name="fit") in capsys.readouterr().out
     assert cluster.done == [] and not directory.path.exists()
 
 
