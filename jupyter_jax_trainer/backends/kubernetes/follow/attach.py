@@ -54,8 +54,8 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
         try:
             found = find(client, name)
         except JobNotFound as error:
-            said = say.NO_JOB_HERE(name=name, reason=error.message)
-            raise JobNotFound(said, error.hint) from None
+            missing = say.NO_JOB_HERE(name=name, reason=error.message)
+            raise JobNotFound(missing, error.hint) from None
     told = claims.read(found)
     known = known_here(client, found)
     if known is not None:
