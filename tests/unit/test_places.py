@@ -377,9 +377,8 @@ def test_a_place_with_a_problem_has_a_health(tmp_path, monkeypatch):
     place = targets.find("kubernetes")
     last = targets.health(place)[-1]
     assert last["level"] == "error" and "kubeconfig can't be used" in last["detail"]
-    with pytest.raises(BackendError) as error:
+    with pytest.raises(BackendError, match="not a kubeconfig"):
         targets.runtimes(place)
-    assert error.value.id == "cluster.bad-kubeconfig-line"
 
 
 def test_runtimes(two, monkeypatch):
