@@ -69,7 +69,7 @@ def test_a_suspended_job_begins_anew_when_it_is_resumed(place, namespace):
     job.wait(90)
     assert job.result("x").tolist() == [0, 1, 2]
     lines = text(job, 0).splitlines()
-    mark = rf"\[jaxtrain: it begins anew, pod {job.name}-node-0-0-\w+\]"
+    mark = rf"\[jaxtrain: started again, pod {job.name}-node-0-0-\w+\]"
     (place,) = [number for number, line in enumerate(lines) if re.fullmatch(mark, line)]
     assert lines[0].startswith("begun in ") and lines[place + 1].startswith("begun in ")
     states = [state for state, _ in job.history]

@@ -291,7 +291,7 @@ def test_a_preempted_job_goes_on_from_its_last_checkpoint(queued, place, namespa
     succeeds(low)
     stepped(low)
     for rank in (0, 1):
-        assert text(low, rank).count("[jaxtrain: it begins anew, pod low-") == 1
+        assert text(low, rank).count("[jaxtrain: started again, pod low-") == 1
     told = [event["message"] for event in low.events() if event["kind"] == "restart"]
     assert told == ["resumed at step 7; it had reached 8 before"]
 

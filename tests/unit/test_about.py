@@ -389,16 +389,18 @@ def test_a_trainjob_with_copied_annotations_is_not_taken_for_a_known_job(cluster
     cluster.objects["other"] = made(name="other", k8s="k8s-2")
     cluster.objects["fit"] = made(k8s="k8s-3")
     for name in ("other", "fit"):
-        with pytest.raises(BackendError, match="has the id of job fit"):
+        with pytest.raises(BackendError, match="job fit") as refused:
             attach.attach(name, None, None)
+        assert refused.value.id == "follow.another-trainjob"
 
 
 def test_a_job_of_this_machine_is_not_what_a_trainjob_says_it_is(cluster):
     local = make_job("mine")
     files.write_json(local.manifest, {**local.read_manifest(), "uid": UID})
     cluster.objects["fit"] = made()
-    with pytest.raises(BackendError, match="has the id of job mine"):
+    with pytest.raises(BackendError, match="job mine") as refused:
         attach.attach("fit", None, None)
+    assert refused.value.id == "follow.another-trainjob"
     assert not local.trainjob.exists()
 
 

@@ -86,7 +86,7 @@ EXPECTED = {
     "evicted-restart": (
         "Pending",
         "pods-coming",
-        "waits for the pods of rank 1; 1 other runs and waits",
+        "waits for the pods of rank 1, while 1 other runs and waits",
     ),
     "evicted-storage": (
         "Failed",
@@ -436,7 +436,7 @@ EXPECTED = {
     "quota-pods-partly": (
         "Pending",
         "quota",
-        "the quota team has no room for 1 of 3 pods: requests.memory: 400Mi asked for, 800Mi of 1Gi used; 2 others run and wait",
+        "the quota team has no room for 1 of 3 pods: requests.memory: 400Mi asked for, 800Mi of 1Gi used, while 2 others run and wait",
     ),
     "quota-pods-unset": (
         "Pending",
@@ -511,7 +511,7 @@ EXPECTED = {
     "unschedulable-memory-partly": (
         "Pending",
         "no-room",
-        "2 of 4 pods can't be scheduled: 0/1 nodes have 9Gi memory free; 2 others run and wait",
+        "2 of 4 pods can't be scheduled: 0/1 nodes have 9Gi memory free, while 2 others run and wait",
     ),
     "unschedulable-selector": (
         "Pending",

@@ -127,8 +127,9 @@ def test_keys_that_the_kubeconfig_names_and_that_are_gone_are_told(
     client = Client()
     assert client.request("GET", "/x") == {"a": 1}
     os.unlink(key)
-    with pytest.raises(Unreachable, match="can't be renewed"):
+    with pytest.raises(Unreachable) as error:
         client.request("GET", "/x")
+    assert error.value.args[0].id == "cluster.not-renewed"
     shutil.copy(certificate[1], tmp_path)
     client._renew_after = 0.0
     assert client.request("GET", "/x") == {"a": 1}

@@ -41,6 +41,7 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.running import RUN
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.starting import STARTING
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.unschedulable import UNSCHEDULABLE
 from jupyter_jax_trainer.jobdir.failure import RankEnd, diagnose, summary
+from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.states import Phase, State
 
 __all__ = [
@@ -202,8 +203,8 @@ def _with_others(found: Verdict, seen: Seen) -> Verdict:
     running = sum(runs(pod) for pod in seen.live.values())
     if not 0 < running < seen.nodes or found.reason is None:
         return found
-    others = "1 other runs and waits" if running == 1 else f"{running} others run and wait"
-    return replace(found, reason=f"{found.reason}; {others}")
+    others = say.ONE_OTHER() if running == 1 else say.OTHERS(count=running)
+    return replace(found, reason=f"{found.reason}, {others}")
 
 
 def _going(seen: Seen) -> Verdict:
@@ -276,7 +277,8 @@ def explain_api_error(
     status: int, reason: str, message: str, verb: str = "", resource: str = ""
 ) -> tuple[str, str | None]:
     """Put a refusal of the API into a sentence, and say what to do about it."""
-    kind = {"secrets": "the Secret", "pods": "the pod"}.get(resource, "the TrainJob")
+    kinds = {"secrets": say.THE_SECRET(), "pods": say.THE_POD()}
+    kind = kinds.get(resource) or say.THE_TRAINJOB()
     refused = Refused(
         message=message, status=status, reason=reason, verb=verb, resource=resource, who=kind
     )

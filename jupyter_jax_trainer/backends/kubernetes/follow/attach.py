@@ -24,12 +24,12 @@ from jupyter_jax_trainer.jobdir import files, layout
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.jobdir.state import first_state, new_rank
+from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.trust import signing
 from jupyter_jax_trainer.trust.unpacking import read_member
 
 _KEY = re.compile(r"[0-9a-f]{64}")
-_NOT_OURS = "# The Secret of the job holds no cell of this package.\n"
 _NOT_TO_BE_HAD = (403, 404)  # other answers pass: the next try may have it
 _LARGEST = 4 << 20  # bytes of a member of a bundle that is read here
 
@@ -54,9 +54,8 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
         try:
             found = find(client, name)
         except JobNotFound as error:
-            raise JobNotFound(
-                f"There is no job {name!r} on this machine. {error.message}", error.hint
-            ) from None
+            missing = say.NO_JOB_HERE(name=name, reason=error.message)
+            raise JobNotFound(missing, error.hint) from None
     told = claims.read(found)
     known = known_here(client, found)
     if known is not None:
@@ -108,7 +107,7 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
         files.write_json(directory.manifest, manifest)
         identity.note(directory, uid)
         ranks = [new_rank(number) for number in range(told.spec.nodes)]
-        state = first_state(State.QUEUED, "is looked for in the cluster", ranks=ranks)
+        state = first_state(State.QUEUED, say.LOOKED_UP(), ranks=ranks)
         files.write_json(directory.state, state)
         directory = layout.publish(directory, manifest["name"])
     except BaseException:
@@ -135,10 +134,7 @@ def find(client: Client, name: str) -> dict[str, Any]:
     except ApiError as error:
         if error.status != 404:
             raise
-        raise JobNotFound(
-            f"There is no TrainJob {name} in namespace {client.namespace}.",
-            "--context and --namespace choose another.",
-        ) from None
+        raise JobNotFound(say.NO_TRAINJOB(name=name, namespace=client.namespace)) from None
 
 
 def known_here(client: Client, found: Mapping[str, Any]) -> JobDir | None:
@@ -164,11 +160,8 @@ def _same(known: JobDir, client: Client, found: Mapping[str, Any]) -> JobDir:
         and identity.is_jobs(known, manifest, found)
     )
     if not same:
-        raise BackendError(
-            f"TrainJob {found['metadata']['name']} has the id of job {known.path.name}, which is "
-            "another one: it was created anew, or somebody copied its annotations.",
-            f"If it is yours, `jaxtrain delete {known.path.name}` first, then attach again.",
-        )
+        name = found["metadata"]["name"]
+        raise BackendError(say.ANOTHER_TRAINJOB(name=name, job=known.path.name))
     return known
 
 
@@ -193,13 +186,11 @@ def _bundle(client: Client, directory: JobDir, manifest: Manifest, uid: str, *, 
         if error.status not in _NOT_TO_BE_HAD:
             raise
         if error.status == 404 and not ended:
-            raise BackendError(
-                f"TrainJob {manifest['trainjob']} still waits for its Secret {secret}.",
-                "Attach again when it is there; a dry run's YAML holds both.",
-            ) from None
-        return "# The Secret with the cell can't be read (the right to get secrets).\n"
+            said = say.WAITS_FOR_SECRET(name=manifest["trainjob"], secret=secret)
+            raise BackendError(said) from None
+        return f"{say.CELL_FORBIDDEN()}\n"
     except ValueError:
-        return _NOT_OURS
+        return f"{say.NO_CELL()}\n"
     try:
         key = data[payload.KEY].decode("ascii")
         if not _KEY.fullmatch(key):
@@ -216,7 +207,7 @@ def _bundle(client: Client, directory: JobDir, manifest: Manifest, uid: str, *, 
                 break
             whole += b"".join(parts[name] for name in sorted(parts))
     except (ValueError, LookupError):
-        return _NOT_OURS
+        return f"{say.NO_CELL()}\n"
     manifest["frame_key"] = key
     signature = data.get(payload.SIGNATURE, b"").decode(errors="replace")
     if signing.signer(signature):
@@ -227,7 +218,7 @@ def _bundle(client: Client, directory: JobDir, manifest: Manifest, uid: str, *, 
         try:
             code = _cell(path, manifest["digest"])
         except Exception:  # whatever a file that somebody else made can cause
-            return "# The bundle with the cell can't be had from here.\n"
+            return f"{say.CELL_UNREADABLE()}\n"
         path.chmod(0o600)
         path.replace(directory.bundle)
     return code.removeprefix("\n")  # it stands there for the line of the magic

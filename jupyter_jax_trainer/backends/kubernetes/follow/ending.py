@@ -13,11 +13,10 @@ from jupyter_jax_trainer.jobdir.failure import Failure, RankEnd, diagnose, posit
 from jupyter_jax_trainer.jobdir.layout import RETURNED, JobDir
 from jupyter_jax_trainer.jobdir.state import ResultInfo
 from jupyter_jax_trainer.logs.reader import last_lines
+from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.options.spec import JobSpec
 
-DELETED = "its TrainJob was deleted from the cluster"
 _LAST_WORDS = 20
-_NO_MODULE = "The pods' image does not have it: --package brings it along, --image chooses another."
 
 
 def failure_of(
@@ -42,7 +41,7 @@ def failure_of(
     """
     told = any(end.error or end.exit or end.cause for end in ends)
     if not told or verdict.cause == "deadline":
-        message = verdict.reason or "it failed"
+        message = verdict.reason or say.FAILED()
         if places := positions([(end, where.get(end.rank)) for end in ends]):
             message += f"; {places}"
         failure = Failure(
@@ -63,7 +62,7 @@ def failure_of(
             failure.message = failure.log[-1].removeprefix(SAID)
     error = failure.error
     if error is not None and error["type"] == "ModuleNotFoundError" and not failure.hint:
-        failure.hint = _NO_MODULE
+        failure.hint = say.NO_MODULE()
     return failure
 
 
@@ -72,6 +71,6 @@ def nothing_came(spec: JobSpec, returns: bool, why: str | None) -> list[ResultIn
 
     The ranks always say what they send; nothing of that was heard.
     """
-    why = why or "the end of the log could not be read"
+    why = why or say.LOG_END_LOST()
     names = [RETURNED] if returns else spec.out
-    return [{"name": name, "error": f"{name!r} did not come back: {why}"} for name in names]
+    return [{"name": name, "error": say.NOT_BACK(name=name, reason=why)} for name in names]

@@ -21,6 +21,7 @@ from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.files import LineReader, LineWriter
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import ResultInfo
+from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.text import size
 from jupyter_jax_trainer.trust import policy
 from jupyter_jax_trainer.worker.durable import put_in_place, sync_folder
@@ -67,7 +68,7 @@ def settle(
     return [
         entry
         if "error" in entry
-        else {"name": entry["name"], "error": f"{entry['name']!r} did not come back: {problem}"}
+        else {"name": entry["name"], "error": say.NOT_BACK(name=entry["name"], reason=problem)}
         for entry in table
     ]
 
@@ -76,15 +77,12 @@ def _from_parts(directory: JobDir) -> None:
     parts = {line["index"]: line for line in LineReader[dict[str, Any]](_parts(directory)).read()}
     if not parts:
         if not policy.standing(directory, directory.read_manifest()).complete:
-            raise ValueError("of a job whose maker is not trusted, nothing is fetched from its pod")
-        raise ValueError("the job ended before it was sent or fetched")
+            raise ValueError(say.UNTRUSTED())
+        raise ValueError(say.NEVER_SENT())
     first = next(iter(parts.values()))
     missing = sorted(set(range(first["count"])) - parts.keys())
     if missing:
-        raise ValueError(
-            f"{len(missing)} of {first['count']} parts are missing: the log was cut (rotation); "
-            "--store has no such bound"
-        )
+        raise ValueError(say.PARTS_MISSING(missing=len(missing), count=first["count"]))
     data = b"".join(base64.b64decode(parts[n]["data"]) for n in range(first["count"]))
     _write(directory, data, first)
 
@@ -94,13 +92,13 @@ def _from_store(directory: JobDir, stored: dict[str, Any]) -> None:
     manifest = directory.read_manifest()
     store = manifest["spec"].get("store")
     if not store or not policy.standing(directory, manifest).mine:
-        raise ValueError("they are in a store, and of jobs from elsewhere none is read")
+        raise ValueError(say.NOT_YOUR_STORE())
     _write(directory, payload.read(payload.url_of(store, manifest["uid"], RESULT)), stored)
 
 
 def _write(directory: JobDir, data: bytes, expected: dict[str, Any]) -> None:
     if len(data) != expected["size"] or hashlib.sha256(data).hexdigest() != expected["sha256"]:
-        raise ValueError("what came is not what was sent (its sha256 differs)")
+        raise ValueError(say.DAMAGED())
     part = directory.result.with_name(f"{directory.result.name}.{os.getpid()}.part")
     part.touch(mode=0o600)
     part.write_bytes(data)
@@ -153,7 +151,7 @@ class Fetch(threading.Thread):
         self._directory = directory
         self._problem = problem
         self._mine = mine
-        self.doing = "its results are being fetched"
+        self.doing: str = say.FETCHING()
         self.trouble: str | None = None
         self._hopeless = False
 
@@ -168,10 +166,7 @@ class Fetch(threading.Thread):
             self._let_go()
             return
         if not self._mine and self._held["size"] > _MOST_OF_OTHERS:
-            self._note(
-                f"its results have {size(self._held['size'])}: of somebody else's job no "
-                f"more than {size(_MOST_OF_OTHERS)} are fetched"
-            )
+            self._note(say.TOO_LARGE(size=size(self._held["size"]), most=size(_MOST_OF_OTHERS)))
             return
         part = self._directory.path / "result.fetched.part"
         until = self._held["since"] + self._held["seconds"]
@@ -182,8 +177,11 @@ class Fetch(threading.Thread):
                 self._let_go()
                 return
             except ApiError as error:
-                words = f"the results can't be fetched: {error.verb} {error.resource}: " + (
-                    "this right is missing" if error.status == 403 else error.message
+                right = f"{error.verb} {error.resource}"
+                words: str = (
+                    say.NO_FETCH_RIGHT(right=right)
+                    if error.status == 403
+                    else say.FETCH_REFUSED(right=right, error=error.message)
                 )
                 if error.status == 404:
                     return
@@ -191,7 +189,7 @@ class Fetch(threading.Thread):
                 part.unlink(missing_ok=True)
                 words = str(error)
             except (Unreachable, OSError) as error:
-                words = f"the results can't be fetched now: {error}"
+                words = say.FETCH_FAILED(error=error)
             self._note(words)
             time.sleep(_PAUSE)
 
@@ -207,7 +205,7 @@ class Fetch(threading.Thread):
             return
         left, free = self._held["size"] - have, shutil.disk_usage(self._directory.path).free
         if 0 < free < left:  # rather than fill the disk, and with it every other job's directory
-            raise OSError(f"they take {size(left)} more, and {size(free)} are free here")
+            raise OSError(say.NO_ROOM(needed=size(left), free=size(free)))
         file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         with contextlib.ExitStack() as stack:
             stack.callback(os.close, file)
@@ -221,7 +219,7 @@ class Fetch(threading.Thread):
                 while left:
                     data = end.recv(left)
                     if not data:
-                        raise OSError("the connection to the pod was cut")
+                        raise OSError(say.POD_CUT_OFF())
                     os.write(file, data)
                     left -= len(data)
 
@@ -230,14 +228,14 @@ class Fetch(threading.Thread):
         with part.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != self._held["sha256"]:
-            raise ValueError("what was fetched is not what was sent (its sha256 differs)")
+            raise ValueError(say.DAMAGED())
         put_in_place(part, self._directory.result)
 
     def _let_go(self) -> None:
         """Tell a pod of the user's own that it may go."""
         self.trouble = None
         if not self._mine:
-            self.doing = "its results are here; it waits until whoever submitted it has them"
+            self.doing = say.FETCHED_FOR_OTHERS()
             return
         with (
             contextlib.suppress(Exception),

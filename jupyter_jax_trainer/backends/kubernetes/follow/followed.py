@@ -20,7 +20,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, Verdict, judge
 from jupyter_jax_trainer.backends.kubernetes.follow import fetch
 from jupyter_jax_trainer.backends.kubernetes.follow.attempts import Attempts
-from jupyter_jax_trainer.backends.kubernetes.follow.ending import DELETED, failure_of, nothing_came
+from jupyter_jax_trainer.backends.kubernetes.follow.ending import failure_of, nothing_came
 from jupyter_jax_trainer.backends.kubernetes.follow.ranks import Ranks
 from jupyter_jax_trainer.backends.kubernetes.follow.saved import applied
 from jupyter_jax_trainer.backends.kubernetes.follow.steering import Steering
@@ -36,11 +36,11 @@ from jupyter_jax_trainer.jobdir.failure import (
     summary,
 )
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.trust import policy
 
-_UNPROVEN = "whose pods these are could not be looked up when they began"
 _UNSEEN = "unseen"  # in place of a TrainJob's uid
 _NOTHING = Seen(
     trainjob=None, jobs=[], jobset=None, pods=[], events=[], workloads=[], nodes=0, now=0.0
@@ -187,8 +187,7 @@ class Followed:
             if not self.streams.others_idle and waited < timeouts.LOG_END.seconds:
                 return False
             if not self.streams.idle:
-                drain = timeouts.DRAIN.seconds
-                self.problem(f"the last lines of a log may be missing: none came for {drain:g} s")
+                self.problem(say.LAST_LINES_LATE(seconds=f"{timeouts.DRAIN.seconds:g}"))
             self._end(*over)
             return True
 
@@ -210,7 +209,7 @@ class Followed:
             self._knows = not store.pending(*self._known_as)
             if not self._knows and now - self._listed_at > timeouts.DRAIN.seconds:
                 self._knows = True
-                self.problem("a pod's log was left out: whose pod it is can't be told")
+                self.problem(say.LOG_OF_NOBODY())
             self.ranks.spoken = True  # they are looked at next
         return False
 
@@ -289,19 +288,17 @@ class Followed:
     def _say(self) -> None:
         """Say how the job is."""
         if self.trouble is not None:
-            self.record.change(
-                self.record.state["state"],
-                f"the cluster does not answer: {self.trouble}",
-                "The job may go on; this is looked at again every few seconds.",
-            )
+            silent = say.NO_ANSWER(error=self.trouble)
+            self.record.change(self.record.state["state"], silent, silent.hint)
             return
         verdict = judge(self._seen, self.manifest["spec"], self.ranks.states())
         again, held = self.record.about_restart(), verdict.state in (State.SUSPENDED, State.QUEUED)
         if self._starts_again and not held:
             lost = summary(diagnose(self._kept.ends))
-            verdict = Verdict(state=State.STARTING, reason=f"{lost}; all ranks start again")
+            lost = f"{lost}; {say.ALL_START_AGAIN()}"
+            verdict = Verdict(state=State.STARTING, reason=lost)
         elif self._attempts.leaving is not None and not held:
-            verdict = Verdict(state=State.PENDING, reason="its pods from before still end")
+            verdict = Verdict(state=State.PENDING, reason=say.OLD_PODS())
         elif again is not None and verdict.state in (State.PENDING, State.STARTING, State.RUNNING):
             words = f"{again}: {verdict.reason}" if verdict.reason else again
             verdict = replace(verdict, reason=words)
@@ -360,9 +357,9 @@ class Followed:
             if cancelled:
                 return State.CANCELLED, CANCELLED, None
             if cut_off:
-                failure = Failure(kind="start", message=launch.CUT_OFF, hint="Run the cell again.")
+                failure = Failure(kind="start", message=launch.CUT_OFF, hint=say.RUN_AGAIN())
                 return State.FAILED, launch.CUT_OFF, failure
-            return State.CANCELLED, DELETED, None
+            return State.CANCELLED, say.DELETED(), None
         if self._suspended or self._attempts.leaving is not None:
             return None
         marked = launch.marked(self._trainjob)
@@ -424,7 +421,7 @@ class Followed:
         """Write the end. Whoever sees it finds the results there."""
         table = self.record.state["results"]
         if state == State.SUCCEEDED and not table:
-            unseen = self.unseen or (_UNPROVEN if self.streams.unproven else None)
+            unseen = self.unseen or (say.OWNER_UNKNOWN() if self.streams.unproven else None)
             lost = nothing_came(self.spec, self.manifest["returns"], unseen)
             self.record.results(lost)
         elif table and self._kept.stored is None:
@@ -442,7 +439,7 @@ class Followed:
             return
         standing = policy.standing(self.directory, self.manifest)
         if not standing.complete:
-            self.problem("its results are left to whoever submitted it: its maker is not trusted")
+            self.problem(say.UNTRUSTED())
             return
         pod = self.record.state["ranks"][self._kept.held["rank"]]["pod"]
         key = self.manifest.get("frame_key")

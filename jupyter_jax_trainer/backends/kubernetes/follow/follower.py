@@ -35,6 +35,8 @@ from jupyter_jax_trainer.jobdir import files, layout, locks, store
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.log import bound as bound_log
 from jupyter_jax_trainer.log import log
+from jupyter_jax_trainer.messages import cluster as of_cluster
+from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.states import ENDED
 
 _GLANCE, _GLANCES = 0.05, 6  # seconds between tries for the lock, and how many
@@ -42,7 +44,6 @@ _TICK = 0.05  # seconds between looks at the job directories
 _AGAIN = 1.0  # seconds after which each job is looked at, though nothing was heard
 _POLL = 2.0  # seconds between looks at single TrainJobs, where all may not be watched
 _KINDS = ("trainjobs", "pods", "jobs", "events")  # of objects that are watched
-_SIGNED_OUT = "it does not accept your credentials (any more); sign in again"
 _ASK_AGAIN = 60.0  # seconds between questions for rights, while some are missing
 
 
@@ -257,7 +258,7 @@ class Follower:
         elif error is not None and kind in _KINDS:
             since = self._away.get(kind, (time.monotonic(), ""))[0]
             refused = isinstance(error, ApiError) and error.status == 401
-            self._away[kind] = (since, _SIGNED_OUT if refused else str(error))
+            self._away[kind] = (since, say.SIGNED_OUT() if refused else str(error))
         else:
             self._away.pop(kind, None)
             self._lacking.pop(kind, None)
@@ -408,9 +409,7 @@ def main(cluster: str, context: str, namespace: str) -> NoReturn:
     try:
         client = Client(context or None, namespace)
         if client.identity != cluster:
-            raise JaxTrainError(
-                f"The context {context} is now of another cluster ({client.server})."
-            )
+            raise JaxTrainError(of_cluster.OTHER_CLUSTER(context=context, server=client.server))
         problem.unlink(missing_ok=True)
         if client.warning is not None:
             log("warning", client.warning)
@@ -421,7 +420,7 @@ def main(cluster: str, context: str, namespace: str) -> NoReturn:
     except BaseException as error:
         log("error", traceback.format_exc())
         words = masking.text(f"{type(error).__name__}: {error}")
-        told = f"{words}\nThe whole error is in {directory / LOG}."
+        told = f"{words}\n{say.FULL_ERROR(path=directory / LOG)}"
         files.write_private(problem, told.encode())
     finally:
         keyfiles.clean_up()

@@ -16,9 +16,9 @@ from jupyter_jax_trainer.jobdir.failure import diagnose, summary
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import RankChange, RankState, new_rank
 from jupyter_jax_trainer.jobdir.writer import Recorder
+from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.states import Phase
 
-_SOME_POD = "a pod was lost"
 _PHASES = {  # by the kinds of messages that tell them
     "arrived": Phase.ARRIVED,
     "joined": Phase.JOINED,
@@ -77,7 +77,7 @@ class Ranks:
             try:
                 self._take(rank, message, offset)
             except (ValueError, TypeError, KeyError, AttributeError):
-                self.record.event("warning", "a record can't be read; left out", rank)
+                self.record.event("warning", say.BAD_RECORD(), rank)
 
     def _take(self, rank: int, message: dict[str, Any], offset: int) -> None:
         kind, frame = message.pop("kind"), message.get("frame")
@@ -103,7 +103,8 @@ class Ranks:
         elif kind in ("gap", "frames_lost"):
             self.record.event("gap", _gap(kind, message), rank, frame)
         elif kind == "node_says":
-            self._on_problem(f"the node says of rank {rank}'s log: {message['text']}")
+            log = say.RANK(rank=rank)
+            self._on_problem(say.NODE_REPORTS(log=log, text=message["text"]))
         elif kind == "result_part":
             fetch.add_part(self._directory, message)
         elif kind == "result_held":
@@ -111,7 +112,7 @@ class Ranks:
         elif kind == "result_stored":
             self.kept.stored = message
         elif kind == "result_lost":
-            self.record.event("error", "the results were not fetched in time", rank, frame)
+            self.record.event("error", say.NOT_FETCHED_IN_TIME(), rank, frame)
         elif kind == "results":
             self.record.results(message["results"])
         else:
@@ -164,12 +165,12 @@ class Ranks:
 
         A follower that dies in here has noted no restart yet, and the next one does it once more.
         """
-        reason = summary(diagnose(self.kept.ends)) if self.kept.broken else _SOME_POD
+        reason = summary(diagnose(self.kept.ends)) if self.kept.broken else say.POD_LOST()
         self.kept.begin_anew()
         self._renew(attempt)  # written with the restart, never after it
         while self.record.restarts < attempt:  # more than one while there was no follower
             self.record.restart(most, reason)
-            reason = _SOME_POD
+            reason = say.POD_LOST()
 
     def _renew(self, restarts: int) -> None:
         for rank in self._new_ranks(restarts):
@@ -182,5 +183,5 @@ class Ranks:
 def _gap(kind: str, message: dict[str, Any]) -> str:
     if kind == "gap":
         missing = lost(message["lines"], message["bytes"])
-        return f"the cluster has lost {missing} of the log (rotation)"
-    return f"the cluster has lost messages {message.get('from')} to {message.get('to')}"
+        return say.LOST_LINES(lines=missing)
+    return say.LOST_MESSAGES(first=message.get("from"), last=message.get("to"))

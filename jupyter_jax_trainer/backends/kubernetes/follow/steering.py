@@ -23,6 +23,7 @@ from jupyter_jax_trainer.backends.kubernetes.submit import launch, restarts, tra
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest
+from jupyter_jax_trainer.messages import follow as say
 
 _PAUSE = 2.0  # seconds between tries
 
@@ -88,7 +89,8 @@ class Steering:
             renewed = error.status == 422 and "metadata.uid" in error.message
             if error.status not in (404, 409) and not renewed:
                 self.refused = error.status == 403
-                self._on_problem(f"can't {error.verb} {error.resource}: {error.message}")
+                right = f"{error.verb} {error.resource}"
+                self._on_problem(say.CANT_CHANGE(right=right, error=error.message))
         except Unreachable:
             pass  # the next look tries again
 
@@ -107,13 +109,13 @@ class Steering:
         try:
             brief = timeouts.API.seconds
             if not restarts.delete(self._client, name, own, trainjob_uid, timeout=brief):
-                self._on_problem(f"the runtime {name} does not belong to the job and is kept")
+                self._on_problem(say.RUNTIME_KEPT(name=name))
         except Unreachable:
             return False
         except ApiError as error:
             if error.status in launch.PASSING:
                 return False
-            self._on_problem(f"the runtime {name} can't be deleted: {error.message}")
+            self._on_problem(say.RUNTIME_NOT_DELETED(name=name, error=error.message))
         return True
 
     def is_gone(self) -> bool:
@@ -181,6 +183,6 @@ class Steering:
             except Unreachable:
                 time.sleep(_PAUSE)
             except (ApiError, JaxTrainError, OSError) as error:
-                self._on_problem(f"the submission could not be finished: {error}")
+                self._on_problem(say.NOT_FINISHED(error=error))
                 break
         on_done()

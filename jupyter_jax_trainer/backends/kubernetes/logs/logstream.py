@@ -15,6 +15,7 @@ from jupyter_jax_trainer.backends.kubernetes.api import httpbody, rights
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.api.counts import COUNTS
 from jupyter_jax_trainer.backends.kubernetes.logs.spool import Spool
+from jupyter_jax_trainer.messages import follow as say
 
 _RANDOM = random.Random()  # the global one is the notebook's, which may have seeded it
 _GATHER = 0.03  # seconds in which small pieces are let become one
@@ -265,10 +266,7 @@ class LogStream(threading.Thread):
     def _end(self, complete: bool) -> None:
         """Be done with the log."""
         if complete and self._ended_well() and not self._spool.had_last_word:
-            self._problem(
-                f"the last lines of the log of pod {self._attempt.pod} may be missing: "
-                "the worker's end marker never arrived"
-            )
+            self._problem(say.NO_END_MARKER(log=say.POD(pod=self._attempt.pod)))
         with contextlib.suppress(OSError):  # then the next follower finds the end again
             self._spool.close()
         self.complete = complete
@@ -345,7 +343,7 @@ class LogStream(threading.Thread):
     def _later(self, error: Exception) -> float:
         """Return the seconds to wait after an error, more each time; give up in the end."""
         if self._tried_for(timeouts.LOG.seconds) and not self.finished:
-            self._problem(f"the end of a log can't be read: {error}")
+            self._problem(say.LOG_END_UNREADABLE(error=error))
             self._give_up()
         wait = self._wait * _RANDOM.uniform(0.5, 1.5)
         self._wait = min(2 * self._wait, _LONGEST_WAIT)
@@ -368,4 +366,4 @@ def _writing() -> Iterator[None]:
         yield
     except Exception as error:
         words = f"{type(error).__name__}: {error}"
-        raise _NotWrittenError(f"the log can't be written ({words})") from error
+        raise _NotWrittenError(say.LOG_NOT_WRITTEN(error=words)) from error

@@ -19,6 +19,7 @@ from jupyter_jax_trainer.backends.kubernetes.logs.logstream import Attempt, LogS
 from jupyter_jax_trainer.backends.kubernetes.logs.spool import ContainerLog, Spool, remove_wal
 from jupyter_jax_trainer.backends.kubernetes.submit.restarts import attempt_of
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.messages import follow as say
 
 OnMessage = Callable[[int, dict[str, Any], int], None]
 
@@ -157,9 +158,7 @@ class Streams:
             del self._running[source]
             self._done.add(attempt)
             if not stream.complete and not stream.refused:
-                self._on_problem(
-                    f"the end of the log of {_whose(attempt)} was gone before it could be read"
-                )
+                self._on_problem(say.LOG_END_GONE(log=_whose(attempt)))
         for attempt in attempts:
             if attempt not in self._done:
                 if self._start(source, attempt):
@@ -182,12 +181,9 @@ class Streams:
             return False
         if attempt in self._lost:
             with contextlib.suppress(OSError):
-                spool.gap(f"the log of attempt {attempt.number + 1} was gone before it was read")
+                spool.gap(say.LOG_GONE(number=attempt.number + 1))
                 spool.close()
-            self._on_problem(
-                f"the log of attempt {attempt.number + 1} of {_whose(attempt)} was gone before it "
-                "could be read: its node keeps the last two"
-            )
+            self._on_problem(say.LOG_OF_GONE(number=attempt.number + 1, log=_whose(attempt)))
             return False
         worker = isinstance(source, int) and self._key is not None
         if (begins := self._begins_anew(source, attempt)) and spool.is_new:
@@ -208,10 +204,10 @@ class Streams:
     def _begins_anew(self, source: int | str, attempt: Attempt) -> str | None:
         """Return what begins where it is not the first attempt; None where it is."""
         if attempt.number:
-            return f"attempt {attempt.number + 1}, pod {attempt.pod}"
+            return say.ATTEMPT(number=attempt.number + 1, pod=attempt.pod)
         if number := self._restarts.get(attempt.uid):
-            return f"restart {number}, pod {attempt.pod}"
-        return f"it begins anew, pod {attempt.pod}" if self._logs[source].length else None
+            return say.RESTART(number=number, pod=attempt.pod)
+        return say.STARTED_AGAIN(pod=attempt.pod) if self._logs[source].length else None
 
     def _take_unproven(self, rank: int, message: dict[str, Any], place: int) -> None:
         """Take of a pod that may be somebody else's what the reader itself has seen in its log."""
@@ -221,7 +217,7 @@ class Streams:
     def _take_other(self, source: str, message: dict[str, Any], _place: int) -> None:
         """Take what a log of no rank can tell: its node speaks in it."""
         if message["kind"] == "node_says":
-            self._on_problem(f"the node says of the log of {source}: {message['text']}")
+            self._on_problem(say.NODE_REPORTS(log=source, text=message["text"]))
 
     def close(self) -> None:
         """End all streams, and forget how to go on: the job is over."""
@@ -231,7 +227,7 @@ class Streams:
             stream.join(timeouts.LOG_END.seconds)
             if isinstance(source, str) and not stream.finished and not stream.is_alive():
                 with contextlib.suppress(OSError):
-                    spool.gap("the job has ended; what this container printed later is not here")
+                    spool.gap(say.LATER_OUTPUT_LOST())
         for log in self._logs.values():
             log.close()
         remove_wal(self._directory)
@@ -239,5 +235,6 @@ class Streams:
 
 def _whose(attempt: Attempt) -> str:
     """Name the container for a person; the training one goes without saying."""
-    of = "" if attempt.container == TRAINER else f"container {attempt.container} of "
-    return f"{of}pod {attempt.pod}"
+    if attempt.container == TRAINER:
+        return say.POD(pod=attempt.pod)
+    return say.CONTAINER(container=attempt.container, pod=attempt.pod)
