@@ -28,7 +28,6 @@ NO_MODULE = Message(
 
 CANT_CHANGE = Message("can't {right}: {error}")
 RUNTIME_KEPT = Message("the runtime {name} does not belong to the job and is kept")
-RUNTIME_NOT_DELETED = Message("the runtime {name} can't be deleted: {error}")
 NOT_FINISHED = Message("the submission could not be finished: {error}")
 BAD_RECORD = Message("an unreadable record was left out")
 LOST_LINES = Message("the cluster has lost {lines} of the log (rotation)")

@@ -24,6 +24,7 @@ from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest
 from jupyter_jax_trainer.messages import follow as say
+from jupyter_jax_trainer.messages import submit
 
 _PAUSE = 2.0  # seconds between tries
 
@@ -115,7 +116,7 @@ class Steering:
         except ApiError as error:
             if error.status in launch.PASSING:
                 return False
-            self._on_problem(say.RUNTIME_NOT_DELETED(name=name, error=error.message))
+            self._on_problem(submit.RUNTIME_STAYS(name=name, error=error.message))
         return True
 
     def is_gone(self) -> bool:
