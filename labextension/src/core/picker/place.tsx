@@ -19,7 +19,7 @@ function placeLabel(place: Place, trans: Translator): string {
     return sanitize(place.label);
   }
   const name = place.context === null ? sanitize(place.label) : sanitize(place.context);
-  const named = [sanitize(place.backend), name || trans.__('cluster')].join(' · ');
+  const named = trans.__('%1 · %2', sanitize(place.backend), name || trans.__('cluster'));
   return place.current ? trans.__('%1 (current)', named) : named;
 }
 
