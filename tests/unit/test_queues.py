@@ -222,18 +222,20 @@ def test_doctor_names_version_trap_and_queues():
     assert (found["Kueue"].status, found["Kueue"].detail) == (WARN, "v0.16.2")
     assert found["Kueue"].advice.id == say_doctor.DROPS_PATCHES.id
     assert (found["Queues"].status, found["Queues"].detail) == (OK, "fast, slow")
-    assert "Rights for queues" not in found
+    assert say_doctor.QUEUE_RIGHTS() not in found
     found = {finding.subject: finding for finding in doctor._queues(Api(version="v0.17.0"))}
     assert found["Kueue"].status == OK
     denied = Api({REVIEW: {"status": {"allowed": False}}, LOCAL: None})
     found = {finding.subject: finding for finding in doctor._queues(denied)}
-    assert "watch workloads" in found["Rights for queues"].detail and "Queues" not in found
+    lacking = found[say_doctor.QUEUE_RIGHTS()]
+    assert "watch workloads" in lacking.detail and "Queues" not in found
+    assert lacking.advice.id == "doctor.lost-in-queues"
     for words in (
         f"{cluster.NO_FREE_QUOTA()} (get clusterqueues)",
         f"{cluster.NO_KUEUE_VERSION()} (get deployments kueue-controller-manager in kueue-system)",
-        "runtimes/queue-rights.yaml has all",
+        "runtimes/queue-rights.yaml",
     ):
-        assert words in found["Rights for queues"].advice
+        assert words in lacking.advice
     nobody = Api()
     del nobody.objects["/apis/kueue.x-k8s.io"]
     assert not list(doctor._queues(nobody))
