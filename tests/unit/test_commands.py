@@ -36,6 +36,7 @@ from jupyter_jax_trainer.jobdir import files, layout
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.store import about_the_store
 from jupyter_jax_trainer.messages import commands as say
+from jupyter_jax_trainer.messages import jobs as say_of_jobs
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.options.table import OPTIONS
 
@@ -436,10 +437,13 @@ def test_a_store_that_cannot_be_used_is_one_sentence(tmp_path, monkeypatch, caps
         code = cli.main(words)
         error = capsys.readouterr().err
         if code == 2:  # nothing there: no such job
-            assert "There is no job" in error or say.NO_JOBS_YET() in error
+            assert say_of_jobs.NO_JOB(job="a") in error or say.NO_JOBS_YET() in error
         elif code:
             first, hint = error.splitlines()
-            assert first.startswith(f"jaxtrain: The job store {tmp_path / place} can't be used: ")
+            unusable = say_of_jobs.STORE_UNUSABLE(path=tmp_path / place, error="…").partition("…")[
+                0
+            ]
+            assert first.startswith(f"jaxtrain: {unusable}")
             assert "JAXTRAIN_HOME" in hint
     assert cli.main(["run", str(script)]) == 1
 

@@ -13,6 +13,7 @@ import pytest
 from test_commands import make_job
 
 from jupyter_jax_trainer.errors import JobFailed
+from jupyter_jax_trainer.jobdir.failure import CANCELLED
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.messages import views as say
@@ -130,8 +131,8 @@ def test_reasons_are_cut_and_cancelled_is_said_once(home):
         for text in (card.text(facts, giant), card.render(facts, giant), card.line(facts, giant)):
             assert len(text) < 3_000
         assert "…" in card.text(facts, giant)
-    cancelled = {**snapshot, "state": "Cancelled", "reason": "cancelled by the user"}
-    assert card.line(facts, cancelled).endswith("· by the user")
+    cancelled = {**snapshot, "state": "Cancelled", "reason": CANCELLED}
+    assert card.line(facts, cancelled).endswith(f"· {say.BY_USER()}")
     assert card.text(facts, cancelled).lower().count("cancelled") == 1
     assert "cancelled" not in card.render(facts, cancelled)
 

@@ -380,7 +380,7 @@ def test_the_end_waits_for_pods_whose_owners_are_not_known_yet(directory, scene,
 def test_a_pod_that_says_itself_why_it_did_not_start_is_told_by_its_exit_code(
     home, exit, joined, kind
 ):
-    said = "the bundle that arrived is not the one that was sent"
+    said = "the disk is on fire"
     directory = make_job("a", "Running", logs={0: [f"{payload.SAID}{said}"]})
     ends = [RankEnd(rank=0, exit=exit, joined=joined)]
     failure = failure_of(directory, ends, {}, Verdict(state="Failed"), ())
