@@ -427,8 +427,8 @@ def test_the_runtime_fits_the_device(cluster, line, name, said):
 @pytest.mark.parametrize(
     ("most", "name", "said"),
     [
-        ({"cpu": 8}, "c", "the queue team has no GPUs"),
-        ({"nvidia.com/gpu": 0}, "c", "the queue team has no GPUs"),
+        ({"cpu": 8}, "c", say.QUEUE_WITHOUT_GPUS(queue="team")),
+        ({"nvidia.com/gpu": 0}, "c", say.QUEUE_WITHOUT_GPUS(queue="team")),
         (
             {"nvidia.com/gpu": 2},
             "c",

@@ -273,7 +273,8 @@ def test_broken_converted_runtimes_only(scene):
     converted = runtime("old-job")
     converted["metadata"]["labels"][trainjob.CONVERTED] = "true"
     scene.answers[RUNTIMES] = {"items": [converted]}
-    check("kubernetes", "JAX runtimes", FAIL, "only of converted JAXJobs: old-job", "Install ours")
+    finding = check("kubernetes", "JAX runtimes", FAIL, "old-job", "Install ours")
+    assert finding.detail.id == "doctor.converted-runtimes"
 
 
 def test_broken_runtime_reruns_cells(scene):
@@ -344,7 +345,7 @@ def test_broken_image_without_jax(scene):
     manifest = directory.read_manifest()
     manifest["plan"].update(cluster=connection.get_client().identity, image="python:3.11")
     files.write_json(directory.manifest, manifest)
-    check("kubernetes", "Image", WARN, "fit found no jax in python:3.11", "--image")
+    check("kubernetes", "Image", WARN, say.NO_JAX(name="fit", image="python:3.11"))
 
 
 def test_an_api_that_falls_silent_in_between_is_one_line_and_the_rest_is_looked_at(scene):

@@ -17,12 +17,14 @@ from jupyter_jax_trainer.jobdir.failure import CANCELLED
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.messages import views as say
+from jupyter_jax_trainer.messages import worker
 from jupyter_jax_trainer.views import card, notebook
 from jupyter_jax_trainer.views.bundle import JOB, whole
 from jupyter_jax_trainer.views.card import Facts
 from jupyter_jax_trainer.views.follow import Stragglers, _Source, follow
 
 TRACEBACK = "Traceback (most recent call last):\n  Cell, line 2\nValueError: grün"
+STOPPED = worker.STOPPED(rank=1, summary="ValueError: grün")
 
 
 class Shown:
@@ -52,8 +54,8 @@ def failed(tail: str) -> tuple[Job, dict[str, Any]]:
     [
         (f"{TRACEBACK}\n", True),
         (f"{TRACEBACK}\n[Gloo] Rank 0 is connected to 1 peer ranks\n", True),
-        ("stopped: rank 1 failed first (ValueError: grün)\n", True),
-        ("stopped: rank 1 failed first (ValueError: grün)\nthe end\n", False),
+        (f"{STOPPED}\n", True),
+        (f"{STOPPED}\nthe end\n", False),
         (f"{TRACEBACK}\nthe end\n", False),
         (f"not it {TRACEBACK}\n", False),
     ],

@@ -30,6 +30,7 @@ from jupyter_jax_trainer.errors import BackendError, JobNotFound, UsageError
 from jupyter_jax_trainer.installation import install_command
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.messages import cluster as say_of_cluster
+from jupyter_jax_trainer.messages import kubernetes
 from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.messages import local_doctor as say_doctor
 from jupyter_jax_trainer.queries import asking, targets
@@ -249,7 +250,9 @@ def test_files_that_are_not_there_or_may_not_be_read(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "read_text", refuse)
-    assert targets.places()[1]["problem"].endswith("config can't be read: Permission denied.")
+    assert targets.places()[1]["problem"] == say_of_cluster.UNREADABLE_KUBECONFIG(
+        path=tmp_path / "config", error="Permission denied"
+    )
 
 
 def test_without_the_package_it_is_said_how_to_get_it(two, monkeypatch):
@@ -266,7 +269,7 @@ def test_in_a_pod_its_cluster_is_a_place_where_there_is_no_kubeconfig(two, tmp_p
     monkeypatch.delenv("KUBECONFIG")
     _, found = targets.places()
     assert (found["id"], found["context"], found["namespace"]) == ("pod", None, "team-a")
-    assert found["label"] == "team-a · the cluster of this pod" and found["current"]
+    assert found["label"] == f"team-a · {kubernetes.THIS_POD()}" and found["current"]
 
 
 def test_listing_does_not_import_the_official_client(two):
