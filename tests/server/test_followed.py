@@ -16,6 +16,7 @@ from made_jobs import held, make_job, uid_of
 
 from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
 from jupyter_jax_trainer.jobdir import files
+from jupyter_jax_trainer.messages import jobs as say
 
 TRAINJOBS = f"{TRAINER}/namespaces/default/trainjobs"
 
@@ -88,4 +89,4 @@ def test_a_job_of_this_machine_whose_supervisor_is_dead_has_failed(server):
             page.say(op="open", id=1, topic="jobs")
             assert row(page, lambda found: found["key"] == "one")["state"] == "Running"
         found = row(page, lambda found: not found["active"])
-    assert found["state"] == "Failed" and "the process that ran the job is gone" in found["reason"]
+    assert found["state"] == "Failed" and say.PROCESS_GONE() in found["reason"]

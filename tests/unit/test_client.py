@@ -379,7 +379,8 @@ def test_the_role_has_what_is_listed_and_nothing_else():
 
 
 def test_what_is_lost_names_verb_and_resource():
-    assert find("get", "pods/log").lack.startswith("no permission to get pods/log: ")
+    said = say.NO_PERMISSION(right="get pods/log", lost=say.NO_LOGS())
+    assert find("get", "pods/log").lack == said
     assert "list nodes" in find("list", "nodes").lack
 
 

@@ -24,524 +24,375 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import (
     rank_ends,
 )
 from jupyter_jax_trainer.jobdir.failure import RankEnd, diagnose, summary
+from jupyter_jax_trainer.messages import follow, jobs
 
 RECORDED = Path(__file__).with_name("recorded")
 
+CAUSES = {cause.id: cause for causes in SECTIONS.values() for cause in causes}
+
+
+def told(state, cause, rank=None, others=0, **facts):
+    """Return the state, the cause and its sentence; ``others`` pods run while some are kept."""
+    reason = CAUSES[cause].say(facts)
+    if rank is not None:
+        reason = jobs.RANK_ENDED(rank=rank, how=reason)
+    if others:
+        also = follow.ONE_OTHER() if others == 1 else follow.OTHERS(count=others)
+        reason = f"{reason}, {also}"
+    return state, cause, reason
+
+
+def refused(cause, **facts):
+    """Return the sentence of a cause as the answer to a request."""
+    sentence = CAUSES[cause].say(facts)
+    end = "" if sentence.endswith("…") else "."
+    return f"{sentence[0].upper()}{sentence[1:]}{end}"
+
+
 EXPECTED = {
-    "claim-not-found": (
-        "Pending",
-        "claim-missing",
-        "the pod can't be scheduled: there is no PersistentVolumeClaim training-data",
-    ),
-    "claim-unbound": (
-        "Pending",
-        "claim-unbound",
-        "the pod can't be scheduled: the PersistentVolumeClaim unbound has no volume yet",
-    ),
-    "crash-loop": (
-        "Pending",
-        "crash-loop",
-        "crash loop in the pod: it ended with exit code 3, and waits for its restart",
-    ),
-    "deadline": (
-        "Failed",
-        "deadline",
-        "took longer than its --timeout of 6 s",
-    ),
-    "deleted-pod-later": (
+    "claim-not-found": told("Pending", "claim-missing", who="the pod", claim="training-data"),
+    "claim-unbound": told("Pending", "claim-unbound", who="the pod", claim="unbound"),
+    "crash-loop": told("Pending", "crash-loop", who="the pod", how="ended with exit code 3"),
+    "deadline": told("Failed", "deadline", time="6 s"),
+    "deleted-pod-later": told(
         "Failed",
         "failed",
-        "cluster: jobset failed due to reaching max number of restarts (first failed job: del-node-0)",
+        what="jobset failed due to reaching max number of restarts (first failed job: del-node-0)",
     ),
-    "deleted-pod": (
-        "Failed",
-        "pod-deleted",
-        "rank 1 was terminated: its pod was deleted",
+    "deleted-pod": told("Failed", "pod-deleted", rank=1),
+    "env-secret-key-missing": told(
+        "Pending", "key-missing", kind="Secret", name="half", key="token"
     ),
-    "env-secret-key-missing": (
-        "Pending",
-        "key-missing",
-        "the Secret half has no key token",
-    ),
-    "env-secret-missing": (
-        "Pending",
-        "secret-missing",
-        "there is no Secret wandb in this namespace",
-    ),
-    "env-secret-own": (
-        "Pending",
-        "payload",
-        "the job's code and data are being sent",
-    ),
-    "evicted-api-later": (
+    "env-secret-missing": told("Pending", "secret-missing", name="wandb"),
+    "env-secret-own": told("Pending", "payload"),
+    "evicted-api-later": told(
         "Failed",
         "failed",
-        "cluster: jobset failed due to reaching max number of restarts (first failed job: evict-node-0)",
+        what="jobset failed due to reaching max number of restarts (first failed job: evict-node-0)",
     ),
-    "evicted-api": (
-        "Failed",
-        "drained",
-        "rank 1 was evicted: its node node0 is being drained",
-    ),
-    "evicted-restart": (
-        "Pending",
-        "pods-coming",
-        "waits for the pods of rank 1, while 1 other runs and waits",
-    ),
-    "evicted-storage": (
+    "evicted-api": told("Failed", "drained", rank=1, node="node0"),
+    "evicted-restart": told("Pending", "pods-coming", others=1, ranks="rank 1"),
+    "evicted-storage": told(
         "Failed",
         "evicted-disk",
-        "rank 0 was evicted: Pod ephemeral local storage usage exceeds the total limit of containers 10Mi",
+        rank=0,
+        what="Pod ephemeral local storage usage exceeds the total limit of containers 10Mi",
     ),
-    "exit-3": (
-        "Failed",
-        "exit",
-        "rank 1 ended with exit code 3 before the cell was finished",
-    ),
+    "exit-3": ("Failed", "exit", jobs.RANK_ENDED(rank=1, how=jobs.EXITED_IN_CELL(code=3))),
     "exit-abort": (
         "Failed",
         "exit",
-        "rank 0 was ended by signal 11 (SIGSEGV)",
+        jobs.RANK_ENDED(rank=0, how=jobs.ENDED_BY_SIGNAL(number=11, name="SIGSEGV")),
     ),
     "exit-segv": (
         "Failed",
         "exit",
-        "rank 0 was ended by signal 11 (SIGSEGV)",
+        jobs.RANK_ENDED(rank=0, how=jobs.ENDED_BY_SIGNAL(number=11, name="SIGSEGV")),
     ),
-    "gated": (
-        "Pending",
-        "gated",
-        "the pod can't be scheduled yet: scheduling gate example.com/quota",
-    ),
-    "image-invalid-name": (
-        "Pending",
-        "image-name",
-        "UPPER/case image is not a valid image name",
-    ),
-    "image-never": (
-        "Pending",
-        "image-not-on-node",
-        "the image team/jax:none is not on the node, and the runtime does not allow pulling it",
-    ),
-    "image-not-found": (
-        "Pending",
-        "image-missing",
-        "the image localhost:5599/team/jax:nope does not exist",
-    ),
-    "image-rate-limit": (
-        "Pending",
-        "image-rate-limit",
-        "the registry's rate limit blocks pulls of the image localhost:5599/limited/jax:1",
-    ),
-    "image-registry-busy": (
+    "gated": told("Pending", "gated", who="the pod", gates="example.com/quota"),
+    "image-invalid-name": told("Pending", "image-name", image="UPPER/case image"),
+    "image-never": told("Pending", "image-not-on-node", image="team/jax:none"),
+    "image-not-found": told("Pending", "image-missing", image="localhost:5599/team/jax:nope"),
+    "image-rate-limit": told("Pending", "image-rate-limit", image="localhost:5599/limited/jax:1"),
+    "image-registry-busy": told(
         "Pending",
         "image-registry-trouble",
-        "the registry of the image localhost:5599/broken/jax:1 returned an error: 503 Service Unavailable",
+        image="localhost:5599/broken/jax:1",
+        said="503 Service Unavailable",
     ),
-    "image-registry-refuses": (
-        "Pending",
-        "image-unreachable",
-        "the registry of the image localhost:5598/team/jax:1 can't be reached",
+    "image-registry-refuses": told(
+        "Pending", "image-unreachable", image="localhost:5598/team/jax:1"
     ),
-    "image-unauthorised": (
-        "Pending",
-        "image-denied",
-        "the registry denies access to the image localhost:5599/private/jax:1",
+    "image-unauthorised": told("Pending", "image-denied", image="localhost:5599/private/jax:1"),
+    "image-unreachable": told(
+        "Pending", "image-unreachable", image="registry.example.com/team/jax:1"
     ),
-    "image-unreachable": (
-        "Pending",
-        "image-unreachable",
-        "the registry of the image registry.example.com/team/jax:1 can't be reached",
+    "initializer-failed": told(
+        "Failed", "initializer-failed", what="the dataset initializer", code="3"
     ),
-    "initializer-failed": (
-        "Failed",
-        "initializer-failed",
-        "the dataset initializer failed with exit code 3",
-    ),
-    "job-refused": (
+    "job-refused": told(
         "Pending",
         "invalid",
-        'the cluster rejects the job\'s parts as invalid: spec.template.spec.containers[0].volumeMounts[2].name: Not found: "nope"',
+        who="the job's parts",
+        what='spec.template.spec.containers[0].volumeMounts[2].name: Not found: "nope"',
     ),
-    "jobset-quota": (
+    "jobset-quota": told(
         "Pending",
         "quota",
-        "the quota counts has no room for the job's parts: JobSets: 1 asked for, 0 of 0 used",
+        quota="counts",
+        who="the job's parts",
+        what="JobSets: 1 asked for, 0 of 0 used",
     ),
-    "kueue-drops-patches": (
-        "Pending",
-        "kueue-drops-patches",
-        "Kueue admitted the job 14 s ago, but it is still suspended",
+    "kueue-drops-patches": told("Pending", "kueue-drops-patches", time="14 s"),
+    "kueue-held": told(
+        "Queued", "kueue-inadmissible", queue="team", what="ClusterQueue diag is inactive"
     ),
-    "kueue-held": (
-        "Queued",
-        "kueue-inadmissible",
-        "the queue team accepts no jobs: ClusterQueue diag is inactive",
+    "kueue-inadmissible": told(
+        "Queued", "kueue-inadmissible", queue="nowhere", what="LocalQueue nowhere doesn't exist"
     ),
-    "kueue-inadmissible": (
-        "Queued",
-        "kueue-inadmissible",
-        "the queue nowhere accepts no jobs: LocalQueue nowhere doesn't exist",
-    ),
-    "kueue-pending": (
+    "kueue-pending": told(
         "Queued",
         "kueue-pending",
-        "waits in the queue team: it takes 100m CPUs more than the queue has free (flavor diag-default)",
+        queue="team",
+        what="it takes 100m CPUs more than the queue has free (flavor diag-default)",
     ),
-    "kueue-preempted": (
-        "Queued",
-        "kueue-preempted",
-        "preempted by a job with higher priority; waits in the queue team again",
+    "kueue-preempted": told(
+        "Queued", "kueue-preempted", to="a job with higher priority", queue="team"
     ),
-    "kueue-readmitted": (
-        "Starting",
-        "starting",
-        "Python and JAX are starting",
-    ),
-    "kueue-suspended": (
-        "Suspended",
-        "suspended",
-        "its pods are stopped until it is resumed",
-    ),
-    "kueue-too-large": (
+    "kueue-readmitted": told("Starting", "starting"),
+    "kueue-suspended": told("Suspended", "suspended"),
+    "kueue-too-large": told(
         "Queued",
         "kueue-too-large",
-        "the queue team can never admit it: 4 CPUs asked for, 300m in all (flavor diag-default)",
+        queue="team",
+        what="4 CPUs asked for, 300m in all (flavor diag-default)",
     ),
-    "limit-range": (
+    "limit-range": told(
         "Pending",
         "limit-range",
-        "the namespace's LimitRange refuses the pod: maximum memory per Container is 512Mi, but 2Gi was requested",
+        who="the pod",
+        bound="maximum",
+        resource="memory",
+        per="Container",
+        allowed="512Mi",
+        asked="2Gi",
     ),
-    "made-config": (
-        "Pending",
-        "config",
-        'the container can\'t be set up: cannot find volume "x" to mount into container "node"',
+    "made-config": told(
+        "Pending", "config", what='cannot find volume "x" to mount into container "node"'
     ),
-    "made-configmap-env": (
-        "Pending",
-        "configmap-missing",
-        "there is no ConfigMap settings in this namespace",
+    "made-configmap-env": told("Pending", "configmap-missing", name="settings"),
+    "made-creating": told("Pending", "creating", who="the pod"),
+    "made-disrupted": told("Failed", "disrupted", rank=1, what="Somebody: had to"),
+    "made-evicted-memory": told(
+        "Failed", "evicted", rank=0, what="The node was low on resource: memory"
     ),
-    "made-creating": (
-        "Pending",
-        "creating",
-        "the container of the pod is being created",
-    ),
-    "made-disrupted": (
-        "Failed",
-        "disrupted",
-        "rank 1 was terminated by the cluster: Somebody: had to",
-    ),
-    "made-evicted-memory": (
-        "Failed",
-        "evicted",
-        "rank 0 was evicted: The node was low on resource: memory",
-    ),
-    "made-gpus-in-use": (
+    "made-gpus-in-use": told(
         "Pending",
         "no-accelerators",
-        "2 of 2 pods can't be scheduled: 0/3 nodes fit: 2 without nvidia.com/gpu free, 1 tainted (node-role.kubernetes.io/control-plane)",
+        who="2 of 2 pods",
+        why="0/3 nodes fit: 2 without nvidia.com/gpu free, 1 tainted (node-role.kubernetes.io/control-plane)",
     ),
-    "made-image-denied-old-kubelet": (
-        "Pending",
-        "image-denied",
-        "the registry denies access to the image team/denied-not-found:1",
+    "made-image-denied-old-kubelet": told(
+        "Pending", "image-denied", image="team/denied-not-found:1"
     ),
-    "made-image-disk-full": (
-        "Pending",
-        "image-disk-full",
-        "the node has no disk space for the image localhost:5599/private/jax:1",
+    "made-image-disk-full": told(
+        "Pending", "image-disk-full", image="localhost:5599/private/jax:1"
     ),
-    "made-image-platform": (
-        "Pending",
-        "image-platform",
-        "the image localhost:5599/private/jax:1 does not support the CPU architecture of the node",
-    ),
-    "made-image": (
+    "made-image-platform": told("Pending", "image-platform", image="localhost:5599/private/jax:1"),
+    "made-image": told(
         "Pending",
         "image",
-        "the image localhost:5599/private/jax:1 can't be pulled: unexpected media type text/html",
+        image="localhost:5599/private/jax:1",
+        said="unexpected media type text/html",
     ),
-    "made-initializing": (
-        "Pending",
-        "initializing",
-        "waits for its dataset initializer",
+    "made-initializing": told("Pending", "initializing", what="dataset initializer"),
+    "made-jobset-silent": told("Pending", "jobset-silent", time="34 s"),
+    "made-kueue-stopped": told(
+        "Suspended", "kueue-stopped", what="exceeding the maximum number of re-queuing retries"
     ),
-    "made-jobset-silent": (
-        "Pending",
-        "jobset-silent",
-        "JobSet has created no Jobs for 34 s",
+    "made-mount": told(
+        "Pending", "mount", who="the pod", what='volume "data" : mount failed: exit status 32'
     ),
-    "made-kueue-stopped": (
-        "Suspended",
-        "kueue-stopped",
-        "Kueue deactivated it: exceeding the maximum number of re-queuing retries",
-    ),
-    "made-mount": (
-        "Pending",
-        "mount",
-        'the pod can\'t mount a volume: volume "data" : mount failed: exit status 32',
-    ),
-    "made-no-nodes": (
-        "Pending",
-        "no-nodes",
-        "2 of 2 pods can't be scheduled: the cluster has no nodes at the moment",
-    ),
-    "made-node-lost": (
-        "Failed",
-        "node-lost",
-        "rank 1 was lost with its node node0",
-    ),
-    "made-node-refused": (
+    "made-no-nodes": told("Pending", "no-nodes", who="2 of 2 pods"),
+    "made-node-lost": told("Failed", "node-lost", rank=1, node="node0"),
+    "made-node-refused": told(
         "Failed",
         "node-refused",
-        "rank 0 was rejected by its node node0: Pod was rejected: Node didn't have enough resource: cpu, requested: 1000, used: 1900, capacity: 2000",
+        rank=0,
+        node="node0",
+        what="Pod was rejected: Node didn't have enough resource: cpu, requested: 1000, used: 1900, capacity: 2000",
     ),
-    "made-node-shutdown": (
-        "Failed",
-        "node-lost",
-        "rank 1 was lost with its node node0",
-    ),
-    "made-node-silent": (
-        "Starting",
-        "node-silent",
-        "the node node0 does not answer (1 of 2 pods)",
-    ),
-    "made-nodes-are-added": (
-        "Pending",
-        "nodes-are-added",
-        "2 of 2 pods can't be scheduled yet: the cluster is adding nodes",
-    ),
-    "made-nodes-are-cordoned": (
-        "Pending",
-        "nodes-are-cordoned",
-        "2 of 2 pods can't be scheduled: nodes are cordoned",
-    ),
-    "made-nodes-are-full": (
+    "made-node-shutdown": told("Failed", "node-lost", rank=1, node="node0"),
+    "made-node-silent": told("Starting", "node-silent", node="node0", who="1 of 2 pods"),
+    "made-nodes-are-added": told("Pending", "nodes-are-added", who="2 of 2 pods"),
+    "made-nodes-are-cordoned": told("Pending", "nodes-are-cordoned", who="2 of 2 pods"),
+    "made-nodes-are-full": told(
         "Pending",
         "nodes-are-full",
-        "2 of 2 pods can't be scheduled: 0/2 nodes fit: 2 at their maximum number of pods",
+        who="2 of 2 pods",
+        why="0/2 nodes fit: 2 at their maximum number of pods",
     ),
-    "made-not-started": (
-        "Failed",
-        "not-started",
-        "rank 0 could not start: exec /bin/sh: argument list too long",
+    "made-not-started": told(
+        "Failed", "not-started", rank=0, what="exec /bin/sh: argument list too long"
     ),
-    "made-other-processor": (
-        "Pending",
-        "other-processor",
-        "the image jupyter-jax-trainer-cpu:jax0.10.2-py3.11 does not support the CPU architecture of the node",
+    "made-other-processor": told(
+        "Pending", "other-processor", image="jupyter-jax-trainer-cpu:jax0.10.2-py3.11"
     ),
-    "made-payload-lost": (
-        "Pending",
-        "payload-lost",
-        "the job's Secret own-jaxtrain is missing after 5 m 04 s: its submission was interrupted, or the Secret was deleted",
-    ),
-    "made-pulling": (
-        "Pending",
-        "pulling",
-        "the image team/jax:1 is being pulled (40 s)",
-    ),
-    "made-queued": (
-        "Queued",
-        "queued",
-        "waits in the queue team-queue",
-    ),
-    "made-runtime-unsupported": (
+    "made-payload-lost": told("Pending", "payload-lost", name="own-jaxtrain", time="5 m 04 s"),
+    "made-pulling": told("Pending", "pulling", image="team/jax:1", time="40 s"),
+    "made-queued": told("Queued", "queued", queue="team-queue"),
+    "made-runtime-unsupported": told(
         "Failed",
         "runtime-unsupported",
-        "Kubeflow Trainer can't use the runtime: runtime group kind not supported: ClusterTrainingRuntime.trainer.kubeflow.org",
+        what="runtime group kind not supported: ClusterTrainingRuntime.trainer.kubeflow.org",
     ),
-    "made-start": (
-        "Pending",
-        "start",
-        "the container can't be started: exec /bin/sh: argument list too long",
-    ),
-    "made-tainted": (
-        "Pending",
-        "tainted",
-        "2 of 2 pods can't be scheduled: the nodes are tainted (nvidia.com/gpu)",
-    ),
-    "made-trainer-silent": (
-        "Pending",
-        "trainer-silent",
-        "Kubeflow Trainer has not acted on the job for 35 s",
-    ),
-    "made-trainjob-deleted": (
-        "Starting",
-        "trainjob-deleted",
-        "its TrainJob is being deleted",
-    ),
-    "made-unschedulable": (
+    "made-start": told("Pending", "start", what="exec /bin/sh: argument list too long"),
+    "made-tainted": told("Pending", "tainted", who="2 of 2 pods", taint="(nvidia.com/gpu)"),
+    "made-trainer-silent": told("Pending", "trainer-silent", time="35 s"),
+    "made-trainjob-deleted": told("Starting", "trainjob-deleted"),
+    "made-unschedulable": told(
         "Pending",
         "unschedulable",
-        "2 of 2 pods can't be scheduled: node(s) didn't match pod topology spread constraints",
+        who="2 of 2 pods",
+        message="node(s) didn't match pod topology spread constraints",
     ),
-    "made-volume-in-use": (
-        "Pending",
-        "volume-in-use",
-        "the pod waits for a volume that is in use on another node",
+    "made-volume-in-use": told("Pending", "volume-in-use", who="the pod"),
+    "made-wrong-processor": told(
+        "Failed", "wrong-processor", rank=0, image="jupyter-jax-trainer-cpu:jax0.10.2-py3.11"
     ),
-    "made-wrong-processor": (
-        "Failed",
-        "wrong-processor",
-        "rank 0 could not start: the image jupyter-jax-trainer-cpu:jax0.10.2-py3.11 does not support the CPU architecture of its node",
-    ),
-    "mount-configmap-missing": (
-        "Pending",
-        "configmap-missing",
-        "there is no ConfigMap no-such-map in this namespace",
-    ),
-    "mount-secret-missing": (
-        "Pending",
-        "secret-missing",
-        "there is no Secret no-such-secret in this namespace",
-    ),
-    "oom-restarts": (
+    "mount-configmap-missing": told("Pending", "configmap-missing", name="no-such-map"),
+    "mount-secret-missing": told("Pending", "secret-missing", name="no-such-secret"),
+    "oom-restarts": told(
         "Starting",
         "started-again",
-        "rank 0 was restarted: it was killed: out of memory at its limit of 100Mi",
+        ranks="rank 0",
+        how=CAUSES["out-of-memory"].say({"limit": "its limit of 100Mi"}),
     ),
-    "oom": (
-        "Failed",
-        "out-of-memory",
-        "rank 1 was killed: out of memory at its limit of 100Mi",
-    ),
-    "pod-security": (
+    "oom": told("Failed", "out-of-memory", rank=1, limit="its limit of 100Mi"),
+    "pod-security": told(
         "Pending",
         "pod-security",
-        "PodSecurity restricted of the namespace refuses the pod: allowPrivilegeEscalation != false, unrestricted capabilities, runAsNonRoot != true, seccompProfile",
+        level="restricted",
+        who="the pod",
+        what="allowPrivilegeEscalation != false, unrestricted capabilities, runAsNonRoot != true, seccompProfile",
     ),
-    "preempted-later": (
+    "preempted-later": told(
         "Failed",
         "failed",
-        "cluster: jobset failed due to reaching max number of restarts (first failed job: low-node-0)",
+        what="jobset failed due to reaching max number of restarts (first failed job: low-node-0)",
     ),
-    "preempted-winner": (
-        "Pending",
-        "no-room",
-        "the pod can't be scheduled: 0/1 nodes have 14Gi memory free",
+    "preempted-winner": told(
+        "Pending", "no-room", who="the pod", why="0/1 nodes have 14Gi memory free"
     ),
-    "preempted": (
-        "Failed",
-        "preempted",
-        "rank 0 was preempted by a pod with a higher priority",
-    ),
-    "priority-missing": (
-        "Pending",
-        "priority-missing",
-        "there is no priority class no-such-priority",
-    ),
-    "quota-pods-partly": (
+    "preempted": told("Failed", "preempted", rank=0),
+    "priority-missing": told("Pending", "priority-missing", name="no-such-priority"),
+    "quota-pods-partly": told(
         "Pending",
         "quota",
-        "the quota team has no room for 1 of 3 pods: requests.memory: 400Mi asked for, 800Mi of 1Gi used, while 2 others run and wait",
+        others=2,
+        quota="team",
+        who="1 of 3 pods",
+        what="requests.memory: 400Mi asked for, 800Mi of 1Gi used",
     ),
-    "quota-pods-unset": (
+    "quota-pods-unset": told(
         "Pending",
         "quota-wants-amounts",
-        "the quota team refuses the pod: requests.cpu and requests.memory must be set",
+        quota="team",
+        who="the pod",
+        what="requests.cpu and requests.memory",
     ),
-    "quota-pods": (
+    "quota-pods": told(
         "Pending",
         "quota",
-        "the quota team has no room for 2 of 2 pods: requests.memory: 2Gi asked for, 0 of 1Gi used",
+        quota="team",
+        who="2 of 2 pods",
+        what="requests.memory: 2Gi asked for, 0 of 1Gi used",
     ),
-    "resumed": (
-        "Starting",
-        "starting",
-        "Python and JAX are starting",
-    ),
-    "run-as-root": (
-        "Pending",
-        "root-image",
-        "the image jupyter-jax-trainer-cpu:jax0.10.2-py3.11 would run as root, which the runtime or the namespace forbids",
-    ),
-    "running": (
-        "Starting",
-        "starting",
-        "Python and JAX are starting",
-    ),
-    "sandbox": (
+    "resumed": told("Starting", "starting"),
+    "run-as-root": told("Pending", "root-image", image="jupyter-jax-trainer-cpu:jax0.10.2-py3.11"),
+    "running": told("Starting", "starting"),
+    "sandbox": told(
         "Pending",
         "sandbox",
-        'the node can\'t set up the pod: failed to get sandbox runtime: no runtime for "nope" is configured',
+        who="the pod",
+        what='failed to get sandbox runtime: no runtime for "nope" is configured',
     ),
-    "service-account-missing": (
-        "Pending",
-        "service-account-missing",
-        "the service account no-such-account does not exist in this namespace",
-    ),
-    "start-no-program-loop-later": (
+    "service-account-missing": told("Pending", "service-account-missing", name="no-such-account"),
+    "start-no-program-loop-later": told(
         "Pending",
         "no-program",
-        "the image jupyter-jax-trainer-cpu:jax0.10.2-py3.11 has no nopython",
+        image="jupyter-jax-trainer-cpu:jax0.10.2-py3.11",
+        program="nopython",
     ),
-    "start-no-program": (
+    "start-no-program": told(
         "Failed",
         "program-missing",
-        "rank 0 could not start: the image jupyter-jax-trainer-cpu:jax0.10.2-py3.11 has no nopython",
+        rank=0,
+        image="jupyter-jax-trainer-cpu:jax0.10.2-py3.11",
+        program="nopython",
     ),
-    "succeeded": (
-        "Succeeded",
-        None,
-        None,
+    "succeeded": ("Succeeded", None, None),
+    "suspended-later": told("Suspended", "suspended"),
+    "suspended": told("Suspended", "suspended"),
+    "unschedulable-cpu": told("Pending", "no-room", who="the pod", why="0/1 nodes have 64 CPUs"),
+    "unschedulable-gpu": told(
+        "Pending", "no-accelerators", who="2 of 2 pods", why="0/1 nodes have nvidia.com/gpu"
     ),
-    "suspended-later": (
-        "Suspended",
-        "suspended",
-        "its pods are stopped until it is resumed",
+    "unschedulable-memory-partly": told(
+        "Pending", "no-room", others=2, who="2 of 4 pods", why="0/1 nodes have 9Gi memory free"
     ),
-    "suspended": (
-        "Suspended",
-        "suspended",
-        "its pods are stopped until it is resumed",
-    ),
-    "unschedulable-cpu": (
-        "Pending",
-        "no-room",
-        "the pod can't be scheduled: 0/1 nodes have 64 CPUs",
-    ),
-    "unschedulable-gpu": (
-        "Pending",
-        "no-accelerators",
-        "2 of 2 pods can't be scheduled: 0/1 nodes have nvidia.com/gpu",
-    ),
-    "unschedulable-memory-partly": (
-        "Pending",
-        "no-room",
-        "2 of 4 pods can't be scheduled: 0/1 nodes have 9Gi memory free, while 2 others run and wait",
-    ),
-    "unschedulable-selector": (
-        "Pending",
-        "no-such-nodes",
-        "the pod can't be scheduled: no suitable node is labelled cloud.google.com/gke-tpu-topology=2x4",
+    "unschedulable-selector": told(
+        "Pending", "no-such-nodes", who="the pod", labels="cloud.google.com/gke-tpu-topology=2x4"
     ),
 }
 REFUSED = {
-    "unauthorized": "The cluster does not accept your credentials.",
-    "forbidden": "No permission to create trainjobs in the namespace jaxtrain-diag-e.",
-    "forbidden-list": "No permission to list pods in the namespace jaxtrain-diag-e.",
-    "quota-trainjobs": "The quota jobs has no room for the TrainJob: TrainJobs: 1 asked for, 0 of 0 used.",
-    "quota-secrets": "The quota jobs has no room for the Secret: Secrets: 1 asked for, 0 of 0 used.",
-    "namespace-missing": "The namespace jaxtrain-diag-none does not exist.",
-    "kind-missing": "This cluster has no trainjobs: Kubeflow Trainer is missing or too old.",
-    "runtime-missing": "There is no runtime nope in the cluster.",
-    "webhook-patch-env": "The cluster's webhook validator.trainjob.trainer.kubeflow.org refuses the TrainJob: spec.runtimePatches: must not have envs for the dataset-initializer, model-initializer, node containers.",
-    "name-too-long": "The cluster rejects the TrainJob as invalid: Invalid value: metadata.name must be no more than 63 characters.",
-    "name-invalid": "The cluster rejects the TrainJob as invalid: [metadata.name: Invalid value: \"Upper\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and…",
-    "wrong-type": "The cluster's webhook defaulter.trainjob.trainer.kubeflow.org refuses the TrainJob: json: cannot unmarshal string into Go struct field Trainer.spec.trainer.numNodes of type int32.",
-    "bad-quantity": "The cluster's webhook defaulter.trainjob.trainer.kubeflow.org refuses the TrainJob: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'.",
-    "not-found": "There is no TrainJob gone1.",
-    "exists": "A Secret half already exists in this namespace.",
-    "secret-too-large": "The cluster does not accept that much at once: Too long: may not be more than 1048576 bytes.",
-    "too-large": "The cluster does not accept that much at once: Request entity too large: limit is 3145728.",
-    "not-json": "The cluster rejects the TrainJob as invalid: the object provided is unrecognized (must be of type TrainJob): couldn't get version/kind; json parse error: invalid character 'n' looking…",
-    "immutable": "The cluster rejects the TrainJob as invalid: spec.runtimeRef: Invalid value: field is immutable.",
-    "namespace-terminating": "The namespace jaxtrain-diag-t is being deleted.",
-    "webhook-down": "The cluster's webhook hook.jaxtrain-diag.example does not answer, so the TrainJob can't be created.",
-    "policy": "The cluster's policy jaxtrain-diag-pol refuses the TrainJob: jobs need a label team.",
+    "unauthorized": refused("signed-out"),
+    "forbidden": refused(
+        "right-missing",
+        verb="create",
+        resource="trainjobs",
+        where="in the namespace jaxtrain-diag-e",
+    ),
+    "forbidden-list": refused(
+        "right-missing", verb="list", resource="pods", where="in the namespace jaxtrain-diag-e"
+    ),
+    "quota-trainjobs": refused(
+        "quota", quota="jobs", who="the TrainJob", what="TrainJobs: 1 asked for, 0 of 0 used"
+    ),
+    "quota-secrets": refused(
+        "quota", quota="jobs", who="the Secret", what="Secrets: 1 asked for, 0 of 0 used"
+    ),
+    "namespace-missing": refused("namespace-missing", name="jaxtrain-diag-none"),
+    "kind-missing": refused("trainer-missing", resource="trainjobs"),
+    "runtime-missing": refused("runtime-missing", name="nope"),
+    "webhook-patch-env": refused(
+        "webhook-refuses",
+        name="validator.trainjob.trainer.kubeflow.org",
+        who="the TrainJob",
+        what="spec.runtimePatches: must not have envs for the dataset-initializer, model-initializer, node containers",
+    ),
+    "name-too-long": refused(
+        "invalid",
+        who="the TrainJob",
+        what="Invalid value: metadata.name must be no more than 63 characters",
+    ),
+    "name-invalid": refused(
+        "invalid",
+        who="the TrainJob",
+        what="[metadata.name: Invalid value: \"Upper\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and…",
+    ),
+    "wrong-type": refused(
+        "webhook-refuses",
+        name="defaulter.trainjob.trainer.kubeflow.org",
+        who="the TrainJob",
+        what="json: cannot unmarshal string into Go struct field Trainer.spec.trainer.numNodes of type int32",
+    ),
+    "bad-quantity": refused(
+        "webhook-refuses",
+        name="defaulter.trainjob.trainer.kubeflow.org",
+        who="the TrainJob",
+        what="quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+    ),
+    "not-found": refused("not-found", kind="TrainJob", name="gone1"),
+    "exists": refused("exists", kind="Secret", name="half"),
+    "secret-too-large": refused("too-large", what="Too long: may not be more than 1048576 bytes"),
+    "too-large": refused("too-large", what="Request entity too large: limit is 3145728"),
+    "not-json": refused(
+        "invalid",
+        who="the TrainJob",
+        what="the object provided is unrecognized (must be of type TrainJob): couldn't get version/kind; json parse error: invalid character 'n' looking…",
+    ),
+    "immutable": refused(
+        "invalid", who="the TrainJob", what="spec.runtimeRef: Invalid value: field is immutable"
+    ),
+    "namespace-terminating": refused("namespace-ends", name="jaxtrain-diag-t"),
+    "webhook-down": refused("webhook-down", name="hook.jaxtrain-diag.example", who="the TrainJob"),
+    "policy": refused(
+        "policy-refuses",
+        name="jaxtrain-diag-pol",
+        who="the TrainJob",
+        what="jobs need a label team",
+    ),
 }
 
 
@@ -560,11 +411,11 @@ def test_the_cause_is_named(name):
 def test_every_recording_is_expected_and_every_row_is_reached():
     names = {path.stem for path in RECORDED.glob("*.json")} - {"api-errors"}
     assert names == set(EXPECTED)
-    told = {cause for _, cause, _ in EXPECTED.values()}
+    reached = {cause for _, cause, _ in EXPECTED.values()}
     waits = {cause.id for causes in SECTIONS.values() for cause in causes if cause.match is None}
     # Tested below: what the workers say, and a TrainJob that is not there yet.
     others = {"pods-coming", "rendezvous", "joining", "trainjob-missing", "job-failed"}
-    assert waits - told <= others
+    assert waits - reached <= others
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -582,36 +433,35 @@ def test_refusals_of_the_api_become_sentences(name):
 @pytest.mark.parametrize(
     ("status", "message", "said"),
     [
-        (
-            429,
-            "too many requests",
-            "The cluster is busy and accepts no more requests at the moment.",
-        ),
-        (504, "Gateway Timeout", "The cluster took too long to answer."),
+        (429, "too many requests", refused("too-many-requests")),
+        (504, "Gateway Timeout", refused("api-timeout")),
         (
             500,
             "Timeout: request did not complete within requested timeout - context deadline exceeded",
-            "The cluster took too long to answer.",
+            refused("api-timeout"),
         ),
-        (503, "etcdserver: no leader", "The cluster has an internal error: etcdserver: no leader."),
+        (503, "etcdserver: no leader", refused("api-down", what="etcdserver: no leader")),
         (
             409,
             "the object has been modified; please apply your changes to the latest version",
-            "Somebody else changed it at the same time.",
+            refused("changed-meanwhile"),
         ),
-        (403, "Forbidden", "No permission to create trainjobs."),
-        (418, "teapot", "The cluster refuses the TrainJob: teapot."),
+        (403, "Forbidden", refused("right-missing", verb="create", resource="trainjobs")),
+        (418, "teapot", refused("refused", who=follow.THE_TRAINJOB(), what="teapot")),
         (
             404,
             "the server could not find the requested resource",
-            "This cluster has no trainjobs: Kubeflow Trainer is missing or too old.",
+            refused("trainer-missing", resource="trainjobs"),
         ),
         (
             500,
             'Internal error occurred: failed calling webhook "validator.trainjob.trainer.kubeflow.org": '
             'Post "https://a.b.svc:443/x?timeout=10s": context deadline exceeded',
-            "The cluster's webhook validator.trainjob.trainer.kubeflow.org does not answer, so the TrainJob "
-            "can't be created.",
+            refused(
+                "webhook-down",
+                name="validator.trainjob.trainer.kubeflow.org",
+                who=follow.THE_TRAINJOB(),
+            ),
         ),
     ],
 )
@@ -685,7 +535,7 @@ def test_what_the_cluster_says_of_a_rank_becomes_the_first_cause():
             RankEnd(rank=1, order=2, joined=True, stopped=True, cause=end.cause, hint=end.hint),
         ]
     )
-    assert summary(failure) == "rank 1 was evicted: its node node0 is being drained"
+    assert summary(failure) == told("Failed", "drained", rank=1, node="node0")[2]
     assert failure.kind == "cluster" and failure.hint == end.hint
 
 
@@ -693,19 +543,19 @@ def test_what_the_cluster_says_of_a_rank_becomes_the_first_cause():
 
 
 @pytest.mark.parametrize(
-    ("states", "state", "reason"),
+    ("states", "expected"),
     [
-        (["Starting", "Waiting"], "Starting", "Python and JAX are starting"),
-        (["Arrived", "Starting"], "Starting", "waits at the rendezvous for rank 1"),
-        (["Arrived", "Arrived"], "Starting", "the ranks are connecting to each other"),
-        (["Running", "Joined"], "Starting", "the ranks are connecting to each other"),
-        (["Running", "Running"], "Running", None),
-        (["Finished", "Running"], "Running", None),
+        (["Starting", "Waiting"], told("Starting", "starting")),
+        (["Arrived", "Starting"], told("Starting", "rendezvous", ranks="rank 1")),
+        (["Arrived", "Arrived"], told("Starting", "joining")),
+        (["Running", "Joined"], told("Starting", "joining")),
+        (["Running", "Running"], ("Running", None, None)),
+        (["Finished", "Running"], ("Running", None, None)),
     ],
 )
-def test_what_the_ranks_say_tells_starting_from_running(states, state, reason):
+def test_what_the_ranks_say_tells_starting_from_running(states, expected):
     verdict = judge(recorded("running"), {}, states)
-    assert (verdict.state, verdict.reason) == (state, reason)
+    assert (verdict.state, verdict.cause, verdict.reason) == expected
 
 
 def test_a_running_job_tells_of_a_silent_node():
@@ -736,7 +586,10 @@ def test_without_the_jobset_a_failed_job_counts_unless_it_may_be_restarted():
 
 def test_a_job_whose_pods_are_gone_gives_the_cluster_the_word():
     seen = recorded("deleted-pod", pods=[])
-    assert judge(seen, {}).reason == "cluster: Job has reached the specified backoff limit"
+    verdict = judge(seen, {})
+    assert (verdict.state, verdict.cause, verdict.reason) == told(
+        "Failed", "job-failed", what="Job has reached the specified backoff limit"
+    )
 
 
 @pytest.mark.parametrize(
@@ -761,7 +614,7 @@ def test_a_running_job_shows_no_stale_warning(name):
     assert pods
     seen = recorded("running", events=events)
     assert judge(seen, {}, ["Running", "Running"]).reason is None
-    assert judge(seen, {}, ["Starting", "Starting"]).reason == "Python and JAX are starting"
+    assert judge(seen, {}, ["Starting", "Starting"]).cause == "starting"
 
 
 def test_events_of_a_namesake_are_left_out():

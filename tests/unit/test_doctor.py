@@ -30,7 +30,8 @@ from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.installation import install_command
 from jupyter_jax_trainer.jobdir import files, locks, retention, store
-from jupyter_jax_trainer.messages import cluster
+from jupyter_jax_trainer.messages import Text, cluster, kubernetes, local_doctor, submit
+from jupyter_jax_trainer.messages import doctor as say
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,7 +46,10 @@ def scene(home, tmp_path, monkeypatch):
 
 
 def check(where: str, subject: str, status: str, *words: str) -> Finding:
-    """Examine, and find what is wrong under its subject, with what to do about it."""
+    """Examine, and find what is wrong under its subject, with what to do about it.
+
+    A message among the words has to be there with its hint.
+    """
     found = {one.subject: one for one in report.examine(where)}
     finding = found[subject]
     said = f"{finding.detail} {finding.advice}"
@@ -53,6 +57,7 @@ def check(where: str, subject: str, status: str, *words: str) -> Finding:
     assert finding.advice, "it does not say what to do"
     for word in words:
         assert word in said, said
+        assert not isinstance(word, Text) or (word.hint or "") in said, said
     return finding
 
 
@@ -138,7 +143,7 @@ def test_broken_store_of_others(home):
 
 def test_broken_locks_that_hold_nobody(home, monkeypatch):
     monkeypatch.setattr(locks, "try_lock", lambda *_: True)  # some network file systems
-    check("local", "Locks", FAIL, "does not exclude", "local disk")
+    check("local", "Locks", FAIL, local_doctor.LOCKS_HOLD_NOBODY())
 
 
 def test_broken_disk_full(home, monkeypatch):
@@ -149,12 +154,12 @@ def test_broken_disk_full(home, monkeypatch):
 
 def test_broken_no_jax(home, monkeypatch):
     versions(monkeypatch, jax=None)
-    check("local", "jax", FAIL, "not installed", "pip install jax")
+    check("local", "jax", FAIL, local_doctor.NOT_INSTALLED(), local_doctor.INSTALL_JAX())
 
 
 def test_broken_old_jax(home, monkeypatch):
     versions(monkeypatch, jax="0.4.30", jaxlib="0.4.30")
-    check("local", "jax", FAIL, "0.4.30", "pip install -U jax")
+    check("local", "jax", FAIL, "0.4.30", local_doctor.UPGRADE_JAX())
 
 
 def test_broken_jaxlib_of_another_version(home, monkeypatch):
@@ -164,13 +169,13 @@ def test_broken_jaxlib_of_another_version(home, monkeypatch):
 
 def test_broken_old_cloudpickle(home, monkeypatch):
     versions(monkeypatch, cloudpickle="2.2.1")
-    check("local", "cloudpickle", FAIL, "2.2.1", "pip install -U 'cloudpickle")
+    check("local", "cloudpickle", FAIL, "2.2.1", local_doctor.INSTALL_CLOUDPICKLE())
 
 
 def test_broken_gpu_without_plugin(home, monkeypatch):
     monkeypatch.setattr(local, "local_gpus", lambda: ["0", "1"])
     monkeypatch.setattr(local, "gpu_plugin", lambda: None)
-    check("local", "GPUs", WARN, "found 2", "pip install 'jax[cuda13]'")
+    check("local", "GPUs", WARN, local_doctor.GPUS_WITHOUT_PLUGIN(gpus=2))
 
 
 def test_broken_little_memory(home, monkeypatch):
@@ -219,7 +224,7 @@ def test_broken_package_garbles_logs(scene, monkeypatch):
 
 def test_broken_unreachable(scene):
     scene.close()
-    check("kubernetes", "Cluster", FAIL, "does not answer", "refused")
+    check("kubernetes", "Cluster", FAIL, "refused", kubernetes.UNREACHABLE.hint)
 
 
 def test_broken_certificate_unchecked(scene, tmp_path, monkeypatch):
@@ -230,7 +235,8 @@ def test_broken_certificate_unchecked(scene, tmp_path, monkeypatch):
 
 def test_broken_clock(scene):
     scene.date = "Sun, 06 Nov 1994 08:49:37 GMT"
-    check("kubernetes", "Clock", WARN, "ahead of the cluster's", "set this machine's clock")
+    finding = check("kubernetes", "Clock", WARN, say.CLOCK_AHEAD.hint)
+    assert finding.detail.id == "doctor.clock-ahead"
 
 
 def test_broken_follower(scene):
@@ -244,7 +250,7 @@ def test_broken_follower(scene):
 
 def test_broken_no_trainer(scene):
     scene.answers[VERSION] = scene.answers["/openapi/v3" + RUNTIMES.rpartition("/")[0]] = 404
-    check("kubernetes", "Kubeflow Trainer", FAIL, "no Kubeflow Trainer", "2.2 or newer")
+    check("kubernetes", "Kubeflow Trainer", FAIL, submit.NO_TRAINER())
 
 
 @pytest.mark.parametrize("version", ["v2.0.0", "v2.1.1"])
@@ -255,7 +261,7 @@ def test_broken_old_trainer(version, scene):
 
 def test_broken_no_jobset(scene):
     scene.answers[JOB_SETS] = 404
-    check("kubernetes", "JobSet", FAIL, "not installed", "manifests include it")
+    check("kubernetes", "JobSet", FAIL, say.NO_JOB_SET())
 
 
 def test_broken_no_runtime(scene):
@@ -267,12 +273,14 @@ def test_broken_converted_runtimes_only(scene):
     converted = runtime("old-job")
     converted["metadata"]["labels"][trainjob.CONVERTED] = "true"
     scene.answers[RUNTIMES] = {"items": [converted]}
-    check("kubernetes", "JAX runtimes", FAIL, "only of converted JAXJobs: old-job", "Install ours")
+    finding = check("kubernetes", "JAX runtimes", FAIL, "old-job", "Install ours")
+    assert finding.detail.id == "doctor.converted-runtimes"
 
 
 def test_broken_runtime_reruns_cells(scene):
     scene.answers[RUNTIMES] = {"items": [runtime("stock", once=False)]}
-    check("kubernetes", "JAX runtimes", WARN, "stock", "rerun failed cells")
+    finding = check("kubernetes", "JAX runtimes", WARN, "stock")
+    assert finding.detail.id == "doctor.rerunning-runtimes"
 
 
 @pytest.mark.parametrize(
@@ -298,7 +306,7 @@ def test_what_is_lost_without_the_rights_for_restarts_is_no_fault(scene, monkeyp
         patch.setattr(rights, "_allowed", lambda client, right: right not in lacking)
         check(
             "kubernetes",
-            "Rights for restarts",
+            say.RESTART_RIGHTS(),
             OK,
             "missing: create trainingruntimes, patch",
             str(cluster.NO_RESTARTS()),
@@ -306,12 +314,16 @@ def test_what_is_lost_without_the_rights_for_restarts_is_no_fault(scene, monkeyp
         )
         told = {one.subject: one for one in report.examine("kubernetes")}
         assert told["Rights"].status == OK and not told["Rights"].advice
-    assert not [one for one in report.examine("kubernetes") if one.subject == "Rights for restarts"]
+    subjects = [one.subject for one in report.examine("kubernetes")]
+    assert subjects and say.RESTART_RIGHTS() not in subjects
 
 
-@pytest.mark.parametrize(("verb", "resource"), [("get", "jobsets"), ("list", "jobs")])
+@pytest.mark.parametrize(
+    ("verb", "resource", "lost"),
+    [("get", "jobsets", cluster.NO_OWNERS()), ("list", "jobs", cluster.NO_JOBS())],
+)
 def test_without_the_right_to_look_at_owners_it_is_said_what_is_lost(
-    scene, monkeypatch, verb, resource
+    scene, monkeypatch, verb, resource, lost
 ):
     lacking = rights.find(verb, resource)
     monkeypatch.setattr(rights, "_allowed", lambda client, right: right != lacking)
@@ -320,7 +332,7 @@ def test_without_the_right_to_look_at_owners_it_is_said_what_is_lost(
         "Rights",
         WARN,
         f"missing: {verb} {resource}",
-        "only logs and the state",
+        f"{lost} ({verb} {resource})",
         "runtimes/rights.yaml",
     )
 
@@ -333,7 +345,7 @@ def test_broken_image_without_jax(scene):
     manifest = directory.read_manifest()
     manifest["plan"].update(cluster=connection.get_client().identity, image="python:3.11")
     files.write_json(directory.manifest, manifest)
-    check("kubernetes", "Image", WARN, "fit found no jax in python:3.11", "--image")
+    check("kubernetes", "Image", WARN, say.NO_JAX(name="fit", image="python:3.11"))
 
 
 def test_an_api_that_falls_silent_in_between_is_one_line_and_the_rest_is_looked_at(scene):

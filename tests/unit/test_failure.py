@@ -10,6 +10,7 @@ from jupyter_jax_trainer.jobdir.failure import (
     diagnose,
     format_failure,
 )
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.text import ranks_text
 
 
@@ -100,8 +101,9 @@ def test_the_first_cause_is_named(ends, rank, kind):
 def test_a_device_without_memory_names_the_kernel_that_may_hold_it():
     text = "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes"
     failure = diagnose([end(0, exit=1, order=1, error=error(text))])
-    assert failure.kind == "memory" and "A kernel that has used the same GPU" in failure.hint
-    assert "kernel" not in diagnose([end(0, exit=1, order=1, error=error("MemoryError: no"))]).hint
+    assert (failure.kind, failure.hint) == ("memory", say.USE_LESS_DEVICE_MEMORY())
+    failure = diagnose([end(0, exit=1, order=1, error=error("MemoryError: no"))])
+    assert (failure.kind, failure.hint) == ("memory", say.USE_LESS_MEMORY())
 
 
 def test_the_text_names_the_rank_the_line_and_the_others():
@@ -111,21 +113,23 @@ def test_the_text_names_the_rank_the_line_and_the_others():
         end(2, exit=-9, order=3, stopped=True),
     ]
     text = format_failure(diagnose(ends), "digits")
-    assert "rank 1 failed first: KeyError: 'x' (cell line 3)" in text
+    assert say.RANK_FAILED_FIRST(rank=1, error="KeyError: 'x' (cell line 3)") in text
     assert "Traceback" in text
-    assert "Ranks 0 and 2 stopped because of it." in text
+    assert say.STOPPED_BECAUSE_OF_IT(ranks="Ranks 0 and 2") in text
     assert "%jaxtrain logs digits" in text
 
 
 def test_what_the_others_were_told_stands_for_a_log_that_is_gone():
     text = format_failure(diagnose([end(0, told="KeyError: 'x'"), end(1, stopped=True)]), "digits")
-    assert "Job 'digits' failed: rank 0 failed first: KeyError: 'x'\n" in text
-    assert "this rank's log is unavailable" in text and "Rank 1 stopped because of it." in text
+    told = say.TOLD_BY_OTHERS(error="KeyError: 'x'")
+    first, *_ = text.splitlines()
+    assert first == say.JOB_FAILED(job="digits", failure=say.RANK_ENDED(rank=0, how=told))
+    assert told.hint in text and say.STOPPED_BECAUSE_OF_IT(ranks="Rank 1") in text
 
 
 def test_an_exit_before_the_rendezvous_says_so():
     failure = diagnose([RankEnd(rank=0, exit=-11, order=1)])
-    assert "port was taken" in failure.message
+    assert failure.message == say.CRASHED_EARLY()
 
 
 def test_it_survives_json():

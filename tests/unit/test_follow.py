@@ -13,15 +13,18 @@ import pytest
 from test_commands import make_job
 
 from jupyter_jax_trainer.errors import JobFailed
+from jupyter_jax_trainer.jobdir.failure import CANCELLED
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.messages import views as say
+from jupyter_jax_trainer.messages import worker
 from jupyter_jax_trainer.views import card, notebook
 from jupyter_jax_trainer.views.bundle import JOB, whole
 from jupyter_jax_trainer.views.card import Facts
 from jupyter_jax_trainer.views.follow import Stragglers, _Source, follow
 
 TRACEBACK = "Traceback (most recent call last):\n  Cell, line 2\nValueError: grün"
+STOPPED = worker.STOPPED(rank=1, summary="ValueError: grün")
 
 
 class Shown:
@@ -51,8 +54,8 @@ def failed(tail: str) -> tuple[Job, dict[str, Any]]:
     [
         (f"{TRACEBACK}\n", True),
         (f"{TRACEBACK}\n[Gloo] Rank 0 is connected to 1 peer ranks\n", True),
-        ("stopped: rank 1 failed first (ValueError: grün)\n", True),
-        ("stopped: rank 1 failed first (ValueError: grün)\nthe end\n", False),
+        (f"{STOPPED}\n", True),
+        (f"{STOPPED}\nthe end\n", False),
         (f"{TRACEBACK}\nthe end\n", False),
         (f"not it {TRACEBACK}\n", False),
     ],
@@ -130,8 +133,8 @@ def test_reasons_are_cut_and_cancelled_is_said_once(home):
         for text in (card.text(facts, giant), card.render(facts, giant), card.line(facts, giant)):
             assert len(text) < 3_000
         assert "…" in card.text(facts, giant)
-    cancelled = {**snapshot, "state": "Cancelled", "reason": "cancelled by the user"}
-    assert card.line(facts, cancelled).endswith("· by the user")
+    cancelled = {**snapshot, "state": "Cancelled", "reason": CANCELLED}
+    assert card.line(facts, cancelled).endswith(f"· {say.BY_USER()}")
     assert card.text(facts, cancelled).lower().count("cancelled") == 1
     assert "cancelled" not in card.render(facts, cancelled)
 

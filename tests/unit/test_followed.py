@@ -18,6 +18,7 @@ from jupyter_jax_trainer.backends.kubernetes.api import identity
 from jupyter_jax_trainer.backends.kubernetes.api.cache import JOB_SET, Store
 from jupyter_jax_trainer.backends.kubernetes.api.observed import RANK, ROLE
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import ended as causes
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Verdict
 from jupyter_jax_trainer.backends.kubernetes.follow import steering
 from jupyter_jax_trainer.backends.kubernetes.follow.ending import failure_of
@@ -154,10 +155,9 @@ def test_an_initializer_that_failed_is_named_when_its_pod_is_gone(directory, sce
     store.put("pods", GONE, fetched)
     followed = follow(directory, scene)
     eventually(lambda: followed.update(store))
-    assert (
-        state_of(directory)["failure"]["message"]
-        == "the dataset initializer failed with exit code 3"
-    )
+    (cause,) = (one for one in causes.OTHER if one.id == "initializer-failed")
+    said = cause.say({"what": "the dataset initializer", "code": 3})
+    assert state_of(directory)["failure"]["message"] == said
 
 
 # ---------------------------------------------------------------------------- whose word counts
@@ -380,7 +380,7 @@ def test_the_end_waits_for_pods_whose_owners_are_not_known_yet(directory, scene,
 def test_a_pod_that_says_itself_why_it_did_not_start_is_told_by_its_exit_code(
     home, exit, joined, kind
 ):
-    said = "the bundle that arrived is not the one that was sent"
+    said = "the disk is on fire"
     directory = make_job("a", "Running", logs={0: [f"{payload.SAID}{said}"]})
     ends = [RankEnd(rank=0, exit=exit, joined=joined)]
     failure = failure_of(directory, ends, {}, Verdict(state="Failed"), ())

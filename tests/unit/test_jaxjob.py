@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from jupyter_jax_trainer.backends.kubernetes.jaxjob import convert
 from jupyter_jax_trainer.cli import main
+from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import jaxjob as say
 
@@ -454,17 +455,20 @@ def test_the_command_leaves_out_what_has_ended(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "id"),
     [
-        (None, "Can't read"),
-        ("a: [", "not valid YAML"),
-        ("kind: Pod", "There is no JAXJob"),
-        ("", "There is no JAXJob"),
+        (None, "commands.cannot-read"),
+        ("a: [", "jaxjob.not-yaml"),
+        ("kind: Pod", "jaxjob.no-jaxjob"),
+        ("", "jaxjob.no-jaxjob"),
     ],
 )
-def test_a_file_that_is_none(tmp_path, capsys, text, said):
+def test_a_file_that_is_none(tmp_path, capsys, text, id):
     file = tmp_path / "job.yaml"
     if text is not None:
         file.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        run_command(["convert", str(file)], Context(print=print))
+    assert caught.value.id == id and str(file) in caught.value.message
     assert main(["convert", str(file)]) != 0
-    assert said in capsys.readouterr().err
+    assert caught.value.message.splitlines()[0] in capsys.readouterr().err

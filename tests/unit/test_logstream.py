@@ -21,6 +21,7 @@ from jupyter_jax_trainer.backends.kubernetes.logs import logstream
 from jupyter_jax_trainer.backends.kubernetes.logs.logstream import Attempt, LogStream
 from jupyter_jax_trainer.backends.kubernetes.logs.spool import ContainerLog, Spool
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.messages import cluster
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.worker.pod.frames import encode
 
@@ -362,7 +363,7 @@ def test_no_right(server, following, monkeypatch):
     following.start()
     following.until(text_of(numbered(3)))
     (problem,) = following.problems
-    assert problem.startswith("no permission to get pods/log: ")
+    assert problem.startswith(cluster.NO_PERMISSION(right="get pods/log", lost=""))
 
 
 def test_who_takes_messages_fails_once(server, following):

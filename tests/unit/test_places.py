@@ -29,6 +29,8 @@ from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JobNotFound, UsageError
 from jupyter_jax_trainer.installation import install_command
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.messages import cluster as say_of_cluster
+from jupyter_jax_trainer.messages import kubernetes
 from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.messages import local_doctor as say_doctor
 from jupyter_jax_trainer.queries import asking, targets
@@ -213,23 +215,28 @@ def test_a_changed_kubeconfig_is_read_again(two, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "line"),
     [
-        ("users: [hunter2", "not a kubeconfig (line "),
-        ("hunter2", "not a kubeconfig."),
-        ("contexts: [{context: hunter2}]", "not a kubeconfig."),
-        ("\x00", "not a kubeconfig"),
-        ("contexts: [hunter2]", "not a kubeconfig."),
+        ("users: [hunter2", 1),
+        ("hunter2", None),
+        ("contexts: [{context: hunter2}]", None),
+        ("\x00", None),
+        ("contexts: [hunter2]", None),
     ],
 )
 def test_a_file_that_is_no_kubeconfig_is_a_problem_and_no_exception(
-    tmp_path, monkeypatch, text, words
+    tmp_path, monkeypatch, text, line
 ):
     (tmp_path / "config").write_text(text)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     _, found = targets.places()
     assert (found["id"], found["backend"]) == ("kubernetes", "kubernetes")
-    assert words in found["problem"] and str(tmp_path / "config") in found["problem"]
+    path = tmp_path / "config"
+    assert found["problem"] == (
+        say_of_cluster.BAD_KUBECONFIG_LINE(path=path, line=line)
+        if line
+        else say_of_cluster.BAD_KUBECONFIG(path=path)
+    )
     assert "hunter2" not in json.dumps(found)
 
 
@@ -243,14 +250,16 @@ def test_files_that_are_not_there_or_may_not_be_read(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "read_text", refuse)
-    assert targets.places()[1]["problem"].endswith("config can't be read: Permission denied.")
+    assert targets.places()[1]["problem"] == say_of_cluster.UNREADABLE_KUBECONFIG(
+        path=tmp_path / "config", error="Permission denied"
+    )
 
 
 def test_without_the_package_it_is_said_how_to_get_it(two, monkeypatch):
     monkeypatch.setattr(of_clusters, "find_spec", lambda name: None)
     _, found = targets.places()
-    assert found["problem"] == "The package kubernetes is not installed."
-    assert found["hint"] == f"Install it: {install_command('kubernetes')}"
+    said = say_of_cluster.NOT_INSTALLED(command=install_command("kubernetes"))
+    assert (found["problem"], found["hint"]) == (said, said.hint)
 
 
 def test_in_a_pod_its_cluster_is_a_place_where_there_is_no_kubeconfig(two, tmp_path, monkeypatch):
@@ -260,7 +269,7 @@ def test_in_a_pod_its_cluster_is_a_place_where_there_is_no_kubeconfig(two, tmp_p
     monkeypatch.delenv("KUBECONFIG")
     _, found = targets.places()
     assert (found["id"], found["context"], found["namespace"]) == ("pod", None, "team-a")
-    assert found["label"] == "team-a · the cluster of this pod" and found["current"]
+    assert found["label"] == f"team-a · {kubernetes.THIS_POD()}" and found["current"]
 
 
 def test_listing_does_not_import_the_official_client(two):
@@ -383,9 +392,11 @@ def test_a_place_with_a_problem_has_a_health(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
     place = targets.find("kubernetes")
     last = targets.health(place)[-1]
-    assert last["level"] == "error" and "kubeconfig can't be used" in last["detail"]
-    with pytest.raises(BackendError, match="not a kubeconfig"):
+    said = say_of_cluster.BAD_KUBECONFIG_LINE(path=tmp_path / "config", line=1)
+    assert last["level"] == "error" and said in last["detail"]
+    with pytest.raises(BackendError) as error:
         targets.runtimes(place)
+    assert error.value.message == said
 
 
 def test_runtimes(two, monkeypatch):

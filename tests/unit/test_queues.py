@@ -18,6 +18,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.answers import ApiError
 from jupyter_jax_trainer.backends.kubernetes.api.cache import Store
 from jupyter_jax_trainer.backends.kubernetes.api.rights import QUEUE_RIGHTS, find, missing
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.queued import QUEUED
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, judge
 from jupyter_jax_trainer.backends.kubernetes.doctor import doctor
 from jupyter_jax_trainer.backends.kubernetes.submit import queues, quota
@@ -222,18 +223,20 @@ def test_doctor_names_version_trap_and_queues():
     assert (found["Kueue"].status, found["Kueue"].detail) == (WARN, "v0.16.2")
     assert found["Kueue"].advice.id == say_doctor.DROPS_PATCHES.id
     assert (found["Queues"].status, found["Queues"].detail) == (OK, "fast, slow")
-    assert "Rights for queues" not in found
+    assert say_doctor.QUEUE_RIGHTS() not in found
     found = {finding.subject: finding for finding in doctor._queues(Api(version="v0.17.0"))}
     assert found["Kueue"].status == OK
     denied = Api({REVIEW: {"status": {"allowed": False}}, LOCAL: None})
     found = {finding.subject: finding for finding in doctor._queues(denied)}
-    assert "watch workloads" in found["Rights for queues"].detail and "Queues" not in found
+    lacking = found[say_doctor.QUEUE_RIGHTS()]
+    assert "watch workloads" in lacking.detail and "Queues" not in found
+    assert lacking.advice.id == "doctor.lost-in-queues"
     for words in (
         f"{cluster.NO_FREE_QUOTA()} (get clusterqueues)",
         f"{cluster.NO_KUEUE_VERSION()} (get deployments kueue-controller-manager in kueue-system)",
-        "runtimes/queue-rights.yaml has all",
+        "runtimes/queue-rights.yaml",
     ):
-        assert words in found["Rights for queues"].advice
+        assert words in lacking.advice
     nobody = Api()
     del nobody.objects["/apis/kueue.x-k8s.io"]
     assert not list(doctor._queues(nobody))
@@ -242,8 +245,16 @@ def test_doctor_names_version_trap_and_queues():
 @pytest.mark.parametrize(
     ("allowed", "why"),
     [
-        (False, "no permission to get deployments kueue-controller-manager in kueue-system"),
-        (True, "no Deployment kueue-controller-manager in namespace kueue-system"),
+        (
+            False,
+            say_doctor.NO_VERSION_RIGHT(
+                right="get deployments kueue-controller-manager in kueue-system"
+            ),
+        ),
+        (
+            True,
+            say_doctor.NO_DEPLOYMENT(name="kueue-controller-manager", namespace="kueue-system"),
+        ),
     ],
 )
 def test_who_may_not_read_the_version_is_not_told_to_install_another(allowed, why):
@@ -453,8 +464,14 @@ def waiting(mine: dict[str, Any], others: list[dict[str, Any]], *, looked_at: bo
     return verdict.reason
 
 
+def told(cause, **facts):
+    """Return the sentence of a cause."""
+    (row,) = (one for one in QUEUED if one.id == cause)
+    return row.say(facts)
+
+
 def test_the_place_in_the_queue_goes_by_priority_then_age():
-    assert waiting(workload("me"), []) == "waits in the queue fast: full"
+    assert waiting(workload("me"), []) == told("kueue-pending", queue="fast", what="full")
     others = [
         workload("before", created="0"),
         workload("after", created="2"),
@@ -465,13 +482,14 @@ def test_the_place_in_the_queue_goes_by_priority_then_age():
         workload("stopped", created="0", active=False),
         workload("elsewhere", created="0", queueName="slow"),
     ]
-    words = "waits in the queue fast (place 3 of 5 jobs of this namespace): full"
+    place = "fast (place 3 of 5 jobs of this namespace)"
+    words = told("kueue-pending", queue=place, what="full")
     assert waiting(workload("me"), others) == words
 
 
 def test_who_waits_behind_others_in_strict_order_is_told_its_place():
     """Kueue looks at the first one only, and says nothing of the others."""
-    words = "waits in the queue fast (place 2 of 2 jobs of this namespace)"
+    words = told("queued", queue="fast (place 2 of 2 jobs of this namespace)")
     assert waiting(workload("me"), [workload("before", created="0")], looked_at=False) == words
 
 

@@ -22,7 +22,10 @@ from jupyter_jax_trainer.backends.kubernetes.submit.devices import RESOURCES
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN
 from jupyter_jax_trainer.errors import BackendError, UsageError
+from jupyter_jax_trainer.messages import commands as say_of_commands
+from jupyter_jax_trainer.messages import doctor as say_of_doctor
 from jupyter_jax_trainer.messages import kubernetes as say
+from jupyter_jax_trainer.messages import machine
 from jupyter_jax_trainer.options.table import DEVICES, PYTHONS
 
 REPOSITORY = Path(__file__).parents[2]
@@ -394,14 +397,17 @@ def test_what_others_set_is_not_taken_over_in_silence():
         ("install -d gpu --image x --python 3.12", "kubernetes.image-alone"),
         ("install --volume claim:/data", "kubernetes.volume-needs-namespace"),
         ("install --volume claim", "my-claim:/data"),
-        ("check --volume claim:/data", "--volume is only for `runtimes install`"),
-        ("install jax-cpu", "takes no names"),
-        ("install -d npu", "one of cpu, gpu, tpu"),
-        ("install --python 3.9", "one of 3.11, 3.12, 3.13"),
-        ("check --force", "--force is only for `runtimes install`"),
-        ("-d gpu", "--device is only for `runtimes install`"),
-        ("show", "needs the name"),
-        ("remove jax-cpu", "no action 'remove'"),
+        ("check --volume claim:/data", say_of_commands.INSTALL_ONLY(option="--volume")),
+        ("install jax-cpu", "commands.install-takes-no-names"),
+        ("install -d npu", "cpu, gpu, tpu"),
+        ("install --python 3.9", "3.11, 3.12, 3.13"),
+        ("check --force", say_of_commands.INSTALL_ONLY(option="--force")),
+        ("-d gpu", say_of_commands.INSTALL_ONLY(option="--device")),
+        ("show", "commands.show-which-runtime"),
+        (
+            "remove jax-cpu",
+            say_of_commands.UNKNOWN_ACTION(command="runtimes", action="'remove'"),
+        ),
     ],
 )
 def test_a_line_that_makes_no_sense_is_refused(line, said):
@@ -413,7 +419,7 @@ def test_a_line_that_makes_no_sense_is_refused(line, said):
 def test_a_runtime_of_this_machine_can_be_shown():
     shown: list[str] = []
     run_command(["runtimes", "show", "local-cpu"], Context(print=shown.append))
-    assert "local-cpu" in shown[0] and "Processes on this machine" in shown[0]
+    assert "local-cpu" in shown[0] and machine.CPU_RUNTIME() in shown[0]
 
 
 # ---- what is wrong with a runtime
@@ -442,38 +448,43 @@ def broken(path: str, value: Any = None) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("item", "subject", "status", "said"),
     [
-        (broken("node/name", "jax"), "Container", FAIL, "no replicated job node"),
-        (broken("node/image"), "Image", FAIL, "none"),
-        (broken("item/spec/mlPolicy"), "Policy", WARN, "no mlPolicy.jax"),
-        (broken("job/backoffLimit", 6), "Restarts", WARN, "rerun"),
-        (broken("pod/spec/restartPolicy", "OnFailure"), "Restarts", WARN, "rerun"),
+        (broken("node/name", "jax"), "Container", FAIL, say_of_doctor.NO_NODE()),
+        (broken("node/image"), "Image", FAIL, say_of_doctor.NONE()),
+        (broken("item/spec/mlPolicy"), "Policy", WARN, say_of_doctor.NO_ML_POLICY()),
+        (broken("job/backoffLimit", 6), "Restarts", WARN, say_of_doctor.RERUNS()),
+        (broken("pod/spec/restartPolicy", "OnFailure"), "Restarts", WARN, say_of_doctor.RERUNS()),
         (
             broken("item/spec/template/spec/failurePolicy", {"maxRestarts": 3}),
             "Restarts",
             WARN,
-            "rerun",
+            say_of_doctor.RERUNS(),
         ),
-        (broken("node/volumeMounts"), "Scratch space", WARN, "no emptyDir"),
-        (broken("pod/metadata"), "Service mesh", WARN, "may include"),
-        (broken("node/securityContext"), "PodSecurity", WARN, "does not meet"),
-        (broken("item/metadata/labels", {}), "Python", WARN, "no label"),
+        (broken("node/volumeMounts"), "Scratch space", WARN, say_of_doctor.NO_SCRATCH()),
+        (broken("pod/metadata"), "Service mesh", WARN, say_of_doctor.INSIDE_MESH()),
+        (broken("node/securityContext"), "PodSecurity", WARN, say_of_doctor.NOT_RESTRICTED()),
+        (
+            broken("item/metadata/labels", {}),
+            "Python",
+            WARN,
+            say_of_doctor.NO_PYTHON_LABEL(label="jupyter-jax-trainer/python"),
+        ),
         (
             broken("item/metadata/labels", {"jupyter-jax-trainer/python": "3.99"}),
             "Python",
             WARN,
-            "3.99",
+            say_of_doctor.ANOTHER_PYTHON(there="3.99", here=runtimes.PYTHON),
         ),
         (
             broken("item/metadata/labels", {"trainer.kubeflow.org/support": "deprecated"}),
             "Support",
             WARN,
-            "deprecated",
+            say_of_doctor.RUNTIME_DEPRECATED(),
         ),
     ],
 )
 def test_a_check_finds_what_is_wrong(item, subject, status, said):
     (found,) = [finding for finding in checkup.examine(item) if finding.subject == subject]
-    assert found.status == status and said in found.detail and found.advice
+    assert (found.status, found.detail) == (status, said) and found.advice
     fine = [finding for finding in checkup.examine(runtime_of("cpu")) if finding.subject == subject]
     assert not [f for f in fine if f.status != OK and f.subject != "Python"]
 
