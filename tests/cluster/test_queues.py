@@ -17,7 +17,7 @@ from smoke import smoke
 
 from cluster import people, turns
 from cluster.faults import LONG_S, STEPS, begun, require_own, says, stepped
-from cluster.jobs import submit
+from cluster.jobs import CAUSES, submit
 from cluster.kubernetes_cluster import Cluster, Namespace
 from cluster.pages import Terminal, blocks
 from jupyter_jax_trainer.backends.kubernetes import connection
@@ -177,7 +177,7 @@ def test_what_a_queue_does_not_take_is_refused_before_anything_starts(queued, pl
 
     found = {f.subject: f for f in report.examine("kubernetes", namespace=namespace.name)}
     assert (found["Kueue"].status, found["Kueue"].detail) == (WARN, "v0.16.2")
-    assert "drops what a job adds to its runtime" in (found["Kueue"].advice or "")
+    assert found["Kueue"].advice.id == "doctor.drops-patches"
     assert found["Queues"].detail == "team"
     # So nobody gets GPUs unasked here.
     client = connection.get_client(namespace=namespace.name)
@@ -256,7 +256,7 @@ def test_a_preempted_job_says_so_and_goes_on_later(queued, namespace):
         "preempted by a job with higher priority; waits in the queue team again",
         within=LONG_S,
     )
-    assert "from the beginning of its cell" in words and low.state == "Queued"
+    assert CAUSES["kueue-preempted"].hint in words and low.state == "Queued"
     runs(urgent)
     tell(namespace, urgent)
     succeeds(urgent)

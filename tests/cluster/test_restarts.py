@@ -26,7 +26,7 @@ from cluster.faults import (
     stepped,
     stopped,
 )
-from cluster.jobs import followers, stop_followers, submit
+from cluster.jobs import CAUSES, followers, stop_followers, submit
 from cluster.kubernetes_cluster import Namespace
 from cluster.made_runtimes import image, make
 from jupyter_jax_trainer import api
@@ -101,7 +101,7 @@ def test_a_pod_that_is_evicted_and_all_ranks_go_on_from_their_checkpoint(place, 
     words = "restart 1 of 2 continues at step 7; the previous attempt had reached 8"
     eventually(lambda: (job.state, job.reason) == ("Running", words), LONG_S)
     assert words in bundle.whole(job)["text/html"]  # the cell's output
-    resumed(job.wait(LONG_S), f"rank 1 was evicted: its node {node} is being drained")
+    resumed(job.wait(LONG_S), f"rank 1 {CAUSES['drained'].say({'node': node})}")
 
 
 def test_a_pod_that_gives_way_to_a_more_urgent_one_and_all_ranks_go_on_when_there_is_room(
@@ -153,7 +153,7 @@ def test_a_pod_that_gives_way_to_a_more_urgent_one_and_all_ranks_go_on_when_ther
         cluster("delete", "priorityclass", namespace.name)
     (first, _) = [event["message"] for event in job.events() if event["kind"] == "restart"]
     (rank,) = re.findall(r"restart 1 of 2, rank (\d) ", first)
-    resumed(job, f"rank {rank} was preempted by a pod with a higher priority")
+    resumed(job, f"rank {rank} {CAUSES['preempted'].sentence}")
 
 
 @pytest.mark.disruptive
