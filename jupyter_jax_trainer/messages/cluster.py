@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jupyter_jax_trainer.messages import Message, identify
 
-NO_PERMISSION = Message("no permission to {right}: {lost}")
+NO_PERMISSION = Message("no permission to {right}, so {lost}")
 RIGHT_ON_ONE = Message("{verb} {resource} {name} in {namespace}")
 NO_START = Message("no job can be started")
 LATE_CHANGES = Message("changes are only seen every two seconds")

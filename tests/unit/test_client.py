@@ -20,7 +20,7 @@ import pytest
 import yaml
 from webserver import Quiet, WebServer
 
-from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer import masking, timeouts
 from jupyter_jax_trainer.backends.kubernetes.api import client as clients
 from jupyter_jax_trainer.backends.kubernetes.api import kubeconfig
 from jupyter_jax_trainer.backends.kubernetes.api.answers import forward_refusal, right_for
@@ -379,8 +379,10 @@ def test_the_role_has_what_is_listed_and_nothing_else():
 
 
 def test_what_is_lost_names_verb_and_resource():
-    assert find("get", "pods/log").lack.startswith("no permission to get pods/log: ")
+    assert find("get", "pods/log").lack.startswith("no permission to get pods/log, ")
     assert "list nodes" in find("list", "nodes").lack
+    for right in (*RIGHTS, *RESTARTS):  # "secrets:" would mask the word after it
+        assert masking.text(right.lack) == right.lack
 
 
 LATE = """

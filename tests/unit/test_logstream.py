@@ -362,7 +362,7 @@ def test_no_right(server, following, monkeypatch):
     following.start()
     following.until(text_of(numbered(3)))
     (problem,) = following.problems
-    assert problem.startswith("no permission to get pods/log: ")
+    assert problem.startswith("no permission to get pods/log, ")
 
 
 def test_who_takes_messages_fails_once(server, following):
