@@ -169,7 +169,7 @@ def test_runtimes_are_shown_and_checked(place, namespace, cluster):
 
     make(namespace, "broken", lacking)
     checked, failed = command("check", "broken")
-    assert "else each job needs an --image" in checked and failed
+    assert say_of_doctor.NAME_AN_IMAGE() in checked and failed
 
 
 def test_a_job_without_amounts_asks_for_those_of_the_runtime(place, namespace):

@@ -36,6 +36,7 @@ from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import BackendError
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import parse_cell_line
 from jupyter_jax_trainer.views import bundle
 
@@ -337,7 +338,7 @@ def test_a_dry_run_shows_the_runtime_and_makes_nothing(place, namespace):
     spec = parse_cell_line(f"{place} shown --max-restarts 4")
     found, plan = api.prepare(spec)
     told = api.dry_run(spec, found, plan, capture_cell("1", {}))
-    assert "once more if Trainer does not know the runtime yet" in told
+    assert say.APPLY_AGAIN() in told
     runtime, job, *_ = yaml.safe_load_all(told)
     assert (runtime["kind"], job["kind"]) == ("TrainingRuntime", "TrainJob")
     assert job["spec"]["runtimeRef"]["name"] == runtime["metadata"]["name"]
