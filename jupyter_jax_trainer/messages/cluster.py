@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jupyter_jax_trainer.messages import Message, identify
 
-NO_PERMISSION = Message("no permission to {right}: {lost}")
+NO_PERMISSION = Message("no permission to {right}, so {lost}")
 RIGHT_ON_ONE = Message("{verb} {resource} {name} in {namespace}")
 NO_START = Message("no job can be started")
 LATE_CHANGES = Message("changes are only seen every two seconds")
@@ -23,10 +23,10 @@ NO_LOGS = Message("logs, progress and results can't be shown")
 NO_FORWARD = Message("results over 4 MiB need a --store")
 NO_WAIT_REASON = Message("the reason why a job waits is often unknown")
 NO_POD_REASON = Message("the reason why pods are not created is unknown")
-NO_OWNERS = Message("pods can't be matched to jobs, so only logs and the state are shown")
+NO_OWNERS = Message("pods can't be matched to jobs, and only logs and the state are shown")
 NO_JOBS = Message(
-    "the reason why pods are not created is unknown, and pods can't be matched to jobs, so only "
-    "logs and the state are shown"
+    "the reason why pods are not created is unknown, pods can't be matched to jobs, and only logs "
+    "and the state are shown"
 )
 NO_SECRETS = Message(
     "attaching to a job from another machine and --env-from-secret work only in part"

@@ -13,11 +13,13 @@ import harness
 from conftest import processes_of
 from procfs import open_files
 
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import SECTIONS
 from jupyter_jax_trainer.jobdir.failure import Failure
 from jupyter_jax_trainer.jobdir.job import Job
 
 FOLLOWER = "kubernetes.follow.follower"  # in its command line
 PATIENCE = 90.0  # seconds for a job on a busy machine
+CAUSES = {cause.id: cause for causes in SECTIONS.values() for cause in causes}
 
 
 def submit(cell: str, place: str, line: str = "", namespace: dict[str, Any] | None = None) -> Job:

@@ -59,8 +59,9 @@ def test_a_suspended_job_begins_anew_when_it_is_resumed(place, namespace):
     job = submit(cell, place, "-n 2 -o x")
     wait_for_text(job, "begun in")
     wait_for(job, "Running")
-    with pytest.raises(UsageError, match="is not suspended"):
+    with pytest.raises(UsageError) as refused:
         job.resume()
+    assert refused.value.id == "kubernetes.not-suspended"
     job.suspend()
     wait_for(job, "Suspended")
     eventually(lambda: not namespace.pods(job.name), 45)

@@ -13,6 +13,7 @@ from harness import eventually, text
 from cluster.faults import LONG_S
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes.submit import launch
+from jupyter_jax_trainer.messages import follow as say
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 PROGRAM = Path(__file__).with_name("dies.py")
@@ -48,7 +49,7 @@ def test_a_submitter_that_is_killed_at_any_step_leaves_nothing_behind(place, nam
             assert (job.state, job.reason, job.hint) == (
                 "Failed",
                 launch.CUT_OFF,
-                "Run the cell again.",
+                say.RUN_AGAIN(),
             )
     there = {item["metadata"]["name"]: item for item in namespace.get("trainjobs")["items"]}
     assert there.keys() == {job.name for job in begun}

@@ -17,6 +17,8 @@ from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import UsageError
+from jupyter_jax_trainer.messages import cluster as say_of_cluster
+from jupyter_jax_trainer.messages import doctor as say
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -73,7 +75,8 @@ def as_someone(cluster, namespace, tmp_path, monkeypatch, user, **about: Any) ->
 def test_broken_certificate(cluster, namespace, place, tmp_path, monkeypatch):
     unknown = {"certificate-authority-data": None, "certificate-authority": None}
     found = as_someone(cluster, namespace, tmp_path, monkeypatch, {"token": "t"}, **unknown)
-    assert wrong(found, "Cluster", FAIL, "certificate can't be trusted"), found
+    untrusted = say_of_cluster.UNTRUSTED_CERTIFICATE(error="")
+    assert wrong(found, "Cluster", FAIL, untrusted), found
 
 
 def test_broken_unreachable(cluster, namespace, place, tmp_path, monkeypatch):
@@ -82,7 +85,7 @@ def test_broken_unreachable(cluster, namespace, place, tmp_path, monkeypatch):
     found = as_someone(
         cluster, namespace, tmp_path, monkeypatch, {"token": "t"}, server=f"{host}:1"
     )
-    assert wrong(found, "Cluster", FAIL, "does not answer", "refused"), found
+    assert wrong(found, "Cluster", FAIL, "not answer", "refused"), found
 
 
 def test_broken_signed_out(cluster, namespace, place, tmp_path, monkeypatch):
@@ -98,7 +101,7 @@ def test_broken_rights(cluster, namespace, place, tmp_path, monkeypatch):
         found = as_someone(cluster, namespace, tmp_path, monkeypatch, user)
     finally:
         people.forget(namespace)
-    assert wrong(found, "Rights", FAIL, "create trainjobs", "no job can be started"), found
+    assert wrong(found, "Rights", FAIL, "create trainjobs", say_of_cluster.NO_START()), found
     assert not [one for one in found if one.subject == "Trial"]
     (settings,) = [one for one in found if one.subject == "Namespace settings"]
     assert settings.status == OK
@@ -131,7 +134,7 @@ def test_broken_runtime_without_node(namespace, looked):
 
     # Trainer refuses such a one, save with the label that its own stock runtimes have.
     made_runtimes.make(namespace, "nameless", rename, like="jax-distributed")
-    assert wrong(looked(), "Runtime nameless", WARN, "no replicated job node with a container")
+    assert wrong(looked(), "Runtime nameless", WARN, say.NO_NODE())
 
 
 def test_broken_no_gang_scheduler(namespace, place, looked):
@@ -217,7 +220,7 @@ def test_broken_quota_used_up(namespace, looked):
 
 def test_broken_quota_wants_amounts(namespace, looked):
     create(namespace, "ResourceQuota", "v1", {"hard": {"limits.cpu": "8", "memory": "8Gi"}})
-    assert wrong(looked(), "Quota", WARN, "must state limits.cpu", "No option states limits.cpu")
+    assert wrong(looked(), "Quota", WARN, "must state limits.cpu", say.NO_CPU_LIMIT())
     create(
         namespace,
         "LimitRange",

@@ -23,6 +23,8 @@ from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
+from jupyter_jax_trainer.messages import doctor as say
+from jupyter_jax_trainer.messages import submit as say_of_submit
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -81,7 +83,7 @@ def install(bare: Cluster, *items: Any) -> None:
 
 
 def test_broken_no_trainer(looked):
-    assert wrong(looked(), "Kubeflow Trainer", FAIL, "no Kubeflow Trainer", "2.2 or newer")
+    assert wrong(looked(), "Kubeflow Trainer", FAIL, say_of_submit.NO_TRAINER(), "2.2 or newer")
 
 
 def test_broken_old_trainer(bare, definitions, looked):
@@ -92,7 +94,8 @@ def test_broken_old_trainer(bare, definitions, looked):
             "runtimePatches"
         ]
     install(bare, old)
-    eventually(lambda: wrong(looked(), "Kubeflow Trainer", FAIL, "older than 2.2", "2.2 or newer"))
+    said = say_of_submit.UNPATCHED_TRAINER()
+    eventually(lambda: wrong(looked(), "Kubeflow Trainer", FAIL, said, "2.2 or newer"))
     name = {"name": "kubeflow-trainer-public", "namespace": "kubeflow-system"}
     install(
         bare,
@@ -112,13 +115,13 @@ def test_broken_old_trainer(bare, definitions, looked):
 
 def test_broken_no_jobset(bare, definitions, looked):
     install(bare, *definitions)
-    eventually(lambda: wrong(looked(), "JobSet", FAIL, "not installed", "manifests include it"))
+    eventually(lambda: wrong(looked(), "JobSet", FAIL, "not installed", say.NO_JOB_SET().hint))
 
 
 def test_broken_no_runtime(bare, definitions, looked):
     """What it advises to do helps."""
     install(bare, *definitions)
-    eventually(lambda: wrong(looked(), "JAX runtimes", FAIL, "none", "jaxtrain runtimes install"))
+    eventually(lambda: wrong(looked(), "JAX runtimes", FAIL, "none", "runtimes install"))
     try:
         run_command(["runtimes", "install"], Context(print=lambda text: None))
         found = {one.subject: one for one in looked()}
@@ -135,4 +138,5 @@ def test_broken_runtime_reruns_cells(cluster, bare, definitions, looked):
     stock = cluster.get("clustertrainingruntime", "jax-distributed")
     stock["metadata"] = {what: stock["metadata"][what] for what in ("name", "labels")}
     install(bare, stock)
-    assert wrong(looked(), "JAX runtimes", WARN, "jax-distributed", "rerun failed cells")
+    said = say.RERUNNING_RUNTIMES(names="jax-distributed", command="")
+    assert wrong(looked(), "JAX runtimes", WARN, said)

@@ -14,6 +14,8 @@ from harness import eventually, text
 from cluster.faults import LONG_S, PROMISED_S, begin, end, says
 from cluster.jobs import followers, run, stop_followers, submit
 from jupyter_jax_trainer.backends.kubernetes.submit import launch
+from jupyter_jax_trainer.messages import follow as say
+from jupyter_jax_trainer.messages import jobs as say_of_jobs
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -39,7 +41,7 @@ def test_a_directory_that_is_removed_by_hand_ends_the_job(place, namespace):
     job = begin(place)
     eventually(lambda: removed(job.directory))
     eventually(lambda: not namespace.get("trainjobs,secrets,pods")["items"], 40)
-    assert (job.state, job.reason) == ("Cancelled", "its directory was deleted")
+    assert (job.state, job.reason) == ("Cancelled", say_of_jobs.DIRECTORY_DELETED())
 
 
 def test_a_job_that_has_gone_while_nobody_followed_it(place, store, namespace):
@@ -49,7 +51,7 @@ def test_a_job_that_has_gone_while_nobody_followed_it(place, store, namespace):
     namespace("delete", "trainjob", job.name, "--wait=false")
     eventually(lambda: not namespace.get("trainjobs,pods")["items"], LONG_S)
     end(job, 2 * PROMISED_S)
-    assert (job.state, job.reason) == ("Cancelled", "its TrainJob was deleted from the cluster")
+    assert (job.state, job.reason) == ("Cancelled", say.DELETED())
     assert text(job) == "begins"
 
 

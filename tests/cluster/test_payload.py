@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from harness import text
@@ -13,6 +15,7 @@ from jupyter_jax_trainer.backends.kubernetes.follow.attach import attach
 from jupyter_jax_trainer.backends.kubernetes.submit import payload
 from jupyter_jax_trainer.errors import CaptureError, ResultError, UsageError
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.messages import follow as say
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 SUM = "import numpy as np\ntotal = int(data.astype(np.int64).sum())"
@@ -73,7 +76,8 @@ def test_larger_ones_travel_through_a_store_and_so_do_large_results(
             patched.setenv("JAXTRAIN_HOME", str(elsewhere))
             again = Job(attach(job.name, None, namespace.name)).wait(60)
             stop_followers(elsewhere)
-        with pytest.raises(ResultError, match="in a store"):  # of somebody else's choice
+        not_read = re.escape(say.NOT_YOUR_STORE())  # somebody else chose it
+        with pytest.raises(ResultError, match=not_read):
             again.result("back")
         again.delete()
         assert folder.exists()

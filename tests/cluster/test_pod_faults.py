@@ -9,7 +9,10 @@ import pytest
 from harness import eventually
 
 from cluster.faults import WAITS, begin, end, evict, fail, process_of, require_own
+from cluster.jobs import CAUSES
 from cluster.kubernetes_cluster import Namespace
+from jupyter_jax_trainer.messages import follow as say
+from jupyter_jax_trainer.messages import jobs as say_of_jobs
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -24,8 +27,9 @@ def test_a_pod_that_somebody_deletes(rank, place, namespace):
     delete(namespace, namespace.pods(job.name)[rank]["metadata"]["name"])
     failure = fail(job)
     assert (failure.kind, failure.rank, failure.others) == ("cluster", rank, [1 - rank])
-    assert job.reason == f"rank {rank} was terminated: its pod was deleted"
-    assert failure.hint == "Run the cell again."
+    deleted = CAUSES["pod-deleted"]
+    assert job.reason == f"rank {rank} {deleted.sentence}"
+    assert failure.hint == deleted.hint
     assert [found.restarts for found in job.ranks] == [0, 0]
 
 
@@ -56,7 +60,7 @@ time.sleep(300)
     failure = fail(job, 30)
     assert (failure.kind, failure.rank, failure.others) == ("memory", 1, [0])
     assert job.reason == "rank 1 was killed: out of memory at its limit of 400Mi"
-    assert failure.hint.startswith("Ask for more with --memory")
+    assert failure.hint == CAUSES["out-of-memory"].hint
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -67,8 +71,9 @@ def test_a_worker_that_is_killed(rank, place, cluster):
     failure = fail(job)
     assert (failure.kind, failure.rank, failure.others) == ("killed", rank, [1 - rank])
     assert failure.exit == -signal.SIGKILL
-    assert job.reason == f"rank {rank} was killed (signal 9)"
-    assert failure.log[-1:] == ["begins"] and "memory is short" in failure.hint
+    killed = say_of_jobs.KILLED()
+    assert job.reason == f"rank {rank} {killed}"
+    assert failure.log[-1:] == ["begins"] and failure.hint == killed.hint
 
 
 def test_an_error_on_one_rank_of_four(place):
@@ -96,5 +101,5 @@ def test_a_trainjob_that_somebody_deletes(place, namespace):
     job = begin(place, "-n 2", WAITS)
     namespace("delete", "trainjob", job.name, "--wait=false")
     end(job)
-    assert (job.state, job.reason) == ("Cancelled", "its TrainJob was deleted from the cluster")
+    assert (job.state, job.reason) == ("Cancelled", say.DELETED())
     eventually(lambda: not namespace.get("secrets,pods")["items"])

@@ -26,7 +26,7 @@ from cluster.faults import (
     stepped,
     stopped,
 )
-from cluster.jobs import followers, stop_followers, submit
+from cluster.jobs import CAUSES, followers, stop_followers, submit
 from cluster.kubernetes_cluster import Namespace
 from cluster.made_runtimes import image, make
 from jupyter_jax_trainer import api
@@ -36,6 +36,7 @@ from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import BackendError
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import parse_cell_line
 from jupyter_jax_trainer.views import bundle
 
@@ -101,7 +102,7 @@ def test_a_pod_that_is_evicted_and_all_ranks_go_on_from_their_checkpoint(place, 
     words = "restart 1 of 2 continues at step 7; the previous attempt had reached 8"
     eventually(lambda: (job.state, job.reason) == ("Running", words), LONG_S)
     assert words in bundle.whole(job)["text/html"]  # the cell's output
-    resumed(job.wait(LONG_S), f"rank 1 was evicted: its node {node} is being drained")
+    resumed(job.wait(LONG_S), f"rank 1 {CAUSES['drained'].say({'node': node})}")
 
 
 def test_a_pod_that_gives_way_to_a_more_urgent_one_and_all_ranks_go_on_when_there_is_room(
@@ -153,7 +154,7 @@ def test_a_pod_that_gives_way_to_a_more_urgent_one_and_all_ranks_go_on_when_ther
         cluster("delete", "priorityclass", namespace.name)
     (first, _) = [event["message"] for event in job.events() if event["kind"] == "restart"]
     (rank,) = re.findall(r"restart 1 of 2, rank (\d) ", first)
-    resumed(job, f"rank {rank} was preempted by a pod with a higher priority")
+    resumed(job, f"rank {rank} {CAUSES['preempted'].sentence}")
 
 
 @pytest.mark.disruptive
@@ -337,7 +338,7 @@ def test_a_dry_run_shows_the_runtime_and_makes_nothing(place, namespace):
     spec = parse_cell_line(f"{place} shown --max-restarts 4")
     found, plan = api.prepare(spec)
     told = api.dry_run(spec, found, plan, capture_cell("1", {}))
-    assert "once more if Trainer does not know the runtime yet" in told
+    assert say.APPLY_AGAIN() in told
     runtime, job, *_ = yaml.safe_load_all(told)
     assert (runtime["kind"], job["kind"]) == ("TrainingRuntime", "TrainJob")
     assert job["spec"]["runtimeRef"]["name"] == runtime["metadata"]["name"]

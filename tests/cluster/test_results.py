@@ -17,6 +17,7 @@ from cluster.jobs import followers, run, stop_followers, submit
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.errors import ResultError
+from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.options.spec import parse_cell_line
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -64,7 +65,7 @@ def test_results_that_nobody_fetches_are_said_to_be_lost(place, namespace, store
     job.wait(60)
     with pytest.raises(ResultError, match="'big' did not come back"):
         job.result("big")
-    assert any("not fetched in time" in event["message"] for event in job.events())
+    assert any(say.NOT_FETCHED_IN_TIME() in event["message"] for event in job.events())
 
 
 def test_a_fetch_goes_on_after_its_follower_was_killed(place, store):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ from jupyter_jax_trainer.doctor.finding import OK
 from jupyter_jax_trainer.errors import BackendError, ResultError
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.messages import follow as say
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -250,7 +252,7 @@ def test_without_this_right_one_thing_is_lost_and_it_is_said(right, crowd, space
             reason = eventually(
                 lambda: (job.reason or "") if "permission" in (job.reason or "") else "", PATIENCE
             )
-            assert f"no permission to {right.words}" in reason
+            assert say.NO_FETCH_RIGHT(right=right.words) in reason
             job.cancel()
         else:
             job.wait(PATIENCE)
@@ -262,7 +264,7 @@ def test_without_this_right_one_thing_is_lost_and_it_is_said(right, crowd, space
             ("get", "jobsets"),
         }
         if unseen:
-            with pytest.raises(ResultError, match=f"no permission to {right.words}: "):
+            with pytest.raises(ResultError, match=re.escape(right.lack)):
                 job.result("answer")
         elif right.resource != "pods/portforward":
             assert job.result("answer" if name not in LINES else None) in (42, {})
@@ -288,7 +290,7 @@ def test_without_this_right_one_thing_is_lost_and_it_is_said(right, crowd, space
         with other.at_work():
             elsewhere = Job(attach(job.name, None, space.name))
             wait_for_text(elsewhere, "hello")
-            assert "no permission to get secrets" in elsewhere.code
+            assert say.CELL_FORBIDDEN() in elsewhere.code
         stop_followers(tmp_path)
 
 

@@ -22,6 +22,8 @@ from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import WARN
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.messages import doctor as say_of_doctor
+from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.options.spec import parse_cell_line
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -59,8 +61,9 @@ def test_what_a_dry_run_prints_can_be_applied_and_is_the_job(place, namespace):
     apply = [*command, "apply", "--server-side", "-f", "-"]
     trainjob, secret = written.split("\n---\n")
     subprocess.run(apply, input=trainjob, text=True, check=True)
-    with pytest.raises(BackendError, match="still waits for its Secret"):
+    with pytest.raises(BackendError) as refused:
         attach("applied", None, namespace.name)
+    assert refused.value.id == "follow.waits-for-secret"
     subprocess.run(apply, input=secret, text=True, check=True)
     namespace.until_condition("applied", "Complete", 60)
     job = Job(attach("applied", None, namespace.name)).wait(30)
@@ -83,8 +86,9 @@ def test_a_dry_run_shows_what_admission_says(place, namespace):
 
 
 def test_a_priority_is_of_a_queue(place):
-    with pytest.raises(UsageError, match="needs a --queue"):
+    with pytest.raises(UsageError) as refused:
         submit("1", place, "--priority high")
+    assert refused.value.id == "submit.priority-needs-queue"
 
 
 # ---- names
@@ -157,8 +161,9 @@ def test_options_reach_the_pods(place, namespace):
         "limits": {"memory": "400Mi"},
     }
     assert namespace.get("trainjob", job.name)["spec"]["activeDeadlineSeconds"] == 300
-    with pytest.raises(UsageError, match="no Secret nothere in namespace") as told:
+    with pytest.raises(UsageError) as told:
         submit("1", place, "--env-from-secret nothere")
+    assert told.value.id == "submit.no-secret" and "nothere" in told.value.message
     assert "kubectl create secret generic nothere" in told.value.hint
 
 
@@ -266,14 +271,13 @@ def test_an_image_that_lacks_something_is_told_in_a_sentence(place, namespace, c
         for one in report.examine("kubernetes", namespace=namespace.name)
         if one.subject == "Image"
     ]
-    assert [one.status for one in found] == [WARN] and f"job {job.name} found no jax in" in found[
-        0
-    ].detail
+    said = say_of_doctor.NO_JAX(name=job.name, image="")
+    assert [one.status for one in found] == [WARN] and found[0].detail.startswith(said)
     nothing = with_tools(
         namespace, "nothing", {"sh": "/bin/sh"}, ["/opt", "/usr/local/bin", "/usr/bin/python3.11"]
     )
     _, failure = fails("print('no')", place, f"--runtime {nothing}")
-    assert "this image has no Python" in failure.message and failure.kind == "start", failure
+    assert "no Python" in failure.message and failure.kind == "start", failure
 
 
 # ---- a cell that fails runs once, in the stock runtime too
@@ -327,7 +331,7 @@ def test_a_cell_whose_worker_is_killed_runs_once(place, namespace, cluster, shar
         if b"JAXTRAIN_BOOT=" in Path(f"/proc/{pid}/environ").read_bytes():
             os.kill(pid, signal.SIGKILL)
     assert ended_once(job, namespace, shared) == ["begin"]
-    assert "was killed (signal 9)" in job.reason, job.reason
+    assert say.KILLED() in job.reason, job.reason
 
 
 def test_a_cell_whose_pod_is_deleted_does_not_run_to_its_end_in_another(

@@ -9,6 +9,7 @@ import pytest
 
 import jupyter_jax_trainer as jjt
 from jupyter_jax_trainer.errors import CaptureError, JobFailed, JobNotFound, ResultError, UsageError
+from jupyter_jax_trainer.messages import jobs as say
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -241,7 +242,7 @@ def test_a_deleted_directory_is_said(home):
 
     job = jjt.train(scaled, 1).wait()
     shutil.rmtree(job.directory)
-    assert (job.state, job.reason) == ("Cancelled", "its directory was deleted")
+    assert (job.state, job.reason) == ("Cancelled", say.DIRECTORY_DELETED())
 
 
 def test_a_name_that_the_notebook_has_but_the_code_hides_is_explained(home, monkeypatch):

@@ -92,7 +92,7 @@ except Exception as error:
 try:
     job.suspend()
 except Exception as error:
-    steered = str(error)
+    steered = error.id
 found = {
     "log": [line.text for line in job.logs(0)],
     "row": [row["backend"], row["place"], row["state"], row["actions"]],
@@ -110,7 +110,7 @@ found["left"] = [job.name for job in api.jobs()]
     assert found["log"] == ["boxed 42"]
     assert found["row"] == ["toy", "in a toy box", "Succeeded", ["delete"]]
     assert found["broken"] == ["Failed", 3] and found["cancelled"] == "Cancelled"
-    assert "holds one node" in found["refused"] and "can't be suspended" in found["steered"]
+    assert "holds one node" in found["refused"] and found["steered"] == "backends.cannot-suspend"
     assert "Succeeded" in found["jobs"] and "in a toy box" in found["show"]
     assert sorted(found["left"]) == ["broken", "endless"]
 

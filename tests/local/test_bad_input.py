@@ -16,6 +16,7 @@ from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.local import submission
 from jupyter_jax_trainer.errors import BackendError, CaptureError, JaxTrainError, UsageError
 from jupyter_jax_trainer.jobdir import store
+from jupyter_jax_trainer.messages import options as say
 
 ENDLESS = "import time\nwhile True: time.sleep(0.05)\n"
 
@@ -38,9 +39,9 @@ def refused(cell: str, namespace: dict | None = None, line: str = "-n 2") -> Jax
         ("-n -1", "-1", None),
         ("-n 1000000", "1000000", None),
         ("-n two", "two", None),
-        ("Bad_Name", "not a valid job name", "bad-name"),
+        ("Bad_Name", "job name", "bad-name"),
         ("-d gpu -n 4000", "4000 GPUs", "--device cpu"),
-        ("-d tpu", "--device tpu needs Kubernetes", None),
+        ("-d tpu", say.TPU_NEEDS_KUBERNETES(), None),
     ],
 )
 def test_a_wrong_option_is_refused_in_a_sentence(home, line, said, hint):
@@ -67,7 +68,8 @@ def test_a_setting_that_makes_no_sense_is_said(home, monkeypatch, variable, valu
     monkeypatch.setenv(variable, value)
     error = refused("x = 1")
     assert isinstance(error, UsageError)
-    assert error.message.startswith(f"{variable} must be a positive number of ")
+    assert error.id in ("local.cores-not-a-number", "worker.invalid-timeout")
+    assert error.message.startswith(f"{variable} ")
     assert repr(value) in error.message
 
 
@@ -204,5 +206,5 @@ def test_a_full_disk_at_submission_is_said(home, small_disk, monkeypatch):
     (small_disk / "filler").write_bytes(bytes((4 << 20) - (64 << 10)))
     with pytest.raises(BackendError, match="can't be written: No space left on device") as raised:
         submit("x = 1")
-    assert "jaxtrain delete NAME" in raised.value.hint
+    assert raised.value.id == "api.cannot-write" and "jaxtrain delete" in raised.value.hint
     assert not list(small_disk.glob("home/jobs/*")) and not list(small_disk.glob("home/jobs/.*"))

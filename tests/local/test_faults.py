@@ -34,7 +34,8 @@ from harness import (
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.errors import JobFailed, JobNotFound
-from jupyter_jax_trainer.jobdir.failure import format_failure
+from jupyter_jax_trainer.jobdir.failure import CANCELLED, format_failure
+from jupyter_jax_trainer.messages import jobs as say_of_jobs
 from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.messages import worker as say_of_worker
 
@@ -72,12 +73,16 @@ def test_an_exception_ends_the_job_with_its_traceback(start):
 @pytest.mark.parametrize(
     ("code", "kind", "said"),
     [
-        ("sys.exit(3)", "exit", "the cell called sys.exit(3)"),
-        ("os._exit(3)", "exit", "ended with exit code 3 before the cell was finished"),
-        ("os._exit(0)", "exit", "ended with exit code 0 before the cell was finished"),
-        ("os.abort()", "aborted", "aborted (signal 6)"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "killed", "was killed (signal 9)"),
-        ("os.kill(os.getpid(), signal.SIGSEGV)", "crashed", "was ended by signal 11 (SIGSEGV)"),
+        ("sys.exit(3)", "exit", say_of_worker.CALLED_EXIT(code=3)),
+        ("os._exit(3)", "exit", say_of_jobs.EXITED_IN_CELL(code=3)),
+        ("os._exit(0)", "exit", say_of_jobs.EXITED_IN_CELL(code=0)),
+        ("os.abort()", "aborted", say_of_jobs.ABORTED()),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "killed", say_of_jobs.KILLED()),
+        (
+            "os.kill(os.getpid(), signal.SIGSEGV)",
+            "crashed",
+            say_of_jobs.ENDED_BY_SIGNAL(number=11, name="SIGSEGV"),
+        ),
     ],
     ids=["sys.exit", "_exit-3", "_exit-0", "abort", "kill-9", "segv"],
 )
@@ -159,7 +164,7 @@ def test_a_cell_that_never_ends_is_cancelled(start):
     began = time.monotonic()
     job.cancel()
     assert time.monotonic() - began < PROMISED_S
-    assert (job.state, job.reason) == ("Cancelled", "cancelled by the user")
+    assert (job.state, job.reason) == ("Cancelled", CANCELLED)
     nothing_left(job)
     with pytest.raises(JobFailed, match="was cancelled"):
         job.wait()
@@ -236,7 +241,7 @@ def test_a_supervisor_that_is_killed_takes_everything_with_it(start, who):
         == {
             "supervisor": say.SUPERVISOR_KILLED(number=9),
             "keeper": say.KEEPER_KILLED(),
-            "both": "the process that ran the job is gone: killed, or the machine was restarted",
+            "both": say_of_jobs.PROCESS_GONE(),
         }[who]
     )
     assert job.ended - began < PROMISED_S
@@ -364,9 +369,7 @@ def test_a_kernel_that_is_killed_while_it_submits_leaves_nothing(store, where):
         job = api.job(name)
         assert job.state == "Failed"
         assert job.reason == (
-            "its submission was cut off; nothing was started"
-            if where == "start"
-            else "the process that ran the job is gone: killed, or the machine was restarted"
+            say_of_jobs.SUBMISSION_CUT_OFF() if where == "start" else say_of_jobs.PROCESS_GONE()
         )
         nothing_left(job)
     else:

@@ -5,6 +5,8 @@ import kernels
 import pytest
 from conftest import end_processes_of
 
+from jupyter_jax_trainer.messages import local as say
+
 GUIDE = "docs/guides/data-scientist/notebook.md"
 # What each cell of a page shows.
 SHOWN = {
@@ -22,7 +24,7 @@ SHOWN = {
         "I am process 0 of 2",
         "I am process 1 of 2",
         "",
-        "Nothing was started",
+        say.DRY_RUN.text.partition(".")[0],
         "brought back losses list of 100",
         "3.",
         "Job long was started",

@@ -21,6 +21,7 @@ from harness import (
 )
 
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.messages import jobs as say_of_jobs
 from jupyter_jax_trainer.messages import local as say
 
 STEPS = """
@@ -76,9 +77,9 @@ def goes_on(rank: int) -> None:
         "Succeeded",
     ]
     told = [event["message"] for event in job.events() if event["kind"] == "restart"]
-    why = f"restart 1 of 3, rank {rank} was killed (signal 9)"
+    why = f"restart 1 of 3, rank {rank} {say_of_jobs.KILLED()}"
     assert told == [
-        f"all ranks start again: {why}",
+        say_of_jobs.ALL_START_AGAIN(restart=why),
         "restart 1 of 3 continues at step 16; the previous attempt had reached 17",
     ]
     for each in (0, 1):

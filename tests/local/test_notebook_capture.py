@@ -4,6 +4,8 @@ import kernels
 import pytest
 from conftest import end_processes_of
 
+from jupyter_jax_trainer.messages import worker as say
+
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the kernel's client, not of this package
 
 
@@ -67,7 +69,7 @@ def test_what_a_job_could_not_find_by_name_is_refused_before_it_starts(kernel):
     )
     refused = kernel.run("%%jaxtrain\nf()", fails=True)
     assert "`f` can't be sent: f -> default of x: an object of type Missing" in refused.text
-    assert "Create it inside the cell, or in a module of your own." in refused.text
+    assert say.BY_NAME.hint in refused.text
 
 
 def test_classes_of_the_notebook_and_of_what_it_has_imported_come_back(kernel):

@@ -18,6 +18,7 @@ from harness import (
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.errors import JobFailed
+from jupyter_jax_trainer.jobdir.failure import CANCELLED
 from jupyter_jax_trainer.messages import local as say
 
 ENDLESS = "import time\nwhile True: time.sleep(0.05)\n"
@@ -72,7 +73,7 @@ def test_a_job_that_waits_can_be_cancelled_and_deleted(one_core):
         waiting = wait_for(submit("x = 1", line=f"waiting-{act}"), "Queued")
         getattr(waiting, act)()
         if act == "cancel":
-            assert (waiting.state, waiting.reason) == ("Cancelled", "cancelled by the user")
+            assert (waiting.state, waiting.reason) == ("Cancelled", CANCELLED)
             assert waiting.started is None
             nothing_left(waiting)
             with pytest.raises(JobFailed):

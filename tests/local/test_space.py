@@ -14,6 +14,8 @@ from harness import PROMISED_S, PSUM, eventually, submit, wait_failed
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.local import submission
+from jupyter_jax_trainer.messages import jobs
+from jupyter_jax_trainer.messages import local as say
 
 MEMORY = Path("/sys/fs/cgroup/memory")
 
@@ -60,12 +62,12 @@ with open({path!r}, "wb", buffering=0) as file:
             "from jupyter_jax_trainer import report\n"
             "while True:\n    report(loss=1.0)\n    time.sleep(0.01)\n",
             "disk",
-            "no space left in",
+            say.DISK_FULL(path=""),
         ),
         pytest.param(
             "while True: time.sleep(0.02)\n",
             "timeout",
-            "took longer than its --timeout",
+            say.TIMED_OUT(timeout=5),
             marks=pytest.mark.slow,
         ),
         (
@@ -85,7 +87,7 @@ def test_a_disk_that_fills_up_is_said(small_disk, then, kind, said):
     # The last state was written all the same, for whoever looks later.
     assert json.loads((job.directory / "state.json").read_text())["state"] == "Failed"
     if kind == "disk":
-        assert failure.hint.startswith("Free some space")
+        assert failure.hint == jobs.FREE_SPACE()
 
 
 @pytest.fixture
@@ -134,7 +136,7 @@ def test_a_rank_that_the_kernel_kills_for_lack_of_memory_is_told_so(
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
     failure = wait_failed(api.job("hungry"))
     assert (failure.kind, failure.rank, failure.others) == ("memory", 1, [0])
-    assert failure.message == "was killed by the system: out of memory"
+    assert failure.message == jobs.OUT_OF_MEMORY()
     assert "smaller batches" in failure.hint
 
 

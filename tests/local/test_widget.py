@@ -7,6 +7,8 @@ import kernels
 import pytest
 from conftest import end_processes_of
 
+from jupyter_jax_trainer.messages import views as say
+
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the kernel's client, not of this package
 
 JOB = "application/vnd.jaxtrain.job+json"
@@ -202,10 +204,8 @@ def test_the_panel_asks_and_hears_as_a_page_does(kernel, comms):
     assert ask(4, "GET", "jobs/none")["status"] == 404
     assert ask(5, "GET", "nothing")["status"] == 404
     assert ask(6, "POST", "line/read", [1])["status"] == 400
-    assert (
-        "below the next cell"
-        in ask(7, "POST", "next-cell", {"source": "%%jaxtrain"})["body"]["when"]
-    )
+    answer = ask(7, "POST", "next-cell", {"source": "%%jaxtrain"})
+    assert answer["body"]["when"] == say.INSERTED_LATER()
 
     comms.say(comm, {"page": "a", "say": {"op": "open", "id": 1, "topic": "log", "key": "steps"}})
     comms.until(comm, lambda c: any(m.get("length") == 30 for m in c.get("hear", [])))

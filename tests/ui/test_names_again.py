@@ -23,4 +23,4 @@ def test_views_that_are_open_show_the_next_job_of_the_name(open_page):
     lab.command("jaxtrain:open-job", key="fit")
     expect(view.get_by_role("group", name="Last lines")).to_contain_text("of two lines")
     expect(view).not_to_contain_text("the first one")
-    expect(view).not_to_contain_text("no longer exists")
+    expect(view).not_to_contain_text("longer exists")

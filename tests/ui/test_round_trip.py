@@ -20,12 +20,12 @@ from ui.walk.conftest import NOWHERE
 # A field, what nobody can mean there, what is said of that, and what is right.
 FIELDS = [
     ("Devices per node", "none", "takes a whole number from 1 to 1024", "2"),
-    ("Namespace", "Team A", "is not a valid Kubernetes name", "team-a"),
-    ("Result variables", "loss[0]", "Assign the value to a variable", "loss, params"),
-    ("Cores per node", "many", "takes a number of cores, such as 4", "1.5"),
+    ("Namespace", "Team A", "valid Kubernetes", "team-a"),
+    ("Result variables", "loss[0]", "a variable", "loss, params"),
+    ("Cores per node", "many", "of cores", "1.5"),
     ("Memory per node", "512m", "Did you mean 512Mi?", "16Gi"),
-    ("Time limit", "soon", "takes a duration such as 90s", "1h30m"),
-    ("Queue", "fast lane", "is not a valid Kubernetes name", "fast-lane"),
+    ("Time limit", "soon", "a duration", "1h30m"),
+    ("Queue", "fast lane", "valid Kubernetes", "fast-lane"),
 ]
 MEANT = spec_from_options(
     backend="kubernetes",

@@ -20,7 +20,7 @@ import pytest
 import yaml
 from webserver import Quiet, WebServer
 
-from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer import masking, timeouts
 from jupyter_jax_trainer.backends.kubernetes.api import client as clients
 from jupyter_jax_trainer.backends.kubernetes.api import kubeconfig
 from jupyter_jax_trainer.backends.kubernetes.api.answers import forward_refusal, right_for
@@ -382,6 +382,8 @@ def test_what_is_lost_names_verb_and_resource():
     said = say.NO_PERMISSION(right="get pods/log", lost=say.NO_LOGS())
     assert find("get", "pods/log").lack == said
     assert "list nodes" in find("list", "nodes").lack
+    for right in (*RIGHTS, *RESTARTS):  # "secrets:" would mask the word after it
+        assert masking.text(right.lack) == right.lack
 
 
 LATE = """

@@ -13,7 +13,7 @@ from jupyter_jax_trainer.backends.base import Backend, Submission, Target
 from jupyter_jax_trainer.doctor.finding import OK, Finding
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir import layout
-from jupyter_jax_trainer.jobdir.failure import Failure
+from jupyter_jax_trainer.jobdir.failure import CANCELLED, Failure
 from jupyter_jax_trainer.jobdir.files import write_json
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import JobState, first_state, new_rank, submitting
@@ -106,7 +106,7 @@ def main(path: Sequence[str]) -> None:
     record.index_logs(last=True)
     record.rank(0, state=Phase.FAILED if code else Phase.FINISHED, exit=code)
     if directory.cancel.exists():
-        record.end(State.CANCELLED, "cancelled by the user")
+        record.end(State.CANCELLED, CANCELLED)
     elif code:
         failure = Failure(kind="exit", message=f"the box broke ({code})", rank=0, exit=code)
         record.end(State.FAILED, failure.message, failure)
