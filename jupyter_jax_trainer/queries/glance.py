@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
+from jupyter_jax_trainer.jobdir.describe import results_text, things_text
 from jupyter_jax_trainer.jobdir.files import LineReader, open_regular
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.records import Metric
 from jupyter_jax_trainer.jobdir.rows import DAMAGED, row_of
-from jupyter_jax_trainer.jobdir.summary import results_text, things_text
 from jupyter_jax_trainer.jobdir.waiting import is_waited_for
 from jupyter_jax_trainer.logs.reader import is_noise, readable
 from jupyter_jax_trainer.queries.protocol import Spark, Summary, TailLine
