@@ -189,7 +189,7 @@ def render(
     unfinished
         The line that rank 0 is writing.
     spark
-        The course of a series (see `queries.glance`).
+        The course of a series (see `queries.summary`).
     """
     state, reason = snapshot["state"], _reason(snapshot)
     colour = _COLOURS.get(state, _WAITING)  # of dots and bars: as text it would be too pale
