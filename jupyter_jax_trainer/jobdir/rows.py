@@ -7,9 +7,9 @@ from typing import Final, Literal, TypedDict
 
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import JaxTrainError
+from jupyter_jax_trainer.jobdir.describe import shape
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.state import ProgressState
-from jupyter_jax_trainer.jobdir.summary import shape
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.trust import policy

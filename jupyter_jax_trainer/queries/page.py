@@ -20,7 +20,7 @@ from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.queries import logtopics
 from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.queries.logtopics import LogTopic, SearchTopic
-from jupyter_jax_trainer.queries.topics import GlanceTopic, JobsTopic, JobTopic, Message, Topic
+from jupyter_jax_trainer.queries.topics import JobsTopic, JobTopic, Message, SummaryTopic, Topic
 
 MAX_TOPICS = 64  # that one page may have open
 MAX_WAITING = 256  # messages of a page that are not worked off yet
@@ -166,8 +166,8 @@ class Page:
             return JobsTopic(self._table)
         if topic == "job":
             return JobTopic(str(message.get("key")), self._root)
-        if topic == "glance":
-            return GlanceTopic(str(message.get("key")), self._root)
+        if topic == "summary":
+            return SummaryTopic(str(message.get("key")), self._root)
         if topic == "log":
             return LogTopic(message)
         raise UsageError(say.UNKNOWN_TOPIC(topic=topic))

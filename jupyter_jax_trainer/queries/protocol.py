@@ -22,11 +22,11 @@ class Spark(TypedDict):
     points: list[list[float]]
 
 
-class Summary(TypedDict):
-    """All that the compact view of a job shows.
+class JobSummary(TypedDict):
+    """All that the card of a job shows.
 
     `sent` and `results` say in words what went to the job and came back from it, empty for
-    nothing; `waited` tells whether a cell waits for the job, and `note` what is said about that.
+    nothing; `awaited` tells whether a cell waits for the job, and `note` what is said about that.
     """
 
     row: Row
@@ -34,7 +34,7 @@ class Summary(TypedDict):
     results: str
     spark: Spark | None
     tail: list[TailLine]
-    waited: bool
+    awaited: bool
     note: str | None
 
 

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.logs import logfiles
 from jupyter_jax_trainer.queries.details import OpenedJob, detail
-from jupyter_jax_trainer.queries.glance import INTERVAL, Glances, tail
 from jupyter_jax_trainer.queries.jobs import Table, stamp
-from jupyter_jax_trainer.queries.protocol import Detail, Summary
+from jupyter_jax_trainer.queries.protocol import Detail, JobSummary
+from jupyter_jax_trainer.queries.summary import INTERVAL, SummaryReader, tail
 
 Message = dict[str, Any]
 _POINTS = 2000  # reports in one message
@@ -110,20 +110,20 @@ class JobTopic:
                 yield {"kind": "job", "detail": found}
 
 
-class GlanceTopic:
-    """What a compact view shows of a job."""
+class SummaryTopic:
+    """The summary of a job."""
 
     every = INTERVAL
 
     def __init__(self, key: str, root: Path | None) -> None:
         self._opened = OpenedJob(key)
-        self._glances = Glances(self._opened.job, root)
-        self._last: Summary | None = None
+        self._reader = SummaryReader(self._opened.job, root)
+        self._last: JobSummary | None = None
 
     def look(self) -> Iterator[Message]:
         """Yield it if it has changed."""
         self._opened.check()
-        found = self._glances.look()
+        found = self._reader.read()
         if found != self._last:
             self._last = found
-            yield {"kind": "glance", "glance": found}
+            yield {"kind": "summary", "summary": found}

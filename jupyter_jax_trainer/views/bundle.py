@@ -11,8 +11,8 @@ from typing import Any
 
 from jupyter_jax_trainer.errors import JobDirError
 from jupyter_jax_trainer.jobdir.job import Job
-from jupyter_jax_trainer.queries.glance import Glances
-from jupyter_jax_trainer.queries.protocol import Summary
+from jupyter_jax_trainer.queries.protocol import JobSummary
+from jupyter_jax_trainer.queries.summary import SummaryReader
 from jupyter_jax_trainer.states import ENDED
 from jupyter_jax_trainer.views import card
 from jupyter_jax_trainer.views.card import Facts
@@ -54,7 +54,7 @@ def whole(job: Job) -> dict[str, Any]:
         "text/html": card.render(facts, snapshot),
     }
     if snapshot["state"] in ENDED:
-        last = Glances(job).look()
+        last = SummaryReader(job).read()
         found[JOB]["last"] = last
         found["text/html"] = card.render(facts, snapshot, spark=last["spark"])
     elif in_notebook() and available():
@@ -75,8 +75,8 @@ def widget_view(widget: Any) -> dict[str, Any]:
     return dict(data[WIDGET])
 
 
-def last_of(job: Job) -> Summary | None:
+def last_of(job: Job) -> JobSummary | None:
     """Return what a saved notebook is to show; None where the job's files are gone."""
     with contextlib.suppress(JobDirError, OSError):
-        return Glances(job).look()
+        return SummaryReader(job).read()
     return None

@@ -12,11 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jupyter_jax_trainer.jobdir.failure import CANCELLED
-from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.manifest import Plan
-from jupyter_jax_trainer.jobdir.state import ProgressState, Snapshot, about_restart
-from jupyter_jax_trainer.jobdir.summary import (
+from jupyter_jax_trainer.jobdir.describe import (
     elapsed,
     progress_text,
     renamed,
@@ -25,6 +21,10 @@ from jupyter_jax_trainer.jobdir.summary import (
     things_text,
     time_left,
 )
+from jupyter_jax_trainer.jobdir.failure import CANCELLED
+from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.manifest import Plan
+from jupyter_jax_trainer.jobdir.state import ProgressState, Snapshot, about_restart
 from jupyter_jax_trainer.messages import views as say
 from jupyter_jax_trainer.queries.protocol import Spark
 from jupyter_jax_trainer.states import ENDED, State, Unstarted
@@ -189,7 +189,7 @@ def render(
     unfinished
         The line that rank 0 is writing.
     spark
-        The course of a series (see `queries.glance`).
+        The course of a series (see `queries.summary`).
     """
     state, reason = snapshot["state"], _reason(snapshot)
     colour = _COLOURS.get(state, _WAITING)  # of dots and bars: as text it would be too pale

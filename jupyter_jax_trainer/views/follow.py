@@ -10,12 +10,12 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_jax_trainer.errors import JobDetached
+from jupyter_jax_trainer.jobdir.describe import renamed
 from jupyter_jax_trainer.jobdir.files import LineReader, open_regular
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Plan
 from jupyter_jax_trainer.jobdir.records import Display
 from jupyter_jax_trainer.jobdir.state import JobState, Snapshot, announced
-from jupyter_jax_trainer.jobdir.summary import renamed
 from jupyter_jax_trainer.jobdir.waiting import Waiting
 from jupyter_jax_trainer.logs.reader import LogReader, is_noise
 from jupyter_jax_trainer.messages import views as say

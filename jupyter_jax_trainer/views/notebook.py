@@ -134,22 +134,22 @@ class NotebookView:
         self._note = note
         unfinished = _clipped(readable(self._unfinished))
         data: dict[str, Any] = {JOB: reference(self._job)}
-        glance = last_of(self._job) if last and self._job is not None else None
-        if glance:
-            data[JOB]["last"] = glance
+        summary = last_of(self._job) if last and self._job is not None else None
+        if summary:
+            data[JOB]["last"] = summary
         if snapshot["state"] == State.FAILED:
             snapshot = snapshot.copy()
             snapshot["reason"] = None  # the error that ends the cell says it
         if snapshot["state"] in ENDED:
             data[JOB]["printed"] = True
-            if glance:
-                glance["tail"] = []  # these lines stand below
+            if summary:
+                summary["tail"] = []  # these lines stand below
         else:
             if self._job is not None and not last:
                 data[JOB]["printing"] = True
             if self._widget is not None:
                 data[WIDGET] = widget_view(self._widget)
-        spark = glance["spark"] if glance else None
+        spark = summary["spark"] if summary else None
         data["text/html"] = card.render(self._facts, snapshot, note, unfinished, spark)
         data["text/plain"] = card.text(self._facts, snapshot, note)
         self._card.show(data)

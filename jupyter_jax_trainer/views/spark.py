@@ -12,7 +12,7 @@ _WIDTH, _HEIGHT, _EDGE = 120, 22, 2
 
 
 def sparkline(spark: Spark | None, colour: str) -> str:
-    """Draw a glance's series; empty where there is no course to see."""
+    """Draw the series of a summary; empty where there is no course to see."""
     if not spark or len(points := spark["points"]) < 2:
         return ""
     course = say.COURSE(name=spark["name"], first=points[0][1], last=points[-1][1])

@@ -8,8 +8,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from jupyter_jax_trainer.jobdir.describe import results_text
 from jupyter_jax_trainer.jobdir.state import Snapshot
-from jupyter_jax_trainer.jobdir.summary import results_text
 from jupyter_jax_trainer.logs.reader import readable
 from jupyter_jax_trainer.messages import views as say
 from jupyter_jax_trainer.states import ENDED, Unstarted

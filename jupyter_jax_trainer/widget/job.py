@@ -1,4 +1,4 @@
-"""A job as a widget: what a compact view shows, kept up to date over the kernel's comm."""
+"""A job as a widget: its summary, kept up to date over the kernel's comm."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import traitlets
 
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.job import Job
-from jupyter_jax_trainer.queries.glance import INTERVAL, Glances
+from jupyter_jax_trainer.queries.summary import INTERVAL, SummaryReader
 from jupyter_jax_trainer.widget.built import STATIC
 
 
 class JobWidget(anywidget.AnyWidget):  # type: ignore[misc]
     """A live view of a job.
 
-    A view never asks for anything: it draws `glance`, so it shows the state though the kernel is
+    A view never asks for anything: it draws `summary`, so it shows the state though the kernel is
     busy, and a saved notebook has the last one.
 
     Parameters
@@ -28,14 +28,14 @@ class JobWidget(anywidget.AnyWidget):  # type: ignore[misc]
 
     _esm = STATIC / "job.js"
     _css = STATIC / "job.css"
-    glance = traitlets.Dict().tag(sync=True)
+    summary = traitlets.Dict().tag(sync=True)
     printed = traitlets.Bool(False).tag(sync=True)  # rank 0's lines stand in the cell's output
 
     def __init__(self, job: Job) -> None:
         self._name = job.name
-        self._glances = Glances(job)
+        self._reader = SummaryReader(job)
         self._over = threading.Event()
-        super().__init__(glance=self._glances.look())
+        super().__init__(summary=self._reader.read())
         self.on_msg(self._hear)
         threading.Thread(target=self._run, name=f"jaxtrain {job.name}", daemon=True).start()
 
@@ -45,10 +45,10 @@ class JobWidget(anywidget.AnyWidget):  # type: ignore[misc]
         super().close()
 
     def _run(self) -> None:
-        while self.glance["row"]["active"] and not self._over.wait(INTERVAL):
-            found = self._glances.look()
+        while self.summary["row"]["active"] and not self._over.wait(INTERVAL):
+            found = self._reader.read()
             if not self._over.is_set():
-                self.glance = dict(found)
+                self.summary = dict(found)
 
     def _hear(self, _: Any, message: Any, __: Any) -> None:
         if isinstance(message, dict) and message.get("op") == "act":

@@ -252,7 +252,7 @@ describe('the output of a cell', () => {
   it.each(STATES)('with a job that is %s', state => {
     const host = { trans: trans.english, act: vi.fn(), copy: vi.fn(), open: vi.fn() };
     const tail: [number, number, string][] = [[0, NOW, greek('a line')]];
-    const shown = { waited: true, tail, spark: { name: greek('loss'), points: [[0, 1]] } };
+    const shown = { awaited: true, tail, spark: { name: greek('loss'), points: [[0, 1]] } };
     const of = summary(full(state), shown as object);
     const said = greek({ sent: of.sent, results: of.sent });
     void act(() => render(<JobCard summary={{ ...of, ...said }} host={host} />, root));

@@ -82,31 +82,33 @@ def comms(kernel):
     return Comms(kernel)
 
 
-def glances(comms, cell):
+def summaries(comms, cell):
     comm = comms.opened(cell, "JobWidget")
     first = [
-        c["data"]["state"]["glance"] for c in comms.heard(cell, "comm_open") if c["comm_id"] == comm
+        c["data"]["state"]["summary"]
+        for c in comms.heard(cell, "comm_open")
+        if c["comm_id"] == comm
     ]
     later = [
-        c["data"]["state"]["glance"]
+        c["data"]["state"]["summary"]
         for c in comms.heard(cell)
-        if c["comm_id"] == comm and "glance" in c["data"].get("state", {})
+        if c["comm_id"] == comm and "summary" in c["data"].get("state", {})
     ]
     return first + later
 
 
 def test_the_widget_moves_and_the_document_does_not(kernel, comms):
     cell = kernel.run(STEPS)
-    seen = glances(comms, cell)
+    seen = summaries(comms, cell)
     assert len(seen) > 3
     steps = [g["row"]["progress"]["step"] for g in seen if g["row"]["progress"]]
     assert steps == sorted(steps) and len(set(steps)) > 3
     printed = {text for g in seen for source, _, text in g["tail"] if source == 0}
-    assert len(printed & {f"at {n}" for n in range(30)}) > 5, printed  # a glance has five at most
+    assert len(printed & {f"at {n}" for n in range(30)}) > 5, printed  # a summary has five at most
     assert any(
         g["spark"]["name"] == "loss" and len(g["spark"]["points"]) > 3 for g in seen if g["spark"]
     )
-    assert any(g["waited"] for g in seen) and all(len(g["tail"]) <= 5 for g in seen)
+    assert any(g["awaited"] for g in seen) and all(len(g["tail"]) <= 5 for g in seen)
     # The document: announced, submitted, with its widget, ended.
     cards = [data for _, data in cell.cards()]
     assert len(cards) <= 4 and cards[0][JOB] == {"key": None}
@@ -179,7 +181,7 @@ def test_detached_cells_show_the_view_too(kernel, comms):
     comm = comms.opened(cell, "JobWidget")
     comms.say(comm, {"op": "act", "action": "cancel"})
     comms.until(
-        comm, lambda state: state.get("glance", {}).get("row", {}).get("state") == "Cancelled"
+        comm, lambda state: state.get("summary", {}).get("row", {}).get("state") == "Cancelled"
     )
 
 

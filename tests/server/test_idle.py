@@ -68,7 +68,7 @@ def test_nothing_is_read_and_no_core_is_used_while_no_page_is_open(server, store
         with server.page() as page, server.page() as other:
             page.say(op="open", id=1, topic="jobs")
             assert len(page.hear("jobs")["rows"]) == 500
-            for number, topic in enumerate(("job", "glance", "log"), 1):
+            for number, topic in enumerate(("job", "summary", "log"), 1):
                 other.say(op="open", id=number, topic=topic, key="job-7")
                 other.hear(topic, number)
             assert opened.within(LONG)  # so it could be seen

@@ -66,18 +66,18 @@ def test_a_real_job_from_its_start_to_its_end(server):
 def test_a_compact_view_and_the_cell_that_waits(server):
     directory = make_job("one", "Running", logs={0: ["a", "b"]})
     with held(directory), Waiting(directory) as waiting, server.page() as page:
-        page.say(op="open", id=1, topic="glance", key="one")
-        found = page.hear("glance")["glance"]
-        while not found["waited"]:  # the lock may be seen a look later
-            found = page.hear("glance")["glance"]
+        page.say(op="open", id=1, topic="summary", key="one")
+        found = page.hear("summary")["summary"]
+        while not found["awaited"]:  # the lock may be seen a look later
+            found = page.hear("summary")["summary"]
         assert found["row"]["key"] == "one" and [text for _, _, text in found["tail"]] == ["a", "b"]
         assert "float32[10]" in found["sent"] and found["note"] is None
         waiting.say("interrupt again")
-        assert page.hear("glance")["glance"]["note"] == "interrupt again"
+        assert page.hear("summary")["summary"]["note"] == "interrupt again"
         assert server.ask("POST", "jobs/one/detach", {})[0] == 200
         assert waiting.over()
         change(directory, state="Succeeded")
-        assert not page.hear("glance")["glance"]["waited"]
+        assert not page.hear("summary")["summary"]["awaited"]
 
 
 def test_the_last_lines_of_a_job(server):

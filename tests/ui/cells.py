@@ -63,8 +63,8 @@ class Job:
         self._end.touch()
 
 
-def glance(place: Locator) -> Locator:
-    return place.locator(".jaxtrain-glance")
+def job_summary(place: Locator) -> Locator:
+    return place.locator(".jaxtrain-job-summary")
 
 
 def is_state(view: Locator, state: str) -> None:
@@ -79,7 +79,7 @@ def button(view: Locator, name: str) -> Locator:
 def moves(view: Locator) -> None:
     """Wait until a view of a running job has changed by itself, twice."""
     spark = view.get_by_role("img", name=re.compile(r"^loss is .* at step \d+"))
-    progress = view.locator(".jaxtrain-glance-numbers")
+    progress = view.locator(".jaxtrain-job-summary-numbers")
     view.scroll_into_view_if_needed()
     expect(progress).to_contain_text(re.compile(r"\d+/1000000"), timeout=SLOW)
     for _ in range(2):
@@ -94,7 +94,7 @@ def begin_waiting(lab: LabPage, name: str, job: Job) -> Locator:
     lab.run(0)
     lab.has_run(0)
     lab.run(1)
-    view = glance(lab.cell(1))
+    view = job_summary(lab.cell(1))
     is_state(view, "Starting")
     return view
 
@@ -105,6 +105,6 @@ def begin(lab: LabPage, job: Job, *cells: str, options: str = "") -> Locator:
     lab.run(0)
     lab.has_run(0)
     lab.run(1)
-    view = glance(lab.cell(1))
+    view = job_summary(lab.cell(1))
     is_state(view, "Running")
     return view

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from ui.cells import glance, is_state, moves
+from ui.cells import is_state, job_summary, moves
 from ui.pages import LOAD, LabPage
 
 # Numbers its lines until the file is there.
@@ -52,7 +52,7 @@ class Counting:
         lab.run(0)
         lab.has_run(0)
         lab.run(1)
-        is_state(glance(lab.cell(1)), "Running")
+        is_state(job_summary(lab.cell(1)), "Running")
         lab.command("docmanager:save")  # else the page would ask before it goes
         self.shown_in(lab)
 
@@ -60,7 +60,7 @@ class Counting:
         """Open what there is of the job in a page that has its notebook open."""
         self.lab = lab
         self.log = lab.log(NAME)
-        self.card = glance(lab.cell(1))
+        self.card = job_summary(lab.cell(1))
         self.open()
         self.sees_more()
 

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.messages import views as say
-from ui.cells import PANEL, SLOW, Job, begin, begin_waiting, button, glance, is_state, moves
+from ui.cells import PANEL, SLOW, Job, begin, begin_waiting, button, is_state, job_summary, moves
 from ui.pages import LabPage
 
 
@@ -104,7 +104,7 @@ def test_a_running_job_leaves_the_document_alone(lab, job):
     lab.allow("Comm not found for comm id")
     # A page that comes anew while the cell waits has the view from the notebook, and goes on.
     lab.reload()
-    view = glance(lab.cell(1))
+    view = job_summary(lab.cell(1))
     is_state(view, "Running")
     moves(view)
     assert not is_dirty(lab)
@@ -129,14 +129,14 @@ def test_what_a_finished_job_leaves(lab, job):
     assert is_dirty(lab)
     save(lab)
 
-    numbers = view.locator(".jaxtrain-glance-numbers").text_content()
+    numbers = view.locator(".jaxtrain-job-summary-numbers").text_content()
     api.job(job.name).delete()
     expect(view).to_contain_text("no longer exists")
     lab.reload()
     expect(view).to_contain_text("as saved in the notebook", timeout=SLOW)
     expect(view.get_by_role("group", name="Last lines")).to_have_count(0)
     is_state(view, "Succeeded")
-    expect(view.locator(".jaxtrain-glance-numbers")).to_have_text(numbers or "")
+    expect(view.locator(".jaxtrain-job-summary-numbers")).to_have_text(numbers or "")
     expect(view.get_by_role("img", name=re.compile("^loss is "))).to_be_visible()
     expect(view.get_by_role("button")).to_have_count(1)
     expect(button(view, "Copy name")).to_be_visible()
@@ -149,18 +149,18 @@ def test_all_views_show_the_same(lab: LabPage, open_page: Callable[..., LabPage]
     lab.has_run(1)
     lab.run(2)
     lab.has_run(2)
-    second = glance(lab.cell(2))
+    second = job_summary(lab.cell(2))
     is_state(second, "Running")
     save(lab)
 
     # A view of the output beside the notebook, and the notebook in another tab of the browser.
     lab.cell(1).locator(".cm-content").click()
     lab.command("notebook:create-output-view")
-    beside = glance(lab.page.locator(".jp-LinkedOutputView"))
+    beside = job_summary(lab.page.locator(".jp-LinkedOutputView"))
     expect(button(first, "Cancel")).to_be_visible()
     other = open_page(beside=lab, path="lab/workspaces/other?reset")
     other.command("docmanager:open", path="count.ipynb")
-    in_tab = [glance(other.cell(1)), glance(other.cell(2))]
+    in_tab = [job_summary(other.cell(1)), job_summary(other.cell(2))]
     for view in in_tab:
         moves(view)
     lab.page.bring_to_front()
@@ -174,7 +174,9 @@ def test_all_views_show_the_same(lab: LabPage, open_page: Callable[..., LabPage]
         page.page.bring_to_front()
         for view in those:
             is_state(view, "Succeeded")
-    shown = {view.locator(".jaxtrain-glance-numbers").text_content() for view in [*views, *in_tab]}
+    shown = {
+        view.locator(".jaxtrain-job-summary-numbers").text_content() for view in [*views, *in_tab]
+    }
     assert len(shown) == 1, shown
 
 
@@ -197,7 +199,7 @@ def test_what_is_near_the_window_is_ready(lab, job):
         )
         expect(view).not_to_be_in_viewport()
 
-    numbers = view.locator(".jaxtrain-glance-numbers")
+    numbers = view.locator(".jaxtrain-job-summary-numbers")
     scroll(100)
     for _ in range(3):
         expect(numbers).not_to_have_text(numbers.text_content() or "")

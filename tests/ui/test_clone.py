@@ -19,7 +19,7 @@ import without_node
 from harness import eventually
 from playwright.sync_api import expect
 
-from ui.cells import SLOW, button, glance, is_state
+from ui.cells import SLOW, button, is_state, job_summary
 from ui.conftest import picture
 from ui.labs import ROOT
 from ui.pages import LabPage
@@ -131,8 +131,8 @@ def the_quick_start(lab: LabPage) -> None:
     lab.kernel_is("idle")
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-    view = glance(page.locator(".jp-NotebookPanel"))
-    expect(view.locator(".jaxtrain-glance-numbers")).to_contain_text(
+    view = job_summary(page.locator(".jp-NotebookPanel"))
+    expect(view.locator(".jaxtrain-job-summary-numbers")).to_contain_text(
         re.compile(r"\d+/300"), timeout=SLOW
     )
     is_state(view, "Succeeded")

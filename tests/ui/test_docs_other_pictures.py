@@ -29,7 +29,7 @@ def test_pictures_in_notebook_7(open_page, notebook7, pictures):
     seven.kernel_is("idle")
     for number in (0, 1, 2):
         seven.run(number)
-    card = seven.cell(2).locator(".jaxtrain-glance")
+    card = seven.cell(2).locator(".jaxtrain-job-summary")
     expect(card).to_contain_text("loss", timeout=60_000)
     eventually(lambda: len(list(api.job("mnist-7").metrics())) > 60)
     seven.command("jaxtrain:open-job", key="mnist-7")
@@ -58,7 +58,7 @@ def test_pictures_in_marimo(
     submit(code(8000, 0.05, 5), data(), "mnist-2 -n 2")
     eventually(lambda: len(list(api.job("mnist-2").metrics())) > 60)
     app = in_marimo("job('mnist-2').widget()")
-    card = app.locator(".jaxtrain-glance")
+    card = app.locator(".jaxtrain-job-summary")
     expect(card.locator(".jaxtrain-spark")).to_be_visible(timeout=60_000)
     for theme in THEMES:
         app.emulate_media(color_scheme="dark" if theme == "dark" else "light")

@@ -93,7 +93,7 @@ def shoot_cells(lab: LabPage, theme: str, folder: Path) -> None:
         page.set_viewport_size(size)
         lab.command("docmanager:open", path="digits.ipynb")
         cell = lab.cell(2)
-        view = cell.locator(".jaxtrain-glance")
+        view = cell.locator(".jaxtrain-job-summary")
         cell.evaluate("cell => cell.scrollIntoView({ block: 'start' })")
         for name in ("Detach", "Cancel", "Open"):
             expect(view.get_by_role("button", name=name, exact=True)).to_be_visible()

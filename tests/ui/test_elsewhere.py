@@ -149,14 +149,14 @@ def clean_environment() -> dict[str, str]:
 
 def goes_on(view: Any) -> None:
     """Wait until a view of a running job has changed by itself."""
-    progress = view.locator(".jaxtrain-glance-numbers")
+    progress = view.locator(".jaxtrain-job-summary-numbers")
     expect(progress).to_contain_text(re.compile(r"\d+/1000000"), timeout=SLOW)
     expect(progress).not_to_have_text(progress.text_content() or "", timeout=SLOW)
 
 
 def test_a_job_in_marimo(in_marimo: Show, end: Path) -> None:
     job = submit(COUNTING.format(end=str(end)), line="-n 1")
-    view = in_marimo(f"job({job.name!r}).widget()").locator(".jaxtrain-glance")
+    view = in_marimo(f"job({job.name!r}).widget()").locator(".jaxtrain-job-summary")
     expect(view.locator(".jaxtrain-state")).to_have_text("Running", timeout=SLOW)
     goes_on(view)
     expect(view.get_by_role("group", name="Last lines")).to_contain_text("first line")
@@ -169,7 +169,7 @@ def test_a_job_in_marimo(in_marimo: Show, end: Path) -> None:
 def test_cancel_in_marimo(in_marimo: Show, end: Path) -> None:
     job = wait_for(submit(COUNTING.format(end=str(end)), line="-n 1"), "Running")
     page = in_marimo(f"job({job.name!r}).widget()")
-    view = page.locator(".jaxtrain-glance")
+    view = page.locator(".jaxtrain-job-summary")
     cancel = view.get_by_role("button", name="Cancel", exact=True)
     cancel.click(timeout=SLOW)
     asked = page.get_by_role("alertdialog")
@@ -232,7 +232,7 @@ def test_a_cell_in_jupyterlab_without_the_extension(
     lab.run(0)
     lab.has_run(0)
     lab.run(1)
-    view = lab.cell(1).locator(".jaxtrain-job-widget .jaxtrain-glance")
+    view = lab.cell(1).locator(".jaxtrain-job-widget .jaxtrain-job-summary")
     is_state(view, "Running")
     moves(view)
     job.end()
@@ -280,7 +280,7 @@ def test_a_saved_page_without_a_kernel(page: Page, jobs_home: Path, tmp_path: Pa
     (tmp_path / "saved.html").write_text(saved_page(job.name, tmp_path))
     refused = without_network(page)
     page.goto((tmp_path / "saved.html").as_uri())
-    view = page.locator(".jaxtrain-glance")
+    view = page.locator(".jaxtrain-job-summary")
     expect(view.locator(".jaxtrain-state")).to_have_text("Succeeded", timeout=SLOW)
     expect(view.locator(".jaxtrain-name")).to_have_text(job.name)
     expect(view.get_by_role("group", name="Last lines")).to_contain_text("the last line")

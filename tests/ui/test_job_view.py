@@ -19,7 +19,7 @@ from playwright.sync_api import Locator, expect
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
 from jupyter_jax_trainer.jobdir.job import Job as JobHandle
-from ui.cells import SLOW, Job, glance, is_state
+from ui.cells import SLOW, Job, is_state, job_summary
 from ui.labs import MEASURING, Lab
 from ui.pages import LOAD, LabPage
 from ui.story import LATE, QUEUE_HINT, QUEUED, TRACEBACK, UNSCHEDULABLE, Story, begun
@@ -321,7 +321,7 @@ def test_a_job_whose_kernel_was_killed(lab: LabPage, job: Job, tmp_path: Path) -
     lab.run(0)
     lab.has_run(0)
     lab.run(1)
-    card = glance(lab.cell(1))
+    card = job_summary(lab.cell(1))
     is_state(card, "Running")
     lab.command("jaxtrain:show-jobs")
     lab.command("jaxtrain:open-job", key=job.name, split=True)

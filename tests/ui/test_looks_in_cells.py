@@ -9,7 +9,7 @@ from harness import eventually, fails
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
-from ui.cells import PANEL, Job, begin, begin_waiting, button, glance, is_state, moves
+from ui.cells import PANEL, Job, begin, begin_waiting, button, is_state, job_summary, moves
 from ui.cutting import hold_questions
 from ui.looks import DARK, LIGHT, colours, nothing_jumped, watch_shifts
 
@@ -17,7 +17,7 @@ FAILS = """print("step 1")
 {}["labels"]
 """
 CARD, PICKER, PANEL_VIEW = (
-    ".jaxtrain:has(> .jaxtrain-glance)",
+    ".jaxtrain:has(> .jaxtrain-job-summary)",
     "#jaxtrain-runtimes",
     ".jaxtrain-panel-widget",
 )
@@ -36,7 +36,7 @@ def shown(open_page, job):
     for number in (2, 3):
         lab.run(number)
         lab.has_run(number)
-    is_state(glance(lab.cell(2)), "Failed")
+    is_state(job_summary(lab.cell(2)), "Failed")
     panel = lab.cell(3).locator(PANEL_VIEW)
     panel.get_by_role("radio", name=re.compile("^local-cpu")).click(timeout=60_000)
     expect(panel.locator(".jaxtrain-row").first).to_be_visible()
@@ -71,7 +71,7 @@ def forced_colours(shown):
         background, text = colours(lab, view)
         assert abs(background - text) > 100, view
     # What only colour says elsewhere is said by a shape, or by a colour that is forced as well.
-    card = glance(lab.cell(1))
+    card = job_summary(lab.cell(1))
     border = "part => getComputedStyle(part).borderTopStyle"
     assert card.evaluate(border) == "solid"
     assert card.locator(".jaxtrain-tail").evaluate(border) == "solid"
@@ -137,7 +137,7 @@ def test_looks(shown, subtests):
             look(shown)
 
 
-CUT = """view => [...view.querySelectorAll('.jaxtrain-glance-facts, footer p')]
+CUT = """view => [...view.querySelectorAll('.jaxtrain-job-summary-facts, footer p')]
     .filter(part => part.scrollWidth > part.clientWidth)
     .map(part => part.textContent)"""
 
@@ -165,7 +165,7 @@ def test_nothing_jumps_in_the_output_of_a_cell(lab, job):
     job.end()
     is_state(view, "Succeeded")
     lab.has_run(1)
-    nothing_jumped(lab, ".jaxtrain-glance")
+    nothing_jumped(lab, ".jaxtrain-job-summary")
 
 
 @pytest.mark.parametrize("first", ["health", "runtimes"])

@@ -124,7 +124,7 @@ def test_the_cells_below_stay_where_they_are_when_a_job_ends(open_page, tmp_path
     lab.notebook("below", LOAD, cell, "print('the next')")
     lab.run(0)
     lab.run(1)
-    card = lab.cell(1).locator(".jaxtrain-glance")
+    card = lab.cell(1).locator(".jaxtrain-job-summary")
     (tmp_path / "report").touch()
     expect(card.locator(".jaxtrain-spark")).to_be_visible(timeout=60_000)
     expect(card).to_contain_text("20/20")
@@ -140,7 +140,7 @@ def test_the_cells_below_stay_where_they_are_when_a_job_ends(open_page, tmp_path
     expect(card.locator(".jaxtrain-state")).to_have_text(end)
     lab.has_run(1)
     assert lab.cell(2).evaluate(top) == before
-    nothing_jumped(lab, ".jaxtrain-glance")
+    nothing_jumped(lab, ".jaxtrain-job-summary")
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -14,7 +14,7 @@ import pytest
 from harness import eventually
 from playwright.sync_api import Browser, expect
 
-from ui.cells import glance, is_state, moves
+from ui.cells import is_state, job_summary, moves
 from ui.counting import AWAY, NAME, SILENT, CountingBeside, cells
 from ui.cutting import Proxy
 from ui.pages import LabPage
@@ -91,7 +91,7 @@ def test_a_closed_browser(counting, open_page):
     job.prints_more()
     lab = open_page(viewport=WIDE)
     lab.command("docmanager:open", path=f"{NAME}.ipynb")
-    is_state(glance(lab.cell(1)), "Running")
+    is_state(job_summary(lab.cell(1)), "Running")
     job.shown_in(lab)
     job.check()
 

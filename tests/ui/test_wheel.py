@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from jupyter_jax_trainer import api
-from ui.cells import Job, glance, is_state, moves
+from ui.cells import Job, is_state, job_summary, moves
 from ui.labs import NOTEBOOK, PAGE_TIMEOUT, PROMISED, Installed
 from ui.pages import LOAD, LabPage, write_notebook
 
@@ -61,7 +61,7 @@ def test_a_cell_in_jupyterlab(installed: Installed, open_page: OpenPage, job: Jo
     lab.picker.get_by_role("button", name="Insert").click()
     expect(lab.cell(1)).to_contain_text("%%jaxtrain -r local-cpu")
     lab.picker.get_by_role("button", name="Run cell").click()
-    view = glance(lab.cell(1))
+    view = job_summary(lab.cell(1))
     is_state(view, "Running")
     moves(view)
     job.end()
@@ -85,7 +85,7 @@ def test_a_cell_in_notebook_7(installed: Installed, open_page: OpenPage) -> None
     for number in (0, 1):
         page.run(number)
         page.has_run(number)
-    is_state(glance(page.cell(1)), "Succeeded")
+    is_state(job_summary(page.cell(1)), "Succeeded")
     (job,) = api.jobs()
     page.command("jaxtrain:show-jobs")
     page.row(job.name).click()

@@ -19,7 +19,7 @@ from jupyter_jax_trainer.commands import Context, actions, listing, run_command
 from jupyter_jax_trainer.doctor.finding import WARN, Finding
 from jupyter_jax_trainer.doctor.report import report
 from jupyter_jax_trainer.errors import JaxTrainError, UsageError
-from jupyter_jax_trainer.jobdir import files, summary
+from jupyter_jax_trainer.jobdir import describe, files
 from jupyter_jax_trainer.jobdir.failure import Failure, failed
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.options.spec import JobSpec
@@ -109,7 +109,7 @@ def test_the_view_of_a_job_in_a_terminal(evil, terminal):
             created=0.0,
             shape=evil,
             notes=(evil,),
-            sent=summary.things_text([{"name": evil, "type": evil, "size": 1}]),
+            sent=describe.things_text([{"name": evil, "type": evil, "size": 1}]),
         )
         view.begin(facts, snapshot(evil))
         view.begin(facts, snapshot(evil, Unstarted.SENDING))
@@ -120,7 +120,7 @@ def test_the_view_of_a_job_in_a_terminal(evil, terminal):
     assert harmless(out.getvalue())
     assert harmless(card.text(facts, snapshot(evil), evil))
     # A name is one word of one line: it makes no lines of its own.
-    assert "\n" not in summary.results_text([{"name": evil, "type": evil, "size": 1}])
+    assert "\n" not in describe.results_text([{"name": evil, "type": evil, "size": 1}])
 
 
 @settings(

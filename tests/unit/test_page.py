@@ -15,7 +15,7 @@ from jupyter_jax_trainer.queries import page as page_module
 from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.queries.logtopics import LogTopic, SearchTopic
 from jupyter_jax_trainer.queries.page import Page
-from jupyter_jax_trainer.queries.topics import GlanceTopic, JobTopic
+from jupyter_jax_trainer.queries.topics import JobTopic, SummaryTopic
 
 
 class LongLook:
@@ -116,10 +116,10 @@ def test_a_log_that_is_costly_to_look_at_is_looked_at_less_often(store, monkeypa
     "opened",
     [
         lambda key: JobTopic(key, None),
-        lambda key: GlanceTopic(key, None),
+        lambda key: SummaryTopic(key, None),
         lambda key: LogTopic({"key": key}),
     ],
-    ids=["job", "glance", "log"],
+    ids=["job", "summary", "log"],
 )
 @pytest.mark.parametrize("again", [False, True], ids=["deleted", "deleted and made anew"])
 def test_a_job_that_was_deleted_is_not_shown_any_more(opened, again, store):

@@ -24,7 +24,7 @@ SAME: dict[str, tuple[type, set[str]]] = {
     "Detail": (protocol.Detail, set()),
     "Point": (records.Metric, {"frame"}),
     "JobEvent": (records.Event, {"frame"}),
-    "JobSummary": (protocol.Summary, set()),
+    "JobSummary": (protocol.JobSummary, set()),
     "Place": (protocol.Place, set()),
     "Finding": (protocol.FindingRecord, set()),
     "Runtime": (protocol.RuntimeRecord, set()),

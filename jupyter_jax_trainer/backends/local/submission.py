@@ -24,10 +24,10 @@ from jupyter_jax_trainer.backends.local.runtimes import (
 from jupyter_jax_trainer.backends.local.slots import limit_of_cores
 from jupyter_jax_trainer.errors import BackendError, CaptureError, UsageError
 from jupyter_jax_trainer.jobdir import files, store
+from jupyter_jax_trainer.jobdir.describe import shape
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest, Plan
 from jupyter_jax_trainer.jobdir.state import first_state
-from jupyter_jax_trainer.jobdir.summary import shape
 from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.messages import submit
 from jupyter_jax_trainer.options.amounts import quantity

@@ -30,12 +30,12 @@ function JobWidget({ model }: { model: Model }) {
         setError({ message: String(text), hint: typeof hint === 'string' ? hint : null });
       }
     };
-    model.on('change:glance', changed);
+    model.on('change:summary', changed);
     model.on('change:printed', changed);
     model.on('msg:custom', told);
     changed(); // it may have changed since the first rendering
     return () => {
-      model.off('change:glance', changed);
+      model.off('change:summary', changed);
       model.off('change:printed', changed);
       model.off('msg:custom', told);
     };
@@ -43,7 +43,7 @@ function JobWidget({ model }: { model: Model }) {
 
   if (!summary) {
     return (
-      <div class="jaxtrain-glance jaxtrain-glance-looking" role="status">
+      <div class="jaxtrain-job-summary jaxtrain-job-summary-loading" role="status">
         {trans.__('Loading the job…')}
       </div>
     );
@@ -87,7 +87,7 @@ function JobWidget({ model }: { model: Model }) {
 }
 
 function summaryOf(model: Model): JobSummary | null {
-  return readSummary(model.get('glance'));
+  return readSummary(model.get('summary'));
 }
 
 function render({ model, el }: RenderProps): () => void {

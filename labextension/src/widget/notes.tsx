@@ -35,7 +35,7 @@ export function Ask({ confirmation, onAnswer }: AskProps) {
       <span>
         <b>{confirmation.title}</b> {confirmation.body}
       </span>
-      <span class="jaxtrain-glance-buttons">
+      <span class="jaxtrain-job-summary-buttons">
         <button ref={keep} type="button" class="jaxtrain-button" onClick={() => onAnswer(false)}>
           {confirmation.dismiss}
         </button>

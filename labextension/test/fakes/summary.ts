@@ -1,7 +1,7 @@
 import type { JobSummary, Row } from '../../src/core/base/protocol';
 import { NOW, row } from './make';
 
-/** Return what a compact view shows; `change` says what is different. */
+/** Return the summary of a job; `change` says what is different. */
 export function summary(of: Partial<Row> = {}, change: Partial<JobSummary> = {}): JobSummary {
   return {
     row: row(of),
@@ -9,7 +9,7 @@ export function summary(of: Partial<Row> = {}, change: Partial<JobSummary> = {})
     results: '',
     spark: null,
     tail: [],
-    waited: false,
+    awaited: false,
     note: null,
     ...change
   };

@@ -117,7 +117,7 @@ const near = (isIntersecting: boolean, nth = -1) =>
 async function notify(shown: JobSummary): Promise<void> {
   await act(() => {
     FakeSocket.last.accept();
-    FakeSocket.last.say({ id: FakeSocket.last.sent[0]?.['id'], kind: 'glance', glance: shown });
+    FakeSocket.last.say({ id: FakeSocket.last.sent[0]?.['id'], kind: 'summary', summary: shown });
   });
 }
 
@@ -147,7 +147,7 @@ describe('the output of a cell in JupyterLab', () => {
   it('acts through the server, and opens the job beside the notebook', async () => {
     const renderer = await output();
     await near(true);
-    await notify(summary({ actions: ['suspend'] }, { waited: true }));
+    await notify(summary({ actions: ['suspend'] }, { awaited: true }));
     const press = (name: string) =>
       act(() => {
         const buttons = [...renderer.node.querySelectorAll('button')];
@@ -172,12 +172,12 @@ describe('the output of a cell in JupyterLab', () => {
     const renderer = await output();
     await near(true);
     bounds(100, 300);
-    await notify(summary({}, { waited: false }));
+    await notify(summary({}, { awaited: false }));
     expect(await notified(uid ?? '')).toBe(true); // nobody waits there
-    await notify(summary({}, { waited: true }));
+    await notify(summary({}, { awaited: true }));
     expect(await notified(uid ?? '')).toBe(false);
     expect(await notified('another')).toBe(true);
-    await notify(summary(ended(), { waited: false }));
+    await notify(summary(ended(), { awaited: false }));
     expect(await notified(uid ?? '')).toBe(false); // the end may arrive here first
     bounds(-300, -100);
     expect(await notified(uid ?? '')).toBe(true); // scrolled away

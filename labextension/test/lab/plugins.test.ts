@@ -182,8 +182,8 @@ async function waitingOutput(): Promise<IRenderMime.IRenderer> {
   Widget.attach(output, document.body);
   vi.spyOn(output.node, 'getBoundingClientRect').mockReturnValue(new DOMRect(0, 100, 500, 200));
   watch.forEach(callback => callback([{ isIntersecting: true }]));
-  const waited = summary({}, { waited: true });
-  FakeSocket.last.say({ id: opened('glance'), kind: 'glance', glance: waited });
+  const shown = summary({}, { awaited: true });
+  FakeSocket.last.say({ id: opened('summary'), kind: 'summary', summary: shown });
   return output;
 }
 

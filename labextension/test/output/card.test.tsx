@@ -45,7 +45,7 @@ const pass = (time: number) =>
 const find = (selector: string) => root.querySelector<HTMLElement>(selector);
 const text = (selector: string) => find(selector)?.textContent ?? '';
 const buttons = () =>
-  [...root.querySelectorAll('.jaxtrain-glance-buttons button')].map(each => each.textContent);
+  [...root.querySelectorAll('.jaxtrain-job-summary-buttons button')].map(each => each.textContent);
 const press = (name: string) => {
   const found = [...root.querySelectorAll('button')].find(
     each => each.textContent === name || each.getAttribute('aria-label') === name
@@ -59,15 +59,15 @@ describe('a job in short', () => {
     expect(find('[role=group]')?.getAttribute('aria-label')).toBe('Training job mnist-4');
     expect(text('.jaxtrain-name')).toBe('mnist-4');
     expect(text('.jaxtrain-state')).toBe('Running');
-    expect(text('.jaxtrain-glance-facts')).toBe('4 nodes × 2 CPU devices · 2 m 10 s');
+    expect(text('.jaxtrain-job-summary-facts')).toBe('4 nodes × 2 CPU devices · 2 m 10 s');
     pass(5000);
-    expect(text('.jaxtrain-glance-facts')).toBe('4 nodes × 2 CPU devices · 2 m 15 s');
+    expect(text('.jaxtrain-job-summary-facts')).toBe('4 nodes × 2 CPU devices · 2 m 15 s');
   });
 
   it('stops the clock when the job has ended', () => {
     show(summary({ ...ended() }));
     pass(50_000);
-    expect(text('.jaxtrain-glance-facts')).toContain('2 m 10 s');
+    expect(text('.jaxtrain-job-summary-facts')).toContain('2 m 10 s');
     expect(find('[role=progressbar]')).toBeNull();
     expect(root.textContent).not.toContain('Keeps running');
   });
@@ -83,7 +83,7 @@ describe('a job in short', () => {
     };
     show(summary({ progress: progress(1240) }, { spark }));
     expect(find('[role=progressbar]')?.getAttribute('aria-valuenow')).toBe('62');
-    expect(text('.jaxtrain-glance-numbers')).toBe('62 %1240/2000acc 0.97');
+    expect(text('.jaxtrain-job-summary-numbers')).toBe('62 %1240/2000acc 0.97');
     expect(text('.jaxtrain-spark > span')).toBe('loss 0.5');
     const said = 'loss is 0.5 at step 20 (min 0.5, max 2)';
     expect(find('svg[role=img]')?.getAttribute('aria-label')).toBe(said);
@@ -94,14 +94,14 @@ describe('a job in short', () => {
     show(
       summary({ state: 'Pending', reason: 'no node is free', hint: 'See `kubectl get nodes`.' })
     );
-    expect(text('.jaxtrain-glance-middle')).toBe('no node is free');
-    expect(text('.jaxtrain-place .jaxtrain-glance-why')).toBe('See kubectl get nodes.');
-    expect(text('.jaxtrain-glance-why code')).toBe('kubectl get nodes');
+    expect(text('.jaxtrain-job-summary-middle')).toBe('no node is free');
+    expect(text('.jaxtrain-place .jaxtrain-job-summary-why')).toBe('See kubectl get nodes.');
+    expect(text('.jaxtrain-job-summary-why code')).toBe('kubectl get nodes');
   });
 
   it('says how to see more of a job that reports nothing', () => {
     show(summary());
-    expect(text('.jaxtrain-glance-middle')).toContain('Call report() in the code');
+    expect(text('.jaxtrain-job-summary-middle')).toContain('Call report() in the code');
     show(summary({ progress: progress(10) }));
     expect(root.textContent).not.toContain('Call report()');
   });
@@ -110,8 +110,8 @@ describe('a job in short', () => {
     show(summary({ progress: progress(1240) }));
     const failed = { state: 'Failed', reason: 'rank 1 failed', hint: 'See its log.' } as const;
     show(summary({ ...ended(failed), progress: progress(1240) }));
-    expect(text('.jaxtrain-glance-middle')).toContain('1240/2000');
-    expect(text('.jaxtrain-place .jaxtrain-glance-why')).toBe('rank 1 failedSee its log.');
+    expect(text('.jaxtrain-job-summary-middle')).toContain('1240/2000');
+    expect(text('.jaxtrain-place .jaxtrain-job-summary-why')).toBe('rank 1 failedSee its log.');
     expect(text('[data-bad=true]')).toBe('rank 1 failed');
   });
 
@@ -192,13 +192,13 @@ describe('what can be done', () => {
   it('is what the server allows; to detach only where a cell waits; never to delete', () => {
     show(summary({ actions: ['delete', 'cancel', 'suspend'] }));
     expect(buttons()).toEqual(['Suspend', 'Cancel', 'Open']);
-    show(summary({ actions: ['cancel'] }, { waited: true }));
+    show(summary({ actions: ['cancel'] }, { awaited: true }));
     expect(buttons()).toEqual(['Detach', 'Cancel', 'Open']);
     press('Detach');
     expect(host.act).toHaveBeenCalledWith('detach');
     press('Open');
     expect(host.open).toHaveBeenCalled();
-    show(summary({ ...ended() }, { waited: true }), { open: false });
+    show(summary({ ...ended() }, { awaited: true }), { open: false });
     expect(buttons()).toEqual([]);
   });
 
@@ -229,7 +229,7 @@ describe('the time that is left', () => {
   it('is said beside how long it has taken', () => {
     show(summary({ progress: progress(1000, NOW - 20) }));
     show(summary({ progress: progress(1500, NOW) }));
-    expect(text('.jaxtrain-glance-facts')).toContain('2 m 10 s · about 20 s left');
+    expect(text('.jaxtrain-job-summary-facts')).toContain('2 m 10 s · about 20 s left');
   });
 });
 

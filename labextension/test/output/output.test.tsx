@@ -42,7 +42,7 @@ function say(message: object, nth = 0): void {
   doing(() => FakeSocket.last.say({ id: opens()[nth]?.['id'], ...message }));
 }
 
-const notify = (shown: JobSummary, nth = 0) => say({ kind: 'glance', glance: shown }, nth);
+const notify = (shown: JobSummary, nth = 0) => say({ kind: 'summary', summary: shown }, nth);
 const refuse = (nth = 0) =>
   say({ kind: 'error', message: 'There is no such job.', hint: null }, nth);
 
@@ -64,11 +64,11 @@ function draw(made: JobOutput): JobOutput {
 const data = (more: object = {}) => ({ key: 'mnist-4', name: 'mnist-4', ...more });
 const last = summary(ended({ actions: ['delete'] }), { results: 'params' });
 
-describe('the store of a glance', () => {
+describe('the store of a summary', () => {
   it('opens the topic, and holds what comes and what went wrong', () => {
     const store = new SummaryStore(live, 'mnist-4');
     FakeSocket.last.accept();
-    expect(opens()[0]).toMatchObject({ topic: 'glance', key: 'mnist-4' });
+    expect(opens()[0]).toMatchObject({ topic: 'summary', key: 'mnist-4' });
     refuse();
     expect(store.error?.message).toBe('There is no such job.');
     notify(summary());
@@ -148,9 +148,9 @@ describe('an output', () => {
   it('is not made anew when the notebook says more of the same job, but of another one', () => {
     const made = draw(output(data()));
     notify(summary());
-    const card = root.querySelector('.jaxtrain-glance');
+    const card = root.querySelector('.jaxtrain-job-summary');
     doing(() => made.set(readSaved(data({ printed: true, last }))));
-    expect(root.querySelector('.jaxtrain-glance')).toBe(card);
+    expect(root.querySelector('.jaxtrain-job-summary')).toBe(card);
     expect(opens()).toHaveLength(1);
     doing(() => made.set(readSaved({ key: 'other', name: 'other' })));
     doing(() => FakeSocket.last.accept());
@@ -161,13 +161,13 @@ describe('an output', () => {
   it('leaves out the lines that its cell prints, but not where a page was loaded since', () => {
     const tail: JobSummary['tail'] = [[0, 1, 'step 1']];
     const made = draw(output(data({ printing: true })));
-    notify(summary({}, { tail, waited: true }));
+    notify(summary({}, { tail, awaited: true }));
     expect(root.textContent).toContain('step 1');
     doing(() => made.set(readSaved(data({ printing: true }))));
     expect(root.textContent).not.toContain('step 1');
     notify(summary({}, { tail })); // the kernel is gone
     expect(root.textContent).toContain('step 1');
-    notify(summary({}, { tail, waited: true }));
+    notify(summary({}, { tail, awaited: true }));
     notify(summary(ended(), { tail }));
     expect(root.textContent).not.toContain('step 1');
     doing(() => made.set(readSaved(data()))); // the cell has let go of the job
@@ -189,7 +189,7 @@ describe('an output', () => {
     refuse();
     expect(root.textContent).toContain('as saved in the notebook');
     expect(root.textContent).toContain('brought back params');
-    expect(root.querySelectorAll('.jaxtrain-glance-buttons button')).toHaveLength(0);
+    expect(root.querySelectorAll('.jaxtrain-job-summary-buttons button')).toHaveLength(0);
   });
 
   it('stops the clock of a job that was running when the notebook was saved', () => {
@@ -197,7 +197,7 @@ describe('an output', () => {
     draw(output(data({ last: saved })));
     refuse();
     expect(root.textContent).toContain('Running');
-    expect(root.querySelector('.jaxtrain-glance-facts')?.textContent).toContain('30 s');
+    expect(root.querySelector('.jaxtrain-job-summary-facts')?.textContent).toContain('30 s');
     expect(root.textContent).not.toContain('Keeps running');
   });
 
@@ -236,7 +236,7 @@ describe('an output', () => {
     refuse();
     expect(root.textContent).toContain('Succeeded');
     expect(root.textContent).toContain('no longer exists');
-    expect(root.querySelectorAll('.jaxtrain-glance-buttons button')).toHaveLength(0);
+    expect(root.querySelectorAll('.jaxtrain-job-summary-buttons button')).toHaveLength(0);
   });
 });
 
@@ -252,4 +252,10 @@ it('reads of a notebook what can be read, and takes the rest for nothing', () =>
   expect(readSaved('x')).toEqual(nothing);
   expect(readSaved({ key: 7, name: [], printed: 'yes', last: { row: {} } })).toEqual(nothing);
   expect(readSaved({ ...data(), last }).last?.row.actions).toEqual([]);
+});
+
+it('reads what an older version saved, which called a field `waited`', () => {
+  const old = { ...last, awaited: undefined, waited: true };
+  const read = readSaved({ ...data(), last: old }).last;
+  expect(read).toMatchObject({ results: 'params', awaited: false });
 });

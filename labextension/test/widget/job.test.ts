@@ -16,7 +16,7 @@ const doing = (work: () => void) => void act(work);
 beforeEach(() => {
   el = document.body.appendChild(document.createElement('div'));
   model = new FakeModel();
-  model.values['glance'] = summary({ actions: ['cancel', 'suspend'] }, { waited: true });
+  model.values['summary'] = summary({ actions: ['cancel', 'suspend'] }, { awaited: true });
   doing(() => (erase = job.render({ model, el })));
 });
 
@@ -37,12 +37,12 @@ function press(name: string): void {
 describe('the widget of a job', () => {
   it('draws what the kernel says, and each change', () => {
     expect(el.textContent).toContain('Running');
-    doing(() => model.set('glance', summary(ended())));
+    doing(() => model.set('summary', summary(ended())));
     expect(el.textContent).toContain('Succeeded');
   });
 
   it('waits for the first word, and takes nothing else for one', () => {
-    doing(() => model.set('glance', {}));
+    doing(() => model.set('summary', {}));
     expect(el.textContent).toBe('Loading the job…');
   });
 
@@ -66,7 +66,7 @@ describe('the widget of a job', () => {
 
   it('asks before it trusts a job that has ended, and says which one that is', () => {
     const of = ended({ actions: ['trust', 'delete'], trust: 'foreign', maker: 'eve@lab' });
-    doing(() => model.set('glance', summary(of)));
+    doing(() => model.set('summary', summary(of)));
     press('Trust results');
     expect(model.sent).toEqual([]);
     expect(el.querySelector('[role=alertdialog]')?.textContent).toContain('eve@lab');
@@ -84,18 +84,18 @@ describe('the widget of a job', () => {
     named('Cancel')?.focus();
     press('Cancel');
     named('Cancel Job')?.focus();
-    doing(() => model.set('glance', summary()));
+    doing(() => model.set('summary', summary()));
     expect(document.activeElement?.textContent).toBe('Cancel Job');
     press('Keep');
     expect(document.activeElement).toBe(named('Cancel'));
-    doing(() => model.set('glance', summary(ended())));
+    doing(() => model.set('summary', summary(ended())));
     expect(named('Cancel')).toBeUndefined();
     expect(el.contains(document.activeElement)).toBe(true); // not lost with its button
   });
 
   it('does not ask any more about a job that has ended', () => {
     press('Cancel');
-    doing(() => model.set('glance', summary(ended())));
+    doing(() => model.set('summary', summary(ended())));
     expect(el.querySelector('[role=alertdialog]')).toBeNull();
   });
 

@@ -40,7 +40,7 @@ def test_the_output_of_a_cell(hand: Any, lab: LabPage) -> None:
     name = f"cell-{hand.name}"
     lab.notebook(name, LOAD, CODE.format(name=name))
     run_both(hand, lab)
-    card = lab.cell(1).locator(".jaxtrain-glance")
+    card = lab.cell(1).locator(".jaxtrain-job-summary")
     state = card.locator(".jaxtrain-state")
     expect(state).to_have_text("Running", timeout=60_000)
 

@@ -73,12 +73,12 @@ def test_runtimes(hand: Any, lab: LabPage) -> None:
     hand.write(picker.get_by_label("Nodes"), "3")
     eventually(lambda: "-n 3" in lab.source(1).splitlines()[0])
     press("^Run cell|▶ Run cell")
-    state = lab.cell(1).locator(".jaxtrain-glance .jaxtrain-state")
+    state = lab.cell(1).locator(".jaxtrain-job-summary .jaxtrain-state")
     expect(state).to_have_text("Succeeded", timeout=60_000)
 
     # A line that is there: the form shows it, and what it does not know of stays.
     if isinstance(hand, Keyboard):
-        hand.go(lab.cell(1).locator(".jaxtrain-glance").get_by_role("button", name="Open"))
+        hand.go(lab.cell(1).locator(".jaxtrain-job-summary").get_by_role("button", name="Open"))
         lab.keys("Escape", "ArrowDown")
         hand.command("Show Training Runtimes")  # Tab would come by the other cell, and take that
     else:

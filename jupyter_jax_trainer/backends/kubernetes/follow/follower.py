@@ -39,7 +39,7 @@ from jupyter_jax_trainer.messages import cluster as of_cluster
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.states import ENDED
 
-_GLANCE, _GLANCES = 0.05, 6  # seconds between tries for the lock, and how many
+_TRY_EVERY, _TRIES = 0.05, 6  # seconds between tries for the lock, and how many
 _TICK = 0.05  # seconds between looks at the job directories
 _AGAIN = 1.0  # seconds after which each job is looked at, though nothing was heard
 _POLL = 2.0  # seconds between looks at single TrainJobs, where all may not be watched
@@ -395,10 +395,10 @@ def main(cluster: str, context: str, namespace: str) -> NoReturn:
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
     lock = os.open(directory / "lock", flags, 0o600)
     # Whoever asks whether there is a follower has the lock for an instant.
-    for _ in range(_GLANCES):
+    for _ in range(_TRIES):
         if locks.try_lock(lock):
             break
-        time.sleep(_GLANCE)
+        time.sleep(_TRY_EVERY)
     else:
         os._exit(0)
     # Before the lock names this process: what it names and has no generation is of version 0.1.

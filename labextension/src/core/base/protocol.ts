@@ -135,7 +135,7 @@ export interface JobSummary {
   spark: { name: string; points: [number, number | string][] } | null;
   tail: TailLine[];
   /** Whether a cell waits for the job. */
-  waited: boolean;
+  awaited: boolean;
   /** A note on that wait. */
   note: string | null;
 }
@@ -147,12 +147,12 @@ export type Message =
   | { id: number; kind: 'metrics'; from: number; points: Point[] }
   | { id: number; kind: 'events'; from: number; events: JobEvent[] }
   | { id: number; kind: 'tail'; lines: TailLine[] }
-  | { id: number; kind: 'glance'; glance: JobSummary }
+  | { id: number; kind: 'summary'; summary: JobSummary }
   | { id: number; kind: 'error'; message: string; hint: string | null };
 
 /** A request of a page; `Live` adds the id. */
 export type Request =
-  { op: 'open'; topic: 'jobs' } | { op: 'open'; topic: 'job' | 'glance'; key: string };
+  { op: 'open'; topic: 'jobs' } | { op: 'open'; topic: 'job' | 'summary'; key: string };
 
 /** What went wrong, and what to do about it. */
 export interface Problem {

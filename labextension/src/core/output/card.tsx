@@ -14,7 +14,7 @@ import { Sparkline } from './sparkline';
 
 const LINES = 5; // that the server sends
 
-/** What the compact view needs of the page that it is in. */
+/** What the card needs of the page that it is in. */
 export interface CardHost {
   trans: Translator;
   act(action: Action): void;
@@ -53,14 +53,14 @@ export function JobCard(props: CardProps) {
   const hint = reason && row.hint ? sanitize(row.hint) : '';
   return (
     <section
-      class="jaxtrain-glance"
+      class="jaxtrain-job-summary"
       role="group"
       aria-label={trans.__('Training job %1', name)}
       data-group={group(row.state)}
       data-held={held}
     >
       <header>
-        <div class="jaxtrain-glance-name">
+        <div class="jaxtrain-job-summary-name">
           <span class="jaxtrain-dot" aria-hidden="true" />
           <b class="jaxtrain-name" dir="auto" title={name}>
             {name}
@@ -71,7 +71,7 @@ export function JobCard(props: CardProps) {
         <Facts row={row} trans={trans} />
         <Buttons summary={summary} host={host} />
       </header>
-      <div class="jaxtrain-glance-middle">
+      <div class="jaxtrain-job-summary-middle">
         {hasProgress ? (
           <Progress summary={summary} trans={trans} />
         ) : (
@@ -101,7 +101,7 @@ function CopyName({ name, host }: { name: string; host: CardHost }) {
   return (
     <button
       type="button"
-      class="jaxtrain-glance-copy"
+      class="jaxtrain-job-summary-copy"
       aria-label={word}
       title={word}
       onClick={() => host.copy(name)}
@@ -117,18 +117,18 @@ function CopyName({ name, host }: { name: string; host: CardHost }) {
 function Facts({ row, trans }: { row: Row; trans: Translator }) {
   const times = useTimes(row, null, trans);
   const facts = [sanitize(row.shape), times].filter(Boolean).join(' · ');
-  return <span class="jaxtrain-glance-facts jaxtrain-quiet">{facts}</span>;
+  return <span class="jaxtrain-job-summary-facts jaxtrain-quiet">{facts}</span>;
 }
 
-function Buttons({ summary: { row, waited }, host }: { summary: JobSummary; host: CardHost }) {
+function Buttons({ summary: { row, awaited }, host }: { summary: JobSummary; host: CardHost }) {
   const { trans } = host;
   const place = useRef<HTMLSpanElement>(null);
   useFocusFallback(place, () => {
-    const all = place.current?.closest('.jaxtrain-glance')?.querySelectorAll('button');
+    const all = place.current?.closest('.jaxtrain-job-summary')?.querySelectorAll('button');
     return [...(all ?? [])].at(-1); // the last of these, or else that by the name
   });
   const can: Action[] = [
-    ...(waited && row.active ? (['detach'] as const) : []),
+    ...(awaited && row.active ? (['detach'] as const) : []),
     ...(['suspend', 'resume', 'cancel', 'trust'] as const).filter(each =>
       row.actions.includes(each)
     )
@@ -139,7 +139,7 @@ function Buttons({ summary: { row, waited }, host }: { summary: JobSummary; host
     trust: trans.__('Load its results and show its HTML, which may run code')
   };
   return (
-    <span ref={place} class="jaxtrain-glance-buttons">
+    <span ref={place} class="jaxtrain-job-summary-buttons">
       {can.map(action => (
         <button
           key={actionKey(action)}
@@ -174,7 +174,7 @@ interface WhyProps {
 /** Why a job is as it is, where that has to be explained, and what to do about it. */
 function Why({ failed, reason, hint }: WhyProps) {
   return reason || hint ? (
-    <div class="jaxtrain-glance-why">
+    <div class="jaxtrain-job-summary-why">
       {reason && (
         <p dir="auto" data-bad={failed} title={reason}>
           <Prose text={reason} />
@@ -196,13 +196,13 @@ function Progress({ summary: { row, spark }, trans }: { summary: JobSummary; tra
     Reflect.deleteProperty(metrics, spark.name); // it stands by its line
   }
   return (
-    <div class="jaxtrain-glance-progress">
-      <span class="jaxtrain-glance-numbers">
+    <div class="jaxtrain-job-summary-progress">
+      <span class="jaxtrain-job-summary-numbers">
         <Numbers progress={progress && { ...progress, metrics }} trans={trans} />
       </span>
       {spark && <Sparkline spark={spark} trans={trans} />}
       {row.active && (
-        <span class="jaxtrain-glance-bar">
+        <span class="jaxtrain-job-summary-bar">
           <Bar row={row} trans={trans} />
         </span>
       )}

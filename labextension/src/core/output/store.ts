@@ -56,7 +56,7 @@ export function readSaved(data: unknown): Saved {
 
 /** Remove what only holds for a live job: actions, and the waiting cell. */
 function withoutActions(summary: JobSummary): JobSummary {
-  return { ...summary, waited: false, note: null, row: { ...summary.row, actions: [] } };
+  return { ...summary, awaited: false, note: null, row: { ...summary.row, actions: [] } };
 }
 
 /** The summary of one job. */
@@ -64,12 +64,12 @@ export class SummaryStore extends LiveStore {
   summary: JobSummary | null = null;
 
   constructor(live: Live, key: string) {
-    super(live, { op: 'open', topic: 'glance', key });
+    super(live, { op: 'open', topic: 'summary', key });
   }
 
   protected take(message: Message): void {
-    if (message.kind === 'glance') {
-      this.summary = message.glance;
+    if (message.kind === 'summary') {
+      this.summary = message.summary;
       this.error = null;
     } else if (message.kind === 'error') {
       this.error = message;
@@ -134,7 +134,7 @@ export class JobOutput extends Observable {
   #unsubscribe = () => {};
   /** The last summary of the server; kept while the output is not visible. */
   #known: JobSummary | null = null;
-  #waited = false; // whether a cell waited for the job when it was last active
+  #awaited = false; // whether a cell awaited the job when it was last active
   #wasActive = false; // as far as the server has said
   #isSet = false;
   #isChanged = false;
@@ -150,7 +150,7 @@ export class JobOutput extends Observable {
 
   /** Whether the lines of rank 0 are in the output below; a kernel may be gone. */
   get printed(): boolean {
-    const prints = this.#saved.printing && this.#isChanged && (this.#waited || !this.#wasActive);
+    const prints = this.#saved.printing && this.#isChanged && (this.#awaited || !this.#wasActive);
     return this.#saved.printed || prints;
   }
 
@@ -174,14 +174,14 @@ export class JobOutput extends Observable {
 
   /** Return whether this is the output of a cell that waits for a job, or did until it ended. */
   isWaitingFor({ key, uid }: Row): boolean {
-    return this.#waited && this.#saved.key === key && (this.#known?.row.uid ?? uid) === uid;
+    return this.#awaited && this.#saved.key === key && (this.#known?.row.uid ?? uid) === uid;
   }
 
   /** Show other data of the notebook. */
   set(saved: Saved): void {
     if (saved.key !== this.#saved.key || saved.uid !== this.#saved.uid) {
       this.#known = null;
-      this.#waited = this.#wasActive = false;
+      this.#awaited = this.#wasActive = false;
       this.#store?.refresh();
     }
     // A running cell changes its data; that of a saved one comes at once.
@@ -231,8 +231,8 @@ export class JobOutput extends Observable {
   #update(): void {
     if (this.#store?.summary && !this.#isReplaced) {
       this.#known = this.#store.summary;
-      const { row, waited } = this.#known;
-      this.#waited = row.active ? waited : this.#waited;
+      const { row, awaited } = this.#known;
+      this.#awaited = row.active ? awaited : this.#awaited;
       this.#wasActive ||= row.active;
     }
   }

@@ -1,4 +1,4 @@
-"""A job in few words: its size, how far it is, when it will end, what it sends and brings back."""
+"""A job described in few words: size, progress, time left, what it sends and brings back."""
 
 from __future__ import annotations
 

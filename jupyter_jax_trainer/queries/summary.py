@@ -1,4 +1,4 @@
-"""All that a compact view shows of a job, as one JSON object (docs/reference/server.md).
+"""The summary of a job: all that its card shows, as one JSON object (docs/reference/server.md).
 
 The server's pages, the widget and the saved notebook draw the same object.
 """
@@ -13,27 +13,27 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
+from jupyter_jax_trainer.jobdir.describe import results_text, things_text
 from jupyter_jax_trainer.jobdir.files import LineReader, open_regular
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.records import Metric
 from jupyter_jax_trainer.jobdir.rows import DAMAGED, row_of
-from jupyter_jax_trainer.jobdir.summary import results_text, things_text
 from jupyter_jax_trainer.jobdir.waiting import is_waited_for
 from jupyter_jax_trainer.logs.reader import is_noise, readable
-from jupyter_jax_trainer.queries.protocol import Spark, Summary, TailLine
+from jupyter_jax_trainer.queries.protocol import JobSummary, Spark, TailLine
 from jupyter_jax_trainer.states import ENDED
 from jupyter_jax_trainer.text import plain
 
-INTERVAL = 0.25  # seconds between looks: four changes a second are enough for a pair of eyes
+INTERVAL = 0.25  # seconds between reads: no eye follows more than four changes a second
 _LINES = 5
 _LINE = 4096  # bytes of a line that are read, and characters that are shown
 _INDEX = 16 << 10  # bytes at the end of the index in which the last lines are looked up
 _POINTS = 120
 
 
-class Glances:
-    """Looks at a job again and again.
+class SummaryReader:
+    """Reads the summary of a job, again and again.
 
     Parameters
     ----------
@@ -48,16 +48,16 @@ class Glances:
         self._directory = JobDir(job.directory)
         self._spark = _Spark(self._directory.metrics)
 
-    def look(self) -> Summary:
-        """Return what there is to see now."""
+    def read(self) -> JobSummary:
+        """Return the summary as it is now."""
         row = row_of(self._job, self._root)
-        found: Summary = {
+        found: JobSummary = {
             "row": row,
             "sent": "",
             "results": "",
             "spark": self._spark.read(),
             "tail": tail(self._directory),
-            "waited": False,
+            "awaited": False,
             "note": None,
         }
         if row["state"] != DAMAGED:
@@ -65,8 +65,8 @@ class Glances:
         if row["state"] in ENDED:  # results come at the end
             found["results"] = results_text(self._job.snapshot()["results"])
         elif row["active"]:
-            found["waited"], found["note"] = is_waited_for(self._directory)
-        return cast(Summary, _harmless(found))
+            found["awaited"], found["note"] = is_waited_for(self._directory)
+        return cast(JobSummary, _harmless(found))
 
 
 def _harmless(value: Any) -> Any:

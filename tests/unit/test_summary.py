@@ -1,4 +1,4 @@
-"""What a compact view shows, and a cell's wait, from job directories as they are on disk."""
+"""The summary of a job, and a cell's wait, from job directories as they are on disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.waiting import Waiting, is_waited_for, let_go
-from jupyter_jax_trainer.queries.glance import Glances, tail
+from jupyter_jax_trainer.queries.summary import SummaryReader, tail
 from jupyter_jax_trainer.views.spark import sparkline
 
 
@@ -90,8 +90,8 @@ def test_whatever_is_printed_the_tail_is_the_end_of_it(tmp_path_factory, pieces)
 
 def test_the_series_that_says_most_thinned_out():
     job = make_job("one")
-    glances = Glances(Job(job))
-    assert glances.look()["spark"] is None
+    reader = SummaryReader(Job(job))
+    assert reader.read()["spark"] is None
     with job.metrics.open("w") as file:
         for step in range(1000):
             for rank in (0, 1):
@@ -99,7 +99,7 @@ def test_the_series_that_says_most_thinned_out():
                 file.write(
                     json.dumps({"time": 1.0, "rank": rank, "step": step, "values": values}) + "\n"
                 )
-    found = glances.look()["spark"]
+    found = reader.read()["spark"]
     points = found["points"]
     assert found["name"] == "Loss/train" and 50 < len(points) <= 121
     assert points[0] == [0, 1000.0] and points[-1] == [999, 1.0] and points == sorted(points)
@@ -108,7 +108,7 @@ def test_the_series_that_says_most_thinned_out():
 
 def test_a_loss_that_is_reported_late_takes_the_place_of_what_came_first():
     job = make_job("one")
-    glances = Glances(Job(job))
+    reader = SummaryReader(Job(job))
     with job.metrics.open("w") as file:
         for step in range(6):
             values = {"lr": 0.1} if step < 3 else {"lr": 0.1, "loss": 9.0 - step}
@@ -117,11 +117,11 @@ def test_a_loss_that_is_reported_late_takes_the_place_of_what_came_first():
             file.write(json.dumps({"time": 1.0, "rank": 0, "step": step, "values": values}) + "\n")
             if step == 2:
                 file.flush()
-                assert glances.look()["spark"] == {
+                assert reader.read()["spark"] == {
                     "name": "lr",
                     "points": [[0, 0.1], [1, 0.1], [2, 0.1]],
                 }
-    assert glances.look()["spark"] == {"name": "loss", "points": [[3, 6.0], [4, 5.0], [5, 4.0]]}
+    assert reader.read()["spark"] == {"name": "loss", "points": [[3, 6.0], [4, 5.0], [5, 4.0]]}
 
 
 def test_nothing_of_it_can_do_harm():
@@ -132,15 +132,15 @@ def test_nothing_of_it_can_do_harm():
         reason=f"ValueError: no{evil}",
         progress={"step": 1, "total": None, "fraction": None, "metrics": {evil: 1.0}, "time": 1.0},
     )
-    text = json.dumps(Glances(Job(job)).look(), ensure_ascii=False)
+    text = json.dumps(SummaryReader(Job(job)).read(), ensure_ascii=False)
     assert "ValueError: no" in text
     assert not any(sign in text for sign in ("\\u001b", "\\u0007", "\u202e", "\x9b"))
 
 
-def test_a_damaged_job_has_a_glance():
+def test_a_damaged_job_has_a_summary():
     job = make_job("one")
     job.state.write_text("{")
-    assert Glances(Job(job)).look()["row"]["state"] == "damaged"
+    assert SummaryReader(Job(job)).read()["row"]["state"] == "damaged"
 
 
 def test_who_waits_is_seen_and_can_be_told_to_go_on():
