@@ -95,7 +95,7 @@ NO_CONTEXTS = Message("The kubeconfig has no contexts.")
 UNKNOWN_CONTEXT = Message("The kubeconfig has no context {context}.")
 BAD_CONTEXT = Message("Context {context} can't be used: {error}")
 NO_CREDENTIALS = Message(
-    "{program}, the kubeconfig's sign-in program, gave no credentials: {reason}",
+    "{program}, the kubeconfig's sign-in program, gave no credentials ({reason}).",
     "Sign in with it; `kubectl auth whoami` shows whether that worked.",
 )
 UNREADABLE_KUBECONFIG = Message("The kubeconfig {path} can't be read: {error}.")
