@@ -1,4 +1,6 @@
-"""Read the plain format of results (`worker.serialization.plain`) without running anything that it names.
+"""Read the plain format of results without running anything that it names.
+
+`worker.serialization.plain` writes it.
 
 An archive may come from somebody else, so nothing in it is believed: kinds, dtypes and classes are
 looked up in lists of what may be, sizes are checked before memory is taken, and classes are those

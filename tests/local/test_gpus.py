@@ -96,3 +96,18 @@ def test_two_jobs_get_different_gpus_and_a_third_waits(four_gpus, tmp_path):
     assert tickets[2].turn() == Turn(["0", "1"])
     for ticket in tickets[1:]:
         ticket.close()
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"), [({}, None), ({"JAX_PLATFORMS": "cuda,cpu"}, "cuda,cpu")]
+)
+def test_a_kernel_that_leaves_the_gpus_to_jobs_does_not_keep_jobs_from_them(
+    four_gpus, option, expected
+):
+    plan = plan_of("-d gpu")
+    manifest = {"name": "x", "uid": "0" * 32, "digest": "", "plan": plan}
+    manifest["spec"] = {"nodes": 1, "env": option}
+    found = workers.environment(
+        {"JAX_PLATFORMS": "cpu"}, JobDir("/nowhere"), manifest, 0, ["0", "1", "2", "3"]
+    )
+    assert found.get("JAX_PLATFORMS") == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -30,6 +31,13 @@ workflows = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.ste
 
 def jobs(path: Path) -> dict[str, Any]:
     return dict(yaml.safe_load(path.read_text())["jobs"])
+
+
+@workflows
+def test_modules_that_a_step_imports_exist(path):
+    for module, name in re.findall(r"from (jupyter_jax_trainer\S*) import (\w+)", path.read_text()):
+        found = importlib.import_module(module)
+        assert hasattr(found, name) or importlib.import_module(f"{module}.{name}")
 
 
 @pytest.mark.slow

@@ -99,6 +99,9 @@ def environment(
         result["JAX_PLATFORMS"] = "cpu"
         result["JAX_NUM_CPU_DEVICES"] = str(each)
     else:
+        if "JAX_PLATFORMS" not in (spec.get("env") or {}):
+            # Set for the notebook, so that its kernel leaves the GPUs to jobs.
+            result.pop("JAX_PLATFORMS", None)
         result["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[rank * each : (rank + 1) * each])
     return result
 
