@@ -348,7 +348,7 @@ def test_a_runtime_that_can_t_be_deleted_now_is_deleted_later(scene, monkeypatch
     assert problems == []
     scene.answers[path] = 403
     assert steers.drop_runtime("fit-u", UID, None)
-    assert [getattr(problem, "id", None) for problem in problems] == ["follow.runtime-not-deleted"]
+    assert [getattr(problem, "id", None) for problem in problems] == ["submit.runtime-stays"]
 
 
 def test_the_end_waits_for_pods_whose_owners_are_not_known_yet(directory, scene, monkeypatch):

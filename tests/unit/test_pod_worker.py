@@ -320,7 +320,11 @@ def test_another_rank_says_for_whom_it_waits(ranks):
     error = rank.get("error")
     assert error["type"] == "RendezvousTimeout"
     said, _, _ = say.NO_ANSWER(
-        rank=1, timeout=1, address="job-node-0-0.job.invalid:29500", problem="…"
+        rank=1,
+        timeout=1,
+        address="job-node-0-0.job.invalid:29500",
+        problem="…",
+        variable="JAXTRAIN_RENDEZVOUS_TIMEOUT",
     ).partition("…")
     assert error["message"].startswith(said)
 
