@@ -209,6 +209,20 @@ describe('the runtimes', () => {
     expect(radios()).toHaveLength(6);
   });
 
+  it('keep what is being searched while another namespace is asked', async () => {
+    await show(CLUSTER, ({ server }) => {
+      server.runtimes = ['a', 'b', 'c', 'd', 'jax-cpu'].map(name => runtime({ name }));
+    });
+    const search = input('[type=search]');
+    await enter(search, 'jax');
+    setup.server.silent = /^runtimes/;
+    await enter(field('Namespace'), 'team-b', 'change');
+    expect(input('[type=search]')).toBe(search);
+    expect(search.value).toBe('jax');
+    await enter(search, '');
+    expect(input('[type=search]')).toBe(search);
+  });
+
   it('say when there is none, when one is not there, and why there is no list', async () => {
     await show('%%jaxtrain --runtime=gone');
     expect(checked()?.textContent).toContain('gone');

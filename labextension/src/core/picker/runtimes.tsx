@@ -23,6 +23,9 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
   const list = useRef<HTMLDivElement>(null);
   const { value, error, loading } = view.runtimes;
   const all = value ?? [];
+  // It stays while another namespace is asked: somebody may be typing into it.
+  const many = useRef(false);
+  many.current = value === null ? many.current : all.length >= MANY;
   const { runtime } = store.line.values;
   const chosen = typeof runtime === 'string' ? runtime : null;
   const shown = matching(all, text);
@@ -68,7 +71,7 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
     >
       <header class="jaxtrain-head">
         <h3>{trans.__('Runtime')}</h3>
-        {all.length >= MANY && (
+        {(many.current || text) && (
           <input
             type="search"
             value={text}
@@ -118,7 +121,13 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
             />
           )}
           {shown.map(each => (
-            <Card key={each.name} {...card} runtime={each} view={view} host={host} />
+            <Card
+              key={`${view.key} ${each.name}`}
+              {...card}
+              runtime={each}
+              view={view}
+              host={host}
+            />
           ))}
         </div>
         {!value && !error && loading && (

@@ -41,7 +41,7 @@ export function Picker({ store, host }: { store: PickerStore; host: Host }) {
             {looked && (
               <>
                 <Health key={`${looked.key} health`} store={store} host={host} view={looked} />
-                <Runtimes key={looked.key} store={store} host={host} view={looked} />
+                <Runtimes key={place?.id ?? ''} store={store} host={host} view={looked} />
               </>
             )}
             <Form store={store} host={host} />
