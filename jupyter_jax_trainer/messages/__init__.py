@@ -14,8 +14,12 @@ rules. Three tables have ids and texts of their own: options, commands, and the 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from string import Formatter
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Text(str):
@@ -67,6 +71,15 @@ class Message:
 
 class Label(Message):
     """A heading, or the name of a thing: a capital letter, and no full stop."""
+
+
+def plain_json(value: T) -> T:
+    """Return JSON in which messages are strings and no more.
+
+    Not every front end encodes a kind of string as a string: marimo writes its attributes.
+    """
+    plain: T = json.loads(json.dumps(value))
+    return plain
 
 
 def identify(module: Mapping[str, object]) -> None:

@@ -21,6 +21,7 @@ from jupyter_jax_trainer.jobdir.records import Metric
 from jupyter_jax_trainer.jobdir.rows import DAMAGED, row_of
 from jupyter_jax_trainer.jobdir.waiting import is_waited_for
 from jupyter_jax_trainer.logs.reader import is_noise, readable
+from jupyter_jax_trainer.messages import plain_json
 from jupyter_jax_trainer.queries.protocol import JobSummary, Spark, TailLine
 from jupyter_jax_trainer.states import ENDED
 from jupyter_jax_trainer.text import plain
@@ -66,7 +67,7 @@ class SummaryReader:
             found["results"] = results_text(self._job.snapshot()["results"])
         elif row["active"]:
             found["awaited"], found["note"] = is_waited_for(self._directory)
-        return cast(JobSummary, _harmless(found))
+        return plain_json(cast(JobSummary, _harmless(found)))
 
 
 def _harmless(value: Any) -> Any:

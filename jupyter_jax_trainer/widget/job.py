@@ -10,6 +10,7 @@ import traitlets
 
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.job import Job
+from jupyter_jax_trainer.messages import plain_json
 from jupyter_jax_trainer.queries.summary import INTERVAL, SummaryReader
 from jupyter_jax_trainer.widget.built import STATIC
 
@@ -65,4 +66,4 @@ class JobWidget(anywidget.AnyWidget):  # type: ignore[misc]
             else:
                 act(self._name, action)
         except JaxTrainError as error:
-            self.send({"kind": "error", "message": error.message, "hint": error.hint})
+            self.send(plain_json({"kind": "error", "message": error.message, "hint": error.hint}))

@@ -12,7 +12,7 @@ import traitlets
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.errors import JaxTrainError
-from jupyter_jax_trainer.messages import Text
+from jupyter_jax_trainer.messages import Text, plain_json
 from jupyter_jax_trainer.messages import views as say
 from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.queries.page import Page, PageGoneError
@@ -68,11 +68,12 @@ class Panel(anywidget.AnyWidget):  # type: ignore[misc]
     def _tell(self, page: str, heard: list[dict[str, Any]]) -> None:
         if self.comm is None or page not in self._pages:
             raise PageGoneError
-        self.send({"page": page, "hear": heard})
+        self.send(plain_json({"page": page, "hear": heard}))
 
     def _answer(self, page: str, message: dict[str, Any]) -> None:
         status, body = self._done(message)
-        self.send({"page": page, "answer": message["ask"], "status": status, "body": body})
+        said = {"page": page, "answer": message["ask"], "status": status, "body": body}
+        self.send(plain_json(said))
 
     def _done(self, message: dict[str, Any]) -> tuple[int, object]:
         parts = urlsplit(str(message.get("path")))

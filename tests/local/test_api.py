@@ -9,7 +9,6 @@ import pytest
 
 import jupyter_jax_trainer as jjt
 from jupyter_jax_trainer.errors import CaptureError, JobFailed, JobNotFound, ResultError, UsageError
-from jupyter_jax_trainer.messages import jobs as say
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -242,6 +241,8 @@ def test_a_deleted_directory_is_said(home):
 
     job = jjt.train(scaled, 1).wait()
     shutil.rmtree(job.directory)
+    from jupyter_jax_trainer.messages import jobs as say  # not above: this module travels with jobs
+
     assert (job.state, job.reason) == ("Cancelled", say.DIRECTORY_DELETED())
 
 

@@ -16,7 +16,7 @@ import pytest
 import jupyter_jax_trainer
 from jupyter_jax_trainer import errors, messages
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.messages import Label, Message, Text
+from jupyter_jax_trainer.messages import Label, Message, Text, plain_json
 
 ROOT = Path(jupyter_jax_trainer.__file__).parent
 AREAS = [module.name for module in pkgutil.iter_modules(messages.__path__)]
@@ -180,3 +180,10 @@ def test_an_error_knows_its_message():
     assert (error.id, error.message, error.hint) == ("test.none", "No cell here.", "Bring a cell.")
     assert UsageError(message(what="cell"), "Wait.").hint == "Wait."
     assert UsageError("Somebody else's words.").id is None
+
+
+def test_json_for_other_front_ends_has_strings_and_no_more():
+    """The encoder of marimo takes a kind of string for an object."""
+    message = Message("here")
+    (found,) = plain_json([message()])
+    assert type(found) is str and found == "here"
