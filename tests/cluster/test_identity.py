@@ -208,7 +208,9 @@ def test_a_plugin_that_fails_is_said(cluster, namespace, user, home, tmp_path, m
     monkeypatch.setenv("KUBECONFIG", str(config))
     with pytest.raises(BackendError) as error:
         submit(CELL, f"--backend kubernetes --namespace {namespace.name}")
-    assert "gave no credentials (exec: process returned 1. please sign in again)" in str(error.value)
+    assert "gave no credentials (exec: process returned 1. please sign in again)" in str(
+        error.value
+    )
     assert examined()["Cluster"].status == FAIL
     assert capfd.readouterr().err == ""  # the client's own words would go there
 

@@ -160,6 +160,32 @@ def test_an_initializer_that_failed_is_named_when_its_pod_is_gone(directory, sce
     assert state_of(directory)["failure"]["message"] == said
 
 
+def test_the_last_lines_of_an_initializer_are_shown_when_nobody_saw_how_it_ended(directory, scene):
+    failed = {"type": "Failed", "status": "True", "reason": "x", "message": "boom"}
+    store = Store()
+    store.put(
+        "trainjobs",
+        ADDED,
+        {
+            "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
+            "spec": {},
+            "status": {"conditions": [failed]},
+        },
+    )
+    linked(store)
+    state = state_of(directory)
+    ranks = [new_rank(rank) for rank in (0, 1)]
+    files.write_json(directory.state, {**state, "ranks": ranks})
+    for log in directory.logs.glob("*.log"):
+        log.unlink()
+    directory.log("dataset-initializer").write_text("fetching\nno such data\n")
+    followed = follow(directory, scene)
+    eventually(lambda: followed.update(store))
+    failure = state_of(directory)["failure"]
+    assert failure["container"] == "dataset-initializer"
+    assert failure["log"] == ["fetching", "no such data"]
+
+
 # ---------------------------------------------------------------------------- whose word counts
 
 KEY = b"k" * 64
