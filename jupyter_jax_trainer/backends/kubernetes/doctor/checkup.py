@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes.doctor.telling import finding
 from jupyter_jax_trainer.backends.kubernetes.submit import runtimes
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import PREFIX
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
@@ -24,41 +23,41 @@ def examine(item: Mapping[str, Any]) -> Iterator[Finding]:
     labels = item["metadata"].get("labels") or {}
     node = runtimes.container(item)
     if not node:
-        yield finding(FAIL, say.CONTAINER(), say.NO_NODE())
+        yield Finding(FAIL, say.CONTAINER(), say.NO_NODE())
         return
     if image := node.get("image"):
         yield Finding(OK, say.IMAGE(), str(image))
     else:
-        yield finding(FAIL, say.IMAGE(), say.NONE(), say.NAME_AN_IMAGE())
+        yield Finding(FAIL, say.IMAGE(), say.NONE(), say.NAME_AN_IMAGE())
     if (item["spec"].get("mlPolicy") or {}).get("jax") is not None:
         yield Finding(OK, say.POLICY(), "mlPolicy.jax")
     else:
-        yield finding(WARN, say.POLICY(), say.NO_ML_POLICY())
+        yield Finding(WARN, say.POLICY(), say.NO_ML_POLICY())
     device = runtimes.device_of(item)
     yield Finding(OK, say.DEVICE(), device)
     yield _python(labels.get(f"{PREFIX}/python"))
     if runtimes.runs_once(item):
-        yield finding(OK, say.RESTARTS(), say.RUNS_ONCE())
+        yield Finding(OK, say.RESTARTS(), say.RUNS_ONCE())
     else:
-        yield finding(WARN, say.RESTARTS(), say.RERUNS())
+        yield Finding(WARN, say.RESTARTS(), say.RERUNS())
     for name, lacking in runtimes.patches(item, restricted=True, device=device).items():
         subject, fine, wrong = _LACKS[name]
-        yield finding(WARN, subject(), wrong()) if lacking else finding(OK, subject(), fine())
+        yield Finding(WARN, subject(), wrong()) if lacking else Finding(OK, subject(), fine())
     if folder := runtimes.shared_folder(item):
         if runtimes.is_on_volume(item, folder):
-            yield finding(OK, say.SHARED_FOLDER(), say.CHECKPOINTS_THERE(folder=folder))
+            yield Finding(OK, say.SHARED_FOLDER(), say.CHECKPOINTS_THERE(folder=folder))
         else:
             said = say.NOT_SHARED(folder=folder, annotation=runtimes.SHARED)
-            yield finding(WARN, say.SHARED_FOLDER(), said)
+            yield Finding(WARN, say.SHARED_FOLDER(), said)
     if runtimes.is_deprecated(item):
-        yield finding(WARN, say.SUPPORT(), say.RUNTIME_DEPRECATED())
+        yield Finding(WARN, say.SUPPORT(), say.RUNTIME_DEPRECATED())
 
 
 def _python(version: str | None) -> Finding:
     if version is None:
         said = say.NO_PYTHON_LABEL(label=f"{PREFIX}/python")
-        return finding(WARN, say.PYTHON(), said)
+        return Finding(WARN, say.PYTHON(), said)
     if version != runtimes.PYTHON:
         said = say.ANOTHER_PYTHON(there=version, here=runtimes.PYTHON)
-        return finding(WARN, say.PYTHON(), said)
+        return Finding(WARN, say.PYTHON(), said)
     return Finding(OK, say.PYTHON(), version)

@@ -15,7 +15,6 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import (
 from jupyter_jax_trainer.backends.kubernetes.api.rights import Right
 from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.doctor import readiness
-from jupyter_jax_trainer.backends.kubernetes.doctor.telling import finding
 from jupyter_jax_trainer.backends.kubernetes.submit import queues, runtimes
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import JaxTrainError
@@ -39,12 +38,12 @@ def examine(context: str | None, namespace: str | None, *, asked: bool) -> Itera
     configured = has_kubeconfig() or in_cluster()
     if version is None or not configured:
         if not asked and not configured:
-            yield finding(OK, say.KUBERNETES(), say.NO_CLUSTER())
+            yield Finding(OK, say.KUBERNETES(), say.NO_CLUSTER())
         elif version is None:
             advice = install_command("kubernetes")
-            yield finding(FAIL if asked else WARN, say.KUBERNETES(), say.NO_PACKAGE(), advice)
+            yield Finding(FAIL if asked else WARN, say.KUBERNETES(), say.NO_PACKAGE(), advice)
         else:
-            yield finding(FAIL, say.KUBERNETES(), say.NO_KUBECONFIG())
+            yield Finding(FAIL, say.KUBERNETES(), say.NO_KUBECONFIG())
         return
     major = int(version.split(".")[0])
     if not _LEAST <= major < _MOST or major == 36:
@@ -64,11 +63,11 @@ def examine(context: str | None, namespace: str | None, *, asked: bool) -> Itera
     where = {"server": client.server, "namespace": client.namespace}
     context = client.context
     at = say.AT_CONTEXT(**where, context=context) if context else say.AT(**where)
-    yield finding(OK, say.CLUSTER(), at)
+    yield Finding(OK, say.CLUSTER(), at)
     if not client.verified:
-        yield finding(WARN, say.CERTIFICATE(), say.UNVERIFIED())
+        yield Finding(WARN, say.CERTIFICATE(), say.UNVERIFIED())
     if not known:
-        yield finding(bad, say.NAMESPACE(), say.NO_NAMESPACE(namespace=client.namespace))
+        yield Finding(bad, say.NAMESPACE(), say.NO_NAMESPACE(namespace=client.namespace))
         return
     yield from _trainer(client, bad)
     yield from _queues(client)
@@ -103,13 +102,13 @@ def _trainer(client: Client, bad: str) -> Iterator[Finding]:
     names = ", ".join(item["metadata"]["name"] for item in found)
     if not names:
         advice = say.INSTALL_OURS(command=runtimes.INSTALL)
-        yield finding(bad, say.RUNTIMES(), say.NONE(), advice)
+        yield Finding(bad, say.RUNTIMES(), say.NONE(), advice)
     elif all(map(runtimes.is_converted, found)):
         said = say.CONVERTED_RUNTIMES(names=names, command=runtimes.INSTALL)
-        yield finding(bad, say.RUNTIMES(), said)
+        yield Finding(bad, say.RUNTIMES(), said)
     elif not any(runtimes.runs_once(item) for item in found):
         said = say.RERUNNING_RUNTIMES(names=names, command=runtimes.INSTALL)
-        yield finding(WARN, say.RUNTIMES(), said)
+        yield Finding(WARN, say.RUNTIMES(), said)
     else:
         yield Finding(OK, say.RUNTIMES(), names)
     yield from readiness.examine(client, found, bad)
@@ -145,7 +144,7 @@ def _version(kueue: queues.Kueue, missing: Sequence[Right]) -> Finding:
     why = say.NO_DEPLOYMENT(name=right.name, namespace=right.namespace)
     if right in missing:
         why = say.NO_VERSION_RIGHT(right=right.words)
-    return finding(WARN, say.KUEUE(), say.NO_VERSION(), say.ASSUMED_VERSION(reason=why))
+    return Finding(WARN, say.KUEUE(), say.NO_VERSION(), say.ASSUMED_VERSION(reason=why))
 
 
 def _rights(client: Client, bad: str) -> Iterator[Finding]:
@@ -157,7 +156,7 @@ def _rights(client: Client, bad: str) -> Iterator[Finding]:
         yield Finding(WARN, say.RIGHTS(), error.message, error.hint)
         return
     if not missing:
-        yield finding(OK, say.RIGHTS(), say.ALL_RIGHTS(namespace=client.namespace))
+        yield Finding(OK, say.RIGHTS(), say.ALL_RIGHTS(namespace=client.namespace))
     else:
         status = bad if any(right.needed for right in missing) else WARN
         yield _missing(status, say.RIGHTS(), missing, say.LOST)
@@ -172,4 +171,4 @@ def _missing(status: str, subject: str, missing: Sequence[Right], advice: Messag
         lost.setdefault(right.without, []).append(right.words)
     words = ", ".join(right.words for right in missing)
     what = "; ".join(f"{without} ({', '.join(wanted)})" for without, wanted in lost.items())
-    return finding(status, subject, say.MISSING_RIGHTS(rights=words), advice(lost=what))
+    return Finding(status, subject, say.MISSING_RIGHTS(rights=words), advice(lost=what))

@@ -10,7 +10,6 @@ from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
 from jupyter_jax_trainer.backends.kubernetes.doctor import netpolicies
-from jupyter_jax_trainer.backends.kubernetes.doctor.telling import finding
 from jupyter_jax_trainer.backends.kubernetes.submit import podsecurity, runtimes
 from jupyter_jax_trainer.doctor.finding import OK, WARN, Finding
 from jupyter_jax_trainer.messages import doctor as say
@@ -67,7 +66,7 @@ def examine(client: Client, found: Items) -> Iterator[Finding]:
     if all(one.status == OK for one in findings):
         what = ", ".join(unseen)
         said = say.NOTHING_SEEN_IN_THE_WAY(what=what) if unseen else say.NOTHING_IN_THE_WAY()
-        yield finding(OK, say.SETTINGS(), said)
+        yield Finding(OK, say.SETTINGS(), said)
 
 
 def _names(found: Items) -> str:
@@ -77,27 +76,27 @@ def _names(found: Items) -> str:
 def _mesh(labels: Mapping[str, str], found: Items) -> Iterator[Finding]:
     ambient = labels.get("istio.io/dataplane-mode") == "ambient"
     if ambient or labels.get("linkerd.io/inject") in ("enabled", "ingress"):
-        yield finding(WARN, say.MESH(), say.AMBIENT() if ambient else say.LINKERD())
+        yield Finding(WARN, say.MESH(), say.AMBIENT() if ambient else say.LINKERD())
         return
     if labels.get("istio-injection") != "enabled" and "istio.io/rev" not in labels:
         return
     inside = [item for item in found if runtimes.patches(item, restricted=False)["mesh"]]
     if inside:
-        yield finding(WARN, say.MESH(), say.ISTIO(runtimes=_names(inside), label=_ISTIO))
+        yield Finding(WARN, say.MESH(), say.ISTIO(runtimes=_names(inside), label=_ISTIO))
 
 
 def _security(restricted: bool | None, found: Items) -> Iterator[Finding]:
     loose = [item for item in found if runtimes.patches(item, restricted=True)["restricted"]]
     if restricted is None and loose:
-        yield finding(OK, say.POD_SECURITY(), say.UNKNOWN_LEVEL(runtimes=_names(loose)))
+        yield Finding(OK, say.POD_SECURITY(), say.UNKNOWN_LEVEL(runtimes=_names(loose)))
     if not restricted:
         return
     if loose:
-        yield finding(WARN, say.POD_SECURITY(), say.NOT_MET(runtimes=_names(loose)))
+        yield Finding(WARN, say.POD_SECURITY(), say.NOT_MET(runtimes=_names(loose)))
     for item in found:
         if why := podsecurity.beyond(item):
             said = say.NEVER_MET(runtime=item["metadata"]["name"], why=", ".join(why))
-            yield finding(WARN, say.POD_SECURITY(), said)
+            yield Finding(WARN, say.POD_SECURITY(), said)
 
 
 def _full(quotas: Items) -> Iterator[Finding]:
@@ -113,7 +112,7 @@ def _full(quotas: Items) -> Iterator[Finding]:
         ]
         if full:
             said = say.USED_UP(name=quota["metadata"]["name"], amounts=", ".join(full))
-            yield finding(WARN, say.QUOTA(), said)
+            yield Finding(WARN, say.QUOTA(), said)
 
 
 def _amounts_wanted(quotas: Items, ranges: Items, found: Items) -> Iterator[Finding]:
@@ -137,7 +136,7 @@ def _amounts_wanted(quotas: Items, ranges: Items, found: Items) -> Iterator[Find
         missing = sorted(wanted - stated)
         if missing:
             said = say.NO_AMOUNTS(amounts=joined(missing), runtime=item["metadata"]["name"])
-            yield finding(WARN, say.QUOTA(), said, _advice_on(missing))
+            yield Finding(WARN, say.QUOTA(), said, _advice_on(missing))
             return
 
 
@@ -161,7 +160,7 @@ def _out_of_range(ranges: Items, found: Items) -> Iterator[Finding]:
                         resource=name,
                         most=most,
                     )
-                    yield finding(WARN, say.LIMIT_RANGE(), said)
+                    yield Finding(WARN, say.LIMIT_RANGE(), said)
 
 
 def _limits(ranges: Items, kind: str) -> list[Mapping[str, Any]]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.observed import RANK, ROLE, TRAINER
-from jupyter_jax_trainer.backends.kubernetes.doctor.telling import finding
 from jupyter_jax_trainer.backends.kubernetes.submit import runtimes
 from jupyter_jax_trainer.doctor.finding import WARN, Finding
 from jupyter_jax_trainer.messages import doctor as say
@@ -111,7 +110,7 @@ def examine(policies: Items, found: Items, namespace: str, labels: Labels) -> It
                 if len(of) == len(items)
                 else say.CUT_OFF_OF(policies=names, rules=rules, runtimes=", ".join(of))
             )
-            yield finding(WARN, say.NETWORK_POLICY(), said, advice())
+            yield Finding(WARN, say.NETWORK_POLICY(), said, advice())
 
 
 def _ranks(item: Mapping[str, Any]) -> list[_Thing]:

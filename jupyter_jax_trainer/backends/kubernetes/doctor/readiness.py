@@ -12,7 +12,6 @@ from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
 from jupyter_jax_trainer.backends.kubernetes.connection import said_plainly
 from jupyter_jax_trainer.backends.kubernetes.doctor import namespace
-from jupyter_jax_trainer.backends.kubernetes.doctor.telling import finding
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, podgroups, runtimes, trainjob
 from jupyter_jax_trainer.doctor.finding import OK, WARN, Finding
 from jupyter_jax_trainer.errors import JaxTrainError, JobDirError
@@ -52,9 +51,9 @@ def _job_sets(client: Client, bad: str) -> Iterator[Finding]:
         if error.status not in (403, 404):
             raise
         if error.status == 404:
-            yield finding(bad, say.JOB_SET(), say.NO_JOB_SET())
+            yield Finding(bad, say.JOB_SET(), say.NO_JOB_SET())
         return
-    yield finding(OK, say.JOB_SET(), say.INSTALLED())
+    yield Finding(OK, say.JOB_SET(), say.INSTALLED())
 
 
 def _each(found: Items, bad: str) -> Iterator[Finding]:
@@ -64,14 +63,14 @@ def _each(found: Items, bad: str) -> Iterator[Finding]:
         name, labels = item["metadata"]["name"], item["metadata"].get("labels") or {}
         subject = say.RUNTIME(name=name)
         if item not in usable:
-            yield finding(WARN if usable else bad, subject, say.NO_NODE())
+            yield Finding(WARN if usable else bad, subject, say.NO_NODE())
             continue
         if runtimes.describe(item).deprecated:
-            yield finding(WARN, subject, say.DEPRECATED())
+            yield Finding(WARN, subject, say.DEPRECATED())
         python = labels.get(f"{trainjob.PREFIX}/python")
         if python not in (None, runtimes.PYTHON):
             said = say.RUNTIME_PYTHON(there=python, here=runtimes.PYTHON)
-            yield finding(WARN, subject, said)
+            yield Finding(WARN, subject, said)
 
 
 def _gangs(client: Client, found: Items) -> Iterator[Finding]:
@@ -80,7 +79,7 @@ def _gangs(client: Client, found: Items) -> Iterator[Finding]:
         if (gang := podgroups.of_runtime(client, item)) and not gang.installed:
             subject = say.RUNTIME(name=item["metadata"]["name"])
             said = say.NO_GANG(policy=gang.policy, scheduler=gang.by)
-            yield finding(WARN, subject, said)
+            yield Finding(WARN, subject, said)
 
 
 def _trial(client: Client, found: Items, bad: str) -> Iterator[Finding]:
@@ -109,9 +108,9 @@ def _trial(client: Client, found: Items, bad: str) -> Iterator[Finding]:
                     return  # said among the rights
                 raise
     except JaxTrainError as error:
-        yield finding(bad, say.TRIAL(), say.REFUSED(error=error.message), error.hint)
+        yield Finding(bad, say.TRIAL(), say.REFUSED(error=error.message), error.hint)
         return
-    yield finding(OK, say.TRIAL(), say.ACCEPTED(runtime=reference["name"]))
+    yield Finding(OK, say.TRIAL(), say.ACCEPTED(runtime=reference["name"]))
 
 
 def _clock(client: Client) -> Iterator[Finding]:
@@ -125,7 +124,7 @@ def _clock(client: Client) -> Iterator[Finding]:
         ahead = time.time() - parsedate_to_datetime(date).timestamp()
         if abs(ahead) > _SKEW:
             differs = say.CLOCK_AHEAD if ahead > 0 else say.CLOCK_BEHIND
-            yield finding(WARN, say.CLOCK(), differs(seconds=f"{abs(ahead):.0f}"))
+            yield Finding(WARN, say.CLOCK(), differs(seconds=f"{abs(ahead):.0f}"))
 
 
 def _follower(client: Client) -> Iterator[Finding]:
@@ -134,7 +133,7 @@ def _follower(client: Client) -> Iterator[Finding]:
         words = (launch.follower_directory(client.identity) / "problem").read_text().splitlines()
         if words and not launch.has_follower(client.identity):
             said = say.FOLLOWER_ENDED(error=words[0])
-            yield finding(WARN, say.FOLLOWER(), said, " ".join(words[1:]))
+            yield Finding(WARN, say.FOLLOWER(), said, " ".join(words[1:]) or None)
 
 
 def _past(client: Client) -> Iterator[Finding]:
@@ -153,4 +152,4 @@ def _past(client: Client) -> Iterator[Finding]:
             if plan.get("cluster") == client.identity and lacking:
                 images.setdefault(str(plan.get("image")), directory.path.name)
     for image, name in images.items():
-        yield finding(WARN, say.IMAGE(), say.NO_JAX(name=name, image=image))
+        yield Finding(WARN, say.IMAGE(), say.NO_JAX(name=name, image=image))
