@@ -32,6 +32,7 @@ from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.worker.pod.frames import encode
 
 UID = "ab" * 16
+FAILED = {"type": "Failed", "status": "True", "reason": "x", "message": "boom"}
 
 
 @pytest.fixture
@@ -59,6 +60,17 @@ def directory(home) -> JobDir:
     return found
 
 
+def with_trainjob(
+    spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None
+) -> Store:
+    """Return what the cluster shows of the job: its TrainJob."""
+    store = Store()
+    metadata = {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}}
+    found = {"metadata": metadata, "spec": spec or {}}
+    store.put("trainjobs", ADDED, found if status is None else {**found, "status": status})
+    return store
+
+
 def follow(directory: JobDir, scene: Scene) -> Followed:
     lock = directory.take_lock()
     assert lock is not None
@@ -72,19 +84,8 @@ def state_of(directory: JobDir) -> dict[str, Any]:
 
 
 def test_a_job_that_is_suspended_just_after_its_end_has_ended(directory, scene):
-    failed = {"type": "Failed", "status": "True", "reason": "x", "message": "boom"}
-    store = Store()
-    store.put(
-        "trainjobs",
-        ADDED,
-        {
-            "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
-            "spec": {"suspend": True},
-            "status": {
-                "conditions": [failed, {"type": "Suspended", "status": "True", "message": ""}]
-            },
-        },
-    )
+    suspended = {"type": "Suspended", "status": "True", "message": ""}
+    store = with_trainjob({"suspend": True}, {"conditions": [FAILED, suspended]})
     followed = follow(directory, scene)
     eventually(lambda: followed.update(store))
     state = state_of(directory)
@@ -111,15 +112,7 @@ def test_a_follower_that_dies_when_it_has_noted_a_restart_leaves_no_old_ranks(
 
 @pytest.mark.parametrize("label", ["999999", "9" * 63, "-1", "²", "x"])
 def test_no_label_makes_a_job_restart_more_often_than_it_may(directory, scene, label):
-    store = Store()
-    store.put(
-        "trainjobs",
-        ADDED,
-        {
-            "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
-            "spec": {},
-        },
-    )
+    store = with_trainjob()
     linked(store)
     forged = pod(owned("Job", "j"))
     forged["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"] = label
@@ -133,17 +126,7 @@ def test_no_label_makes_a_job_restart_more_often_than_it_may(directory, scene, l
 
 def test_an_initializer_that_failed_is_named_when_its_pod_is_gone(directory, scene):
     """JobSet deletes the pod at once: its end and its deletion may come in one look."""
-    failed = {"type": "Failed", "status": "True", "reason": "x", "message": "boom"}
-    store = Store()
-    store.put(
-        "trainjobs",
-        ADDED,
-        {
-            "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
-            "spec": {},
-            "status": {"conditions": [failed]},
-        },
-    )
+    store = with_trainjob(status={"conditions": [FAILED]})
     linked(store)
     fetched = pod(owned("Job", "j"))
     name = "dataset-initializer"
@@ -161,17 +144,7 @@ def test_an_initializer_that_failed_is_named_when_its_pod_is_gone(directory, sce
 
 
 def test_the_last_lines_of_an_initializer_are_shown_when_nobody_saw_how_it_ended(directory, scene):
-    failed = {"type": "Failed", "status": "True", "reason": "x", "message": "boom"}
-    store = Store()
-    store.put(
-        "trainjobs",
-        ADDED,
-        {
-            "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
-            "spec": {},
-            "status": {"conditions": [failed]},
-        },
-    )
+    store = with_trainjob(status={"conditions": [FAILED]})
     linked(store)
     state = state_of(directory)
     ranks = [new_rank(rank) for rank in (0, 1)]
@@ -349,15 +322,7 @@ def test_only_a_job_of_this_store_ends_with_its_directory(
     files.write_json(directory.manifest, {**directory.read_manifest(), "origin": origin})
     acted: list[Any] = []
     monkeypatch.setattr(steering.Steering, "delete", lambda _, found: acted.append(found))
-    store = Store()
-    store.put(
-        "trainjobs",
-        ADDED,
-        {
-            "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
-            "spec": {},
-        },
-    )
+    store = with_trainjob()
     followed = follow(directory, scene)
     directory.remove()
     assert followed.update(store) is not bool(deleted) and len(acted) == deleted
