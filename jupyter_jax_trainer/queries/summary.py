@@ -21,7 +21,6 @@ from jupyter_jax_trainer.jobdir.records import Metric
 from jupyter_jax_trainer.jobdir.rows import DAMAGED, row_of
 from jupyter_jax_trainer.jobdir.waiting import is_waited_for
 from jupyter_jax_trainer.logs.reader import is_noise, readable
-from jupyter_jax_trainer.messages import plain_json
 from jupyter_jax_trainer.queries.protocol import JobSummary, Spark, TailLine
 from jupyter_jax_trainer.states import ENDED
 from jupyter_jax_trainer.text import plain
@@ -67,13 +66,13 @@ class SummaryReader:
             found["results"] = results_text(self._job.snapshot()["results"])
         elif row["active"]:
             found["awaited"], found["note"] = is_waited_for(self._directory)
-        return plain_json(cast(JobSummary, _harmless(found)))
+        return cast(JobSummary, _harmless(found))
 
 
 def _harmless(value: Any) -> Any:
     """Clean all text in it: it goes into documents, and to pages that may know no better."""
     if isinstance(value, str):
-        return plain(value)
+        return str(plain(value))  # a message is a string and no more, whatever encodes it
     if isinstance(value, list):
         return [_harmless(one) for one in value]
     if isinstance(value, dict):
