@@ -19,7 +19,7 @@ from jupyter_jax_trainer.capture.source import for_analysis, parse_cell
 from jupyter_jax_trainer.capture.values import describe_failure, globals_used
 from jupyter_jax_trainer.errors import CaptureError, UsageError
 from jupyter_jax_trainer.jobdir.layout import RETURNED
-from jupyter_jax_trainer.messages import Text
+from jupyter_jax_trainer.messages import Text, options
 from jupyter_jax_trainer.messages import cell as say
 from jupyter_jax_trainer.worker.serialization.describe import kind_of, type_name
 from jupyter_jax_trainer.worker.serialization.pickling import Pickler, stays_behind
@@ -210,7 +210,7 @@ def capture_call(
 
 def _did_you_mean(name: str, candidates: Iterable[str]) -> Text | None:
     nearest = analysis.nearest_name(name, candidates)
-    return say.DID_YOU_MEAN(name=nearest) if nearest else None
+    return options.DID_YOU_MEAN(name=repr(nearest)) if nearest else None
 
 
 def _check_undefined(tree: ast.Module, namespace: Mapping[str, Any], cell: str) -> None:

@@ -29,7 +29,7 @@ def prune(context: Context, values: dict[str, Any], words: list[str]) -> None:
     from jupyter_jax_trainer.commands.listing import ended_table
     from jupyter_jax_trainer.jobdir import retention
     from jupyter_jax_trainer.jobdir.files import disk_use
-    from jupyter_jax_trainer.text import size
+    from jupyter_jax_trainer.text import counted, size
 
     given = retention.Bounds(values.get("older_than"), values.get("larger_than"))
     bounds = given or retention.Bounds.of_environment()
@@ -40,7 +40,7 @@ def prune(context: Context, values: dict[str, Any], words: list[str]) -> None:
         context.print(say.NOTHING_TO_PRUNE())
         return
     total = size(sum(disk_use(one.directory.path) for one in going))
-    jobs = _jobs(len(going))
+    jobs = counted(len(going), "job")
     context.print(ended_table(going, context.width))
     if values.get("dry_run"):
         context.print(say.WOULD_PRUNE(jobs=jobs, size=total))
@@ -49,13 +49,9 @@ def prune(context: Context, values: dict[str, Any], words: list[str]) -> None:
     if answer is None:
         raise UsageError(say.WOULD_PRUNE(jobs=jobs, size=total))
     if answer:
-        context.print(say.PRUNED(jobs=_jobs(sum(map(retention.remove, going)))))
+        context.print(say.PRUNED(jobs=counted(sum(map(retention.remove, going)), "job")))
     else:
         context.print(say.NOTHING_DELETED())
-
-
-def _jobs(count: int) -> str:
-    return "1 job" if count == 1 else f"{count} jobs"
 
 
 def compare(context: Context, values: dict[str, Any], words: list[str]) -> None:

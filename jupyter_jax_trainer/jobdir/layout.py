@@ -21,6 +21,7 @@ from jupyter_jax_trainer.jobdir.manifest import machine_of
 from jupyter_jax_trainer.jobdir.state import JobState, read
 from jupyter_jax_trainer.jobdir.store import check, home, private_directory
 from jupyter_jax_trainer.messages import jobs as say
+from jupyter_jax_trainer.messages import options
 from jupyter_jax_trainer.states import ENDED, Phase, State
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def find(name: str) -> JobDir:
         import difflib
 
         near = difflib.get_close_matches(name, [d.path.name for d in list_all()], n=1)
-        hint = say.DID_YOU_MEAN_JOB(job=near[0]) if near else None
+        hint = options.DID_YOU_MEAN(name=repr(near[0])) if near else None
         raise JobNotFound(say.NO_JOB(job=name), hint)
     return directory
 

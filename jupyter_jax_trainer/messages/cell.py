@@ -38,7 +38,6 @@ HISTORY = Message(
 )
 USE_UNDEFINED = Message("--use {name}: the notebook has no variable {name!r}.")
 OUT_NEVER_SET = Message("--out {name}: the cell never sets {name!r}.")
-DID_YOU_MEAN = Message("Did you mean {name!r}?")
 
 CANNOT_SEND = Message("`{name}` can't be sent: it is {what}.")
 CANNOT_SEND_PART = Message("`{name}` can't be sent: {part}: {what}.")

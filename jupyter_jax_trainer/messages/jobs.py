@@ -5,7 +5,6 @@ from __future__ import annotations
 from jupyter_jax_trainer.messages import Message, identify
 
 NO_JOB = Message("There is no job {job!r}.", "`jaxtrain jobs` lists them.")
-DID_YOU_MEAN_JOB = Message("Did you mean {job!r}?")
 NO_LONGER_EXISTS = Message("Job {job!r} no longer exists.")
 HAS_ENDED = Message("Job {job} has already ended: {state}.")
 NOT_ENDED_IN_TIME = Message("Job {job!r} has not ended after {timeout:g} s.")

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from jupyter_jax_trainer.messages import Message, identify
+from jupyter_jax_trainer.messages import Label, Message, identify
 
 THIS_MACHINE = Message("this machine")
+
+CPU_RUNTIME = Label("Processes on this machine, with as many virtual devices as requested")
+GPU_RUNTIME = Label("Processes on this machine that share its GPUs")
+NO_JAX = Message("jax is not installed: pip install jax")
+NO_GPU_PLUGIN = Message("jax has no GPU plugin: pip install 'jax[cuda13]'")
+UNKNOWN_RUNTIME = Message("There is no runtime {name}.")
+
 NO_NAMESPACES = Message("This machine has no namespaces.")
 RUNTIMES_HAVE_NO_YAML = Message("Local runtimes are not cluster objects and have no YAML.")
 JOB_HAS_NO_TRAINJOB = Message("Job {job} is local and has no TrainJob.")

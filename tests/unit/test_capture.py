@@ -23,6 +23,7 @@ from jupyter_jax_trainer.capture import capture_call, capture_cell
 from jupyter_jax_trainer.errors import CaptureError, UsageError
 from jupyter_jax_trainer.jobdir.layout import RETURNED
 from jupyter_jax_trainer.messages import cell as say
+from jupyter_jax_trainer.messages import options
 from jupyter_jax_trainer.messages import worker as say_of_worker
 from jupyter_jax_trainer.worker import reporting
 from jupyter_jax_trainer.worker.serialization.pickling import Unpickler
@@ -122,11 +123,11 @@ def test_wrong_names_in_options():
     with pytest.raises(UsageError) as caught:
         capture_cell("1", namespace, use=["parms"])
     assert caught.value.message == say.USE_UNDEFINED(name="parms")
-    assert caught.value.hint == say.DID_YOU_MEAN(name="params")
+    assert caught.value.hint == options.DID_YOU_MEAN(name="'params'")
     with pytest.raises(UsageError) as caught:
         capture_cell("params = 1", namespace, out=["parms"])
     assert caught.value.message == say.OUT_NEVER_SET(name="parms")
-    assert caught.value.hint == say.DID_YOU_MEAN(name="params")
+    assert caught.value.hint == options.DID_YOU_MEAN(name="'params'")
     assert capture_cell("1", namespace, use=["params"], out=["params"]).names == ["params"]
     assert capture_cell("if params: q = 1", namespace, out=["q"]).names == ["params"]
 

@@ -12,7 +12,7 @@ import pytest
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.local import runtimes
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.messages import machine as say
+from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.messages import options
 
 TWO = """GPU 0: NVIDIA H200 (UUID: GPU-11111111-aaaa)

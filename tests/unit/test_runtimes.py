@@ -25,7 +25,7 @@ from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.messages import commands as say_of_commands
 from jupyter_jax_trainer.messages import doctor as say_of_doctor
 from jupyter_jax_trainer.messages import kubernetes as say
-from jupyter_jax_trainer.messages import machine
+from jupyter_jax_trainer.messages import local
 from jupyter_jax_trainer.options.table import DEVICES, PYTHONS
 
 REPOSITORY = Path(__file__).parents[2]
@@ -419,7 +419,7 @@ def test_a_line_that_makes_no_sense_is_refused(line, said):
 def test_a_runtime_of_this_machine_can_be_shown():
     shown: list[str] = []
     run_command(["runtimes", "show", "local-cpu"], Context(print=shown.append))
-    assert "local-cpu" in shown[0] and machine.CPU_RUNTIME() in shown[0]
+    assert "local-cpu" in shown[0] and local.CPU_RUNTIME() in shown[0]
 
 
 # ---- what is wrong with a runtime

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.errors import UsageError
-from jupyter_jax_trainer.messages import machine as say
+from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.options.checks import did_you_mean, shown
 from jupyter_jax_trainer.options.table import MAX_NODES
 from jupyter_jax_trainer.runtime import Runtime, installed

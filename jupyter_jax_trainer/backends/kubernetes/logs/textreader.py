@@ -9,6 +9,7 @@ from typing import Any
 from jupyter_jax_trainer.backends.kubernetes.logs.linebuffer import left_out
 from jupyter_jax_trainer.backends.kubernetes.logs.timestamps import without_stamps
 from jupyter_jax_trainer.messages import follow as say
+from jupyter_jax_trainer.text import counted
 from jupyter_jax_trainer.worker.pod.frames import LAST_WORDS, MARK, Decoder
 
 Messages = list[tuple[dict[str, Any], int]]  # each with its place in the text
@@ -18,8 +19,8 @@ _FIRST_PART = re.compile(re.escape(MARK) + rb"\S+ \d+ 1/")
 def lost(lines: int, size: int) -> str:
     """Return what is missing: a number of lines, or a part of one."""
     if not lines:
-        return say.PART_OF_LINE(size="1 byte" if size == 1 else f"{size} bytes")
-    return f"{lines} line" if lines == 1 else f"{lines} lines"
+        return say.PART_OF_LINE(size=counted(size, "byte"))
+    return counted(lines, "line")
 
 
 def lost_marker(lines: int, size: int) -> bytes:
