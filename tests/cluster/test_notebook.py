@@ -261,9 +261,8 @@ def test_lines_and_progress_arrive_while_it_runs(kernel):
     assert any(re.search(r"Running .* \d+/12  loss 0\.\d+", text) for text in texts), texts
     assert any("left" in text for text in texts)
     assert re.fullmatch(r"moves: Succeeded · 1 node · .* · 12/12  loss 0\.08333", texts[-1])
-    for states in cell.updates().values():
-        between = [b - a for (a, _), (b, _) in zip(states[2:], states[3:-1], strict=False)]
-        assert all(gap > 0.2 for gap in between), between
+    for states in cell.updates().values():  # four a second, and what comes at start and end
+        assert len(states) <= 4 * (states[-1][0] - states[0][0]) + 3
 
 
 def test_a_burst_of_lines_comes_whole(kernel, desk):

@@ -63,10 +63,8 @@ def test_card_comes_first_moves_and_stays(kernel, no_widgets):
     )
     assert "Succeeded" in cell.card["text/html"] and "width:100.0%" in cell.card["text/html"]
     assert "attach" not in cell.card["text/html"]  # it is over
-    for states in cell.updates().values():
-        between = [b - a for (a, _), (b, _) in zip(states[2:], states[3:-1], strict=False)]
-        assert all(gap > 0.2 for gap in between), between
-    assert len(cell.cards()) <= 4 * cell.took + 3
+    for states in cell.updates().values():  # four a second, and what comes at start and end
+        assert len(states) <= 4 * (states[-1][0] - states[0][0]) + 3
 
 
 def test_card_says_what_is_sent_before_it_is_and_show_says_it_later(kernel):
