@@ -3,16 +3,48 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from jupyter_jax_trainer.backends.kubernetes.api.lineage import NOBODY, JobSetRef, Lineage
 from jupyter_jax_trainer.backends.kubernetes.api.marks import uid_of
+from jupyter_jax_trainer.backends.kubernetes.api.objects import (
+    ApiObject,
+    Event,
+    Job,
+    OwnerRef,
+    Pod,
+    PodSpec,
+    TrainJob,
+    Workload,
+    mappings,
+)
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED
 
 JOB_SET = "jobset.sigs.k8s.io/jobset-name"
-_OURS = "our uid"  # where that is noted in what is kept
+Watched = TrainJob | Pod | Job | Event | Workload
 _EVENTS = 3000  # recent events that are kept
 _GONE = 200  # jobs whose last pods are remembered until somebody asks
+_LARGE = 2000  # characters of an annotation that is not kept
+_Found = TypeVar("_Found", bound=ApiObject)
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept(Generic[_Found]):
+    """A pod or a Job as it is kept.
+
+    Attributes
+    ----------
+    it
+        Without what is large.
+    ours
+        Our own id of the job, which was in its environment; None where there was none.
+    """
+
+    it: _Found
+    ours: str | None
 
 
 class Store:
@@ -27,15 +59,17 @@ class Store:
     """
 
     def __init__(self) -> None:
-        self.trainjobs: dict[str, dict[str, Any]] = {}
-        self._parts: dict[str, dict[str, dict[str, dict[str, Any]]]] = {"pods": {}, "jobs": {}}
-        self._gone: dict[str, dict[str, dict[str, Any]]] = {}
-        self._events: dict[str, dict[str, dict[str, Any]]] = {}
+        self.trainjobs: dict[str, TrainJob] = {}
+        # By the names of their JobSets, then by uid.
+        self._pods: dict[str, dict[str, _Kept[Pod]]] = {}
+        self._jobs: dict[str, dict[str, _Kept[Job]]] = {}
+        self._gone: dict[str, dict[str, _Kept[Pod]]] = {}
+        self._events: dict[str, dict[str, Event]] = {}
         self._recent: deque[tuple[str, str]] = deque()
-        self._workloads: dict[str, dict[str, Any]] = {}
+        self._workloads: dict[str, Workload] = {}
         self.lineage = Lineage()
 
-    def put(self, kind: str, change: str, item: dict[str, Any]) -> str | None:
+    def put(self, change: str, item: Watched) -> str | None:
         """Take a change.
 
         Returns
@@ -43,95 +77,94 @@ class Store:
         str or None
             The name of the TrainJob that it is about, where that is known.
         """
-        if kind == "trainjobs":
-            return self._put_trainjob(change, item)
-        if kind == "events":
-            return self._put_event(change, item)
-        if kind == "workloads":
-            return self._put_workload(change, item)
-        name = str((item["metadata"].get("labels") or {}).get(JOB_SET, ""))
-        if kind == "jobs":
-            self.lineage.note_job(item)
-        of_job = self._parts[kind].setdefault(name, {})
+        match item:
+            case TrainJob():
+                return self._put_trainjob(change, item)
+            case Event():
+                return self._put_event(change, item)
+            case Workload():
+                return self._put_workload(change, item)
+            case Job():
+                return self._put_job(change, item)
+            case Pod():
+                return self._put_pod(change, item)
+
+    def _put_job(self, change: str, item: Job) -> str:
+        name, uid = item.labels.get(JOB_SET, ""), item.uid
+        self.lineage.note_job(item)
         if change == ADDED:
-            of_job[item["metadata"]["uid"]] = _trimmed(item)
+            self._jobs.setdefault(name, {})[uid] = _small_job(item)
         else:
-            uid = item["metadata"]["uid"]
-            before = of_job.pop(uid, None)
-            if not of_job:
-                del self._parts[kind][name]
-            if kind == "pods":  # after a new list there is but a stub of it
-                last = _trimmed(item) if "status" in item else before
-                if last is not None:
-                    self._gone.setdefault(name, {})[uid] = last
-                while len(self._gone) > _GONE:
-                    self._gone.pop(next(iter(self._gone)))
+            _removed(self._jobs, name, uid)
         return name
 
-    def _put_trainjob(self, change: str, item: dict[str, Any]) -> str:
-        name = str(item["metadata"]["name"])
+    def _put_pod(self, change: str, item: Pod) -> str:
+        name, uid = item.labels.get(JOB_SET, ""), item.uid
         if change == ADDED:
-            self.trainjobs[name] = _trimmed(item)
-        elif name in self.trainjobs and (
-            self.trainjobs[name]["metadata"]["uid"] == item["metadata"]["uid"]
-        ):
+            self._pods.setdefault(name, {})[uid] = _small_pod(item)
+            return name
+        before = _removed(self._pods, name, uid)
+        # After a new list there is but a stub of it.
+        last = _small_pod(item) if "status" in item.json else before
+        if last is not None:
+            self._gone.setdefault(name, {})[uid] = last
+        while len(self._gone) > _GONE:
+            self._gone.pop(next(iter(self._gone)))
+        return name
+
+    def _put_trainjob(self, change: str, item: TrainJob) -> str:
+        name = item.name
+        if change == ADDED:
+            self.trainjobs[name] = _small_trainjob(item)
+        elif name in self.trainjobs and self.trainjobs[name].uid == item.uid:
             del self.trainjobs[name]
         return name
 
-    def _put_event(self, change: str, item: dict[str, Any]) -> str | None:
+    def _put_event(self, change: str, item: Event) -> str | None:
         if change != ADDED:
             return None  # they expire after an hour; what they told stays true
-        about = item.get("involvedObject") or {}
-        key = _about(about)
-        uid = item["metadata"]["uid"]
+        about = item.about
+        key, uid = _about(about), item.uid
         known = self._events.setdefault(key, {})
         if uid not in known:
             self._recent.append((key, uid))
-        known[uid] = _trimmed(item)
+        known[uid] = Event(_without_managed(item))
         while len(self._recent) > _EVENTS:
-            old_key, old_uid = self._recent.popleft()
-            of_object = self._events.get(old_key, {})
-            of_object.pop(old_uid, None)
-            if not of_object:
-                self._events.pop(old_key, None)
-        if about.get("kind") in ("TrainJob", "JobSet"):
-            return str(about.get("name"))
-        return None
+            _removed(self._events, *self._recent.popleft())
+        return about.name if about.kind in ("TrainJob", "JobSet") else None
 
-    def _put_workload(self, change: str, item: dict[str, Any]) -> str | None:
+    def _put_workload(self, change: str, item: Workload) -> str | None:
         """Take a Workload, without the pods that it describes at length."""
-        uid = item["metadata"]["uid"]
         if change == ADDED:
-            spec = {k: v for k, v in (item.get("spec") or {}).items() if k != "podSets"}
-            self._workloads[uid] = {**item, "spec": spec}
+            spec = {k: v for k, v in item.spec.json.items() if k != "podSets"}
+            self._workloads[item.uid] = Workload({**item.json, "spec": spec})
         else:
-            item = self._workloads.pop(uid, item)
-        owners = item["metadata"].get("ownerReferences") or []
-        names = [str(one.get("name")) for one in owners if one.get("kind") == "TrainJob"]
-        return names[0] if names else None
+            item = self._workloads.pop(item.uid, item)
+        return next((one.name for one in item.owners if one.kind == "TrainJob"), None)
 
-    def workloads(self, trainjob: dict[str, Any] | None) -> list[dict[str, Any]]:
+    def workloads(self, trainjob: TrainJob | None) -> list[Workload]:
         """Return the Workloads that Kueue has made for a TrainJob."""
-        uid = trainjob["metadata"]["uid"] if trainjob else None
+        if trainjob is None:
+            return []
+        uid = trainjob.uid
         return [
             item
             for item in self._workloads.values()
-            if any(one.get("uid") == uid for one in item["metadata"].get("ownerReferences") or [])
+            if any(one.uid == uid for one in item.owners)
         ]
 
-    def others(self, mine: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def others(self, mine: list[Workload]) -> list[Workload]:
         """Return the Workloads of others in the same queue as these."""
-        uids = {item["metadata"]["uid"] for item in mine}
-        queues = {item["spec"].get("queueName") for item in mine}
+        uids, queues = {item.uid for item in mine}, {item.queue for item in mine}
         return [
             item
             for uid, item in self._workloads.items()
-            if uid not in uids and item["spec"].get("queueName") in queues
+            if uid not in uids and item.queue in queues
         ]
 
     def pods(
         self, name: str, uid: str | None = None, trainjob: str | None = None
-    ) -> dict[str, dict[str, Any]]:
+    ) -> dict[str, Pod]:
         """Return the pods of a job by their uids.
 
         Parameters
@@ -145,54 +178,54 @@ class Store:
             The TrainJob's uid: only those that are its by their owners. Where these can't be looked
             up, those too that may be. None for a list that shows states and nothing else.
         """
-        found = self._parts["pods"].get(name, {})
-        return {key: pod for key, pod in found.items() if self._is_pod(pod, name, uid, trainjob)}
+        found = self._pods.get(name, {})
+        return {
+            key: pod.it for key, pod in found.items() if self._is_pod(pod, name, uid, trainjob)
+        }
 
     def take_gone(
         self, name: str, uid: str | None = None, trainjob: str | None = None
-    ) -> dict[str, dict[str, Any]]:
+    ) -> dict[str, Pod]:
         """Give, once, the pods of a job that have gone, as they were last: how they went."""
         gone = self._gone.get(name, {})
         taken = {
-            key: gone.pop(key) for key in list(gone) if self._is_pod(gone[key], name, uid, trainjob)
+            key: gone.pop(key).it
+            for key in list(gone)
+            if self._is_pod(gone[key], name, uid, trainjob)
         }
         if not gone:
             self._gone.pop(name, None)
         return taken
 
-    def jobs(
-        self, name: str, uid: str | None = None, trainjob: str | None = None
-    ) -> list[dict[str, Any]]:
+    def jobs(self, name: str, uid: str | None = None, trainjob: str | None = None) -> list[Job]:
         """Return the Jobs of a job."""
         return [
-            job
-            for job in self._parts["jobs"].get(name, {}).values()
-            if self._is(job, self.lineage.of_job(job), name, uid, trainjob)
+            job.it
+            for job in self._jobs.get(name, {}).values()
+            if self._is(job, self.lineage.of_job(job.it), name, uid, trainjob)
         ]
 
     def pending(self, name: str, uid: str, trainjob: str) -> bool:
         """Return whether there are pods that may turn out to be of a job."""
         if self.lineage.blind:
             return False
-        found = {**self._parts["pods"].get(name, {}), **self._gone.get(name, {})}
+        found = {**self._pods.get(name, {}), **self._gone.get(name, {})}
         return any(
-            self.lineage.of_pod(pod) is None and self._belongs(pod, name, uid)
+            self.lineage.of_pod(pod.it) is None and self._belongs(pod, name, uid)
             for pod in found.values()
         )
 
     def wanted(self, name: str) -> set[JobSetRef]:
         """Return the JobSets of a TrainJob, which have its name, that have not been looked at."""
-        found = self.lineage.wanted(self._parts["jobs"].get(name, {}).values())
+        found = self.lineage.wanted(job.it for job in self._jobs.get(name, {}).values())
         return {one for one in found if one.name == name}
 
-    def _is_pod(
-        self, pod: dict[str, Any], name: str, uid: str | None, trainjob: str | None
-    ) -> bool:
-        return self._is(pod, self.lineage.of_pod(pod), name, uid, trainjob)
+    def _is_pod(self, pod: _Kept[Pod], name: str, uid: str | None, trainjob: str | None) -> bool:
+        return self._is(pod, self.lineage.of_pod(pod.it), name, uid, trainjob)
 
     def _is(
         self,
-        item: dict[str, Any],
+        item: _Kept[Pod] | _Kept[Job],
         owner: str | None,
         name: str,
         uid: str | None,
@@ -205,7 +238,7 @@ class Store:
             return False
         return self._belongs(item, name, uid)
 
-    def _belongs(self, item: dict[str, Any], name: str, uid: str | None) -> bool:
+    def _belongs(self, item: _Kept[Pod] | _Kept[Job], name: str, uid: str | None) -> bool:
         """Return whether a pod or a Job may be of the job with our own id, and is of no namesake.
 
         Initializers don't have that in their environment: they are of the TrainJob that is there if
@@ -213,62 +246,68 @@ class Store:
         """
         if uid is None:
             return True
-        if (noted := item.get(_OURS)) is not None:
-            return bool(noted == uid)
+        if item.ours is not None:
+            return item.ours == uid
         found = self.trainjobs.get(name)
         if found is None:
             return True
-        return (_created(item) >= _created(found)) == (uid_of(found) == uid)
+        return (item.it.created >= found.created) == (uid_of(found) == uid)
 
-    def events(self, name: str, uids: set[str]) -> list[dict[str, Any]]:
+    def events(self, name: str, uids: set[str]) -> list[Event]:
         """Return the events about a job's JobSet, and about the objects with these uids."""
         keys = [f"JobSet/{name}", *uids]
         return [event for key in keys for event in self._events.get(key, {}).values()]
 
 
-def _about(about: dict[str, Any]) -> str:
+def _removed(kept: dict[str, dict[str, _Value]], name: str, uid: str) -> _Value | None:
+    """Forget one thing of several that are kept under a name, and return what was known of it."""
+    found = kept.get(name, {})
+    before = found.pop(uid, None)
+    if not found:
+        kept.pop(name, None)
+    return before
+
+
+def _about(about: OwnerRef) -> str:
     """Return the key of the object that an event is about; JobSets themselves are not watched."""
-    if about.get("kind") == "JobSet":
-        return f"JobSet/{about.get('name')}"
-    return str(about.get("uid"))
+    return f"JobSet/{about.name}" if about.kind == "JobSet" else about.uid
 
 
-def _created(item: dict[str, Any]) -> str:
-    """Return when an object was made: the API has one form for it, so text can be compared."""
-    return str(item["metadata"].get("creationTimestamp") or "")
+def _our_uid(pods: PodSpec) -> str | None:
+    """Return our own id of the job that pods have in their environment."""
+    variables = (one for container in pods.containers for one in container.env)
+    return next((one.value for one in variables if one.name == "JAXTRAIN_JOB_UID"), None)
 
 
-def _our_uid(spec: dict[str, Any]) -> str | None:
-    """Return our own id of the job that a pod, or a Job's pods, have in their environment."""
-    template = (spec.get("template") or {}).get("spec") or spec
-    for container in template.get("containers") or []:
-        for variable in container.get("env") or []:
-            if variable.get("name") == "JAXTRAIN_JOB_UID":
-                return str(variable.get("value"))
-    return None
+# -- what is large and not needed is left out: 500 TrainJobs have to fit --------------------------
 
 
-def _trimmed(item: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what is large and not needed: 500 TrainJobs have to fit."""
-    metadata = {k: v for k, v in item["metadata"].items() if k != "managedFields"}
-    kept = {**item, "metadata": metadata, _OURS: _our_uid(item.get("spec") or {})}
-    trainer = (item.get("spec") or {}).get("trainer")
-    if isinstance(trainer, dict):
-        small = {k: v for k, v in trainer.items() if k not in ("env", "command", "args")}
-        # By this one is known which Secret is ours.
-        small["env"] = [
-            item for item in trainer.get("env") or [] if item.get("name") == "JAXTRAIN_FRAME_KEY"
-        ]
-        kept["spec"] = {**item["spec"], "trainer": small}
-        metadata.pop("annotations", None)
-        annotations = item["metadata"].get("annotations") or {}
-        metadata["annotations"] = {k: v for k, v in annotations.items() if len(v) < 2000}
-    containers = (item.get("spec") or {}).get("containers")
-    if isinstance(containers, list):
-        small_containers = [
-            {k: v for k, v in c.items() if k not in ("env", "command", "args")} for c in containers
-        ]
-        kept["spec"] = {**item["spec"], "containers": small_containers}
-    elif "template" in (item.get("spec") or {}):
-        kept["spec"] = {k: v for k, v in item["spec"].items() if k != "template"}
-    return kept
+def _without_managed(item: ApiObject) -> dict[str, object]:
+    return {**item.json, "metadata": _without(item.metadata.json, "managedFields")}
+
+
+def _without(found: Mapping[str, object], *names: str) -> dict[str, object]:
+    return {name: value for name, value in found.items() if name not in names}
+
+
+def _small_trainjob(item: TrainJob) -> TrainJob:
+    spec, trainer = item.spec.json, item.spec.within("trainer")
+    small = _without(trainer, "env", "command", "args")
+    # By this one is known which Secret is ours.
+    small["env"] = [one.json for one in item.env if one.name == "JAXTRAIN_FRAME_KEY"]
+    metadata = _without(item.metadata.json, "managedFields")
+    metadata["annotations"] = {k: v for k, v in item.annotations.items() if len(v) < _LARGE}
+    kept = {**item.json, "metadata": metadata}
+    return TrainJob({**kept, "spec": {**spec, "trainer": small}} if trainer else kept)
+
+
+def _small_job(item: Job) -> _Kept[Job]:
+    spec = _without(item.spec.json, "template")
+    return _Kept(Job({**_without_managed(item), "spec": spec}), _our_uid(item.pods.spec))
+
+
+def _small_pod(item: Pod) -> _Kept[Pod]:
+    containers = mappings(item.spec.json.get("containers"))
+    small = [_without(one, "env", "command", "args") for one in containers]
+    spec = {**item.spec.json, "containers": small}
+    return _Kept(Pod({**_without_managed(item), "spec": spec}), _our_uid(item.of))

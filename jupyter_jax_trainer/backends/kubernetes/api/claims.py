@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from jupyter_jax_trainer.backends.kubernetes.api import marks
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainJob
 from jupyter_jax_trainer.backends.kubernetes.api.observed import line
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.jobdir import files
@@ -132,7 +132,7 @@ class About:
         }
 
 
-def read(found: Mapping[str, Any]) -> About:
+def read(found: TrainJob) -> About:
     """Read and check the annotations of a TrainJob.
 
     Raises
@@ -140,24 +140,23 @@ def read(found: Mapping[str, Any]) -> About:
     BackendError
         The TrainJob isn't one of ours, or a field is not what we would have written.
     """
-    name = line(found["metadata"].get("name"), 63)
-    annotations = found["metadata"].get("annotations") or {}
+    name, annotations = line(found.name, 63), found.annotations
     try:
-        said = json.loads(annotations.get(marks.ABOUT) or "")
+        said = json.loads(annotations.get(marks.ABOUT, ""))
         if not isinstance(said, dict) or said.get("format") != files.FORMAT:
             raise ValueError
     except (ValueError, RecursionError):
         raise BackendError(say.NOT_OURS(name=name)) from None
     try:
-        return _checked(annotations.get(marks.UID), said)
+        return _checked(annotations.get(marks.UID, ""), said)
     except (UsageError, RecursionError) as error:
         why = error.message if isinstance(error, UsageError) else say.NESTED_TOO_DEEPLY()
         raise BackendError(say.INVALID_ANNOTATION(name=name, reason=line(why, _WORDS))) from None
 
 
-def _checked(uid: Any, said: Mapping[str, Any]) -> About:
+def _checked(uid: str, said: dict[str, Any]) -> About:
     """Check all fields; `UsageError` says which one is wrong."""
-    if not isinstance(uid, str) or not marks.UID_FORM.fullmatch(uid):
+    if not marks.UID_FORM.fullmatch(uid):
         raise _wrong("uid", uid)
     options = said.get("spec")
     if not isinstance(options, dict):

@@ -45,6 +45,7 @@ __all__ = [
     "is_configured",
 ]
 
+Query = Mapping[str, str | int]
 MERGE_PATCH = "application/merge-patch+json"
 _CONNECTIONS = 300  # at once: a stream for each pod whose log is followed
 _UNAUTHORIZED = 401
@@ -124,7 +125,7 @@ class Client:
         method: str,
         path: str,
         *,
-        query: Mapping[str, Any] | None = None,
+        query: Query | None = None,
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
         timeout: float | None = None,
@@ -160,7 +161,7 @@ class Client:
             raise Unreachable(say.NOT_AN_OBJECT())
         return found
 
-    def open(self, path: str, query: Mapping[str, Any] | None, read_timeout: float) -> Any:
+    def open(self, path: str, query: Query | None, read_timeout: float) -> Any:
         """Open a stream: a watch, or a log.
 
         Parameters
@@ -184,7 +185,7 @@ class Client:
         self,
         method: str,
         path: str,
-        query: Mapping[str, Any] | None,
+        query: Query | None,
         data: bytes | None,
         content_type: str | None,
         timeout: float,
@@ -203,7 +204,7 @@ class Client:
         self,
         method: str,
         path: str,
-        query: Mapping[str, Any] | None,
+        query: Query | None,
         data: bytes | None,
         content_type: str | None,
         timeout: float,

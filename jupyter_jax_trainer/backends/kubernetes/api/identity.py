@@ -8,10 +8,9 @@ our own id is first seen.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.marks import uid_of
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainJob
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest
@@ -22,7 +21,7 @@ def note(directory: JobDir, uid: str) -> None:
     files.write_json(directory.trainjob, {"format": files.FORMAT, "uid": uid}, durable=True)
 
 
-def is_jobs(directory: JobDir, manifest: Manifest, found: Mapping[str, Any]) -> bool:
+def is_jobs(directory: JobDir, manifest: Manifest, found: TrainJob) -> bool:
     """Return whether a TrainJob is the job's; one with our own id is noted where none was.
 
     Raises
@@ -30,7 +29,9 @@ def is_jobs(directory: JobDir, manifest: Manifest, found: Mapping[str, Any]) -> 
     JobDirError
         The note is damaged.
     """
-    uid, known = str(found["metadata"]["uid"]), directory.read_trainjob_uid()
+    uid, known = found.uid, directory.read_trainjob_uid()
+    if not uid:
+        return False  # the API has not created it
     if known is None and uid_of(found) == manifest["uid"]:
         with contextlib.suppress(OSError):  # the directory may be gone, or the disk full
             note(directory, uid)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainJob
 
 PREFIX = "jupyter-jax-trainer"
 UID = f"{PREFIX}/uid"  # an annotation; on what belongs to a job alone it is a label, too
@@ -14,10 +14,10 @@ FAILED = f"{PREFIX}/failed"
 JOB_LABEL = f"{PREFIX}/job"
 
 
-def uid_of(job: Mapping[str, Any]) -> str | None:
+def uid_of(job: TrainJob) -> str | None:
     """Return our own id that a TrainJob claims to have; None where it isn't one of ours.
 
     Others can copy it: which TrainJob is a job's is told by `identity`.
     """
-    found = (job["metadata"].get("annotations") or {}).get(UID)
-    return found if isinstance(found, str) and UID_FORM.fullmatch(found) else None
+    found = job.annotations.get(UID, "")
+    return found if UID_FORM.fullmatch(found) else None

@@ -348,6 +348,16 @@ class ContainerState(Part):
         """How often it has started again."""
         return self.number("restartCount")
 
+    @property
+    def ready(self) -> bool:
+        """Whether the kubelet takes it for ready."""
+        return bool(self.json.get("ready"))
+
+    @property
+    def has_started(self) -> bool:
+        """Whether it does not wait: then it has a log."""
+        return "waiting" not in self.within("state")
+
 
 class Resources(Part):
     """What a container asks for."""
@@ -551,6 +561,16 @@ class Pod(ApiObject):
         return self.status.text("phase")
 
     @property
+    def reason(self) -> str:
+        """Why it is so, in one word: ``Evicted``."""
+        return self.status.text("reason")
+
+    @property
+    def message(self) -> str:
+        """Why it is so, in a sentence."""
+        return self.status.text("message")
+
+    @property
     def role(self) -> str:
         """The replicated Job that it belongs to."""
         return self.labels.get(ROLE) or "pod"
@@ -608,9 +628,29 @@ class Pod(ApiObject):
 class Job(ApiObject):
     """A Job."""
 
+    @property
+    def started(self) -> float | None:
+        """When it was started, or resumed."""
+        return seconds(self.status.json.get("startTime"))
+
+    @property
+    def pods(self) -> PodTemplate:
+        """The template of its pods."""
+        return PodTemplate(self.spec.within("template"))
+
 
 class JobSet(ApiObject):
     """A JobSet."""
+
+    @property
+    def restarts(self) -> int:
+        """How often all its Jobs have started again."""
+        return self.status.number("restarts")
+
+    @property
+    def max_restarts(self) -> int:
+        """How often they may."""
+        return Part(self.spec.within("failurePolicy")).number("maxRestarts")
 
 
 class TrainJob(ApiObject):
@@ -625,6 +665,21 @@ class TrainJob(ApiObject):
     def runtime(self) -> OwnerRef:
         """The runtime that it refers to."""
         return OwnerRef(self.spec.within("runtimeRef"))
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes it trains on."""
+        return Part(self.spec.within("trainer")).number("numNodes") or 1
+
+    @property
+    def deadline(self) -> int:
+        """Seconds that it may take; 0 where there is no bound."""
+        return self.spec.number("activeDeadlineSeconds")
+
+    @property
+    def has_jobs(self) -> bool:
+        """Whether its status tells of Jobs."""
+        return bool(self.status.json.get("jobsStatus"))
 
     @property
     def env(self) -> list[EnvVar]:
@@ -723,3 +778,68 @@ class TrainingRuntime(ApiObject):
     def container(self) -> Container:
         """The container in which the training runs; an empty one where there is none."""
         return self.pods.spec.container(TRAINER)
+
+
+class Secret(ApiObject):
+    """A Secret."""
+
+    @property
+    def data(self) -> dict[str, str]:
+        """What it holds, each in base64."""
+        return texts(self.json.get("data"))
+
+
+class Namespace(ApiObject):
+    """A namespace."""
+
+
+class ResourceQuota(ApiObject):
+    """A quota of a namespace."""
+
+    @property
+    def bounds(self) -> dict[str, str]:
+        """The most that there may be, as it was asked for."""
+        return texts(self.spec.json.get("hard"))
+
+    @property
+    def hard(self) -> dict[str, str]:
+        """The most that there may be, as it is enforced."""
+        return texts(self.status.json.get("hard"))
+
+    @property
+    def used(self) -> dict[str, str]:
+        """How much of that there is."""
+        return texts(self.status.json.get("used"))
+
+
+class Limit(Part):
+    """What a LimitRange says of one kind of thing."""
+
+    @property
+    def type(self) -> str:
+        """``Container``, ``Pod``."""
+        return self.text("type")
+
+    @property
+    def max(self) -> dict[str, str]:
+        """The most that it may ask for."""
+        return texts(self.json.get("max"))
+
+    @property
+    def default(self) -> dict[str, str]:
+        """Its limits where it has none of its own."""
+        return texts(self.json.get("default"))
+
+    @property
+    def default_request(self) -> dict[str, str]:
+        """Its requests where it has none of its own."""
+        return texts(self.json.get("defaultRequest"))
+
+
+class LimitRange(ApiObject):
+    """Limits of a namespace."""
+
+    def limits(self, *types: str) -> list[Limit]:
+        """Return the limits for these kinds of things."""
+        found = [Limit(one) for one in mappings(self.spec.json.get("limits"))]
+        return [one for one in found if one.type in types]

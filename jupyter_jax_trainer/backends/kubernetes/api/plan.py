@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 from jupyter_jax_trainer.jobdir.manifest import Manifest, Plan
+
+# What an administrator wrote, with whatever fields that has: kept to be written back, never read.
+RuntimeSpec = dict[str, Any]
+
+
+class Amounts(TypedDict):
+    """What a container asks for."""
+
+    requests: dict[str, str]
+    limits: dict[str, str]
 
 
 class KubernetesPlan(Plan):
@@ -20,10 +30,14 @@ class KubernetesPlan(Plan):
         Where it is: `cluster` tells clusters and namespaces apart, whatever leads there.
     own_runtime
         The spec of a runtime that is made for this job.
+    resources
+        What the runtime's container asks for by itself.
     patches
         Which changes to the runtime are needed.
     loose
         Containers of the runtime that don't meet the namespace's PodSecurity.
+    tolerations
+        All that the pods are to have, in the API's form; empty where the runtime's will do.
     """
 
     runtime_kind: str
@@ -33,9 +47,9 @@ class KubernetesPlan(Plan):
     namespace: str
     cluster: str
     kubeconfig: NotRequired[str | None]
-    own_runtime: NotRequired[dict[str, Any] | None]
+    own_runtime: NotRequired[RuntimeSpec | None]
     selector: NotRequired[dict[str, str]]
-    resources: NotRequired[dict[str, Any]]
+    resources: NotRequired[Amounts]
     python: NotRequired[str | None]
     jax: NotRequired[str | None]
     image: NotRequired[str | None]
@@ -43,7 +57,7 @@ class KubernetesPlan(Plan):
     patches: NotRequired[dict[str, bool]]
     loose: NotRequired[dict[str, dict[str, list[str]]]]
     mounts: NotRequired[bool]
-    tolerations: NotRequired[list[dict[str, Any]]]
+    tolerations: NotRequired[list[dict[str, str | int]]]
     shared: NotRequired[str | None]
     pip: NotRequired[list[str]]
     secret_keys: NotRequired[dict[str, list[str]]]

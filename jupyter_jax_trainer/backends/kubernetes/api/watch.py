@@ -7,11 +7,12 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.api.counts import COUNTS
+from jupyter_jax_trainer.backends.kubernetes.api.objects import ApiObject, mappings
 from jupyter_jax_trainer.messages import cluster as say
 
 ADDED, GONE = "ADDED", "DELETED"
@@ -23,16 +24,18 @@ _STEADY = 5.0  # seconds that a silent connection has to last, or the pauses go 
 _POLL = 2.0  # seconds between lists, where listing is allowed and watching is not
 _FORBIDDEN_PAUSE = 30.0  # seconds between tries, where neither is
 
-Change = Callable[[str, dict[str, Any]], None]
+_Found = TypeVar("_Found", bound=ApiObject)
 
 
-class Watch(threading.Thread):
+class Watch(threading.Thread, Generic[_Found]):
     """Follows one kind of object in a thread.
 
     Parameters
     ----------
     client, path
         What to list and to watch.
+    kind
+        What is there.
     on_change
         Called with ``ADDED`` or ``DELETED`` and the object, in this thread; a change of an object
         is an ``ADDED`` of its new form.
@@ -49,7 +52,8 @@ class Watch(threading.Thread):
         self,
         client: Client,
         path: str,
-        on_change: Change,
+        kind: type[_Found],
+        on_change: Callable[[str, _Found], None],
         on_synced: Callable[[], None] = lambda: None,
         on_problem: Callable[[Exception | None], None] = lambda error: None,
         labels: str | None = None,
@@ -57,10 +61,11 @@ class Watch(threading.Thread):
         super().__init__(name=f"watch-{path.rsplit('/', 1)[-1]}", daemon=True)
         self._client = client
         self._path = path
+        self._kind = kind
         self._on_change = on_change
         self._on_synced = on_synced
         self._on_problem = on_problem
-        self._query = {"labelSelector": labels} if labels else {}
+        self._query: dict[str, str | int] = {"labelSelector": labels} if labels else {}
         self._known: dict[str, dict[str, Any]] = {}
         self._version = ""
         self._pause = _FIRST_PAUSE
@@ -117,14 +122,14 @@ class Watch(threading.Thread):
     def _list(self) -> None:
         """Take over what is there now, and tell what has gone meanwhile."""
         found: dict[str, dict[str, Any]] = {}
-        for page in pages(self._client, self._path, self._query):
+        for page in _pages(self._client, self._path, self._query):
             found.update({item["metadata"]["uid"]: item for item in page.get("items") or []})
         for uid in self._known.keys() - found.keys():
-            self._on_change(GONE, self._known[uid])
+            self._on_change(GONE, self._kind(self._known[uid]))
         for uid, item in found.items():
             before = self._known.get(uid)
             if before is None or _version(before) != _version(item):
-                self._on_change(ADDED, item)
+                self._on_change(ADDED, self._kind(item))
         self._known = {uid: _stub(item) for uid, item in found.items()}
         self._version = page["metadata"]["resourceVersion"]
 
@@ -167,15 +172,15 @@ class Watch(threading.Thread):
         uid = item["metadata"]["uid"]
         if kind == "DELETED":
             self._known.pop(uid, None)
-            self._on_change(GONE, item)
+            self._on_change(GONE, self._kind(item))
         else:
             self._known[uid] = _stub(item)
-            self._on_change(ADDED, item)
+            self._on_change(ADDED, self._kind(item))
 
 
-def pages(
-    client: Client, path: str, query: Mapping[str, Any] | None = None
-) -> Iterator[dict[str, Any]]:
+def list_all(
+    client: Client, path: str, kind: type[_Found], labels: str | None = None
+) -> Iterator[_Found]:
     """List objects, some hundreds at a time.
 
     Raises
@@ -183,7 +188,14 @@ def pages(
     ApiError, Unreachable
         They can't be listed.
     """
-    asked = {**(query or {}), "limit": _PAGE}
+    for page in _pages(client, path, {"labelSelector": labels} if labels else {}):
+        yield from (kind(one) for one in mappings(page.get("items")))
+
+
+def _pages(
+    client: Client, path: str, query: Mapping[str, str | int]
+) -> Iterator[dict[str, Any]]:
+    asked = {**query, "limit": _PAGE}
     while True:
         page = client.request("GET", path, query=asked)
         yield page
