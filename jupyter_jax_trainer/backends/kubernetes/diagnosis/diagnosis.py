@@ -1,28 +1,17 @@
 """Say in plain words why a job waits or has failed, from what the cluster shows of it.
 
-Nothing here speaks to the cluster: raw objects go in, words come out. The table is in ``causes/``.
+Nothing here speaks to the cluster: its objects go in, words come out. The table is in ``causes/``.
 """
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes.api.observed import (
-    Json,
-    Seen,
-    condition,
-    containers,
-    deleted_at,
-    exit_code,
-    rank_of,
-    runs,
-    seconds,
-    status,
-)
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import Cause, Facts, Refused
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Ended, Pod
+from jupyter_jax_trainer.backends.kubernetes.api.observed import Seen
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import Cause, Words, Refused
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.ended import (
     DELETED,
     FAILED,
@@ -122,42 +111,39 @@ class PodEnd:
     stopped: bool = False
 
 
-def judge(seen: Seen, spec: Mapping[str, Any], states: Sequence[Phase] = ()) -> Verdict:
+def judge(seen: Seen, states: Sequence[Phase] = ()) -> Verdict:
     """Return how a job is, and why.
 
     Parameters
     ----------
     seen
         What the cluster shows.
-    spec
-        The job's options, as `JobSpec.to_json` gives them.
     states
         What each rank does by its own account (see `Seen`); empty where nothing is known of it.
     """
-    seen = replace(seen, spec=spec, states=states)
+    seen = replace(seen, states=states)
     if seen.trainjob is None:
         return _first(QUEUED, seen) or Verdict(state=State.PENDING)
-    if condition(seen.trainjob, "Complete"):
+    if seen.trainjob.condition("Complete"):
         return Verdict(state=State.SUCCEEDED)
     if (verdict := _first(FAILED, seen)) is not None:
         return verdict
-    if condition(seen.trainjob, "Failed") or _job_failed(seen):
+    if seen.trainjob.condition("Failed") or _job_failed(seen):
         return _failed(seen)
     if (verdict := _first((DELETED,), seen)) is not None:
         return replace(verdict, state=_going(seen).state)
-    if (seen.trainjob.get("spec") or {}).get("suspend"):
+    if seen.suspended:
         return _first(QUEUED, seen) or Verdict(state=State.SUSPENDED)
     return _waiting(seen) or _going(seen)
 
 
 def _job_failed(seen: Seen) -> bool:
     """Return whether a Job has failed for good: JobSet may make a new one of it."""
-    if not any(condition(job, "Failed", "FailureTarget") for job in seen.jobs):
+    if not any(job.condition("Failed", "FailureTarget") for job in seen.jobs):
         return False
     if seen.jobset is None:
-        return not seen.spec.get("max_restarts")
-    policy = (seen.jobset.get("spec") or {}).get("failurePolicy") or {}
-    return int(status(seen.jobset).get("restarts") or 0) >= int(policy.get("maxRestarts") or 0)
+        return not seen.max_restarts
+    return seen.jobset.restarts >= seen.jobset.max_restarts
 
 
 def _failed(seen: Seen) -> Verdict:
@@ -200,7 +186,7 @@ def _waiting(seen: Seen) -> Verdict | None:
 
 def _with_others(found: Verdict, seen: Seen) -> Verdict:
     """Add how many pods run while some are kept from it."""
-    running = sum(runs(pod) for pod in seen.live.values())
+    running = sum(pod.runs for pod in seen.live.values())
     if not 0 < running < seen.nodes or found.reason is None:
         return found
     others = say.ONE_OTHER() if running == 1 else say.OTHERS(count=running)
@@ -226,7 +212,7 @@ def _first(causes: Iterable[Cause], seen: Seen) -> Verdict | None:
     return None
 
 
-def _verdict(cause: Cause, facts: Facts) -> Verdict:
+def _verdict(cause: Cause, facts: Words) -> Verdict:
     return Verdict(
         state=cause.state, reason=cause.say(facts), hint=cause.advise(facts), cause=cause.id
     )
@@ -237,22 +223,20 @@ def rank_ends(seen: Seen) -> list[PodEnd]:
     return [_rank_end(seen, rank, pod) for rank, pod in sorted(seen.current.items())]
 
 
-def _rank_end(seen: Seen, rank: int, pod: Json) -> PodEnd:
-    end = last_end(pod)
-    metadata, listed = pod["metadata"], containers(pod)
-    pods = sum(rank_of(other) == rank for other in seen.pods)
-    again = bool(listed) and "terminated" not in (listed[0].get("state") or {})
-    done = status(pod).get("phase") == "Succeeded"
-    row = None if done else end_row(seen, pod)
-    times = (deleted_at(pod), seconds((end or {}).get("finishedAt")))
+def _rank_end(seen: Seen, rank: int, pod: Pod) -> PodEnd:
+    end, trainer = last_end(pod), next(iter(pod.states), None)
+    pods = sum(other.rank == rank for other in seen.pods)
+    again = trainer is not None and trainer.ended is None
+    row = None if pod.phase == "Succeeded" else end_row(seen, pod)
+    times = (pod.deleted, end.time if end else None)
     return PodEnd(
         rank=rank,
-        pod=str(metadata.get("name")),
-        uid=str(metadata.get("uid")),
-        node=(pod.get("spec") or {}).get("nodeName"),
-        restarts=sum(int(state.get("restartCount") or 0) for state in listed[:1]) + pods - 1,
-        running=runs(pod),
-        exit=None if end is None else exit_code(end),
+        pod=pod.name,
+        uid=pod.uid,
+        node=pod.of.node or None,
+        restarts=(trainer.restarts if trainer else 0) + pods - 1,
+        running=pod.runs,
+        exit=None if end is None else end.code,
         earlier=end is not None and again,
         out_of_memory=out_of_memory(pod),
         kind=row[0].id if row else None,
@@ -263,14 +247,14 @@ def _rank_end(seen: Seen, rank: int, pod: Json) -> PodEnd:
     )
 
 
-def _ended_before(ended: float | None, deleted: float | None, end: Json | None) -> bool:
+def _ended_before(ended: float | None, deleted: float | None, end: Ended | None) -> bool:
     """Return whether a container ended by itself before its pod was deleted; in whole seconds.
 
     In the second of the deletion nothing is killed: there is time to end after SIGTERM.
     """
     if ended is None or deleted is None or end is None:
         return False
-    return ended < deleted or (ended == deleted and exit_code(end) == -signal.SIGKILL)
+    return ended < deleted or (ended == deleted and end.code == -signal.SIGKILL)
 
 
 def explain_api_error(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes.api.observed import Json, Seen, line
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod
+from jupyter_jax_trainer.backends.kubernetes.api.observed import Seen, line
 from jupyter_jax_trainer.states import State
 
-Facts = Mapping[str, object]
+Words = Mapping[str, str]  # what is found, by its name in the templates
 _REASON = 200  # characters of a sentence
 _HINT = 400
 _FACT = 140
@@ -70,29 +70,29 @@ class Cause:
     sentence: str
     hint: str = ""
     state: State = State.PENDING
-    find: Callable[[Seen], Facts | None] | None = None
-    match: Callable[[Refused], Facts | None] | None = None
+    find: Callable[[Seen], Words | None] | None = None
+    match: Callable[[Refused], Words | None] | None = None
     ends: bool = False
 
-    def say(self, facts: Facts) -> str:
+    def say(self, facts: Words) -> str:
         """Return the sentence."""
         return line(_filled(self.sentence, facts), _REASON)
 
-    def advise(self, facts: Facts) -> str | None:
+    def advise(self, facts: Words) -> str | None:
         """Return the hint, if there is one."""
         return line(_filled(self.hint, facts), _HINT) or None
 
 
-def _filled(template: str, facts: Facts) -> str:
+def _filled(template: str, facts: Words) -> str:
     """Fill a template; what the facts hold is never read as one."""
     return re.sub(r"\{(\w+)\}", lambda found: line(facts.get(found[1], ""), _FACT), template)
 
 
-def by_pattern(pattern: str, *statuses: int) -> Callable[[Refused], Facts | None]:
+def by_pattern(pattern: str, *statuses: int) -> Callable[[Refused], Words | None]:
     """Match the message of a refusal; named groups are the facts."""
     compiled = re.compile(pattern, re.IGNORECASE | re.DOTALL)
 
-    def match(refused: Refused) -> Facts | None:
+    def match(refused: Refused) -> Words | None:
         if statuses and refused.status not in statuses:
             return None
         found = compiled.search(refused.message)
@@ -106,14 +106,10 @@ def who(count: int, nodes: int) -> str:
     return "the pod" if nodes == 1 else f"{count} of {nodes} pods"
 
 
-def of_pods(
-    seen: Seen, look: Callable[[Json], Facts | None], pods: Mapping[int, Json] | None = None
-) -> dict[str, Any] | None:
+def of_pods(seen: Seen, look: Callable[[Pod], Words | None]) -> Words | None:
     """Return the facts of the first pod in which something is found, and say how many there are."""
     found = [
-        facts
-        for _, pod in sorted((seen.live if pods is None else pods).items())
-        if (facts := look(pod)) is not None
+        facts for _, pod in sorted(seen.live.items()) if (facts := look(pod)) is not None
     ]
     if not found:
         return None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jupyter_jax_trainer.backends.kubernetes.api.observed import Json, Seen
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod
+from jupyter_jax_trainer.backends.kubernetes.api.observed import Seen
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Words
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import (
     being_deleted,
     deleted,
@@ -24,7 +25,7 @@ from jupyter_jax_trainer.states import State
 
 _AGAIN = "Run the cell again"
 
-ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
+ENDS: tuple[tuple[Cause, Callable[[Seen, Pod], Words | None]], ...] = (
     (
         Cause(
             id="out-of-memory",
@@ -182,7 +183,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Json], Facts | None]], ...] = (
 )
 
 
-def end_row(seen: Seen, pod: Json) -> tuple[Cause, Facts] | None:
+def end_row(seen: Seen, pod: Pod) -> tuple[Cause, Words] | None:
     """Return the row for how a pod has ended; None where the cluster does not explain it."""
     for cause, look in ENDS:
         if (facts := look(seen, pod)) is not None:
@@ -252,8 +253,8 @@ OTHER = (
 )
 
 
-def how_it_ended(seen: Seen, pod: Json) -> str:
+def how_it_ended(seen: Seen, pod: Pod) -> str:
     """Say in a few words how the attempt before this one ended."""
-    row = end_row(seen, pod)
-    code = (last_end(pod) or {}).get("exitCode", "?")
+    row, end = end_row(seen, pod), last_end(pod)
+    code = "?" if end is None else end.raw_code
     return row[0].say(row[1]) if row else f"ended with exit code {code}"

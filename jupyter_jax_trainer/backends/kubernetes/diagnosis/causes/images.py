@@ -5,14 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from jupyter_jax_trainer.backends.kubernetes.api.observed import (
-    Json,
-    Seen,
-    image_of,
-    message_of,
-    waiting,
-)
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts, of_pods
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod, Waiting
+from jupyter_jax_trainer.backends.kubernetes.api.observed import Seen
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Words, of_pods
 
 _REASONS = (
     "ErrImagePull",
@@ -26,38 +21,36 @@ _REASONS = (
 _WHERE = "container waits: `ErrImagePull`, `ImagePullBackOff`"
 
 
-def _message(seen: Seen, pod: Json) -> str:
+def _message(seen: Seen, pod: Pod, waiting: Waiting) -> str:
     """Return what is said about the pull, without the image's own name.
 
     Older kubelets keep the cause of a back-off to an event.
     """
-    reason, message = waiting(pod)
-    if reason == "ImagePullBackOff" and "ErrImagePull" not in message:
-        failed = [
-            message_of(event)
-            for event in seen.events_of(pod, "Failed")
-            if message_of(event).startswith("Failed to pull")
-        ]
+    message = waiting.message
+    if waiting.reason == "ImagePullBackOff" and "ErrImagePull" not in message:
+        events = [event.message for event in seen.events_of(pod, "Failed")]
+        failed = [said for said in events if said.startswith("Failed to pull")]
         message = failed[-1] if failed else message
-    image = image_of(pod)
+    image = pod.of.trainer.image
     return message.replace(image, "") if image else message
 
 
-def _finder(pattern: str, *reasons: str) -> Callable[[Seen], Facts | None]:
+def _finder(pattern: str, *reasons: str) -> Callable[[Seen], Words | None]:
     compiled = re.compile(pattern, re.IGNORECASE)
 
-    def find(seen: Seen) -> Facts | None:
-        def look(pod: Json) -> Facts | None:
-            if waiting(pod)[0] not in (reasons or _REASONS):
+    def find(seen: Seen) -> Words | None:
+        def look(pod: Pod) -> Words | None:
+            waiting, image = pod.waiting, pod.of.trainer.image
+            if waiting is None or waiting.reason not in (reasons or _REASONS):
                 return None
-            message = _message(seen, pod)
+            message = _message(seen, pod, waiting)
             if not compiled.search(message):
                 return None
             said = message.rsplit(": ", 1)[-1]
-            registry, slash, _ = image_of(pod).partition("/")
+            registry, slash, _ = image.partition("/")
             named = slash and ("." in registry or ":" in registry)
             return {
-                "image": image_of(pod),
+                "image": image,
                 "said": said,
                 "registry": registry if named else "docker.io",
             }

@@ -6,95 +6,82 @@ import re
 from collections.abc import Callable
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.backends.kubernetes.api.observed import (
-    Json,
-    Seen,
-    any_condition,
-    condition,
-    message_of,
-    seconds,
-)
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Workload
+from jupyter_jax_trainer.backends.kubernetes.api.observed import Seen
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Words
 from jupyter_jax_trainer.backends.kubernetes.submit.queues import QUEUE
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.text import duration
 
 
-def spec_of(seen: Seen) -> Json:
-    """Return the spec of the TrainJob."""
-    return (seen.trainjob or {}).get("spec") or {}
-
-
 def queue_of(seen: Seen) -> str:
     """Return the queue of the TrainJob; empty where it is in none."""
-    labels = ((seen.trainjob or {}).get("metadata") or {}).get("labels") or {}
-    return str(labels.get(QUEUE, ""))
+    return "" if seen.trainjob is None else seen.trainjob.labels.get(QUEUE, "")
 
 
-def workload_of(seen: Seen) -> Json | None:
+def workload_of(seen: Seen) -> Workload | None:
     """Return the Workload that counts: the newest that is not over."""
-    made = [item for item in seen.workloads if not condition(item, "Finished")]
-    return max(made, key=lambda item: str(item["metadata"].get("creationTimestamp")), default=None)
+    made = [item for item in seen.workloads if item.condition("Finished") is None]
+    return max(made, key=lambda item: item.created, default=None)
 
 
-def is_active(workload: Json | None) -> bool:
+def is_active(workload: Workload | None) -> bool:
     """Return whether Kueue may let a job in: nobody has stopped it."""
-    return ((workload or {}).get("spec") or {}).get("active") is not False
+    return workload is None or workload.is_active
 
 
-def _stripped(seen: Seen) -> Facts | None:
+def _stripped(seen: Seen) -> Words | None:
     """Kueue has let the job in, and yet its Jobs stay suspended: runtimePatches were dropped.
 
     JobSet's webhook then refuses what Trainer makes of the rest.
     """
     workload = workload_of(seen)
-    admitted = condition(workload, "Admitted")
-    if admitted is None or condition(workload, "Evicted"):
+    admitted = workload.condition("Admitted") if workload else None
+    if workload is None or admitted is None or workload.condition("Evicted"):
         return None
     refused = seen.events_of(seen.trainjob, "TrainJobResourcesCreationFailed")
-    if not spec_of(seen).get("suspend") and (seen.made or not refused):
+    if not seen.suspended and (seen.made or not refused):
         return None
-    since = seconds(admitted.get("lastTransitionTime")) or seen.now
-    waited = seen.now - since
+    waited = seen.now - (admitted.since or seen.now)
     return {"time": duration(waited)} if waited > timeouts.CONTROLLER.seconds else None
 
 
-def _stopped(seen: Seen) -> Facts | None:
+def _stopped(seen: Seen) -> Words | None:
     """Kueue itself has taken the job out: it was let in too often, or has run too long."""
-    evicted = condition(workload_of(seen), "Evicted")
-    if evicted is None or not str(evicted.get("reason")).startswith("DeactivatedDueTo"):
+    workload = workload_of(seen)
+    evicted = workload.condition("Evicted") if workload else None
+    if evicted is None or not evicted.reason.startswith("DeactivatedDueTo"):
         return None
-    return {"what": message_of(evicted).removeprefix("The workload is deactivated due to ")}
+    return {"what": evicted.message.removeprefix("The workload is deactivated due to ")}
 
 
-def _kueue(*reasons: str, says: str = "") -> Callable[[Seen], Facts | None]:
+def _kueue(*reasons: str, says: str = "") -> Callable[[Seen], Words | None]:
     """Find a job that Kueue does not let in, for one of these reasons."""
 
-    def find(seen: Seen) -> Facts | None:
+    def find(seen: Seen) -> Words | None:
         workload = workload_of(seen)
-        found = any_condition(workload, "QuotaReserved")
-        if not spec_of(seen).get("suspend") or found.get("status") != "False":
+        if workload is None or not workload.is_active or not seen.suspended:
             return None
-        if not is_active(workload) or (reasons and found.get("reason") not in reasons):
+        found = workload.any_condition("QuotaReserved")
+        if found.status != "False" or (reasons and found.reason not in reasons):
             return None
-        message = message_of(found)
-        if says not in message:
+        if says not in found.message:
             return None
         queue = queue_of(seen) if reasons or says else with_place(seen)
-        return {"queue": queue, "what": _plainly(message)}
+        return {"queue": queue, "what": _plainly(found.message)}
 
     return find
 
 
-def _gave_way(seen: Seen) -> Facts | None:
+def _gave_way(seen: Seen) -> Words | None:
     """The job was running, and Kueue has taken it back for another."""
     workload = workload_of(seen)
-    evicted = condition(workload, "Evicted")
-    if evicted is None or evicted.get("reason") != "Preempted" or not spec_of(seen).get("suspend"):
+    if workload is None or not workload.is_active or not seen.suspended:
         return None
-    if not is_active(workload):
+    evicted = workload.condition("Evicted")
+    if evicted is None or evicted.reason != "Preempted":
         return None
-    cohort = "due to prioritization" not in message_of(evicted)
+    cohort = "due to prioritization" not in evicted.message
     to = "jobs whose queue reclaimed its quota" if cohort else "a job with higher priority"
     return {"queue": with_place(seen), "to": to}
 
@@ -103,20 +90,18 @@ def with_place(seen: Seen) -> str:
     """Name the queue, and the job's place in its namespace: by priority, then by age."""
     workload = workload_of(seen)
     waiting = [item for item in seen.others if _waits(item)]
-    if workload is None or not waiting or condition(workload, "QuotaReserved"):
+    if workload is None or not waiting or workload.condition("QuotaReserved"):
         return queue_of(seen)  # it is alone, or has had its turn and waits for something else
     before = sum(_turn(item) < _turn(workload) for item in waiting)
     return f"{queue_of(seen)} (place {before + 1} of {len(waiting) + 1} jobs of this namespace)"
 
 
-def _waits(workload: Json) -> bool:
-    return is_active(workload) and not condition(workload, "QuotaReserved", "Finished")
+def _waits(workload: Workload) -> bool:
+    return workload.is_active and workload.condition("QuotaReserved", "Finished") is None
 
 
-def _turn(workload: Json) -> tuple[int, str, str]:
-    priority = int((workload.get("spec") or {}).get("priority") or 0)
-    metadata = workload["metadata"]
-    return -priority, str(metadata.get("creationTimestamp")), str(metadata.get("name"))
+def _turn(workload: Workload) -> tuple[int, float, str]:
+    return -workload.priority, workload.created, workload.name
 
 
 def _plainly(message: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Facts, Refused
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Words, Refused
 from jupyter_jax_trainer.text import joined
 
 _KINDS = {
@@ -21,7 +21,7 @@ _KINDS = {
 _NO_REASON = ("", "Forbidden", "no reason given")
 
 
-def quota(refused: Refused) -> Facts | None:
+def quota(refused: Refused) -> Words | None:
     """Read that a quota is used up."""
     found = re.search(
         r"exceeded quota: (?P<quota>[^,]+), requested: (?P<asked>\S+), used: (?P<used>\S+), "
@@ -50,7 +50,7 @@ def _resource(name: str) -> str:
     return f"{_KINDS.get(kind, kind)}s"
 
 
-def security(refused: Refused) -> Facts | None:
+def security(refused: Refused) -> Words | None:
     """Read that PodSecurity refuses pods."""
     pattern = r'violates PodSecurity "(?P<level>[^":]+)[^"]*": (?P<what>.*)'
     found = re.search(pattern, refused.message)
@@ -61,7 +61,7 @@ def security(refused: Refused) -> Facts | None:
     return {"who": refused.who, "level": found["level"], "what": what}
 
 
-def missing_right(refused: Refused) -> Facts | None:
+def missing_right(refused: Refused) -> Words | None:
     """Read that a right is missing."""
     found = re.search(
         r'cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)".*?(?:in the namespace '
@@ -77,7 +77,7 @@ def missing_right(refused: Refused) -> Facts | None:
     return {"verb": verb, "resource": resource, "where": where}
 
 
-def wanted(refused: Refused) -> Facts | None:
+def wanted(refused: Refused) -> Words | None:
     """Read that a quota wants amounts."""
     found = re.search(r"failed quota: (?P<quota>[^:]+): must specify (?P<what>.*)", refused.message)
     if found is None:
@@ -86,7 +86,7 @@ def wanted(refused: Refused) -> Facts | None:
     return {"who": refused.who, "quota": found["quota"], "what": joined(names)}
 
 
-def webhook(refused: Refused) -> Facts | None:
+def webhook(refused: Refused) -> Words | None:
     """Read that a webhook refuses."""
     found = re.search(
         r'admission webhook "(?P<name>[^"]+)" denied the request(?P<what>.*)',
@@ -101,11 +101,11 @@ def webhook(refused: Refused) -> Facts | None:
     return {"who": refused.who, "name": found["name"], "what": what}
 
 
-def named(words: str, status: int) -> Callable[[Refused], Facts | None]:
+def named(words: str, status: int) -> Callable[[Refused], Words | None]:
     """Match ``secrets "data" <words>``."""
     pattern = re.compile(rf'(?P<kind>[a-z]+)[\w.]* "(?P<name>[^"]+)" {words}')
 
-    def match(refused: Refused) -> Facts | None:
+    def match(refused: Refused) -> Words | None:
         found = pattern.search(refused.message) if refused.status == status else None
         if found is None:
             return None
@@ -114,7 +114,7 @@ def named(words: str, status: int) -> Callable[[Refused], Facts | None]:
     return match
 
 
-def invalid(refused: Refused) -> Facts | None:
+def invalid(refused: Refused) -> Words | None:
     """Read that something is not valid."""
     if refused.status not in (0, 400, 422):
         return None
@@ -124,7 +124,7 @@ def invalid(refused: Refused) -> Facts | None:
     return {"who": refused.who, "what": what.removeprefix("<nil>: ") or refused.message}
 
 
-def no_kind(refused: Refused) -> Facts | None:
+def no_kind(refused: Refused) -> Words | None:
     """Match an answer that knows not even the kind of object."""
     words = ("page not found", "could not find the requested resource")
     if refused.status != 404 or not any(text in refused.message for text in words):
@@ -132,13 +132,13 @@ def no_kind(refused: Refused) -> Facts | None:
     return {"resource": refused.resource}
 
 
-def slow(refused: Refused) -> Facts | None:
+def slow(refused: Refused) -> Words | None:
     """Read that an answer took too long."""
     slow = re.search("timed? ?out|deadline exceeded", refused.message, re.IGNORECASE)
     return {} if refused.status == 504 or (refused.status == 500 and slow) else None
 
 
-def other(refused: Refused) -> Facts:
+def other(refused: Refused) -> Words:
     """Read whatever it says."""
     hands = "is forbidden|[Ee]rror creating|failed with error|failed"
     what = re.sub(f"^.*?(?:{hands}): ", "", refused.message)

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.backends.kubernetes.api.observed import (
-    Json,
-    Seen,
-    event_time,
-    message_of,
-    role_of,
-    seconds,
-    status,
-)
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Event
+from jupyter_jax_trainer.backends.kubernetes.api.observed import Seen
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import (
     Cause,
-    Facts,
+    Words,
     Refused,
     who,
 )
@@ -22,7 +15,6 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.kueue import (
     KUEUE,
     is_active,
     queue_of,
-    spec_of,
     with_place,
     workload_of,
 )
@@ -33,18 +25,18 @@ _SAME = 3.0  # seconds by which the times of events and objects may differ
 
 
 def _age(seen: Seen) -> float:
-    metadata = (seen.trainjob or {}).get("metadata") or {}
-    return seen.now - (seconds(metadata.get("creationTimestamp")) or seen.now)
+    created = seen.trainjob.created if seen.trainjob else 0.0
+    return seen.now - (created or seen.now)
 
 
-def _waits_in_queue(seen: Seen) -> Facts | None:
-    if not queue_of(seen) or not spec_of(seen).get("suspend") or not is_active(workload_of(seen)):
+def _waits_in_queue(seen: Seen) -> Words | None:
+    if not queue_of(seen) or not seen.suspended or not is_active(workload_of(seen)):
         return None
     return {"queue": with_place(seen)}
 
 
-def _suspended(seen: Seen) -> Facts | None:
-    return {} if spec_of(seen).get("suspend") else None
+def _suspended(seen: Seen) -> Words | None:
+    return {} if seen.suspended else None
 
 
 def missing(seen: Seen) -> int:
@@ -55,51 +47,52 @@ def missing(seen: Seen) -> int:
 def refusal(seen: Seen) -> Refused | None:
     """Return what a controller was refused for the job, unless it succeeded later."""
     lacking = missing(seen)
-    if lacking <= 0 or spec_of(seen).get("suspend"):
+    if lacking <= 0 or seen.suspended:
         return None
     pods = who(lacking, seen.nodes)
     event = seen.last_event(seen.jobs, "FailedCreate")
     if event is not None and not _made_since(seen, event):
-        return Refused(message=message_of(event), who=pods)
+        return Refused(message=event.message, who=pods)
     if seen.jobs:
         return None
     event = seen.jobset_event("JobCreationFailed")
     event = event or seen.last_event([seen.trainjob], "TrainJobResourcesCreationFailed")
     if event is None:
         return None
-    return Refused(message=message_of(event), who="the job's parts")
+    return Refused(message=event.message, who="the job's parts")
 
 
-def _made_since(seen: Seen, event: Json) -> bool:
+def _made_since(seen: Seen, event: Event) -> bool:
     """Return whether the Job made a pod clearly after an event, or was resumed after it."""
-    made = [seconds(pod["metadata"].get("creationTimestamp")) for pod in seen.made.values()]
-    resumed = [seconds(status(job).get("startTime")) for job in seen.jobs]
+    made = [pod.created for pod in seen.made.values()]
+    resumed = [job.started for job in seen.jobs]
     newest = max((time for time in (*made, *resumed) if time), default=0.0)
-    return newest > event_time(event) + _SAME
+    return newest > event.time + _SAME
 
 
-def _initializing(seen: Seen) -> Facts | None:
-    running = [pod for pod in seen.initializers if status(pod).get("phase") != "Succeeded"]
+def _initializing(seen: Seen) -> Words | None:
+    running = [pod for pod in seen.initializers if pod.phase != "Succeeded"]
     if not running or seen.live:
         return None
-    return {"what": role_of(running[0]).replace("-", " ")}
+    return {"what": running[0].role.replace("-", " ")}
 
 
-def _silent(seen: Seen) -> Facts | None:
+def _silent(seen: Seen) -> Words | None:
     """Find a TrainJob of which no controller has made anything."""
-    made = seen.jobs or seen.pods or seen.jobset or status(seen.trainjob).get("jobsStatus")
-    if made or _age(seen) < timeouts.CONTROLLER.seconds:
+    made = seen.jobs or seen.pods or seen.jobset
+    told = seen.trainjob is not None and seen.trainjob.has_jobs
+    if made or told or _age(seen) < timeouts.CONTROLLER.seconds:
         return None
     return {"time": duration(_age(seen))}
 
 
-def _jobless(seen: Seen) -> Facts | None:
+def _jobless(seen: Seen) -> Words | None:
     if seen.jobs or seen.pods or _age(seen) < timeouts.CONTROLLER.seconds:
         return None
     return {"time": duration(_age(seen))}
 
 
-def _no_trainjob(seen: Seen) -> Facts | None:
+def _no_trainjob(seen: Seen) -> Words | None:
     return {} if seen.trainjob is None else None
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jupyter_jax_trainer.backends.kubernetes.api.observed import MESSAGE
+from jupyter_jax_trainer.backends.kubernetes.api.objects import MESSAGE
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import (
     Cause,
-    Facts,
+    Words,
     Refused,
     by_pattern,
 )
@@ -239,7 +239,7 @@ REFUSED = (
 )
 
 
-def explain(refused: Refused) -> tuple[Cause, Facts]:
+def explain(refused: Refused) -> tuple[Cause, Words]:
     """Find the row for a refusal: there is always one."""
     refused = replace(refused, message=refused.message[:MESSAGE])
     for cause in REFUSED:

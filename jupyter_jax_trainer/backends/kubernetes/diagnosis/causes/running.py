@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from jupyter_jax_trainer.backends.kubernetes.api.observed import (
-    Json,
-    Seen,
-    any_condition,
-    containers,
-    event_time,
-    image_of,
-    runs,
-)
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts, of_pods
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod
+from jupyter_jax_trainer.backends.kubernetes.api.observed import Seen
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Words, of_pods
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.ended import how_it_ended
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import last_end
 from jupyter_jax_trainer.states import Phase, State
@@ -20,51 +13,54 @@ from jupyter_jax_trainer.text import age, ranks_text
 _BEGUN = (Phase.ARRIVED, Phase.JOINED, Phase.RUNNING, Phase.FINISHED)
 
 
-def _silent_node(seen: Seen) -> Facts | None:
+def _silent_node(seen: Seen) -> Words | None:
     """Find pods whose node has gone silent: the node's own report of them is left as it was.
 
     A pod whose node says itself that a container is not ready (a sidecar that is started again,
     say) has another trouble.
     """
 
-    def look(pod: Json) -> Facts | None:
-        ready = any_condition(pod, "Ready")
-        stale = ready.get("status") in ("False", "Unknown") and runs(pod)
-        said = any_condition(pod, "ContainersReady").get("status") == "False"
-        if not stale or said or not all(state.get("ready") for state in containers(pod)[:1]):
+    def look(pod: Pod) -> Words | None:
+        stale = pod.any_condition("Ready").status in ("False", "Unknown") and pod.runs
+        said = pod.any_condition("ContainersReady").status == "False"
+        if not stale or said or not all(state.ready for state in pod.states[:1]):
             return None
-        return {"node": (pod.get("spec") or {}).get("nodeName")}
+        return {"node": pod.of.node}
 
     return of_pods(seen, look)
 
 
-def _pulling(seen: Seen) -> Facts | None:
-    def look(pod: Json) -> Facts | None:
-        if runs(pod):
-            return None
-        event = seen.last_event([pod], "Pulling")
-        done = seen.last_event([pod], "Pulled", "Failed", "Created", "Started")
-        if event is None or (done is not None and event_time(done) >= event_time(event)):
-            return None
-        return {"image": image_of(pod), "since": event_time(event)}
-
-    pulls = [facts for pod in seen.live.values() if (facts := look(pod)) is not None]
+def _pulling(seen: Seen) -> Words | None:
+    pulls = [
+        (pod.of.trainer.image, since)
+        for pod in seen.live.values()
+        if (since := _pulled_since(seen, pod)) is not None
+    ]
     if not pulls:
         return None
-    first = min(float(str(facts["since"])) for facts in pulls)
-    return {"image": pulls[0]["image"], "time": age(first, seen.now)}
+    first = min(since for _, since in pulls)
+    return {"image": pulls[0][0], "time": age(first, seen.now)}
 
 
-def _creating(seen: Seen) -> Facts | None:
-    return of_pods(seen, lambda pod: None if runs(pod) else {})
+def _pulled_since(seen: Seen, pod: Pod) -> float | None:
+    """Return since when a pod's image is being pulled; None where it is not."""
+    event = None if pod.runs else seen.last_event([pod], "Pulling")
+    done = seen.last_event([pod], "Pulled", "Failed", "Created", "Started")
+    if event is None or (done is not None and done.time >= event.time):
+        return None
+    return event.time
 
 
-def _unmade(seen: Seen) -> Facts | None:
+def _creating(seen: Seen) -> Words | None:
+    return of_pods(seen, lambda pod: None if pod.runs else {})
+
+
+def _unmade(seen: Seen) -> Words | None:
     lacking = sorted(set(range(seen.nodes)) - set(seen.made))
     return {"ranks": ranks_text(lacking)} if lacking else None
 
 
-def _rendezvous(seen: Seen) -> Facts | None:
+def _rendezvous(seen: Seen) -> Words | None:
     states = list(seen.states[: seen.nodes])
     late = [rank for rank, state in enumerate(states) if state not in _BEGUN]
     if Phase.ARRIVED not in states or not late:
@@ -72,21 +68,21 @@ def _rendezvous(seen: Seen) -> Facts | None:
     return {"ranks": ranks_text(late)}
 
 
-def _again(seen: Seen) -> Facts | None:
+def _again(seen: Seen) -> Words | None:
     """Find ranks whose container was started again and has not come to the cell yet."""
     for rank, pod in sorted(seen.live.items()):
         state = seen.states[rank] if rank < len(seen.states) else None
-        if runs(pod) and last_end(pod) is not None and state not in (Phase.RUNNING, Phase.FINISHED):
+        if pod.runs and last_end(pod) is not None and state not in (Phase.RUNNING, Phase.FINISHED):
             return {"ranks": ranks_text([rank]), "how": how_it_ended(seen, pod)}
     return None
 
 
-def _python(seen: Seen) -> Facts | None:
+def _python(seen: Seen) -> Words | None:
     early = [state for state in seen.states if state in (Phase.WAITING, Phase.STARTING)]
     return {} if early or not seen.states else None
 
 
-def _joining(seen: Seen) -> Facts | None:
+def _joining(seen: Seen) -> Words | None:
     return {}
 
 

@@ -6,63 +6,52 @@ import re
 from collections.abc import Callable
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.backends.kubernetes.api.observed import (
-    Json,
-    Seen,
-    any_condition,
-    containers,
-    event_time,
-    image_of,
-    message_of,
-    own_secret,
-    seconds,
-    waiting,
-)
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts, of_pods
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Event, Pod
+from jupyter_jax_trainer.backends.kubernetes.api.observed import Seen
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Words, of_pods
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.ended import how_it_ended
 from jupyter_jax_trainer.text import duration
 
 _CONFIG = "container waits: `CreateContainerConfigError`"
 _START = "container waits: `RunContainerError`, `CreateContainerError`, or ended: `StartError`"
 _MOUNT = "event `FailedMount` or `FailedAttachVolume` of the pod"
+_NOT_STARTED = ("StartError", "RunContainerError", "CreateContainerError")
 _SECRET = r'(?i)\bsecrets? "(?P<name>[^"]+)" not found|non-existent secret key: (?P<key>\S+)'
-_BROKEN = ("RunContainerError", "CreateContainerError", "CrashLoopBackOff", "StartError")
 
 
-def _config(pod: Json) -> str | None:
-    reason, message = waiting(pod)
-    return message if reason == "CreateContainerConfigError" else None
+def _config(pod: Pod) -> str | None:
+    waits = pod.waiting
+    return waits.message if waits and waits.reason == "CreateContainerConfigError" else None
 
 
-def _start(pod: Json) -> str | None:
+def _start(pod: Pod) -> str | None:
     """Return why the container could not be started, whether it is tried again or not."""
-    for container in containers(pod):
-        for state in (container.get("state") or {}, container.get("lastState") or {}):
-            found = state.get("waiting") or state.get("terminated") or {}
-            if found.get("reason") in ("StartError", "RunContainerError", "CreateContainerError"):
-                return message_of(found)
-        if "running" in (container.get("state") or {}):
+    for one in pod.states:
+        for found in (one.waiting or one.ended, one.waited or one.ended_before):
+            if found is not None and found.reason in _NOT_STARTED:
+                return found.message
+        if one.runs:
             return None
     return None
 
 
-def _unmounted(seen: Seen, pod: Json) -> str | None:
+def _unmounted(seen: Seen, pod: Pod) -> str | None:
     """Return why a volume can't be mounted; None once the pod has come further."""
     failed = seen.last_event([pod], "FailedMount", "FailedAttachVolume")
-    return None if failed is None or _further(seen, pod, failed) else message_of(failed)
+    return None if failed is None or _further(seen, pod, failed) else failed.message
 
 
-def _further(seen: Seen, pod: Json, event: Json) -> bool:
+def _further(seen: Seen, pod: Pod, event: Event) -> bool:
     """Return whether a pod has left behind what an event complains of."""
-    if any("running" in (state.get("state") or {}) for state in containers(pod)):
+    if any(state.runs for state in pod.states):
         return True
     later = seen.last_event([pod], "Pulling", "Pulled", "Created", "Started")
-    return later is not None and event_time(later) >= event_time(event)
+    return later is not None and later.time >= event.time
 
 
 def _finder(
-    source: Callable[[Seen, Json], str | None], pattern: str = "", own: bool | None = None
-) -> Callable[[Seen], Facts | None]:
+    source: Callable[[Seen, Pod], str | None], pattern: str = "", own: bool | None = None
+) -> Callable[[Seen], Words | None]:
     """Find pods of which a source says something that fits.
 
     Parameters
@@ -72,10 +61,10 @@ def _finder(
     """
     compiled = re.compile(pattern, re.DOTALL)
 
-    def find(seen: Seen) -> Facts | None:
-        secret = own_secret(seen.trainjob)
+    def find(seen: Seen) -> Words | None:
+        secret = seen.trainjob.own_secret if seen.trainjob else None
 
-        def look(pod: Json) -> Facts | None:
+        def look(pod: Pod) -> Words | None:
             message = source(seen, pod)
             found = compiled.search(message) if message is not None else None
             if found is None or message is None:
@@ -83,7 +72,7 @@ def _finder(
             groups = {name: value for name, value in found.groupdict().items() if value}
             if own is not None and own != _is_own(groups.get("name"), secret):
                 return None
-            return {"image": image_of(pod), "what": _tail(message), **groups}
+            return {"image": pod.of.trainer.image, "what": _tail(message), **groups}
 
         return of_pods(seen, look)
 
@@ -105,17 +94,17 @@ def _tail(message: str) -> str:
     return tail.removesuffix(": unknown")
 
 
-def _sending(late: bool) -> Callable[[Seen], Facts | None]:
+def _sending(late: bool) -> Callable[[Seen], Words | None]:
     """Find pods that wait for the job's own Secret, since a short or since a long time."""
     sources = (
         _finder(lambda seen, pod: _config(pod), _SECRET, own=True),
         _finder(_unmounted, _SECRET, own=True),
     )
 
-    def find(seen: Seen) -> Facts | None:
+    def find(seen: Seen) -> Words | None:
         facts = sources[0](seen) or sources[1](seen)
-        metadata = seen.trainjob["metadata"] if seen.trainjob else {}
-        waited = seen.now - (seconds(metadata.get("creationTimestamp")) or seen.now)
+        created = seen.trainjob.created if seen.trainjob else 0.0
+        waited = seen.now - (created or seen.now)
         if facts is None or late != (waited > timeouts.SECRET.seconds):
             return None
         return {**facts, "time": duration(waited)}
@@ -123,51 +112,51 @@ def _sending(late: bool) -> Callable[[Seen], Facts | None]:
     return find
 
 
-def _from_config(pattern: str) -> Callable[[Seen], Facts | None]:
+def _from_config(pattern: str) -> Callable[[Seen], Words | None]:
     return _finder(lambda seen, pod: _config(pod), pattern)
 
 
-def _from_start(pattern: str) -> Callable[[Seen], Facts | None]:
+def _from_start(pattern: str) -> Callable[[Seen], Words | None]:
     return _finder(lambda seen, pod: _start(pod), pattern)
 
 
-def _any_secret(seen: Seen) -> Facts | None:
+def _any_secret(seen: Seen) -> Words | None:
     return _finder(lambda seen, pod: _config(pod), _SECRET, own=False)(seen) or _finder(
         _unmounted, _SECRET, own=False
     )(seen)
 
 
-def _any_map(seen: Seen) -> Facts | None:
+def _any_map(seen: Seen) -> Words | None:
     pattern = r'configmap "(?P<name>[^"]+)" not found'
     return _from_config(pattern)(seen) or _finder(_unmounted, pattern)(seen)
 
 
-def _sandbox(seen: Seen) -> Facts | None:
-    def look(pod: Json) -> Facts | None:
+def _sandbox(seen: Seen) -> Words | None:
+    def look(pod: Pod) -> Words | None:
         event = seen.last_event([pod], "FailedCreatePodSandBox")
         if event is None or _further(seen, pod, event):
             return None
-        if any_condition(pod, "PodReadyToStartContainers").get("status") == "True":
+        if pod.any_condition("PodReadyToStartContainers").status == "True":
             return None
-        return {"what": _tail(message_of(event))}
+        return {"what": _tail(event.message)}
 
     return of_pods(seen, look)
 
 
-def _gates(seen: Seen) -> Facts | None:
-    def look(pod: Json) -> Facts | None:
-        gates = (pod.get("spec") or {}).get("schedulingGates") or []
-        if any_condition(pod, "PodScheduled").get("reason") != "SchedulingGated" and not gates:
+def _gates(seen: Seen) -> Words | None:
+    def look(pod: Pod) -> Words | None:
+        gates = pod.of.gates
+        if pod.any_condition("PodScheduled").reason != "SchedulingGated" and not gates:
             return None
-        return {"gates": ", ".join(str(gate.get("name")) for gate in gates)}
+        return {"gates": ", ".join(gates)}
 
     return of_pods(seen, look)
 
 
-def _loop(seen: Seen) -> Facts | None:
-    def look(pod: Json) -> Facts | None:
-        reason, _ = waiting(pod)
-        if reason != "CrashLoopBackOff":
+def _loop(seen: Seen) -> Words | None:
+    def look(pod: Pod) -> Words | None:
+        waits = pod.waiting
+        if waits is None or waits.reason != "CrashLoopBackOff":
             return None
         return {"how": how_it_ended(seen, pod)}
 

@@ -7,15 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.backends.kubernetes.api.observed import (
-    Json,
-    Seen,
-    amount,
-    any_condition,
-    event_time,
-    message_of,
-)
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Facts, of_pods
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod
+from jupyter_jax_trainer.backends.kubernetes.api.observed import Seen, line
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Words, of_pods
 from jupyter_jax_trainer.text import joined
 
 _WHERE = "pod condition `PodScheduled=False`, event `FailedScheduling`"
@@ -68,7 +62,7 @@ def read(message: str) -> Sentence:
     )
 
 
-def why(sentence: Sentence, pod: Json) -> str:
+def why(sentence: Sentence, pod: Pod) -> str:
     """Say in plain words why no node takes a pod."""
     lacking = [name.removeprefix(_LACKS) for name in sentence.reasons if name.startswith(_LACKS)]
     everywhere = sum(sentence.reasons.values()) == sentence.total * len(sentence.reasons)
@@ -81,7 +75,7 @@ def why(sentence: Sentence, pod: Json) -> str:
     return f"0/{sentence.total} nodes fit: {', '.join(parts)}"
 
 
-def _plainly(reason: str, pod: Json) -> str:
+def _plainly(reason: str, pod: Pod) -> str:
     """Return what keeps a pod from some nodes, to stand after their number."""
     if reason.startswith(_LACKS):
         return f"without {_amount(reason.removeprefix(_LACKS), pod)} free"
@@ -93,8 +87,9 @@ def _plainly(reason: str, pod: Json) -> str:
     return reason.removeprefix("node(s) ")
 
 
-def _amount(resource: str, pod: Json) -> str:
-    asked = amount(pod, resource)
+def _amount(resource: str, pod: Pod) -> str:
+    resources = pod.of.trainer.resources
+    asked = line(resources.requests.get(resource) or resources.limits.get(resource, ""), 20)
     if resource == "cpu":
         return f"{asked or 'enough'} CPU{'' if asked == '1' else 's'}"
     if "/" in resource:
@@ -102,19 +97,19 @@ def _amount(resource: str, pod: Json) -> str:
     return f"{asked or 'enough'} {resource}"
 
 
-def _unscheduled(pod: Json) -> Sentence | None:
-    found = any_condition(pod, "PodScheduled")
-    if found.get("status") != "False" or found.get("reason") == "SchedulingGated":
+def _unscheduled(pod: Pod) -> Sentence | None:
+    found = pod.any_condition("PodScheduled")
+    if found.status != "False" or found.reason == "SchedulingGated":
         return None
-    return read(message_of(found))
+    return read(found.message)
 
 
 def _finder(
-    fits: Callable[[str], bool], extra: Callable[[str, Json], Facts] = lambda reason, pod: {}
-) -> Callable[[Seen], Facts | None]:
+    fits: Callable[[str], bool], extra: Callable[[str, Pod], Words] = lambda reason, pod: {}
+) -> Callable[[Seen], Words | None]:
     """Find pods of which the scheduler gives a reason that fits."""
 
-    def look(pod: Json) -> Facts | None:
+    def look(pod: Pod) -> Words | None:
         sentence = _unscheduled(pod)
         if sentence is None:
             return None
@@ -130,43 +125,38 @@ def _lacks(reason: str, device: bool) -> bool:
     return reason.startswith(_LACKS) and ("/" in reason) == device
 
 
-def _wanted(_: str, pod: Json) -> Facts:
-    chosen = (pod.get("spec") or {}).get("nodeSelector") or {}
-    listed = ", ".join(f"{name}={value}" for name, value in chosen.items())
+def _wanted(_: str, pod: Pod) -> Words:
+    listed = ", ".join(f"{name}={value}" for name, value in pod.of.node_selector.items())
     return {"labels": listed or "as the affinity of the pods requires"}
 
 
-def _taint(reason: str, pod: Json) -> Facts:
+def _taint(reason: str, pod: Pod) -> Words:
     found = re.search(r"\{([^:}]+)", reason)
     return {"taint": f"({found[1]})" if found else ""}
 
 
-def _claim(reason: str, pod: Json) -> Facts:
+def _claim(reason: str, pod: Pod) -> Words:
     found = re.search(r'persistentvolumeclaim "([^"]+)"', reason)
-    claims = [
-        str(volume["persistentVolumeClaim"].get("claimName"))
-        for volume in (pod.get("spec") or {}).get("volumes") or []
-        if volume.get("persistentVolumeClaim")
-    ]
+    claims = [volume.claim for volume in pod.of.volumes if volume.claim]
     return {"claim": found[1] if found else ", ".join(claims) or "of the pods"}
 
 
-def _no_nodes(seen: Seen) -> Facts | None:
-    def look(pod: Json) -> Facts | None:
+def _no_nodes(seen: Seen) -> Words | None:
+    def look(pod: Pod) -> Words | None:
         sentence = _unscheduled(pod)
         return {} if sentence and not sentence.total and not sentence.about_pod else None
 
     return of_pods(seen, look)
 
 
-def _scaling(seen: Seen) -> Facts | None:
+def _scaling(seen: Seen) -> Words | None:
     """Find pods for which the autoscaler adds nodes."""
 
-    def look(pod: Json) -> Facts | None:
+    def look(pod: Pod) -> Words | None:
         event = seen.last_event([pod], "TriggeredScaleUp", "NotTriggerScaleUp", "Nominated")
-        if _unscheduled(pod) is None or event is None or event["reason"] == "NotTriggerScaleUp":
+        if _unscheduled(pod) is None or event is None or event.reason == "NotTriggerScaleUp":
             return None
-        return {} if seen.now - event_time(event) < timeouts.SCALE_UP.seconds else None
+        return {} if seen.now - event.time < timeouts.SCALE_UP.seconds else None
 
     return of_pods(seen, look)
 
