@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen
 from jupyter_jax_trainer.backends.kubernetes.follow.ranks import Ranks
 from jupyter_jax_trainer.backends.kubernetes.logs.streams import Streams
@@ -30,14 +30,14 @@ class Attempts:
     """
 
     def __init__(self, ranks: Ranks, streams: Streams, most: int) -> None:
-        self.pods: dict[str, dict[str, Any]] = {}
+        self.pods: dict[str, Pod] = {}
         self.leaving: set[str] | None = None
         self._ranks = ranks
         self._streams = streams
         self._most = most
         self._past: set[str] = set()
 
-    def look(self, seen: Seen, present: Mapping[str, dict[str, Any]], suspended: bool) -> None:
+    def look(self, seen: Seen, present: Mapping[str, Pod], suspended: bool) -> None:
         """Take over what the pods show and print; forget the ranks when others take their places.
 
         Parameters
@@ -67,7 +67,7 @@ class Attempts:
         else:  # nothing is read of others before that, even if they are there at once
             self._streams.sync({uid: self.pods[uid] for uid in self.leaving}, present)
 
-    def present_ones(self) -> list[dict[str, Any]]:
+    def present_ones(self) -> list[Pod]:
         """Return the pods since the last suspension, or the last restart."""
         now = self._ranks.record.restarts if self._most else 0
         return [
@@ -84,7 +84,7 @@ class Attempts:
         found = max(map(attempt_of, (*seen.jobs, *self.pods.values())), default=0)
         return min(found, self._most)
 
-    def _have_left(self, present: Mapping[str, dict[str, Any]]) -> bool:
+    def _have_left(self, present: Mapping[str, Pod]) -> bool:
         gone = self.leaving is not None and self.leaving.isdisjoint(present)
         return gone and self._streams.idle
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes.api.observed import Json
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import broken_before
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Verdict
+from jupyter_jax_trainer.backends.kubernetes.logs.messages import Where
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import NOT_STARTED, SAID
 from jupyter_jax_trainer.jobdir.failure import Failure, RankEnd, diagnose, positions
 from jupyter_jax_trainer.jobdir.layout import RETURNED, JobDir
@@ -22,9 +22,9 @@ _LAST_WORDS = 20
 def failure_of(
     directory: JobDir,
     ends: Sequence[RankEnd],
-    where: Mapping[int, dict[str, Any]],
+    where: Mapping[int, Where],
     verdict: Verdict,
-    pods: Sequence[Json],
+    pods: Sequence[Pod],
 ) -> Failure:
     """Name the first cause: a rank's, where one has failed, else the cluster's.
 

@@ -12,10 +12,10 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.logs.messages import File, Part
 from jupyter_jax_trainer.backends.kubernetes.submit import payload
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.files import LineReader, LineWriter
@@ -32,17 +32,26 @@ _PAUSE = 1.0  # seconds between tries
 _MOST_OF_OTHERS = 16 << 30  # bytes
 
 
+class Held(File):
+    """The results that a rank holds: by whom, and from which moment on, for so many seconds."""
+
+    rank: int
+    port: int
+    seconds: float
+    since: float
+
+
 def _parts(directory: JobDir) -> Path:
     return directory.path / "result.parts"
 
 
-def add_part(directory: JobDir, message: dict[str, Any]) -> None:
+def add_part(directory: JobDir, part: Part) -> None:
     """Keep a part of the results that came with the log; the same one may come twice."""
-    LineWriter(_parts(directory)).write(message)
+    LineWriter(_parts(directory)).write(part)
 
 
 def settle(
-    directory: JobDir, table: list[ResultInfo], stored: dict[str, Any] | None
+    directory: JobDir, table: list[ResultInfo], stored: File | None
 ) -> list[ResultInfo]:
     """Put the result file together, and say in the table what did not come.
 
@@ -51,7 +60,7 @@ def settle(
     table
         What the job said it sends.
     stored
-        What the job said of its file in the store, if it is there: ``{url, size, sha256}``.
+        What the job said of its file in the store, if it is there.
     """
     problem = None
     if not directory.result.exists() and any("error" not in entry for entry in table):
@@ -74,7 +83,7 @@ def settle(
 
 
 def _from_parts(directory: JobDir) -> None:
-    parts = {line["index"]: line for line in LineReader[dict[str, Any]](_parts(directory)).read()}
+    parts = {line["index"]: line for line in LineReader[Part](_parts(directory)).read()}
     if not parts:
         if not policy.standing(directory, directory.read_manifest()).complete:
             raise ValueError(say.UNTRUSTED())
@@ -87,7 +96,7 @@ def _from_parts(directory: JobDir) -> None:
     _write(directory, data, first)
 
 
-def _from_store(directory: JobDir, stored: dict[str, Any]) -> None:
+def _from_store(directory: JobDir, stored: File) -> None:
     """Read the results from where the job's own options say; what a message says is not read."""
     manifest = directory.read_manifest()
     store = manifest["spec"].get("store")
@@ -96,7 +105,7 @@ def _from_store(directory: JobDir, stored: dict[str, Any]) -> None:
     _write(directory, payload.read(payload.url_of(store, manifest["uid"], RESULT)), stored)
 
 
-def _write(directory: JobDir, data: bytes, expected: dict[str, Any]) -> None:
+def _write(directory: JobDir, data: bytes, expected: File) -> None:
     if len(data) != expected["size"] or hashlib.sha256(data).hexdigest() != expected["sha256"]:
         raise ValueError(say.DAMAGED())
     part = directory.result.with_name(f"{directory.result.name}.{os.getpid()}.part")
@@ -113,7 +122,7 @@ class Fetch(threading.Thread):
     client, pod
         Where they are.
     held
-        What the worker said: ``{port, size, sha256, seconds, since}``.
+        What the worker said.
     key
         The job's key, with which we show that we may have them.
     directory
@@ -134,7 +143,7 @@ class Fetch(threading.Thread):
         self,
         client: Client,
         pod: str,
-        held: dict[str, Any],
+        held: Held,
         key: str,
         directory: JobDir,
         problem: Callable[[str], None],

@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api import identity
 from jupyter_jax_trainer.backends.kubernetes.api.cache import Store
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
 from jupyter_jax_trainer.backends.kubernetes.api.lineage import JobSetRef
-from jupyter_jax_trainer.backends.kubernetes.api.observed import condition, deleted_at, rank_of
+from jupyter_jax_trainer.backends.kubernetes.api.marks import uid_of
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod, TrainJob
 from jupyter_jax_trainer.backends.kubernetes.api.plan import plan_of
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, Verdict, judge
@@ -87,7 +86,7 @@ class Followed:
         self.polled = True
         self.wanted: set[JobSetRef] = set()  # JobSets whose owners have to be looked up
         self._said: set[str] = set()
-        self._trainjob: dict[str, Any] | None = None
+        self._trainjob: TrainJob | None = None
         self._attempts = Attempts(self.ranks, self.streams, self.spec.max_restarts or 0)
         self._seen = _NOTHING
         self._over_at: float | None = None
@@ -202,7 +201,7 @@ class Followed:
         found = self._steering.pods()
         if found is not None:
             for pod in found:
-                store.put("pods", ADDED, pod)
+                store.put(ADDED, pod)
             now = time.monotonic()
             self._listed_at = self._listed_at or now
             # Whose they are may be known a moment later.
@@ -255,9 +254,9 @@ class Followed:
                 if store.lineage.of_pod(pod) == self._uid
             )
         jobs = store.jobs(*self._known_as)
-        uids = {*self._attempts.pods, *(job["metadata"]["uid"] for job in jobs)}
+        uids = {*self._attempts.pods, *(job.uid for job in jobs)}
         if found is not None:
-            uids.add(found["metadata"]["uid"])
+            uids.add(found.uid)
         workloads = store.workloads(found)
         self._seen = Seen(
             trainjob=found,
@@ -268,17 +267,18 @@ class Followed:
             workloads=workloads,
             nodes=self.spec.nodes,
             now=time.time(),
+            max_restarts=self.spec.max_restarts or 0,
             others=store.others(workloads),
         )
 
-    def _is_ours(self, found: Mapping[str, Any]) -> bool:
+    def _is_ours(self, found: TrainJob) -> bool:
         """Return whether a TrainJob of our name is the job's; at first sight its uid is noted."""
-        uid = str(found["metadata"]["uid"])
-        if self._uid is None and launch.uid_of(found) == self.manifest["uid"]:
+        uid = found.uid
+        if uid and self._uid is None and uid_of(found) == self.manifest["uid"]:
             self._uid = uid
             with contextlib.suppress(OSError):
                 identity.note(self.directory, uid)
-        return uid == self._uid
+        return bool(uid) and uid == self._uid
 
     @property
     def _known_as(self) -> tuple[str, str, str]:
@@ -291,7 +291,7 @@ class Followed:
             silent = say.NO_ANSWER(error=self.trouble)
             self.record.change(self.record.state["state"], silent, silent.hint)
             return
-        verdict = judge(self._seen, self.manifest["spec"], self.ranks.states())
+        verdict = judge(self._seen, self.ranks.states())
         again, held = self.record.about_restart(), verdict.state in (State.SUSPENDED, State.QUEUED)
         if self._starts_again and not held:
             lost = summary(diagnose(self._kept.ends))
@@ -318,9 +318,9 @@ class Followed:
         One that had ended before stays ended.
         """
         found = self._trainjob
-        return bool(
+        return (
             found is not None
-            and found["spec"].get("suspend")
+            and found.suspended
             and launch.marked(found) is None
             and self._goes_on
         )
@@ -365,7 +365,7 @@ class Followed:
         marked = launch.marked(self._trainjob)
         # JobSet deletes the pod of an initializer as soon as it has failed.
         seen = replace(self._seen, pods=[*self._seen.pods, *self._gone_initializers()])
-        verdict = judge(seen, self.manifest["spec"], [])
+        verdict = judge(seen)
         once = plan_of(self.manifest)["runs_once"]
         # A rank whose work is done has succeeded, whatever happens to its pod afterwards; and what
         # all ranks have said is known some seconds before the controllers have worked it out.
@@ -393,19 +393,19 @@ class Followed:
             return None
         return (State.FAILED, summary(failure), failure) if failed else None
 
-    def _gone_initializers(self) -> list[dict[str, Any]]:
-        there = {pod["metadata"]["uid"] for pod in self._seen.pods}
+    def _gone_initializers(self) -> list[Pod]:
+        there = {pod.uid for pod in self._seen.pods}
         return [
             pod
             for pod in self._attempts.present_ones()
-            if pod["metadata"]["uid"] not in there and rank_of(pod) is None
+            if pod.uid not in there and pod.rank is None
         ]
 
     @property
     def _goes_on(self) -> bool:
         """Whether the cluster may start pods of the job again."""
         found = self._trainjob
-        return found is not None and condition(found, "Complete", "Failed") is None
+        return found is not None and found.condition("Complete", "Failed") is None
 
     def _has_no_runtime(self) -> bool:
         """See to it that no runtime is left of a job that has no TrainJob to own it."""
@@ -464,7 +464,7 @@ class Followed:
             self.streams.close()
             return True
         found = self._trainjob
-        if found is not None and deleted_at(found) is None and not self._steering.refused:
+        if found is not None and found.deleted is None and not self._steering.refused:
             self._steering.delete(found)
             return False
         if not self._has_no_runtime() and found is None:

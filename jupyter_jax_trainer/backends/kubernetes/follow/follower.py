@@ -14,16 +14,25 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn, TypeVar
 
 from jupyter_jax_trainer import masking, timeouts
 from jupyter_jax_trainer.backends.kubernetes.api import keyfiles, rights
-from jupyter_jax_trainer.backends.kubernetes.api.cache import JOB_SET, Store
+from jupyter_jax_trainer.backends.kubernetes.api.cache import JOB_SET, Store, Watched
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.api.counts import COUNTS
 from jupyter_jax_trainer.backends.kubernetes.api.lineage import JobSetRef, job_set_path
+from jupyter_jax_trainer.backends.kubernetes.api.objects import (
+    Event,
+    Job,
+    JobSet,
+    Pod,
+    TrainJob,
+    Workload,
+)
 from jupyter_jax_trainer.backends.kubernetes.api.rights import Right
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE, Watch
 from jupyter_jax_trainer.backends.kubernetes.follow.followed import Followed
@@ -44,6 +53,7 @@ _TICK = 0.05  # seconds between looks at the job directories
 _AGAIN = 1.0  # seconds after which each job is looked at, though nothing was heard
 _POLL = 2.0  # seconds between looks at single TrainJobs, where all may not be watched
 _KINDS = ("trainjobs", "pods", "jobs", "events")  # of objects that are watched
+_Found = TypeVar("_Found", TrainJob, Pod, Job, Event, Workload)
 _ASK_AGAIN = 60.0  # seconds between questions for rights, while some are missing
 
 
@@ -60,7 +70,8 @@ class Follower:
         self._client = client
         self._store = Store()
         self._printed: set[str] = set()
-        self._heard: queue.SimpleQueue[tuple[str, str, Any]] = queue.SimpleQueue()
+        # What other threads have heard: the main loop takes it.
+        self._heard: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._followed: dict[str, Followed] = {}  # by the names of their directories
         # Directories that are not ours, or whose jobs have ended: names are used again.
         self._passed: dict[str, tuple[int, int]] = {}
@@ -78,10 +89,10 @@ class Follower:
 
     def run(self) -> None:
         """Follow until there has been nothing to follow for a while."""
-        self._watch("trainjobs", self._client.trainer("trainjobs"))
-        self._watch("pods", self._client.core("pods"), JOB_SET)
-        self._watch("jobs", self._client.batch("jobs"), JOB_SET)
-        self._watch("events", self._client.core("events"))
+        self._watch("trainjobs", TrainJob, self._client.trainer("trainjobs"))
+        self._watch("pods", Pod, self._client.core("pods"), JOB_SET)
+        self._watch("jobs", Job, self._client.batch("jobs"), JOB_SET)
+        self._watch("events", Event, self._client.core("events"))
         threading.Thread(target=self._ask, name="rights", daemon=True).start()
         threading.Thread(target=self._look_up, name="owners", daemon=True).start()
         directory = launch.follower_directory(self._client.identity)
@@ -148,18 +159,21 @@ class Follower:
 
     # -- the cluster ---------------------------------------------------------------------------
 
-    def _watch(self, kind: str, path: str, labels: str | None = None) -> None:
+    def _watch(
+        self, resource: str, kind: type[_Found], path: str, labels: str | None = None
+    ) -> None:
         put = self._heard.put
 
-        def hear(change: str, item: Any) -> None:
-            put((kind, change, item))
+        def changed(change: str, item: _Found) -> None:
+            put(partial(self._take, change, item))
 
         Watch(
             self._client,
             path,
-            hear,
-            partial(hear, "synced", None),
-            partial(hear, "problem"),
+            kind,
+            changed,
+            lambda: put(partial(self._unknown.discard, resource)),
+            lambda error: put(partial(self._note_problem, resource, error)),
             labels,
         ).start()
 
@@ -172,7 +186,7 @@ class Follower:
                 time.sleep(_POLL)
                 continue
             if path is not None:
-                self._watch("workloads", path)
+                self._watch("workloads", Workload, path)
             return
 
     def _ask(self) -> None:
@@ -180,7 +194,7 @@ class Follower:
         while True:
             with contextlib.suppress(ApiError, Unreachable):
                 missing = rights.missing(self._client)
-                self._heard.put(("rights", "missing", missing))
+                self._heard.put(partial(self._note_rights, missing))
                 if not missing:
                     return
             time.sleep(_ASK_AGAIN)
@@ -201,17 +215,18 @@ class Follower:
             path = job_set_path(self._client.namespace, one)
             while True:
                 try:
-                    self._heard.put(("jobsets", "found", (one, self._client.request("GET", path))))
+                    found = JobSet(self._client.request("GET", path))
+                    self._heard.put(partial(self._take_owner, one, found))
                     break
                 except ApiError as error:
                     if error.status in (403, 404):
-                        self._heard.put(("jobsets", "refused", (one, error)))
+                        self._heard.put(partial(self._take_owner, one, error))
                         break
                 except Unreachable:
                     pass
                 time.sleep(_POLL)
 
-    def _take_owner(self, one: JobSetRef, answer: Any) -> None:
+    def _take_owner(self, one: JobSetRef, answer: JobSet | ApiError) -> None:
         """Take over what a JobSet has shown, or that it may not be looked at."""
         if isinstance(answer, ApiError) and answer.status == 403:
             self._lacking["jobsets"] = rights.find("get", "jobsets")
@@ -225,43 +240,38 @@ class Follower:
     def _listen(self) -> None:
         """Take what the watches have heard, waiting a moment for it."""
         with contextlib.suppress(queue.Empty):
-            self._hear(*self._heard.get(timeout=_TICK))
+            self._heard.get(timeout=_TICK)()
             while True:
-                self._hear(*self._heard.get_nowait())
+                self._heard.get_nowait()()
 
-    def _hear(self, kind: str, change: str, item: Any) -> None:
-        if change == "synced":
-            self._unknown.discard(kind)
-        elif change == "problem":
-            self._note_problem(kind, item)
-        elif kind == "rights":
-            self._missing = item
-            self._tell()
-        elif kind == "jobsets":
-            self._take_owner(*item)
+    def _take(self, change: str, item: Watched) -> None:
+        """Take a change of an object."""
+        name = self._store.put(change, item)
+        if isinstance(item, TrainJob) and not self._sees_queues and queues.queue_of(item):
+            self._sees_queues = True
+            threading.Thread(target=self._watch_queues, name="queues", daemon=True).start()
+        if name is not None:
+            self._dirty.add(name)
         else:
-            name = self._store.put(kind, change, item)
-            if kind == "trainjobs" and not self._sees_queues and queues.queue_of(item):
-                self._sees_queues = True
-                threading.Thread(target=self._watch_queues, name="queues", daemon=True).start()
-            if name is not None:
-                self._dirty.add(name)
-            else:
-                self._dirty.update(followed.name for followed in self._followed.values())
+            self._dirty.update(followed.name for followed in self._followed.values())
 
-    def _note_problem(self, kind: str, error: Exception | None) -> None:
-        log("info", f"{kind}: {error or 'are heard again'}")
+    def _note_rights(self, missing: list[Right]) -> None:
+        self._missing = missing
+        self._tell()
+
+    def _note_problem(self, resource: str, error: Exception | None) -> None:
+        log("info", f"{resource}: {error or 'are heard again'}")
         if isinstance(error, ApiError) and error.status == 403:
-            self._unknown.discard(kind)
-            self._lacking[kind] = rights.find(error.verb, error.resource)
-            self._away.pop(kind, None)
-        elif error is not None and kind in _KINDS:
-            since = self._away.get(kind, (time.monotonic(), ""))[0]
+            self._unknown.discard(resource)
+            self._lacking[resource] = rights.find(error.verb, error.resource)
+            self._away.pop(resource, None)
+        elif error is not None and resource in _KINDS:
+            since = self._away.get(resource, (time.monotonic(), ""))[0]
             refused = isinstance(error, ApiError) and error.status == 401
-            self._away[kind] = (since, say.SIGNED_OUT() if refused else str(error))
+            self._away[resource] = (since, say.SIGNED_OUT() if refused else str(error))
         else:
-            self._away.pop(kind, None)
-            self._lacking.pop(kind, None)
+            self._away.pop(resource, None)
+            self._lacking.pop(resource, None)
         self._tell()
 
     def _tell(self) -> None:
@@ -303,11 +313,11 @@ class Follower:
             try:
                 path = self._client.trainer("trainjobs", name)
                 item = self._client.request("GET", path, timeout=timeouts.API.seconds)
-                self._hear("trainjobs", ADDED, item)
+                self._take(ADDED, TrainJob(item))
                 followed.polled = True
             except ApiError as error:
                 if error.status == 404 and name in self._store.trainjobs:
-                    self._hear("trainjobs", GONE, self._store.trainjobs[name])
+                    self._take(GONE, self._store.trainjobs[name])
                 followed.polled |= error.status == 404
             except Unreachable as error:
                 followed.trouble = str(error)

@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, rank_ends
-from jupyter_jax_trainer.backends.kubernetes.follow import fetch, messages
+from jupyter_jax_trainer.backends.kubernetes.follow import fetch
 from jupyter_jax_trainer.backends.kubernetes.follow.saved import Kept
+from jupyter_jax_trainer.backends.kubernetes.logs import messages
+from jupyter_jax_trainer.backends.kubernetes.logs.messages import Message, Where
 from jupyter_jax_trainer.backends.kubernetes.logs.textreader import lost
 from jupyter_jax_trainer.jobdir.failure import diagnose, summary
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -61,7 +63,7 @@ class Ranks:
         ranks = [new_rank(number) for number in range(nodes)]
         self.record = Recorder(directory, ranks, directory.read_state())
         self.kept = Kept(directory, nodes)
-        self.where: dict[int, dict[str, Any]] = {}
+        self.where: dict[int, Where] = {}
         self.spoken = False
         self._directory = directory
         self._guard = guard
@@ -71,7 +73,7 @@ class Ranks:
         """Return what each rank is doing."""
         return [rank["state"] for rank in self.record.state["ranks"]]
 
-    def take(self, rank: int, message: dict[str, Any], offset: int) -> None:
+    def take(self, rank: int, message: Message, offset: int) -> None:
         """Take a message of a rank; called in the order of its log, by the thread that reads it."""
         with self._guard:
             try:
@@ -79,50 +81,60 @@ class Ranks:
             except (ValueError, TypeError, KeyError, AttributeError):
                 self.record.event("warning", say.BAD_RECORD(), rank)
 
-    def _take(self, rank: int, message: dict[str, Any], offset: int) -> None:
-        kind, frame = message.pop("kind"), message.get("frame")
-        if not messages.fits(kind, message):
-            raise ValueError(f"a message of kind {kind!r} has another form")
-        end = self.kept.ends[rank]
-        if kind == "reports":
-            self.record.reports(rank, message["reports"], frame)
-        elif kind == "display":
-            self.record.display(rank, {**message, "log_offset": offset})
-        elif kind in _PHASES:
-            end.joined |= kind == "joined"
-            end.finished |= kind == "finished"
-            if kind == "stopped":
-                self.kept.note_stopped(rank, message)
-            self.record.rank(rank, state=_PHASES[kind])
-        elif kind == "error":
-            self.kept.note_error(rank, message)
-            self.record.rank(rank, state=Phase.FAILED)
-            self.record.event("error", f"{message['type']}: {message['message']}", rank, frame)
-        elif kind == "where":
-            self.where[rank] = message
-        elif kind in ("gap", "frames_lost"):
-            self.record.event("gap", _gap(kind, message), rank, frame)
-        elif kind == "node_says":
-            log = say.RANK(rank=rank)
-            self._on_problem(say.NODE_REPORTS(log=log, text=message["text"]))
-        elif kind == "result_part":
-            fetch.add_part(self._directory, message)
-        elif kind == "result_held":
-            self.kept.held = {**message, "rank": rank, "since": time.time()}
-        elif kind == "result_stored":
-            self.kept.stored = message
-        elif kind == "result_lost":
-            self.record.event("error", say.NOT_FETCHED_IN_TIME(), rank, frame)
-        elif kind == "results":
-            self.record.results(message["results"])
-        else:
-            return  # hello, lines: nothing to write
+    def _take(self, rank: int, message: Message, offset: int) -> None:
+        kind, frame, end = message.kind, message.frame, self.kept.ends[rank]
+        match message:
+            case messages.Odd():
+                raise ValueError(f"a message of kind {kind!r} has another form")
+            case messages.Reported():
+                self.record.reports(rank, message.reports, frame)
+            case messages.Displayed():
+                self.record.display(rank, {**message.display, "log_offset": offset})
+            case messages.Failed():
+                error = message.error
+                self.kept.note_error(rank, error)
+                self.record.rank(rank, state=Phase.FAILED)
+                self.record.event("error", f"{error['type']}: {error['message']}", rank, frame)
+            case messages.Located():
+                self.where[rank] = message.where
+            case messages.Gap():
+                gap = say.LOST_LINES(lines=lost(message.lines, message.size))
+                self.record.event("gap", gap, rank, frame)
+            case messages.FramesLost():
+                gap = say.LOST_MESSAGES(first=message.first, last=message.last)
+                self.record.event("gap", gap, rank, frame)
+            case messages.NodeSays():
+                self._on_problem(say.NODE_REPORTS(log=say.RANK(rank=rank), text=message.text))
+            case messages.ResultPart():
+                fetch.add_part(self._directory, message.part)
+            case messages.ResultHeld():
+                self.kept.held = {
+                    **message.file,
+                    "port": message.port,
+                    "seconds": message.seconds,
+                    "rank": rank,
+                    "since": time.time(),
+                }
+            case messages.ResultStored():
+                self.kept.stored = message.file
+            case messages.Results():
+                self.record.results(message.table)
+            case _ if kind in _PHASES:
+                end.joined |= kind == "joined"
+                end.finished |= kind == "finished"
+                if isinstance(message, messages.Stopped):
+                    self.kept.note_stopped(rank, message)
+                self.record.rank(rank, state=_PHASES[kind])
+            case _ if kind == "result_lost":
+                self.record.event("error", say.NOT_FETCHED_IN_TIME(), rank, frame)
+            case _:
+                return  # hello, lines: nothing to write
         if kind not in _FREQUENT:
             self.spoken = True
             self.kept.save()
             self.record.save()
 
-    def note_pods(self, seen: Seen, pods: Sequence[dict[str, Any]]) -> None:
+    def note_pods(self, seen: Seen, pods: Sequence[Pod]) -> None:
         """Take over what pods say of the ranks: those that are gone, too, say how they went."""
         ends = rank_ends(replace(seen, pods=pods))
         for found in sorted(ends, key=lambda end: (end.at is None, end.at or 0.0)):
@@ -178,10 +190,3 @@ class Ranks:
 
     def _new_ranks(self, restarts: int) -> list[RankState]:
         return [new_rank(number, restarts=restarts) for number in range(len(self.kept.ends))]
-
-
-def _gap(kind: str, message: dict[str, Any]) -> str:
-    if kind == "gap":
-        missing = lost(message["lines"], message["bytes"])
-        return say.LOST_LINES(lines=missing)
-    return say.LOST_MESSAGES(first=message.get("from"), last=message.get("to"))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import asdict
-from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.observed import line
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import PodEnd
+from jupyter_jax_trainer.backends.kubernetes.follow.fetch import Held
+from jupyter_jax_trainer.backends.kubernetes.logs.messages import File, Stopped
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.failure import RankEnd
 from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.state import error_record
+from jupyter_jax_trainer.jobdir.records import Display, Event, Metric
+from jupyter_jax_trainer.jobdir.state import ErrorRecord
 
 _WORDS = 500  # characters that are kept of what a rank was told
 _TAIL = 200  # lines at the end of a file, among which the last frames of all ranks are found
@@ -31,7 +33,7 @@ class Kept:
     ends
         How each rank has ended, as far as it has.
     held, stored
-        The messages of rank 0 that say that it holds the results, or where in a store they are.
+        What rank 0 has said of results that it holds, or that are in the store.
     submitting
         Whether the job may lack its Secrets: its submitter died.
     """
@@ -39,8 +41,8 @@ class Kept:
     def __init__(self, directory: JobDir, nodes: int) -> None:
         self._path = directory.path / "follower.json"
         self.ends = [RankEnd(rank=number) for number in range(nodes)]
-        self.held: dict[str, Any] | None = None
-        self.stored: dict[str, Any] | None = None
+        self.held: Held | None = None
+        self.stored: File | None = None
         self.submitting = False
         self._order = 0
         with contextlib.suppress(Exception):
@@ -92,18 +94,18 @@ class Kept:
         """Whether each rank has said how it ended."""
         return all(end.error or end.finished or end.stopped for end in self.ends)
 
-    def note_error(self, rank: int, message: dict[str, Any]) -> None:
+    def note_error(self, rank: int, error: ErrorRecord) -> None:
         """Note the first error that a rank tells."""
         end = self.ends[rank]
         if end.error is None:
             # Its pod may have looked as if it was stopped, to a follower that came later.
-            end.error, end.order, end.stopped = error_record(message), self._next(), False
+            end.error, end.order, end.stopped = error, self._next(), False
 
-    def note_stopped(self, rank: int, message: dict[str, Any]) -> None:
+    def note_stopped(self, rank: int, message: Stopped) -> None:
         """Note that a rank has stopped because of another, and what that one told it."""
         self.ends[rank].stopped = True
-        first, words = message.get("because"), message.get("summary")
-        if isinstance(first, int) and 0 <= first < len(self.ends) and isinstance(words, str):
+        first, words = message.because, message.summary
+        if first is not None and 0 <= first < len(self.ends) and words is not None:
             self.ends[first].told = line(words, _WORDS)
 
     def note_end(self, found: PodEnd) -> bool:
@@ -133,7 +135,7 @@ def applied(directory: JobDir, nodes: int) -> dict[int, dict[str, int]]:
     """Find, in what is on disk, which messages of each rank were applied last."""
     found: dict[int, dict[str, int]] = {}
     for path in (directory.events, directory.metrics, directory.displays):
-        for row in list(LineReader[dict[str, Any]](path).read())[-_TAIL * nodes :]:
+        for row in list(LineReader[Event | Metric | Display](path).read())[-_TAIL * nodes :]:
             frame, rank = row.get("frame"), row.get("rank")
             if isinstance(frame, list) and len(frame) == 2 and isinstance(rank, int):
                 incarnation, number = frame

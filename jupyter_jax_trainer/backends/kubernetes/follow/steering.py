@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from jupyter_jax_trainer import timeouts
@@ -19,6 +19,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import (
     Client,
     Unreachable,
 )
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod, TrainJob, mappings
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, restarts, trainjob
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -51,7 +52,7 @@ class Steering:
         self,
         client: Client,
         name: str,
-        is_ours: Callable[[Mapping[str, Any]], bool],
+        is_ours: Callable[[TrainJob], bool],
         on_problem: Callable[[str], None],
     ) -> None:
         self.refused = False
@@ -64,16 +65,16 @@ class Steering:
         self._gone = False
         self._finishing: threading.Thread | None = None
 
-    def delete(self, found: Mapping[str, Any]) -> None:
+    def delete(self, found: TrainJob) -> None:
         """Delete the TrainJob; called until it is seen to go."""
-        conditions = {"uid": found["metadata"]["uid"]}
+        conditions = {"uid": found.uid}
         self._act("DELETE", {"preconditions": conditions, "propagationPolicy": "Background"})
 
-    def stop_reruns(self, found: Mapping[str, Any], words: str) -> None:
+    def stop_reruns(self, found: TrainJob, words: str) -> None:
         """Suspend a job that its runtime would run again, and mark it as failed."""
         # With its uid another TrainJob of this name is left as it is.
         marks = {trainjob.FAILED: words[: launch.WORDS]}
-        metadata = {"uid": found["metadata"]["uid"], "annotations": marks}
+        metadata = {"uid": found.uid, "annotations": marks}
         self._act("PATCH", {"metadata": metadata, "spec": {"suspend": True}})
 
     def _act(self, method: str, body: dict[str, Any]) -> None:
@@ -127,14 +128,14 @@ class Steering:
         self._asked_at = now
         try:
             found = self._client.request("GET", self._path, timeout=timeouts.API.seconds)
-            self._gone = not self._is_ours(found)
+            self._gone = not self._is_ours(TrainJob(found))
         except ApiError as error:
             self._gone = error.status in (403, 404)
         except Unreachable:
             pass
         return self._gone
 
-    def pods(self) -> list[dict[str, Any]] | None:
+    def pods(self) -> list[Pod] | None:
         """List the job's pods, none where that is forbidden; None while they can't be had."""
         now = time.monotonic()
         if now - self._asked_at < _PAUSE:
@@ -144,7 +145,8 @@ class Steering:
         try:
             path = self._client.core("pods")
             brief = timeouts.API.seconds
-            return list(self._client.request("GET", path, query=query, timeout=brief)["items"])
+            found = self._client.request("GET", path, query=query, timeout=brief)
+            return [Pod(one) for one in mappings(found.get("items"))]
         except (ApiError, Unreachable) as error:
             return [] if isinstance(error, ApiError) and error.status == 403 else None
 
@@ -152,7 +154,7 @@ class Steering:
         self,
         directory: JobDir,
         manifest: Manifest,
-        found: Mapping[str, Any],
+        found: TrainJob,
         on_done: Callable[[], None],
     ) -> None:
         """Create the Secrets of a job whose submitter died, in a thread: much may have to be sent.
@@ -174,7 +176,7 @@ class Steering:
         self,
         directory: JobDir,
         manifest: Manifest,
-        found: Mapping[str, Any],
+        found: TrainJob,
         on_done: Callable[[], None],
     ) -> None:
         while directory.path.is_dir() and not directory.cancel.exists():

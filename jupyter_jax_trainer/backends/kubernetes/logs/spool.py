@@ -19,6 +19,7 @@ from typing import Any
 from jupyter_jax_trainer.backends.kubernetes.api.counts import COUNTS
 from jupyter_jax_trainer.backends.kubernetes.logs.dedup import Repeated
 from jupyter_jax_trainer.backends.kubernetes.logs.linebuffer import LineBuffer
+from jupyter_jax_trainer.backends.kubernetes.logs.messages import Gap, Message
 from jupyter_jax_trainer.backends.kubernetes.logs.replay import Redone, effect, seconds, times_of
 from jupyter_jax_trainer.backends.kubernetes.logs.textreader import Messages, TextReader
 from jupyter_jax_trainer.backends.kubernetes.logs.timestamps import SECOND, since_time, stamp_of
@@ -35,7 +36,7 @@ from jupyter_jax_trainer.jobdir.files import LineReader, LineWriter
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.worker.pod.frames import LAST_WORDS
 
-OnMessage = Callable[[dict[str, Any], int], None]
+OnMessage = Callable[[Message, int], None]
 # So many segments full of lines that have the same time, to the nanosecond, are parted in the end.
 # Equal ones among them are then no longer told from each other when they come again.
 PARTED = 4
@@ -152,8 +153,7 @@ class Spool:
         The stream's name: pod uid, container and restart count.
     on_message
         Called with each message and its place in the log, in order, when the text before
-        it is written. Besides the worker's messages: ``gap`` (`lines`, `bytes`), ``frames_lost``
-        (`from`, `to`) and ``node_says`` (`text`).
+        it is written. Besides the worker's messages: `Gap`, `FramesLost` and `NodeSays`.
     applied
         The highest number of each incarnation's messages that have been applied: those of the
         last piece that are not among them are given once more after a kill.
@@ -323,12 +323,11 @@ class Spool:
 
     def _give(self, messages: Messages, before: int) -> None:
         for message, place in messages:
-            kind = message["kind"]
-            self.had_last_word |= kind in LAST_WORDS
-            incarnation, number = message.get("frame", ("", 0))
+            self.had_last_word |= message.kind in LAST_WORDS
+            incarnation, number = message.incarnation, message.number
             if number == 0 or number > self._applied.get(incarnation, 0):
                 self._on_message(message, before + place)
-                if number and kind != "gap":  # it has the number of the next one
+                if number and not isinstance(message, Gap):  # it has the number of the next one
                     self._applied[incarnation] = number
 
 

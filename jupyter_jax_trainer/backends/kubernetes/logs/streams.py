@@ -5,23 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
-from jupyter_jax_trainer.backends.kubernetes.api.observed import (
-    TRAINER,
-    containers,
-    log_of,
-    rank_of,
-)
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TRAINER, Pod
 from jupyter_jax_trainer.backends.kubernetes.logs.logstream import Attempt, LogStream
+from jupyter_jax_trainer.backends.kubernetes.logs.messages import Gap, Message, NodeSays
 from jupyter_jax_trainer.backends.kubernetes.logs.spool import ContainerLog, Spool, remove_wal
 from jupyter_jax_trainer.backends.kubernetes.submit.restarts import attempt_of
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.messages import follow as say
 
-OnMessage = Callable[[int, dict[str, Any], int], None]
+OnMessage = Callable[[int, Message, int], None]
 
 
 class Streams:
@@ -103,7 +98,7 @@ class Streams:
     def _is_read(self, source: int | str) -> bool:
         return self._done.issuperset(self._attempts[source])
 
-    def sync(self, pods: Mapping[str, dict[str, Any]], present: Collection[str]) -> None:
+    def sync(self, pods: Mapping[str, Pod], present: Collection[str]) -> None:
         """Start and end streams as the pods are.
 
         Parameters
@@ -118,28 +113,26 @@ class Streams:
         for source, attempts in self._attempts.items():
             self._advance(source, attempts)
 
-    def _note(self, uid: str, pod: dict[str, Any], gone: bool) -> None:
+    def _note(self, uid: str, pod: Pod, gone: bool) -> None:
         """Note the attempts of a pod's containers, and which of them are over."""
-        rank = rank_of(pod)
+        rank = pod.rank
         if rank is not None and rank >= self._nodes:
             return
-        pod_name = str(pod["metadata"]["name"])
         self._restarts[uid] = attempt_of(pod)
-        for status in containers(pod):
-            state, restarts = status.get("state") or {}, int(status.get("restartCount") or 0)
-            name, started = str(status.get("name")), "waiting" not in state
-            source = log_of(pod, name)
+        for state in pod.states:
+            restarts, ended = state.restarts, state.ended
+            source = pod.log_of(state.name)
             known = self._attempts.setdefault(source, [])
-            for number in range(restarts + started):
-                attempt = Attempt(pod_name, uid, name, number)
+            for number in range(restarts + state.has_started):
+                attempt = Attempt(pod.name, uid, state.name, number)
                 if attempt not in known:
                     known.append(attempt)
                     # The node keeps no more than the log before this one.
                     if number < restarts - 1:
                         self._lost.add(attempt)
-                if number == restarts and (state.get("terminated") or {}).get("exitCode") == 0:
+                if number == restarts and ended is not None and ended.raw_code == 0:
                     self._ended_well.add(attempt)
-                if gone or number < restarts or "terminated" in state:
+                if gone or number < restarts or ended is not None:
                     self._end(source, attempt)
 
     def _end(self, source: int | str, attempt: Attempt) -> None:
@@ -209,15 +202,15 @@ class Streams:
             return say.RESTART(number=number, pod=attempt.pod)
         return say.STARTED_AGAIN(pod=attempt.pod) if self._logs[source].length else None
 
-    def _take_unproven(self, rank: int, message: dict[str, Any], place: int) -> None:
+    def _take_unproven(self, rank: int, message: Message, place: int) -> None:
         """Take of a pod that may be somebody else's what the reader itself has seen in its log."""
-        if message["kind"] in ("gap", "node_says"):
+        if isinstance(message, (Gap, NodeSays)):
             self._on_message(rank, message, place)
 
-    def _take_other(self, source: str, message: dict[str, Any], _place: int) -> None:
+    def _take_other(self, source: str, message: Message, _place: int) -> None:
         """Take what a log of no rank can tell: its node speaks in it."""
-        if message["kind"] == "node_says":
-            self._on_problem(say.NODE_REPORTS(log=source, text=message["text"]))
+        if isinstance(message, NodeSays):
+            self._on_problem(say.NODE_REPORTS(log=source, text=message.text))
 
     def close(self) -> None:
         """End all streams, and forget how to go on: the job is over."""

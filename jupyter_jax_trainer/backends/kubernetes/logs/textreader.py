@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
+from jupyter_jax_trainer.backends.kubernetes.logs import messages as said
 from jupyter_jax_trainer.backends.kubernetes.logs.linebuffer import left_out
+from jupyter_jax_trainer.backends.kubernetes.logs.messages import Message
 from jupyter_jax_trainer.backends.kubernetes.logs.timestamps import without_stamps
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.text import counted
 from jupyter_jax_trainer.worker.pod.frames import LAST_WORDS, MARK, Decoder
 
-Messages = list[tuple[dict[str, Any], int]]  # each with its place in the text
+Messages = list[tuple[Message, int]]  # each with its place in the text
 _FIRST_PART = re.compile(re.escape(MARK) + rb"\S+ \d+ 1/")
 
 
@@ -120,7 +121,7 @@ class TextReader:
                     self._check(message, size, messages)
                     if self._lost_bytes and not mid:
                         keep(self._marker())
-                    elif self._lost_bytes and message["kind"] in LAST_WORDS:
+                    elif self._lost_bytes and message.kind in LAST_WORDS:
                         keep(b"\n" + self._marker())
                     messages.append((message, size))
             done = end + 1
@@ -137,8 +138,7 @@ class TextReader:
     def _plain(self, lines: bytes, at: int, messages: Messages) -> bytes:
         text, strays = without_stamps(lines)
         for line in strays:
-            said = line.decode(errors="replace")
-            messages.append(({"kind": "node_says", "text": said}, at))
+            messages.append((said.NodeSays(text=line.decode(errors="replace")), at))
         return self._counted(text)
 
     def _counted(self, text: bytes) -> bytes:
@@ -146,49 +146,50 @@ class TextReader:
         self._bytes += len(text) + left_out(text)
         return text
 
-    def _decode(self, line: bytes) -> tuple[bytes, bool, dict[str, Any] | None]:
-        text, newline, message = self._decoder.decode(line)
+    def _decode(self, line: bytes) -> tuple[bytes, bool, Message | None]:
+        text, newline, found = self._decoder.decode(line)
         if not self._decoder.pending:
             self._open = []
         elif not newline:
             if _FIRST_PART.search(line):
                 self._open = []
             self._open.append(line[len(text) :])
-        return text, newline, message
+        return text, newline, None if found is None else said.read(found)
 
-    def _check(self, message: dict[str, Any], at: int, messages: Messages) -> None:
+    def _check(self, message: Message, at: int, messages: Messages) -> None:
         """Look for what is missing before a message."""
-        incarnation, number = message["frame"]
+        incarnation, number = message.incarnation, message.number
         if incarnation != self._incarnation:
             self._incarnation, self._number, self._count, self._size = incarnation, 0, 0, 0
             self._counted_at, self._sized_at = self._framed_at, self._framed_size
         if number > self._number + 1:
             # Its own number is the last of the lost ones: who has written it down up to there
             # still needs the message itself.
-            frame = [incarnation, number - 1]
-            lost = {"kind": "frames_lost", "from": self._number + 1, "to": number - 1}
-            messages.append(({**lost, "frame": frame}, at))
+            first, last = self._number + 1, number - 1
+            lost = said.FramesLost(incarnation=incarnation, number=last, first=first, last=last)
+            messages.append((lost, at))
         self._number = number
         self._framed_at, self._framed_size = self._newlines, self._bytes
         if number == 1:
             self._counted_at, self._sized_at = self._newlines, self._bytes
-        if message["kind"] == "lines":
+        if isinstance(message, said.Printed):
             self._compare(message, at, messages)
 
-    def _compare(self, message: dict[str, Any], at: int, messages: Messages) -> None:
+    def _compare(self, message: said.Printed, at: int, messages: Messages) -> None:
         """Compare what was printed with what has come."""
-        count, size = message.get("count"), message.get("bytes")
-        if type(count) is not int:
+        count, size = message.count, message.size
+        if count is None:
             return
         lines = max(0, count - self._count - (self._newlines - self._counted_at))
         self._count, self._counted_at = count, self._newlines
         missing = lines  # a line is one byte at least
-        if type(size) is int:
+        if size is not None:
             if self._size >= 0:
                 missing = max(missing, size - self._size - (self._bytes - self._sized_at))
             self._size, self._sized_at = size, self._bytes
         if missing > 0:
             self._lost += lines
             self._lost_bytes += missing
-            gap = {"kind": "gap", "lines": lines, "bytes": missing, "frame": message["frame"]}
+            who, number = message.incarnation, message.number
+            gap = said.Gap(incarnation=who, number=number, lines=lines, size=missing)
             messages.append((gap, at))

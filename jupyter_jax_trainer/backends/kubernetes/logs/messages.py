@@ -1,0 +1,274 @@
+"""What ranks say in their logs, each message read into a type: it may be of any form.
+
+Whoever can speak for a job can say anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any, TypedDict, cast
+
+from jupyter_jax_trainer.jobdir.files import misfit
+from jupyter_jax_trainer.jobdir.records import Display, Frame, Report
+from jupyter_jax_trainer.jobdir.state import ErrorRecord, ResultInfo, error_record
+
+_NUMBER = (int, float)
+_TEXT = (str, NoneType)
+_LINE = (int, NoneType)
+_FORMS: dict[str, dict[str, Any]] = {
+    "reports": {
+        "reports": [{"time": _NUMBER, "step": int, "total": (*_NUMBER, NoneType), "values": dict}]
+    },
+    "display": {"data": dict, "metadata": dict},
+    "error": {"type": str, "message": str, "traceback": str, "cell_line": _LINE, "secondary": bool},
+    "where": {"cell": str, "cell_line": _LINE, "doing": _TEXT},
+    "result_part": {"index": int, "count": int, "size": int, "sha256": str, "data": str},
+    "result_held": {"port": int, "size": int, "sha256": str, "seconds": _NUMBER},
+    "result_stored": {"size": int, "sha256": str},
+    "results": {"results": [{"name": str}]},
+}
+_RESULT = {"type": str, "size": int}
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_BOUNDS = {
+    "size": (0, 1 << 60),
+    "port": (1, 65535),
+    "seconds": (0, 1 << 31),
+    "count": (1, 1 << 16),
+    "index": (0, (1 << 16) - 1),
+}
+
+
+class Where(TypedDict):
+    """Where a rank is: a line of the cell, and the call that it waits in."""
+
+    cell: str
+    cell_line: int | None
+    doing: str | None
+
+
+class File(TypedDict):
+    """A file of results, by its size and its sha256."""
+
+    size: int
+    sha256: str
+
+
+class Part(TypedDict):
+    """A part of such a file; `data` is base64."""
+
+    index: int
+    count: int
+    size: int
+    sha256: str
+    data: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """What a rank says; of some kinds there is nothing more to it.
+
+    Attributes
+    ----------
+    kind
+        ``hello``, ``running``, ``finished``.
+    incarnation, number
+        Of which process of the rank it is, and the how-many-eth; 0 for what the reader adds.
+    """
+
+    kind: str
+    incarnation: str = ""
+    number: int = 0
+
+    @property
+    def frame(self) -> Frame | None:
+        """By which it is known again; None for what the reader adds."""
+        return [self.incarnation, self.number] if self.number else None
+
+
+class Odd(Message):
+    """A message that has another form than those of its kind."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Printed(Message):
+    """How many lines and bytes were printed so far; None for what it does not say."""
+
+    count: int | None
+    size: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reported(Message):
+    """What was given to ``report()``."""
+
+    reports: list[Report]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Displayed(Message):
+    """What was displayed; its `log_offset` is not known here."""
+
+    display: Display
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed(Message):
+    """An exception that ended the rank."""
+
+    error: ErrorRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopped(Message):
+    """The rank ends because of another one, which has told it why; None where it has not."""
+
+    because: int | None
+    summary: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Located(Message):
+    """Where the rank is."""
+
+    where: Where
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultPart(Message):
+    """A part of the results."""
+
+    part: Part
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultHeld(Message):
+    """The rank holds the results until somebody fetches them from a port, for some seconds."""
+
+    port: int
+    seconds: float
+    file: File
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultStored(Message):
+    """The results are in the store."""
+
+    file: File
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results(Message):
+    """Which variables come back."""
+
+    table: list[ResultInfo]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap(Message):
+    """So many lines and bytes are missing in the log; the reader says so, before a message."""
+
+    kind: str = "gap"
+    lines: int
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FramesLost(Message):
+    """Messages are missing, from one number to another; the reader says so."""
+
+    kind: str = "frames_lost"
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeSays(Message):
+    """A line of the log that is the node's own; the reader says so."""
+
+    kind: str = "node_says"
+    text: str
+
+
+def read(found: Mapping[str, Any]) -> Message:
+    """Read a message as `frames.Decoder` gives it; kinds that are not known have any form."""
+    kind = str(found["kind"])
+    incarnation, number = found.get("frame", ("", 0))
+    said: dict[str, Any] = {"kind": kind, "incarnation": incarnation, "number": number}
+    if not _fits(kind, found):
+        return Odd(**said)
+    match kind:
+        case "lines":
+            return Printed(count=_whole(found, "count"), size=_whole(found, "bytes"), **said)
+        case "reports":
+            return Reported(reports=cast(list[Report], found["reports"]), **said)
+        case "display":
+            return Displayed(display=_display(found), **said)
+        case "error":
+            return Failed(error=error_record(found), **said)
+        case "stopped":
+            told = found.get("summary")
+            words = told if isinstance(told, str) else None
+            return Stopped(because=_whole(found, "because"), summary=words, **said)
+        case "where":
+            where: Where = {
+                "cell": found["cell"],
+                "cell_line": found["cell_line"],
+                "doing": found["doing"],
+            }
+            return Located(where=where, **said)
+        case "result_part":
+            return ResultPart(part=_part(found), **said)
+        case "result_held":
+            port, patience = found["port"], found["seconds"]
+            return ResultHeld(port=port, seconds=patience, file=_file(found), **said)
+        case "result_stored":
+            return ResultStored(file=_file(found), **said)
+        case "results":
+            return Results(table=cast(list[ResultInfo], found["results"]), **said)
+    return Message(**said)
+
+
+def _whole(found: Mapping[str, Any], name: str) -> int | None:
+    value = found.get(name)
+    return value if type(value) is int else None
+
+
+def _display(found: Mapping[str, Any]) -> Display:
+    made: Display = {"log_offset": 0, "data": found["data"], "metadata": found["metadata"]}
+    if isinstance(name := found.get("id"), str):
+        made["id"] = name
+    if isinstance(update := found.get("update"), bool):
+        made["update"] = update
+    if "frame" in found:
+        made["frame"] = found["frame"]
+    return made
+
+
+def _file(found: Mapping[str, Any]) -> File:
+    return {"size": found["size"], "sha256": found["sha256"]}
+
+
+def _part(found: Mapping[str, Any]) -> Part:
+    return {**_file(found), "index": found["index"], "count": found["count"], "data": found["data"]}
+
+
+def _fits(kind: str, found: Mapping[str, Any]) -> bool:
+    """Return whether a message has the form that one of its kind has; unknown kinds have any."""
+    form = _FORMS.get(kind, {})
+    if misfit(found, form) is not None:
+        return False
+    if kind == "results":
+        return all(map(_is_result, found["results"]))
+    if "sha256" in form and not _SHA256.fullmatch(found["sha256"]):
+        return False
+    bounds = {name: bound for name, bound in _BOUNDS.items() if name in form}
+    return all(low <= found[name] <= high for name, (low, high) in bounds.items())
+
+
+def _is_result(entry: Mapping[str, Any]) -> bool:
+    if "error" in entry:
+        return isinstance(entry["error"], str)
+    return misfit(entry, _RESULT) is None and 0 <= entry["size"] <= _BOUNDS["size"][1]
