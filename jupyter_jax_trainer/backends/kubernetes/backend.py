@@ -7,11 +7,11 @@ none of it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jupyter_jax_trainer import masking, timeouts
 from jupyter_jax_trainer.backends.base import (
@@ -20,6 +20,7 @@ from jupyter_jax_trainer.backends.base import (
     ClusterJob,
     Converted,
     InstallRequest,
+    Queues,
     RuntimeReport,
     Submission,
     Target,
@@ -156,7 +157,7 @@ class KubernetesBackend(Backend):
         for item in items:
             with connection.said_plainly(client):
                 findings = [*checkup.examine(item), *podgroups.examine(client, item)]
-            title = f"{item['kind']} {item['metadata']['name']}"
+            title = f"{item.kind} {item.name}"
             yield RuntimeReport(title=title, findings=findings, yaml=shown_yaml(item))
 
     def install_runtimes(self, asked: InstallRequest) -> Iterator[str]:
@@ -171,7 +172,7 @@ class KubernetesBackend(Backend):
 
         return jaxjob.convert_all(text, source, runtime, ended=ended)
 
-    def queues(self, target: Target) -> Mapping[str, Any] | None:
+    def queues(self, target: Target) -> Queues | None:
         """Return Kueue's queues as `quota.describe` has them; None where there is no Kueue."""
         from jupyter_jax_trainer.backends.kubernetes import connection
         from jupyter_jax_trainer.backends.kubernetes.submit import quota

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api import kubeconfig
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
@@ -15,7 +14,7 @@ from jupyter_jax_trainer.messages import kubernetes as say
 from jupyter_jax_trainer.text import plain
 
 _told_unverified: set[str] = set()
-_clients: dict[tuple[str | None, str | None], tuple[Any, Client]] = {}
+_clients: dict[tuple[str | None, str | None], tuple[object, Client]] = {}
 
 
 def get_client(context: str | None = None, namespace: str | None = None) -> Client:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.backends.kubernetes.api import identity
@@ -14,6 +13,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import (
     Client,
     Unreachable,
 )
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Secret, TrainJob
 from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan, plan_of
 from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, payload, queues, trainjob
@@ -59,12 +59,10 @@ def _client(manifest: Manifest) -> tuple[Client, str]:
     return client, client.trainer("trainjobs", manifest.get("trainjob") or manifest["name"])
 
 
-def _find(
-    client: Client, path: str, manifest: Manifest, directory: JobDir
-) -> dict[str, Any] | None:
+def _find(client: Client, path: str, manifest: Manifest, directory: JobDir) -> TrainJob | None:
     """Return the TrainJob of a job; None when it is gone, or another's has its name."""
     try:
-        found = client.request("GET", path)
+        found = TrainJob(client.request("GET", path))
     except ApiError as error:
         if error.status == 404:
             return None
@@ -86,7 +84,7 @@ def cancel(manifest: Manifest, directory: JobDir) -> None:
         if found is None:
             return
         body = {
-            "preconditions": {"uid": found["metadata"]["uid"]},
+            "preconditions": {"uid": found.uid},
             "propagationPolicy": "Background",
         }
         try:
@@ -125,9 +123,9 @@ def _delete_secrets(manifest: Manifest, trainjob_uid: str | None) -> None:
     with contextlib.suppress(ApiError, Unreachable):
         for number in range(payload.MOST_SECRETS):
             path = client.core("secrets", payload.secret_name(name, number))
-            found = client.request("GET", path)
+            found = Secret(client.request("GET", path))
             if trainjob.belongs(found, manifest["uid"], trainjob_uid):
-                body = {"preconditions": {"uid": found["metadata"]["uid"]}}
+                body = {"preconditions": {"uid": found.uid}}
                 client.request("DELETE", path, body=body)
 
 
@@ -148,10 +146,10 @@ def set_suspended(manifest: Manifest, directory: JobDir, suspended: bool) -> Non
             raise UsageError(say.GONE(name=manifest["name"]))
         if queues.set_active(client, found, not suspended):
             return
-        if bool(found["spec"].get("suspend")) == suspended:
+        if found.suspended == suspended:
             what = say.ALREADY_SUSPENDED if suspended else say.NOT_SUSPENDED
             raise UsageError(what(name=manifest["name"]))
-        body = {"metadata": {"uid": found["metadata"]["uid"]}, "spec": {"suspend": suspended}}
+        body = {"metadata": {"uid": found.uid}, "spec": {"suspend": suspended}}
         client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
 
 

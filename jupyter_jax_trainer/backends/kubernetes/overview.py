@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_jax_trainer.backends.base import ClusterJob
-from jupyter_jax_trainer.backends.kubernetes.api.cache import JOB_SET, Store
+from jupyter_jax_trainer.backends.kubernetes.api.cache import JOB_SET, Store, Watched
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
-from jupyter_jax_trainer.backends.kubernetes.api.observed import seconds
-from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, pages
+from jupyter_jax_trainer.backends.kubernetes.api.marks import uid_of
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Event, Job, Pod, TrainJob
+from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, list_all
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, judge
 from jupyter_jax_trainer.backends.kubernetes.submit import launch
 from jupyter_jax_trainer.jobdir.files import LineReader, LineWriter
@@ -28,11 +29,9 @@ def row(store: Store, name: str) -> ClusterJob | None:
     found = store.trainjobs.get(name)
     if found is None:
         return None
-    spec = found.get("spec") or {}
-    nodes = int((spec.get("trainer") or {}).get("numNodes") or 1)
-    ours = launch.uid_of(found)
+    nodes, ours = found.nodes, uid_of(found)
     pods, jobs = store.pods(name, ours), store.jobs(name, ours)
-    uids = {found["metadata"]["uid"], *pods, *(job["metadata"]["uid"] for job in jobs)}
+    uids = {found.uid, *pods, *(job.uid for job in jobs)}
     seen = Seen(
         trainjob=found,
         jobs=jobs,
@@ -43,7 +42,7 @@ def row(store: Store, name: str) -> ClusterJob | None:
         nodes=nodes,
         now=time.time(),
     )
-    verdict = judge(seen, {})
+    verdict = judge(seen)
     state, reason = verdict.state, verdict.reason
     if (marked := launch.marked(found)) is not None:
         state, reason = State.FAILED, marked
@@ -55,7 +54,7 @@ def row(store: Store, name: str) -> ClusterJob | None:
         reason=reason,
         hint=verdict.hint,
         nodes=nodes,
-        created=seconds(found["metadata"].get("creationTimestamp")),
+        created=found.created or None,
         uid=ours,
     )
 
@@ -71,26 +70,25 @@ def rows(client: Client) -> list[ClusterJob]:
         The TrainJobs can't be listed.
     """
     store = Store()
-    _fill(store, client, "trainjobs", client.trainer("trainjobs"), None)
-    parts = {
-        "pods": (client.core("pods"), JOB_SET),
-        "jobs": (client.batch("jobs"), JOB_SET),
-        "events": (client.core("events"), None),
-    }
-    for kind, (path, labels) in parts.items():
+    _fill(store, list_all(client, client.trainer("trainjobs"), TrainJob))
+    parts: tuple[Iterable[Watched], ...] = (
+        list_all(client, client.core("pods"), Pod, JOB_SET),
+        list_all(client, client.batch("jobs"), Job, JOB_SET),
+        list_all(client, client.core("events"), Event),
+    )
+    for found in parts:
         try:
-            _fill(store, client, kind, path, labels)
+            _fill(store, found)
         except ApiError as error:
             if error.status != 403:
                 raise
-    found = [found for name in store.trainjobs if (found := row(store, name)) is not None]
-    return sorted(found, key=lambda one: -(one.created or 0.0))
+    made = [one for name in store.trainjobs if (one := row(store, name)) is not None]
+    return sorted(made, key=lambda one: -(one.created or 0.0))
 
 
-def _fill(store: Store, client: Client, kind: str, path: str, labels: str | None) -> None:
-    for page in pages(client, path, {"labelSelector": labels} if labels else None):
-        for item in page.get("items") or []:
-            store.put(kind, ADDED, item)
+def _fill(store: Store, found: Iterable[Watched]) -> None:
+    for item in found:
+        store.put(ADDED, item)
 
 
 class Overview:

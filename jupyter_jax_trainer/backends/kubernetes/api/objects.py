@@ -653,6 +653,15 @@ class JobSet(ApiObject):
         return Part(self.spec.within("failurePolicy")).number("maxRestarts")
 
 
+class Secret(ApiObject):
+    """A Secret."""
+
+    @property
+    def data(self) -> dict[str, str]:
+        """What it holds, each in base64."""
+        return texts(self.json.get("data"))
+
+
 class TrainJob(ApiObject):
     """A TrainJob."""
 
@@ -759,6 +768,11 @@ class TrainingRuntime(ApiObject):
     """A TrainingRuntime or a ClusterTrainingRuntime."""
 
     @property
+    def has_jax_policy(self) -> bool:
+        """Whether Trainer sets up JAX in its pods."""
+        return self.spec.within("mlPolicy").get("jax") is not None
+
+    @property
     def job_set(self) -> Part:
         """The spec of the JobSets that are made from it."""
         return Part(self.spec.within("template", "spec"))
@@ -778,19 +792,6 @@ class TrainingRuntime(ApiObject):
     def container(self) -> Container:
         """The container in which the training runs; an empty one where there is none."""
         return self.pods.spec.container(TRAINER)
-
-
-class Secret(ApiObject):
-    """A Secret."""
-
-    @property
-    def data(self) -> dict[str, str]:
-        """What it holds, each in base64."""
-        return texts(self.json.get("data"))
-
-
-class Namespace(ApiObject):
-    """A namespace."""
 
 
 class ResourceQuota(ApiObject):
@@ -839,7 +840,7 @@ class Limit(Part):
 class LimitRange(ApiObject):
     """Limits of a namespace."""
 
-    def limits(self, *types: str) -> list[Limit]:
-        """Return the limits for these kinds of things."""
-        found = [Limit(one) for one in mappings(self.spec.json.get("limits"))]
-        return [one for one in found if one.type in types]
+    @property
+    def limits(self) -> list[Limit]:
+        """Its limits."""
+        return [Limit(one) for one in mappings(self.spec.json.get("limits"))]

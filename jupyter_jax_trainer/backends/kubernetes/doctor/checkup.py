@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.submit import runtimes
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import PREFIX
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
@@ -18,24 +18,23 @@ _LACKS = {
 }
 
 
-def examine(item: Mapping[str, Any]) -> Iterator[Finding]:
+def examine(item: TrainingRuntime) -> Iterator[Finding]:
     """Make all checks of one runtime."""
-    labels = item["metadata"].get("labels") or {}
-    node = runtimes.container(item)
-    if not node:
+    node = item.container
+    if not node.json:
         yield Finding(FAIL, say.CONTAINER(), say.NO_NODE())
         return
-    if image := node.get("image"):
-        yield Finding(OK, say.IMAGE(), str(image))
+    if node.image:
+        yield Finding(OK, say.IMAGE(), node.image)
     else:
         yield Finding(FAIL, say.IMAGE(), say.NONE(), say.NAME_AN_IMAGE())
-    if (item["spec"].get("mlPolicy") or {}).get("jax") is not None:
+    if item.has_jax_policy:
         yield Finding(OK, say.POLICY(), "mlPolicy.jax")
     else:
         yield Finding(WARN, say.POLICY(), say.NO_ML_POLICY())
     device = runtimes.device_of(item)
     yield Finding(OK, say.DEVICE(), device)
-    yield _python(labels.get(f"{PREFIX}/python"))
+    yield _python(item.labels.get(f"{PREFIX}/python"))
     if runtimes.runs_once(item):
         yield Finding(OK, say.RESTARTS(), say.RUNS_ONCE())
     else:

@@ -99,7 +99,7 @@ def _trainer(client: Client, bad: str) -> Iterator[Finding]:
     except JaxTrainError as error:
         yield Finding(bad, say.RUNTIMES(), error.message, error.hint)
         return
-    names = ", ".join(item["metadata"]["name"] for item in found)
+    names = ", ".join(item.name for item in found)
     if not names:
         advice = say.INSTALL_OURS(command=runtimes.INSTALL)
         yield Finding(bad, say.RUNTIMES(), say.NONE(), advice)
@@ -127,7 +127,7 @@ def _queues(client: Client) -> Iterator[Finding]:
         yield Finding(WARN, say.KUEUE(), error.message, error.hint)
         return
     yield _version(kueue, missing)
-    names = ", ".join(item["metadata"]["name"] for item in found)
+    names = ", ".join(item.name for item in found)
     if names or not any(right.resource == "localqueues" for right in missing):
         yield Finding(OK, say.QUEUES(), names or say.NO_QUEUES(namespace=client.namespace))
     if missing:

@@ -9,14 +9,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.api.objects import (
+    ApiObject,
+    Limit,
+    LimitRange,
+    ResourceQuota,
+    TrainingRuntime,
+    mappings,
+)
 from jupyter_jax_trainer.backends.kubernetes.doctor import netpolicies
+from jupyter_jax_trainer.backends.kubernetes.doctor.netpolicies import NetworkPolicy
 from jupyter_jax_trainer.backends.kubernetes.submit import podsecurity, runtimes
 from jupyter_jax_trainer.doctor.finding import OK, WARN, Finding
 from jupyter_jax_trainer.messages import doctor as say
 from jupyter_jax_trainer.options.amounts import quantity
 from jupyter_jax_trainer.text import joined
-
-Items = Sequence[Mapping[str, Any]]
 
 _ISTIO = 'sidecar.istio.io/inject: "false"'
 _AMOUNTS = ("cpu", "memory")
@@ -34,11 +41,11 @@ _COUNTED = (
 )
 
 
-def examine(client: Client, found: Items) -> Iterator[Finding]:
+def examine(client: Client, found: Sequence[TrainingRuntime]) -> Iterator[Finding]:
     """Look at the namespace, for jobs of these runtimes."""
     unseen: list[str] = []
 
-    def read(what: str, path: str) -> Any:
+    def read(what: str, path: str) -> dict[str, Any]:
         try:
             return client.request("GET", path)
         except ApiError as error:
@@ -47,13 +54,17 @@ def examine(client: Client, found: Items) -> Iterator[Finding]:
             unseen.append(what)
             return {}
 
-    space = read("namespaces", f"/api/v1/namespaces/{client.namespace}").get("metadata")
-    labels = (space or {}).get("labels") or {}
-    restricted = podsecurity.is_restricted(client, None if space is None else labels)
-    quotas = read("resourcequotas", client.core("resourcequotas")).get("items") or []
-    ranges = read("limitranges", client.core("limitranges")).get("items") or []
+    def listed(what: str, path: str) -> list[dict[str, Any]]:
+        return mappings(read(what, path).get("items"))
+
+    space = ApiObject(read("namespaces", f"/api/v1/namespaces/{client.namespace}"))
+    labels = space.labels
+    restricted = podsecurity.is_restricted(client, labels if "metadata" in space.json else None)
+    found_quotas = listed("resourcequotas", client.core("resourcequotas"))
+    quotas = [ResourceQuota(one) for one in found_quotas]
+    ranges = [LimitRange(one) for one in listed("limitranges", client.core("limitranges"))]
     path = f"/apis/networking.k8s.io/v1/namespaces/{client.namespace}/networkpolicies"
-    policies = read("networkpolicies", path).get("items") or []
+    policies = [NetworkPolicy(one) for one in listed("networkpolicies", path)]
     findings = [
         *_mesh(labels, found),
         *_security(restricted, found),
@@ -69,11 +80,11 @@ def examine(client: Client, found: Items) -> Iterator[Finding]:
         yield Finding(OK, say.SETTINGS(), said)
 
 
-def _names(found: Items) -> str:
-    return ", ".join(item["metadata"]["name"] for item in found)
+def _names(found: Sequence[TrainingRuntime]) -> str:
+    return ", ".join(item.name for item in found)
 
 
-def _mesh(labels: Mapping[str, str], found: Items) -> Iterator[Finding]:
+def _mesh(labels: Mapping[str, str], found: Sequence[TrainingRuntime]) -> Iterator[Finding]:
     ambient = labels.get("istio.io/dataplane-mode") == "ambient"
     if ambient or labels.get("linkerd.io/inject") in ("enabled", "ingress"):
         yield Finding(WARN, say.MESH(), say.AMBIENT() if ambient else say.LINKERD())
@@ -85,7 +96,7 @@ def _mesh(labels: Mapping[str, str], found: Items) -> Iterator[Finding]:
         yield Finding(WARN, say.MESH(), say.ISTIO(runtimes=_names(inside), label=_ISTIO))
 
 
-def _security(restricted: bool | None, found: Items) -> Iterator[Finding]:
+def _security(restricted: bool | None, found: Sequence[TrainingRuntime]) -> Iterator[Finding]:
     loose = [item for item in found if runtimes.patches(item, restricted=True)["restricted"]]
     if restricted is None and loose:
         yield Finding(OK, say.POD_SECURITY(), say.UNKNOWN_LEVEL(runtimes=_names(loose)))
@@ -95,47 +106,48 @@ def _security(restricted: bool | None, found: Items) -> Iterator[Finding]:
         yield Finding(WARN, say.POD_SECURITY(), say.NOT_MET(runtimes=_names(loose)))
     for item in found:
         if why := podsecurity.beyond(item):
-            said = say.NEVER_MET(runtime=item["metadata"]["name"], why=", ".join(why))
+            said = say.NEVER_MET(runtime=item.name, why=", ".join(why))
             yield Finding(WARN, say.POD_SECURITY(), said)
 
 
-def _full(quotas: Items) -> Iterator[Finding]:
+def _full(quotas: Sequence[ResourceQuota]) -> Iterator[Finding]:
     """Find quotas with no room for even one more pod."""
     for quota in quotas:
-        status = quota.get("status") or {}
-        hard, used = status.get("hard") or {}, status.get("used") or {}
+        used = quota.used
         full = [
             f"{name} {used.get(name, '0')} of {most}"
-            for name, most in hard.items()
+            for name, most in quota.hard.items()
             if (name in _COUNTED or name.rpartition(".")[2] in _AMOUNTS)
-            and (quantity(str(used.get(name, "0"))) or 0) >= (quantity(str(most)) or 0)
+            and (quantity(used.get(name, "0")) or 0) >= (quantity(most) or 0)
         ]
         if full:
-            said = say.USED_UP(name=quota["metadata"]["name"], amounts=", ".join(full))
+            said = say.USED_UP(name=quota.name, amounts=", ".join(full))
             yield Finding(WARN, say.QUOTA(), said)
 
 
-def _amounts_wanted(quotas: Items, ranges: Items, found: Items) -> Iterator[Finding]:
+def _amounts_wanted(
+    quotas: Sequence[ResourceQuota], ranges: Sequence[LimitRange], found: Sequence[TrainingRuntime]
+) -> Iterator[Finding]:
     """Find quotas that refuse pods without amounts, where nothing sets these."""
     wanted = {
         name if "." in name else f"requests.{name}"
         for quota in quotas
-        for name in (quota.get("spec") or {}).get("hard") or {}
+        for name in quota.bounds
         if name.rpartition(".")[2] in _AMOUNTS
     }
     containers = _limits(ranges, "Container")
-    default = [one.get("default") or {} for one in containers]
-    requested = [one.get("defaultRequest") or {} for one in containers]
+    default = [one.default for one in containers]
+    requested = [one.default_request for one in containers]
     for item in found:
-        resources = runtimes.container(item).get("resources") or {}
-        limits = [resources.get("limits") or {}, *default]
+        resources = item.container.resources
+        limits = [resources.limits, *default]
         # A limit without a request is the request, too.
-        requests = [resources.get("requests") or {}, *limits, *requested]
+        requests = [resources.requests, *limits, *requested]
         stated = {f"limits.{name}" for one in limits for name in one}
         stated |= {f"requests.{name}" for one in requests for name in one}
         missing = sorted(wanted - stated)
         if missing:
-            said = say.NO_AMOUNTS(amounts=joined(missing), runtime=item["metadata"]["name"])
+            said = say.NO_AMOUNTS(amounts=joined(missing), runtime=item.name)
             yield Finding(WARN, say.QUOTA(), said, _advice_on(missing))
             return
 
@@ -147,26 +159,19 @@ def _advice_on(missing: list[str]) -> str:
     return say.GIVE_AMOUNTS(options=options)
 
 
-def _out_of_range(ranges: Items, found: Items) -> Iterator[Finding]:
+def _out_of_range(
+    ranges: Sequence[LimitRange], found: Sequence[TrainingRuntime]
+) -> Iterator[Finding]:
     for item in found:
-        resources = runtimes.container(item).get("resources") or {}
-        asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+        asked = item.container.resources.asked
         for one in _limits(ranges, "Container") + _limits(ranges, "Pod"):
-            for name, most in (one.get("max") or {}).items():
-                if (quantity(str(asked.get(name, "0"))) or 0) > (quantity(str(most)) or 0):
+            for name, most in one.max.items():
+                if (quantity(asked.get(name, "0")) or 0) > (quantity(most) or 0):
                     said = say.OUT_OF_RANGE(
-                        runtime=item["metadata"]["name"],
-                        amount=asked[name],
-                        resource=name,
-                        most=most,
+                        runtime=item.name, amount=asked[name], resource=name, most=most
                     )
                     yield Finding(WARN, say.LIMIT_RANGE(), said)
 
 
-def _limits(ranges: Items, kind: str) -> list[Mapping[str, Any]]:
-    return [
-        one
-        for item in ranges
-        for one in (item.get("spec") or {}).get("limits") or []
-        if one.get("type") == kind
-    ]
+def _limits(ranges: Sequence[LimitRange], kind: str) -> list[Limit]:
+    return [one for item in ranges for one in item.limits if one.type == kind]

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes.api.observed import RANK, ROLE, TRAINER
-from jupyter_jax_trainer.backends.kubernetes.submit import runtimes
+from jupyter_jax_trainer.backends.kubernetes.api.objects import (
+    RANK,
+    ROLE,
+    TRAINER,
+    ApiObject,
+    Part,
+    TrainingRuntime,
+    mappings,
+    texts,
+)
 from jupyter_jax_trainer.doctor.finding import WARN, Finding
 from jupyter_jax_trainer.messages import doctor as say
 
-Items = Sequence[Mapping[str, Any]]
 Labels = Mapping[str, str]
 
 _COORDINATOR = 29500  # as Trainer 2.3 sets it
@@ -40,6 +46,102 @@ _ALWAYS = (
 )
 
 
+class Requirement(Part):
+    """What a selector demands of a label."""
+
+    @property
+    def key(self) -> str:
+        """The label."""
+        return self.text("key")
+
+    @property
+    def operator(self) -> str:
+        """``In``, ``NotIn``, ``Exists``, ``DoesNotExist``."""
+        return self.text("operator")
+
+    @property
+    def values(self) -> list[str]:
+        """The values that it speaks of."""
+        return [str(one) for one in self.json.get("values") or []]
+
+
+class Selector(Part):
+    """A selector of pods, or of namespaces; an empty one selects all."""
+
+    @property
+    def requirements(self) -> list[Requirement]:
+        """All that has to be so."""
+        labels = texts(self.json.get("matchLabels"))
+        plain = [{"key": key, "operator": "In", "values": [labels[key]]} for key in labels]
+        more = mappings(self.json.get("matchExpressions"))
+        return [Requirement(one) for one in (*plain, *more)]
+
+
+class Peer(Part):
+    """Whom a rule lets through."""
+
+    @property
+    def is_addresses(self) -> bool:
+        """Whether it is told by its addresses."""
+        return "ipBlock" in self.json
+
+    @property
+    def namespaces(self) -> Selector:
+        """Its namespaces; without them, that of the policy."""
+        return Selector(self.within("namespaceSelector"))
+
+    @property
+    def pods(self) -> Selector:
+        """Its pods."""
+        return Selector(self.within("podSelector"))
+
+
+class PolicyPort(Part):
+    """A port that a rule opens."""
+
+    def is_of(self, port: int) -> bool:
+        """Return whether it may be a TCP port."""
+        first = self.json.get("port")
+        if self.json.get("protocol", "TCP") != "TCP":
+            return False
+        if not isinstance(first, int):
+            return True  # all, or one by its name
+        return first <= port <= int(self.json.get("endPort", first))
+
+
+class Rule(Part):
+    """A rule of a policy."""
+
+    def peers(self, kind: str) -> list[Peer]:
+        """Return whom it lets through; none where all are meant."""
+        return [Peer(one) for one in mappings(self.json.get("from" if kind == "Ingress" else "to"))]
+
+    @property
+    def ports(self) -> list[PolicyPort]:
+        """The ports that it opens; none where all are meant."""
+        return [PolicyPort(one) for one in mappings(self.json.get("ports"))]
+
+
+class NetworkPolicy(ApiObject):
+    """A NetworkPolicy."""
+
+    @property
+    def types(self) -> list[str]:
+        """What it is about: ``Ingress``, ``Egress``."""
+        found = self.spec.json.get("policyTypes")
+        more = ["Egress"] if self.spec.json.get("egress") else []
+        return [str(one) for one in found or ["Ingress", *more]]
+
+    @property
+    def pods(self) -> Selector:
+        """The pods that it isolates."""
+        return Selector(self.spec.within("podSelector"))
+
+    def rules(self, kind: str) -> list[Rule]:
+        """Return the rules for one direction."""
+        return [Rule(one) for one in mappings(self.spec.json.get(kind.lower()))]
+
+
 @dataclass(frozen=True)
 class _Thing:
     """A pod or a namespace.
@@ -58,20 +160,15 @@ class _Thing:
     others: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
 
-    def matches(self, selector: Any, *, unsure: bool) -> bool:
+    def matches(self, selector: Selector, *, unsure: bool) -> bool:
         """Return whether a selector takes it in; `unsure` is the answer in doubt."""
-        wanted = [
-            {"key": key, "operator": "In", "values": [value]}
-            for key, value in ((selector or {}).get("matchLabels") or {}).items()
-        ]
-        wanted += (selector or {}).get("matchExpressions") or []
-        return all(self._meets(one, unsure) for one in wanted)
+        return all(self._meets(one, unsure) for one in selector.requirements)
 
-    def _meets(self, one: Mapping[str, Any], unsure: bool) -> bool:
-        key, operator, values = one.get("key", ""), one.get("operator"), one.get("values") or []
+    def _meets(self, one: Requirement, unsure: bool) -> bool:
+        key, operator, values = one.key, one.operator, one.values
         there = key in self.labels or key in self.always
         if operator in ("Exists", "DoesNotExist") and there:
-            return bool(operator == "Exists")
+            return operator == "Exists"
         if key not in self.labels and key.startswith(self.others):
             return unsure
         value = self.labels.get(key)
@@ -81,10 +178,15 @@ class _Thing:
             "Exists": False,
             "DoesNotExist": True,
         }
-        return answers.get(str(operator), unsure)
+        return answers.get(operator, unsure)
 
 
-def examine(policies: Items, found: Items, namespace: str, labels: Labels) -> Iterator[Finding]:
+def examine(
+    policies: Sequence[NetworkPolicy],
+    found: Sequence[TrainingRuntime],
+    namespace: str,
+    labels: Labels,
+) -> Iterator[Finding]:
     """Find policies that keep the ranks of a job from each other.
 
     Parameters
@@ -99,10 +201,10 @@ def examine(policies: Items, found: Items, namespace: str, labels: Labels) -> It
     around = _Thing({**labels, _NAME: namespace}, () if labels else ("",))
     for kind, advice in (("Ingress", say.ALLOW_INGRESS), ("Egress", say.ALLOW_EGRESS)):
         cut: dict[str, list[str]] = {}
-        items = found or [{}]
+        items = found or [TrainingRuntime({})]
         for item in items:
             if names := _cutting(policies, _ranks(item), around, kind):
-                cut.setdefault(names, []).append(item.get("metadata", {}).get("name", ""))
+                cut.setdefault(names, []).append(item.name)
         for names, of in cut.items():
             rules = kind.lower()
             said = (
@@ -113,62 +215,43 @@ def examine(policies: Items, found: Items, namespace: str, labels: Labels) -> It
             yield Finding(WARN, say.NETWORK_POLICY(), said, advice())
 
 
-def _ranks(item: Mapping[str, Any]) -> list[_Thing]:
+def _ranks(item: TrainingRuntime) -> list[_Thing]:
     """Return the pods of the first two ranks of a job."""
-    own = runtimes.pod_labels(item) if item else {}
+    own = item.pods.labels
     return [_Thing({**own, ROLE: TRAINER, RANK: rank}, _OTHERS, _ALWAYS) for rank in ("0", "1")]
 
 
-def _cutting(policies: Items, ranks: Sequence[_Thing], around: _Thing, kind: str) -> str:
+def _cutting(
+    policies: Sequence[NetworkPolicy], ranks: Sequence[_Thing], around: _Thing, kind: str
+) -> str:
     """Name the policies that cut two ranks off each other in one direction; mostly there is none.
 
     One is blamed only if it surely selects the ranks, and believed to let them through if it may.
     """
-    of_kind = [
-        policy["spec"] | {"name": policy["metadata"]["name"]}
-        for policy in policies
-        if kind in _types(policy["spec"])
-    ]
+    of_kind = [policy for policy in policies if kind in policy.types]
     for subject, peer in (ranks, ranks[::-1]):
         isolating, allowing = (
-            [spec for spec in of_kind if subject.matches(spec.get("podSelector"), unsure=unsure)]
+            [policy for policy in of_kind if subject.matches(policy.pods, unsure=unsure)]
             for unsure in (False, True)
         )
         if isolating and not any(
             _lets_through(rule, kind, peer, around)
-            for spec in allowing
-            for rule in spec.get(kind.lower()) or []
+            for policy in allowing
+            for rule in policy.rules(kind)
         ):
-            return ", ".join(spec["name"] for spec in isolating)
+            return ", ".join(policy.name for policy in isolating)
     return ""
 
 
-def _types(spec: Mapping[str, Any]) -> list[str]:
-    return list(spec.get("policyTypes") or ["Ingress", *(["Egress"] if spec.get("egress") else [])])
-
-
-def _lets_through(rule: Mapping[str, Any], kind: str, pod: _Thing, around: _Thing) -> bool:
+def _lets_through(rule: Rule, kind: str, pod: _Thing, around: _Thing) -> bool:
     """Return whether a rule may let another rank of the same job through; in doubt it does."""
-    peers = rule.get("from" if kind == "Ingress" else "to")
-    ports = rule.get("ports")
+    peers, ports = rule.peers(kind), rule.ports
     return (not peers or any(_is_meant(peer, pod, around) for peer in peers)) and (
-        not ports or any(_is_coordinators(port) for port in ports)
+        not ports or any(port.is_of(_COORDINATOR) for port in ports)
     )
 
 
-def _is_meant(peer: Mapping[str, Any], pod: _Thing, around: _Thing) -> bool:
-    if "ipBlock" in peer:
+def _is_meant(peer: Peer, pod: _Thing, around: _Thing) -> bool:
+    if peer.is_addresses:
         return True  # nobody knows yet which addresses the pods will have
-    # Without a namespaceSelector it means pods of the policy's own namespace.
-    return around.matches(peer.get("namespaceSelector"), unsure=True) and pod.matches(
-        peer.get("podSelector"), unsure=True
-    )
-
-
-def _is_coordinators(port: Mapping[str, Any]) -> bool:
-    first = port.get("port")
-    if port.get("protocol", "TCP") != "TCP":
-        return False
-    if not isinstance(first, int):
-        return True  # all, or one by its name
-    return first <= _COORDINATOR <= int(port.get("endPort", first))
+    return around.matches(peer.namespaces, unsure=True) and pod.matches(peer.pods, unsure=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from email.utils import parsedate_to_datetime
-from typing import Any
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.connection import said_plainly
 from jupyter_jax_trainer.backends.kubernetes.doctor import namespace
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, podgroups, runtimes, trainjob
@@ -18,13 +18,11 @@ from jupyter_jax_trainer.errors import JaxTrainError, JobDirError
 from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.messages import doctor as say
 
-Items = Sequence[Mapping[str, Any]]
-
 _SKEW = 60.0  # seconds between two clocks that are no trouble yet
 _PAST = 20  # jobs of the past that are looked at
 
 
-def examine(client: Client, found: Items, bad: str) -> Iterator[Finding]:
+def examine(client: Client, found: Sequence[TrainingRuntime], bad: str) -> Iterator[Finding]:
     """Make all checks; `found` are the runtimes for JAX, `bad` is the status of what is needed."""
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
         lambda: _job_sets(client, bad),
@@ -56,42 +54,37 @@ def _job_sets(client: Client, bad: str) -> Iterator[Finding]:
     yield Finding(OK, say.JOB_SET(), say.INSTALLED())
 
 
-def _each(found: Items, bad: str) -> Iterator[Finding]:
+def _each(found: Sequence[TrainingRuntime], bad: str) -> Iterator[Finding]:
     """Look at each runtime; only what is wrong gets a line."""
-    usable = [item for item in found if runtimes.container(item)]
+    usable = any(item.container.json for item in found)
     for item in found:
-        name, labels = item["metadata"]["name"], item["metadata"].get("labels") or {}
-        subject = say.RUNTIME(name=name)
-        if item not in usable:
+        subject = say.RUNTIME(name=item.name)
+        if not item.container.json:
             yield Finding(WARN if usable else bad, subject, say.NO_NODE())
             continue
         if runtimes.describe(item).deprecated:
             yield Finding(WARN, subject, say.DEPRECATED())
-        python = labels.get(f"{trainjob.PREFIX}/python")
+        python = item.labels.get(f"{trainjob.PREFIX}/python")
         if python not in (None, runtimes.PYTHON):
             said = say.RUNTIME_PYTHON(there=python, here=runtimes.PYTHON)
             yield Finding(WARN, subject, said)
 
 
-def _gangs(client: Client, found: Items) -> Iterator[Finding]:
+def _gangs(client: Client, found: Sequence[TrainingRuntime]) -> Iterator[Finding]:
     """Find runtimes whose pods the cluster can't start together."""
     for item in found:
         if (gang := podgroups.of_runtime(client, item)) and not gang.installed:
-            subject = say.RUNTIME(name=item["metadata"]["name"])
+            subject = say.RUNTIME(name=item.name)
             said = say.NO_GANG(policy=gang.policy, scheduler=gang.by)
             yield Finding(WARN, subject, said)
 
 
-def _trial(client: Client, found: Items, bad: str) -> Iterator[Finding]:
+def _trial(client: Client, found: Sequence[TrainingRuntime], bad: str) -> Iterator[Finding]:
     """Have the cluster look at a job that is not made: webhooks and quotas have their say."""
-    usable = [item for item in found if runtimes.container(item)]
-    if not usable:
+    usable = next((item for item in found if item.container.json), None)
+    if usable is None:
         return
-    reference = {
-        "name": usable[0]["metadata"]["name"],
-        "kind": usable[0]["kind"],
-        "apiGroup": "trainer.kubeflow.org",
-    }
+    reference = {"name": usable.name, "kind": usable.kind, "apiGroup": "trainer.kubeflow.org"}
     body = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",

@@ -9,13 +9,12 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api import claims, identity, kubeconfig
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
-from jupyter_jax_trainer.backends.kubernetes.api.observed import condition, seconds
+from jupyter_jax_trainer.backends.kubernetes.api.marks import uid_of
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Secret, TrainJob
 from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan
 from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, payload, trainjob
@@ -84,7 +83,7 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
             "backend": "kubernetes",
             "host": "",
             # Not what it says itself: by this the newest of all jobs is told.
-            "created": seconds(found["metadata"].get("creationTimestamp")) or time.time(),
+            "created": found.created or time.time(),
             "spec": said["spec"],
             "plan": plan,
             "sent": said["sent"],
@@ -96,8 +95,8 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
             "maker": said["maker"],
             "trainjob": name,
         }
-        ended = condition(found, "Complete", "Failed") is not None
-        uid = str(found["metadata"]["uid"])
+        ended = found.condition("Complete", "Failed") is not None
+        uid = found.uid
         with said_plainly(client):
             code = _bundle(client, directory, manifest, uid, ended=ended)
         files.write_private(directory.cell, code.encode())
@@ -119,7 +118,7 @@ def attach(name: str, context: str | None, namespace: str | None) -> JobDir:
     return directory
 
 
-def find(client: Client, name: str) -> dict[str, Any]:
+def find(client: Client, name: str) -> TrainJob:
     """Get a TrainJob.
 
     Raises
@@ -130,14 +129,14 @@ def find(client: Client, name: str) -> dict[str, Any]:
         The cluster refuses it, or does not answer.
     """
     try:
-        return client.request("GET", client.trainer("trainjobs", name))
+        return TrainJob(client.request("GET", client.trainer("trainjobs", name)))
     except ApiError as error:
         if error.status != 404:
             raise
         raise JobNotFound(say.NO_TRAINJOB(name=name, namespace=client.namespace)) from None
 
 
-def known_here(client: Client, found: Mapping[str, Any]) -> JobDir | None:
+def known_here(client: Client, found: TrainJob) -> JobDir | None:
     """Return the job of this store that is a TrainJob's; None where there is none.
 
     Raises
@@ -145,23 +144,22 @@ def known_here(client: Client, found: Mapping[str, Any]) -> JobDir | None:
     BackendError
         The TrainJob has the id of a job of this store that is another one.
     """
-    uid = launch.uid_of(found)
+    uid = uid_of(found)
     known = layout.with_uid(uid) if uid is not None else None
     return None if known is None else _same(known, client, found)
 
 
-def _same(known: JobDir, client: Client, found: Mapping[str, Any]) -> JobDir:
+def _same(known: JobDir, client: Client, found: TrainJob) -> JobDir:
     """Return the job of this store that has a TrainJob's id, if it is that TrainJob's."""
     manifest = known.read_manifest()
     same = (
         manifest.get("backend") == "kubernetes"
         and manifest["plan"].get("cluster") == client.identity
-        and (manifest.get("trainjob") or manifest["name"]) == found["metadata"]["name"]
+        and (manifest.get("trainjob") or manifest["name"]) == found.name
         and identity.is_jobs(known, manifest, found)
     )
     if not same:
-        name = found["metadata"]["name"]
-        raise BackendError(say.ANOTHER_TRAINJOB(name=name, job=known.path.name))
+        raise BackendError(say.ANOTHER_TRAINJOB(name=found.name, job=known.path.name))
     return known
 
 
@@ -248,10 +246,7 @@ def _data(client: Client, name: str, own: str, uid: str) -> dict[str, bytes]:
     ValueError
         It holds something else.
     """
-    found = client.request("GET", client.core("secrets", name))
+    found = Secret(client.request("GET", client.core("secrets", name)))
     if not trainjob.belongs(found, own, uid):
         raise ApiError(404, "NotFound", f"Secret {name} is not the job's", "get", "secrets")
-    return {
-        key: base64.b64decode(value, validate=True)
-        for key, value in (found.get("data") or {}).items()
-    }
+    return {key: base64.b64decode(value, validate=True) for key, value in found.data.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import asdict
+from typing import Any, NotRequired, TypedDict, cast
 
 from jupyter_jax_trainer.backends.kubernetes.api.observed import line
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import PodEnd
@@ -18,6 +19,16 @@ from jupyter_jax_trainer.jobdir.state import ErrorRecord
 
 _WORDS = 500  # characters that are kept of what a rank was told
 _TAIL = 200  # lines at the end of a file, among which the last frames of all ranks are found
+
+
+class _Saved(TypedDict):
+    """What the file holds."""
+
+    format: int
+    ends: list[dict[str, Any]]  # each a `RankEnd`, with what other versions may add
+    held: NotRequired[Held | None]
+    stored: NotRequired[File | None]
+    submitting: NotRequired[bool]
 
 
 class Kept:
@@ -49,18 +60,18 @@ class Kept:
             self._load()
 
     def _load(self) -> None:
-        kept = files.read_json(self._path, {"ends": list})
+        kept = cast(_Saved, files.read_json(self._path, {"ends": list}))
         known = RankEnd.__dataclass_fields__
         self.ends = [
             RankEnd(**{k: v for k, v in end.items() if k in known}) for end in kept["ends"]
         ]
         self.held, self.stored = kept.get("held"), kept.get("stored")
-        self.submitting = bool(kept.get("submitting"))
+        self.submitting = kept.get("submitting", False)
         self._order = max((end.order for end in self.ends if end.order < 1 << 30), default=0)
 
     def save(self) -> None:
         """Write the file."""
-        kept = {
+        kept: _Saved = {
             "format": files.FORMAT,
             "ends": [asdict(end) for end in self.ends],
             "held": self.held,

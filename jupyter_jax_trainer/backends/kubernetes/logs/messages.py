@@ -197,8 +197,14 @@ def read(found: Mapping[str, Any]) -> Message:
     kind = str(found["kind"])
     incarnation, number = found.get("frame", ("", 0))
     said: dict[str, Any] = {"kind": kind, "incarnation": incarnation, "number": number}
-    if not _fits(kind, found):
+    try:
+        return _typed(kind, found, said) if _fits(kind, found) else Odd(**said)
+    except (KeyError, TypeError):
         return Odd(**said)
+
+
+def _typed(kind: str, found: Mapping[str, Any], said: dict[str, Any]) -> Message:
+    """Make a message, with the fields that those of all kinds have."""
     match kind:
         case "lines":
             return Printed(count=_whole(found, "count"), size=_whole(found, "bytes"), **said)

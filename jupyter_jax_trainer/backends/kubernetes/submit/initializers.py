@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes.api.observed import (
-    Json,
-    Seen,
-    containers,
-    exit_code,
-    role_of,
-    status,
-)
+from jupyter_jax_trainer.backends.kubernetes.api.objects import ContainerState, Pod
+from jupyter_jax_trainer.backends.kubernetes.api.observed import Seen
 from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import (
     initializers,
     is_converted,
@@ -88,10 +82,10 @@ def look(seen: Seen) -> list[InitializerState]:
     list
         ``name``, ``state``, ``exit``, ``restarts``, ``host`` and ``pod``, as of a rank.
     """
-    newest: dict[str, Json] = {}
+    newest: dict[str, Pod] = {}
     count: dict[str, int] = {}
     for pod in seen.initializers:
-        name = role_of(pod)
+        name = pod.role
         newest[name] = pod
         count[name] = count.get(name, 0) + 1
     return [_step(name, pod, count[name] - 1) for name, pod in newest.items()]
@@ -123,17 +117,16 @@ def _needs_uri(container: Mapping[str, Any]) -> bool:
     return not (_URI in names or container.get("envFrom") or container.get("command"))
 
 
-def _step(name: str, pod: Json, pods_before: int) -> InitializerState:
-    found = next((state for state in containers(pod) if state.get("name") == name), {})
-    now, before = found.get("state") or {}, found.get("lastState") or {}
-    end = now.get("terminated") or before.get("terminated")
-    doing = Phase.RUNNING if "running" in now else Phase.STARTING
+def _step(name: str, pod: Pod, pods_before: int) -> InitializerState:
+    found = next((state for state in pod.states if state.name == name), ContainerState({}))
+    end = found.ended or found.ended_before
+    doing = Phase.RUNNING if found.runs else Phase.STARTING
     ended = {"Succeeded": Phase.FINISHED, "Failed": Phase.FAILED}
     return {
         "name": name,
-        "state": ended.get(str(status(pod).get("phase")), doing),
-        "exit": None if end is None else exit_code(end),
-        "restarts": int(found.get("restartCount") or 0) + pods_before,
-        "host": (pod.get("spec") or {}).get("nodeName"),
-        "pod": pod["metadata"].get("name"),
+        "state": ended.get(pod.phase, doing),
+        "exit": None if end is None else end.code,
+        "restarts": found.restarts + pods_before,
+        "host": pod.of.node or None,
+        "pod": pod.name or None,
     }

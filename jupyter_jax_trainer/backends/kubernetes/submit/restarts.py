@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import MERGE_PATCH, ApiError, Client
-from jupyter_jax_trainer.backends.kubernetes.api.observed import TRAINER, Json
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TRAINER, ApiObject
 from jupyter_jax_trainer.backends.kubernetes.api.plan import plan_of
 from jupyter_jax_trainer.backends.kubernetes.api.rights import RESTARTS, missing
 from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
@@ -165,10 +165,10 @@ def is_own(runtime: Mapping[str, Any]) -> bool:
     return trainjob.JOB_LABEL in (metadata.get("labels") or {})
 
 
-def attempt_of(thing: Json) -> int:
+def attempt_of(thing: ApiObject) -> int:
     """Return how often all ranks had started again when a pod or a Job was made, as its label says.
 
     Whoever may label a pod can write anything there: the caller bounds it.
     """
-    number = str((thing["metadata"].get("labels") or {}).get(_ATTEMPT, ""))
+    number = thing.labels.get(_ATTEMPT, "")
     return int(number) if _NUMBER.fullmatch(number) else 0
