@@ -14,7 +14,8 @@ from kube import RUNTIME, Place, cpu_seconds, memory, place, until
 
 from jupyter_jax_trainer.backends.base import ClusterJob
 from jupyter_jax_trainer.backends.kubernetes import overview
-from jupyter_jax_trainer.backends.kubernetes.api.watch import pages
+from jupyter_jax_trainer.backends.kubernetes.api.objects import ApiObject
+from jupyter_jax_trainer.backends.kubernetes.api.watch import list_all
 from jupyter_jax_trainer.backends.kubernetes.submit.launch import follower_directory
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import FAILED
 
@@ -89,7 +90,7 @@ def _make(there: Place, count: int) -> None:
 
 
 def _count(there: Place, path: str) -> int:
-    return sum(len(page["items"]) for page in pages(there.client, path))
+    return sum(1 for _ in list_all(there.client, path, ApiObject))
 
 
 def _lists(there: Place, runs: int) -> tuple[list[float], list[float]]:

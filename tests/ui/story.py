@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from made_jobs import held, make_job
 
-from jupyter_jax_trainer.backends.kubernetes.api.observed import RANK, ROLE, Seen
+from jupyter_jax_trainer.backends.kubernetes.api.objects import RANK, ROLE, Pod
+from jupyter_jax_trainer.backends.kubernetes.api.observed import Seen
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Verdict
 from jupyter_jax_trainer.backends.kubernetes.follow.ending import failure_of
 from jupyter_jax_trainer.backends.kubernetes.follow.ranks import Ranks
@@ -235,7 +236,7 @@ class Story:
         stamp = f"{datetime.fromtimestamp(self._now, UTC):%Y-%m-%dT%H:%M:%S}.000000000Z"
         spool.feed("".join(f"{stamp} {line}\n" for line in lines).encode())
 
-    def _see(self, *pods: dict[str, Any]) -> None:
+    def _see(self, *pods: Pod) -> None:
         seen = Seen(
             trainjob=None,
             jobs=[],
@@ -253,18 +254,22 @@ class Story:
 
     def _pod(
         self, rank: int, node: str, exit: int | None = None, conditions: list[Any] | None = None
-    ) -> dict[str, Any]:
+    ) -> Pod:
         name = self._pod_name(rank)
         state = {"running": {}} if exit is None else {"terminated": {"exitCode": exit}}
-        return {
-            "metadata": {"name": name, "uid": name, "labels": {RANK: str(rank), ROLE: "node"}},
-            "spec": {"nodeName": node},
-            "status": {
-                "phase": "Failed" if exit else "Running",
-                "conditions": conditions or [],
-                "containerStatuses": [{"name": "node", "restartCount": 0, "state": state}],
-            },
+        labels = {RANK: str(rank), ROLE: "node"}
+        status = {
+            "phase": "Failed" if exit else "Running",
+            "conditions": conditions or [],
+            "containerStatuses": [{"name": "node", "restartCount": 0, "state": state}],
         }
+        return Pod(
+            {
+                "metadata": {"name": name, "uid": name, "labels": labels},
+                "spec": {"nodeName": node},
+                "status": status,
+            }
+        )
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jupyter_jax_trainer.backends.kubernetes.follow import messages
+from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.bundle import write_bundle
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.worker.pod import frames
@@ -61,7 +61,7 @@ class PodRun:
             self.raw += data
             if not data:
                 self.text += self._rest.decode(errors="replace")
-                odd = [each for each in self.messages if not messages.fits(each["kind"], each)]
+                odd = [one for one in map(messages.read, self.messages) if isinstance(one, messages.Odd)]
                 assert not odd, "the follower would leave them out"
                 return self
             *lines, self._rest = (self._rest + data).split(b"\n")

@@ -20,6 +20,8 @@ from made_jobs import make_job
 
 from jupyter_jax_trainer.backends.kubernetes.api import claims, identity
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.api.marks import uid_of
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainJob
 from jupyter_jax_trainer.backends.kubernetes.follow import attach
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, trainjob
 from jupyter_jax_trainer.errors import BackendError, UsageError
@@ -90,7 +92,7 @@ def changed(path: tuple[str, ...], value: Any) -> dict[str, Any]:
 
 
 def test_what_we_write_is_taken():
-    told = claims.read(made())
+    told = claims.read(TrainJob(made()))
     assert told.uid == UID and told.spec.nodes == 2 and told.spec.env == (("A", "b"),)
     assert told.to_manifest()["spec"] == told.spec.to_json()
     assert {**told.to_manifest(), "spec": 0} == {**SAID, "uid": UID, "spec": 0}
@@ -104,7 +106,7 @@ def test_what_a_submission_writes_is_read_back():
     )
     given = parse_cell_line(line)
     manifest = {**SAID, "spec": given.to_json(), "plan": {**SAID["plan"], "own_runtime": {"x": 1}}}
-    told = claims.read(made(trainjob._about(manifest)))
+    told = claims.read(TrainJob(made(trainjob._about(manifest))))
     assert told.spec == given and "own_runtime" not in told.to_manifest()["plan"]
 
 
@@ -125,8 +127,8 @@ def test_what_a_submission_writes_is_read_back():
 )
 def test_a_uid_that_is_none_is_refused(uid):
     with pytest.raises(BackendError):
-        claims.read(made(uid=uid))
-    assert launch.uid_of(made(uid=uid)) is None
+        claims.read(TrainJob(made(uid=uid)))
+    assert uid_of(TrainJob(made(uid=uid))) is None
 
 
 @pytest.mark.parametrize(
@@ -168,14 +170,14 @@ def test_a_uid_that_is_none_is_refused(uid):
 )
 def test_a_field_that_is_wrong_is_refused(path, value):
     with pytest.raises(BackendError) as told:
-        claims.read(made(changed(path, value)))
+        claims.read(TrainJob(made(changed(path, value))))
     assert told.value.hint
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "1", "{", '{"format": 2}', "[" * 100_000])
 def test_what_is_none_of_ours_is_refused(text):
     with pytest.raises(BackendError) as refused:
-        claims.read(made(text))
+        claims.read(TrainJob(made(text)))
     assert refused.value.id == "cluster.not-ours"
 
 
@@ -183,7 +185,7 @@ def test_what_is_unknown_is_dropped():
     said = {**changed(("plan", "own_runtime"), {"template": {}}), "origin": {}, "frame_key": "x"}
     said["plan"] |= {"kubeconfig": "/tmp/evil", "shared": "/"}
     said["spec"]["of_tomorrow"] = 1
-    manifest = claims.read(made(said)).to_manifest()
+    manifest = claims.read(TrainJob(made(said))).to_manifest()
     assert manifest.keys() == {*SAID, "uid"} and manifest["plan"].keys() == SAID["plan"].keys()
     assert manifest["spec"].keys() == JobSpec().to_json().keys()
 
@@ -198,7 +200,7 @@ PATHS = [(key,) for key in SAID] + [
 @given(path=st.sampled_from(PATHS), value=JSON)
 def test_whatever_a_field_holds_is_checked_or_refused(path, value):
     try:
-        told = claims.read(made(changed(path, value)))
+        told = claims.read(TrainJob(made(changed(path, value))))
     except BackendError as error:
         assert error.message.isprintable() and len(error.message) < 1000
         return
@@ -408,9 +410,9 @@ def test_a_job_of_version_0_1_is_noted_at_first_sight(home):
     directory = make_job("fit")
     manifest = {**directory.read_manifest(), "uid": UID, "backend": "kubernetes"}
     assert (
-        not identity.is_jobs(directory, manifest, made(uid="cd" * 16))
+        not identity.is_jobs(directory, manifest, TrainJob(made(uid="cd" * 16)))
         and not directory.trainjob.exists()
     )
-    assert identity.is_jobs(directory, manifest, made())
+    assert identity.is_jobs(directory, manifest, TrainJob(made()))
     assert directory.read_trainjob_uid() == "k8s-1"
-    assert not identity.is_jobs(directory, manifest, made(k8s="k8s-2")), "the annotation is a copy"
+    assert not identity.is_jobs(directory, manifest, TrainJob(made(k8s="k8s-2"))), "the annotation is a copy"

@@ -15,7 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_jax_trainer.backends.kubernetes.api.observed import event_time
+from jupyter_jax_trainer.backends.kubernetes.api.objects import (
+    Event,
+    Job,
+    JobSet,
+    Pod,
+    TrainJob,
+    Workload,
+)
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import SECTIONS
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import (
     Seen,
@@ -396,13 +403,28 @@ REFUSED = {
 }
 
 
+def read(name):
+    return json.loads((RECORDED / f"{name}.json").read_text())
+
+
+def seen_of(known, **changes):
+    """Return what a recording shows."""
+    lists = {"jobs": Job, "pods": Pod, "events": Event, "workloads": Workload, "others": Workload}
+    made = {key: [kind(one) for one in known.get(key, [])] for key, kind in lists.items()}
+    made |= {
+        key: kind(known[key]) if known[key] else None
+        for key, kind in (("trainjob", TrainJob), ("jobset", JobSet))
+    }
+    return Seen(**{**known, **made, **changes})
+
+
 def recorded(name, **changes):
-    return Seen(**{**json.loads((RECORDED / f"{name}.json").read_text()), **changes})
+    return seen_of(read(name), **changes)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_cause_is_named(name):
-    verdict = judge(recorded(name), {})
+    verdict = judge(recorded(name))
     assert (verdict.state, verdict.cause, verdict.reason) == EXPECTED[name]
     if verdict.reason is not None:
         assert len(verdict.reason) <= 160
@@ -514,7 +536,7 @@ def test_pods_that_end_with_their_job_were_deleted_by_nobody(name):
 def test_the_last_version_of_pods_that_are_gone_still_tells_the_cause():
     before = recorded("evicted-api")
     assert not recorded("evicted-api-later").pods
-    verdict = judge(recorded("evicted-api-later", pods=before.pods, jobs=before.jobs), {})
+    verdict = judge(recorded("evicted-api-later", pods=before.pods, jobs=before.jobs))
     assert verdict.cause == "drained"
 
 
@@ -554,39 +576,39 @@ def test_what_the_cluster_says_of_a_rank_becomes_the_first_cause():
     ],
 )
 def test_what_the_ranks_say_tells_starting_from_running(states, expected):
-    verdict = judge(recorded("running"), {}, states)
+    verdict = judge(recorded("running"), states)
     assert (verdict.state, verdict.cause, verdict.reason) == expected
 
 
 def test_a_running_job_tells_of_a_silent_node():
-    verdict = judge(recorded("made-node-silent"), {}, ["Running", "Running"])
+    verdict = judge(recorded("made-node-silent"), ["Running", "Running"])
     assert (verdict.state, verdict.cause) == ("Running", "node-silent")
 
 
 def test_a_sidecar_that_is_not_ready_does_not_make_its_node_a_silent_one():
     seen = recorded("made-node-silent")
     for pod in seen.pods:
-        for condition in pod["status"]["conditions"]:
+        for condition in pod.json["status"]["conditions"]:
             if condition["type"] in ("Ready", "ContainersReady"):
                 condition.update(status="False", reason="ContainersNotReady")
-    assert judge(seen, {}, ["Running", "Running"]).cause != "node-silent"
+    assert judge(seen, ["Running", "Running"]).cause != "node-silent"
 
 
 def test_no_trainjob_is_no_failure():
-    verdict = judge(recorded("running", trainjob=None, jobs=[], pods=[], events=[]), {})
+    verdict = judge(recorded("running", trainjob=None, jobs=[], pods=[], events=[]))
     assert (verdict.state, verdict.cause) == ("Pending", "trainjob-missing")
 
 
 def test_without_the_jobset_a_failed_job_counts_unless_it_may_be_restarted():
-    seen = recorded("exit-3", jobset=None)
-    seen.trainjob["status"]["conditions"] = []
-    assert judge(seen, {"max_restarts": None}).state == "Failed"
-    assert judge(seen, {"max_restarts": 2}).state != "Failed"
+    for most, failed in ((0, True), (2, False)):
+        seen = recorded("exit-3", jobset=None, max_restarts=most)
+        seen.trainjob.json["status"]["conditions"] = []
+        assert (judge(seen).state == "Failed") == failed
 
 
 def test_a_job_whose_pods_are_gone_gives_the_cluster_the_word():
     seen = recorded("deleted-pod", pods=[])
-    verdict = judge(seen, {})
+    verdict = judge(seen)
     assert (verdict.state, verdict.cause, verdict.reason) == told(
         "Failed", "job-failed", what="Job has reached the specified backoff limit"
     )
@@ -606,23 +628,22 @@ def test_a_job_whose_pods_are_gone_gives_the_cluster_the_word():
 def test_a_running_job_shows_no_stale_warning(name):
     stale, running = recorded(name), recorded("running")
     events = copy.deepcopy([*stale.events, *running.events])
-    pods = {pod["metadata"]["uid"] for pod in running.pods}
     for event in events[: len(stale.events)]:
-        thing = event["involvedObject"]
+        thing = event.json["involvedObject"]
         others = running.pods if thing["kind"] == "Pod" else running.jobs
-        thing["uid"] = others[0]["metadata"]["uid"]
-    assert pods
+        thing["uid"] = others[0].uid
+    assert running.pods
     seen = recorded("running", events=events)
-    assert judge(seen, {}, ["Running", "Running"]).reason is None
-    assert judge(seen, {}, ["Starting", "Starting"]).cause == "starting"
+    assert judge(seen, ["Running", "Running"]).reason is None
+    assert judge(seen, ["Starting", "Starting"]).cause == "starting"
 
 
 def test_events_of_a_namesake_are_left_out():
     seen = recorded("preempted")
-    old = [event for event in seen.events if event["reason"] == "FailedCreate"]
-    uids = {job["metadata"]["uid"] for job in seen.jobs}
-    assert old and all(event["involvedObject"]["uid"] not in uids for event in old)
-    assert judge(seen, {}).cause == "preempted"
+    old = [event for event in seen.events if event.reason == "FailedCreate"]
+    uids = {job.uid for job in seen.jobs}
+    assert old and all(event.about.uid not in uids for event in old)
+    assert judge(seen).cause == "preempted"
 
 
 @pytest.mark.parametrize(
@@ -650,7 +671,7 @@ def test_events_of_a_namesake_are_left_out():
     ],
 )
 def test_the_time_of_an_event(event, expected):
-    assert event_time(event) == expected
+    assert Event(event).time == expected
 
 
 # -- hostile text ------------------------------------------------------------------------------
@@ -661,10 +682,10 @@ TEXT = st.text(max_size=200) | st.text("{}[]():;\"'\\\x1b\x07\u202e\n 0/1", max_
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(sorted(EXPECTED)), TEXT, st.randoms(use_true_random=False))
 def test_any_text_of_the_cluster_gives_one_harmless_line(name, text, chance):
-    known = json.loads((RECORDED / f"{name}.json").read_text())
+    known = read(name)
     _spoil(known, text, chance)
-    seen = Seen(**known)
-    verdict = judge(seen, {})
+    seen = seen_of(known)
+    verdict = judge(seen)
     for said in (verdict.reason, verdict.hint, *(end.cause for end in rank_ends(seen))):
         if said is not None:
             assert said.isprintable() and len(said) <= 450
@@ -707,7 +728,7 @@ def test_long_messages_take_no_time(piece):
     begun = time.monotonic()
     explain_api_error(422, "", piece * (1_000_000 // len(piece)), "create", "trainjobs")
     for name in ("unschedulable-gpu", "image-not-found", "env-secret-missing", "sandbox"):
-        known = json.loads((RECORDED / f"{name}.json").read_text())
+        known = read(name)
         for pod in known["pods"]:
             for state in pod["status"].get("containerStatuses", []):
                 state["state"] = {"waiting": {"reason": "ErrImagePull", "message": piece * 100_000}}
@@ -715,5 +736,5 @@ def test_long_messages_take_no_time(piece):
                 condition["message"] = piece * 100_000
         for event in known["events"]:
             event["message"] = piece * 100_000
-        judge(Seen(**known), {})
+        judge(seen_of(known))
     assert time.monotonic() - begun < 2

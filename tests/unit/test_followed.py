@@ -14,9 +14,9 @@ from logserver import LogServer, PlainClient, Pod, Run
 from made_jobs import make_job
 
 from jupyter_jax_trainer import timeouts
-from jupyter_jax_trainer.backends.kubernetes.api import identity
+from jupyter_jax_trainer.backends.kubernetes.api import identity, objects
 from jupyter_jax_trainer.backends.kubernetes.api.cache import JOB_SET, Store
-from jupyter_jax_trainer.backends.kubernetes.api.observed import RANK, ROLE
+from jupyter_jax_trainer.backends.kubernetes.api.objects import RANK, ROLE
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import ended as causes
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Verdict
@@ -67,7 +67,7 @@ def with_trainjob(
     store = Store()
     metadata = {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}}
     found = {"metadata": metadata, "spec": spec or {}}
-    store.put("trainjobs", ADDED, found if status is None else {**found, "status": status})
+    store.put(ADDED, objects.TrainJob(found if status is None else {**found, "status": status}))
     return store
 
 
@@ -116,7 +116,7 @@ def test_no_label_makes_a_job_restart_more_often_than_it_may(directory, scene, l
     linked(store)
     forged = pod(owned("Job", "j"))
     forged["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"] = label
-    store.put("pods", ADDED, forged)
+    store.put(ADDED, objects.Pod(forged))
     followed = follow(directory, scene)
     for _ in range(5):
         followed.update(store)
@@ -134,12 +134,12 @@ def test_an_initializer_that_failed_is_named_when_its_pod_is_gone(directory, sce
     fetched["spec"]["containers"][0]["name"] = name
     ended = {"name": name, "state": {"terminated": {"exitCode": 3}}}
     fetched["status"] = {"phase": "Failed", "containerStatuses": [ended]}
-    store.put("pods", ADDED, fetched)
-    store.put("pods", GONE, fetched)
+    store.put(ADDED, objects.Pod(fetched))
+    store.put(GONE, objects.Pod(fetched))
     followed = follow(directory, scene)
     eventually(lambda: followed.update(store))
     (cause,) = (one for one in causes.OTHER if one.id == "initializer-failed")
-    said = cause.say({"what": "the dataset initializer", "code": 3})
+    said = cause.say({"what": "the dataset initializer", "code": "3"})
     assert state_of(directory)["failure"]["message"] == said
 
 
@@ -217,12 +217,11 @@ def spoken() -> Iterator[LogServer]:
 def followed_with(server: LogServer, directory: JobDir, store: Store, log: str) -> JobDir:
     files.write_json(directory.manifest, {**directory.read_manifest(), "frame_key": KEY.decode()})
     store.put(
-        "trainjobs",
         ADDED,
-        {
+        objects.TrainJob({
             "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
             "spec": {},
-        },
+        }),
     )
     lock = directory.take_lock()
     assert lock is not None
@@ -249,16 +248,15 @@ def linked(store: Store, trainjob_uid: str = "t") -> None:
         "labels": {JOB_SET: "fit"},
         "ownerReferences": owned("JobSet", "s"),
     }
-    store.put("jobs", ADDED, {"metadata": job})
-    store.lineage.note_job_set(
-        "s", {"metadata": {"uid": "s", "ownerReferences": owned("TrainJob", trainjob_uid)}}
-    )
+    store.put(ADDED, objects.Job({"metadata": job}))
+    owner = {"uid": "s", "ownerReferences": owned("TrainJob", trainjob_uid)}
+    store.lineage.note_job_set("s", objects.JobSet({"metadata": owner}))
 
 
 def test_what_the_job_s_own_pod_says_counts(directory, spoken):
     store = Store()
     linked(store)
-    store.put("pods", ADDED, pod(owned("Job", "j")))
+    store.put(ADDED, objects.Pod(pod(owned("Job", "j"))))
     followed_with(spoken, directory, store, "hello\nbye\n")
     eventually(lambda: state_of(directory)["results"] == [{"name": "x", "type": "int", "size": 1}])
     assert (directory.path / "result.parts").exists()
@@ -277,7 +275,7 @@ def test_what_the_job_s_own_pod_says_counts(directory, spoken):
 def test_a_pod_with_copied_labels_variables_and_key_is_nobody(directory, spoken, owners, chain):
     store = Store()
     linked(store, chain)
-    store.put("pods", ADDED, pod(owners))
+    store.put(ADDED, objects.Pod(pod(owners)))
     followed_with(spoken, directory, store, "")
     assert not state_of(directory)["results"] and not (directory.path / "result.parts").exists()
     assert spoken.asked == [], "not even its log is read"
@@ -288,7 +286,7 @@ def test_without_the_right_to_look_at_owners_logs_are_shown_and_nothing_is_belie
 ):
     store = Store()
     store.lineage.blind = True
-    store.put("pods", ADDED, pod(owned("Job", "j")))
+    store.put(ADDED, objects.Pod(pod(owned("Job", "j"))))
     followed_with(spoken, directory, store, "hello\nbye\n")
     state = state_of(directory)
     assert not state["results"] and state["ranks"][0]["pod"] == POD
@@ -302,13 +300,12 @@ def test_a_trainjob_that_was_made_anew_is_not_the_job_s(directory, scene):
     }
     store = Store()
     store.put(
-        "trainjobs",
         ADDED,
-        {
+        objects.TrainJob({
             "metadata": {"name": "fit", "uid": "t-2", "annotations": {trainjob.UID: UID}},
             "spec": {},
             "status": {"conditions": [{"type": "Complete", "status": "True"}]},
-        },
+        }),
     )
     followed = follow(directory, scene)
     eventually(lambda: followed.update(store))
@@ -349,13 +346,12 @@ def test_the_end_waits_for_pods_whose_owners_are_not_known_yet(directory, scene,
     scene.answers["/api/v1/namespaces/ns/pods"] = {"items": [late]}
     store = Store()
     store.put(
-        "trainjobs",
         ADDED,
-        {
+        objects.TrainJob({
             "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
             "spec": {},
             "status": {"conditions": [{"type": "Complete", "status": "True"}]},
-        },
+        }),
     )
     followed = follow(directory, scene)
     for _ in range(3):

@@ -19,6 +19,7 @@ from jupyter_jax_trainer.backends.kubernetes.api import httpbody
 from jupyter_jax_trainer.backends.kubernetes.api.counts import COUNTS, FILE
 from jupyter_jax_trainer.backends.kubernetes.logs import logstream
 from jupyter_jax_trainer.backends.kubernetes.logs.logstream import Attempt, LogStream
+from jupyter_jax_trainer.backends.kubernetes.logs.messages import Message
 from jupyter_jax_trainer.backends.kubernetes.logs.spool import ContainerLog, Spool
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.messages import cluster
@@ -65,7 +66,7 @@ class Following:
         self.log = ContainerLog(self.directory, 0, KEY)
         self.over = threading.Event()
         self.problems: list[str] = []
-        self.messages: list[dict] = []
+        self.messages: list[Message] = []
         self.streams: list[LogStream] = []
 
     def start(self, attempt: Attempt = FIRST, over=None, well=False) -> LogStream:
@@ -191,7 +192,7 @@ def test_a_rotation_leaves_a_mark(server, following):
     )
     following.until(expected)
     wait_for(lambda: len(following.messages) == 3)
-    assert [m["kind"] for m in following.messages] == ["hello", "gap", "lines"]
+    assert [m.kind for m in following.messages] == ["hello", "gap", "lines"]
 
 
 def test_a_container_that_starts_again(server, following):
@@ -442,7 +443,7 @@ for rank in range({ranks}):
         applied[line["frame"][0]] = line["frame"][1]
     writer = LineWriter(events)
     log = ContainerLog(directory, rank, {key!r})
-    spool = Spool(log, f"uid-node-{{rank}}", lambda m, _, w=writer: w.write(m), applied)
+    spool = Spool(log, f"uid-node-{{rank}}", lambda m, _, w=writer: w.write({{"frame": m.frame}}), applied)
     if not spool.done:
         streams.append(LogStream(client, spool, Attempt(f"pod-{{rank}}", "uid", "node"),
                                  lambda: {over}, print))

@@ -9,7 +9,13 @@ import pytest
 import yaml
 from apiscene import runtime
 
-from jupyter_jax_trainer.backends.kubernetes.doctor.netpolicies import _Thing, _types, examine
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
+from jupyter_jax_trainer.backends.kubernetes.doctor.netpolicies import (
+    NetworkPolicy,
+    Selector,
+    _Thing,
+    examine,
+)
 from jupyter_jax_trainer.messages import doctor as say
 
 SPACE = {"kubernetes.io/metadata.name": "team-a", "tier": "lab"}
@@ -18,17 +24,20 @@ DENY_OUT: dict[str, Any] = {"podSelector": {}, "policyTypes": ["Egress"]}
 JOBS = "jobset.sigs.k8s.io/jobset-name"
 
 
-def made(labels: dict[str, str], name: str = "jax-cpu") -> dict[str, Any]:
+def made(labels: dict[str, str], name: str = "jax-cpu") -> TrainingRuntime:
     """Return a runtime whose pods have labels of their own."""
     found = runtime(name)
     job = found["spec"]["template"]["spec"]["replicatedJobs"][0]
     job["template"]["spec"]["template"]["metadata"] = {"labels": labels}
-    return found
+    return TrainingRuntime(found)
 
 
 def cut(*specs: dict[str, Any], found: Any = None, labels: dict[str, str] = SPACE) -> list[str]:
     """Return what is said of these policies; they are called a, b and so on."""
-    policies = [{"metadata": {"name": "abcd"[n]}, "spec": spec} for n, spec in enumerate(specs)]
+    policies = [
+        NetworkPolicy({"metadata": {"name": "abcd"[n]}, "spec": spec})
+        for n, spec in enumerate(specs)
+    ]
     items = [made({"app": "train"})] if found is None else found
     return [one.detail for one in examine(policies, items, "team-a", labels)]
 
@@ -186,18 +195,22 @@ INITIALIZER = {**FIT, "jobset.sigs.k8s.io/replicatedjob-name": "dataset-initiali
 WEB = {"app": "web"}
 
 
-def component(folder: Path) -> list[dict[str, Any]]:
+def policy(path: Path) -> NetworkPolicy:
+    return NetworkPolicy(yaml.safe_load(path.read_text()))
+
+
+def component(folder: Path) -> list[NetworkPolicy]:
     """Return the policies of a kustomize component."""
     told = yaml.safe_load((folder / "kustomization.yaml").read_text())
     assert told["kind"] == "Component"
-    found = [yaml.safe_load((folder / name).read_text()) for name in told["resources"]]
+    found = [policy(folder / name) for name in told["resources"]]
     for below in told.get("components", []):
         found += component((folder / below).resolve())
     return found
 
 
 def lets(
-    policies: list[dict[str, Any]],
+    policies: list[NetworkPolicy],
     kind: str,
     pod: dict[str, str],
     peer: dict[str, str],
@@ -214,15 +227,13 @@ def lets(
         if "namespaceSelector" not in one and space is not None:
             return False
         around = _Thing(SPACE if space is None else space)
-        return around.matches(one.get("namespaceSelector"), unsure=False) and _Thing(peer).matches(
-            one.get("podSelector"), unsure=False
-        )
+        spaces, pods = (Selector(one.get(f"{what}Selector") or {}) for what in ("namespace", "pod"))
+        return around.matches(spaces, unsure=False) and _Thing(peer).matches(pods, unsure=False)
 
     specs = [
-        policy["spec"]
-        for policy in policies
-        if kind in _types(policy["spec"])
-        and _Thing(pod).matches(policy["spec"]["podSelector"], unsure=False)
+        one.json["spec"]
+        for one in policies
+        if kind in one.types and _Thing(pod).matches(one.pods, unsure=False)
     ]
     peers = {"Ingress": "from", "Egress": "to"}[kind]
     return not specs or any(
@@ -234,7 +245,7 @@ def lets(
 
 
 OPEN, CLOSED = (component(REPOSITORY / "runtimes" / name) for name in ("network", "network-closed"))
-ONE = [yaml.safe_load((REPOSITORY / "docs/examples/network-of-a-job.yaml").read_text())]
+ONE = [policy(REPOSITORY / "docs/examples/network-of-a-job.yaml")]
 
 
 @pytest.mark.parametrize("policies", [OPEN, CLOSED])

@@ -14,24 +14,22 @@ from logserver import PlainClient
 
 from jupyter_jax_trainer.backends.kubernetes.api import rights
 from jupyter_jax_trainer.backends.kubernetes.api.lineage import NOBODY, JobSetRef
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Job, Pod
 from jupyter_jax_trainer.backends.kubernetes.follow import follower as module
 from jupyter_jax_trainer.options.spec import JobSpec
 
 ONE = JobSetRef("v1alpha2", "fit", "s1")
 PATH = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/ns/jobsets/fit"
-POD = {
-    "metadata": {
-        "ownerReferences": [
-            {
-                "apiVersion": "batch/v1",
-                "kind": "Job",
-                "name": "fit-node-0",
-                "uid": "j1",
-                "controller": True,
-            }
-        ]
-    }
-}
+
+
+def owned(version: str, kind: str, name: str, uid: str) -> list[dict[str, Any]]:
+    owner = {"apiVersion": version, "kind": kind, "name": name, "uid": uid}
+    return [{**owner, "controller": True}]
+
+
+POD = Pod({"metadata": {"ownerReferences": owned("batch/v1", "Job", "fit-node-0", "j1")}})
+BY_JOB_SET = owned("jobset.x-k8s.io/v1alpha2", "JobSet", "fit", "s1")
+JOB = Job({"metadata": {"uid": "j1", "ownerReferences": BY_JOB_SET}})
 
 
 class Counting(PlainClient):
@@ -50,22 +48,7 @@ def follower(monkeypatch):
     client = Counting(scene.url)
     client.asked = []
     found = module.Follower(client)
-    found._store.lineage.note_job(
-        {
-            "metadata": {
-                "uid": "j1",
-                "ownerReferences": [
-                    {
-                        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-                        "kind": "JobSet",
-                        "name": "fit",
-                        "uid": "s1",
-                        "controller": True,
-                    }
-                ],
-            }
-        }
-    )
+    found._store.lineage.note_job(JOB)
     followed = SimpleNamespace(
         name="fit", wanted={ONE}, spec=JobSpec(), trouble=None, lacking=[], unseen=None
     )
@@ -89,21 +72,9 @@ def owner(parts: Any) -> str | None:
 
 
 def test_a_job_set_is_looked_at_once(follower):
-    follower.scene.answers[PATH] = {
-        "metadata": {
-            "name": "fit",
-            "uid": "s1",
-            "ownerReferences": [
-                {
-                    "apiVersion": "trainer.kubeflow.org/v1alpha1",
-                    "kind": "TrainJob",
-                    "name": "fit",
-                    "uid": "t1",
-                    "controller": True,
-                }
-            ],
-        }
-    }
+    owners = owned("trainer.kubeflow.org/v1alpha1", "TrainJob", "fit", "t1")
+    metadata = {"name": "fit", "uid": "s1", "ownerReferences": owners}
+    follower.scene.answers[PATH] = {"metadata": metadata}
     turn(follower)
     assert owner(follower) == "t1" and follower.client.asked == [PATH]
 

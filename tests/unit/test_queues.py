@@ -16,6 +16,7 @@ from jupyter_jax_trainer.backends.base import Target
 from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api.answers import ApiError
 from jupyter_jax_trainer.backends.kubernetes.api.cache import Store
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainJob, Workload
 from jupyter_jax_trainer.backends.kubernetes.api.rights import QUEUE_RIGHTS, find, missing
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.queued import QUEUED
@@ -408,7 +409,7 @@ def workload(name: str, *conditions: str, created: str = "1", **more: Any) -> di
             "name": f"w-{name}",
             "uid": f"w-{name}",
             "ownerReferences": [owner],
-            "creationTimestamp": created,
+            "creationTimestamp": f"2026-01-01T00:00:0{created}Z",
         },
         "spec": {"queueName": "fast", "podSets": ["long"], **more},
         "status": {"conditions": true},
@@ -435,19 +436,18 @@ def test_a_job_in_a_queue_is_stopped_by_its_workload():
 
 
 def waiting(mine: dict[str, Any], others: list[dict[str, Any]], *, looked_at: bool = True) -> str:
-    job = {
-        "metadata": {"name": "me", "uid": "uid-me", "labels": {queues.QUEUE: "fast"}},
-        "spec": {"suspend": True},
-    }
+    labels = {queues.QUEUE: "fast"}
+    metadata = {"name": "me", "uid": "uid-me", "labels": labels}
+    job = TrainJob({"metadata": metadata, "spec": {"suspend": True}})
     store = Store()
     for item in (mine, *others):
         if looked_at:
             item["status"]["conditions"].append(
                 {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "full"}
             )
-        store.put("workloads", ADDED, item)
+        store.put(ADDED, Workload(item))
     found = store.workloads(job)
-    assert "podSets" not in found[0]["spec"]
+    assert "podSets" not in found[0].spec.json
     seen = Seen(
         trainjob=job,
         jobs=[],
@@ -459,7 +459,7 @@ def waiting(mine: dict[str, Any], others: list[dict[str, Any]], *, looked_at: bo
         now=0.0,
         others=store.others(found),
     )
-    verdict = judge(seen, {})
+    verdict = judge(seen)
     assert verdict.state == "Queued" and verdict.reason
     return verdict.reason
 
@@ -495,9 +495,9 @@ def test_who_waits_behind_others_in_strict_order_is_told_its_place():
 
 def test_workloads_come_and_go():
     store, mine = Store(), workload("me")
-    assert store.put("workloads", ADDED, mine) == "me"
-    job = {"metadata": {"uid": "uid-me"}}
+    assert store.put(ADDED, Workload(mine)) == "me"
+    job = TrainJob({"metadata": {"uid": "uid-me"}})
     assert len(store.workloads(job)) == 1 and not store.workloads(None)
     # After a new list there is but a stub of what has gone.
-    assert store.put("workloads", GONE, {"metadata": {"uid": "w-me", "name": "w-me"}}) == "me"
+    assert store.put(GONE, Workload({"metadata": {"uid": "w-me", "name": "w-me"}})) == "me"
     assert not store.workloads(job)

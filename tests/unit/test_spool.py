@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from jupyter_jax_trainer.backends.kubernetes.logs import linebuffer, spool, timestamps, wal
+from jupyter_jax_trainer.backends.kubernetes.logs.messages import Gap, Message
 from jupyter_jax_trainer.jobdir.files import LineReader
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.logs.reader import MergedReader
@@ -53,7 +54,7 @@ class Follower:
     def __init__(self, path: Path, rank: int = RANK) -> None:
         self.directory = JobDir(path)
         self.directory.logs.mkdir(parents=True, exist_ok=True)
-        self.messages: list[dict] = []
+        self.messages: list[Message] = []
         self.places: list[int] = []
         self.applied: dict[str, int] = {}
         self.rank = rank
@@ -66,15 +67,12 @@ class Follower:
     def stream(self, name: str) -> spool.Spool:
         return spool.Spool(self.log, name, self.take, self.applied)
 
-    def take(self, message: dict, place: int) -> None:
+    def take(self, message: Message, place: int) -> None:
         assert self.directory.log(self.rank).stat().st_size >= place
         self.messages.append(message)
         self.places.append(place)
-        if "frame" in message:
-            who, number = message["frame"]
-            self.applied[who] = number
-        message.pop("kind")  # the lead's own does that, too
-        message["kind"] = "taken"
+        if message.number:
+            self.applied[message.incarnation] = message.number
 
     @property
     def text(self) -> bytes:
@@ -93,7 +91,7 @@ def reference(lines: list[bytes]) -> tuple[bytes, list]:
     from jupyter_jax_trainer.backends.kubernetes.logs.textreader import TextReader
 
     text, messages = TextReader(KEY, RANK).read(b"".join(lines), False)
-    return text, [(m["frame"], place) for m, place in messages if "frame" in m]
+    return text, [(m.frame, place) for m, place in messages if m.frame]
 
 
 @pytest.fixture
@@ -237,7 +235,7 @@ def test_what_the_node_says_is_no_text(follower):
     follower.spool.begin()
     follower.spool.feed(tail + b"".join(lines) + b"failed to create fsnotify watcher\n")
     assert follower.text == b"one\ntwo\n"
-    assert [m["text"] for m in follower.messages] == ["failed to create fsnotify watcher"]
+    assert [m.text for m in follower.messages] == ["failed to create fsnotify watcher"]
 
 
 def test_the_last_look_finds_what_a_step_back_has_hidden(follower):
@@ -328,7 +326,7 @@ def test_lost_lines_are_marked(follower):
     kinds = []
     take = follower.take
     follower.spool._on_message = lambda m, p: (
-        kinds.append((m["kind"], m.get("lines"))),
+        kinds.append((m.kind, m.lines if isinstance(m, Gap) else None)),
         take(m, p),
     )
     follower.read_all(Node(lines))
@@ -347,7 +345,7 @@ def test_lost_lines_are_marked(follower):
         ("lines", None),
     ]
     lost = follower.messages[6]
-    assert (lost["from"], lost["to"], lost["frame"]) == (5, 6, [WHO, 6])
+    assert (lost.first, lost.last, lost.frame) == (5, 6, [WHO, 6])
 
 
 def test_a_loss_is_marked_where_the_last_line_never_ends(follower):
@@ -379,12 +377,6 @@ def test_a_lost_part_of_a_line_is_marked(follower):
         b"native",
         counted(6, 8, 43 + len(cut)),
     )
-    kinds = []
-    take = follower.take
-    follower.spool._on_message = lambda m, p: (
-        kinds.append((m.get("lines"), m.get("bytes"))),
-        take(m, p),
-    )
     follower.read_all(Node(lines))
     before, _, after = follower.text.partition(b" bytes more, cut)\n")
     assert before.startswith(b"shell\na\n50%\nxxx")
@@ -393,7 +385,8 @@ def test_a_lost_part_of_a_line_is_marked(follower):
         b"b\n[jaxtrain: the cluster has lost 2 lines here (log rotation)]\n"
         b"c\nnative\n[jaxtrain: the cluster has lost a part of a line (4 bytes) here (log rotation)]\n"
     )
-    assert [k for k in kinds if None not in k] == [(0, 10), (2, 2), (0, 4)]
+    gaps = [(m.lines, m.size) for m in follower.messages if isinstance(m, Gap)]
+    assert gaps == [(0, 10), (2, 2), (0, 4)]
 
 
 def test_a_log_whose_begin_is_gone(follower):
@@ -469,7 +462,7 @@ def expected_of(lines, follower):
     text, messages = reference(lines)
     assert follower.text == text
     both = zip(follower.messages, follower.places, strict=True)
-    assert [(m["frame"], place) for m, place in both if "frame" in m] == messages
+    assert [(m.frame, place) for m, place in both if m.frame] == messages
     ends = [row[1] for row in follower.index]
     assert ends == sorted(set(ends)) and (not text or ends[-1] == len(text))
 
@@ -544,7 +537,7 @@ def test_killed_between_messages(tmp_path):
         take = follower.take
 
         def deadly(message, place, take=take, dies=dies):
-            if message["frame"][1] == dies:
+            if message.number == dies:
                 raise Killed
             take(message, place)
 
@@ -553,7 +546,7 @@ def test_killed_between_messages(tmp_path):
             follower.read_all(Node(lines))
         follower.start()
         follower.read_all(Node(lines))
-        assert [m["frame"][1] for m in follower.messages] == [1, 2, 3, 4, 5]
+        assert [m.number for m in follower.messages] == [1, 2, 3, 4, 5]
 
 
 def test_a_stream_that_died_is_mended_before_the_next_one_writes(tmp_path):

@@ -8,6 +8,7 @@ from jupyter_jax_trainer.backends.kubernetes.api import cache as module
 from jupyter_jax_trainer.backends.kubernetes.api import lineage
 from jupyter_jax_trainer.backends.kubernetes.api.cache import JOB_SET, Store
 from jupyter_jax_trainer.backends.kubernetes.api.lineage import job_set_path
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Event, Job, JobSet, Pod, TrainJob
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import API, UID
 
@@ -42,42 +43,40 @@ def about(kind: str, name: str, uid: str, number: int, event: str = "") -> dict:
 
 def test_objects_are_found_by_job():
     store = Store()
-    assert store.put("trainjobs", ADDED, thing("fit", "t1")) == "fit"
-    assert store.put("pods", ADDED, thing("fit-node-0-0-x", "p1", "fit")) == "fit"
-    assert store.put("jobs", ADDED, job_of(thing("fit-node-0", "j1", "fit"))) == "fit"
-    store.put("pods", ADDED, thing("other-node-0-0-x", "p2", "other"))
-    assert store.pods("fit").keys() == {"p1"} and [
-        j["metadata"]["uid"] for j in store.jobs("fit")
-    ] == ["j1"]
+    assert store.put(ADDED, TrainJob(thing("fit", "t1"))) == "fit"
+    assert store.put(ADDED, Pod(thing("fit-node-0-0-x", "p1", "fit"))) == "fit"
+    assert store.put(ADDED, Job(job_of(thing("fit-node-0", "j1", "fit")))) == "fit"
+    store.put(ADDED, Pod(thing("other-node-0-0-x", "p2", "other")))
+    assert store.pods("fit").keys() == {"p1"} and [j.uid for j in store.jobs("fit")] == ["j1"]
     assert store.pods("none") == {} and store.jobs("none") == []
 
 
 def test_the_last_form_of_a_pod_that_has_gone_is_given_once():
     store = Store()
     pod = thing("fit-node-0-0-x", "p1", "fit", status={"phase": "Running"})
-    store.put("pods", ADDED, pod)
-    store.put("pods", GONE, {**pod, "status": {"phase": "Failed", "reason": "Evicted"}})
+    store.put(ADDED, Pod(pod))
+    store.put(GONE, Pod({**pod, "status": {"phase": "Failed", "reason": "Evicted"}}))
     assert store.pods("fit") == {}
-    assert store.take_gone("fit")["p1"]["status"]["reason"] == "Evicted"
+    assert store.take_gone("fit")["p1"].reason == "Evicted"
     assert store.take_gone("fit") == {}
 
 
 def test_of_a_pod_that_went_while_nobody_watched_the_last_known_form_is_given():
     store = Store()
-    store.put("pods", ADDED, thing("fit-node-0-0-x", "p1", "fit", status={"phase": "Running"}))
-    store.put("pods", GONE, thing("fit-node-0-0-x", "p1", "fit"))  # a new list has but a stub of it
-    assert store.take_gone("fit")["p1"]["status"] == {"phase": "Running"}
-    store.put("pods", GONE, thing("fit-node-0-0-y", "p9", "fit"))  # never seen, nothing to tell
+    store.put(ADDED, Pod(thing("fit-node-0-0-x", "p1", "fit", status={"phase": "Running"})))
+    store.put(GONE, Pod(thing("fit-node-0-0-x", "p1", "fit")))  # a new list has but a stub of it
+    assert store.take_gone("fit")["p1"].phase == "Running"
+    store.put(GONE, Pod(thing("fit-node-0-0-y", "p9", "fit")))  # never seen, nothing to tell
     assert store.take_gone("fit") == {}
 
 
 def test_a_namesake_that_goes_late_does_not_take_the_new_one_along():
     store = Store()
-    store.put("trainjobs", ADDED, thing("fit", "old"))
-    store.put("trainjobs", ADDED, thing("fit", "new"))
-    store.put("trainjobs", GONE, thing("fit", "old"))
-    assert store.trainjobs["fit"]["metadata"]["uid"] == "new"
-    store.put("trainjobs", GONE, thing("fit", "new"))
+    store.put(ADDED, TrainJob(thing("fit", "old")))
+    store.put(ADDED, TrainJob(thing("fit", "new")))
+    store.put(GONE, TrainJob(thing("fit", "old")))
+    assert store.trainjobs["fit"].uid == "new"
+    store.put(GONE, TrainJob(thing("fit", "new")))
     assert store.trainjobs == {}
 
 
@@ -89,14 +88,14 @@ def of(uid: str, name: str, **more: object) -> dict:
 def test_pods_and_jobs_of_an_earlier_job_of_the_same_name_are_told_apart():
     store = Store()
     for uid, name in (("old", "p1"), ("new", "p2"), ("old", "p3"), ("new", "p4")):
-        store.put("pods", ADDED, of(uid, name))
+        store.put(ADDED, Pod(of(uid, name)))
     for pod in (of("old", "p3", status={}), of("new", "p4", status={})):
-        store.put("pods", GONE, pod)
+        store.put(GONE, Pod(pod))
     template = {"spec": of("old", "x")["spec"]}
-    store.put("jobs", ADDED, job_of(thing("j1", "j1", "fit", spec={"template": template})))
-    store.put("jobs", ADDED, job_of(thing("j2", "j2", "fit", spec={})))  # of an initializer
+    store.put(ADDED, Job(job_of(thing("j1", "j1", "fit", spec={"template": template}))))
+    store.put(ADDED, Job(job_of(thing("j2", "j2", "fit", spec={}))))  # of an initializer
     assert store.pods("fit", "new").keys() == {"p2"} and store.pods("fit").keys() == {"p1", "p2"}
-    assert [job["metadata"]["name"] for job in store.jobs("fit", "new")] == ["j2"]
+    assert [job.name for job in store.jobs("fit", "new")] == ["j2"]
     assert store.take_gone("fit", "new").keys() == {"p4"}
     assert store.take_gone("fit", "old").keys() == {"p3"}
 
@@ -115,36 +114,35 @@ def test_initializers_are_of_the_trainjob_that_is_older_than_they():
         }
 
     store = Store()
-    store.put("pods", ADDED, at(10))
-    store.put("pods", GONE, at(11, status={}))
-    store.put("jobs", ADDED, job_of(at(12)))
+    store.put(ADDED, Pod(at(10)))
+    store.put(GONE, Pod(at(11, status={})))
+    store.put(ADDED, Job(job_of(at(12))))
     trainjob = at(20)
     trainjob["metadata"] |= {"name": "fit", "annotations": {UID: NEW}}
-    store.put("trainjobs", ADDED, trainjob)
+    store.put(ADDED, TrainJob(trainjob))
     assert store.pods("fit", NEW) == {} and store.jobs("fit", NEW) == []
     assert store.take_gone("fit", NEW) == {} and store.take_gone("fit", OLD).keys() == {"11"}
-    store.put("pods", ADDED, at(20))
-    store.put("jobs", ADDED, job_of(at(25)))
+    store.put(ADDED, Pod(at(20)))
+    store.put(ADDED, Job(job_of(at(25))))
     assert store.pods("fit", NEW).keys() == {"20"} and store.pods("fit", OLD).keys() == {"10"}
-    assert [job["metadata"]["name"] for job in store.jobs("fit", NEW)] == ["25"]
+    assert [job.name for job in store.jobs("fit", NEW)] == ["25"]
 
 
 def chain(store: Store, job_set: dict | None = None) -> None:
     """Let the store hear of a Job and its JobSet."""
     store.put(
-        "jobs",
         ADDED,
-        {
+        Job({
             "metadata": {
                 "name": "fit-node-0",
                 "uid": "j1",
                 "labels": {JOB_SET: "fit"},
                 **by("JobSet", "fit", "s1"),
             }
-        },
+        }),
     )
     if job_set is not None:
-        store.lineage.note_job_set("s1", job_set)
+        store.lineage.note_job_set("s1", JobSet(job_set))
 
 
 def pod(name: str, owners: dict, uid: str = NEW) -> dict:
@@ -169,13 +167,13 @@ def test_a_pod_is_of_a_job_by_its_owners_alone():
         {"ownerReferences": [{**right["ownerReferences"][0], "kind": "ReplicaSet"}]},
     ]
     for number, owners in enumerate([right, *wrong]):  # label and variable are right in all of them
-        store.put("pods", ADDED, pod(f"p{number}", owners))
-        store.put("pods", ADDED, pod(f"gone{number}", owners))
-        store.put("pods", GONE, pod(f"gone{number}", owners))
+        store.put(ADDED, Pod(pod(f"p{number}", owners)))
+        store.put(ADDED, Pod(pod(f"gone{number}", owners)))
+        store.put(GONE, Pod(pod(f"gone{number}", owners)))
     assert store.pods("fit", NEW, "t1").keys() == {"p0"}
     assert store.take_gone("fit", NEW, "t1").keys() == {"gone0"}
     assert store.pods("fit", NEW, "t2") == {}, "it was made anew under the same name"
-    assert [job["metadata"]["uid"] for job in store.jobs("fit", NEW, "t1")] == ["j1"]
+    assert [job.uid for job in store.jobs("fit", NEW, "t1")] == ["j1"]
     assert store.jobs("fit", NEW, "t2") == []
 
 
@@ -193,14 +191,14 @@ def test_a_pod_is_of_a_job_by_its_owners_alone():
 def test_a_job_set_of_nobody_or_another_gives_no_pods(job_set):
     store = Store()
     chain(store, job_set)
-    store.put("pods", ADDED, pod("p1", by("Job", "fit-node-0", "j1")))
+    store.put(ADDED, Pod(pod("p1", by("Job", "fit-node-0", "j1"))))
     assert store.pods("fit", NEW, "t1") == {} and store.jobs("fit", NEW, "t1") == []
     assert not store.pending("fit", NEW, "t1") and store.wanted("fit") == set()
 
 
 def test_pods_whose_owners_are_not_known_yet_wait_for_that():
     store = Store()
-    store.put("pods", ADDED, pod("p1", by("Job", "fit-node-0", "j1")))
+    store.put(ADDED, Pod(pod("p1", by("Job", "fit-node-0", "j1"))))
     assert store.pods("fit", NEW, "t1") == {} and store.pending("fit", NEW, "t1")
     chain(store)
     (wanted,) = store.wanted("fit")
@@ -208,7 +206,7 @@ def test_pods_whose_owners_are_not_known_yet_wait_for_that():
     assert job_set_path("team a", wanted) == (
         "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team%20a/jobsets/fit"
     )
-    store.lineage.note_job_set("s1", OURS)
+    store.lineage.note_job_set("s1", JobSet(OURS))
     assert store.pods("fit", NEW, "t1").keys() == {"p1"} and not store.pending("fit", NEW, "t1")
     assert store.wanted("fit") == set(), "it is looked at once"
 
@@ -217,9 +215,9 @@ def test_without_the_right_to_look_what_may_be_ours_is_shown_and_never_what_is_n
     store = Store()
     store.lineage.blind = True
     chain(store)
-    store.put("pods", ADDED, pod("p1", by("Job", "fit-node-0", "j1")))
-    store.put("pods", ADDED, pod("old", by("Job", "fit-node-0", "j1"), OLD))
-    store.put("pods", ADDED, pod("bare", {}))
+    store.put(ADDED, Pod(pod("p1", by("Job", "fit-node-0", "j1"))))
+    store.put(ADDED, Pod(pod("old", by("Job", "fit-node-0", "j1"), OLD)))
+    store.put(ADDED, Pod(pod("bare", {})))
     assert store.pods("fit", NEW, "t1").keys() == {"p1"} and not store.pending("fit", NEW, "t1")
     assert store.lineage.of_pod(store.pods("fit", NEW, "t1")["p1"]) is None
 
@@ -232,7 +230,7 @@ def test_job_sets_of_other_names_and_odd_versions_are_not_asked_for():
         owner = by("JobSet", name, f"s{number}")
         owner["ownerReferences"][0]["apiVersion"] = f"jobset.x-k8s.io/{version}"
         metadata = {"name": "j", "uid": f"j{number}", "labels": {JOB_SET: "fit"}, **owner}
-        store.put("jobs", ADDED, {"metadata": metadata})
+        store.put(ADDED, Job({"metadata": metadata}))
     assert store.wanted("fit") == set()
 
 
@@ -240,20 +238,20 @@ def test_what_is_known_of_owners_is_bounded(monkeypatch):
     monkeypatch.setattr(lineage, "_KEPT", 3)
     found = lineage.Lineage()
     for number in range(10):
-        found.note_job(job_of(thing("j", f"j{number}", "fit")))
+        found.note_job(Job(job_of(thing("j", f"j{number}", "fit"))))
         found.note_job_set(f"s{number}", None)
     assert len(found._jobs) == len(found._job_sets) == 3
 
 
 def test_events_are_found_by_object_and_told_with_the_job_where_that_is_known():
     store = Store()
-    assert store.put("events", ADDED, about("TrainJob", "fit", "t1", 1)) == "fit"
-    assert store.put("events", ADDED, about("JobSet", "fit", "s1", 2)) == "fit"
-    assert store.put("events", ADDED, about("Pod", "fit-node-0-0-x", "p1", 3)) is None
-    store.put("events", ADDED, about("Pod", "other", "p2", 4))
-    found = {event["metadata"]["name"] for event in store.events("fit", {"t1", "p1"})}
+    assert store.put(ADDED, Event(about("TrainJob", "fit", "t1", 1))) == "fit"
+    assert store.put(ADDED, Event(about("JobSet", "fit", "s1", 2))) == "fit"
+    assert store.put(ADDED, Event(about("Pod", "fit-node-0-0-x", "p1", 3))) is None
+    store.put(ADDED, Event(about("Pod", "other", "p2", 4)))
+    found = {event.name for event in store.events("fit", {"t1", "p1"})}
     assert found == {"e1", "e2", "e3"}
-    store.put("events", GONE, about("Pod", "fit-node-0-0-x", "p1", 3))
+    store.put(GONE, Event(about("Pod", "fit-node-0-0-x", "p1", 3)))
     assert len(store.events("fit", {"t1", "p1"})) == 3  # it expired, and stays true
 
 
@@ -262,13 +260,13 @@ def test_what_is_kept_is_bounded(monkeypatch):
     monkeypatch.setattr(module, "_GONE", 5)
     store = Store()
     for number in range(100):
-        store.put("events", ADDED, about("Pod", "p", f"uid-{number}", number))
+        store.put(ADDED, Event(about("Pod", "p", f"uid-{number}", number)))
         store.put(
-            "events", ADDED, about("Pod", "p", f"uid-{number}", number)
+            ADDED, Event(about("Pod", "p", f"uid-{number}", number))
         )  # once more: the same
         pod = thing("x", f"p{number}", f"job-{number}", status={})
-        store.put("pods", ADDED, pod)
-        store.put("pods", GONE, pod)
+        store.put(ADDED, Pod(pod))
+        store.put(GONE, Pod(pod))
     kept = [n for n in range(100) if store.events("", {f"uid-{n}"})]
     assert kept == list(range(90, 100))
     gone = [n for n in range(100) if store.take_gone(f"job-{n}")]
@@ -287,8 +285,8 @@ def test_what_is_large_and_not_needed_is_left_out():
         spec={"trainer": {"numNodes": 2, "command": ["x"], "args": [], "env": environment}},
     )
     job["metadata"]["annotations"] = {"small": "1", "large": "x" * 5000}
-    store.put("trainjobs", ADDED, job)
-    kept = store.trainjobs["fit"]
+    store.put(ADDED, TrainJob(job))
+    kept = store.trainjobs["fit"].json
     assert kept["spec"]["trainer"] == {"numNodes": 2, "env": environment[:1]}
     assert (
         kept["metadata"]["annotations"] == {"small": "1"}
@@ -300,10 +298,10 @@ def test_what_is_large_and_not_needed_is_left_out():
         "fit",
         spec={"containers": [{"name": "node", "env": environment, "resources": {}}]},
     )
-    store.put("pods", ADDED, pod)
-    assert store.pods("fit")["p1"]["spec"]["containers"] == [{"name": "node", "resources": {}}]
+    store.put(ADDED, Pod(pod))
+    assert store.pods("fit")["p1"].json["spec"]["containers"] == [{"name": "node", "resources": {}}]
     store.put(
-        "jobs", ADDED, thing("j", "j1", "fit", spec={"template": {"large": 1}, "completions": 2})
+        ADDED, Job(thing("j", "j1", "fit", spec={"template": {"large": 1}, "completions": 2}))
     )
-    assert store.jobs("fit")[0]["spec"] == {"completions": 2}
+    assert store.jobs("fit")[0].json["spec"] == {"completions": 2}
     assert "BIG" in str(job) and "template" not in str(store.jobs("fit"))

@@ -15,6 +15,7 @@ from logserver import PlainClient
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api import watch
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Unreachable
+from jupyter_jax_trainer.backends.kubernetes.api.objects import ApiObject
 from jupyter_jax_trainer.backends.kubernetes.api.watch import Watch
 from jupyter_jax_trainer.messages import cluster as say
 
@@ -144,13 +145,11 @@ class Heard:
         self.problems: list[Exception | None] = []
         self.synced = 0
         client = PlainClient(f"http://127.0.0.1:{server.server_port}")
-        Watch(
-            client, "/api/v1/namespaces/ns/things", self.change, self.sync, self.problems.append
-        ).start()
+        path = "/api/v1/namespaces/ns/things"
+        Watch(client, path, ApiObject, self.change, self.sync, self.problems.append).start()
 
-    def change(self, kind: str, found: dict) -> None:
-        metadata = found["metadata"]
-        self.changes.append((kind, metadata["name"], metadata["resourceVersion"]))
+    def change(self, kind: str, found: ApiObject) -> None:
+        self.changes.append((kind, found.name, found.metadata.text("resourceVersion")))
 
     def sync(self) -> None:
         self.synced += 1
