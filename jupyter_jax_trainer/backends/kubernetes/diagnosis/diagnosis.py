@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from jupyter_jax_trainer.backends.kubernetes.api.objects import Ended, Pod
 from jupyter_jax_trainer.backends.kubernetes.api.observed import Seen
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import Cause, Words, Refused
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import Cause, Refused, Words
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.ended import (
     DELETED,
     FAILED,

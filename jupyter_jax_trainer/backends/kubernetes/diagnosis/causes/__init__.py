@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Words, Refused
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause, Refused, Words
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.ended import (
     DELETED,
     ENDS,
@@ -16,7 +16,7 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.running import RUN
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.starting import STARTING
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.unschedulable import UNSCHEDULABLE
 
-__all__ = ["SECTIONS", "Cause", "Words", "Refused"]
+__all__ = ["SECTIONS", "Cause", "Refused", "Words"]
 
 SECTIONS: dict[str, tuple[Cause, ...]] = {
     "The request is refused": REFUSED,

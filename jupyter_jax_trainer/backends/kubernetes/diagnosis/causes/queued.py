@@ -7,8 +7,8 @@ from jupyter_jax_trainer.backends.kubernetes.api.objects import Event
 from jupyter_jax_trainer.backends.kubernetes.api.observed import Seen
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import (
     Cause,
-    Words,
     Refused,
+    Words,
     who,
 )
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.kueue import (

@@ -10,8 +10,8 @@ from dataclasses import replace
 from jupyter_jax_trainer.backends.kubernetes.api.objects import MESSAGE
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import (
     Cause,
-    Words,
     Refused,
+    Words,
     by_pattern,
 )
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.messages import (
