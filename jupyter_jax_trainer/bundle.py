@@ -20,6 +20,7 @@ from jupyter_jax_trainer.worker.serialization.archive import write_archive
 CELL_FILE = "<Cell>"
 _OF_WORKER = (
     "__init__.py",
+    "datatypes.py",
     "errors.py",
     "masking.py",
     "messages/__init__.py",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_jax_trainer.backends import base
 from jupyter_jax_trainer.jobdir import records, rows, state
 from jupyter_jax_trainer.queries import protocol
 from jupyter_jax_trainer.states import State
@@ -28,6 +29,9 @@ SAME: dict[str, tuple[type, set[str]]] = {
     "Place": (protocol.Place, set()),
     "Finding": (protocol.FindingRecord, set()),
     "Runtime": (protocol.RuntimeRecord, set()),
+    "Queue": (base.Queue, set()),
+    "Kueue": (base.Queues, set()),
+    "Option": (protocol.OptionRecord, set()),
     "LineError": (protocol.LineError, set()),
     "Amounts": (protocol.Amounts, set()),
     "Line": (protocol.Line, set()),
