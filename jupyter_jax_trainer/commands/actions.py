@@ -85,9 +85,7 @@ def show(context: Context, values: Given, words: list[str]) -> None:
         raise UsageError(say.SHOW_WHICH())
 
 
-def _show_cluster_job(
-    cluster: Backend, context: Context, values: Given, name: str
-) -> None:
+def _show_cluster_job(cluster: Backend, context: Context, values: Given, name: str) -> None:
     """Show a job of a cluster: in full where this machine has it, else what the cluster says."""
     from jupyter_jax_trainer.commands.listing import details, trainjob_details
     from jupyter_jax_trainer.jobdir.job import Job

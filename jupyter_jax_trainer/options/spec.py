@@ -180,9 +180,7 @@ class JobSpec:
 _DEFAULT = JobSpec()
 
 
-def parse_cell_line(
-    line: str, defaults: JobSpec | Mapping[str, Value] | None = None
-) -> JobSpec:
+def parse_cell_line(line: str, defaults: JobSpec | Mapping[str, Value] | None = None) -> JobSpec:
     """Read the line of ``%%jaxtrain``.
 
     Parameters

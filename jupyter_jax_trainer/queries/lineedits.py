@@ -15,9 +15,7 @@ from jupyter_jax_trainer.options.table import Option, split
 from jupyter_jax_trainer.queries.linewords import MAGIC, Part, locate, parts
 
 
-def changed(
-    source: str, option: Option, value: JsonValue, values: Mapping[str, JsonValue]
-) -> str:
+def changed(source: str, option: Option, value: JsonValue, values: Mapping[str, JsonValue]) -> str:
     """Return the text of a cell with one option changed.
 
     Parameters

@@ -209,13 +209,9 @@ class JobDetail(TypedDict):
     detail: Detail
 
 
-# "from" is the number of the first one.
-Points = TypedDict(
-    "Points", {"kind": Literal["metrics"], "from": int, "points": list[Metric]}
-)  # what the ranks of a job reported
-Events = TypedDict(
-    "Events", {"kind": Literal["events"], "from": int, "events": list[Event]}
-)  # what happened to it
+# What the ranks of a job reported, and what happened to it; "from" is the number of the first one.
+Points = TypedDict("Points", {"kind": Literal["metrics"], "from": int, "points": list[Metric]})
+Events = TypedDict("Events", {"kind": Literal["events"], "from": int, "events": list[Event]})
 
 
 class Tail(TypedDict):

@@ -101,9 +101,7 @@ class NotebookView:
         self._unfinished = unfinished
         self._log.add(lines)
 
-    def show(
-        self, data: MimeBundle, metadata: MimeBundle, name: str | None, update: bool
-    ) -> None:
+    def show(self, data: MimeBundle, metadata: MimeBundle, name: str | None, update: bool) -> None:
         """Show a figure or a value as if the cell had displayed it."""
         if update:
             if live := self._named.get(name or ""):

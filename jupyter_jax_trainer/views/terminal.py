@@ -79,9 +79,7 @@ class TerminalView:
         if lines:
             self._print("\n".join(map(readable, lines)))
 
-    def show(
-        self, data: MimeBundle, metadata: MimeBundle, name: str | None, update: bool
-    ) -> None:
+    def show(self, data: MimeBundle, metadata: MimeBundle, name: str | None, update: bool) -> None:
         """Print the plain text of what was displayed, or of what replaces it."""
         self.log(str(data.get("text/plain", "")).encode(errors="replace").split(b"\n"), b"")
 

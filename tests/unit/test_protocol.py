@@ -37,6 +37,15 @@ SAME: dict[str, tuple[type, set[str]]] = {
     "Line": (protocol.Line, set()),
 }
 
+# What is said on the WebSocket, besides the `id` of what it answers.
+SAID: dict[str, type] = {
+    "LogState": protocol.LogState,
+    "Hits": protocol.Hits,
+    "Hit": protocol.Hit,
+    "FullLine": protocol.FullLine,
+    "Found": protocol.Found,
+}
+
 
 @pytest.fixture(scope="module")
 def text():
@@ -55,6 +64,11 @@ def test_an_interface_has_the_fields_of_its_type(interface, text):
     here = set(typing.get_type_hints(kind))
     assert unused <= here
     assert here - unused in fields(text, interface)
+
+
+@pytest.mark.parametrize("interface", SAID)
+def test_a_message_has_the_fields_of_its_type(interface, text):
+    assert {"id", *typing.get_type_hints(SAID[interface])} in fields(text, interface)
 
 
 def words(text: str, union: str) -> set[str]:
