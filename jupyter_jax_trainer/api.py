@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import jupyter_jax_trainer
 from jupyter_jax_trainer import machine, masking, timeouts
 from jupyter_jax_trainer.backends import registry
+from jupyter_jax_trainer.datatypes import Namespace
 from jupyter_jax_trainer.errors import BackendError, JaxTrainError, JobDirError, UsageError
 from jupyter_jax_trainer.jobdir import files, layout, retention
 from jupyter_jax_trainer.jobdir.job import Job
@@ -41,7 +42,7 @@ _LETTERS = "bcdfghjkmnpqrstvwxz23456789"  # no vowels, no words; nothing that lo
 def train(
     func: Callable[..., Any],
     *args: Any,
-    func_args: Mapping[str, Any] | None = None,
+    func_args: Namespace | None = None,
     **options: Any,
 ) -> Job:
     """Run a function as a job: every rank calls it, and rank 0's value is the result.

@@ -11,15 +11,16 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer.capture import Capture
-from jupyter_jax_trainer.worker.serialization.archive import write_archive
+from jupyter_jax_trainer.datatypes import JsonValue
+from jupyter_jax_trainer.worker.serialization.archive import BundleManifest, write_archive
 
 CELL_FILE = "<Cell>"
 _OF_WORKER = (
     "__init__.py",
+    "datatypes.py",
     "errors.py",
     "masking.py",
     "messages/__init__.py",
@@ -73,7 +74,7 @@ def write_bundle(
         **{f"modules/{name}": data for name, data in capture.modules.items()},
         **{f"wheels/{name}": data for name, data in (wheels or {}).items()},
     }
-    manifest = {
+    manifest: BundleManifest = {
         "name": name,
         "python": list(sys.version_info[:2]),
         "python_bound": capture.python_bound,
@@ -117,7 +118,7 @@ _JAX_SETTINGS = (
 )
 
 
-def _jax_config() -> dict[str, Any]:
+def _jax_config() -> dict[str, JsonValue]:
     """Read the settings that the notebook gave to jax, if it uses jax at all."""
     jax = sys.modules.get("jax")
     values = getattr(getattr(jax, "config", None), "values", {})

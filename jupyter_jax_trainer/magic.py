@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from jupyter_jax_trainer.options.table import Given
+
 _MATCHER = "jaxtrain"
-_defaults: dict[str, Any] = {}
+_defaults = Given()
 
 
 def register(shell: Any) -> None:

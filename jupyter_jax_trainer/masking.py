@@ -19,10 +19,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    pass
+from jupyter_jax_trainer.datatypes import JsonValue
 
 HIDDEN = "…"
 
@@ -292,13 +291,13 @@ class Shown:
         Something was left out.
     """
 
-    item: dict[str, Any]
+    item: dict[str, JsonValue]
     hidden: bool
 
 
-def manifest(item: Mapping[str, Any]) -> Shown:
+def manifest(item: Mapping[str, JsonValue]) -> Shown:
     """Return an object of a cluster as it may be shown."""
-    shown = _masked(copy.deepcopy(dict(item)))
+    shown: dict[str, Any] = _masked(copy.deepcopy(dict(item)))
     if shown.get("kind") == "Secret":
         for part in ("data", "stringData"):
             if isinstance(shown.get(part), dict):

@@ -17,6 +17,7 @@ from jupyter_jax_trainer.capture import names as analysis
 from jupyter_jax_trainer.capture.modules import collect, differences, is_own
 from jupyter_jax_trainer.capture.source import for_analysis, parse_cell
 from jupyter_jax_trainer.capture.values import describe_failure, globals_used
+from jupyter_jax_trainer.datatypes import Namespace
 from jupyter_jax_trainer.errors import CaptureError, UsageError
 from jupyter_jax_trainer.jobdir.layout import RETURNED
 from jupyter_jax_trainer.messages import Text, options
@@ -103,7 +104,7 @@ class Capture:
 
 def capture_cell(
     cell: str,
-    namespace: dict[str, Any],
+    namespace: Namespace,
     *,
     use: Sequence[str] = (),
     out: Sequence[str] = (),
@@ -168,7 +169,7 @@ def capture_cell(
 def capture_call(
     func: Callable[..., Any],
     args: Sequence[Any] = (),
-    kwargs: Mapping[str, Any] | None = None,
+    kwargs: Namespace | None = None,
     *,
     on_size: OnSize | None = None,
 ) -> Capture:
@@ -261,7 +262,7 @@ class _Packer:
 
     def __init__(
         self,
-        namespace: dict[str, Any],
+        namespace: Namespace,
         values: Mapping[str, Any],
         on_size: OnSize | None,
         *,

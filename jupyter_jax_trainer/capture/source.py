@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -127,15 +127,15 @@ def _check_commands(tree: ast.Module, lines: list[str]) -> None:
             raise UsageError(say.LINE_MAGIC(line=line, source=shown, name=name, known=known))
 
 
-def for_analysis(tree: ast.Module, namespace: Mapping[str, Any]) -> ast.Module:
+def for_analysis(tree: ast.Module, variables: Container[str]) -> ast.Module:
     """Return a tree in which the text of IPython commands is code, so that its names are found."""
-    expanded = _Expander(namespace).visit(copy.deepcopy(tree))
+    expanded = _Expander(variables).visit(copy.deepcopy(tree))
     return cast(ast.Module, ast.fix_missing_locations(expanded))
 
 
 class _Expander(ast.NodeTransformer):
-    def __init__(self, namespace: Mapping[str, Any]) -> None:
-        self.namespace = namespace
+    def __init__(self, variables: Container[str]) -> None:
+        self.variables = variables
 
     def visit_Expr(self, node: ast.Expr) -> Any:
         self.generic_visit(node)
@@ -157,7 +157,7 @@ class _Expander(ast.NodeTransformer):
                 node.args += [
                     _moved(ast.Name(name, ast.Load()), node)
                     for name in _names_in_command(args[0])
-                    if name in self.namespace
+                    if name in self.variables
                 ]
         return node
 

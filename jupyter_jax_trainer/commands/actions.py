@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.commands.context import Context
@@ -15,6 +15,7 @@ from jupyter_jax_trainer.errors import ResultsWithheld, UsageError
 from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.options import checks
 from jupyter_jax_trainer.options.spec import masked
+from jupyter_jax_trainer.options.table import Given
 from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.text import duration, plain
 from jupyter_jax_trainer.trust import policy
@@ -27,7 +28,7 @@ _NEWEST = 20
 _NOTEBOOK_TAIL = 1000
 
 
-def jobs(context: Context, values: dict[str, Any], words: list[str]) -> None:
+def jobs(context: Context, values: Given, words: list[str]) -> None:
     """List jobs."""
     if (cluster := _cluster(values)) is not None:
         _cluster_jobs(cluster, context, values)
@@ -35,43 +36,43 @@ def jobs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.commands.listing import jobs_table, view
 
-    sizes = values.get("all", False)
+    sizes, state = values.flag("all"), values.text("state")
     views = [view(job, sized=sizes) for job in api.jobs()]
-    found = [job for job in views if job.state == values.get("state", job.state)]
+    found = [job for job in views if state in (None, job.state)]
     if not found:
-        state = values.get("state")
         context.print(say.NO_JOBS_IN_STATE(state=state) if state else say.NO_JOBS())
         return
     kept = found
-    if not values.get("all"):
+    if not sizes:
         kept = [job for index, job in enumerate(found) if index < _NEWEST or job.active]
     context.print(jobs_table(kept, context.width, sizes=sizes))
     if left := len(found) - len(kept):
         context.print(say.OLDER_JOBS(count=left))
 
 
-def _cluster(values: dict[str, Any]) -> Backend | None:
+def _cluster(values: Given) -> Backend | None:
     """Return the backend whose cluster a command is about; None where it is about this machine."""
-    if named := values.get("backend", "auto").replace("auto", ""):
+    named = values.text("backend") or "auto"
+    if named != "auto":
         backend = registry.get(named)
         return backend if backend.capabilities.clusters else None
-    place = values.get("context") or values.get("namespace")
+    place = values.text("context") or values.text("namespace")
     return registry.cluster() if place else None
 
 
-def _cluster_jobs(cluster: Backend, context: Context, values: dict[str, Any]) -> None:
+def _cluster_jobs(cluster: Backend, context: Context, values: Given) -> None:
     """List all jobs of a namespace, whoever made them."""
     from jupyter_jax_trainer.commands.listing import trainjobs_table
 
     namespace, found = cluster.cluster_jobs(**context.place(values))
-    kept = [row for row in found if row.state == values.get("state", row.state)]
+    kept = [row for row in found if values.text("state") in (None, row.state)]
     if not kept:
         context.print(say.NO_TRAINJOBS(namespace=namespace))
         return
     context.print(trainjobs_table(kept, context.width))
 
 
-def show(context: Context, values: dict[str, Any], words: list[str]) -> None:
+def show(context: Context, values: Given, words: list[str]) -> None:
     """Show one job in full."""
     from jupyter_jax_trainer.commands.listing import details
 
@@ -84,9 +85,7 @@ def show(context: Context, values: dict[str, Any], words: list[str]) -> None:
         raise UsageError(say.SHOW_WHICH())
 
 
-def _show_cluster_job(
-    cluster: Backend, context: Context, values: dict[str, Any], name: str
-) -> None:
+def _show_cluster_job(cluster: Backend, context: Context, values: Given, name: str) -> None:
     """Show a job of a cluster: in full where this machine has it, else what the cluster says."""
     from jupyter_jax_trainer.commands.listing import details, trainjob_details
     from jupyter_jax_trainer.jobdir.job import Job
@@ -100,15 +99,15 @@ def _show_cluster_job(
         context.print(trainjob_details(row, namespace))
 
 
-def logs(context: Context, values: dict[str, Any], words: list[str]) -> None:
+def logs(context: Context, values: Given, words: list[str]) -> None:
     """Print what the ranks printed."""
     from jupyter_jax_trainer.commands.listing import log_lines
 
     job = named(words)
-    rank, follow = values.get("rank"), values.get("follow", False)
-    tail = values.get("tail")
+    rank, follow = values.whole("rank"), values.flag("follow")
+    tail = values.whole("tail")
     bounded = tail is None and context.in_notebook
-    container = values.get("container")
+    container = values.text("container")
     if container is not None and rank is not None:
         raise UsageError(say.RANK_AND_CONTAINER())
     found = job.logs(
@@ -116,12 +115,12 @@ def logs(context: Context, values: dict[str, Any], words: list[str]) -> None:
         container=container,
         tail=_NOTEBOOK_TAIL if bounded else tail,
         follow=follow,
-        raw=values.get("raw", False),
+        raw=values.flag("raw"),
     )
     lines = log_lines(
         found,
         ranks=rank is None and container is None and job.spec.nodes > 1,
-        times=values.get("timestamps", False),
+        times=values.flag("timestamps"),
     )
     if follow:
         show_lines(lines, context, str(job.directory / "logs"))
@@ -164,12 +163,12 @@ def show_lines(lines: Iterable[str], context: Context, where: str) -> None:
     pane.flush(now=True)
 
 
-def attach(context: Context, values: dict[str, Any], words: list[str]) -> None:
+def attach(context: Context, values: Given, words: list[str]) -> None:
     """Watch a job to its end."""
-    if values.get("trust") and not words:
+    if values.flag("trust") and not words:
         raise UsageError(say.TRUST_WHICH())
-    given = any(values.get(name) for name in ("context", "namespace"))
-    trusts = values.get("trust", False)
+    given = any(values.text(name) for name in ("context", "namespace"))
+    trusts = values.flag("trust")
     job = named_anywhere(words, **context.place(values), here=not given, exact=trusts)
     if trusts:
         job.trust()
@@ -226,7 +225,7 @@ def _take_results(job: Job, context: Context) -> None:
         print(plain(words), file=sys.stderr)
 
 
-def result(context: Context, values: dict[str, Any], words: list[str]) -> None:
+def result(context: Context, values: Given, words: list[str]) -> None:
     """Bring variables back."""
     from jupyter_jax_trainer.commands.listing import results_table
 
@@ -249,14 +248,14 @@ def result(context: Context, values: dict[str, Any], words: list[str]) -> None:
         context.print(f"{name} = {value!r}")
 
 
-def cancel(context: Context, values: dict[str, Any], words: list[str]) -> None:
+def cancel(context: Context, values: Given, words: list[str]) -> None:
     """Stop jobs."""
     for job in all_named(words):
         if not job.active:
             context.print(say.ENDED_ALREADY(name=job.name, state=job.state))
         elif (
             job.state == State.RUNNING
-            and not values.get("yes")
+            and not values.flag("yes")
             and context.ask(say.ASK_CANCEL(name=job.name, time=duration(job.elapsed))) is False
         ):
             context.print(say.NOT_CANCELLED(name=job.name))
@@ -265,15 +264,15 @@ def cancel(context: Context, values: dict[str, Any], words: list[str]) -> None:
             context.print(say.CANCELLED(name=job.name))
 
 
-def delete(context: Context, values: dict[str, Any], words: list[str]) -> None:
+def delete(context: Context, values: Given, words: list[str]) -> None:
     """Remove jobs and their files."""
     from jupyter_jax_trainer.commands.listing import view
 
-    if bool(words) == bool(values.get("all")):
+    if bool(words) == values.flag("all"):
         raise UsageError(say.DELETE_WHICH())
     for job in all_named(words) if words else _ended(context, values):
         mine = policy.is_mine(job)
-        if mine and view(job).active and not values.get("yes"):
+        if mine and view(job).active and not values.flag("yes"):
             answer = context.ask(say.ASK_DELETE_ACTIVE(name=job.name, state=job.state))
             if answer is None:
                 raise UsageError(say.WOULD_DELETE_ACTIVE(name=job.name, state=job.state))
@@ -285,7 +284,7 @@ def delete(context: Context, values: dict[str, Any], words: list[str]) -> None:
         context.print(deleted(name=job.name))
 
 
-def _ended(context: Context, values: dict[str, Any]) -> list[Job]:
+def _ended(context: Context, values: Given) -> list[Job]:
     """Return all jobs that have ended, if the user means that."""
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.commands.listing import space, view
@@ -295,7 +294,7 @@ def _ended(context: Context, values: dict[str, Any]) -> list[Job]:
     if not found:
         context.print(say.NONE_ENDED())
         return []
-    if values.get("yes"):
+    if values.flag("yes"):
         return found
     jobs = say.ENDED_JOB() if len(found) == 1 else say.ENDED_JOBS(count=len(found))
     total = size(space(found))
@@ -307,28 +306,28 @@ def _ended(context: Context, values: dict[str, Any]) -> list[Job]:
     return found if answer else []
 
 
-def suspend(context: Context, values: dict[str, Any], words: list[str]) -> None:
+def suspend(context: Context, values: Given, words: list[str]) -> None:
     """Let the pods of a job end until it is resumed."""
     job = named(words)
     job.suspend()
     context.print(say.SUSPENDED(name=job.name))
 
 
-def resume(context: Context, values: dict[str, Any], words: list[str]) -> None:
+def resume(context: Context, values: Given, words: list[str]) -> None:
     """Start a suspended job again."""
     job = named(words)
     job.resume()
     context.print(say.RESUMED(name=job.name))
 
 
-def use(context: Context, values: dict[str, Any], words: list[str]) -> None:
+def use(context: Context, values: Given, words: list[str]) -> None:
     """Set, show or forget the defaults of a notebook."""
     from jupyter_jax_trainer.options.spec import make_spec
 
     defaults = context.defaults
     if defaults is None:
         raise UsageError(say.USE_WITHOUT_NOTEBOOK())
-    start = {} if values.pop("reset", False) else dict(defaults)
+    start = Given() if values.pop("reset", False) else Given(defaults)
     spec = make_spec(values, start)  # refused as a whole, or taken as a whole
     defaults.clear()
     defaults.update({name: getattr(spec, name) for name in spec.explicit})
@@ -336,16 +335,16 @@ def use(context: Context, values: dict[str, Any], words: list[str]) -> None:
     context.print(say.DEFAULTS(line=line) if line else say.NO_DEFAULTS())
 
 
-def doctor(context: Context, values: dict[str, Any], words: list[str]) -> None:
+def doctor(context: Context, values: Given, words: list[str]) -> None:
     """Check this machine, and the cluster where there is one."""
     from jupyter_jax_trainer.doctor.report import examine, report
 
-    findings = list(examine(values.get("backend", "auto"), **context.place(values)))
+    findings = list(examine(values.text("backend") or "auto", **context.place(values)))
     context.print(report(findings, context.width))
     context.failed = any(finding.status == "FAIL" for finding in findings)
 
 
-def key(context: Context, values: dict[str, Any], words: list[str]) -> None:
+def key(context: Context, values: Given, words: list[str]) -> None:
     """Take the key that signs a user's jobs to another machine."""
     from jupyter_jax_trainer.trust import signing
 

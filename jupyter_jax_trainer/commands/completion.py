@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from jupyter_jax_trainer.commands import COMMANDS
 from jupyter_jax_trainer.options.table import OPTIONS, Option
@@ -22,7 +21,7 @@ def fragment(line: str, cursor: int) -> str:
     return match[0] if match else ""
 
 
-def complete(line: str, cursor: int, namespace: Mapping[str, Any] | None = None) -> list[str]:
+def complete(line: str, cursor: int, variables: Iterable[str] = ()) -> list[str]:
     """List what could stand in place of `fragment`, in a line of ``%%jaxtrain`` or ``%jaxtrain``.
 
     Parameters
@@ -31,8 +30,8 @@ def complete(line: str, cursor: int, namespace: Mapping[str, Any] | None = None)
         The whole line, with the magic's name.
     cursor
         Where the cursor is in it.
-    namespace
-        The user's variables, for ``--use``, and ``--out``.
+    variables
+        The names of the user's variables, for ``--use`` and ``--out``.
     """
     start = _START.match(line[:cursor])
     if start is None or start.end() >= cursor:
@@ -41,7 +40,7 @@ def complete(line: str, cursor: int, namespace: Mapping[str, Any] | None = None)
     before = line[start.end() : cursor - len(part)]
     words = before.replace("=", " ").split()
     if start["magic"] == "%%":
-        found = _words_for_options(words, before, part, OPTIONS, namespace, ())
+        found = _words_for_options(words, before, part, OPTIONS, variables, ())
     elif not words:
         found = list(COMMANDS)
     elif words[0] in COMMANDS:
@@ -49,7 +48,7 @@ def complete(line: str, cursor: int, namespace: Mapping[str, Any] | None = None)
         takes: Iterable[str] = _jobs() if command.takes == "job" else ()
         if command.takes == "key" and len(words) == 1:
             takes = ("export", "import")
-        found = _words_for_options(words[1:], before, part, command.options, namespace, takes)
+        found = _words_for_options(words[1:], before, part, command.options, variables, takes)
     else:
         found = []
     return [word for word in found if word.startswith(part)]
@@ -60,7 +59,7 @@ def _words_for_options(
     before: str,
     part: str,
     options: Sequence[Option],
-    namespace: Mapping[str, Any] | None,
+    variables: Iterable[str],
     positionals: Iterable[str],
 ) -> list[str]:
     flags = {option.flag: option for option in options}
@@ -71,7 +70,7 @@ def _words_for_options(
         last = words[-2]  # --out a,| : the word before the list is the option
     option = flags.get(last)
     if option is not None and option.metavar is not None:
-        return _values(option, namespace, [word for word in words if not word.startswith("-")])
+        return _values(option, variables, [word for word in words if not word.startswith("-")])
     if in_list:
         return []
     if part.startswith("-"):
@@ -79,11 +78,11 @@ def _words_for_options(
     return list(positionals) or ([option.flag for option in options] if not part else [])
 
 
-def _values(option: Option, namespace: Mapping[str, Any] | None, jobs: Sequence[str]) -> list[str]:
+def _values(option: Option, variables: Iterable[str], jobs: Sequence[str]) -> list[str]:
     if option.choices:
         return list(option.choices)
     if option.name in ("out", "use"):
-        return sorted(name for name in namespace or () if not name.startswith("_"))
+        return sorted(name for name in variables if not name.startswith("_"))
     if option.name == "container":
         return _containers(jobs)
     if option.name == "runtime":

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
+from jupyter_jax_trainer.datatypes import Namespace
+from jupyter_jax_trainer.options.table import Given, Value
 from jupyter_jax_trainer.text import plain
+
+
+class Place(TypedDict):
+    """The cluster and the namespace that a command is about; None for the usual one."""
+
+    context: str | None
+    namespace: str | None
 
 
 @dataclass
@@ -34,8 +43,8 @@ class Context:
     print: Callable[[str], object] = print
     in_notebook: bool = False
     ask: Callable[[str], bool | None] = lambda question: None
-    defaults: MutableMapping[str, Any] | None = None
-    namespace: MutableMapping[str, Any] | None = None
+    defaults: Given | None = None
+    namespace: Namespace | None = None
     width: int = 100
     failed: bool = False
 
@@ -43,10 +52,10 @@ class Context:
         show = self.print
         self.print = lambda text: show(plain(text))
 
-    def place(self, values: dict[str, Any]) -> dict[str, str | None]:
+    def place(self, values: Mapping[str, Value]) -> Place:
         """Return the cluster's context and namespace that are meant: given, or set by ``use``."""
-        known = {**(self.defaults or {}), **values}
-        return {name: known.get(name) for name in ("context", "namespace")}
+        known = Given({**(self.defaults or {}), **values})
+        return {"context": known.text("context"), "namespace": known.text("namespace")}
 
 
-Handler = Callable[[Context, dict[str, Any], list[str]], None]
+Handler = Callable[[Context, Given, list[str]], None]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jupyter_jax_trainer.errors import JaxTrainError
-from jupyter_jax_trainer.jobdir.comparison import key
 from jupyter_jax_trainer.jobdir.failure import failed
 from jupyter_jax_trainer.jobdir.files import disk_use
 from jupyter_jax_trainer.messages import commands as say
@@ -30,8 +29,10 @@ from jupyter_jax_trainer.trust import policy
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.backends.base import ClusterJob
+    from jupyter_jax_trainer.jobdir.comparison import Compared, Point
     from jupyter_jax_trainer.jobdir.job import Job
     from jupyter_jax_trainer.jobdir.retention import Ended
+    from jupyter_jax_trainer.jobdir.state import ResultInfo
     from jupyter_jax_trainer.logs.reader import LogLine
     from jupyter_jax_trainer.runtime import Runtime
 
@@ -121,8 +122,8 @@ def ended_table(found: Iterable[Ended], columns: int) -> str:
 
 
 def comparison_table(
-    rows: Sequence[dict[str, Any]],
-    options: dict[str, list[Any]],
+    rows: Sequence[Compared],
+    options: dict[str, list[str]],
     metric_name: str | None,
     columns: int,
 ) -> str:
@@ -130,34 +131,30 @@ def comparison_table(
     names = (
         [metric_name]
         if metric_name
-        else list(
-            dict.fromkeys(
-                name.removesuffix("_min") for row in rows for name in row if name.endswith("_min")
-            )
-        )[:_METRICS]
+        else list(dict.fromkeys(name for row in rows for name in row.metrics))[:_METRICS]
     )
     headers = ["JOB", "STATE", "NODES", "STEPS", "TOOK", *(name.upper() for name in names)]
     if metric_name:
         headers += ["LOWEST", "HIGHEST"]
     lines = []
     for row in rows:
-        line = [row["job"], row["state"], row["nodes"], row["steps"], duration(row["took"])]
-        line += [metric(row[key(name)]) if key(name) in row else None for name in names]
+        courses = [row.metrics.get(name) for name in names]
+        line: list[object] = [row.job, row.state, row.nodes, row.steps, duration(row.took)]
+        line += [metric(course.last) if course else None for course in courses]
         if metric_name:
-            line += [_extreme(row, f"{metric_name}_{end}") for end in ("min", "max")]
+            (course,) = courses
+            line += [_at_step(course.lowest), _at_step(course.highest)] if course else [None, None]
         lines.append(line)
     text = lay_out(lines, headers, columns=columns)
     if options:
         differing = [(f"--{name.replace('_', '-')}", *values) for name, values in options.items()]
-        heads = ("THEY DIFFER IN", *(row["job"] for row in rows))
+        heads = ("THEY DIFFER IN", *(row.job for row in rows))
         text += "\n\n" + lay_out(differing, heads, columns=columns)
     return text
 
 
-def _extreme(row: dict[str, Any], name: str) -> str | None:
-    if name not in row:
-        return None
-    return say.AT_STEP(value=metric(row[name]), step=row[f"{name}_step"])
+def _at_step(point: Point) -> str:
+    return say.AT_STEP(value=metric(point.value), step=point.step)
 
 
 def runtimes_table(runtimes: Sequence[Runtime], columns: int) -> str:
@@ -267,7 +264,7 @@ def results_table(job: Job, names: Container[str] | None = None) -> str:
     return lay_out(rows, ("RESULT", "TYPE", "SIZE", "FORMAT"))
 
 
-def result_format(entry: Mapping[str, Any]) -> str:
+def result_format(entry: ResultInfo) -> str:
     """Return how a result is kept: version 0.1 knew pickles alone."""
     return str(entry.get("format", "pickle"))
 

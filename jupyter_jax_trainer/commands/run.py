@@ -47,5 +47,5 @@ def run_command(words: Sequence[str], context: Context) -> None:
             say.TOO_MANY_WORDS(command=name, word=checks.shown(names[most]), usage=command.usage)
         )
     if command.takes == "file":
-        values["arguments"] = passed
+        values["arguments"] = tuple(passed)
     command.handler(context, values, names)

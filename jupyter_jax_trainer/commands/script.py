@@ -8,7 +8,6 @@ import sys
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from jupyter_jax_trainer.commands.actions import watch
 from jupyter_jax_trainer.commands.context import Context
@@ -16,9 +15,10 @@ from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.manifest import Origin
 from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.options.checks import shown
+from jupyter_jax_trainer.options.table import Given
 
 
-def run(context: Context, values: dict[str, Any], words: list[str]) -> None:
+def run(context: Context, values: Given, words: list[str]) -> None:
     """Submit a file and watch it, unless it is to be detached.
 
     Parameters
@@ -42,7 +42,8 @@ def run(context: Context, values: dict[str, Any], words: list[str]) -> None:
 
     path = Path(words[0])
     source = _read(path)
-    arguments = values.pop("arguments", [])
+    arguments = values.texts("arguments")
+    values.pop("arguments", None)
     spec = make_spec(with_name(values, words[1:]), context.defaults)
     backend, plan = api.prepare(spec)
     namespace = {"__name__": "__main__", "__file__": str(path.absolute())}

@@ -4,18 +4,75 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.options.spec import JobSpec, masked
+from jupyter_jax_trainer.states import State
 
 _OWN = ("job", "state", "nodes", "steps", "took", "options")  # what a row has of the job itself
 
+Number: TypeAlias = int | float
 
-def metrics(*jobs: Job | str) -> list[dict[str, Any]]:
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A value of a metric, and the step that had it."""
+
+    value: Number
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What a job has reported of a metric."""
+
+    last: Number
+    lowest: Point
+    highest: Point
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """A job beside others.
+
+    Attributes
+    ----------
+    took
+        Seconds.
+    options
+        Those that are not at their defaults, without what may be secret.
+    metrics
+        Each as the first rank that reports it has it.
+    """
+
+    job: str
+    state: State
+    nodes: int
+    steps: int | None
+    took: float
+    options: dict[str, str]
+    metrics: dict[str, Course]
+
+    def flat(self) -> dict[str, str | Number | None | dict[str, str]]:
+        """Return the row of `compare`."""
+        row: dict[str, str | Number | None | dict[str, str]] = {
+            name: getattr(self, name) for name in _OWN
+        }
+        for name, course in self.metrics.items():
+            for end, point in (("min", course.lowest), ("max", course.highest)):
+                row[f"{name}_{end}"], row[f"{name}_{end}_step"] = point.value, point.step
+        # Last, as a metric may be called like another one's extreme.
+        for name, course in self.metrics.items():
+            row[key(name)] = course.last
+        return row
+
+
+def metrics(*jobs: Job | str) -> list[dict[str, str | Number]]:
     """Return what several jobs reported, a flat dictionary for each report.
 
     Parameters
@@ -46,7 +103,9 @@ def metrics(*jobs: Job | str) -> list[dict[str, Any]]:
     ]
 
 
-def compare(*jobs: Job | str, metric: str | None = None) -> list[dict[str, Any]]:
+def compare(
+    *jobs: Job | str, metric: str | None = None
+) -> list[dict[str, str | Number | None | dict[str, str]]]:
     """Compare jobs: a flat dictionary for each, of the same keys where they reported the same.
 
     Parameters
@@ -68,6 +127,11 @@ def compare(*jobs: Job | str, metric: str | None = None) -> list[dict[str, Any]]
     UsageError
         No job has reported that metric.
     """
+    return [one.flat() for one in compared(*jobs, metric=metric)]
+
+
+def compared(*jobs: Job | str, metric: str | None = None) -> list[Compared]:
+    """Compare jobs as `compare` does."""
     found = [(job, _series(job)) for job in map(_job, jobs)]
     known = {name for _, series in found for name in series}
     if metric is not None and metric not in known:
@@ -75,7 +139,20 @@ def compare(*jobs: Job | str, metric: str | None = None) -> list[dict[str, Any]]
             raise UsageError(say.NO_METRICS())
         listed = ", ".join(sorted(known))
         raise UsageError(say.METRIC_NOT_REPORTED(metric=metric, known=listed))
-    return [_row(job, series, metric) for job, series in found]
+    return [
+        Compared(
+            job=job.name,
+            state=job.state,
+            nodes=job.spec.nodes,
+            steps=job.steps,
+            took=job.elapsed,
+            options=_options(masked(job.spec)),
+            metrics={
+                name: _course(points) for name, points in series.items() if metric in (None, name)
+            },
+        )
+        for job, series in found
+    ]
 
 
 def key(metric: str) -> str:
@@ -114,41 +191,31 @@ def _job(job: Job | str) -> Job:
     return Job(layout.find(job)) if isinstance(job, str) else job
 
 
-def _row(job: Job, known: dict[str, list[tuple[int, float]]], metric: str | None) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "job": job.name,
-        "state": job.state,
-        "nodes": job.spec.nodes,
-        "steps": job.steps,
-        "took": job.elapsed,
-        "options": _options(masked(job.spec)),
-    }
-    chosen = {name: series for name, series in known.items() if metric in (None, name)}
-    for name, series in chosen.items():
-        # A value that is no number any more is neither the least nor the greatest.
-        numbers = [point for point in series if not math.isnan(point[1])] or series[-1:]
-        for end, pick in (("min", min), ("max", max)):
-            step, value = pick(numbers, key=lambda point: point[1])
-            row[f"{name}_{end}"], row[f"{name}_{end}_step"] = value, step
-    # Last, as a metric may be called like another one's extreme.
-    return {**row, **{key(name): series[-1][1] for name, series in chosen.items()}}
+def _course(series: Sequence[Point]) -> Course:
+    # A value that is no number any more is neither the least nor the greatest.
+    numbers = [point for point in series if not math.isnan(point.value)] or series[-1:]
+    return Course(
+        last=series[-1].value,
+        lowest=min(numbers, key=lambda point: point.value),
+        highest=max(numbers, key=lambda point: point.value),
+    )
 
 
-def _series(job: Job) -> dict[str, list[tuple[int, float]]]:
-    """Return step and value of each metric, in the order of the reports."""
-    found: dict[str, tuple[int, list[tuple[int, float]]]] = {}
+def _series(job: Job) -> dict[str, list[Point]]:
+    """Return the values of each metric, in the order of the reports."""
+    found: dict[str, tuple[int, list[Point]]] = {}
     for line in job.metrics():
         for name, value in line["values"].items():
             rank, series = found.get(name, (line["rank"], []))
             if line["rank"] < rank:
                 rank, series = line["rank"], []
             if line["rank"] == rank:
-                series.append((line["step"], _number(value)))
+                series.append(Point(_number(value), line["step"]))
             found[name] = (rank, series)
     return {name: series for name, (_, series) in found.items()}
 
 
-def _number(value: object) -> float | int:
+def _number(value: object) -> Number:
     """Return a number; those that JSON does not have were written as their names."""
     try:
         return value if isinstance(value, int) else float(str(value))

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TypedDict
 
 from jupyter_jax_trainer.jobdir.layout import RETURNED
 from jupyter_jax_trainer.jobdir.manifest import Plan
-from jupyter_jax_trainer.jobdir.state import ProgressState, Snapshot
+from jupyter_jax_trainer.jobdir.state import ProgressState, ResultInfo, Snapshot
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.text import counted, metric, one_line, size
 
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.options.spec import SpecRecord
+
 _MANY = 6  # variables that are named one by one
 
 
-def shape(spec: Mapping[str, Any], plan: Plan) -> str:
+class Thing(TypedDict):
+    """A variable, function or class that goes to a job or comes back; its size in bytes."""
+
+    name: str
+    type: str
+    size: int
+
+
+def shape(spec: SpecRecord, plan: Plan) -> str:
     """Return how large a job is: ``4 nodes × 2 CPU devices``."""
     nodes = counted(spec["nodes"], "node")
     each = plan["devices_per_node"]
@@ -65,14 +76,16 @@ def progress_text(progress: ProgressState | None) -> str:
     return "  ".join([step, *values[:6]])
 
 
-def results_text(results: Sequence[Mapping[str, Any]] | None) -> str:
+def results_text(results: Sequence[ResultInfo] | None) -> str:
     """Return what came back: ``params dict of 4 1.2 MB, loss float32[] 4 B``."""
     return things_text(
-        entry for entry in results or [] if "error" not in entry and entry["name"] != RETURNED
+        Thing(name=entry["name"], type=entry["type"], size=entry["size"])
+        for entry in results or []
+        if "error" not in entry and entry["name"] != RETURNED
     )
 
 
-def things_text(entries: Iterable[Mapping[str, Any]]) -> str:
+def things_text(entries: Iterable[Thing]) -> str:
     """Name things with type and size, the largest first."""
     by_size = sorted(entries, key=lambda entry: -entry["size"])
     named = [

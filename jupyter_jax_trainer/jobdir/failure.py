@@ -17,6 +17,7 @@ from jupyter_jax_trainer.messages import Text
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.text import counted, numbers_text, ranks_text, shorten
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
+from jupyter_jax_trainer.worker.records import Position
 
 # In state files, also those of other versions, which are told by it.
 CANCELLED = "cancelled by the user"
@@ -234,7 +235,7 @@ def after_restarts(failure: Failure, restarts: int) -> Failure:
     return failure
 
 
-def positions(ranks: Sequence[tuple[RankEnd, dict[str, Any] | None]]) -> str:
+def positions(ranks: Sequence[tuple[RankEnd, Position | None]]) -> str:
     """Return where ranks are: ``rank 1 has finished, rank 0 is in psum (cell line 3)``.
 
     Parameters
@@ -262,7 +263,7 @@ def _position(place: str | None, ranks: Sequence[int]) -> Text:
     return say.RANKS_ARE_AT(ranks=listed, place=place)
 
 
-def _place(where: dict[str, Any] | None) -> str:
+def _place(where: Position | None) -> str:
     if where is None or where["cell_line"] is None:
         return ""
     line = _line(where["cell"], where["cell_line"])

@@ -16,8 +16,9 @@ from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
 from types import NoneType
-from typing import Any, BinaryIO, Generic, TypeVar
+from typing import Any, BinaryIO, Generic, TypeAlias, TypedDict, TypeVar
 
+from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.errors import JobDirError
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.worker.durable import put_in_place
@@ -77,9 +78,18 @@ def disk_use(path: Path) -> int:
     return total
 
 
+class Document(TypedDict):
+    """What all files of a job that are one JSON object have: the version of their format."""
+
+    format: int
+
+
+# What others rely on in JSON: a type, one of several, items of a list, or keys of an object.
+Shape: TypeAlias = type | tuple["Shape", ...] | list["Shape"] | dict[str, "Shape"]
+
 _TEXT = (str, NoneType)
 _NUMBER = (int, float)
-MANIFEST = {
+MANIFEST: dict[str, Shape] = {
     "name": str,
     "uid": str,
     "host": str,
@@ -89,7 +99,7 @@ MANIFEST = {
     "sent": [{"name": str}],
     "returns": bool,
 }
-STATE = {
+STATE: dict[str, Shape] = {
     "state": str,
     "reason": _TEXT,
     "hint": _TEXT,
@@ -99,7 +109,7 @@ STATE = {
     "failure": (NoneType, {"kind": str, "message": str}),
     "results": (NoneType, [{"name": str}]),
 }
-_LINES: dict[str, Any] = {
+_LINES: dict[str, Shape] = {
     "events.jsonl": {"time": _NUMBER, "kind": str, "message": str},
     "metrics.jsonl": {"time": _NUMBER, "rank": int, "step": int, "values": dict},
     "displays.jsonl": {"log_offset": int, "data": dict, "metadata": dict},
@@ -107,7 +117,7 @@ _LINES: dict[str, Any] = {
 }
 
 
-def misfit(value: Any, shape: Any, where: str = "") -> str | None:
+def misfit(value: Any, shape: Shape, where: str = "") -> str | None:
     """Find where a value differs from what others rely on: types, keys of objects, items."""
     if isinstance(shape, dict):
         if not isinstance(value, dict):
@@ -125,7 +135,7 @@ def misfit(value: Any, shape: Any, where: str = "") -> str | None:
     return next((fault for fault in inner if fault), None)
 
 
-def read_json(path: Path, shape: dict[str, Any]) -> dict[str, Any]:
+def read_json(path: Path, shape: Shape) -> dict[str, JsonValue]:
     """Read a JSON object and check its format and its shape.
 
     Raises
@@ -155,7 +165,9 @@ def damaged(path: Path, error: Exception) -> JobDirError:
     return JobDirError(say.FILE_DAMAGED(path=path, error=error, directory=path.parent))
 
 
-def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = False) -> None:
+def write_json(
+    path: Path, value: Document | Mapping[str, JsonValue], *, durable: bool = False
+) -> None:
     """Replace a JSON file atomically: readers see the old one or the new one.
 
     A durable one is on the disk when this returns, which takes milliseconds: for what is written
@@ -216,7 +228,7 @@ def _whole_lines(file: BinaryIO, start: int) -> Iterator[tuple[int, bytes]]:
             start, rest = start + end, rest[end:]
 
 
-def _value(line: bytes, shape: Any) -> Any:
+def _value(line: bytes, shape: Shape) -> Any:
     """Read a line; give None for one that is damaged."""
     try:
         value = json.loads(line)

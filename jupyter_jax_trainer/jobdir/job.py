@@ -25,7 +25,6 @@ from jupyter_jax_trainer.jobdir.state import (
     Rank,
     ResultInfo,
     directory_deleted,
-    known,
 )
 from jupyter_jax_trainer.logs.reader import LogLine, MergedReader
 from jupyter_jax_trainer.messages import jobs as say
@@ -193,13 +192,13 @@ class Job:
     @property
     def ranks(self) -> list[Rank]:
         """Its processes."""
-        return [Rank(**known(Rank, entry)) for entry in self._state()["ranks"]]
+        return [Rank.from_json(entry) for entry in self._state()["ranks"]]
 
     @property
     def initializers(self) -> list[Initializer]:
         """What fetches its data set and its model before the training begins (``--dataset``)."""
         found = self._state().get("initializers") or []
-        return [Initializer(**known(Initializer, entry)) for entry in found]
+        return [Initializer.from_json(entry) for entry in found]
 
     @property
     def restarts(self) -> int:
@@ -215,7 +214,7 @@ class Job:
     def progress(self) -> Progress | None:
         """What rank 0 reported last."""
         found = self._state()["progress"]
-        return Progress(**known(Progress, found)) if found else None
+        return Progress.from_json(found) if found else None
 
     @property
     def failure(self) -> Failure | None:

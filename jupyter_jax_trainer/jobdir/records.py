@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
+from jupyter_jax_trainer.datatypes import MimeBundle
+from jupyter_jax_trainer.worker.records import Report
+
 # By which a follower knows which message of a log a line came from: the incarnation, and a number.
 Frame = list[Any]
 
@@ -18,15 +21,6 @@ class Event(TypedDict):
     frame: NotRequired[Frame]
 
 
-class Report(TypedDict):
-    """What a rank gave to ``report()``."""
-
-    time: float
-    step: int
-    total: int | None
-    values: dict[str, float]
-
-
 class Metric(Report):
     """A report in ``metrics.jsonl``, with the rank that made it."""
 
@@ -35,14 +29,11 @@ class Metric(Report):
 
 
 class Display(TypedDict):
-    """What a rank displayed; `log_offset` is how long its log was then, in bytes.
-
-    `data` and `metadata` are a MIME bundle as Jupyter has it.
-    """
+    """What a rank displayed; `log_offset` is how long its log was then, in bytes."""
 
     log_offset: int
-    data: dict[str, Any]
-    metadata: dict[str, Any]
+    data: MimeBundle
+    metadata: MimeBundle
     rank: NotRequired[int]
     id: NotRequired[str]
     update: NotRequired[bool]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from collections.abc import Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 from warnings import warn_explicit
 
+from jupyter_jax_trainer.datatypes import Namespace
 from jupyter_jax_trainer.errors import ResultError, ResultWarning
 from jupyter_jax_trainer.jobdir.layout import RETURNED, JobDir
 from jupyter_jax_trainer.jobdir.plainreader import PlainReader
@@ -65,7 +66,7 @@ def load_results(job: Job, name: str | None) -> Any:
 
 def load_available(
     job: Job, names: Collection[str] | None = None
-) -> tuple[dict[str, Any], dict[str, str]]:
+) -> tuple[Namespace, dict[str, str]]:
     """Read what can be had; give the values, and for the others why not.
 
     Warns with `ResultWarning` where a class is not imported here, so that dictionaries came.
@@ -94,7 +95,7 @@ def load_available(
     return values, errors
 
 
-def take_results(job: Job, namespace: MutableMapping[str, Any]) -> list[str]:
+def take_results(job: Job, namespace: Namespace) -> list[str]:
     """Put a job's results into the notebook and name them; give an error for those not there."""
     values, errors = load_available(job)
     namespace.update(values)
@@ -144,7 +145,7 @@ class _Loader:
         self._strange: dict[str, list[str]] = {}
         self._jax_arrays: dict[int, Any] = {}
 
-    def load(self, formats: Mapping[str, str]) -> dict[str, Any]:
+    def load(self, formats: Mapping[str, str]) -> Namespace:
         """Return the variables that can be had.
 
         Parameters

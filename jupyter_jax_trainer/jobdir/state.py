@@ -6,11 +6,15 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, NotRequired, TypedDict, cast
+from typing import Any, NotRequired, Self, TypedDict, cast
 
+from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.jobdir.files import FORMAT, damaged
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import Phase, State, Unstarted
+from jupyter_jax_trainer.worker.records import ErrorRecord as ErrorRecord
+from jupyter_jax_trainer.worker.records import Position
+from jupyter_jax_trainer.worker.records import ResultInfo as ResultInfo
 
 
 class HistoryEntry(TypedDict):
@@ -78,19 +82,6 @@ class Restart(TypedDict):
     step: int | None
 
 
-class ErrorRecord(TypedDict):
-    """An exception in a rank, as ``worker/exceptions.py`` describes it."""
-
-    type: str
-    message: str
-    traceback: str
-    cell: NotRequired[str]
-    cell_line: int | None
-    secondary: bool
-    hint: str | None
-    status: NotRequired[int | None]
-
-
 class FailureState(TypedDict):
     """Why the job failed, as `jobdir.failure.Failure`."""
 
@@ -103,18 +94,6 @@ class FailureState(TypedDict):
     log: list[str]
     container: str | None
     hint: str | None
-
-
-class ResultInfo(TypedDict):
-    """A variable that was brought back, or with `error` why it was not."""
-
-    name: str
-    error: NotRequired[str]
-    kind: NotRequired[str]
-    type: NotRequired[str]
-    size: NotRequired[int]
-    format: NotRequired[Literal["plain", "pickle"]]
-    has_code: NotRequired[bool]
 
 
 class JobState(TypedDict):
@@ -178,6 +157,11 @@ class Rank:
     host: str | None = None
     pod: str | None = None
 
+    @classmethod
+    def from_json(cls, entry: RankState) -> Self:
+        """Read the form in ``state.json``; fields of later versions are left out."""
+        return cls(**_known(cls, entry))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Initializer:
@@ -190,6 +174,11 @@ class Initializer:
     host: str | None = None
     pod: str | None = None
 
+    @classmethod
+    def from_json(cls, entry: InitializerState) -> Self:
+        """Read the form in ``state.json``; fields of later versions are left out."""
+        return cls(**_known(cls, entry))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
@@ -201,9 +190,16 @@ class Progress:
     metrics: dict[str, float]
     time: float
 
+    @classmethod
+    def from_json(cls, entry: ProgressState) -> Self:
+        """Read the form in ``state.json``; fields of later versions are left out."""
+        return cls(**_known(cls, entry))
 
-def known(kind: type, entry: Mapping[str, object]) -> dict[str, Any]:
-    """Leave out the fields of later versions."""
+
+def _known(
+    kind: type[Rank | Initializer | Progress], entry: Mapping[str, object]
+) -> dict[str, Any]:
+    """Return the fields of a kind: later versions may have more."""
     return {field.name: entry.get(field.name) for field in fields(kind)}
 
 
@@ -251,7 +247,7 @@ def first_state(
 _SUBMITTING_0_1 = "is being submitted"  # the reason by which version 0.1 said so
 
 
-def read(value: dict[str, Any], source: Path) -> JobState:
+def read(value: dict[str, JsonValue], source: Path) -> JobState:
     """Take over a checked ``state.json``, also one of version 0.1.
 
     Raises
@@ -259,17 +255,20 @@ def read(value: dict[str, Any], source: Path) -> JobState:
     JobDirError
         It has a state that this version doesn't know.
     """
+    state = cast(JobState, value)
     try:
-        value["state"] = State(value["state"])
-        for entry in value["history"]:
+        state["state"] = State(state["state"])
+        for entry in state["history"]:
             entry["state"] = State(entry["state"])
-        for rank in (*value["ranks"], *value.get("initializers", ())):
+        for rank in state["ranks"]:
             rank["state"] = Phase(rank["state"])
+        for initializer in state.get("initializers", ()):
+            initializer["state"] = Phase(initializer["state"])
     except ValueError as error:
         raise damaged(source, error) from None
-    if value["reason"] == _SUBMITTING_0_1:
-        value.setdefault("submitting", True)
-    return cast(JobState, value)
+    if state["reason"] == _SUBMITTING_0_1:
+        state.setdefault("submitting", True)
+    return state
 
 
 def submitting() -> JobState:
@@ -306,7 +305,7 @@ def about_restart(restarts: Sequence[Restart], *, ended: bool = False) -> str | 
     return say.ATTEMPT_HAD_REACHED(restart=restart, reached=reached)
 
 
-def error_record(message: Mapping[str, Any]) -> ErrorRecord:
+def error_record(message: Mapping[str, JsonValue]) -> ErrorRecord:
     """Read the record of an exception that a rank has sent.
 
     Raises
@@ -319,10 +318,35 @@ def error_record(message: Mapping[str, Any]) -> ErrorRecord:
         "message": str(message["message"]),
         "traceback": str(message["traceback"]),
         "cell": str(message.get("cell", "Cell")),
-        "cell_line": message["cell_line"],
+        "cell_line": _number(message["cell_line"]),
         "secondary": bool(message["secondary"]),
-        "hint": message.get("hint"),
+        "hint": _text(message.get("hint")),
     }
     if "status" in message:
-        found["status"] = message["status"]
+        found["status"] = _number(message["status"])
     return found
+
+
+def position_record(message: Mapping[str, JsonValue]) -> Position:
+    """Read the record of where in the cell a rank is, which it has sent.
+
+    Raises
+    ------
+    KeyError, TypeError
+        It is none.
+    """
+    return {
+        "cell": str(message["cell"]),
+        "cell_line": _number(message["cell_line"]),
+        "doing": _text(message["doing"]),
+    }
+
+
+def _number(value: JsonValue) -> int | None:
+    if value is not None and not isinstance(value, int):
+        raise TypeError(f"{value!r} is no whole number")
+    return value
+
+
+def _text(value: JsonValue) -> str | None:
+    return None if value is None else str(value)

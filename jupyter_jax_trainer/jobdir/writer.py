@@ -18,7 +18,7 @@ from jupyter_jax_trainer.jobdir.files import (
     write_private,
 )
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.records import Event, Report
+from jupyter_jax_trainer.jobdir.records import Display, Event
 from jupyter_jax_trainer.jobdir.state import (
     InitializerState,
     JobState,
@@ -32,6 +32,7 @@ from jupyter_jax_trainer.log import log
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.text import plain
+from jupyter_jax_trainer.worker.records import Report
 
 _SAVE_INTERVAL = 0.1  # seconds between states that differ in progress alone
 _RESERVE = 64 << 10  # bytes kept free for the last state when the disk is full
@@ -226,9 +227,9 @@ class Recorder:
         self._note_first_step(reports[0]["step"])
         self._dirty = True
 
-    def display(self, rank: int, message: dict[str, Any]) -> None:
+    def display(self, rank: int, shown: Display) -> None:
         """Add what a rank displayed."""
-        self._guard(lambda: self._displays.write({**message, "rank": rank}))
+        self._guard(lambda: self._displays.write({**shown, "rank": rank}))
 
     def results(self, table: list[ResultInfo]) -> None:
         """Note which variables were brought back."""

@@ -15,9 +15,10 @@ rules. Three tables have ids and texts of their own: options, commands, and the 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from string import Formatter
 from typing import TypeVar
+
+from jupyter_jax_trainer.datatypes import Namespace
 
 T = TypeVar("T")
 
@@ -82,7 +83,7 @@ def plain_json(value: T) -> T:
     return plain
 
 
-def identify(module: Mapping[str, object]) -> None:
+def identify(module: Namespace) -> None:
     """Give the messages of a module their ids; its last line calls this with ``globals()``."""
     area = str(module["__name__"]).rpartition(".")[2]
     for name, message in module.items():

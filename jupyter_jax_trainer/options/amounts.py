@@ -23,7 +23,7 @@ _DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?[dhms])+")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
-def whole(low: int, high: int) -> Check:
+def whole(low: int, high: int) -> Check[int]:
     """Check a whole number from ``low`` to ``high``."""
 
     def check(option: str, value: Any) -> int:

@@ -11,13 +11,14 @@ import keyword
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import options as say
 
-Check = Callable[[str, Any], Any]
+T = TypeVar("T")
+Check: TypeAlias = Callable[[str, object], T]
 
 MAX_TEXT = 4096  # characters of a value
 MAX_SETTING = 100_000  # of an environment variable; Linux starts nothing with 128 KiB in one
@@ -53,7 +54,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     return say.KNOWN(names=", ".join(names)) if 0 < len(names) <= 16 else None
 
 
-def one_of(*choices: str, any_case: bool = False) -> Check:
+def one_of(*choices: str, any_case: bool = False) -> Check[str]:
     """Check a word out of a few; with `any_case`, however it is written."""
 
     def check(option: str, value: Any) -> str:
@@ -99,7 +100,7 @@ def label(option: str, value: Any) -> str:
     return text
 
 
-def subdomain(limit: int = 253) -> Check:
+def subdomain(limit: int = 253) -> Check[str]:
     """Check an RFC 1123 subdomain, as most objects on Kubernetes are named."""
 
     def check(option: str, value: Any) -> str:

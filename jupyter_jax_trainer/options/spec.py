@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, NotRequired, TypedDict, cast
 
 from jupyter_jax_trainer import masking
+from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import options as say
 from jupyter_jax_trainer.options.checks import nearest, shown
@@ -15,8 +16,10 @@ from jupyter_jax_trainer.options.table import (
     KUBERNETES_ONLY,
     OPTIONS,
     Device,
+    Given,
     HelpRequested,
     Option,
+    Value,
     read_words,
     split,
 )
@@ -122,25 +125,29 @@ class JobSpec:
         values = (f"{one.name}={getattr(shown, one.name)!r}" for one in fields(self) if one.repr)
         return f"{type(self).__name__}({', '.join(values)})"
 
-    def given(self) -> dict[str, Any]:
+    def given(self) -> Given:
         """Return the options that are not at their defaults, in the order of the help."""
-        return {
-            name: value
+        return Given(
+            (name, value)
             for name in BY_FIELD
             if (value := getattr(self, name)) != getattr(_DEFAULT, name)
-        }
+        )
 
-    def to_json(self) -> SpecRecord:
-        """Return all options as JSON's types, defaults filled in."""
-        data: dict[str, Any] = {}
+    def json_values(self) -> dict[str, JsonValue]:
+        """Return all options by their fields as JSON's types, defaults filled in."""
+        data: dict[str, JsonValue] = {}
         for name in BY_FIELD:
             value = getattr(self, name)
             data[name] = list(value) if isinstance(value, tuple) else value
-        data["env"] = dict(self.env)
-        return cast(SpecRecord, data)
+        environment: dict[str, JsonValue] = dict(self.env)
+        return {**data, "env": environment}
+
+    def to_json(self) -> SpecRecord:
+        """Return all options as JSON, defaults filled in."""
+        return cast(SpecRecord, self.json_values())
 
     @classmethod
-    def from_json(cls, data: SpecRecord | Mapping[str, Any]) -> JobSpec:
+    def from_json(cls, data: SpecRecord) -> JobSpec:
         """Read what `to_json` gave, from this version or another: unknown fields are left out.
 
         Raises
@@ -164,7 +171,7 @@ class JobSpec:
         import shlex
 
         given = self.given()
-        words = [given.pop("name")] if "name" in given else []
+        words = [str(given.pop("name"))] if "name" in given else []
         for name, value in given.items():
             words += _words(BY_FIELD[name], value)
         return shlex.join(words)
@@ -173,7 +180,7 @@ class JobSpec:
 _DEFAULT = JobSpec()
 
 
-def parse_cell_line(line: str, defaults: JobSpec | Mapping[str, Any] | None = None) -> JobSpec:
+def parse_cell_line(line: str, defaults: JobSpec | Mapping[str, Value] | None = None) -> JobSpec:
     """Read the line of ``%%jaxtrain``.
 
     Parameters
@@ -195,27 +202,27 @@ def parse_cell_line(line: str, defaults: JobSpec | Mapping[str, Any] | None = No
 
 
 def parse_words(
-    words: Sequence[str], defaults: JobSpec | Mapping[str, Any] | None = None
+    words: Sequence[str], defaults: JobSpec | Mapping[str, Value] | None = None
 ) -> JobSpec:
     """Read the words of a line, as `parse_cell_line` does."""
     values, names = read_words(words, OPTIONS)
     return make_spec(with_name(values, names), defaults)
 
 
-def with_name(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+def with_name(values: Mapping[str, Value], words: Sequence[str]) -> Given:
     """Put the words that belong to no option, one at most, into the values: as the name."""
     if len(words) > 1:
         raise UsageError(say.EXTRA_WORD(word=shown(words[1]), name=shown(words[0])))
     if not words:
-        return dict(values)
+        return Given(values)
     name = BY_FIELD["name"].read(words[0])
     if values.get("name", name) != name:
         raise UsageError(say.TWO_NAMES(name=shown(name), other=shown(values["name"])))
-    return {**values, "name": name}
+    return Given({**values, "name": name})
 
 
 def spec_from_options(
-    defaults: JobSpec | Mapping[str, Any] | None = None, /, **options: Any
+    defaults: JobSpec | Mapping[str, Value] | None = None, /, **options: Any
 ) -> JobSpec:
     """Make a spec from keywords, with the same checks as a line. None means not given.
 
@@ -237,7 +244,7 @@ def spec_from_options(
     return make_spec(values, defaults)
 
 
-def checked(data: Mapping[str, Any]) -> JobSpec:
+def checked(data: Mapping[str, JsonValue]) -> JobSpec:
     """Make a spec of what somebody else says that `to_json` gave, with the checks of a line.
 
     Unknown fields are left out, as they may be those of another version.
@@ -259,13 +266,14 @@ def checked(data: Mapping[str, Any]) -> JobSpec:
 
 
 def make_spec(
-    values: Mapping[str, Any], defaults: JobSpec | Mapping[str, Any] | None = None
+    values: Mapping[str, Value], defaults: JobSpec | Mapping[str, Value] | None = None
 ) -> JobSpec:
     """Put checked values on top of checked defaults, and check what they mean together."""
+    given: dict[str, Any] = dict(values)
     if isinstance(defaults, JobSpec):
         defaults = {name: getattr(defaults, name) for name in defaults.explicit}
     merged: dict[str, Any] = dict(defaults or {})
-    for name, value in values.items():
+    for name, value in given.items():
         if BY_FIELD[name].repeat:
             value = tuple(dict.fromkeys((*merged.get(name, ()), *value)))
         merged[name] = value

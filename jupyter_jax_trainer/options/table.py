@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import UsageError
@@ -16,6 +16,45 @@ MAX_NODES = 4096
 Device = Literal["cpu", "gpu", "tpu"]
 DEVICES: tuple[str, ...] = get_args(Device)
 PYTHONS = ("3.11", "3.12", "3.13")  # for which images/ are made
+
+
+Item: TypeAlias = bool | int | float | str | tuple[str, str]
+"""What the check of an option gives; the pair is a variable of the environment and its value."""
+
+Value: TypeAlias = Item | tuple[Item, ...]
+"""What an option has: one item, or where it may be repeated any number of them."""
+
+
+class Given(dict[str, Value]):
+    """The options that somebody gave, checked, by their names as Python keywords."""
+
+    def flag(self, name: str) -> bool:
+        """Return whether a switch is on."""
+        return bool(self.get(name))
+
+    def text(self, name: str) -> str | None:
+        """Return a text; None where it is not given."""
+        value = self.get(name)
+        assert value is None or isinstance(value, str)
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return the texts of an option that may be repeated."""
+        value = self.get(name, ())
+        assert isinstance(value, tuple)
+        return tuple(map(str, value))
+
+    def whole(self, name: str) -> int | None:
+        """Return a whole number; None where it is not given."""
+        value = self.get(name)
+        assert value is None or isinstance(value, int)
+        return value
+
+    def number(self, name: str) -> float | None:
+        """Return a number; None where it is not given."""
+        value = self.get(name)
+        assert value is None or isinstance(value, int | float)
+        return value
 
 
 class HelpRequested(UsageError):  # noqa: N818
@@ -60,7 +99,7 @@ class Option:
     group: str = ""
     short: str | None = None
     metavar: str | None = None
-    check: checks.Check = checks.flag
+    check: checks.Check[Item] = checks.flag
     repeat: bool = False
     commas: bool = False
     choices: tuple[str, ...] = ()
@@ -94,7 +133,7 @@ class Option:
         head = f"-{self.short}, {self.flag}" if self.short else self.flag
         return f"{head} {self.metavar}" if self.metavar else head
 
-    def read(self, value: Any) -> Any:
+    def read(self, value: Any) -> Value:
         """Check a value, from a line or from Python, and give it as a `JobSpec` keeps it."""
         if not self.repeat:
             return self.check(self.flag, value)
@@ -385,7 +424,7 @@ def split(line: str) -> list[str]:
         raise UsageError(say.UNREADABLE_LINE(line=checks.shown(line), error=error)) from None
 
 
-def read_words(words: Sequence[str], options: Iterable[Option]) -> tuple[dict[str, Any], list[str]]:
+def read_words(words: Sequence[str], options: Iterable[Option]) -> tuple[Given, list[str]]:
     """Parse words into the values of the options that were given, checked, and the other words.
 
     Raises
@@ -425,7 +464,7 @@ def read_words(words: Sequence[str], options: Iterable[Option]) -> tuple[dict[st
     given = {name: value for name, value in vars(found).items() if value is not None}
     if given.pop("help", False):
         raise HelpRequested(say.HELP_REQUESTED())
-    values = {o.field: o.read(given[o.field]) for o in options if o.field in given}
+    values = Given((o.field, o.read(given[o.field])) for o in options if o.field in given)
     return values, _positionals(rest, options)
 
 

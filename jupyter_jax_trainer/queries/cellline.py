@@ -11,22 +11,29 @@ from decimal import Decimal
 from typing import Any
 
 from jupyter_jax_trainer.backends import registry
+from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.errors import JaxTrainError, UsageError
 from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.options import amounts, topology
 from jupyter_jax_trainer.options.checks import did_you_mean, shown
 from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line, with_name
-from jupyter_jax_trainer.options.table import BY_FIELD, OPTIONS
+from jupyter_jax_trainer.options.table import BY_FIELD, OPTIONS, Given
 from jupyter_jax_trainer.queries.lineedits import changed
 from jupyter_jax_trainer.queries.linewords import MAGIC, Part, locate, parts
-from jupyter_jax_trainer.queries.protocol import Amounts, Line, LineError, WrittenLine
+from jupyter_jax_trainer.queries.protocol import (
+    Amounts,
+    Line,
+    LineError,
+    OptionRecord,
+    WrittenLine,
+)
 from jupyter_jax_trainer.text import size
 
-_DEFAULTS: Mapping[str, object] = JobSpec().to_json()
+_DEFAULTS = JobSpec().json_values()
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
-def options() -> list[dict[str, Any]]:
+def options() -> list[OptionRecord]:
     """Describe all options of a job, in the order in which a form shows them."""
     return [
         {
@@ -75,7 +82,7 @@ def read(source: str) -> Line:
     }
 
 
-def write(source: str, changes: Mapping[str, Any]) -> WrittenLine:
+def write(source: str, changes: Mapping[str, JsonValue]) -> WrittenLine:
     """Change options in the ``%%jaxtrain`` line of a cell; put one before it where it has none.
 
     Parameters
@@ -146,30 +153,30 @@ def _read_piecewise(line: str, first: UsageError) -> tuple[JobSpec, list[LineErr
     values: dict[str, Any] = {}
     for option in OPTIONS:
         own = [p for p in found if p.option == option.field and p.value is not None]
-        written = [part.value for part in own]
+        written: list[JsonValue] = [part.value for part in own]
         try:
             if option.field == "name":
                 values |= _name(own)
             elif own:
                 values[option.field] = option.read(written if option.repeat else written[-1])
         except UsageError as error:
-            given = written if len(written) > 1 else written[0]
+            given: JsonValue = written if len(written) > 1 else written[0]
             errors.append(_told(error, option.field, given))
     # Where each is right by itself, what is wrong is that they stand together.
     return JobSpec(**values, explicit=frozenset(values)), errors or [_told(first)]
 
 
-def _name(own: list[Part]) -> dict[str, Any]:
+def _name(own: list[Part]) -> Given:
     options = [part.value for part in own if not part.is_bare]
-    values = {"name": BY_FIELD["name"].read(options[-1])} if options else {}
+    values = Given(name=BY_FIELD["name"].read(options[-1])) if options else Given()
     return with_name(values, [str(part.value) for part in own if part.is_bare])
 
 
-def _given(spec: JobSpec) -> dict[str, object]:
-    return {name: value for name, value in spec.to_json().items() if name in spec.explicit}
+def _given(spec: JobSpec) -> dict[str, JsonValue]:
+    return {name: value for name, value in spec.json_values().items() if name in spec.explicit}
 
 
-def _told(error: JaxTrainError, option: str | None = None, value: object = None) -> LineError:
+def _told(error: JaxTrainError, option: str | None = None, value: JsonValue = None) -> LineError:
     return {"option": option, "value": value, "message": error.message, "hint": error.hint}
 
 

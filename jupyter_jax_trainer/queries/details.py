@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound
 from jupyter_jax_trainer.jobdir import layout
@@ -13,7 +14,7 @@ from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.rows import row_of
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.options.spec import masked
-from jupyter_jax_trainer.queries.protocol import Detail, LogInfo
+from jupyter_jax_trainer.queries.protocol import Detail, LogInfo, ShownPlan
 
 _PLAN = (
     "device",
@@ -82,14 +83,16 @@ def detail(job: Job, root: Path | None) -> Detail:
     """
     manifest = job.manifest
     made: Mapping[str, object] = manifest["plan"]
-    plan = {name: made[name] for name in _PLAN if made.get(name)}
+    plan = cast(ShownPlan, {name: made[name] for name in _PLAN if made.get(name)})
     spec = masked(job.spec)
+    options = spec.to_json()
+    options.pop("env", None)
     code = ""
     with contextlib.suppress(JobDirError):  # an attached job may lack its code
         code = job.code
     return {
         "row": row_of(job, root),
-        "spec": {name: value for name, value in spec.to_json().items() if name != "env"},
+        "spec": options,
         "line": spec.to_line(),
         "plan": plan,
         "sent": job.sent,

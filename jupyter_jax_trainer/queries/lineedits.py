@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.options.spec import JobSpec, spec_from_options
@@ -14,7 +15,7 @@ from jupyter_jax_trainer.options.table import Option, split
 from jupyter_jax_trainer.queries.linewords import MAGIC, Part, locate, parts
 
 
-def changed(source: str, option: Option, value: Any, values: Mapping[str, Any]) -> str:
+def changed(source: str, option: Option, value: JsonValue, values: Mapping[str, JsonValue]) -> str:
     """Return the text of a cell with one option changed.
 
     Parameters
@@ -36,10 +37,9 @@ def changed(source: str, option: Option, value: Any, values: Mapping[str, Any]) 
     UsageError
         The option can't have this value, or can't be changed as things are.
     """
-    wanted = None
+    wanted: JsonValue = None
     if value is not None:
-        checked: Mapping[str, object] = spec_from_options(**{option.field: value}).to_json()
-        wanted = checked[option.field]
+        wanted = spec_from_options(**{option.field: value}).json_values()[option.field]
     remove = wanted in (None, [], {})
     place = locate(source)
     if place is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.jobdir.job import Job
@@ -16,9 +15,17 @@ from jupyter_jax_trainer.logs.search import Search
 from jupyter_jax_trainer.logs.view import LogView
 from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.queries.details import OpenedJob
+from jupyter_jax_trainer.queries.protocol import (
+    Hit,
+    Hits,
+    LogState,
+    Marks,
+    Message,
+    RawLine,
+    Request,
+)
 from jupyter_jax_trainer.states import ENDED
 
-Message = dict[str, Any]
 _BUDGET = 0.05  # seconds of work at a look; whoever asks for lines waits for its end
 _FIRST = 0.01  # … at the first one, so that there is something to see soon
 _TO_HIT, _BREATH = 0.1, 0.005  # … and of a rest, as long as there is no hit: somebody waits for it
@@ -44,7 +51,7 @@ class LogTopic:
 
     every = _QUIET
 
-    def __init__(self, message: Mapping[str, Any]) -> None:
+    def __init__(self, message: Request) -> None:
         self._opened = OpenedJob(str(message.get("key")))
         self._job, self._directory = self._opened.job, self._opened.directory
         ranks, names = _sources(message.get("sources"), self._job, self._directory)
@@ -57,7 +64,7 @@ class LogTopic:
             raw=bool(message.get("raw")),
             sources=None if names else ranks,
         )
-        self._last: Message | None = None
+        self._last: LogState | None = None
         self._logs: list[int | str] = []
 
     def look(self) -> Iterator[Message]:
@@ -70,7 +77,7 @@ class LogTopic:
             book.finish()
         left = max(0.0, began + budget - time.monotonic())
         complete = self.view.advance(left) and (book.ended or not ended)
-        message = {
+        message: LogState = {
             "kind": "log",
             "length": self.view.length,
             "complete": complete,
@@ -84,7 +91,7 @@ class LogTopic:
         self.every = rest if complete else _BUSY
         if message != self._last:
             self._last = message
-            logs = [*range(self._job.spec.nodes), *self._directory.containers()]
+            logs: list[int | str] = [*range(self._job.spec.nodes), *self._directory.containers()]
             if logs != self._logs:  # before any line of them
                 self._logs = logs
                 yield {"kind": "logs", "name": self._job.name, "logs": logs}
@@ -104,14 +111,14 @@ class SearchTopic:
 
     every = _BUSY
 
-    def __init__(self, view: LogView, message: Mapping[str, Any]) -> None:
+    def __init__(self, view: LogView, message: Request) -> None:
         self._from = _number(message.get("from") or 0)
         pattern = _pattern(message)
         if pattern is None:
             raise UsageError(say.NOTHING_TO_SEARCH())
         self._pattern = pattern
         self.search = Search(view, pattern, self._from)
-        self._last: Message | None = None
+        self._last: Hits | None = None
 
     def look(self) -> Iterator[Message]:
         """Search on; say what was found."""
@@ -119,7 +126,7 @@ class SearchTopic:
         budget = _FIRST if self._last is None else _TO_HIT if waited_for else _BUDGET
         complete = self.search.advance(budget)
         self.every = _QUIET if complete else _BUSY if self.search.count else _BREATH
-        message = {
+        message: Hits = {
             "kind": "hits",
             "count": self.search.count,
             "complete": complete,
@@ -130,7 +137,7 @@ class SearchTopic:
             self._last = message
             yield message
 
-    def hit(self, message: Mapping[str, Any]) -> Message:
+    def hit(self, message: Request) -> Hit:
         """Return the next hit, or the one before."""
         at, search = _number(message.get("from") or 0), self.search
         self._from = at
@@ -145,7 +152,7 @@ class SearchTopic:
             "count": search.count,
         }
 
-    def marks(self, message: Mapping[str, Any]) -> Message:
+    def marks(self, message: Request) -> Marks:
         """Return where it matches in texts as the page shows them."""
         texts = message.get("texts")
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
@@ -153,7 +160,7 @@ class SearchTopic:
         return {"kind": "marks", "marks": [self._pattern.spans(text) for text in texts]}
 
 
-def lines(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
+def lines(view: LogView, message: Request) -> Iterable[Message]:
     """Return lines by their numbers in a view."""
     start = _number(message.get("start"))
     count = min(_number(message.get("count")), PAGE)
@@ -161,7 +168,7 @@ def lines(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
     return [{"kind": "lines", "start": start, "lines": found}]
 
 
-def line(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
+def line(view: LogView, message: Request) -> Iterable[Message]:
     """Return one line in full."""
     position = _number(message.get("position"))
     found = view.book.line(position)
@@ -179,7 +186,7 @@ def line(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
     ]
 
 
-def found(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
+def found(view: LogView, message: Request) -> Iterable[Message]:
     """Return the first line with an error, or the one at a time."""
     what, moment = message.get("what"), message.get("time")
     whole = view.book.refresh(_FIRST)
@@ -197,7 +204,7 @@ def found(view: LogView, message: Mapping[str, Any]) -> Iterable[Message]:
     return [{"kind": "found", "position": position, "index": index, "complete": complete}]
 
 
-def _shown(line: Line) -> list[Any]:
+def _shown(line: Line) -> RawLine:
     text = line.text.decode(errors="replace")
     return [line.position, line.source, line.time, text, line.size]
 

@@ -11,16 +11,18 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.errors import JaxTrainError, UsageError
 from jupyter_jax_trainer.logs.view import LogView
 from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.queries import logtopics
 from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.queries.logtopics import LogTopic, SearchTopic
-from jupyter_jax_trainer.queries.topics import JobsTopic, JobTopic, Message, SummaryTopic, Topic
+from jupyter_jax_trainer.queries.protocol import Failed, Message, Request, Sent
+from jupyter_jax_trainer.queries.topics import JobsTopic, JobTopic, SummaryTopic, Topic
 
 MAX_TOPICS = 64  # that one page may have open
 MAX_WAITING = 256  # messages of a page that are not worked off yet
@@ -47,9 +49,9 @@ class Page:
         It raises `PageGoneError` when there is no page any more.
     """
 
-    def __init__(self, table: Table, send: Callable[[list[Message]], None]) -> None:
+    def __init__(self, table: Table, send: Callable[[list[Sent]], None]) -> None:
         self._table, self._root, self._send = table, table.root, send
-        self._asked: queue.Queue[Message | None] = queue.Queue(MAX_WAITING)
+        self._asked: queue.Queue[Request | None] = queue.Queue(MAX_WAITING)
         self._topics: dict[int, Topic] = {}
         self._due: dict[int, float] = {}
         self._closed = False
@@ -58,7 +60,7 @@ class Page:
         self._thread = threading.Thread(target=self._run, name="jaxtrain page", daemon=True)
         self._thread.start()
 
-    def ask(self, message: Message) -> bool:
+    def ask(self, message: Request) -> bool:
         """Take a message of the page; False when it has sent too many."""
         try:
             self._asked.put_nowait(message)
@@ -99,43 +101,43 @@ class Page:
             return _IDLE
         return max(_SHORTEST, min(self._due.values()) - time.monotonic())
 
-    def _tell(self, number: Any, task: Callable[..., Iterable[Message]], *args: Any) -> bool:
+    def _tell(self, number: JsonValue, task: Callable[..., Iterable[Message]], *args: Any) -> bool:
         """Send what a task gives, each as it comes, or its error; False when the page is gone."""
         try:
             error = self._send_all(number, task, *args)
             if error:
                 self._close_topic(number)
-                self._say(error)
+                self._say(number, error)
         except PageGoneError:
             return False
         return True
 
     def _send_all(
-        self, number: Any, task: Callable[..., Iterable[Message]], *args: Any
-    ) -> Message | None:
+        self, number: JsonValue, task: Callable[..., Iterable[Message]], *args: Any
+    ) -> Failed | None:
         """Send what a task gives; give what to say when it can't go on."""
         try:
             for message in task(*args):
-                self._say({"id": number, **message})
+                self._say(number, message)
         except PageGoneError:
             raise
         except JaxTrainError as error:
-            return _error(number, error.message, error.hint)
+            return {"kind": "error", "message": error.message, "hint": error.hint}
         except Exception:
             traceback.print_exc()
-            return _error(number, say.INTERNAL_ERROR(), None)
+            return {"kind": "error", "message": say.INTERNAL_ERROR(), "hint": None}
         return None
 
-    def _say(self, message: Message) -> None:
-        self._send([message])
+    def _say(self, number: JsonValue, message: Message) -> None:
+        self._send([cast(Sent, {"id": number, **message})])
         self._quiet_until = time.monotonic() + self._quiet
 
-    def _close_topic(self, number: Any) -> None:
+    def _close_topic(self, number: JsonValue) -> None:
         if type(number) is int:  # a page can send anything, and a list can't be looked up
             self._topics.pop(number, None)
             self._due.pop(number, None)
 
-    def _answer(self, message: Message) -> Iterable[Message]:
+    def _answer(self, message: Request) -> Iterable[Message]:
         number, op = message.get("id"), message.get("op")
         if type(number) is not int:
             raise UsageError(say.NO_ID())
@@ -149,7 +151,7 @@ class Page:
             return [self._search(message).hit(message)]
         elif op == "marks":
             return [self._search(message).marks(message)]
-        elif op in _ASKED:
+        elif isinstance(op, str) and op in _ASKED:
             return _ASKED[op](self._view(message), message)
         else:
             raise UsageError(say.UNKNOWN_OPERATION(operation=op))
@@ -160,7 +162,7 @@ class Page:
             raise UsageError(say.TOO_MANY_TOPICS(most=MAX_TOPICS))
         self._topics[number], self._due[number] = topic, 0.0
 
-    def _opened(self, message: Message) -> Topic:
+    def _opened(self, message: Request) -> Topic:
         topic = message.get("topic")
         if topic == "jobs":
             return JobsTopic(self._table)
@@ -175,13 +177,13 @@ class Page:
     def _topic(self, number: object) -> Topic | None:
         return self._topics.get(number) if isinstance(number, int) else None
 
-    def _view(self, message: Message) -> LogView:
+    def _view(self, message: Request) -> LogView:
         topic = self._topic(message.get("view"))
         if not isinstance(topic, LogTopic):
             raise UsageError(say.LOG_NOT_OPEN())
         return topic.view
 
-    def _search(self, message: Message) -> SearchTopic:
+    def _search(self, message: Request) -> SearchTopic:
         topic = self._topic(message.get("search"))
         if not isinstance(topic, SearchTopic):
             raise UsageError(say.SEARCH_NOT_OPEN())
@@ -189,7 +191,3 @@ class Page:
 
 
 _ASKED = {"lines": logtopics.lines, "line": logtopics.line, "find": logtopics.found}
-
-
-def _error(number: Any, message: str, hint: str | None) -> Message:
-    return {"id": number, "kind": "error", "message": message, "hint": hint}

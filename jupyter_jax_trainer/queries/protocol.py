@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from collections.abc import Mapping
+from typing import Literal, NotRequired, TypeAlias, TypedDict
 
+from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.jobdir.manifest import SentRecord
+from jupyter_jax_trainer.jobdir.records import Event, Metric
 from jupyter_jax_trainer.jobdir.rows import Row
 from jupyter_jax_trainer.jobdir.state import JobState
+from jupyter_jax_trainer.options.spec import SpecRecord
 
 # A line of a log: its source (a rank, or another container), its time and its text.
 TailLine = list[int | str | float | None]
@@ -46,13 +50,26 @@ class LogInfo(TypedDict):
     size: int
 
 
+class ShownPlan(TypedDict):
+    """What a page shows of a plan."""
+
+    runtime: str
+    device: str
+    devices_per_node: int
+    image: NotRequired[str]
+    context: NotRequired[str]
+    namespace: NotRequired[str]
+    note: NotRequired[str]
+    trainjob: NotRequired[str]
+
+
 class Detail(TypedDict):
-    """All that a page shows of one job, besides its log lines."""
+    """All that a page shows of one job, besides its log lines; `spec` lacks the environment."""
 
     row: Row
-    spec: dict[str, object]
+    spec: SpecRecord
     line: str
-    plan: dict[str, object]
+    plan: ShownPlan
     sent: list[SentRecord]
     returns: bool
     state: JobState | None
@@ -108,11 +125,27 @@ class RuntimeRecord(TypedDict):
     problem: str | None
 
 
+class OptionRecord(TypedDict):
+    """An option of a job; see `options.table.Option`."""
+
+    name: str
+    flag: str
+    short: str | None
+    kind: str
+    metavar: str | None
+    help: str
+    choices: list[str]
+    group: str
+    cluster_only: bool
+    repeated: bool
+    default: JsonValue
+
+
 class LineError(TypedDict):
     """What is wrong with a line; `option` is None where it is about the line as a whole."""
 
     option: str | None
-    value: object
+    value: JsonValue
     message: str
     hint: str | None
 
@@ -131,7 +164,7 @@ class Line(TypedDict):
 
     found: bool
     line: str
-    values: dict[str, object]
+    values: dict[str, JsonValue]
     errors: list[LineError]
     ask: Amounts | None
 
@@ -140,3 +173,175 @@ class WrittenLine(Line):
     """A line that was changed, with the new text of its cell."""
 
     source: str
+
+
+# -- on the WebSocket ------------------------------------------------------------------------------
+
+# What a page asks for: JSON that nobody has checked.
+Request: TypeAlias = Mapping[str, JsonValue]
+
+# A line of a log: its position, its source, its time, its text and how many bytes it has.
+RawLine: TypeAlias = list[int | str | float | None]
+
+
+class AllJobs(TypedDict):
+    """All jobs."""
+
+    kind: Literal["jobs"]
+    all: Literal[True]
+    rows: list[Row]
+
+
+class ChangedJobs(TypedDict):
+    """The jobs that are new or changed, the keys of those that are gone, and when this was so."""
+
+    kind: Literal["jobs"]
+    all: Literal[False]
+    rows: list[Row]
+    gone: list[str]
+    now: float
+
+
+class JobDetail(TypedDict):
+    """A job in full."""
+
+    kind: Literal["job"]
+    detail: Detail
+
+
+# What the ranks of a job reported, and what happened to it; "from" is the number of the first one.
+Points = TypedDict("Points", {"kind": Literal["metrics"], "from": int, "points": list[Metric]})
+Events = TypedDict("Events", {"kind": Literal["events"], "from": int, "events": list[Event]})
+
+
+class Tail(TypedDict):
+    """The last lines of a job."""
+
+    kind: Literal["tail"]
+    lines: list[TailLine]
+
+
+class Summary(TypedDict):
+    """The card of a job."""
+
+    kind: Literal["summary"]
+    summary: JobSummary
+
+
+class LogList(TypedDict):
+    """Which logs a job has."""
+
+    kind: Literal["logs"]
+    name: str
+    logs: list[int | str]
+
+
+class LogState(TypedDict):
+    """How many lines a view has, and the lines that have no end yet by their sources."""
+
+    kind: Literal["log"]
+    length: int
+    complete: bool
+    ended: bool
+    began: float
+    open: dict[str, str]
+
+
+class Hits(TypedDict):
+    """What a search has found; `before` is the last hit before its start."""
+
+    kind: Literal["hits"]
+    count: int
+    complete: bool
+    near: list[int]
+    before: int | None
+
+
+class Hit(TypedDict):
+    """One hit of a search: its position in the log, its index in the view, its number."""
+
+    kind: Literal["hit"]
+    position: int | None
+    index: int | None
+    number: int | None
+    count: int
+
+
+class Marks(TypedDict):
+    """Where a search matches in texts."""
+
+    kind: Literal["marks"]
+    marks: list[list[tuple[int, int]]]
+
+
+class Lines(TypedDict):
+    """Lines of a view, from one on."""
+
+    kind: Literal["lines"]
+    start: int
+    lines: list[RawLine]
+
+
+class FullLine(TypedDict):
+    """One line in full."""
+
+    kind: Literal["line"]
+    position: int
+    source: int | str | None
+    time: float | None
+    text: str
+    bytes: int
+
+
+class Found(TypedDict):
+    """A place in a log that was looked for; not `complete` where a later answer may differ."""
+
+    kind: Literal["found"]
+    position: int | None
+    index: int | None
+    complete: bool
+
+
+class Alive(TypedDict):
+    """Nothing, but the connection is there."""
+
+    kind: Literal["alive"]
+
+
+class Failed(TypedDict):
+    """Why something can't be told."""
+
+    kind: Literal["error"]
+    message: str
+    hint: str | None
+
+
+Message: TypeAlias = (
+    AllJobs
+    | ChangedJobs
+    | JobDetail
+    | Points
+    | Events
+    | Tail
+    | Summary
+    | LogList
+    | LogState
+    | Hits
+    | Hit
+    | Marks
+    | Lines
+    | FullLine
+    | Found
+    | Alive
+    | Failed
+)
+
+
+class Sent(TypedDict):
+    """A `Message` on its way, with all that it has.
+
+    `id` is that of the request that it answers, as the page gave it; None where it answers none.
+    """
+
+    id: JsonValue
+    kind: str

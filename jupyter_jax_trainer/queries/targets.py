@@ -7,13 +7,13 @@ for some seconds, so that a page may ask as often as it likes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.backends import registry
-from jupyter_jax_trainer.backends.base import Target
+from jupyter_jax_trainer.backends.base import Queues, Target
 from jupyter_jax_trainer.doctor import report
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, UsageError
@@ -123,13 +123,13 @@ def runtimes(place: Target, fresh: bool = False) -> list[RuntimeRecord]:
     return kept(("runtimes", place, backend.stamp()), find_all, fresh)
 
 
-def queues(place: Target, fresh: bool = False) -> Mapping[str, Any] | None:
+def queues(place: Target, fresh: bool = False) -> Queues | None:
     """Return the queues of a place and what is free in them, for people to choose from.
 
     Returns
     -------
-    dict or None
-        As its backend has them; None where it has none.
+    Queues or None
+        None where it has none.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def queues(place: Target, fresh: bool = False) -> Mapping[str, Any] | None:
     """
     backend = registry.get(place.backend)
 
-    def find_all() -> list[Mapping[str, Any] | None]:
+    def find_all() -> list[Queues | None]:
         return [backend.queues(place)]
 
     return kept(("queues", place, backend.stamp()), lambda: list(in_time(find_all)), fresh)[0]

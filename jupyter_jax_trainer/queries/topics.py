@@ -9,16 +9,17 @@ import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Generic, Protocol, TypeVar
 
 from jupyter_jax_trainer.jobdir.files import LineReader
+from jupyter_jax_trainer.jobdir.records import Event, Metric
 from jupyter_jax_trainer.logs import logfiles
 from jupyter_jax_trainer.queries.details import OpenedJob, detail
 from jupyter_jax_trainer.queries.jobs import Table, stamp
-from jupyter_jax_trainer.queries.protocol import Detail, JobSummary
+from jupyter_jax_trainer.queries.protocol import Detail, JobSummary, Message
 from jupyter_jax_trainer.queries.summary import INTERVAL, SummaryReader, tail
 
-Message = dict[str, Any]
+T = TypeVar("T")
 _POINTS = 2000  # reports in one message
 _LINES = 10  # the last ones of the log, beside what is known of a job
 _CHECK = 1.0  # seconds after which a job is looked at, though its files are as before
@@ -62,6 +63,26 @@ class JobsTopic:
             yield {"kind": "jobs", "all": False, "rows": rows, "gone": gone, "now": now}
 
 
+class _Parts(Generic[T]):
+    """What is added to a file of lines, in parts of some thousand."""
+
+    def __init__(self, reader: LineReader[T]) -> None:
+        self._reader = reader
+        self._count = 0
+        self._begun = False
+
+    def read(self) -> Iterator[tuple[int, list[T]]]:
+        """Yield parts, each with the number of its first line.
+
+        The first one is given though it is empty: there is nothing from before.
+        """
+        lines = iter(self._reader.read())
+        while (part := list(islice(lines, _POINTS))) or not self._begun:
+            yield self._count, part
+            self._count += len(part)
+            self._begun = True
+
+
 class JobTopic:
     """One job: its detail, its reports, its events and its last lines."""
 
@@ -73,11 +94,8 @@ class JobTopic:
         directory = self._opened.directory
         self._stamp: object = None
         self._check_at = 0.0
-        self._readers = {
-            "metrics": (LineReader[Any](directory.metrics), "points"),
-            "events": (LineReader[Any](directory.events), "events"),
-        }
-        self._counts = dict.fromkeys(self._readers, 0)
+        self._points = _Parts(LineReader[Metric](directory.metrics))
+        self._events = _Parts(LineReader[Event](directory.events))
         self._last: Detail | None = None
         self._printed: int | None = None  # bytes of the log's index: with it lines change
         self._tail_at = 0.0
@@ -88,13 +106,10 @@ class JobTopic:
         Who shows the job once its detail has come has all that is in it, and nothing has to move.
         """
         self._opened.check()
-        for kind, (reader, name) in self._readers.items():
-            lines = iter(reader.read())
-            first = self._last is None  # is said though it is empty: there is nothing from before
-            while (part := list(islice(lines, _POINTS))) or first:
-                yield {"kind": kind, "from": self._counts[kind], name: part}
-                self._counts[kind] += len(part)
-                first = False
+        for start, points in self._points.read():
+            yield {"kind": "metrics", "from": start, "points": points}
+        for start, events in self._events.read():
+            yield {"kind": "events", "from": start, "events": events}
         now_stamp, now = stamp(self._opened.directory), time.monotonic()
         if now >= self._tail_at:
             self._tail_at = now + INTERVAL

@@ -13,7 +13,7 @@ from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.queries.page import Page, PageGoneError
-from jupyter_jax_trainer.queries.topics import Message
+from jupyter_jax_trainer.queries.protocol import Sent
 from jupyter_jax_trainer.server.access import RESOURCE, check_right, is_from_here
 
 MAX_MESSAGE = 256 << 10  # bytes
@@ -49,7 +49,7 @@ class LiveHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         self.set_nodelay(True)  # else the second of two short messages waits for 40 ms
         loop = asyncio.get_running_loop()
 
-        def send(messages: list[Message]) -> None:
+        def send(messages: list[Sent]) -> None:
             # Here, in the page's thread: to write down many lines would hold up the server's loop.
             texts = [json.dumps(message) for message in messages]
             try:

@@ -11,14 +11,14 @@ import base64
 import binascii
 import os
 import time
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from jupyter_jax_trainer.datatypes import JsonValue, MimeBundle
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound, ResultsWithheld, UsageError
-from jupyter_jax_trainer.jobdir.files import FORMAT, read_json, write_json
+from jupyter_jax_trainer.jobdir.files import FORMAT, Shape, read_json, write_json
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.manifest import Manifest
+from jupyter_jax_trainer.jobdir.manifest import Manifest, Origin
 from jupyter_jax_trainer.messages import Text, jobs
 from jupyter_jax_trainer.messages import trust as say
 from jupyter_jax_trainer.trust import signing
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jupyter_jax_trainer.jobdir.job import Job
 
 ALLOW = "JAXTRAIN_ALLOW_FOREIGN_RESULTS"
-_GRANT = {"uid": str, "granted": (int, float)}
+_GRANT: dict[str, Shape] = {"uid": str, "granted": (int, float)}
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _MAKER = 100  # characters
 
@@ -103,7 +103,7 @@ def grant(job: Job) -> None:
     if now is Trust.FORBIDDEN:
         raise UsageError(say.CANNOT_TRUST(job=job.name, variable=ALLOW))
     directory = JobDir(job.directory)
-    note = {
+    note: dict[str, JsonValue] = {
         "format": FORMAT,
         "uid": job.uid,
         "trainjob_uid": directory.read_trainjob_uid(),
@@ -160,16 +160,16 @@ def claimed_maker(job: Job) -> str | None:
     return "".join(filter(str.isprintable, maker))[:_MAKER].strip() or None
 
 
-def harmless(data: Mapping[str, Any]) -> dict[str, Any]:
+def harmless(data: MimeBundle) -> MimeBundle:
     """Leave of something displayed what can run no code: plain text, and images of pixels."""
-    kept: dict[str, Any] = {name: data[name] for name in _IMAGES if _is_base64(data.get(name))}
+    kept: MimeBundle = {name: data[name] for name in _IMAGES if _is_base64(data.get(name))}
     text = data.get("text/plain")
     if isinstance(text, str):
         kept["text/plain"] = text
     return kept or {"text/plain": f"[{say.WITHHELD(kinds=', '.join(sorted(map(str, data))))}]"}
 
 
-def _is_base64(value: Any) -> bool:
+def _is_base64(value: JsonValue) -> bool:
     """Return whether it can be nothing else, wherever a front end may put it."""
     if not isinstance(value, str):
         return False
@@ -179,7 +179,7 @@ def _is_base64(value: Any) -> bool:
         return False
 
 
-def _is_signed(directory: JobDir, manifest: Manifest, origin: Mapping[str, Any]) -> bool:
+def _is_signed(directory: JobDir, manifest: Manifest, origin: Origin) -> bool:
     """Return whether a key of this store has signed this very TrainJob."""
     statement, signature = Statement.from_json(origin.get("statement")), origin.get("signature")
     if statement is None or not isinstance(signature, str):

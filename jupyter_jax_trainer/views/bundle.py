@@ -7,8 +7,9 @@ that lack it; static HTML is what a saved notebook shows elsewhere.
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import Any, NotRequired, TypedDict, cast
 
+from jupyter_jax_trainer.datatypes import JsonValue, MimeBundle
 from jupyter_jax_trainer.errors import JobDirError
 from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.queries.protocol import JobSummary
@@ -22,7 +23,30 @@ JOB = "application/vnd.jaxtrain.job+json"
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
-def reference(job: Job | None) -> dict[str, Any]:
+class Reference(TypedDict):
+    """Which job a cell's output shows.
+
+    Attributes
+    ----------
+    key
+        None while none has been submitted.
+    last
+        What a saved notebook is to show.
+    printed, printing
+        The lines of rank 0 stand below, or come there.
+    """
+
+    key: str | None
+    backend: NotRequired[str]
+    namespace: NotRequired[str | None]
+    name: NotRequired[str]
+    uid: NotRequired[str]
+    last: NotRequired[JobSummary]
+    printed: NotRequired[bool]
+    printing: NotRequired[bool]
+
+
+def reference(job: Job | None) -> Reference:
     """Say which job it is; none has been submitted yet where it is None."""
     if job is None:
         return {"key": None}
@@ -30,13 +54,13 @@ def reference(job: Job | None) -> dict[str, Any]:
     return {
         "key": job.name,
         "backend": manifest["backend"],
-        "namespace": manifest["plan"].get("namespace"),
+        "namespace": cast("str | None", manifest["plan"].get("namespace")),
         "name": job.name,
         "uid": manifest["uid"],
     }
 
 
-def whole(job: Job) -> dict[str, Any]:
+def whole(job: Job) -> MimeBundle:
     """Return all of a job that is displayed as a value: ``job`` at the end of a cell.
 
     A job that goes on comes with a widget; that of one that has ended would be dead in the saved
@@ -48,18 +72,24 @@ def whole(job: Job) -> dict[str, Any]:
         facts, snapshot = Facts.of(job), job.snapshot()
     except JobDirError:
         return {"text/plain": repr(job)}
-    found: dict[str, Any] = {
-        JOB: reference(job),
+    meant = reference(job)
+    found: MimeBundle = {
+        JOB: as_json(meant),
         "text/plain": repr(job),
         "text/html": card.render(facts, snapshot),
     }
     if snapshot["state"] in ENDED:
         last = SummaryReader(job).read()
-        found[JOB]["last"] = last
+        meant["last"] = last
         found["text/html"] = card.render(facts, snapshot, spark=last["spark"])
     elif in_notebook() and available():
         found[WIDGET] = widget_view(job.widget())
     return found
+
+
+def as_json(meant: Reference) -> JsonValue:
+    """Return it as a part of a bundle, in which it can still be changed."""
+    return cast(JsonValue, meant)
 
 
 def show(job: Job) -> None:
@@ -69,7 +99,7 @@ def show(job: Job) -> None:
     display(whole(job), raw=True, display_id=True)
 
 
-def widget_view(widget: Any) -> dict[str, Any]:
+def widget_view(widget: Any) -> JsonValue:
     """Return what makes a front end draw a widget."""
     data, _ = widget._repr_mimebundle_()
     return dict(data[WIDGET])

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jupyter_jax_trainer.jobdir.describe import (
+    Thing,
     elapsed,
     progress_text,
     renamed,
@@ -82,7 +83,9 @@ class Facts:
             name=spec.name,
             created=time.time(),
             shape=shape(spec.to_json(), plan),
-            sent=things_text([vars(sent) for sent in capture.sent]),
+            sent=things_text(
+                Thing(name=sent.name, type=sent.type, size=sent.size) for sent in capture.sent
+            ),
         )
 
     @classmethod

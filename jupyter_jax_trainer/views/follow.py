@@ -9,6 +9,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
+from jupyter_jax_trainer.datatypes import MimeBundle
 from jupyter_jax_trainer.errors import JobDetached
 from jupyter_jax_trainer.jobdir.describe import renamed
 from jupyter_jax_trainer.jobdir.files import LineReader, open_regular
@@ -56,9 +57,7 @@ class View(Protocol):
     def log(self, lines: list[bytes], unfinished: bytes) -> None:
         """Show new lines of rank 0, and the line that is being written (a progress bar, say)."""
 
-    def show(
-        self, data: dict[str, Any], metadata: dict[str, Any], name: str | None, update: bool
-    ) -> None:
+    def show(self, data: MimeBundle, metadata: MimeBundle, name: str | None, update: bool) -> None:
         """Show what rank 0 displayed; an update replaces what it displayed under this name."""
 
     def close(self, snapshot: Snapshot, note: str | None) -> None:

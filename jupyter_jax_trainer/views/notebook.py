@@ -17,13 +17,21 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
+from jupyter_jax_trainer.datatypes import MimeBundle
 from jupyter_jax_trainer.jobdir.state import Snapshot
 from jupyter_jax_trainer.logs.reader import readable
 from jupyter_jax_trainer.messages import views as say
 from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.text import closed
 from jupyter_jax_trainer.views import card
-from jupyter_jax_trainer.views.bundle import JOB, WIDGET, last_of, reference, widget_view
+from jupyter_jax_trainer.views.bundle import (
+    JOB,
+    WIDGET,
+    as_json,
+    last_of,
+    reference,
+    widget_view,
+)
 from jupyter_jax_trainer.views.card import Facts
 from jupyter_jax_trainer.widget.built import available
 
@@ -93,9 +101,7 @@ class NotebookView:
         self._unfinished = unfinished
         self._log.add(lines)
 
-    def show(
-        self, data: dict[str, Any], metadata: dict[str, Any], name: str | None, update: bool
-    ) -> None:
+    def show(self, data: MimeBundle, metadata: MimeBundle, name: str | None, update: bool) -> None:
         """Show a figure or a value as if the cell had displayed it."""
         if update:
             if live := self._named.get(name or ""):
@@ -133,20 +139,21 @@ class NotebookView:
         assert self._facts is not None
         self._note = note
         unfinished = _clipped(readable(self._unfinished))
-        data: dict[str, Any] = {JOB: reference(self._job)}
+        meant = reference(self._job)
+        data: MimeBundle = {JOB: as_json(meant)}
         summary = last_of(self._job) if last and self._job is not None else None
         if summary:
-            data[JOB]["last"] = summary
+            meant["last"] = summary
         if snapshot["state"] == State.FAILED:
             snapshot = snapshot.copy()
             snapshot["reason"] = None  # the error that ends the cell says it
         if snapshot["state"] in ENDED:
-            data[JOB]["printed"] = True
+            meant["printed"] = True
             if summary:
                 summary["tail"] = []  # these lines stand below
         else:
             if self._job is not None and not last:
-                data[JOB]["printing"] = True
+                meant["printing"] = True
             if self._widget is not None:
                 data[WIDGET] = widget_view(self._widget)
         spark = summary["spark"] if summary else None
@@ -165,7 +172,7 @@ class _Live:
     """
 
     def __init__(self, name: str | None = None) -> None:
-        self.later: tuple[dict[str, Any], dict[str, Any]] | None = None
+        self.later: tuple[MimeBundle, MimeBundle] | None = None
         self._name = name or True
         self._handle: Any = None
         self._at = 0.0
@@ -174,7 +181,7 @@ class _Live:
         """Return whether it may be replaced without flooding the page."""
         return time.monotonic() - self._at >= _INTERVAL
 
-    def show(self, data: dict[str, Any], metadata: dict[str, Any] | None = None) -> None:
+    def show(self, data: MimeBundle, metadata: MimeBundle | None = None) -> None:
         """Show it for the first time, or replace it."""
         self._at, self.later = time.monotonic(), None
         if self._handle is None:

@@ -8,6 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from jupyter_jax_trainer.datatypes import MimeBundle
 from jupyter_jax_trainer.jobdir.describe import results_text
 from jupyter_jax_trainer.jobdir.state import Snapshot
 from jupyter_jax_trainer.logs.reader import readable
@@ -78,9 +79,7 @@ class TerminalView:
         if lines:
             self._print("\n".join(map(readable, lines)))
 
-    def show(
-        self, data: dict[str, Any], metadata: dict[str, Any], name: str | None, update: bool
-    ) -> None:
+    def show(self, data: MimeBundle, metadata: MimeBundle, name: str | None, update: bool) -> None:
         """Print the plain text of what was displayed, or of what replaces it."""
         self.log(str(data.get("text/plain", "")).encode(errors="replace").split(b"\n"), b"")
 

@@ -16,6 +16,7 @@ from jupyter_jax_trainer.messages import Text, plain_json
 from jupyter_jax_trainer.messages import views as say
 from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.queries.page import Page, PageGoneError
+from jupyter_jax_trainer.queries.protocol import Sent
 from jupyter_jax_trainer.queries.requests import Asked, refusal, route, status_of
 from jupyter_jax_trainer.widget.built import STATIC
 
@@ -65,7 +66,7 @@ class Panel(anywidget.AnyWidget):  # type: ignore[misc]
             self._pages[name] = Page(self._table, lambda heard: self._tell(name, heard))
         return self._pages[name]
 
-    def _tell(self, page: str, heard: list[dict[str, Any]]) -> None:
+    def _tell(self, page: str, heard: list[Sent]) -> None:
         if self.comm is None or page not in self._pages:
             raise PageGoneError
         self.send(plain_json({"page": page, "hear": heard}))

@@ -11,8 +11,10 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jupyter_jax_trainer.datatypes import Namespace
 
-def main_module() -> dict[str, Any]:
+
+def main_module() -> Namespace:
     """Make a fresh ``__main__`` and give its namespace."""
     module = types.ModuleType("__main__", "The namespace of the cell.")
     module.__dict__["__builtins__"] = __builtins__
@@ -32,9 +34,7 @@ def remember_sources(sources: Mapping[str, str]) -> None:
         linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
 
 
-def run_cell(
-    code: str, filename: str, namespace: dict[str, Any], show: Callable[[Any], None]
-) -> None:
+def run_cell(code: str, filename: str, namespace: Namespace, show: Callable[[Any], None]) -> None:
     """Execute the code of a cell; give the value of a last expression to `show`.
 
     Top-level ``await`` works, and a last expression that ends with a semicolon is not shown, both
@@ -65,7 +65,7 @@ def run_cell(
 def _execute(
     tree: ast.Module | ast.Expression,
     filename: str,
-    namespace: dict[str, Any],
+    namespace: Namespace,
     mode: str,
     runner: asyncio.Runner,
 ) -> Any:

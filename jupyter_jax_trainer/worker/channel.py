@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jupyter_jax_trainer.worker.processes import end_descendants
+from jupyter_jax_trainer.worker.records import Instruction
 
 FD_VARIABLE = "JAXTRAIN_CHANNEL_FD"
 
@@ -47,7 +48,7 @@ class Channel:
     def __init__(self, connection: socket.socket | None) -> None:
         self._socket = connection
         self._lock = threading.Lock()
-        self._inbox: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Instruction] = queue.SimpleQueue()
         # A child that the cell forks must not speak for this rank.
         self._pid = os.getpid()
 
@@ -69,7 +70,7 @@ class Channel:
         with self._lock, contextlib.suppress(OSError):
             self._socket.sendall(data)
 
-    def receive(self) -> dict[str, Any]:
+    def receive(self) -> Instruction:
         """Wait for the next instruction."""
         return self._inbox.get()
 

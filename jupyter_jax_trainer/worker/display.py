@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Protocol
 
+from jupyter_jax_trainer.datatypes import JsonValue, MimeBundle, Namespace
 from jupyter_jax_trainer.messages import worker as say
 
 _METHODS = {
@@ -32,14 +33,14 @@ _MAX_BYTES = 16 << 20
 class Send(Protocol):
     """Passes a display on; `more` has ``id`` and ``update`` where the cell gave them."""
 
-    def __call__(self, data: dict[str, Any], metadata: dict[str, Any], /, **more: Any) -> None:
+    def __call__(self, data: MimeBundle, metadata: MimeBundle, /, **more: JsonValue) -> None:
         """Pass one on."""
 
 
-def bundle(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def bundle(value: Any) -> tuple[MimeBundle, MimeBundle]:
     """Return the MIME bundle of a value and its metadata, by the methods that IPython looks for."""
-    data: dict[str, Any] = {"text/plain": repr(value)}
-    metadata: dict[str, Any] = {}
+    data: dict[str, Any] = {"text/plain": repr(value)}  # bytes, too, until the end
+    metadata: MimeBundle = {}
     if isinstance(value, type):
         return data, metadata
     if hasattr(type(value), "_repr_mimebundle_"):
@@ -56,9 +57,7 @@ def bundle(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return data, metadata
 
 
-def _add(
-    data: dict[str, Any], metadata: dict[str, Any], found: Any, mime: str | None = None
-) -> None:
+def _add(data: dict[str, Any], metadata: MimeBundle, found: Any, mime: str | None = None) -> None:
     """Take what a ``_repr_…_`` method gave: None, content, or content and metadata."""
     if found is None:
         return
@@ -121,8 +120,8 @@ class Displayer:
     def display(
         self,
         *values: Any,
-        metadata: dict[str, Any] | None = None,
-        transient: dict[str, Any] | None = None,
+        metadata: MimeBundle | None = None,
+        transient: dict[str, JsonValue] | None = None,
         display_id: str | bool | None = None,
         raw: bool = False,
         update: bool = False,
@@ -150,7 +149,7 @@ class Displayer:
     def show(
         self,
         value: Any,
-        metadata: dict[str, Any] | None = None,
+        metadata: MimeBundle | None = None,
         name: str | None = None,
         update: bool = False,
     ) -> None:
@@ -164,8 +163,8 @@ class Displayer:
 
     def publish(
         self,
-        data: dict[str, Any] | None,
-        metadata: dict[str, Any] | None,
+        data: MimeBundle | None,
+        metadata: MimeBundle | None,
         name: str | None = None,
         update: bool = False,
     ) -> None:
@@ -177,7 +176,7 @@ class Displayer:
         size = sum(len(str(content)) for content in data.values())
         if size > _MAX_BYTES:
             data = {"text/plain": say.DISPLAY_TOO_LARGE(megabytes=size / 1e6)}
-        more: dict[str, Any] = {"id": name} if name else {}
+        more: dict[str, JsonValue] = {"id": name} if name else {}
         if name and update:
             more["update"] = True
         self._send(data, metadata or {}, **more)
@@ -196,7 +195,7 @@ class Displayer:
             self.show(pyplot.figure(number))
         pyplot.close("all")
 
-    def install(self, namespace: dict[str, Any]) -> None:
+    def install(self, namespace: Namespace) -> None:
         """Give the cell its ``display``, and lead IPython's and matplotlib's here."""
         import os
 
@@ -247,8 +246,8 @@ class _LeadIPython(importlib.abc.MetaPathFinder):
         displayer = self._displayer
 
         def publish_display_data(
-            data: dict[str, Any],
-            metadata: dict[str, Any] | None = None,
+            data: MimeBundle,
+            metadata: MimeBundle | None = None,
             *,
             transient: dict[str, Any] | None = None,
             update: bool = False,

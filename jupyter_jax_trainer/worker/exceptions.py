@@ -8,10 +8,10 @@ import traceback
 from collections.abc import Container, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from jupyter_jax_trainer.messages import Text
 from jupyter_jax_trainer.messages import worker as say
+from jupyter_jax_trainer.worker.records import ErrorRecord, Position
 
 # What a rank says when it only lost a peer: never the first cause.
 _SECONDARY = re.compile(
@@ -62,7 +62,7 @@ def describe(
     cell_file: str,
     labels: Mapping[str, str],
     outside: Container[str] = (),
-) -> dict[str, Any]:
+) -> ErrorRecord:
     """Describe an exception for the notebook.
 
     Parameters
@@ -75,12 +75,6 @@ def describe(
         Names to show in place of file names, for this cell and functions of others.
     outside
         Variables of the notebook that were not sent.
-
-    Returns
-    -------
-    dict
-        ``type``, ``message``, ``traceback`` (text that starts at the cell), ``cell`` (its label),
-        ``cell_line`` (None where the cell isn't in the traceback), ``secondary``, ``hint``.
     """
     report = traceback.TracebackException.from_exception(error, compact=True)
     _relabel(report, labels, set())
@@ -103,15 +97,8 @@ def describe(
     }
 
 
-def where(frame: FrameType | None, cell_file: str, labels: Mapping[str, str]) -> dict[str, Any]:
-    """Say where in the cell a thread is.
-
-    Returns
-    -------
-    dict
-        ``cell``, ``cell_line``, and ``doing``: the function that this line is in; None where the
-        thread is outside of the cell.
-    """
+def where(frame: FrameType | None, cell_file: str, labels: Mapping[str, str]) -> Position:
+    """Say where in the cell a thread is."""
     called = None
     while frame is not None and frame.f_code.co_filename != cell_file:
         called, frame = frame.f_code.co_name, frame.f_back

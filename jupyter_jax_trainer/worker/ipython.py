@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
+from jupyter_jax_trainer.datatypes import Namespace
 from jupyter_jax_trainer.messages import worker as say
 
 LINE_MAGICS = ("time", "matplotlib")
@@ -49,7 +50,7 @@ class Shell:
         The namespace in which the cell runs.
     """
 
-    def __init__(self, namespace: dict[str, Any]) -> None:
+    def __init__(self, namespace: Namespace) -> None:
         self.user_ns = namespace
 
     def system(self, command: str) -> None:

@@ -17,14 +17,15 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
+from jupyter_jax_trainer.datatypes import JsonValue, MimeBundle, Namespace
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import exceptions, output, rendezvous, timeouts
 from jupyter_jax_trainer.worker.channel import Channel
 from jupyter_jax_trainer.worker.display import Displayer
 from jupyter_jax_trainer.worker.reporting import Reporter
-from jupyter_jax_trainer.worker.serialization.archive import Archive
+from jupyter_jax_trainer.worker.serialization.archive import Archive, BundleManifest
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.worker.pod.delivery import Held
@@ -40,7 +41,7 @@ class PythonMismatch(RuntimeError):  # noqa: N818
     """The bundle holds code of another Python minor version."""
 
 
-def check_python(manifest: dict[str, Any]) -> None:
+def check_python(manifest: BundleManifest) -> None:
     """Refuse objects that only another Python can read: unpickling them would crash or lie.
 
     Raises
@@ -60,7 +61,7 @@ def check_python(manifest: dict[str, Any]) -> None:
         )
 
 
-def load_variables(archive: Archive, namespace: dict[str, Any]) -> None:
+def load_variables(archive: Archive, namespace: Namespace) -> None:
     """Unpickle the captured variables into the namespace."""
     if not archive.manifest["names"]:
         return
@@ -190,7 +191,7 @@ class Worker:
         frame = sys._current_frames().get(threading.main_thread().ident or 0)
         self.channel.send("where", **exceptions.where(frame, self._cell_file, self._labels))
 
-    def _send_display(self, data: dict[str, Any], metadata: dict[str, Any], /, **more: Any) -> None:
+    def _send_display(self, data: MimeBundle, metadata: MimeBundle, /, **more: JsonValue) -> None:
         if self.pod is None:
             output.flush()
             try:
@@ -199,7 +200,7 @@ class Worker:
                 more["log_offset"] = 0
         self.channel.send("display", time=time.time(), data=data, metadata=metadata, **more)
 
-    def _send_results(self, names: list[str], namespace: dict[str, Any]) -> None:
+    def _send_results(self, names: list[str], namespace: Namespace) -> None:
         if not names:
             return
         from jupyter_jax_trainer.worker.results import collect
@@ -212,7 +213,7 @@ class Worker:
         if self.rank == 0:
             self.channel.send("results", results=table)
 
-    def _deliver(self, names: list[str], namespace: dict[str, Any]) -> None:
+    def _deliver(self, names: list[str], namespace: Namespace) -> None:
         """Bring the results out of this pod, or keep them here; all ranks learn which."""
         assert self.pod is not None
         from jupyter_jax_trainer.worker.pod import delivery

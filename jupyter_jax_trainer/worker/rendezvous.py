@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.channel import Channel
@@ -58,7 +59,7 @@ def import_jax() -> None:
             gc.enable()
 
 
-def configure(settings: Mapping[str, Any]) -> None:
+def configure(settings: Mapping[str, JsonValue]) -> None:
     """Give jax the settings of the notebook, save those that the job's environment sets itself."""
     import_jax()
     import jax

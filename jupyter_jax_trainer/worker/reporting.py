@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from jupyter_jax_trainer.messages import worker as say
 
@@ -27,7 +27,7 @@ _noted = False
 
 
 def report(
-    *values: Mapping[str, Any] | int,
+    *values: Mapping[str, SupportsFloat] | int,
     step: int | None = None,
     total: int | None = None,
     **metrics: Any,

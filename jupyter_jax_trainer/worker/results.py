@@ -14,11 +14,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
+from jupyter_jax_trainer.datatypes import JsonValue, Namespace
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import rendezvous
-from jupyter_jax_trainer.worker.serialization.archive import write_archive, write_archive_to
+from jupyter_jax_trainer.worker.records import ResultInfo
+from jupyter_jax_trainer.worker.serialization.archive import (
+    ResultGroup,
+    ResultManifest,
+    write_archive,
+    write_archive_to,
+)
 from jupyter_jax_trainer.worker.serialization.describe import type_name
 from jupyter_jax_trainer.worker.serialization.pickling import Pickler
 from jupyter_jax_trainer.worker.serialization.plain import (
@@ -85,7 +92,7 @@ class _Group:
     file: io.BytesIO
 
     @classmethod
-    def pick(cls, names: list[str], namespace: dict[str, Any], plain: PlainWriter) -> Self:
+    def pick(cls, names: list[str], namespace: Namespace, plain: PlainWriter) -> Self:
         file = io.BytesIO()
         pickler = _ResultPickler(file, plain)
         for name in names:
@@ -112,14 +119,14 @@ class _Picked:
     """
 
     plain: PlainWriter = field(default_factory=PlainWriter)
-    values: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, JsonValue] = field(default_factory=dict)
     held: dict[str, set[int]] = field(default_factory=dict)
     groups: list[_Group] = field(default_factory=list)
-    table: dict[str, dict[str, Any]] = field(default_factory=dict)
+    table: dict[str, ResultInfo] = field(default_factory=dict)
 
     @classmethod
     def pick(
-        cls, names: Sequence[str], namespace: dict[str, Any], pickled: frozenset[str] = frozenset()
+        cls, names: Sequence[str], namespace: Namespace, pickled: frozenset[str] = frozenset()
     ) -> Self:
         """Take variables; those of `pickled` go as pickles even where they have a plain form."""
         picked = cls()
@@ -138,7 +145,7 @@ class _Picked:
         }
         return cls.pick(names, namespace, pickled | torn) if torn else picked
 
-    def _add_plain(self, name: str, namespace: dict[str, Any]) -> bool:
+    def _add_plain(self, name: str, namespace: Namespace) -> bool:
         """Add a variable without a pickle; say whether that is possible."""
         try:
             value = self.plain.write(namespace[name])
@@ -151,7 +158,7 @@ class _Picked:
         self._note(name, namespace, size, PLAIN, has_code=False)
         return True
 
-    def _add_pickled(self, name: str, namespace: dict[str, Any]) -> None:
+    def _add_pickled(self, name: str, namespace: Namespace) -> None:
         """Add a variable as a pickle, or the reason why it can't be had."""
         mark = self.plain.mark()
         try:
@@ -172,7 +179,13 @@ class _Picked:
         self.groups = [other for other in self.groups if other not in sharing] + [group]
 
     def _note(
-        self, name: str, namespace: dict[str, Any], size: int, how: str, *, has_code: bool
+        self,
+        name: str,
+        namespace: Namespace,
+        size: int,
+        how: Literal["plain", "pickle"],
+        *,
+        has_code: bool,
     ) -> None:
         self.table[name] = {
             "name": name,
@@ -208,11 +221,11 @@ class _Picked:
 
 def collect(
     names: Sequence[str],
-    namespace: dict[str, Any],
+    namespace: Namespace,
     rank: int,
     nodes: int,
     target: Path | io.FileIO | None,
-) -> list[dict[str, Any]]:
+) -> list[ResultInfo]:
     """Gather variables over all ranks and write them on rank 0.
 
     Every rank calls this with the same names. First each rank lists the arrays that are sharded
@@ -232,8 +245,8 @@ def collect(
 
     Returns
     -------
-    list of dict
-        ``{name, type, size, format, …}`` of each variable, or ``{name, error}`` where it can't be
+    list of ResultInfo
+        Of each variable ``{name, type, size, format, …}``, or ``{name, error}`` where it can't be
         had.
     """
     picked = _Picked.pick(names, namespace)
@@ -248,11 +261,11 @@ def collect(
     return table
 
 
-def _write(picked: _Picked, table: list[dict[str, Any]], target: Path | io.FileIO) -> None:
+def _write(picked: _Picked, table: list[ResultInfo], target: Path | io.FileIO) -> None:
     """Write the archive: the nodes, then each group, with their buffers in this order."""
     members = {MEMBER: b"\n".join(node.text for node in picked.plain.nodes)}
     buffers = [buffer for buffer in picked.plain.buffers if buffer is not None]
-    groups = []
+    groups: list[ResultGroup] = []
     for number, group in enumerate(picked.groups):
         members[f"group-{number}.pkl"] = group.file.getvalue()
         groups.append(
@@ -263,7 +276,7 @@ def _write(picked: _Picked, table: list[dict[str, Any]], target: Path | io.FileI
             }
         )
         buffers += group.pickler.buffers
-    manifest = {
+    manifest: ResultManifest = {
         "results_format": FORMAT,
         "python": list(sys.version_info[:2]),
         "plain": picked.values,

@@ -632,9 +632,9 @@ def test_completion_of_the_cell_magic():
 
 def test_completion_of_variables_name_by_name():
     namespace = {"params": 1, "parts": 2, "_hidden": 3, "loss": 4}
-    assert at_end("%%jaxtrain --out par", namespace=namespace) == ["params", "parts"]
-    assert at_end("%%jaxtrain --out loss,par", namespace=namespace) == ["params", "parts"]
-    assert at_end("%%jaxtrain --use=", namespace=namespace) == ["loss", "params", "parts"]
+    assert at_end("%%jaxtrain --out par", variables=namespace) == ["params", "parts"]
+    assert at_end("%%jaxtrain --out loss,par", variables=namespace) == ["params", "parts"]
+    assert at_end("%%jaxtrain --use=", variables=namespace) == ["loss", "params", "parts"]
     assert at_end("%%jaxtrain --out ") == []
     assert fragment("%%jaxtrain --out loss,par", 25) == "par"
 

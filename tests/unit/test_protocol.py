@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_jax_trainer.backends import base
 from jupyter_jax_trainer.jobdir import records, rows, state
 from jupyter_jax_trainer.queries import protocol
 from jupyter_jax_trainer.states import State
@@ -28,9 +29,21 @@ SAME: dict[str, tuple[type, set[str]]] = {
     "Place": (protocol.Place, set()),
     "Finding": (protocol.FindingRecord, set()),
     "Runtime": (protocol.RuntimeRecord, set()),
+    "Queue": (base.Queue, set()),
+    "Kueue": (base.Queues, set()),
+    "Option": (protocol.OptionRecord, set()),
     "LineError": (protocol.LineError, set()),
     "Amounts": (protocol.Amounts, set()),
     "Line": (protocol.Line, set()),
+}
+
+# What is said on the WebSocket, besides the `id` of what it answers.
+SAID: dict[str, type] = {
+    "LogState": protocol.LogState,
+    "Hits": protocol.Hits,
+    "Hit": protocol.Hit,
+    "FullLine": protocol.FullLine,
+    "Found": protocol.Found,
 }
 
 
@@ -51,6 +64,11 @@ def test_an_interface_has_the_fields_of_its_type(interface, text):
     here = set(typing.get_type_hints(kind))
     assert unused <= here
     assert here - unused in fields(text, interface)
+
+
+@pytest.mark.parametrize("interface", SAID)
+def test_a_message_has_the_fields_of_its_type(interface, text):
+    assert {"id", *typing.get_type_hints(SAID[interface])} in fields(text, interface)
 
 
 def words(text: str, union: str) -> set[str]:

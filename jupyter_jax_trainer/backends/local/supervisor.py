@@ -29,7 +29,7 @@ from jupyter_jax_trainer.jobdir.failure import (
     summary,
 )
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.state import error_record, new_rank
+from jupyter_jax_trainer.jobdir.state import error_record, new_rank, position_record
 from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.logs.reader import last_lines
 from jupyter_jax_trainer.messages import local as say
@@ -225,7 +225,7 @@ class Supervisor:
                 self.record.event("warning", say.BAD_RECORD(), rank.number)
         return bool(records)
 
-    def _take(self, rank: LocalRank, message: dict[str, Any]) -> None:
+    def _take(self, rank: LocalRank, message: Any) -> None:
         kind = message.pop("kind")
         if kind == "coordinator":
             for other in self.ranks:
@@ -258,7 +258,7 @@ class Supervisor:
             self.record.event("error", f"{message['type']}: {message['message']}", rank.number)
             self._begin_stop()
         elif kind == "where":
-            rank.where = message
+            rank.where = position_record(message)
         elif kind == "stopped":
             rank.end.stopped = True
             rank.state = Phase.STOPPED

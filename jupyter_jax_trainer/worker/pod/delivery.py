@@ -13,13 +13,13 @@ import socket
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from jupyter_jax_trainer import masking
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.durable import put_in_place
 from jupyter_jax_trainer.worker.pod.podchannel import PodChannel
+from jupyter_jax_trainer.worker.records import ResultInfo
 
 UID_VARIABLE = "JAXTRAIN_JOB_UID"
 STORE_VARIABLE = "JAXTRAIN_RESULT_STORE"
@@ -36,7 +36,7 @@ def open_file() -> io.FileIO:
         return io.FileIO(os.memfd_create("jaxtrain-results"), "r+")
 
 
-def deliver(channel: PodChannel, file: io.FileIO, table: list[dict[str, Any]]) -> Held | None:
+def deliver(channel: PodChannel, file: io.FileIO, table: list[ResultInfo]) -> Held | None:
     """Send the results, small ones in the log, large ones into the store if there is one.
 
     Parameters
@@ -123,7 +123,7 @@ class Held:
         self,
         channel: PodChannel,
         file: io.FileIO,
-        table: list[dict[str, Any]],
+        table: list[ResultInfo],
         size: int,
         digest: str,
     ) -> None:

@@ -20,7 +20,8 @@ import json
 import re
 import zlib
 from collections.abc import Mapping
-from typing import Any
+
+from jupyter_jax_trainer.datatypes import JsonValue
 
 KEY_VARIABLE = "JAXTRAIN_FRAME_KEY"
 LAST_WORDS = ("finished", "error", "stopped")  # kinds of messages: how a worker has ended
@@ -40,13 +41,13 @@ def key_from(text: str) -> bytes:
     return text.strip().encode()
 
 
-def dumps(message: Mapping[str, Any]) -> bytes:
+def dumps(message: Mapping[str, JsonValue]) -> bytes:
     """Return the JSON of a message."""
     return json.dumps(message, default=str, separators=(",", ":")).encode()
 
 
 def encode(
-    key: bytes, rank: int, incarnation: str, number: int, message: Mapping[str, Any]
+    key: bytes, rank: int, incarnation: str, number: int, message: Mapping[str, JsonValue]
 ) -> list[bytes]:
     """Return the frames of a message, in order.
 
@@ -111,7 +112,7 @@ class Decoder:
         """Whether a message has begun and its last part is still to come."""
         return self._open is not None
 
-    def decode(self, line: bytes) -> tuple[bytes, bool, dict[str, Any] | None]:
+    def decode(self, line: bytes) -> tuple[bytes, bool, dict[str, JsonValue] | None]:
         """Take a line apart.
 
         Parameters
@@ -146,7 +147,7 @@ class Decoder:
 
     def _take(
         self, incarnation: str, number: int, part: int, parts: int, piece: bytes
-    ) -> dict[str, Any] | None:
+    ) -> dict[str, JsonValue] | None:
         """Add a part; a message whose parts don't come in order is dropped as a whole."""
         if number <= self.seen.get(incarnation, 0):
             return None
@@ -173,7 +174,7 @@ class Decoder:
         self._open, self._pieces = None, []
 
 
-def _read(packed: bytes) -> dict[str, Any] | None:
+def _read(packed: bytes) -> dict[str, JsonValue] | None:
     """Return the message; None for what no worker has written."""
     try:
         text = zlib.decompressobj().decompress(base64.b64decode(packed), _MAX_MESSAGE)

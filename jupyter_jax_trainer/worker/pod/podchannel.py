@@ -18,6 +18,7 @@ from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import output, timeouts
 from jupyter_jax_trainer.worker.channel import Channel
 from jupyter_jax_trainer.worker.pod import frames, handover
+from jupyter_jax_trainer.worker.records import Instruction
 
 _MAX_MESSAGE = 8 << 20  # bytes of JSON
 _COUNT_INTERVAL = 1.0  # seconds between messages that say how much was printed
@@ -54,8 +55,7 @@ class PodChannel(Channel):
         """Write one message, after what has been printed so far."""
         if os.getpid() != self._pid:
             return
-        message = {"kind": kind, **fields}
-        text = frames.dumps(message)
+        text = frames.dumps({"kind": kind, **fields})
         if len(text) > _MAX_MESSAGE:
             self._send_too_large(kind, fields, len(text))
             return
@@ -128,7 +128,7 @@ class PodChannel(Channel):
         """Return the mac of some data, in hex, which shows that one knows the job's key."""
         return hmac.digest(self._key, data, hashlib.sha256).hex().encode()
 
-    def receive(self) -> dict[str, Any]:
+    def receive(self) -> Instruction:
         """Nobody sends anything into a pod.
 
         Raises

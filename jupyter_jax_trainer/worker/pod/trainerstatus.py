@@ -11,7 +11,7 @@ import time
 import urllib.request
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import timeouts
@@ -21,6 +21,26 @@ _CA_VARIABLE = "KUBEFLOW_TRAINER_SERVER_CA_CERT"
 _TOKEN_VARIABLE = "KUBEFLOW_TRAINER_SERVER_TOKEN"
 _INTERVAL = 5.0  # seconds between posts: the server wants no more
 _MAX_METRICS, _MAX_LENGTH = 256, 64  # the server's bounds
+
+
+class _Metric(TypedDict):
+    name: str
+    value: str
+
+
+class Status(TypedDict):
+    """What the server is told."""
+
+    metrics: list[_Metric]
+    lastUpdatedTime: str  # noqa: N815
+    progressPercentage: NotRequired[int]  # noqa: N815
+    estimatedRemainingSeconds: NotRequired[int]  # noqa: N815
+
+
+class Body(TypedDict):
+    """What is posted."""
+
+    trainerStatus: Status  # noqa: N815
 
 
 class TrainerStatus:
@@ -67,10 +87,10 @@ class TrainerStatus:
         if self._news.is_set():
             self._post()
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> Body:
         """Return what is posted."""
         metrics = {"step": self._step, **self._metrics.copy()}
-        status: dict[str, Any] = {
+        status: Status = {
             "metrics": [
                 {"name": name[:_MAX_LENGTH], "value": _text(value)}
                 for name, value in list(metrics.items())[:_MAX_METRICS]

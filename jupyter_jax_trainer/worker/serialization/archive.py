@@ -23,11 +23,13 @@ import zipimport
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
+from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.errors import JobDirError
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.durable import put_in_place
+from jupyter_jax_trainer.worker.records import ResultInfo
 
 FORMAT = 1
 _UNREADABLE = (OSError, EOFError, zipimport.ZipImportError, zlib.error)  # of a damaged file
@@ -38,11 +40,94 @@ _HASHERS = 4
 _BLANK = bytes(_ALIGN)
 
 
+class Buffer(TypedDict):
+    """Where a buffer is in the file, and the hashes of its pieces where it has some."""
+
+    offset: int
+    size: int
+    sha256: NotRequired[list[str]]
+
+
+class Contents(TypedDict):
+    """What the manifest of any archive says: the sha256 of its members, and its buffers."""
+
+    format: int
+    members: dict[str, str]
+    buffers: list[Buffer]
+
+
+class BundleManifest(TypedDict):
+    """What the manifest of a job's bundle says besides.
+
+    Attributes
+    ----------
+    python, python_bound
+        The minor version of the notebook's Python, and the variables that no other one can read.
+    versions
+        Of packages.
+    jax_config
+        The settings that the notebook gave to jax.
+    names, outside, out
+        The variables that were sent, those that were not (not all, if many), and those that are
+        wanted back.
+    argv
+        ``sys.argv`` of a script.
+    cell_file, labels
+        The file name under which the cell is compiled, and what tracebacks call such files.
+    """
+
+    name: str
+    python: list[int]
+    python_bound: list[str]
+    versions: dict[str, str]
+    jax_config: dict[str, JsonValue]
+    names: list[str]
+    outside: list[str]
+    out: list[str]
+    argv: list[str]
+    cell_file: str
+    labels: dict[str, str]
+
+
+class Bundle(BundleManifest, Contents):
+    """The whole manifest of a bundle."""
+
+
+class ResultGroup(TypedDict):
+    """Variables in one pickle, and its buffers: the first one, and how many there are."""
+
+    names: list[str]
+    first: int
+    buffers: int
+
+
+class ResultManifest(TypedDict):
+    """What the manifest of a job's results says besides.
+
+    Attributes
+    ----------
+    python
+        The minor version of the job's Python.
+    plain
+        What stands for the variables in the plain format.
+    groups
+        The others.
+    results
+        A table of all.
+    """
+
+    results_format: int
+    python: list[int]
+    plain: dict[str, JsonValue]
+    groups: list[ResultGroup]
+    results: list[ResultInfo]
+
+
 def write_archive(
     path: Path,
     members: Mapping[str, bytes],
     buffers: Sequence[memoryview],
-    manifest: Mapping[str, Any],
+    manifest: BundleManifest | ResultManifest,
     *,
     hash_buffers: bool = True,
     durable: bool = False,
@@ -87,7 +172,7 @@ def write_archive_to(
     file: io.FileIO,
     members: Mapping[str, bytes],
     buffers: Sequence[memoryview],
-    manifest: Mapping[str, Any],
+    manifest: BundleManifest | ResultManifest,
     *,
     hash_buffers: bool = True,
 ) -> str:
@@ -102,7 +187,7 @@ def write_archive_to(
     buffers
         Contiguous byte views, written in place of copies.
     manifest
-        What else the manifest says; must be JSON.
+        What else the manifest says.
     hash_buffers
         Put the sha256 of the buffers into the manifest, too. It takes longer than writing them, so
         an archive that stays on its machine, where nobody would check it, goes without.
@@ -130,16 +215,14 @@ def write_archive_to(
     return _sha256(text)
 
 
-def _write_buffers(
-    file: io.FileIO, buffers: Sequence[memoryview], hashed: bool
-) -> list[dict[str, Any]]:
+def _write_buffers(file: io.FileIO, buffers: Sequence[memoryview], hashed: bool) -> list[Buffer]:
     """Write the buffers while other threads hash them, in pieces: hashing is the slower part."""
     _write_all(file, _SHEBANG)
     if not buffers:
         return []
     from concurrent.futures import ThreadPoolExecutor
 
-    table: list[dict[str, Any]] = []
+    table: list[Buffer] = []
     digests = []
     with ThreadPoolExecutor(_HASHERS, "hash-buffers") as hashers:
         for buffer in buffers:
@@ -172,7 +255,7 @@ def _write_all(file: io.FileIO, data: bytes | memoryview) -> None:
 
 
 class Archive:
-    """An archive opened for reading.
+    """The archive of a bundle, opened for reading.
 
     Members are checked against the manifest as they are read; buffers are mapped, private and
     writable, and not checked: on one machine the file can't have changed on a way that it did not
@@ -198,7 +281,7 @@ class Archive:
             # It remembers the directories of archives by their paths; another job may have had it.
             self._zip.invalidate_caches()
             text = self._zip.get_data("manifest.json")
-            self.manifest: dict[str, Any] = json.loads(text)
+            self.manifest: Bundle = json.loads(text)
             if not isinstance(self.manifest, dict):
                 raise ValueError(say.MANIFEST_NO_OBJECT())
         except (*_UNREADABLE, ValueError) as error:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from jupyter_jax_trainer.datatypes import Namespace
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.serialization.refusals import CannotTravel
 
@@ -165,14 +166,14 @@ def _reduce_jit(value: Any) -> Reduced | None:
     return (make_jit, (fun, {k: v for k, v in options.items() if v})) if plain else None
 
 
-def make_jit(fun: Any, options: dict[str, Any]) -> Any:
+def make_jit(fun: Any, options: Namespace) -> Any:
     """Make a jitted function."""
     import jax
 
     return jax.jit(fun, **options)
 
 
-def _extras(value: Any) -> dict[str, Any]:
+def _extras(value: Any) -> Namespace:
     """Return attributes that the user added to a custom_jvp or custom_vjp function."""
     own = {
         "fun",
@@ -201,7 +202,7 @@ def make_custom(kind: str, fun: Any, nondiff_argnums: tuple[int, ...]) -> Any:
     return getattr(jax, kind)(fun, nondiff_argnums=nondiff_argnums)
 
 
-def set_custom(value: Any, state: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+def set_custom(value: Any, state: tuple[tuple[Any, ...], Namespace]) -> None:
     """Give a custom_jvp or custom_vjp function its rules."""
     rules, extras = state
     if hasattr(type(value), "defvjp"):

@@ -21,6 +21,7 @@ from typing import IO, Any
 
 import cloudpickle
 
+from jupyter_jax_trainer.datatypes import Namespace
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.serialization import classes, jaxvalues, wrappers
 from jupyter_jax_trainer.worker.serialization.describe import type_name
@@ -60,7 +61,7 @@ class _Globals:
         return _module_globals, (self.module,)
 
 
-def _module_globals(module: str) -> dict[str, Any]:
+def _module_globals(module: str) -> Namespace:
     return vars(importlib.import_module(module))
 
 
@@ -112,7 +113,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self,
         file: IO[bytes],
         *,
-        main_globals: dict[str, Any] | None = None,
+        main_globals: Namespace | None = None,
         on_size: Callable[[int], None] | None = None,
     ) -> None:
         super().__init__(_Sink(file, self._count), protocol=5, buffer_callback=self._take)
@@ -292,7 +293,7 @@ class Unpickler(pickle.Unpickler):
         file: IO[bytes],
         *,
         buffers: Iterable[Any] = (),
-        main_globals: dict[str, Any] | None = None,
+        main_globals: Namespace | None = None,
     ) -> None:
         super().__init__(file, buffers=buffers)
         self._main_globals = main_globals
@@ -308,7 +309,7 @@ class Unpickler(pickle.Unpickler):
         module = _MOVED.get(module, module)
         return self._own.get((module, name)) or super().find_class(module, name)
 
-    def _module_globals(self, module: str) -> dict[str, Any]:
+    def _module_globals(self, module: str) -> Namespace:
         if module == "__main__" and self._main_globals is not None:
             return self._main_globals
         return _module_globals(module)
@@ -327,7 +328,7 @@ class Unpickler(pickle.Unpickler):
 
 
 def load_pairs(
-    stream: Any, buffers: Iterable[Any], main_globals: dict[str, Any] | None = None
+    stream: Any, buffers: Iterable[Any], main_globals: Namespace | None = None
 ) -> Iterator[tuple[str, Any]]:
     """Load the (name, value) pairs of a stream, in order."""
     unpickler = Unpickler(io.BytesIO(stream), buffers=buffers, main_globals=main_globals)

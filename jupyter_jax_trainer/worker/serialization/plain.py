@@ -14,16 +14,17 @@ import math
 import struct
 import sys
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.serialization import jaxvalues, records
 from jupyter_jax_trainer.worker.serialization.dtypes import read_dtype, spell_dtype
 
 MEMBER = "nodes.jsonl"
-PLAIN, PICKLE = "plain", "pickle"  # how a variable travels
+PLAIN: Final = "plain"  # how a variable travels
+PICKLE: Final = "pickle"
 FORMAT = 2  # of results; 1 had pickles only
 INLINE = 512  # bytes; larger ones are buffers of the archive
 MAX_DEPTH = 100  # of values in values
@@ -32,7 +33,7 @@ MAX_TEXT = 256 << 20  # bytes of all nodes
 MAX_NODES = 5_000_000
 BIG = 1 << 63  # from here on, integers are written as hexadecimal text
 
-FACTORIES: Mapping[str, Any] = {
+FACTORIES: Mapping[str, Callable[[], object] | None] = {
     "None": None,
     "list": list,
     "dict": dict,

@@ -14,6 +14,7 @@ from typing import Any
 
 from cloudpickle import cloudpickle as internals
 
+from jupyter_jax_trainer.datatypes import Namespace
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.serialization.refusals import CannotTravel
 
@@ -79,7 +80,7 @@ def reduce_dispatch(function: types.FunctionType) -> Reduced | None:
     )
 
 
-def set_dispatch(function: Any, state: tuple[dict[type, Any], dict[str, Any]]) -> None:
+def set_dispatch(function: Any, state: tuple[dict[type, Callable[..., Any]], Namespace]) -> None:
     """Give a generic function its implementations."""
     registry, extras = state
     for cls, implementation in registry.items():
