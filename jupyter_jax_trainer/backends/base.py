@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypedDict
 
 from jupyter_jax_trainer.errors import JobNotFound, UsageError
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -56,6 +56,60 @@ class Target:
     current: bool = False
     problem: str | None = None
     hint: str | None = None
+
+
+class FreeQuota(TypedDict):
+    """What is left of a queue's own quota of a resource, and how much there is in all."""
+
+    flavor: str
+    resource: str
+    total: str
+    free: str
+
+
+class Queue(TypedDict):
+    """A queue, for people to choose.
+
+    Attributes
+    ----------
+    problem
+        Why it takes no jobs; None where it does.
+    waiting, admitted
+        How many jobs.
+    free
+        None where that may not be read.
+    """
+
+    name: str
+    problem: str | None
+    waiting: int
+    admitted: int
+    free: list[FreeQuota] | None
+
+
+class Priority(TypedDict):
+    """A class of priorities."""
+
+    name: str
+    value: int | None
+    description: str | None
+
+
+class Queues(TypedDict):
+    """The queues of a target.
+
+    Attributes
+    ----------
+    version
+        That of the queueing system; None where it is not known.
+    keeps_patches
+        It is known to keep what is patched into a job's runtime.
+    """
+
+    version: str | None
+    keeps_patches: bool
+    queues: list[Queue]
+    priorities: list[Priority]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,7 +397,7 @@ class Backend(ABC):
         """
         raise UsageError(say.CONVERTS_NOTHING(backend=self.name))
 
-    def queues(self, target: Target) -> Mapping[str, Any] | None:
+    def queues(self, target: Target) -> Queues | None:
         """Return the queues of a target and what is free in them; None where there are none."""
         return None
 

@@ -137,7 +137,7 @@ class KubernetesSubmission:
             "device": device,
             "devices_per_node": placed.per_node,
             "selector": placed.selector,
-            "resources": dict(own.json),
+            "resources": {"requests": own.requests, "limits": own.limits},
             "python": python,
             "jax": None if spec.image else labels.get(f"{trainjob.PREFIX}/jax"),
             "image": spec.image or runtime.container.image or None,

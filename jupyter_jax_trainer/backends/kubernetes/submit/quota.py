@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from jupyter_jax_trainer.backends.base import FreeQuota, Priority, Queue, Queues
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, cluster_path
 from jupyter_jax_trainer.backends.kubernetes.api.objects import (
     ClusterQueue,
@@ -11,19 +12,13 @@ from jupyter_jax_trainer.backends.kubernetes.api.objects import (
     PriorityClass,
 )
 from jupyter_jax_trainer.backends.kubernetes.submit.queues import Kueue, find, listed
-from jupyter_jax_trainer.backends.queues import (
-    FreeRecord,
-    PriorityRecord,
-    QueueRecord,
-    QueuesRecord,
-)
 from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.amounts import quantity
 
 _MOST = 50  # queues that are described
 
 
-def describe(client: Client) -> QueuesRecord | None:
+def describe(client: Client) -> Queues | None:
     """Describe the queues of a namespace for people to choose from; None where there is no Kueue.
 
     Raises
@@ -88,7 +83,7 @@ def _bounds(queue: ClusterQueue) -> dict[str, int | None]:
     return bounds
 
 
-def _queue(queue: LocalQueue, free: list[FreeRecord] | None) -> QueueRecord:
+def _queue(queue: LocalQueue, free: list[FreeQuota] | None) -> Queue:
     active = queue.any_condition("Active")
     broken = active.status not in ("", "True")
     return {
@@ -100,7 +95,7 @@ def _queue(queue: LocalQueue, free: list[FreeRecord] | None) -> QueueRecord:
     }
 
 
-def _priority(one: PriorityClass) -> PriorityRecord:
+def _priority(one: PriorityClass) -> Priority:
     return {"name": one.name, "value": one.value, "description": one.description or None}
 
 
@@ -116,7 +111,7 @@ def _cluster_queue(client: Client, kueue: Kueue, name: str) -> ClusterQueue | No
         raise
 
 
-def _free(client: Client, kueue: Kueue, name: str) -> list[FreeRecord] | None:
+def _free(client: Client, kueue: Kueue, name: str) -> list[FreeQuota] | None:
     """Return what is left of a ClusterQueue's own quota; None where it can't be read."""
     found = _cluster_queue(client, kueue, name)
     if found is None:
@@ -126,7 +121,7 @@ def _free(client: Client, kueue: Kueue, name: str) -> list[FreeRecord] | None:
         for flavor in found.reserved
         for resource in flavor.resources
     }
-    rows: list[FreeRecord] = []
+    rows: list[FreeQuota] = []
     for flavor in found.flavors:
         for resource in flavor.resources:
             total = resource.nominal

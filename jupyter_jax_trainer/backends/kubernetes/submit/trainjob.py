@@ -257,7 +257,10 @@ def _resources(spec: JobSpec, plan: KubernetesPlan) -> Resources:
         asked["requests"][resource] = asked["limits"][resource] = amount
     if not any(asked.values()):
         return Resources({})
-    found = {name: {**own.within(name), **values} for name, values in asked.items()}
+    found = {
+        "requests": {**own.requests, **asked["requests"]},
+        "limits": {**own.limits, **asked["limits"]},
+    }
     if spec.cpu and "cpu" in found["limits"]:
         found["limits"]["cpu"] = spec.cpu  # a request may not be more than the limit
     return Resources({name: values for name, values in found.items() if values})
