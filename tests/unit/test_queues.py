@@ -16,6 +16,7 @@ from jupyter_jax_trainer.backends.base import Target
 from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api.answers import ApiError
 from jupyter_jax_trainer.backends.kubernetes.api.cache import Store
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainJob
 from jupyter_jax_trainer.backends.kubernetes.api.rights import QUEUE_RIGHTS, find, missing
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.queued import QUEUED
@@ -396,8 +397,8 @@ def test_what_is_left_is_written_as_the_amount_that_it_is(amount, like):
 # -- stopping a job in a queue --------------------------------------------------------------------
 
 
-def trainjob(**labels: str) -> dict[str, Any]:
-    return {"metadata": {"name": "j", "uid": "uid-now", "labels": labels}}
+def trainjob(**labels: str) -> TrainJob:
+    return TrainJob({"metadata": {"name": "j", "uid": "uid-now", "labels": labels}})
 
 
 def workload(name: str, *conditions: str, created: str = "1", **more: Any) -> dict[str, Any]:
