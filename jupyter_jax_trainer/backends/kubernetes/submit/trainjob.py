@@ -345,9 +345,7 @@ def _restrict(pod: dict[str, Any], loose: Mapping[str, list[str]]) -> None:
 
 def shown_yaml(item: ApiObject) -> str:
     """Write an object as YAML, without its managed fields and what may be secret."""
-    told = {
-        name: value for name, value in item.metadata.json.items() if name != "managedFields"
-    }
+    told = {name: value for name, value in item.metadata.json.items() if name != "managedFields"}
     shown = masking.manifest({**item.json, **({"metadata": told} if item.metadata.json else {})})
     note = f"# {say.SECRETS_MASKED(masked=masking.HIDDEN)}\n" if shown.hidden else ""
     return note + to_yaml([ApiObject(shown.item)], exact=False)
