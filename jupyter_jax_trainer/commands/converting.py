@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import commands as say
+from jupyter_jax_trainer.options.table import Given
 from jupyter_jax_trainer.text import plain
 
 
-def convert(context: Context, values: dict[str, Any], words: list[str]) -> None:
+def convert(context: Context, values: Given, words: list[str]) -> None:
     """Print what the JAXJobs of a file become, and say beside it what changes.
 
     Those that have ended are left out, unless they are wanted, too.
@@ -28,7 +28,7 @@ def convert(context: Context, values: dict[str, Any], words: list[str]) -> None:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:
         raise UsageError(say.CANNOT_READ(file=name, error=error)) from None
-    runtime, ended = values.get("runtime"), values.get("all", False)
+    runtime, ended = values.text("runtime"), values.flag("all")
     found = registry.cluster().convert(text, name, runtime, ended=ended)
     if found.yaml:
         context.print(found.yaml)

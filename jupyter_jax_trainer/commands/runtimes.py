@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.backends.base import InstallRequest
 from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.options import checks
-from jupyter_jax_trainer.options.table import DEVICES
+from jupyter_jax_trainer.options.table import DEVICES, Given
 
 _INSTALL_ONLY = ("device", "python", "registry", "image", "volume", "force", "dry_run")
 
 
-def runtimes(context: Context, values: dict[str, Any], words: list[str]) -> None:
+def runtimes(context: Context, values: Given, words: list[str]) -> None:
     """List runtimes, or do what the first word says."""
     action, *names = words or ["list"]
     if action not in ("list", "show", "check", "install"):
@@ -39,12 +37,12 @@ def runtimes(context: Context, values: dict[str, Any], words: list[str]) -> None
         _list(context, values)
 
 
-def _list(context: Context, values: dict[str, Any]) -> None:
+def _list(context: Context, values: Given) -> None:
     from jupyter_jax_trainer import api
     from jupyter_jax_trainer.commands.listing import runtimes_table
 
     place = context.place(values)
-    backend = values.get("backend", "auto")
+    backend = values.text("backend") or "auto"
     try:
         found = api.runtimes(backend, **place)
     except BackendError as error:
@@ -55,7 +53,7 @@ def _list(context: Context, values: dict[str, Any]) -> None:
     context.print(runtimes_table(found, context.width))
 
 
-def _show(context: Context, values: dict[str, Any], name: str) -> None:
+def _show(context: Context, values: Given, name: str) -> None:
     from jupyter_jax_trainer.doctor.report import report
 
     known = {one.name: one for one in registry.get(registry.DEFAULT).runtimes()}
@@ -71,7 +69,7 @@ def _show(context: Context, values: dict[str, Any], name: str) -> None:
     context.print(found.yaml)
 
 
-def _check(context: Context, values: dict[str, Any], names: list[str]) -> None:
+def _check(context: Context, values: Given, names: list[str]) -> None:
     """Check runtimes of the cluster: those that are named, else all for JAX."""
     from jupyter_jax_trainer.doctor.finding import FAIL
     from jupyter_jax_trainer.doctor.report import report
@@ -82,19 +80,19 @@ def _check(context: Context, values: dict[str, Any], names: list[str]) -> None:
         context.print(report(found.findings, context.width) + "\n")
 
 
-def _install(context: Context, values: dict[str, Any]) -> None:
+def _install(context: Context, values: Given) -> None:
     """Install our runtimes, and say what changed."""
     asked = InstallRequest(
-        devices=values.get("device") or DEVICES,
-        python=values.get("python"),
-        registry=values.get("registry"),
-        image=values.get("image"),
-        volume=values.get("volume"),
+        devices=values.texts("device") or DEVICES,
+        python=values.text("python"),
+        registry=values.text("registry"),
+        image=values.text("image"),
+        volume=values.text("volume"),
         context=context.place(values)["context"],
         # Not that of `use`, which is for jobs: nobody means it for runtimes of a whole cluster.
-        namespace=values.get("namespace"),
-        force=values.get("force", False),
-        dry_run=values.get("dry_run", False),
+        namespace=values.text("namespace"),
+        force=values.flag("force"),
+        dry_run=values.flag("dry_run"),
     )
     for line in registry.cluster().install_runtimes(asked):
         context.print(line)

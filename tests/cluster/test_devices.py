@@ -19,7 +19,7 @@ from cluster.jobs import PATIENCE, fails, run, submit
 from cluster.made_runtimes import image, make
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes import connection
-from jupyter_jax_trainer.backends.kubernetes.submit import manifests
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import BackendError
@@ -243,9 +243,8 @@ def test_kubectl_takes_the_same_for_all_devices_or_one(cluster):
             )
             found = list(yaml.safe_load_all(cluster("kustomize", str(folder))))
             assert [item["metadata"]["name"] for item in found] == [f"jax-{name}" for name in names]
-            images = [
-                manifests.image_of(item) for item in found if item["metadata"]["name"] == "jax-gpu"
-            ]
+            all_runtimes = [TrainingRuntime(item) for item in found]
+            images = [item.container.image for item in all_runtimes if item.name == "jax-gpu"]
             assert images == ["ghcr.io/team/cuda:1"] * ("gpu" in names)
             cluster(
                 "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", str(folder)

@@ -12,7 +12,7 @@ from harness import eventually
 
 from cluster.jobs import PATIENCE
 from cluster.made_runtimes import image
-from jupyter_jax_trainer.backends.kubernetes.jaxjob import convert
+from jupyter_jax_trainer.backends.kubernetes.jaxjob import convert, read
 from jupyter_jax_trainer.messages import jaxjob as say
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -60,8 +60,8 @@ def jaxjob(name, namespace, code, **more):
 
 
 def apply(namespace, job, runtime=None):
-    for document in convert(job, runtime).documents:
-        namespace("apply", "--server-side", "-f", "-", stdin=document)
+    for document in convert(read(job), runtime).documents:
+        namespace("apply", "--server-side", "-f", "-", stdin=document.json)
 
 
 def log(namespace, job, rank=0):
@@ -424,15 +424,15 @@ def test_twenty_varied_jobs_are_what_they_were(namespace):
         policy = {"suspend": True, **change.get("policy", {})}  # no pod has to run for this
         given = copy.deepcopy({**change, "policy": policy})
         job = jobs[f"job-{number}"] = jaxjob(f"job-{number}", namespace, "print(1)", **given)
-        found = convert(job)
+        found = convert(read(job))
         assert told(found, [*TOLD, *wanted.get("said", [])]), (number, found.report())
         runtimes += found.documents[:1]
         own += found.documents[1:]
-        shared += convert(job, "jax-cpu").documents
+        shared += convert(read(job), "jax-cpu").documents
 
     def taken(items, *options):
         """Apply all, and tell whether the cluster and its webhooks took all."""
-        every = {"apiVersion": "v1", "kind": "List", "items": items}
+        every = {"apiVersion": "v1", "kind": "List", "items": [one.json for one in items]}
         said = namespace.cluster(
             "--namespace",
             namespace.name,

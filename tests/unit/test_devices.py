@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Resources, TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.submit import choosing, devices, runtimes, trainjob
 from jupyter_jax_trainer.backends.kubernetes.submit.devices import Node
 from jupyter_jax_trainer.errors import UsageError
@@ -63,7 +64,7 @@ SHAPES = st.lists(SIDE, min_size=2, max_size=3).map(lambda sides: "x".join(map(s
 def test_a_topology_says_how_many_nodes_there_are(line, nodes, each):
     spec = parse_cell_line(f"-d tpu --topology {line}")
     assert spec.nodes == nodes
-    assert devices.place(spec, "tpu", {}, {}, None).per_node == each
+    assert devices.place(spec, "tpu", Resources({}), {}, None).per_node == each
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def node(name: str = "n", labels: dict[str, str] | None = None, **amounts: int) 
 def place(line: str, nodes: list[Node] | None, own: dict[str, str] | None = None, **limits: str):
     spec = parse_cell_line(line)
     asked = {"limits": {devices.RESOURCES[kind]: amount for kind, amount in limits.items()}}
-    return devices.place(spec, devices.kind(spec) or "cpu", asked, own or {}, nodes)
+    return devices.place(spec, devices.kind(spec) or "cpu", Resources(asked), own or {}, nodes)
 
 
 H100 = node("a", {FOUND_GPU: "NVIDIA-H100-80GB-HBM3"}, gpu=8)
@@ -292,13 +293,12 @@ def test_what_no_node_can_do_now_waits_for_larger_ones(line, nodes):
 
 
 def test_amounts_of_memory_and_cores_are_no_devices():
-    own = {
-        "limits": {
-            "volcano.sh/vgpu-cores": "50",
-            "volcano.sh/vgpu-number": "2",
-            "nvidia.com/gpumem": "3000",
-        }
+    limits = {
+        "volcano.sh/vgpu-cores": "50",
+        "volcano.sh/vgpu-number": "2",
+        "nvidia.com/gpumem": "3000",
     }
+    own = Resources({"limits": limits})
     assert devices.resource("gpu", own) == "volcano.sh/vgpu-number"
     assert devices.brought("gpu", own, {}) == 2
 
@@ -315,14 +315,16 @@ def test_amounts_of_memory_and_cores_are_no_devices():
 )
 def test_what_the_runtime_calls_its_devices_is_asked_for(name, device):
     own = {"limits": {name: "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}
-    item = a_runtime("r", "", resources=own)
+    item = TrainingRuntime(a_runtime("r", "", resources=own))
     assert runtimes.device_of(item) == device
-    assert devices.resource(device, own) == name and devices.brought(device, own, {}) == 2
+    there = item.container.resources
+    assert devices.resource(device, there) == name and devices.brought(device, there, {}) == 2
     spec = parse_cell_line("--devices-per-node 4")
     asked = trainjob._resources(spec, {"resources": own, "device": device, "devices_per_node": 4})
-    assert asked["limits"] == {name: "4", "memory": "1Gi"}
+    assert asked.limits == {name: "4", "memory": "1Gi"}
     nodes = [Node("n", {}, {name: "8"})]
-    assert devices.place(parse_cell_line(f"-d {device} -n 2"), device, own, {}, nodes).notes == ()
+    two = parse_cell_line(f"-d {device} -n 2")
+    assert devices.place(two, device, there, {}, nodes).notes == ()
 
 
 def test_amounts_and_labels_of_the_runtime_count():
@@ -343,7 +345,7 @@ def test_all_amounts_are_given_since_trainer_replaces_those_of_the_runtime():
 
     def resources(line, **plan):
         spec = parse_cell_line(line)
-        return trainjob._resources(spec, {"resources": own, "devices_per_node": 2, **plan})
+        return trainjob._resources(spec, {"resources": own, "devices_per_node": 2, **plan}).json
 
     assert resources("", device="cpu") == {}  # the runtime's own stay
     assert resources("--cpu 4", device="gpu") == {
@@ -421,7 +423,7 @@ EIGHT = a_runtime("g8", "gpu", resources={"limits": {"nvidia.com/gpu": "8"}})
 )
 def test_the_runtime_fits_the_device(cluster, line, name, said):
     found, words = choosing.runtime(cluster, parse_cell_line(line))
-    assert found["metadata"]["name"] == name and said in words and bool(said) == bool(words)
+    assert found.name == name and said in words and bool(said) == bool(words)
 
 
 @pytest.mark.parametrize(
@@ -443,12 +445,12 @@ def test_a_queue_without_gpus_gets_no_job_for_them_unasked(monkeypatch, most, na
     monkeypatch.setattr(choosing.quota, "most", lambda client, queue: most)
     line = parse_cell_line("-n 3 --queue team")
     found, words = choosing.runtime(Cluster(CPU, GPU, nodes=[FOUR]), line)
-    assert found["metadata"]["name"] == name and said in words
+    assert found.name == name and said in words
 
 
 def test_a_runtime_for_gpus_that_fits_is_taken_unasked_though_it_is_not_the_first():
     found, words = choosing.runtime(Cluster(CPU, EIGHT, GPU, nodes=[FOUR]), parse_cell_line(""))
-    assert found["metadata"]["name"] == "g" and "on GPU" in words
+    assert found.name == "g" and "on GPU" in words
 
 
 @pytest.mark.parametrize(
@@ -461,9 +463,9 @@ def test_a_runtime_for_gpus_that_fits_is_taken_unasked_though_it_is_not_the_firs
 def test_a_worse_runtime_for_gpus_is_not_taken_unasked_because_the_best_does_not_fit(label):
     worse = a_runtime("worse", "gpu", **label)
     found, words = choosing.runtime(Cluster(CPU, EIGHT, worse, nodes=[FOUR]), parse_cell_line(""))
-    assert found["metadata"]["name"] == "c" and "1 × 8 GPUs would be needed" in words
+    assert found.name == "c" and "1 × 8 GPUs would be needed" in words
     found, _ = choosing.runtime(Cluster(CPU, worse, nodes=[FOUR]), parse_cell_line(""))
-    assert found["metadata"]["name"] == "worse"
+    assert found.name == "worse"
 
 
 def test_gpus_on_nodes_that_the_runtime_does_not_go_to_are_none_for_it():
@@ -473,7 +475,7 @@ def test_gpus_on_nodes_that_the_runtime_does_not_go_to_are_none_for_it():
     in_pool = {**FOUR, "metadata": {"name": "m", "labels": {"pool": "big"}}}
     for nodes, name in ([FOUR], "c"), ([FOUR, in_pool], "narrow"):
         found, _ = choosing.runtime(Cluster(CPU, narrow, nodes=nodes), parse_cell_line(""))
-        assert found["metadata"]["name"] == name
+        assert found.name == name
 
 
 def test_the_best_of_several_runtimes_is_taken():
@@ -486,9 +488,9 @@ def test_the_best_of_several_runtimes_is_taken():
     order = [best, elsewhere, again, old]
     while order:
         found, _ = choosing.runtime(Cluster(*reversed(order)), parse_cell_line(""))
-        assert found["metadata"]["name"] == order.pop(0)["metadata"]["name"]
-    assert runtimes.deprecation(best) is None
-    assert runtimes.deprecation(old) == say.DEPRECATED(name="old")
+        assert found.name == order.pop(0)["metadata"]["name"]
+    assert runtimes.deprecation(TrainingRuntime(best)) is None
+    assert runtimes.deprecation(TrainingRuntime(old)) == say.DEPRECATED(name="old")
 
 
 def test_a_runtime_for_another_device_is_refused():
@@ -496,10 +498,8 @@ def test_a_runtime_for_another_device_is_refused():
         choosing.runtime(Cluster(CPU, GPU), parse_cell_line("-r c -d gpu"))
     assert refused.value.message == say.WRONG_DEVICE(runtime="c", device="cpu", wanted="gpu")
     unsaid = a_runtime("u", "")
-    assert choosing.runtime(Cluster(unsaid), parse_cell_line("-r u -d gpu"))[0] == {
-        **unsaid,
-        "kind": "ClusterTrainingRuntime",
-    }
+    found, _ = choosing.runtime(Cluster(unsaid), parse_cell_line("-r u -d gpu"))
+    assert found.json == {**unsaid, "kind": "ClusterTrainingRuntime"}
     with pytest.raises(UsageError, match="for tpu.*: c, g") as refused:
         choosing.runtime(Cluster(CPU, GPU), parse_cell_line("-d tpu"))
     assert refused.value.id == "submit.no-runtime-among"
@@ -555,7 +555,7 @@ def test_labels_are_patched_in_only_where_there_are_any():
 
     assert patch(selector={}) is None is patch()
     made = patch(selector={SHAPE: "4x4"})
-    (job,) = made["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    (job,) = made.json["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
     assert job["template"]["spec"]["template"] == {"spec": {"nodeSelector": {SHAPE: "4x4"}}}
 
 
@@ -572,7 +572,7 @@ def test_labels_are_patched_in_only_where_there_are_any():
     ],
 )
 def test_a_runtime_says_how_many_devices_its_nodes_have(device, limits, labels, each):
-    assert devices.brought(device, {"limits": limits}, labels) == each
+    assert devices.brought(device, Resources({"limits": limits}), labels) == each
     node = {"name": "node", "resources": {"limits": limits}}
     pod = {"containers": [node], "nodeSelector": labels}
     job = {"name": "node", "template": {"spec": {"template": {"spec": pod}}}}
@@ -581,7 +581,7 @@ def test_a_runtime_says_how_many_devices_its_nodes_have(device, limits, labels, 
         "metadata": {"name": "a", "labels": {"jupyter-jax-trainer/device": device}},
         "spec": {"template": {"spec": {"replicatedJobs": [job]}}},
     }
-    found = runtimes.describe(item)
+    found = runtimes.describe(TrainingRuntime(item))
     assert (found.device, found.devices) == (device, each)
 
 

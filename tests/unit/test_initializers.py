@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
-from jupyter_jax_trainer.backends.kubernetes.jaxjob import convert
+from jupyter_jax_trainer.backends.kubernetes.jaxjob import convert, read
 from jupyter_jax_trainer.backends.kubernetes.submit import choosing, manifests
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import submit as say
@@ -20,7 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = list(yaml.safe_load_all((DOCS / "examples" / "jax-with-data.yaml").read_text()))
 JAXJOBS = list(yaml.safe_load_all((DOCS / "examples" / "jaxjobs.yaml").read_text()))
 DATASET, MODEL, BOTH = EXAMPLES
-CPU, GPU = manifests.manifest("cpu"), manifests.manifest("gpu")
+CPU, GPU = (manifests.manifest(device).json for device in ("cpu", "gpu"))
 FOUR = {"metadata": {"name": "n"}, "status": {"allocatable": {"nvidia.com/gpu": "4"}}}
 
 
@@ -65,7 +65,7 @@ def initializer_of(item: dict) -> tuple[dict, dict]:
 
 def choose(line: str, *items: dict) -> str:
     found, _ = choosing.runtime(Cluster(*items), parse_cell_line(line))
-    return str(found["metadata"]["name"])
+    return found.name
 
 
 @pytest.mark.parametrize(
@@ -162,14 +162,14 @@ def test_an_initializer_that_needs_no_word_of_the_job_is_none_of_its_business(ch
 def test_gpus_are_not_taken_unasked_with_initializers_that_would_fail():
     with_gpu = named("gpu-with-data", BOTH, labels=GPU["metadata"]["labels"])
     found, said = choosing.runtime(Cluster(with_gpu, CPU), parse_cell_line(""))
-    assert found["metadata"]["name"] == "jax-cpu" and say.NO_SUCH_INITIALIZERS() in said
+    assert found.name == "jax-cpu" and say.NO_SUCH_INITIALIZERS() in said
     found, said = choosing.runtime(Cluster(with_gpu, CPU, GPU), parse_cell_line(""))
-    assert found["metadata"]["name"] == "jax-gpu" and "on GPU" in said
+    assert found.name == "jax-gpu" and "on GPU" in said
     assert choose("--dataset hf://a/b --model s3://a/b", with_gpu, BOTH, GPU) == "gpu-with-data"
 
 
 def test_a_runtime_of_a_converted_jaxjob_is_taken_by_name_only():
-    made = convert(JAXJOBS[0]).documents[0]
+    made = convert(read(JAXJOBS[0])).documents[0].json
     name = made["metadata"]["name"]
     assert choose("-d cpu", made, CPU) == "jax-cpu"
     assert choose(f"-r {name}", made, CPU) == name

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_jax_trainer.backends.kubernetes.jaxjob import convert
+from jupyter_jax_trainer.backends.kubernetes import jaxjob
 from jupyter_jax_trainer.cli import main
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import UsageError
@@ -62,9 +62,19 @@ def job(**worker: Any) -> dict[str, Any]:
     return found
 
 
+def convert(given: Any, runtime: str | None = None, *, ended: bool = False) -> jaxjob.Conversion:
+    """Convert what somebody wrote."""
+    return jaxjob.convert(jaxjob.read(given), runtime, ended=ended)
+
+
+def written(conversion: jaxjob.Conversion) -> list[dict[str, Any]]:
+    """Return what a JAXJob has become, as it is written."""
+    return [dict(one.json) for one in conversion.documents]
+
+
 def parts(conversion):
     """Return the runtime's JobSet, its Job, its pod, and the TrainJob's spec."""
-    runtime, trainjob = conversion.documents
+    runtime, trainjob = written(conversion)
     jobset = runtime["spec"]["template"]["spec"]
     (replicated,) = jobset["replicatedJobs"]
     inner = replicated["template"]["spec"]
@@ -76,7 +86,7 @@ def test_a_simple_job():
     before = copy.deepcopy(given)
     found = convert(given)
     assert given == before
-    runtime, trainjob = found.documents
+    runtime, trainjob = written(found)
     assert runtime["kind"] == "TrainingRuntime" and trainjob["kind"] == "TrainJob"
     assert runtime["metadata"]["name"] == "mnist" and runtime["metadata"]["namespace"] == "team-a"
     assert runtime["spec"]["mlPolicy"] == {"numNodes": 1, "jax": {}}
@@ -231,7 +241,7 @@ def test_on_a_runtime_that_others_use():
         container={"workingDir": "/w", "securityContext": {"runAsUser": 1}},
     )
     found = convert(given, "jax-cpu")
-    (trainjob,) = found.documents
+    (trainjob,) = written(found)
     assert trainjob["spec"]["runtimeRef"] == {
         "apiGroup": "trainer.kubeflow.org",
         "kind": "ClusterTrainingRuntime",
@@ -248,7 +258,7 @@ def test_on_a_runtime_that_others_use():
     assert "spec.hostNetwork" in text and "workingDir" in text and "restartPolicy" in text
     given = job()
     del given["spec"]["jaxReplicaSpecs"]["Worker"]["template"]["metadata"]
-    assert "runtimePatches" not in convert(given, "jax-cpu").documents[0]["spec"]
+    assert "runtimePatches" not in written(convert(given, "jax-cpu"))[0]["spec"]
 
 
 def broken(path: str, value: Any) -> dict[str, Any]:
@@ -364,12 +374,12 @@ def test_every_word_of_a_job_is_somewhere(name, nodes, pod, container, runtime):
         },
     }
     found = convert(given, runtime)
-    text, report = str(found.documents), found.report()
+    text, report = str(written(found)), found.report()
     for part in (pod, container):
         for what, value in part.items():
             if value and what != "name":
                 assert repr(value).strip("[]{}") in text or what in report, what
-    assert found.documents[-1]["spec"]["trainer"]["numNodes"] == nodes
+    assert written(found)[-1]["spec"]["trainer"]["numNodes"] == nodes
 
 
 def test_the_command_reads_files_lists_and_pipes(tmp_path, capsys, monkeypatch):
@@ -406,10 +416,8 @@ def test_what_has_ended_is_not_run_again(end):
     found = convert(ended)
     assert not found.documents
     assert found.lost == [say.HAS_ENDED(end=end.lower())]
-    assert [one["kind"] for one in convert(ended, ended=True).documents] == [
-        "TrainingRuntime",
-        "TrainJob",
-    ]
+    kinds = [one.kind for one in convert(ended, ended=True).documents]
+    assert kinds == ["TrainingRuntime", "TrainJob"]
     # Kept from before it was started again.
     assert convert(seen("old", Created="True", **{end: "False"})).documents
 

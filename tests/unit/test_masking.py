@@ -16,6 +16,7 @@ from made_jobs import make_job
 
 from jupyter_jax_trainer import api, masking
 from jupyter_jax_trainer.backends.kubernetes import connection
+from jupyter_jax_trainer.backends.kubernetes.api.objects import ApiObject
 from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import shown_yaml
 from jupyter_jax_trainer.capture import capture_cell
@@ -314,15 +315,16 @@ PLANTED = {
 
 def test_no_planted_secret_is_in_a_yaml():
     before = json.dumps(PLANTED)
-    text = shown_yaml(PLANTED)
+    text = shown_yaml(ApiObject(PLANTED))
     assert LEAK not in text and text.count("stays") == 5 and trainjob.UID in text
     assert json.dumps(PLANTED) == before and yaml.safe_load(text)["kind"] == "TrainJob"
     secret = {"kind": "Secret", "data": {"key": LEAK}, "stringData": {"a": LEAK}}
-    assert LEAK not in shown_yaml(secret)
+    assert LEAK not in shown_yaml(ApiObject(secret))
 
 
 def test_nothing_is_said_to_be_hidden_where_nothing_is():
-    assert shown_yaml({"kind": "A", "spec": {"n": 1}}) == "kind: A\nspec:\n  n: 1\n"
+    shown = shown_yaml(ApiObject({"kind": "A", "spec": {"n": 1}}))
+    assert shown == "kind: A\nspec:\n  n: 1\n"
 
 
 # ---------------------------------------------------------------------------- views of a job

@@ -12,6 +12,7 @@ from jupyter_jax_trainer import cli
 from jupyter_jax_trainer.backends.kubernetes import control
 from jupyter_jax_trainer.backends.kubernetes.api import identity
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime, TrainJob
 from jupyter_jax_trainer.backends.kubernetes.submit import launch as launching
 from jupyter_jax_trainer.backends.kubernetes.submit import payload, restarts, trainjob
 from jupyter_jax_trainer.errors import UsageError
@@ -104,10 +105,10 @@ def test_the_job_s_own_trainjob_is_changed_whatever_its_annotation_says_now(clus
 def test_a_trainjob_that_can_t_have_been_made_by_us_is_not_taken_back(cluster):
     sent = trainjob_of("k8s-1")
     cluster.objects[TRAINJOB] = trainjob_of("k8s-2")
-    launching.take_back(cluster, sent)
+    launching.take_back(cluster, TrainJob(sent))
     assert cluster.done == []
     del sent["metadata"]["uid"]  # no answer came
-    launching.take_back(cluster, sent)
+    launching.take_back(cluster, TrainJob(sent))
     assert [method for method, *_ in cluster.done] == ["DELETE"]
 
 
@@ -212,7 +213,7 @@ def test_a_runtime_is_deleted_only_if_it_is_the_job_s(cluster, metadata, ours):
 
 
 def test_a_runtime_that_has_the_name_already_is_not_taken_for_ours(cluster):
-    mine = {"metadata": {"name": "fit-x", "labels": {trainjob.UID: UID}}}
+    mine = TrainingRuntime({"metadata": {"name": "fit-x", "labels": {trainjob.UID: UID}}})
     there = cluster.trainer("trainingruntimes", "fit-x")
 
     class Taken(Cluster):
@@ -234,7 +235,7 @@ def test_what_is_a_job_s_alone_is_labelled(tmp_path):
     runtime = restarts.runtime_of(manifest)
     assert runtime is not None and trainjob.belongs(runtime, UID, None)
     packed = payload.Payload("k", [], [{"a": "b"}, {"c": "d"}])
-    for item in packed.secrets("fit-abc", trainjob.own_labels(manifest)):
+    for item in packed.secrets("fit-abc", trainjob.own_labels(manifest), "ns"):
         assert trainjob.belongs(item, UID, None) and not trainjob.belongs(item, OTHER, None)
 
 

@@ -18,6 +18,7 @@ from jupyter_jax_trainer.backends.kubernetes import backend as of_clusters
 from jupyter_jax_trainer.backends.kubernetes import connection, control
 from jupyter_jax_trainer.backends.kubernetes.api import kubeconfig
 from jupyter_jax_trainer.backends.kubernetes.api.answers import ApiError
+from jupyter_jax_trainer.backends.kubernetes.api.objects import ApiObject, TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.backend import KubernetesBackend
 from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import describe
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import shown_yaml
@@ -402,7 +403,7 @@ def test_a_place_with_a_problem_has_a_health(tmp_path, monkeypatch):
 def test_runtimes(two, monkeypatch):
     (here,) = targets.runtimes(targets.find("local"))
     assert (here["name"], here["nodes"], here["image"]) == ("local-cpu", [1, 4096], None)
-    there = describe(RUNTIME)
+    there = describe(TrainingRuntime(RUNTIME))
     asked = []
 
     def cluster_runtimes(_: KubernetesBackend, *args: Any) -> list[Any]:
@@ -431,7 +432,7 @@ def test_runtimes(two, monkeypatch):
 
 def test_a_runtime_without_an_image():
     item = {"kind": "TrainingRuntime", "metadata": {"name": "a"}, "spec": {}}
-    found = describe(item)
+    found = describe(TrainingRuntime(item))
     assert (found.image, found.deprecated) == (None, False)
     assert found.description == "TrainingRuntime, no image"
 
@@ -467,7 +468,7 @@ def test_a_runtime_as_the_cluster_has_it(two, monkeypatch):
 
 def test_nothing_secret_is_in_a_yaml():
     before = json.dumps(RUNTIME)
-    text = shown_yaml(RUNTIME)
+    text = shown_yaml(TrainingRuntime(RUNTIME))
     assert json.dumps(RUNTIME) == before and "hunter2" not in text
     found = yaml.safe_load(text)
     assert list(found) == ["apiVersion", "kind", "metadata", "spec"]
@@ -481,7 +482,7 @@ def test_nothing_secret_is_in_a_yaml():
         {"name": "DB", "value": "…"},
         {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
     ]
-    assert shown_yaml({"kind": "A"}) == "kind: A\n"
+    assert shown_yaml(ApiObject({"kind": "A"})) == "kind: A\n"
 
 
 @pytest.mark.parametrize(
@@ -501,13 +502,13 @@ def test_nothing_secret_is_in_a_yaml():
     ],
 )
 def test_what_only_begins_like_a_harmless_variable_is_hidden(name):
-    text = shown_yaml({"env": [{"name": name, "value": "hunter2"}]})
+    text = shown_yaml(ApiObject({"env": [{"name": name, "value": "hunter2"}]}))
     assert "hunter2" not in text and text.startswith("# ") and "…" in text
 
 
 def test_harmless_variables_are_shown():
     names = ["JAX_PLATFORMS", "XLA_FLAGS", "NVIDIA_VISIBLE_DEVICES", "PYTHONPATH", "LANG", "LC_ALL"]
-    text = shown_yaml({"env": [{"name": name, "value": "shown"} for name in names]})
+    text = shown_yaml(ApiObject({"env": [{"name": name, "value": "shown"} for name in names]}))
     assert text.count("shown") == len(names)
 
 

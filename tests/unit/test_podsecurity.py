@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
+from jupyter_jax_trainer.backends.kubernetes.api.objects import Container, TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.submit import podsecurity, runtimes, trainjob
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import Payload
 from jupyter_jax_trainer.options.spec import JobSpec
@@ -31,9 +32,9 @@ class Cluster:
     def request(self, method: str, path: str, *, query: Any = None, body: Any = None) -> Any:
         self.asked.append(f"{method} {path}")
         if path == "pods":
-            assert query == {"dryRun": "All"} and not podsecurity._is_meek(
-                body["spec"]["containers"][0]
-            )
+            (container,) = body["spec"]["containers"]
+            assert query == {"dryRun": "All"}
+            assert not podsecurity._is_meek(Container(container).security)
             if self._trial is not None:
                 raise ApiError(403, "Forbidden", self._trial, "create", "pods")
             return body
@@ -75,12 +76,13 @@ MEEK = {"securityContext": {"allowPrivilegeEscalation": False, "capabilities": {
 CONFINED = {"securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}}
 
 
-def runtime(**pods: dict[str, Any]) -> dict[str, Any]:
+def runtime(**pods: dict[str, Any]) -> TrainingRuntime:
     jobs = [
         {"name": name.replace("_", "-"), "template": {"spec": {"template": {"spec": pod}}}}
         for name, pod in pods.items()
     ]
-    return {"metadata": {"name": "r"}, "spec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+    job_set = {"replicatedJobs": jobs}
+    return TrainingRuntime({"metadata": {"name": "r"}, "spec": {"template": {"spec": job_set}}})
 
 
 FOREIGN = runtime(
@@ -116,7 +118,7 @@ def patched(plan: dict[str, Any]) -> dict[str, Any]:
     whole = {"patches": nothing, **plan}
     patch = trainjob._patch(JobSpec(volume=("claim:/data",)), whole, Payload("k", []), "s")
     assert patch is not None
-    jobs = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    jobs = patch.json["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
     return {job["name"]: job["template"]["spec"]["template"]["spec"] for job in jobs}
 
 
@@ -124,19 +126,19 @@ def test_all_containers_are_patched():
     pods = patched({"loose": podsecurity.lacking(FOREIGN)})
     assert pods.keys() == {"dataset-initializer", "node"}
     for pod in pods.values():
-        assert pod["securityContext"] == podsecurity.OF_POD
+        assert pod["securityContext"] == podsecurity.OF_POD.json
     assert pods["dataset-initializer"]["containers"] == [
-        {"name": "dataset-initializer", "securityContext": podsecurity.OF_CONTAINER}
+        {"name": "dataset-initializer", "securityContext": podsecurity.OF_CONTAINER.json}
     ]
     node = {one["name"]: one for one in pods["node"]["containers"]}
-    assert node["sidecar"] == {"name": "sidecar", "securityContext": podsecurity.OF_CONTAINER}
+    assert node["sidecar"] == {"name": "sidecar", "securityContext": podsecurity.OF_CONTAINER.json}
     assert "volumeMounts" in node["node"] and "securityContext" not in node["node"]
     assert [one["name"] for one in pods["node"]["initContainers"]] == ["set-up"]
 
 
 def test_a_plan_of_0_1_means_the_node():
     (node,) = patched({})["node"]["containers"]
-    assert node["name"] == "node" and node["securityContext"] == podsecurity.OF_CONTAINER
+    assert node["name"] == "node" and node["securityContext"] == podsecurity.OF_CONTAINER.json
 
 
 @pytest.mark.parametrize(

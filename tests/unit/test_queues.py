@@ -397,8 +397,8 @@ def test_what_is_left_is_written_as_the_amount_that_it_is(amount, like):
 # -- stopping a job in a queue --------------------------------------------------------------------
 
 
-def trainjob(**labels: str) -> dict[str, Any]:
-    return {"metadata": {"name": "j", "uid": "uid-now", "labels": labels}}
+def trainjob(**labels: str) -> TrainJob:
+    return TrainJob({"metadata": {"name": "j", "uid": "uid-now", "labels": labels}})
 
 
 def workload(name: str, *conditions: str, created: str = "1", **more: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.submit import restarts, trainjob
 from jupyter_jax_trainer.jobdir.failure import (
     RankEnd,
@@ -38,7 +39,7 @@ def replicated(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def runtimes(draw: st.DrawFn) -> dict[str, Any]:
+def runtimes(draw: st.DrawFn) -> TrainingRuntime:
     job_set: dict[str, Any] = {"replicatedJobs": draw(st.lists(replicated(), max_size=3))}
     if draw(st.booleans()):
         job_set["failurePolicy"] = {
@@ -46,7 +47,7 @@ def runtimes(draw: st.DrawFn) -> dict[str, Any]:
             "rules": [{"name": "x"}],
         }
     spec = {"mlPolicy": {"jax": {}}, "template": {"spec": job_set}}
-    return {"metadata": {"name": "any"}, "spec": spec}
+    return TrainingRuntime({"metadata": {"name": "any"}, "spec": spec})
 
 
 @given(runtimes(), st.integers(1, 1000))
@@ -54,8 +55,8 @@ def test_the_copy_differs_in_its_policies_alone(runtime, most):
     before = copy.deepcopy(runtime)
     made = restarts.spec_from(runtime, most)
     assert runtime == before
-    assert made["mlPolicy"] == runtime["spec"]["mlPolicy"]
-    job_set, was = made["template"]["spec"], runtime["spec"]["template"]["spec"]
+    assert made.json["mlPolicy"] == runtime.spec.json["mlPolicy"]
+    job_set, was = made.json["template"]["spec"], runtime.job_set.json
     assert job_set["failurePolicy"]["maxRestarts"] == most
     for new, old in zip(job_set["replicatedJobs"], was["replicatedJobs"], strict=True):
         if old["name"] != "node":
@@ -67,15 +68,15 @@ def test_the_copy_differs_in_its_policies_alone(runtime, most):
         old_pod = old.get("template", {}).get("spec", {}).get("template", {}).get("spec", {})
         for key in kept & old_pod.keys():
             assert job["template"]["spec"][key] == old_pod[key]
-    assert restarts.spec_from({"spec": made}, most) == made  # one made of a made one is the same
+    again = TrainingRuntime({"spec": made.json})
+    assert restarts.spec_from(again, most) == made  # one made of a made one is the same
 
 
 def fails_for_good(code: int, *, disrupted: bool = False) -> bool:
     """Read the policy as the Job controller does: the first rule that fits."""
-    made = restarts.spec_from(
-        {"spec": {"template": {"spec": {"replicatedJobs": [{"name": "node"}]}}}}, 1
-    )
-    (node,) = made["template"]["spec"]["replicatedJobs"]
+    job_set = {"replicatedJobs": [{"name": "node"}]}
+    made = restarts.spec_from(TrainingRuntime({"spec": {"template": {"spec": job_set}}}), 1)
+    (node,) = made.json["template"]["spec"]["replicatedJobs"]
     for rule in node["template"]["spec"]["podFailurePolicy"]["rules"]:
         if "onPodConditions" in rule:
             fits = disrupted
@@ -133,6 +134,7 @@ def test_the_trainjob_names_the_runtime_of_its_own():
     }
     made = restarts.runtime_of(manifest)
     assert made is not None
-    assert made["metadata"]["name"] == trainjob.own_name(manifest) == "fit-01234567"
-    assert restarts.is_own(made) and not restarts.is_own({"metadata": {"name": "jax-cpu"}})
+    assert made.name == trainjob.own_name(manifest) == "fit-01234567"
+    other = TrainingRuntime({"metadata": {"name": "jax-cpu"}})
+    assert restarts.is_own(made) and not restarts.is_own(other)
     assert restarts.runtime_of({**manifest, "plan": {}}) is None

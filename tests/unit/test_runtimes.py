@@ -16,6 +16,7 @@ import yaml
 import jupyter_jax_trainer
 from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.doctor import checkup
 from jupyter_jax_trainer.backends.kubernetes.submit import manifests, runtimes
 from jupyter_jax_trainer.backends.kubernetes.submit.devices import RESOURCES
@@ -40,14 +41,14 @@ PLATFORMS = [
 devices = pytest.mark.parametrize("device", DEVICES)
 
 
-def runtime_of(device: str) -> dict[str, Any]:
+def runtime_of(device: str) -> TrainingRuntime:
     path = REPOSITORY / "runtimes" / device / f"jax-{device}.yaml"
-    return dict(yaml.safe_load(path.read_text()))
+    return TrainingRuntime(yaml.safe_load(path.read_text()))
 
 
-def node_of(item: dict[str, Any]) -> dict[str, Any]:
+def node_of(item: TrainingRuntime) -> dict[str, Any]:
     """Return the replicated job of a runtime."""
-    (job,) = item["spec"]["template"]["spec"]["replicatedJobs"]
+    (job,) = item.json["spec"]["template"]["spec"]["replicatedJobs"]
     found: dict[str, Any] = job["template"]["spec"]
     return found
 
@@ -65,15 +66,13 @@ def pins_of(device: str, name: str = "requirements.in") -> dict[str, str]:
 @devices
 def test_labels_say_what_the_image_has(device):
     item = runtime_of(device)
-    labels = item["metadata"]["labels"]
+    labels = item.labels
     jax, python = (labels[f"jupyter-jax-trainer/{name}"] for name in ("jax", "python"))
-    assert item["metadata"]["name"] == f"jax-{device}"
+    assert item.name == f"jax-{device}"
     assert labels["jupyter-jax-trainer/device"] == device == runtimes.device_of(item)
     assert labels["trainer.kubeflow.org/framework"] == "jax"
     assert jax == pins_of(device)["jax"] == pins_of(device)["jaxlib"]
-    assert runtimes.container(item)["image"] == (
-        f"jupyter-jax-trainer-{IMAGES[device]}:jax{jax}-py{python}"
-    )
+    assert item.container.image == f"jupyter-jax-trainer-{IMAGES[device]}:jax{jax}-py{python}"
     containerfile = (REPOSITORY / "images" / "Containerfile").read_text()
     assert re.search(rf"(?m)^ARG BASE=python:{re.escape(python)}-", containerfile)
     assert python in PYTHONS
@@ -110,7 +109,7 @@ def test_runtimes_differ_in_their_devices_only():
             m for m in container["volumeMounts"] if m["name"] != "shared-memory"
         ]
         pod["volumes"] = [v for v in pod["volumes"] if v["name"] != "shared-memory"]
-        common.append(item["spec"])
+        common.append(item.json["spec"])
     assert common[0] == common[1] == common[2]
 
 
@@ -136,7 +135,7 @@ def test_a_runtime_that_does_not_tolerate_the_taint_of_its_devices_is_told_and_m
     node_of(item)["template"]["spec"]["tolerations"] = own
     assert runtimes.patches(item, restricted=True, device="gpu")["tolerations"]
     added = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
-    assert runtimes.tolerations(item, "gpu") == [*own, added]
+    assert [one.json for one in runtimes.tolerations(item, "gpu")] == [*own, added]
     (told,) = (found for found in checkup.examine(item) if found.subject == "Taints")
     assert told.status == WARN and told.detail.id == "doctor.not-tolerated"
 
@@ -155,9 +154,9 @@ def test_the_taint_is_that_of_the_devices_that_the_runtime_names(name, taint):
     pod["containers"][0]["resources"] = {"limits": {name: "1"}}
     pod["tolerations"] = []
     assert runtimes.taint(item, "gpu") == taint
-    assert [one["key"] for one in runtimes.tolerations(item, "gpu")] == [taint]
+    assert [one.json["key"] for one in runtimes.tolerations(item, "gpu")] == [taint]
     assert runtimes.patches(item, restricted=True, device="gpu")["tolerations"]
-    pod["tolerations"] = runtimes.tolerations(item, "gpu")
+    pod["tolerations"] = [one.json for one in runtimes.tolerations(item, "gpu")]
     assert not runtimes.patches(item, restricted=True, device="gpu")["tolerations"]
 
 
@@ -244,15 +243,15 @@ def test_a_wheel_has_the_runtimes_where_they_are_looked_for():
 def test_the_manifest_is_the_file(device):
     assert manifests.manifest(device) == runtime_of(device)
     own = manifests.manifest(device, namespace="team")
-    assert (own["kind"], own["metadata"]["namespace"]) == ("TrainingRuntime", "team")
+    assert (own.kind, own.namespace) == ("TrainingRuntime", "team")
 
 
 def test_images_elsewhere_and_for_other_pythons():
     def made(**options):
         item = manifests.manifest("gpu", **options)
-        labels = item["metadata"]["labels"]
+        labels = item.labels
         versions = tuple(labels.get(f"jupyter-jax-trainer/{name}") for name in ("jax", "python"))
-        return item["metadata"]["name"], manifests.image_of(item), *versions
+        return item.name, item.container.image, *versions
 
     assert made(python="3.11") == made()
     assert made(python="3.12", registry="ghcr.io/team/") == (
@@ -293,7 +292,7 @@ def test_a_volume_for_checkpoints():
 )
 def test_a_shared_folder_is_on_a_volume_that_stays(folder, fine):
     item = manifests.manifest("cpu", volume="claim:/data")
-    item["metadata"]["annotations"] = {runtimes.SHARED: folder}
+    item.json["metadata"]["annotations"] = {runtimes.SHARED: folder}
     told = [one.status for one in checkup.examine(item) if one.subject == "Shared folder"]
     assert told == ([] if fine is None else [OK if fine else WARN])
 
@@ -320,7 +319,7 @@ class Cluster:
 
     namespace = "me"
 
-    def __init__(self, there: dict[str, Any] | None = None, conflict: str | None = None) -> None:
+    def __init__(self, there: TrainingRuntime | None = None, conflict: str | None = None) -> None:
         self.there, self.conflict, self.asked = there, conflict, []
 
     def trainer(self, resource: str) -> str:
@@ -330,7 +329,7 @@ class Cluster:
         if verb == "GET":
             if self.there is None:
                 raise ApiError(404, "NotFound", "no")
-            return copy.deepcopy(self.there)
+            return copy.deepcopy(self.there.json)
         self.asked.append((path, query, content_type))
         if self.conflict and query["force"] == "false":
             raise ApiError(409, "Conflict", self.conflict)
@@ -342,18 +341,18 @@ def test_what_applying_changed_is_said():
     assert manifests.apply(Cluster(), item).what == "created"
     assert manifests.apply(Cluster(item), item).what == "unchanged"
     older = copy.deepcopy(item)
-    manifests._node(older)["image"] = "older"
-    del older["metadata"]["labels"]["jupyter-jax-trainer/python"]
-    older["metadata"]["resourceVersion"] = "7"  # of no interest
+    manifests._node(older.json)["image"] = "older"
+    del older.json["metadata"]["labels"]["jupyter-jax-trainer/python"]
+    older.json["metadata"]["resourceVersion"] = "7"  # of no interest
     done = manifests.apply(Cluster(older), item)
     assert done.what == "configured" and len(done.changes) == 2
     assert done.changes[0] == "labels.jupyter-jax-trainer/python: nothing → 3.11"
-    assert done.changes[1].endswith("containers[node].image: older → " + manifests.image_of(item))
+    assert done.changes[1].endswith("containers[node].image: older → " + item.container.image)
 
 
 def test_hostile_words_in_a_changed_field_stay_in_their_line(monkeypatch):
     older = manifests.manifest("cpu")
-    manifests._node(older)["image"] = "x\n---\nkind: Pod\x1b]52;c;eA==\x07"
+    manifests._node(older.json)["image"] = "x\n---\nkind: Pod\x1b]52;c;eA==\x07"
     monkeypatch.setattr(connection, "get_client", lambda *_: Cluster(older))
     monkeypatch.setattr(connection, "said_plainly", lambda _: contextlib.nullcontext())
     monkeypatch.setattr(runtimes, "check_trainer", lambda _: "2.3")
@@ -366,7 +365,7 @@ def test_hostile_words_in_a_changed_field_stay_in_their_line(monkeypatch):
 @pytest.mark.parametrize(("pinned", "hints"), [(None, 1), ("ghcr.io/team/jax@sha256:0", 0)])
 def test_where_images_are_is_asked_for_only_where_no_registry_is_known(monkeypatch, pinned, hints):
     if pinned:
-        usual = manifests.image_of(manifests.manifest("cpu"))
+        usual = manifests.manifest("cpu").container.image
         monkeypatch.setattr(manifests, "_pinned", lambda folder: {usual: pinned})
     monkeypatch.setattr(connection, "get_client", lambda *_: Cluster())
     monkeypatch.setattr(connection, "said_plainly", lambda _: contextlib.nullcontext())
@@ -425,14 +424,14 @@ def test_a_runtime_of_this_machine_can_be_shown():
 # ---- what is wrong with a runtime
 
 
-def broken(path: str, value: Any = None) -> dict[str, Any]:
+def broken(path: str, value: Any = None) -> TrainingRuntime:
     """Return our runtime with one thing of its pods or itself changed; None takes it away."""
     item = runtime_of("cpu")
     job = node_of(item)
     places = {
         "job": job,
         "pod": job["template"],
-        "item": item,
+        "item": item.json,
         "node": job["template"]["spec"]["containers"][0],
     }
     first, *names, last = path.split("/")

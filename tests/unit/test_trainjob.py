@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends.kubernetes.api.objects import ApiObject, TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, payload, runtimes, trainjob
 from jupyter_jax_trainer.bundle import write_bundle
 from jupyter_jax_trainer.capture import capture_cell
@@ -44,7 +45,8 @@ def plan(**changes):
     }
 
 
-def documents(path: Path, line: str = "", **changes):
+def objects(path: Path, line: str = "", **changes):
+    """Return the payload of a job, its TrainJob and its Secrets."""
     spec = parse_cell_line(line)
     manifest = {
         "name": "fit",
@@ -60,6 +62,12 @@ def documents(path: Path, line: str = "", **changes):
         "spec": spec.to_json(),
     }
     return launch.manifests(path, manifest, spec, manifest["plan"])
+
+
+def documents(path: Path, line: str = "", **changes):
+    """Return the payload of a job, and the JSON of its objects."""
+    packed, job, secrets = objects(path, line, **changes)
+    return packed, [one.json for one in (job, *secrets)]
 
 
 def a_bundle(folder: Path, size: int) -> Path:
@@ -267,7 +275,7 @@ def test_yaml_gives_back_what_was_written(tmp_path, values, folder):
     made[0]["spec"]["trainer"]["env"] += [
         {"name": f"V{n}", "value": v} for n, v in enumerate(values)
     ]
-    text = trainjob.to_yaml(made)
+    text = trainjob.to_yaml(map(ApiObject, made))
     assert list(yaml.safe_load_all(text)) == made
     assert "&id" not in text and "!!" not in text
 
@@ -328,17 +336,17 @@ def test_what_a_runtime_lacks_is_seen(kind):
         spec = {"template": template}
     else:
         text = (Path(__file__).parents[2] / "runtimes" / "cpu" / "jax-cpu.yaml").read_text()
-        item = yaml.safe_load(text)
+        item = TrainingRuntime(yaml.safe_load(text))
         assert runtimes.runs_once(item)
         assert runtimes.patches(item, restricted=True) == NOTHING
         return
     job_set["replicatedJobs"] = [{"name": "node", "template": {"spec": spec}}]
-    item = {"metadata": {"name": "stock"}, "spec": {"template": {"spec": job_set}}}
+    item = TrainingRuntime({"metadata": {"name": "stock"}, "spec": {"template": {"spec": job_set}}})
     assert not runtimes.runs_once(item)
     assert runtimes.patches(item, restricted=True) == dict.fromkeys(NOTHING, True)
     assert not runtimes.patches(item, restricted=False)["restricted"]
 
 
 def test_a_message_of_the_catalogue_is_written_as_the_string_that_it_is():
-    written = trainjob.to_yaml([{"note": options.HELP_REQUESTED()}])
+    written = trainjob.to_yaml([ApiObject({"note": options.HELP_REQUESTED()})])
     assert yaml.safe_load(written) == {"note": str(options.HELP_REQUESTED())}

@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 from made_jobs import made_elsewhere, make_job, uid_of
 from test_about import Cluster, ended
-from test_trainjob import a_bundle, documents
+from test_trainjob import a_bundle, objects
 
 from jupyter_jax_trainer import api, cli
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainJob
 from jupyter_jax_trainer.backends.kubernetes.follow import attach, fetch
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, trainjob
 from jupyter_jax_trainer.commands import Context, run_command, which
@@ -408,15 +409,20 @@ class Namespace(Cluster):
         return super().request(method, path, **more)
 
 
+def with_uid(job: TrainJob, uid: str) -> dict[str, Any]:
+    """Return a TrainJob as the API has created it."""
+    return {**job.json, "metadata": {**job.metadata.json, "uid": uid}}
+
+
 @pytest.fixture
 def there(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Namespace:
     """Give a cluster on which this store has submitted a job, to another store of the same user."""
-    _, (job, *secrets) = documents(a_bundle(tmp_path, 1000))
-    created = ended({**job, "metadata": {**job["metadata"], "uid": "k8s-1"}})
+    _, job, secrets = objects(a_bundle(tmp_path, 1000))
+    created = ended(with_uid(job, "k8s-1"))
     found = Namespace(fit=created)
     monkeypatch.setattr(attach, "get_client", lambda *_: found)
     monkeypatch.setattr(attach.launch, "start_follower", lambda plan: None)
-    launch.add_secrets(found, created, job, secrets, 0.0)  # type: ignore[arg-type]
+    launch.add_secrets(found, TrainJob(created), job, secrets, 0.0)  # type: ignore[arg-type]
     signing.export_keys(tmp_path / "key")
     monkeypatch.setenv("JAXTRAIN_HOME", str(tmp_path / "elsewhere"))
     return found
@@ -515,11 +521,9 @@ def test_a_job_whose_maker_has_a_damaged_key_is_submitted_all_the_same_by_the_fo
 ):
     signing.ensure_key()
     signing.key_file().write_text("x")
-    _, (job, *secrets) = documents(a_bundle(tmp_path, 1000))
-    found = Namespace()
-    launch.add_secrets(
-        found, {**job, "metadata": {**job["metadata"], "uid": "u"}}, job, secrets, 0.0
-    )  # type: ignore[arg-type]
+    _, job, secrets = objects(a_bundle(tmp_path, 1000))
+    found, created = Namespace(), TrainJob(with_uid(job, "u"))
+    launch.add_secrets(found, created, job, secrets, 0.0)  # type: ignore[arg-type]
     (secret,) = found.objects.values()
     assert "signature" not in secret["data"]
 

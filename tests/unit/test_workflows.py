@@ -238,14 +238,15 @@ def test_install_names_pinned_images_by_their_digests_for_each_python(pin, monke
     )  # that of the runtime's Python
     monkeypatch.setattr(manifests, "_PLACES", (folder,))
     item = manifests.manifest("cpu", python="3.13")
-    assert manifests.image_of(item) == f"ghcr.io/team/{newer}@{DIGEST}"
-    assert item["metadata"]["labels"]["jupyter-jax-trainer/python"] == "3.13"
-    assert manifests.image_of(manifests.manifest("cpu")).startswith(f"ghcr.io/team/{CPU}@sha256:f")
+    assert item.container.image == f"ghcr.io/team/{newer}@{DIGEST}"
+    assert item.labels["jupyter-jax-trainer/python"] == "3.13"
+    usual = manifests.manifest("cpu").container.image
+    assert usual.startswith(f"ghcr.io/team/{CPU}@sha256:f")
     for own in (
         {"registry": "mine"},
         {"image": f"mine/{CPU}"},
     ):  # they may have been built by others
-        assert manifests.image_of(manifests.manifest("cpu", **own)) == f"mine/{CPU}"
+        assert manifests.manifest("cpu", **own).container.image == f"mine/{CPU}"
 
 
 @pytest.mark.parametrize(

@@ -61,13 +61,13 @@ def install(asked: InstallRequest) -> Iterator[str]:
         raise
     mark, applied = ("# ", say.WOULD_APPLY) if asked.dry_run else ("", say.APPLIED)
     for item, one in zip(items, done, strict=True):
-        image_of = manifests.image_of(item)
-        yield mark + applied(kind=one.kind, name=one.name, what=one.what, image=image_of)
+        used = item.container.image
+        yield mark + applied(kind=one.kind, name=one.name, what=one.what, image=used)
         for change in one.changes:
             yield f"{mark}  {_one_line(change)}"
     if asked.dry_run:
         yield to_yaml(items)
-    elif not image and any("/" not in manifests.image_of(item) for item in items):
+    elif not image and any("/" not in item.container.image for item in items):
         yield say.IMAGES_MUST_BE_FOUND()
 
 

@@ -11,9 +11,16 @@ import copy
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from jupyter_jax_trainer.backends.base import Converted
+from jupyter_jax_trainer.backends.kubernetes.api.objects import (
+    ApiObject,
+    Part,
+    PodTemplate,
+    TrainingRuntime,
+    TrainJob,
+)
 from jupyter_jax_trainer.backends.kubernetes.submit.queues import QUEUE
 from jupyter_jax_trainer.backends.kubernetes.submit.restarts import FINAL
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import (
@@ -51,6 +58,51 @@ _PATCHES = (
 _PATCHES_OF_CONTAINER = ("volumeMounts", "securityContext")
 
 
+class JaxJob(ApiObject):
+    """A JAXJob; `read` has checked what is read of it."""
+
+    @property
+    def nodes(self) -> int:
+        """How many processes it has."""
+        return int(self._worker.json.get("replicas", 1))
+
+    @property
+    def restart_policy(self) -> str:
+        """``Never``, ``OnFailure``, ``Always`` or ``ExitCode``."""
+        return self._worker.text("restartPolicy") or "Never"
+
+    @property
+    def template(self) -> PodTemplate:
+        """The template of its pods."""
+        return PodTemplate(self._worker.within("template"))
+
+    @property
+    def run_policy(self) -> Part:
+        """How it runs and ends."""
+        return Part(self.spec.within("runPolicy"))
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether Kueue steers it."""
+        return QUEUE in self.labels
+
+    @property
+    def states(self) -> set[str]:
+        """The types of its conditions that are true."""
+        return {one.type for one in self.conditions if one.status == "True"}
+
+    @property
+    def _worker(self) -> Part:
+        return Part(self.spec.within("jaxReplicaSpecs", "Worker"))
+
+
+class _Restarts(NamedTuple):
+    """When a job begins anew: parts of the specs of a JobSet and of its Job."""
+
+    job_set: dict[str, Any]
+    job: dict[str, Any]
+
+
 @dataclass
 class Conversion:
     """What a JAXJob becomes.
@@ -67,7 +119,7 @@ class Conversion:
         What has no counterpart, and what to do about it.
     """
 
-    documents: list[dict[str, Any]] = field(default_factory=list)
+    documents: list[TrainingRuntime | TrainJob] = field(default_factory=list)
     before: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
@@ -96,14 +148,11 @@ def convert_all(text: str, source: str, runtime: str | None, *, ended: bool) -> 
     jobs = [job for job in _objects(text, source) if job.get("kind") == "JAXJob"]
     if not jobs:
         raise UsageError(say.NO_JAXJOB(file=source))
-    found = [convert(job, runtime, ended=ended) for job in jobs]
-    documents = [document for one in found for document in one.documents]
+    found = [(job.name, convert(job, runtime, ended=ended)) for job in map(read, jobs)]
+    documents = [document for _, one in found for document in one.documents]
     return Converted(
         yaml=to_yaml(documents).rstrip("\n") if documents else "",
-        reports=[
-            f"JAXJob {job['metadata']['name']}\n{one.report()}"
-            for job, one in zip(jobs, found, strict=True)
-        ],
+        reports=[f"JAXJob {name}\n{one.report()}" for name, one in found],
     )
 
 
@@ -120,13 +169,28 @@ def _objects(text: str, source: str) -> list[Mapping[str, Any]]:
     return documents + [one for items in lists for one in items if isinstance(one, Mapping)]
 
 
-def convert(job: Any, runtime: str | None = None, *, ended: bool = False) -> Conversion:
+def read(found: object) -> JaxJob:
+    """Read a JAXJob from parsed YAML.
+
+    Raises
+    ------
+    UsageError
+        It is none, or one that the training operator would refuse.
+    """
+    if not isinstance(found, dict) or not found.get("kind"):
+        raise UsageError(say.NO_OBJECT())
+    kind, version = found["kind"], found.get("apiVersion")
+    if kind != "JAXJob" or version != "kubeflow.org/v1":
+        raise UsageError(say.ANOTHER_KIND(kind=kind, version=version))
+    _check(found)
+    return JaxJob(found)
+
+
+def convert(job: JaxJob, runtime: str | None = None, *, ended: bool = False) -> Conversion:
     """Turn a JAXJob into a TrainJob.
 
     Parameters
     ----------
-    job
-        The JAXJob as parsed YAML.
     runtime
         A ClusterTrainingRuntime to build on; without it, the job gets a TrainingRuntime of its own.
     ended
@@ -135,42 +199,37 @@ def convert(job: Any, runtime: str | None = None, *, ended: bool = False) -> Con
     Raises
     ------
     UsageError
-        It is no JAXJob, or one that the training operator would refuse.
+        It can't be one: its name is too long, or no container is the one that trains.
     """
-    _check(job)
     found = Conversion()
     if not _look_at_status(job, ended, found):
         return found
-    spec, metadata = copy.deepcopy(job["spec"]), job["metadata"]
-    name, worker = metadata["name"], spec["jaxReplicaSpecs"]["Worker"]
-    nodes = worker.get("replicas", 1)
-    template = worker.get("template") or {}
-    pod = template.get("spec") or {}
+    pod = copy.deepcopy(dict(job.template.spec.json))
     container = _take_container(pod, found)
-    policy = spec.get("runPolicy") or {}
-    _check_name(name, nodes)
-    _look_for_old_names(name, container, found)
-    trainer = _trainer(name, nodes, container)
+    _check_name(job.name, job.nodes)
+    _look_for_old_names(job.name, container, found)
+    trainer = _trainer(job.name, job.nodes, container)
     kind = "ClusterTrainingRuntime" if runtime else "TrainingRuntime"
-    reference = {"apiGroup": API.split("/")[0], "kind": kind, "name": runtime or name}
+    reference = {"apiGroup": API.split("/")[0], "kind": kind, "name": runtime or job.name}
     body: dict[str, Any] = {"runtimeRef": reference, "trainer": trainer}
-    body |= _run_policy(policy, found)
+    body |= _run_policy(job.run_policy.json, found)
     if runtime is None:
-        restarts = _restarts(worker, policy, found)
-        found.documents.append(_runtime(metadata, template, pod, container, restarts))
+        found.documents.append(_runtime(job, pod, _restarts(job, found)))
     else:
-        if patch := _patch(template, pod, container, runtime, found):
-            body["runtimePatches"] = [patch]
-            if QUEUE in (metadata.get("labels") or {}):
+        if patch := _patch(job.template, pod, container, runtime, found):
+            body["runtimePatches"] = [patch.json]
+            if job.is_queued:
                 found.lost.append(say.QUEUE_DROPS_PATCHES(label=QUEUE, runtime=runtime))
         found.lost.append(say.RUNTIME_RESTARTS(runtime=runtime))
     found.documents.append(
-        {
-            "apiVersion": API,
-            "kind": "TrainJob",
-            "metadata": _metadata(metadata),
-            "spec": body,
-        }
+        TrainJob(
+            {
+                "apiVersion": API,
+                "kind": "TrainJob",
+                "metadata": _metadata(job.metadata.json),
+                "spec": body,
+            }
+        )
     )
     return found
 
@@ -178,12 +237,7 @@ def convert(job: Any, runtime: str | None = None, *, ended: bool = False) -> Con
 # ---------------------------------------------------------------------------- what there is
 
 
-def _check(job: Any) -> None:
-    if not isinstance(job, Mapping) or not job.get("kind"):
-        raise UsageError(say.NO_OBJECT())
-    kind, version = job["kind"], job.get("apiVersion")
-    if kind != "JAXJob" or version != "kubeflow.org/v1":
-        raise UsageError(say.ANOTHER_KIND(kind=kind, version=version))
+def _check(job: Mapping[str, Any]) -> None:
     try:
         name, replicas = job["metadata"]["name"], job["spec"]["jaxReplicaSpecs"]
         checks.job_name("metadata.name", name)
@@ -220,23 +274,17 @@ def _check_name(name: str, nodes: int) -> None:
         raise UsageError(say.NAME_TOO_LONG(name=name, longest=longest))
 
 
-def _look_at_status(job: Mapping[str, Any], ended: bool, found: Conversion) -> bool:
+def _look_at_status(job: JaxJob, ended: bool, found: Conversion) -> bool:
     """Return whether a job is to be converted; of one still in its cluster, say what to do."""
-    status = job.get("status")
-    conditions = (status.get("conditions") if isinstance(status, Mapping) else None) or []
-    true = {
-        str(one.get("type"))
-        for one in conditions
-        if isinstance(one, Mapping) and one.get("status") == "True"
-    }
+    true = job.states
     if end := true & _ENDED:
         if not ended:
             found.lost.append(say.HAS_ENDED(end=min(end).lower()))
         return ended
-    queued = QUEUE in (job["metadata"].get("labels") or {})  # Kueue resumes what is suspended
-    if true & _ACTIVE and (queued or "Suspended" not in true):
-        what = say.DELETE if queued else say.DELETE_OR_SUSPEND
-        found.before.append(what(name=job["metadata"]["name"]))
+    # Kueue resumes what is suspended.
+    if true & _ACTIVE and (job.is_queued or "Suspended" not in true):
+        what = say.DELETE if job.is_queued else say.DELETE_OR_SUSPEND
+        found.before.append(what(name=job.name))
     return True
 
 
@@ -279,13 +327,13 @@ def _look_for_old_names(name: str, container: Mapping[str, Any], found: Conversi
 # ---------------------------------------------------------------------------- what comes of it
 
 
-def _metadata(metadata: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     kept = {what: metadata[what] for what in ("name", "namespace", "labels") if metadata.get(what)}
     annotations = dict(metadata.get("annotations") or {})
     annotations.pop(_LAST_APPLIED, None)
     if annotations:
         kept["annotations"] = annotations
-    return {**kept, **more}
+    return kept
 
 
 def _trainer(name: str, nodes: int, container: dict[str, Any]) -> dict[str, Any]:
@@ -328,31 +376,27 @@ def _run_policy(policy: Mapping[str, Any], found: Conversion) -> dict[str, Any]:
     return body
 
 
-def _restarts(
-    worker: Mapping[str, Any], policy: Mapping[str, Any], found: Conversion
-) -> dict[str, Any]:
-    """Say when a job begins anew: parts of a JobSet and of its Job.
+def _restarts(job: JaxJob, found: Conversion) -> _Restarts:
+    """Say when a job begins anew.
 
     A rank that comes back alone can't join the others again, so all of them begin anew.
     """
-    said = worker.get("restartPolicy") or "Never"
-    jobset: dict[str, Any] = {"failurePolicy": {"maxRestarts": 0}}
-    job: dict[str, Any] = {"backoffLimit": 0}
+    said, times = job.restart_policy, job.run_policy.json.get("backoffLimit")
+    made = _Restarts({"failurePolicy": {"maxRestarts": 0}}, {"backoffLimit": 0})
     if said == "Never":
-        if policy.get("backoffLimit"):
+        if times:
             found.changed.append(say.BACKOFF_UNUSED())
-        return {"jobset": jobset, "job": job}
-    times = policy.get("backoffLimit")
+        return made
     if times is None:
         times = _RESTARTS
         found.changed.append(say.WAS_UNLIMITED(most=_RESTARTS))
-    jobset["failurePolicy"]["maxRestarts"] = times
+    made.job_set["failurePolicy"]["maxRestarts"] = times
     found.changed.append(say.ALL_RESTART(policy=said, most=times))
     if said == "Always":
         found.changed.append(say.SUCCESS_IS_FINAL())
     if said == "ExitCode":
         # 1 to 127 is a fault of the program; others are signals, which a new start may survive.
-        job["podFailurePolicy"] = {
+        made.job["podFailurePolicy"] = {
             "rules": [
                 {
                     "action": "FailJob",
@@ -364,69 +408,65 @@ def _restarts(
                 }
             ]
         }
-        jobset["failurePolicy"]["rules"] = [FINAL]
-    return {"jobset": jobset, "job": job}
+        made.job_set["failurePolicy"]["rules"] = [FINAL.json]
+    return made
 
 
-def _runtime(
-    metadata: Mapping[str, Any],
-    template: dict[str, Any],
-    pod: dict[str, Any],
-    container: dict[str, Any],
-    restarts: Mapping[str, Any],
-) -> dict[str, Any]:
+def _runtime(job: JaxJob, pod: Mapping[str, Any], restarts: _Restarts) -> TrainingRuntime:
     """Make the job's own runtime: its pod, and when it begins anew."""
-    pod["restartPolicy"] = "Never"
-    template = {**template, "spec": pod}
+    template = {**job.template.json, "spec": {**pod, "restartPolicy": "Never"}}
     labels = {"trainer.kubeflow.org/framework": "jax", CONVERTED: "jaxjob"}
-    body = {**restarts["job"], "template": template}
+    body = {**restarts.job, "template": template}
     ancestor = {"labels": {STEP: "trainer"}}
     replicated = {"name": _CONTAINER, "template": {"metadata": ancestor, "spec": body}}
+    metadata = job.metadata.json
     kept = {what: metadata[what] for what in ("name", "namespace") if metadata.get(what)}
-    return {
-        "apiVersion": API,
-        "kind": "TrainingRuntime",
-        "metadata": {**kept, "labels": labels},
-        "spec": {
-            "mlPolicy": {"numNodes": 1, "jax": {}},
-            "template": {"spec": {**restarts["jobset"], "replicatedJobs": [replicated]}},
-        },
-    }
+    return TrainingRuntime(
+        {
+            "apiVersion": API,
+            "kind": "TrainingRuntime",
+            "metadata": {**kept, "labels": labels},
+            "spec": {
+                "mlPolicy": {"numNodes": 1, "jax": {}},
+                "template": {"spec": {**restarts.job_set, "replicatedJobs": [replicated]}},
+            },
+        }
+    )
 
 
 def _patch(
-    template: Mapping[str, Any],
+    template: PodTemplate,
     pod: Mapping[str, Any],
     container: Mapping[str, Any],
     runtime: str,
     found: Conversion,
-) -> dict[str, Any] | None:
+) -> Part | None:
     """Return what is changed in a runtime that others use, too."""
     ours = {what: container[what] for what in _PATCHES_OF_CONTAINER if container.get(what)}
     changed = {what: pod[what] for what in _PATCHES if pod.get(what)}
     if ours:
         changed["containers"] = [{"name": _CONTAINER, **ours}]
-    for what in _others(template, pod, container):
+    for what in _others(pod, container):
         found.lost.append(say.RUNTIME_DECIDES(what=what, runtime=runtime))
     patched: dict[str, Any] = {"spec": changed} if changed else {}
     if about := {
         k: v
-        for k, v in (template.get("metadata") or {}).items()
+        for k, v in template.within("metadata").items()
         if k in ("labels", "annotations") and v
     }:
         patched["metadata"] = about
     if not patched:
         return None
     job = {"name": _CONTAINER, "template": {"spec": {"template": patched}}}
-    return {
-        "manager": f"{PREFIX}/convert",
-        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
-    }
+    return Part(
+        {
+            "manager": f"{PREFIX}/convert",
+            "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
+        }
+    )
 
 
-def _others(
-    template: Mapping[str, Any], pod: Mapping[str, Any], container: Mapping[str, Any]
-) -> Iterator[str]:
+def _others(pod: Mapping[str, Any], container: Mapping[str, Any]) -> Iterator[str]:
     """Name the parts that no patch can carry."""
     for what, value in pod.items():
         if value and what not in (*_PATCHES, "containers", "restartPolicy"):

@@ -11,12 +11,17 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from jupyter_jax_trainer import masking, timeouts
 from jupyter_jax_trainer.backends.kubernetes.api import identity, kubeconfig
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError
-from jupyter_jax_trainer.backends.kubernetes.api.observed import condition
+from jupyter_jax_trainer.backends.kubernetes.api.objects import (
+    ApiObject,
+    Secret,
+    TrainingRuntime,
+    TrainJob,
+)
 from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan, plan_of
 from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_plainly
 from jupyter_jax_trainer.backends.kubernetes.submit import (
@@ -86,10 +91,8 @@ class KubernetesSubmission:
                 patched = _patches_in_queue(kueue, spec, lacking, runtime, around or {})
             if spec.max_restarts:
                 restarts.check_rights(self._client)
-        container = runtimes.container(runtime)
-        own = container.get("resources") or {}
+        own, labels = runtime.container.resources, runtime.labels
         placed = devices.place(spec, device, own, runtimes.node_labels(runtime), nodes)
-        labels = runtime["metadata"].get("labels") or {}
         max_name = trainjob.max_name(runtimes.replicated_jobs(runtime), spec.nodes)
         if spec.name and len(spec.name) > max_name:
             raise UsageError(
@@ -117,7 +120,8 @@ class KubernetesSubmission:
             )
             if note
         ]
-        name, tolerated = runtime["metadata"]["name"], patched.get("tolerations", False)
+        name, tolerated = runtime.name, patched.get("tolerations", False)
+        tolerations = runtimes.tolerations(runtime, device) if tolerated else []
         if lacking.get("tolerations") and not tolerated:
             self._notes.append(
                 say.TAINT_NOT_TOLERATED(runtime=name, taint=runtimes.taint(runtime, device))
@@ -125,18 +129,18 @@ class KubernetesSubmission:
         place = say.ON_KUBERNETES(namespace=self._client.namespace, runtime=name)
         return {
             "runtime": name,
-            "runtime_kind": runtime["kind"],
+            "runtime_kind": runtime.kind,
             "runs_once": bool(spec.max_restarts) or runtimes.runs_once(runtime),
-            "own_runtime": restarts.spec_from(runtime, spec.max_restarts)
+            "own_runtime": dict(restarts.spec_from(runtime, spec.max_restarts).json)
             if spec.max_restarts
             else None,
             "device": device,
             "devices_per_node": placed.per_node,
             "selector": placed.selector,
-            "resources": own,
+            "resources": {"requests": own.requests, "limits": own.limits},
             "python": python,
             "jax": None if spec.image else labels.get(f"{trainjob.PREFIX}/jax"),
-            "image": spec.image or container.get("image"),
+            "image": spec.image or runtime.container.image or None,
             "trainer": version,
             "server": self._client.server,
             "context": self._client.context,
@@ -146,7 +150,7 @@ class KubernetesSubmission:
             "patches": patched,
             "loose": podsecurity.lacking(runtime) if patched["restricted"] else {},
             "mounts": self._mounts,
-            "tolerations": runtimes.tolerations(runtime, device) if tolerated else [],
+            "tolerations": [dict(one.json) for one in tolerations],
             "shared": runtimes.shared_folder(runtime),
             "pip": taken.pip,
             "secret_keys": secret_keys,
@@ -185,12 +189,13 @@ class KubernetesSubmission:
         """Return whether no TrainJob has this name; `UsageError` where one has it that runs."""
         with said_plainly(self._client):
             try:
-                found = self._client.request("GET", self._client.trainer("trainjobs", name))
+                path = self._client.trainer("trainjobs", name)
+                found = TrainJob(self._client.request("GET", path))
             except ApiError as error:
                 if error.status == 404:
                     return True
                 raise
-        ended = condition(found, "Complete", "Failed")
+        ended = found.condition("Complete", "Failed")
         if not ended and not launch.marked(found) and not _has_ended_here(found):
             raise UsageError(say.NAME_IS_ACTIVE(name=name, namespace=self._client.namespace))
         return False
@@ -212,17 +217,18 @@ class KubernetesSubmission:
         with tempfile.TemporaryDirectory() as folder:
             bundle = Path(folder) / "bundle.pyz"
             manifest["digest"] = write(bundle)
-            packed, documents = launch.manifests(bundle, manifest, spec, made)
-        job, own = documents[0], restarts.runtime_of(manifest)
+            packed, job, secrets = launch.manifests(bundle, manifest, spec, made)
+        documents: list[ApiObject] = [job, *secrets]
+        own = restarts.runtime_of(manifest)
         with said_plainly(self._client):
             if own is not None:
                 path = self._client.trainer("trainingruntimes")
-                self._client.request("POST", path, query=_DRY_RUN, body=own)
+                self._client.request("POST", path, query=_DRY_RUN, body=own.json)
                 documents.insert(0, own)
                 # It isn't there yet: the cluster looks at the job with what it is made from.
                 job = trainjob.with_runtime(job, made["runtime_kind"], made["runtime"])
             path = self._client.trainer("trainjobs")
-            self._client.request("POST", path, query=_DRY_RUN, body=job)
+            self._client.request("POST", path, query=_DRY_RUN, body=job.json)
         lines: list[str] = [say.DRY_RUN(size=size(capture.total))]
         lines += [f"{s.name}  {s.kind}  {s.type}  {size(s.size)}".rstrip() for s in capture.sent]
         lines += [f"{name}  {say.MODULE_FILE()}" for name in capture.modules]
@@ -238,7 +244,7 @@ class KubernetesSubmission:
         head = "".join(f"# {line}\n" for line in lines)
         if spec.show_secrets:
             return head + trainjob.to_yaml(documents)
-        shown = [masking.manifest(document).item for document in documents]
+        shown = [ApiObject(masking.manifest(document.json).item) for document in documents]
         return head + trainjob.to_yaml(shown, exact=False)
 
     def start(self, directory: JobDir, lock: int, manifest: Manifest) -> None:
@@ -250,7 +256,7 @@ class KubernetesSubmission:
         spec = JobSpec.from_json(manifest["spec"])
         plan = plan_of(manifest)
         signing.ensure_key()  # a damaged one is said before anything starts
-        packed, documents = launch.manifests(directory.bundle, manifest, spec, plan)
+        packed, job, secrets = launch.manifests(directory.bundle, manifest, spec, plan)
         manifest["frame_key"] = packed.key
         # The pods go on when this machine loses power, and their words are worth nothing then
         # without the key.
@@ -265,9 +271,11 @@ class KubernetesSubmission:
             with said_plainly(self._client):
                 own = restarts.runtime_of(manifest)
                 patience = timeouts.SUBMIT.seconds
-                created = launch.create(self._client, documents, patience, directory.cancel, own)
+                created = launch.create(
+                    self._client, job, secrets, patience, directory.cancel, own
+                )
             with contextlib.suppress(OSError):  # else the follower notes it at first sight
-                identity.note(directory, created["metadata"]["uid"])
+                identity.note(directory, created.uid)
             # From now on nothing is missing that a follower would have to create.
             with contextlib.suppress(OSError):
                 submitted: JobState = {**state, "reason": None, "submitting": False}
@@ -279,38 +287,37 @@ class KubernetesSubmission:
 
     def _secret_keys(self, name: str) -> list[str]:
         try:
-            found = self._client.request("GET", self._client.core("secrets", name))
+            found = Secret(self._client.request("GET", self._client.core("secrets", name)))
         except ApiError as error:
             if error.status == 404:
                 raise UsageError(
                     say.NO_SECRET(name=name, namespace=self._client.namespace)
                 ) from None
             raise
-        return sorted(found.get("data") or {})
+        return sorted(found.data)
 
     def _namespace_labels(self) -> dict[str, str] | None:
         """Return the labels of the namespace; None where it may not be read."""
         try:
-            found = self._client.request("GET", f"/api/v1/namespaces/{self._client.namespace}")
+            path = f"/api/v1/namespaces/{self._client.namespace}"
+            return ApiObject(self._client.request("GET", path)).labels
         except ApiError:
             return None
-        return dict(found["metadata"].get("labels") or {})
 
 
 def _patches_in_queue(
     kueue: queues.Kueue,
     spec: JobSpec,
     patches: dict[str, bool],
-    runtime: Mapping[str, Any],
+    runtime: TrainingRuntime,
     around: Mapping[str, str],
 ) -> dict[str, bool]:
     """Refuse what this cluster's Kueue would drop."""
     meshed = around.get("istio-injection") == "enabled" or "istio.io/rev" in around
-    name = str(runtime["metadata"]["name"])
-    return queues.allowed_patches(kueue, spec, patches, name, meshed)
+    return queues.allowed_patches(kueue, spec, patches, runtime.name, meshed)
 
 
-def _has_ended_here(found: Mapping[str, Any]) -> bool:
+def _has_ended_here(found: TrainJob) -> bool:
     """Return whether a TrainJob is one whose end we know before the cluster has worked it out."""
     directory = layout.with_uid(launch.uid_of(found))
     if directory is None:

@@ -173,6 +173,11 @@ class ApiObject(Part):
         return self.metadata.text("name")
 
     @property
+    def namespace(self) -> str:
+        """Its namespace; empty for an object of the cluster."""
+        return self.metadata.text("namespace")
+
+    @property
     def uid(self) -> str:
         """Its uid; empty before the API has created it."""
         return self.metadata.text("uid")
@@ -381,6 +386,56 @@ class Resources(Part):
 class Security(Part):
     """The security context of a pod or a container."""
 
+    @property
+    def drops(self) -> list[str]:
+        """Capabilities that are taken away."""
+        return [str(one) for one in self.within("capabilities").get("drop") or []]
+
+    @property
+    def adds(self) -> list[str]:
+        """Capabilities that are given."""
+        return [str(one) for one in self.within("capabilities").get("add") or []]
+
+    @property
+    def allows_escalation(self) -> bool:
+        """Whether a process can gain more privileges than its parent: unless it is forbidden."""
+        return self.json.get("allowPrivilegeEscalation") is not False
+
+    @property
+    def is_privileged(self) -> bool:
+        """Whether the container runs with all privileges of its node."""
+        return bool(self.json.get("privileged"))
+
+    @property
+    def runs_as_non_root(self) -> bool | None:
+        """Whether root is refused; None where nothing is said."""
+        found = self.json.get("runAsNonRoot")
+        return found if isinstance(found, bool) else None
+
+    @property
+    def is_root(self) -> bool:
+        """Whether the user that is named is root."""
+        return self.json.get("runAsUser") == 0
+
+    @property
+    def seccomp(self) -> str:
+        """The type of the seccomp profile; empty where there is none."""
+        return str(self.within("seccompProfile").get("type") or "")
+
+    @property
+    def proc_mount(self) -> str:
+        """How ``/proc`` is mounted."""
+        return self.text("procMount") or "Default"
+
+    @property
+    def sysctls(self) -> list[str]:
+        """The names of the kernel parameters that are set."""
+        return [str(one.get("name")) for one in mappings(self.json.get("sysctls"))]
+
+    def within_pod(self, pod: Security) -> Security:
+        """Return what is so for a container: what it doesn't say itself, its pod says."""
+        return Security({**pod.json, **self.json})
+
 
 class Mount(Part):
     """A volume in a container."""
@@ -421,6 +476,15 @@ class EnvVar(Part):
         return self.within("valueFrom", "secretKeyRef").get("name") or None
 
 
+class Port(Part):
+    """A port of a container."""
+
+    @property
+    def on_host(self) -> int:
+        """The port of the node that it takes; 0 for none."""
+        return self.number("hostPort")
+
+
 class Container(Part):
     """A container, as a pod or a template describes it."""
 
@@ -443,6 +507,21 @@ class Container(Part):
     def env(self) -> list[EnvVar]:
         """Its variables."""
         return [EnvVar(one) for one in mappings(self.json.get("env"))]
+
+    @property
+    def env_from(self) -> list[Part]:
+        """The ConfigMaps and Secrets of which all keys become variables."""
+        return [Part(one) for one in mappings(self.json.get("envFrom"))]
+
+    @property
+    def command(self) -> list[str]:
+        """Its command; empty for that of its image."""
+        return [str(word) for word in self.json.get("command") or []]
+
+    @property
+    def ports(self) -> list[Port]:
+        """Its ports."""
+        return [Port(one) for one in mappings(self.json.get("ports"))]
 
     @property
     def mounts(self) -> list[Mount]:
@@ -530,6 +609,11 @@ class PodSpec(Part):
     def restart_policy(self) -> str:
         """``Never``, ``OnFailure`` or ``Always``."""
         return self.text("restartPolicy")
+
+    @property
+    def host_namespaces(self) -> list[str]:
+        """The namespaces of its node that it shares: ``hostNetwork``."""
+        return [one for one in ("hostNetwork", "hostPID", "hostIPC") if self.json.get(one)]
 
     @property
     def security(self) -> Security:
@@ -662,6 +746,15 @@ class Secret(ApiObject):
         return texts(self.json.get("data"))
 
 
+class Secret(ApiObject):
+    """A Secret."""
+
+    @property
+    def data(self) -> dict[str, str]:
+        """What it holds, each in base64."""
+        return texts(self.json.get("data"))
+
+
 class TrainJob(ApiObject):
     """A TrainJob."""
 
@@ -721,6 +814,103 @@ class Workload(ApiObject):
         return self.spec.number("priority")
 
 
+class FlavorResource(Part):
+    """A resource of a flavor: its quota, or how much of it is taken."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.text("name")
+
+    @property
+    def nominal(self) -> str:
+        """The queue's own quota."""
+        return self.text("nominalQuota") or "0"
+
+    @property
+    def borrowing_limit(self) -> str | None:
+        """How much of it the queue can borrow; None where there is no bound."""
+        return None if self.json.get("borrowingLimit") is None else self.text("borrowingLimit")
+
+    @property
+    def total(self) -> str:
+        """How much of it is taken."""
+        return self.text("total") or "0"
+
+
+class Flavor(Part):
+    """A flavor of resources, in a queue of Kueue."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.text("name")
+
+    @property
+    def resources(self) -> list[FlavorResource]:
+        """Its resources."""
+        return [FlavorResource(one) for one in mappings(self.json.get("resources"))]
+
+
+class LocalQueue(ApiObject):
+    """A LocalQueue: a queue of Kueue, as its namespace sees it."""
+
+    @property
+    def cluster_queue(self) -> str:
+        """The ClusterQueue behind it; empty where it names none."""
+        return self.spec.text("clusterQueue")
+
+    @property
+    def pending(self) -> int:
+        """How many Workloads wait in it."""
+        return self.status.number("pendingWorkloads")
+
+    @property
+    def admitted(self) -> int:
+        """How many of its Workloads are admitted."""
+        return self.status.number("admittedWorkloads")
+
+    @property
+    def reserved(self) -> list[Flavor]:
+        """What its Workloads have taken."""
+        return [Flavor(one) for one in mappings(self.status.json.get("flavorsReservation"))]
+
+
+class ClusterQueue(ApiObject):
+    """A ClusterQueue: a queue of Kueue, with its quotas."""
+
+    @property
+    def flavors(self) -> list[Flavor]:
+        """Its quotas."""
+        groups = mappings(self.spec.json.get("resourceGroups"))
+        return [Flavor(one) for group in groups for one in mappings(group.get("flavors"))]
+
+    @property
+    def cohort(self) -> str:
+        """Whom it borrows from; empty where it has its own quotas alone."""
+        # Kueue 0.15 and older have another name for it.
+        return self.spec.text("cohortName") or self.spec.text("cohort")
+
+    @property
+    def reserved(self) -> list[Flavor]:
+        """What its Workloads have taken."""
+        return [Flavor(one) for one in mappings(self.status.json.get("flavorsReservation"))]
+
+
+class PriorityClass(ApiObject):
+    """A WorkloadPriorityClass."""
+
+    @property
+    def value(self) -> int | None:
+        """The priority; None where it has none."""
+        return None if self.json.get("value") is None else self.number("value")
+
+    @property
+    def description(self) -> str:
+        """What it is for."""
+        return self.text("description")
+
+
 class PodTemplate(Part):
     """A template of pods."""
 
@@ -759,6 +949,12 @@ class ReplicatedJob(Part):
         return Part(self.within("template", "spec"))
 
     @property
+    def backoff_limit(self) -> int | None:
+        """How often its pods are tried again; None where that is left to Kubernetes."""
+        known = self.job.json.get("backoffLimit") is not None
+        return self.job.number("backoffLimit") if known else None
+
+    @property
     def pods(self) -> PodTemplate:
         """The template of its pods."""
         return PodTemplate(self.within("template", "spec", "template"))
@@ -781,6 +977,11 @@ class TrainingRuntime(ApiObject):
     def replicated_jobs(self) -> list[ReplicatedJob]:
         """Its replicated Jobs."""
         return [ReplicatedJob(one) for one in mappings(self.job_set.json.get("replicatedJobs"))]
+
+    @property
+    def max_restarts(self) -> int:
+        """How often all its Jobs start again."""
+        return Part(self.job_set.within("failurePolicy")).number("maxRestarts")
 
     @property
     def pods(self) -> PodTemplate:

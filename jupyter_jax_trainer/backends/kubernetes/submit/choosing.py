@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.submit import devices, initializers, quota, runtimes
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import PREFIX
 from jupyter_jax_trainer.errors import UsageError
@@ -14,7 +14,7 @@ from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.options.table import DEVICES
 
 
-def runtime(client: Client, spec: JobSpec) -> tuple[dict[str, Any], str]:
+def runtime(client: Client, spec: JobSpec) -> tuple[TrainingRuntime, str]:
     """Find the runtime that was asked for, or one for the device.
 
     Returns
@@ -51,15 +51,15 @@ def runtime(client: Client, spec: JobSpec) -> tuple[dict[str, Any], str]:
     namespace, install = client.namespace, runtimes.INSTALL
     if not known:
         raise UsageError(say.NO_RUNTIME(namespace=namespace, device=wanted, install=install))
-    names = ", ".join(item["metadata"]["name"] for item in known)
+    names = ", ".join(item.name for item in known)
     raise UsageError(
         say.NO_RUNTIME_AMONG(namespace=namespace, device=wanted, names=names, install=install)
     )
 
 
 def _unasked(
-    client: Client, spec: JobSpec, offered: list[dict[str, Any]]
-) -> tuple[dict[str, Any] | None, str]:
+    client: Client, spec: JobSpec, offered: list[TrainingRuntime]
+) -> tuple[TrainingRuntime | None, str]:
     """Choose a runtime for GPUs where nobody asked for a device; None where one for CPUs is meant.
 
     Returns
@@ -83,13 +83,13 @@ def _unasked(
 
 
 def _lacks(
-    item: dict[str, Any],
+    item: TrainingRuntime,
     spec: JobSpec,
     nodes: list[devices.Node],
     most: Mapping[str, int | None] | None,
 ) -> str | None:
     """Return why a runtime for GPUs won't do unasked; None where it will, empty without any."""
-    own = runtimes.container(item).get("resources") or {}
+    own = item.container.resources
     labels = runtimes.node_labels(item)
     asked = devices.resource("gpu", own) or ""
     each = spec.devices_per_node or devices.brought("gpu", own, labels) or 1
@@ -111,9 +111,9 @@ def _lacks(
     return None
 
 
-def _order(item: Mapping[str, Any], spec: JobSpec) -> tuple[bool, ...]:
+def _order(item: TrainingRuntime, spec: JobSpec) -> tuple[bool, ...]:
     """Order runtimes for a device: the deprecated last, ours first, since they run a cell once."""
-    python = (item["metadata"].get("labels") or {}).get(f"{PREFIX}/python", runtimes.PYTHON)
+    python = item.labels.get(f"{PREFIX}/python", runtimes.PYTHON)
     return (
         *initializers.rank(item, spec),
         runtimes.is_deprecated(item),
@@ -122,7 +122,7 @@ def _order(item: Mapping[str, Any], spec: JobSpec) -> tuple[bool, ...]:
     )
 
 
-def _says_device(item: Mapping[str, Any]) -> bool:
+def _says_device(item: TrainingRuntime) -> bool:
     """Return whether a runtime says itself for which kind of device it is."""
-    label = (item["metadata"].get("labels") or {}).get(f"{PREFIX}/device")
+    label = item.labels.get(f"{PREFIX}/device")
     return label in DEVICES or runtimes.device_of(item) != "cpu"

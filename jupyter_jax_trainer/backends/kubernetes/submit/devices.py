@@ -10,9 +10,14 @@ import contextlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.api.objects import (
+    ApiObject,
+    Resources,
+    mappings,
+    texts,
+)
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options import topology
@@ -96,27 +101,23 @@ class Placement:
 def list_nodes(client: Client) -> list[Node] | None:
     """List the nodes of the cluster that take pods; None where the user may not."""
     try:
-        items = client.request("GET", "/api/v1/nodes").get("items") or []
+        found = client.request("GET", "/api/v1/nodes")
     except ApiError as error:
         if error.status != 403:
             raise
         return None
+    nodes = [ApiObject(one) for one in mappings(found.get("items"))]
     return [
-        Node(
-            str(item["metadata"]["name"]),
-            dict(item["metadata"].get("labels") or {}),
-            dict((item.get("status") or {}).get("allocatable") or {}),
-        )
-        for item in items
-        if _takes_pods(item)
+        Node(node.name, node.labels, texts(node.status.json.get("allocatable")))
+        for node in nodes
+        if _takes_pods(node)
     ]
 
 
-def _takes_pods(node: Mapping[str, Any]) -> bool:
+def _takes_pods(node: ApiObject) -> bool:
     """Return whether a node is neither cordoned nor lost."""
-    conditions = (node.get("status") or {}).get("conditions") or []
-    ready = next((one["status"] for one in conditions if one.get("type") == "Ready"), "True")
-    return ready == "True" and not (node.get("spec") or {}).get("unschedulable")
+    ready = node.any_condition("Ready").status or "True"
+    return ready == "True" and not node.spec.json.get("unschedulable")
 
 
 def kind(spec: JobSpec) -> str | None:
@@ -138,12 +139,7 @@ def kind_of(resource: str) -> str | None:
     return "gpu" if "gpu" in resource or resource.startswith("nvidia.com/mig-") else None
 
 
-def asked_for(resources: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all that a container asks for, as a request or as a limit."""
-    return {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-
-
-def resource(device: str, resources: Mapping[str, Any]) -> str | None:
+def resource(device: str, resources: Resources) -> str | None:
     """Return the name under which a job asks for its devices; None where there is none to ask for.
 
     Parameters
@@ -154,13 +150,13 @@ def resource(device: str, resources: Mapping[str, Any]) -> str | None:
         What the runtime's container asks for: what that names comes before the usual name.
     """
     usual = RESOURCES.get(device)
-    own = asked_for(resources)
+    own = resources.asked
     if usual is None or usual in own:
         return usual
     return next((name for name in sorted(own) if kind_of(name) == device), usual)
 
 
-def taint(device: str, resources: Mapping[str, Any]) -> str | None:
+def taint(device: str, resources: Resources) -> str | None:
     """Return the taint by which nodes are kept free for such devices; None for the CPU.
 
     Parameters
@@ -173,7 +169,7 @@ def taint(device: str, resources: Mapping[str, Any]) -> str | None:
     return RESOURCES["gpu"] if name and name.startswith("nvidia.com/") else name
 
 
-def brought(device: str, resources: Mapping[str, Any], own: Mapping[str, str]) -> int | None:
+def brought(device: str, resources: Resources, own: Mapping[str, str]) -> int | None:
     """Return the devices that each node of a runtime has by itself; None where it does not say.
 
     Parameters
@@ -186,7 +182,8 @@ def brought(device: str, resources: Mapping[str, Any], own: Mapping[str, str]) -
     if device == "tpu" and TOPOLOGY in own:
         with contextlib.suppress(UsageError, ValueError):  # a shape that there is not, or no shape
             return topology.fit(own[TOPOLOGY], None, None)[1]
-    amount = quantity(str((resources.get("limits") or {}).get(resource(device, resources))))
+    name = resource(device, resources)
+    amount = quantity(resources.limits.get(name, "")) if name else None
     return int(amount) if amount else None
 
 
@@ -203,7 +200,7 @@ def enough(nodes: Iterable[Node], asked: str, count: int, each: int) -> bool:
 def place(
     spec: JobSpec,
     device: str,
-    resources: Mapping[str, Any],
+    resources: Resources,
     own: Mapping[str, str],
     nodes: Sequence[Node] | None,
 ) -> Placement:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from jupyter_jax_trainer.backends.kubernetes.api.objects import ContainerState, Pod
+from jupyter_jax_trainer.backends.kubernetes.api.objects import (
+    Container,
+    ContainerState,
+    Pod,
+    TrainingRuntime,
+)
 from jupyter_jax_trainer.backends.kubernetes.api.observed import Seen
 from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import (
     initializers,
@@ -23,12 +27,12 @@ NAMES = {"dataset": "dataset-initializer", "model": "model-initializer"}
 _URI = "STORAGE_URI"
 
 
-def suits(runtime: Mapping[str, Any], spec: JobSpec) -> bool:
+def suits(runtime: TrainingRuntime, spec: JobSpec) -> bool:
     """Return whether a runtime has the initializers that a job asks for, and none would fail."""
     return _lacking(runtime, spec) is None and not _failing(runtime, spec)
 
 
-def rank(runtime: Mapping[str, Any], spec: JobSpec) -> tuple[bool, bool, bool]:
+def rank(runtime: TrainingRuntime, spec: JobSpec) -> tuple[bool, bool, bool]:
     """Order runtimes: first those that have exactly what the job asks for, last what lacks it."""
     jobs = replicated_jobs(runtime)
     more = any(name in jobs and not getattr(spec, option) for option, name in NAMES.items())
@@ -36,7 +40,7 @@ def rank(runtime: Mapping[str, Any], spec: JobSpec) -> tuple[bool, bool, bool]:
 
 
 def check(
-    runtime: Mapping[str, Any], spec: JobSpec, known: Callable[[], list[dict[str, Any]]]
+    runtime: TrainingRuntime, spec: JobSpec, known: Callable[[], list[TrainingRuntime]]
 ) -> None:
     """Refuse what the runtime has no initializer for, and initializers that would fail.
 
@@ -52,12 +56,12 @@ def check(
     UsageError
         The runtime lacks one, or has one that the job doesn't ask for.
     """
-    name = runtime["metadata"]["name"]
+    name = runtime.name
     option, failing = _lacking(runtime, spec), _failing(runtime, spec)
     if option is None and not failing:
         return
     others = ", ".join(
-        item["metadata"]["name"] for item in known() if suits(item, spec) and not is_converted(item)
+        item.name for item in known() if suits(item, spec) and not is_converted(item)
     )
     if option is not None:
         raise UsageError(
@@ -91,13 +95,13 @@ def look(seen: Seen) -> list[InitializerState]:
     return [_step(name, pod, count[name] - 1) for name, pod in newest.items()]
 
 
-def _lacking(runtime: Mapping[str, Any], spec: JobSpec) -> str | None:
+def _lacking(runtime: TrainingRuntime, spec: JobSpec) -> str | None:
     jobs = replicated_jobs(runtime)
     asked = (option for option in NAMES if getattr(spec, option))
     return next((option for option in asked if NAMES[option] not in jobs), None)
 
 
-def _failing(runtime: Mapping[str, Any], spec: JobSpec) -> list[str]:
+def _failing(runtime: TrainingRuntime, spec: JobSpec) -> list[str]:
     """Return the options that a job would have to have for the runtime's initializers to end well.
 
     Trainer starts all of them, asked for or not, and says from where to fetch only to those that
@@ -111,10 +115,10 @@ def _failing(runtime: Mapping[str, Any], spec: JobSpec) -> list[str]:
     ]
 
 
-def _needs_uri(container: Mapping[str, Any]) -> bool:
-    names = {one.get("name") for one in container.get("env") or []}
+def _needs_uri(container: Container) -> bool:
+    names = {one.name for one in container.env}
     # What a ConfigMap or a Secret has is not looked up: it gets the benefit of the doubt.
-    return not (_URI in names or container.get("envFrom") or container.get("command"))
+    return not (_URI in names or container.env_from or container.command)
 
 
 def _step(name: str, pod: Pod, pods_before: int) -> InitializerState:

@@ -11,15 +11,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, Unreachable
 from jupyter_jax_trainer.backends.kubernetes.api.marks import uid_of as uid_of
+from jupyter_jax_trainer.backends.kubernetes.api.objects import (
+    OwnerRef,
+    Secret,
+    TrainingRuntime,
+    TrainJob,
+)
 from jupyter_jax_trainer.backends.kubernetes.api.observed import line
 from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan, plan_of
 from jupyter_jax_trainer.backends.kubernetes.submit import payload, restarts, trainjob
@@ -48,8 +54,8 @@ PASSING = (429, 500, 502, 503, 504)
 
 def manifests(
     bundle: Path, manifest: Manifest, spec: JobSpec, plan: KubernetesPlan
-) -> tuple[Payload, list[dict[str, Any]]]:
-    """Make the payload and all objects of a job: the TrainJob, then its Secrets."""
+) -> tuple[Payload, TrainJob, list[Secret]]:
+    """Make the payload and all objects of a job: the TrainJob and its Secrets."""
     secret = trainjob.own_name(manifest)
     packed = payload.pack(
         bundle,
@@ -61,26 +67,24 @@ def manifests(
         mounts=plan.get("mounts", spec.queue is None),
     )
     job = trainjob.build(manifest, spec, plan, packed, secret)
-    labels = trainjob.own_labels(manifest)
-    found = packed.secrets(secret, labels)
-    for item in found:
-        item["metadata"]["namespace"] = plan["namespace"]
-    return packed, [job, *found]
+    found = packed.secrets(secret, trainjob.own_labels(manifest), plan["namespace"])
+    return packed, job, found
 
 
 def create(
     client: Client,
-    documents: list[dict[str, Any]],
+    job: TrainJob,
+    found: Sequence[Secret],
     patience: float,
     undo: Path,
-    runtime: dict[str, Any] | None = None,
-) -> dict[str, Any]:
+    runtime: TrainingRuntime | None = None,
+) -> TrainJob:
     """Create a TrainJob and its Secrets; the TrainJob is taken back when a Secret is refused.
 
     Parameters
     ----------
-    documents
-        The TrainJob, then its Secrets.
+    job, found
+        The TrainJob, and its Secrets.
     patience
         Seconds for which requests are tried again that fail for passing reasons.
     undo
@@ -91,8 +95,8 @@ def create(
 
     Returns
     -------
-    dict
-        The TrainJob as the cluster has made it.
+    TrainJob
+        As the cluster has made it.
 
     Raises
     ------
@@ -101,22 +105,20 @@ def create(
     Unreachable
         The API went away. There may be a TrainJob that waits for its Secret.
     """
-    job, *found = documents
     deadline = time.monotonic() + patience
     # The cluster looks at it first, so that what webhooks and quotas refuse leaves no trace.
     path, query = client.trainer("trainjobs"), {"fieldManager": trainjob.PREFIX}
-    known = partial(_once_known, job["spec"]["runtimeRef"]["name"])
     begun, created = runtime is not None, None
     try:
         if runtime is not None:
             _patiently(partial(restarts.create, client, runtime), deadline)
-        look = partial(client.request, "POST", path, query={**query, "dryRun": "All"}, body=job)
-        _patiently(partial(known, look), deadline)
+        look = partial(_post, client, path, {**query, "dryRun": "All"}, job)
+        _patiently(partial(_once_known, job.runtime.name, look), deadline)
         begun = True
         make = partial(_create_once, client, path, query, job)
-        created = _patiently(partial(known, make), deadline)
+        created = _patiently(partial(_once_known, job.runtime.name, make), deadline)
         if runtime is not None:
-            own = partial(restarts.hand_over, client, runtime["metadata"]["name"], created)
+            own = partial(restarts.hand_over, client, runtime.name, created)
             _patiently(own, deadline)
         add_secrets(client, created, job, found, deadline)
     except BaseException:
@@ -130,9 +132,9 @@ def create(
 
 def add_secrets(
     client: Client,
-    created: Mapping[str, Any],
-    job: Mapping[str, Any],
-    found: list[dict[str, Any]],
+    created: TrainJob,
+    job: TrainJob,
+    found: Sequence[Secret],
     deadline: float,
 ) -> None:
     """Create the Secrets of a TrainJob; those that exist already are fine.
@@ -144,49 +146,52 @@ def add_secrets(
     created, job
         The TrainJob as the cluster has it, and as it was asked for.
     """
+    signature: dict[str, str] = {}
     with contextlib.suppress(JaxTrainError, OSError):  # without it, all is well on this machine
-        key = base64.b64decode(found[0]["data"][payload.KEY]).decode()
-        said = statement(job, created["metadata"]["uid"], key)
-        found[0]["data"][payload.SIGNATURE] = payload.as_data(signing.sign(said))
-    for item in found:
-        item["metadata"]["ownerReferences"] = [trainjob.owner(created)]
-        post = partial(client.request, "POST", client.core("secrets"), body=item)
+        key = base64.b64decode(found[0].data[payload.KEY]).decode()
+        said = statement(job, created.uid, key)
+        signature[payload.SIGNATURE] = payload.as_data(signing.sign(said))
+    owner = trainjob.owner(created)
+    for number, item in enumerate(found):
+        owned = _owned(item, owner, signature if number == 0 else {})
+        post = partial(client.request, "POST", client.core("secrets"), body=owned.json)
         with _already_there():
             _patiently(post, deadline)
 
 
-def statement(job: Mapping[str, Any], trainjob_uid: str, frame_key: str) -> signing.Statement:
+def _owned(secret: Secret, owner: OwnerRef, more: Mapping[str, str]) -> Secret:
+    """Return a Secret with an owner, and with more data."""
+    metadata = {**secret.metadata.json, "ownerReferences": [owner.json]}
+    return Secret({**secret.json, "metadata": metadata, "data": {**secret.data, **more}})
+
+
+def statement(job: TrainJob, trainjob_uid: str, frame_key: str) -> signing.Statement:
     """Return what a job's signature vouches for."""
-    metadata = job["metadata"]
     return signing.Statement.of(
         trainjob_uid=trainjob_uid,
-        uid=metadata["annotations"][trainjob.UID],
-        namespace=metadata["namespace"],
-        trainjob=metadata["name"],
-        about=metadata["annotations"][trainjob.ABOUT],
+        uid=job.annotations[trainjob.UID],
+        namespace=job.namespace,
+        trainjob=job.name,
+        about=job.annotations[trainjob.ABOUT],
         frame_key=frame_key,
     )
 
 
-def finish(
-    client: Client, directory: JobDir, manifest: Manifest, created: Mapping[str, Any]
-) -> None:
+def finish(client: Client, directory: JobDir, manifest: Manifest, found: TrainJob) -> None:
     """Finish a job whose submitter died after it had created the TrainJob."""
     spec = JobSpec.from_json(manifest["spec"])
     plan = plan_of(manifest)
-    packed, documents = manifests(directory.bundle, manifest, spec, plan)
+    packed, job, secrets = manifests(directory.bundle, manifest, spec, plan)
     if packed.upload:
         payload.upload(directory.bundle, packed.upload, manifest["uid"])
     deadline = time.monotonic() + timeouts.UNDO.seconds
     if plan.get("own_runtime"):
-        own = partial(restarts.hand_over, client, trainjob.own_name(manifest), created)
+        own = partial(restarts.hand_over, client, trainjob.own_name(manifest), found)
         _patiently(own, deadline)
-    add_secrets(client, created, documents[0], documents[1:], deadline)
+    add_secrets(client, found, job, secrets, deadline)
 
 
-def take_back(
-    client: Client, job: Mapping[str, Any], runtime: Mapping[str, Any] | None = None
-) -> None:
+def take_back(client: Client, job: TrainJob, runtime: TrainingRuntime | None = None) -> None:
     """Delete a TrainJob that may have been created a moment ago, and its own runtime.
 
     Parameters
@@ -201,40 +206,41 @@ def take_back(
         It could not be done.
     """
     deadline = time.monotonic() + timeouts.UNDO.seconds
-    path = client.trainer("trainjobs", job["metadata"]["name"])
+    path = client.trainer("trainjobs", job.name)
     try:
-        there = _patiently(lambda: client.request("GET", path), deadline)
-        known = job["metadata"].get("uid")
-        if there["metadata"]["uid"] == known if known else uid_of(there) == uid_of(job):
-            body = {"preconditions": {"uid": there["metadata"]["uid"]}}
+        there = TrainJob(_patiently(lambda: client.request("GET", path), deadline))
+        if there.uid == job.uid if job.uid else uid_of(there) == uid_of(job):
+            body = {"preconditions": {"uid": there.uid}}
             _patiently(lambda: client.request("DELETE", path, body=body), deadline)
     except ApiError as error:
         if error.status not in (404, 409):
             raise Unreachable(say.TRAINJOB_STAYS(error=error.message)) from None
     if runtime is not None:
-        name, own = runtime["metadata"]["name"], runtime["metadata"]["labels"][trainjob.UID]
+        name, own = runtime.name, runtime.labels[trainjob.UID]
         try:
             _patiently(partial(restarts.delete, client, name, own, None), deadline)
         except ApiError as error:
             raise Unreachable(say.RUNTIME_STAYS(name=name, error=error.message)) from None
 
 
-def _create_once(
-    client: Client, path: str, query: Mapping[str, Any], job: dict[str, Any]
-) -> dict[str, Any]:
+def _post(client: Client, path: str, query: Mapping[str, str], job: TrainJob) -> TrainJob:
+    return TrainJob(client.request("POST", path, query=query, body=job.json))
+
+
+def _create_once(client: Client, path: str, query: Mapping[str, str], job: TrainJob) -> TrainJob:
     """Create the TrainJob; one that an earlier try made without an answer is taken as it is."""
     try:
-        return client.request("POST", path, query=query, body=job)
+        return _post(client, path, query, job)
     except ApiError as error:
         if error.status != 409:
             raise
-        there = client.request("GET", client.trainer("trainjobs", job["metadata"]["name"]))
+        there = TrainJob(client.request("GET", client.trainer("trainjobs", job.name)))
         if uid_of(there) != uid_of(job):
             raise
         return there
 
 
-def _once_known(runtime: str, request: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _once_known(runtime: str, request: Callable[[], TrainJob]) -> TrainJob:
     """Make a request that is refused until Trainer has heard of a runtime.
 
     It is there, but Trainer looks at a copy of its own, which a new runtime reaches later.
@@ -250,14 +256,14 @@ def _once_known(runtime: str, request: Callable[[], dict[str, Any]]) -> dict[str
         time.sleep(0.05)
 
 
-def marked(job: Mapping[str, Any]) -> str | None:
+def marked(job: TrainJob) -> str | None:
     """Return the words with which a job was marked as failed, None where it isn't."""
-    found = (job["metadata"].get("annotations") or {}).get(trainjob.FAILED)
+    found = job.annotations.get(trainjob.FAILED)
     return None if found is None else line(found, WORDS)
 
 
 @contextlib.contextmanager
-def _already_there() -> Any:
+def _already_there() -> Iterator[None]:
     try:
         yield
     except ApiError as error:

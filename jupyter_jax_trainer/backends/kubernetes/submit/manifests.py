@@ -11,7 +11,8 @@ from typing import Any
 
 import jupyter_jax_trainer
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
-from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import SHARED, container, path_of
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
+from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import SHARED, path_of
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import PREFIX
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.messages import kubernetes as say
@@ -49,7 +50,7 @@ def manifest(
     registry: str | None = None,
     image: str | None = None,
     volume: str | None = None,
-) -> dict[str, Any]:
+) -> TrainingRuntime:
     """Return our runtime for a kind of device.
 
     Parameters
@@ -98,11 +99,11 @@ def manifest(
     if namespace:
         item["kind"] = "TrainingRuntime"
         metadata["namespace"] = namespace
-    return item
+    return TrainingRuntime(item)
 
 
 def apply(
-    client: Client, item: Mapping[str, Any], *, force: bool = False, dry_run: bool = False
+    client: Client, item: TrainingRuntime, *, force: bool = False, dry_run: bool = False
 ) -> Applied:
     """Apply a runtime.
 
@@ -120,19 +121,19 @@ def apply(
     ApiError
         It is refused.
     """
-    kind, name = str(item["kind"]), str(item["metadata"]["name"])
+    kind, name = item.kind, item.name
     path = f"{path_of(client, kind)}/{name}"
+    before: TrainingRuntime | None = None
     try:
-        before = client.request("GET", path)
+        before = TrainingRuntime(client.request("GET", path))
     except ApiError as error:
         if error.status != 404:
             raise
-        before = None
     query = {"fieldManager": PREFIX, "force": str(force).lower()}
     if dry_run:
         query["dryRun"] = "All"
     try:
-        after = client.request("PATCH", path, query=query, body=item, content_type=_APPLY)
+        done = client.request("PATCH", path, query=query, body=item.json, content_type=_APPLY)
     except ApiError as error:
         if error.status != 409:
             raise
@@ -141,13 +142,8 @@ def apply(
         ) from None
     if before is None:
         return Applied(kind, name, "created")
-    changes = tuple(_changes(before, after))
+    changes = tuple(_changes(before, TrainingRuntime(done)))
     return Applied(kind, name, "configured" if changes else "unchanged", changes)
-
-
-def image_of(item: Mapping[str, Any]) -> str:
-    """Return the image of a runtime."""
-    return str(container(item)["image"])
 
 
 def _pinned(folder: Path) -> dict[str, str]:
@@ -169,16 +165,12 @@ def _node(item: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+def _changes(before: TrainingRuntime, after: TrainingRuntime) -> Iterator[str]:
     """Say what people would call a change: labels, annotations, and the spec."""
     old, new = (
         dict(
             _leaves(
-                {
-                    "labels": item["metadata"].get("labels"),
-                    "annotations": item["metadata"].get("annotations"),
-                    "spec": item.get("spec"),
-                }
+                {"labels": item.labels, "annotations": item.annotations, "spec": item.spec.json}
             )
         )
         for item in (before, after)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jupyter_jax_trainer.backends.kubernetes.api.objects import EnvVar, Mount, Secret, Volume
 from jupyter_jax_trainer.errors import BackendError, CaptureError
 from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import JobSpec
@@ -97,7 +98,7 @@ class Payload:
     key
         With this the worker signs what it says to us.
     env
-        Environment variables of the pods, as in a container's ``env``.
+        Environment variables of the pods.
     data
         The contents of the Secrets, each a mapping of keys to text in base64.
     mounted
@@ -107,24 +108,30 @@ class Payload:
     """
 
     key: str
-    env: list[dict[str, Any]]
+    env: list[EnvVar]
     data: list[dict[str, str]] = field(default_factory=list)
     mounted: bool = False
     upload: str | None = None
 
-    def secrets(self, name: str, labels: dict[str, str]) -> list[dict[str, Any]]:
-        """Return the Secrets as manifests, without an owner."""
+    def secrets(self, name: str, labels: dict[str, str], namespace: str) -> list[Secret]:
+        """Return the Secrets, without an owner."""
         return [
-            {
-                "apiVersion": "v1",
-                "kind": "Secret",
-                "metadata": {"name": secret_name(name, number), "labels": labels},
-                "type": "Opaque",
-                "immutable": True,
-                "data": data,
-            }
+            _secret(secret_name(name, number), labels, namespace, data)
             for number, data in enumerate(self.data)
         ]
+
+
+def _secret(name: str, labels: dict[str, str], namespace: str, data: dict[str, str]) -> Secret:
+    return Secret(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "labels": labels, "namespace": namespace},
+            "type": "Opaque",
+            "immutable": True,
+            "data": data,
+        }
+    )
 
 
 def secret_name(name: str, number: int) -> str:
@@ -198,34 +205,49 @@ def pack(
     key = key or secrets.token_hex(32)
     data: dict[str, str] = {KEY: as_data(key)}
     env = [
-        {"name": "JAXTRAIN_BOOT", "value": BOOTSTRAP},
-        {"name": "JAXTRAIN_BUNDLE_SHA256", "value": digest},
-        {"name": "JAXTRAIN_FILE_SHA256", "value": _sha256(bundle)},
-        _from_secret("JAXTRAIN_FRAME_KEY", secret, KEY),
+        variable("JAXTRAIN_BOOT", BOOTSTRAP),
+        variable("JAXTRAIN_BUNDLE_SHA256", digest),
+        variable("JAXTRAIN_FILE_SHA256", _sha256(bundle)),
+        from_secret("JAXTRAIN_FRAME_KEY", secret, KEY),
     ]
     if length <= _IN_ENVIRONMENT:
         text = _base64(bundle.read_bytes())
         for number, start in enumerate(range(0, len(text), _CHUNK)):
             chunk = f"bundle-{number:03}"
             data[chunk] = _base64(text[start : start + _CHUNK].encode())
-            env.append(_from_secret(f"JAXTRAIN_BUNDLE_{number:03}", secret, chunk))
+            env.append(from_secret(f"JAXTRAIN_BUNDLE_{number:03}", secret, chunk))
         return Payload(key, env, [data])
     if length <= _IN_VOLUME and mounts:
-        env.append({"name": "JAXTRAIN_BUNDLE_FILES", "value": FOLDER})
+        env.append(variable("JAXTRAIN_BUNDLE_FILES", FOLDER))
         parts = [{f"part-{number:03}": _base64(part)} for number, part in enumerate(_parts(bundle))]
         return Payload(key, env, [data, *parts], mounted=True)
     if spec.store is None:
         raise _too_large(length, mounts)
     url = url_of(spec.store, uid)
-    env.append({"name": "JAXTRAIN_BUNDLE_URL", "value": url})
+    env.append(variable("JAXTRAIN_BUNDLE_URL", url))
     return Payload(key, env, [data], upload=url)
 
 
-def volume(secret: str, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def volume(secret: str, count: int) -> tuple[Volume, Mount]:
     """Return the volume that holds the parts of a bundle, and its mount."""
     sources = [{"secret": {"name": secret_name(secret, n)}} for n in range(1, count)]
     projected = {"name": "jaxtrain-bundle", "projected": {"sources": sources, "defaultMode": 0o444}}
-    return projected, {"name": "jaxtrain-bundle", "mountPath": FOLDER, "readOnly": True}
+    mount = {"name": "jaxtrain-bundle", "mountPath": FOLDER, "readOnly": True}
+    return Volume(projected), Mount(mount)
+
+
+def variable(name: str, value: str) -> EnvVar:
+    """Return a variable with a value.
+
+    An empty one is left out, as Go does it: Kueue writes a TrainJob back, and what then differs
+    from what it was is refused.
+    """
+    return EnvVar({"name": name, "value": value} if value else {"name": name})
+
+
+def from_secret(name: str, secret: str, key: str) -> EnvVar:
+    """Return a variable whose value a Secret has."""
+    return EnvVar({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}})
 
 
 def upload(bundle: Path, url: str, uid: str) -> None:
@@ -351,7 +373,3 @@ def _sha256(path: Path) -> str:
 
 def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
-
-
-def _from_secret(name: str, secret: str, key: str) -> dict[str, Any]:
-    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
+from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, Finding
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import submit as say
@@ -36,9 +37,9 @@ class Gang(NamedTuple):
     installed: bool
 
 
-def of_runtime(client: Client, item: Mapping[str, Any]) -> Gang | None:
+def of_runtime(client: Client, item: TrainingRuntime) -> Gang | None:
     """Return how the pods of a runtime start together; None where each starts by itself."""
-    policies = (item.get("spec") or {}).get("podGroupPolicy") or {}
+    policies = item.spec.within("podGroupPolicy")
     for policy, (by, api) in _NEEDED.items():
         if policies.get(policy) is not None:
             try:
@@ -51,7 +52,7 @@ def of_runtime(client: Client, item: Mapping[str, Any]) -> Gang | None:
     return None
 
 
-def check(client: Client, item: Mapping[str, Any]) -> None:
+def check(client: Client, item: TrainingRuntime) -> None:
     """Refuse a job that would wait for ever.
 
     Raises
@@ -61,13 +62,14 @@ def check(client: Client, item: Mapping[str, Any]) -> None:
     """
     gang = of_runtime(client, item)
     if gang and not gang.installed:
-        name = item["metadata"]["name"]
         raise UsageError(
-            say.GANG_UNAVAILABLE(runtime=name, policy=gang.policy, scheduler=gang.by, advice=ADVICE)
+            say.GANG_UNAVAILABLE(
+                runtime=item.name, policy=gang.policy, scheduler=gang.by, advice=ADVICE
+            )
         )
 
 
-def examine(client: Client, item: Mapping[str, Any]) -> Iterator[Finding]:
+def examine(client: Client, item: TrainingRuntime) -> Iterator[Finding]:
     """Say what a check of the runtime finds; nothing where it has no such policy."""
     gang = of_runtime(client, item)
     if gang and gang.installed:

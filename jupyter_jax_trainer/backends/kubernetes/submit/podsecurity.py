@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from jupyter_jax_trainer.backends.kubernetes.api.answers import ApiError
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
+from jupyter_jax_trainer.backends.kubernetes.api.objects import (
+    Container,
+    Event,
+    PodSpec,
+    Security,
+    TrainingRuntime,
+    mappings,
+)
 from jupyter_jax_trainer.messages import submit as say
 
 ENFORCED = "pod-security.kubernetes.io/enforce"
 RESTRICTED = "restricted"
-OF_POD = {
-    "runAsNonRoot": True,
-    "runAsUser": 1000,
-    "runAsGroup": 1000,
-    "fsGroup": 1000,
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
-OF_CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-KINDS = ("initContainers", "containers")
+OF_POD = Security(
+    {
+        "runAsNonRoot": True,
+        "runAsUser": 1000,
+        "runAsGroup": 1000,
+        "fsGroup": 1000,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+)
+OF_CONTAINER = Security({"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}})
 Pods = dict[str, dict[str, list[str]]]
 
 _REFUSED = re.compile(r'violates PodSecurity "restricted\b')
@@ -31,7 +39,6 @@ _TRIAL = {
     "metadata": {"generateName": "jaxtrain-trial-"},
     "spec": {"containers": [{"name": "trial", "image": "none"}], "restartPolicy": "Never"},
 }
-_HOST = ("hostNetwork", "hostPID", "hostIPC")
 _MAY_ADD = {"NET_BIND_SERVICE"}
 _SYSCTLS = {
     "kernel.shm_rmid_forced",
@@ -81,85 +88,80 @@ def is_restricted(client: Client, labels: Mapping[str, str] | None) -> bool | No
             return True
     with contextlib.suppress(ApiError):
         query = {"fieldSelector": "reason=FailedCreate", "limit": 200}
-        events = client.request("GET", client.core("events"), query=query).get("items") or []
-        if any(_REFUSED.search(str(event.get("message"))) for event in events):
+        found = client.request("GET", client.core("events"), query=query)
+        events = [Event(one) for one in mappings(found.get("items"))]
+        if any(_REFUSED.search(event.message) for event in events):
             return True
     return None
 
 
-def lacking(item: Mapping[str, Any]) -> Pods:
+def lacking(item: TrainingRuntime) -> Pods:
     """Return the containers of a runtime that violate ``restricted``, by replicated job and kind.
 
     A replicated job is named without containers where its pods alone lack something.
     """
     found: Pods = {}
-    for name, pod in _pods(item):
-        secure = pod.get("securityContext") or {}
+    for job in item.replicated_jobs:
+        pod = job.pods.spec
         loose = {
-            kind: [str(one.get("name")) for one in pod.get(kind) or [] if not _is_meek(one)]
-            for kind in KINDS
+            kind: [one.name for one in containers if not _is_meek(one.security)]
+            for kind, containers in _by_kind(pod).items()
         }
-        wide = [
-            one
-            for kind in KINDS
-            for one in pod.get(kind) or []
-            if not _is_confined({**secure, **(one.get("securityContext") or {})})
-        ]
+        wide = not all(_is_confined(one.security.within_pod(pod.security)) for one in _all(pod))
         if wide or any(loose.values()):
-            found[name] = loose
+            found[job.name] = loose
     return found
 
 
-def beyond(item: Mapping[str, Any]) -> list[str]:
+def beyond(item: TrainingRuntime) -> list[str]:
     """Say what of a runtime is against ``restricted`` and can't be patched away by a job."""
     found: list[str] = []
-    for job, pod in _pods(item):
-        found += [say.HOST_FIELD_OF(field=name, job=job) for name in _HOST if pod.get(name)]
+    for job in item.replicated_jobs:
+        pod = job.pods.spec
+        found += [say.HOST_FIELD_OF(field=name, job=job.name) for name in pod.host_namespaces]
         found += [
-            say.VOLUME_OF(name=volume.get("name"), job=job)
-            for volume in pod.get("volumes") or []
-            if volume.keys() - {"name"} - _VOLUMES
+            say.VOLUME_OF(name=volume.name, job=job.name)
+            for volume in pod.volumes
+            if volume.kinds - _VOLUMES
         ]
-        sysctls = (pod.get("securityContext") or {}).get("sysctls") or []
         found += [
-            say.SYSCTL_OF(name=one.get("name"), job=job)
-            for one in sysctls
-            if one.get("name") not in _SYSCTLS
+            say.SYSCTL_OF(name=name, job=job.name)
+            for name in pod.security.sysctls
+            if name not in _SYSCTLS
         ]
-        for one in (one for kind in KINDS for one in pod.get(kind) or []):
-            secure = one.get("securityContext") or {}
+        for one in _all(pod):
             found += [
-                say.HOST_PORT_OF(port=port["hostPort"], name=one.get("name"), job=job)
-                for port in one.get("ports") or []
-                if port.get("hostPort")
+                say.HOST_PORT_OF(port=port.on_host, name=one.name, job=job.name)
+                for port in one.ports
+                if port.on_host
             ]
-            added = (secure.get("capabilities") or {}).get("add") or []
-            if (
-                secure.get("privileged")
-                or {*added} - _MAY_ADD
-                or secure.get("runAsUser") == 0
-                or secure.get("runAsNonRoot") is False
-                or (secure.get("seccompProfile") or {}).get("type") == "Unconfined"
-                or secure.get("procMount", "Default") != "Default"
-            ):
-                found.append(say.CONTAINER_OF(name=one.get("name"), job=job))
+            if _is_bold(one.security):
+                found.append(say.CONTAINER_OF(name=one.name, job=job.name))
     return found
 
 
-def _pods(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the replicated jobs of a runtime, and what their pods are."""
-    job_set = ((item.get("spec") or {}).get("template") or {}).get("spec") or {}
-    for job in job_set.get("replicatedJobs") or []:
-        template = ((job.get("template") or {}).get("spec") or {}).get("template") or {}
-        yield str(job.get("name")), dict(template.get("spec") or {})
+def _by_kind(pod: PodSpec) -> dict[str, list[Container]]:
+    return {"initContainers": pod.init_containers, "containers": pod.containers}
 
 
-def _is_meek(container: Mapping[str, Any]) -> bool:
-    secure = container.get("securityContext") or {}
-    dropped = (secure.get("capabilities") or {}).get("drop") or []
-    return secure.get("allowPrivilegeEscalation") is False and "ALL" in dropped
+def _all(pod: PodSpec) -> list[Container]:
+    return [*pod.init_containers, *pod.containers]
 
 
-def _is_confined(secure: Mapping[str, Any]) -> bool:
-    profile = (secure.get("seccompProfile") or {}).get("type")
-    return secure.get("runAsNonRoot") is True and profile in ("RuntimeDefault", "Localhost")
+def _is_meek(secure: Security) -> bool:
+    return not secure.allows_escalation and "ALL" in secure.drops
+
+
+def _is_confined(secure: Security) -> bool:
+    return secure.runs_as_non_root is True and secure.seccomp in ("RuntimeDefault", "Localhost")
+
+
+def _is_bold(secure: Security) -> bool:
+    return (
+        secure.is_privileged
+        or bool({*secure.adds} - _MAY_ADD)
+        or secure.is_root
+        or secure.runs_as_non_root is False
+        or secure.seccomp == "Unconfined"
+        or secure.proc_mount != "Default"
+    )

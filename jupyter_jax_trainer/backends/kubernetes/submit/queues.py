@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import (
     MERGE_PATCH,
     ApiError,
     Client,
     cluster_path,
+)
+from jupyter_jax_trainer.backends.kubernetes.api.objects import (
+    ApiObject,
+    Part,
+    PodSpec,
+    TrainJob,
+    Workload,
+    mappings,
 )
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import kubernetes as cluster
@@ -72,12 +79,12 @@ def find(client: Client) -> Kueue | None:
 def _api(client: Client) -> str | None:
     """Return the path of Kueue's API in the version that it prefers; None where there is none."""
     try:
-        group = client.request("GET", f"/apis/{GROUP}")
+        group = Part(client.request("GET", f"/apis/{GROUP}"))
     except ApiError as error:
         if error.status == 404:
             return None
         raise
-    preferred = (group.get("preferredVersion") or {}).get("groupVersion")
+    preferred = group.within("preferredVersion").get("groupVersion")
     return f"/apis/{preferred or f'{GROUP}/v1beta1'}"
 
 
@@ -103,9 +110,8 @@ def _version(client: Client) -> str | None:
         if error.status in (403, 404):  # it may be installed under other names
             return None
         raise
-    pod = found["spec"]["template"]["spec"]
-    for container in pod.get("containers") or []:
-        tag = str(container.get("image") or "").partition("@")[0].rpartition(":")[2]
+    for container in PodSpec(Part(found).within("spec", "template", "spec")).containers:
+        tag = container.image.partition("@")[0].rpartition(":")[2]
         if version_numbers(tag):
             return tag
     return None
@@ -151,18 +157,19 @@ def _exists(client: Client, path: str) -> bool:
 
 
 def _known(client: Client, path: str) -> str | None:
-    names = [item["metadata"]["name"] for item in listed(client, path)]
+    names = [item.name for item in listed(client, path)]
     return say.AVAILABLE(names=", ".join(names)) if names else None
 
 
-def listed(client: Client, path: str) -> list[dict[str, Any]]:
+def listed(client: Client, path: str) -> list[ApiObject]:
     """List objects; none where that is forbidden."""
     try:
-        return list(client.request("GET", path).get("items") or [])
+        found = client.request("GET", path)
     except ApiError as error:
         if error.status != 403:
             raise
         return []
+    return [ApiObject(one) for one in mappings(found.get("items"))]
 
 
 def allowed_patches(
@@ -213,13 +220,12 @@ def allowed_patches(
     return dict.fromkeys(patches, False)
 
 
-def queue_of(trainjob: Mapping[str, Any]) -> str | None:
+def queue_of(trainjob: TrainJob) -> str | None:
     """Return the queue of a TrainJob; None where it is in none."""
-    found = (trainjob["metadata"].get("labels") or {}).get(QUEUE)
-    return str(found) if found else None
+    return trainjob.labels.get(QUEUE) or None
 
 
-def set_active(client: Client, trainjob: Mapping[str, Any], active: bool) -> bool:
+def set_active(client: Client, trainjob: TrainJob, active: bool) -> bool:
     """Stop or resume a job that Kueue steers; it would undo a change of the TrainJob's own.
 
     Returns
@@ -237,31 +243,21 @@ def set_active(client: Client, trainjob: Mapping[str, Any], active: bool) -> boo
     path = workloads(client) if queue_of(trainjob) else None
     if path is None:
         return False
-    query = {"labelSelector": f"{GROUP}/job-uid={trainjob['metadata']['uid']}"}
-    items = client.request("GET", path, query=query).get("items") or []
-    for item in unfinished(items):
-        owners = item["metadata"].get("ownerReferences") or []
-        if all(one.get("uid") != trainjob["metadata"]["uid"] for one in owners):
+    query = {"labelSelector": f"{GROUP}/job-uid={trainjob.uid}"}
+    found = client.request("GET", path, query=query)
+    for item in unfinished(Workload(one) for one in mappings(found.get("items"))):
+        if all(owner.uid != trainjob.uid for owner in item.owners):
             continue  # the label may be a copy
-        if bool(item["spec"].get("active", True)) == active:
+        if item.is_active == active:
             what = cluster.NOT_SUSPENDED if active else cluster.ALREADY_SUSPENDED
-            raise UsageError(what(name=trainjob["metadata"]["name"]))
-        one = f"{path}/{item['metadata']['name']}"
+            raise UsageError(what(name=trainjob.name))
+        one = f"{path}/{item.name}"
         client.request("PATCH", one, body={"spec": {"active": active}}, content_type=MERGE_PATCH)
         return True
     return False
 
 
-def unfinished(workloads: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def unfinished(workloads: Iterable[Workload]) -> list[Workload]:
     """Return the Workloads of a job that are not over, the newest first; mostly there is one."""
-    found = [
-        item
-        for item in workloads
-        if not any(
-            one.get("type") == "Finished" and one.get("status") == "True"
-            for one in (item.get("status") or {}).get("conditions") or []
-        )
-    ]
-    return sorted(
-        found, key=lambda one: str(one["metadata"].get("creationTimestamp")), reverse=True
-    )
+    found = [item for item in workloads if item.condition("Finished") is None]
+    return sorted(found, key=lambda item: item.created, reverse=True)

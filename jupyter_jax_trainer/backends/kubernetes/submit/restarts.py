@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import MERGE_PATCH, ApiError, Client
-from jupyter_jax_trainer.backends.kubernetes.api.objects import TRAINER, ApiObject
+from jupyter_jax_trainer.backends.kubernetes.api.objects import (
+    TRAINER,
+    ApiObject,
+    Part,
+    TrainingRuntime,
+    TrainJob,
+)
 from jupyter_jax_trainer.backends.kubernetes.api.plan import plan_of
 from jupyter_jax_trainer.backends.kubernetes.api.rights import RESTARTS, missing
 from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
@@ -29,7 +34,9 @@ _NUMBER = re.compile(r"[0-9]{1,9}")  # JobSet's is an int32
 # other exit codes are the cell's own doing.
 _FROM_OUTSIDE = [TRY_AGAIN, *range(129, 193)]
 # For a failurePolicy: where the podFailurePolicy of a job says "FailJob", nothing starts again.
-FINAL = {"name": "broken", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+FINAL = Part(
+    {"name": "broken", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+)
 
 
 def check_rights(client: Client) -> None:
@@ -45,7 +52,7 @@ def check_rights(client: Client) -> None:
         raise BackendError(say.NO_RIGHT_TO_RESTART(verbs=verbs, namespace=client.namespace))
 
 
-def spec_from(runtime: Mapping[str, Any], restarts: int) -> dict[str, Any]:
+def spec_from(runtime: TrainingRuntime, restarts: int) -> Part:
     """Copy a runtime's spec, with policies for starting again.
 
     When a rank is killed or its node is lost, all ranks start again: alone it could not join the
@@ -58,11 +65,11 @@ def spec_from(runtime: Mapping[str, Any], restarts: int) -> dict[str, Any]:
     restarts
         How often all ranks may start again.
     """
-    spec: dict[str, Any] = copy.deepcopy(dict(runtime["spec"]))
+    spec: dict[str, Any] = copy.deepcopy(dict(runtime.spec.json))
     job_set = spec.setdefault("template", {}).setdefault("spec", {})
     job_set["failurePolicy"] = {
         "maxRestarts": restarts,
-        "rules": [FINAL],
+        "rules": [dict(FINAL.json)],
     }
     for replicated in job_set.get("replicatedJobs") or []:
         if replicated.get("name") == TRAINER:
@@ -87,48 +94,49 @@ def spec_from(runtime: Mapping[str, Any], restarts: int) -> dict[str, Any]:
                 ]
             }
             job.setdefault("template", {}).setdefault("spec", {})["restartPolicy"] = "Never"
-    return spec
+    return Part(spec)
 
 
-def runtime_of(manifest: Manifest) -> dict[str, Any] | None:
+def runtime_of(manifest: Manifest) -> TrainingRuntime | None:
     """Make the TrainingRuntime of a job; None where it has none of its own."""
     plan = plan_of(manifest)
     if not plan.get("own_runtime"):
         return None
-    return {
-        "apiVersion": trainjob.API,
-        "kind": "TrainingRuntime",
-        "metadata": {
-            "name": trainjob.own_name(manifest),
-            "namespace": plan["namespace"],
-            "labels": trainjob.own_labels(manifest),
-            "annotations": {trainjob.UID: manifest["uid"]},
-        },
-        "spec": plan["own_runtime"],
-    }
+    return TrainingRuntime(
+        {
+            "apiVersion": trainjob.API,
+            "kind": "TrainingRuntime",
+            "metadata": {
+                "name": trainjob.own_name(manifest),
+                "namespace": plan["namespace"],
+                "labels": trainjob.own_labels(manifest),
+                "annotations": {trainjob.UID: manifest["uid"]},
+            },
+            "spec": plan["own_runtime"],
+        }
+    )
 
 
-def create(client: Client, runtime: Mapping[str, Any]) -> None:
+def create(client: Client, runtime: TrainingRuntime) -> None:
     """Create a runtime; one that an earlier try made without an answer is taken as it is."""
     query = {"fieldManager": trainjob.PREFIX}
     try:
-        client.request("POST", client.trainer("trainingruntimes"), query=query, body=runtime)
+        client.request("POST", client.trainer("trainingruntimes"), query=query, body=runtime.json)
     except ApiError as error:
         if error.status != 409:
             raise
-        path = client.trainer("trainingruntimes", runtime["metadata"]["name"])
-        if not trainjob.belongs(
-            client.request("GET", path), runtime["metadata"]["labels"][trainjob.UID], None
-        ):
+        path = client.trainer("trainingruntimes", runtime.name)
+        there = TrainingRuntime(client.request("GET", path))
+        if not trainjob.belongs(there, runtime.labels[trainjob.UID], None):
             raise
 
 
-def hand_over(client: Client, name: str, created: Mapping[str, Any]) -> None:
+def hand_over(client: Client, name: str, created: TrainJob) -> None:
     """Make a TrainJob the owner of its runtime."""
     client.request(
         "PATCH",
         client.trainer("trainingruntimes", name),
-        body={"metadata": {"ownerReferences": [trainjob.owner(created)]}},
+        body={"metadata": {"ownerReferences": [trainjob.owner(created).json]}},
         content_type=MERGE_PATCH,
     )
 
@@ -148,10 +156,10 @@ def delete(client: Client, name: str, own: str, trainjob_uid: str | None, **opti
     """
     path = client.trainer("trainingruntimes", name)
     try:
-        found = client.request("GET", path, **options)
+        found = TrainingRuntime(client.request("GET", path, **options))
         if not trainjob.belongs(found, own, trainjob_uid):
             return False
-        body = {"preconditions": {"uid": found["metadata"]["uid"]}}
+        body = {"preconditions": {"uid": found.uid}}
         client.request("DELETE", path, body=body, **options)
     except ApiError as error:
         if error.status not in (404, 409):
@@ -159,10 +167,9 @@ def delete(client: Client, name: str, own: str, trainjob_uid: str | None, **opti
     return True
 
 
-def is_own(runtime: Mapping[str, Any]) -> bool:
+def is_own(runtime: TrainingRuntime) -> bool:
     """Return whether a runtime was made for one job, and is none to be chosen."""
-    metadata = runtime.get("metadata") or {}
-    return trainjob.JOB_LABEL in (metadata.get("labels") or {})
+    return trainjob.JOB_LABEL in runtime.labels
 
 
 def attempt_of(thing: ApiObject) -> int:

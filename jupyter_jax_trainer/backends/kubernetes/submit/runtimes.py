@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client, cluster_path
+from jupyter_jax_trainer.backends.kubernetes.api.objects import (
+    TRAINER,
+    Container,
+    Part,
+    Toleration,
+    TrainingRuntime,
+    mapping,
+    mappings,
+)
 from jupyter_jax_trainer.backends.kubernetes.submit import devices, podsecurity
 from jupyter_jax_trainer.backends.kubernetes.submit.restarts import is_own
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import CONVERTED, PREFIX, STEP
@@ -39,7 +46,7 @@ def check_trainer(client: Client) -> str:
     """
     path = "/api/v1/namespaces/kubeflow-system/configmaps/kubeflow-trainer-public"
     try:
-        data = client.request("GET", path).get("data") or {}
+        data = mapping(client.request("GET", path).get("data"))
         version = str(data.get("kubeflow_trainer_version", ""))
     except ApiError as error:
         if error.status not in (403, 404):
@@ -60,16 +67,15 @@ def _from_schema(client: Client) -> str:
         if error.status == 404:
             raise BackendError(say.NO_TRAINER()) from None
         raise
-    schemas = (found.get("components") or {}).get("schemas") or {}
+    schemas = Part(found).within("components", "schemas")
     for name, schema in schemas.items():
         if name.endswith(".TrainJob"):
-            spec = (schema.get("properties") or {}).get("spec") or {}
-            if "runtimePatches" not in (spec.get("properties") or {}):
+            if "runtimePatches" not in Part(schema).within("properties", "spec", "properties"):
                 raise BackendError(say.UNPATCHED_TRAINER())
     return "2.2 or newer"
 
 
-def list_runtimes(client: Client) -> list[dict[str, Any]]:
+def list_runtimes(client: Client) -> list[TrainingRuntime]:
     """List the runtimes for JAX that the namespace can use, its own before the cluster's.
 
     Raises
@@ -77,22 +83,22 @@ def list_runtimes(client: Client) -> list[dict[str, Any]]:
     ApiError
         Neither kind may be listed.
     """
-    found: list[dict[str, Any]] = []
+    found: list[TrainingRuntime] = []
     refusal: ApiError | None = None
     for kind in KINDS:
         try:
-            items = client.request("GET", path_of(client, kind)).get("items") or []
+            items = mappings(client.request("GET", path_of(client, kind)).get("items"))
         except ApiError as error:
             refusal = error
             continue
-        # One broken runtime must not hide the others.
-        found += [{**item, "kind": kind} for item in items if _is_jax(item) and not is_own(item)]
+        known = [TrainingRuntime({**item, "kind": kind}) for item in items]
+        found += [item for item in known if _is_jax(item) and not is_own(item)]
     if not found and refusal is not None:
         raise refusal
     return found
 
 
-def get_runtime(client: Client, name: str) -> dict[str, Any]:
+def get_runtime(client: Client, name: str) -> TrainingRuntime:
     """Find a runtime by its name.
 
     Raises
@@ -103,15 +109,16 @@ def get_runtime(client: Client, name: str) -> dict[str, Any]:
     refusal: ApiError | None = None
     for kind in KINDS:
         try:
-            item = client.request("GET", f"{path_of(client, kind)}/{name}")
+            found = client.request("GET", f"{path_of(client, kind)}/{name}")
         except ApiError as error:
             if error.status not in (403, 404):
                 raise
             refusal = error if error.status == 403 else refusal
             continue
+        item = TrainingRuntime({**found, "kind": kind})
         if not _is_jax(item):
             raise UsageError(say.NOT_FOR_JAX(name=name), _known(client))
-        return {**item, "kind": kind}
+        return item
     if refusal is not None:
         raise refusal
     raise UsageError(say.NO_SUCH_RUNTIME(name=name, namespace=client.namespace), _known(client))
@@ -119,7 +126,7 @@ def get_runtime(client: Client, name: str) -> dict[str, Any]:
 
 def _known(client: Client) -> str:
     try:
-        names = [item["metadata"]["name"] for item in list_runtimes(client)]
+        names = [item.name for item in list_runtimes(client)]
     except ApiError:
         names = []
     if not names:
@@ -134,78 +141,56 @@ def path_of(client: Client, kind: str) -> str:
     return cluster_path(_API, "clustertrainingruntimes")
 
 
-def _is_jax(item: Mapping[str, Any]) -> bool:
-    labels = item.get("metadata", {}).get("labels") or {}
-    policy = (item.get("spec") or {}).get("mlPolicy") or {}
-    return policy.get("jax") is not None or (labels.get(_FRAMEWORK) == "jax" and not policy)
+def _is_jax(item: TrainingRuntime) -> bool:
+    policy = item.spec.within("mlPolicy")
+    return policy.get("jax") is not None or (item.labels.get(_FRAMEWORK) == "jax" and not policy)
 
 
-def device_of(item: Mapping[str, Any]) -> str:
+def device_of(item: TrainingRuntime) -> str:
     """Return the kind of device that a runtime is for: its label, else what its container asks."""
-    label = (item["metadata"].get("labels") or {}).get(f"{PREFIX}/device")
+    label = item.labels.get(f"{PREFIX}/device", "")
     if label in DEVICES:
-        return str(label)
-    asked = devices.asked_for(container(item).get("resources") or {})
-    kinds = {devices.kind_of(name) for name in asked}
+        return label
+    kinds = {devices.kind_of(name) for name in item.container.resources.asked}
     return next((kind for kind in ("gpu", "tpu") if kind in kinds), "cpu")
 
 
-def node_labels(item: Mapping[str, Any]) -> dict[str, str]:
+def node_labels(item: TrainingRuntime) -> dict[str, str]:
     """Return the labels of nodes that a runtime itself asks for."""
-    return dict(_pod(item)[1].get("nodeSelector") or {})
+    return item.pods.spec.node_selector
 
 
-def pod_labels(item: Mapping[str, Any]) -> dict[str, str]:
+def pod_labels(item: TrainingRuntime) -> dict[str, str]:
     """Return the labels that a runtime itself puts on the pods in which the training runs."""
-    return dict(_pod(item)[0].get("labels") or {})
+    return item.pods.labels
 
 
-def replicated_jobs(item: Mapping[str, Any]) -> list[str]:
+def replicated_jobs(item: TrainingRuntime) -> list[str]:
     """Return the names of the replicated jobs of a runtime, of which pods are named."""
-    jobs = _job_set(item).get("replicatedJobs") or []
-    return [str(job.get("name")) for job in jobs] or ["node"]
+    return [job.name for job in item.replicated_jobs] or [TRAINER]
 
 
-def initializers(item: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+def initializers(item: TrainingRuntime, name: str) -> list[Container]:
     """Return the containers that Trainer takes for its initializer: it goes by label and name."""
-    found: list[dict[str, Any]] = []
-    for job in _job_set(item).get("replicatedJobs") or []:
-        template = job.get("template") or {}
-        labels = (template.get("metadata") or {}).get("labels") or {}
-        pod = ((template.get("spec") or {}).get("template") or {}).get("spec") or {}
-        if labels.get(STEP) == name:
-            found += [dict(c) for c in pod.get("containers") or [] if c.get("name") == name]
-    return found
+    jobs = [job for job in item.replicated_jobs if job.labels.get(STEP) == name]
+    return [one for job in jobs for one in job.pods.spec.containers if one.name == name]
 
 
-def container(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the container in which the training runs, as the runtime has it."""
-    found = _pod(item)[1].get("containers") or []
-    return next((dict(c) for c in found if c.get("name") == "node"), {})
-
-
-def tolerations(item: Mapping[str, Any], device: str) -> list[dict[str, Any]]:
+def tolerations(item: TrainingRuntime, device: str) -> list[Toleration]:
     """Return the tolerations of a runtime, and with them that of the taint of its GPUs or TPUs.
 
     Nodes with such devices are kept free by it for those who use them. A patch replaces them all.
     """
-    own = list(_pod(item)[1].get("tolerations") or [])
-    return [*own, {"key": taint(item, device), "operator": "Exists", "effect": "NoSchedule"}]
+    added = {"key": taint(item, device), "operator": "Exists", "effect": "NoSchedule"}
+    return [*item.pods.spec.tolerations, Toleration(added)]
 
 
-def taint(item: Mapping[str, Any], device: str) -> str | None:
+def taint(item: TrainingRuntime, device: str) -> str | None:
     """Return the taint of the nodes with a runtime's devices; None for the CPU."""
-    return devices.taint(device, container(item).get("resources") or {})
+    return devices.taint(device, item.container.resources)
 
 
-def _tolerates(own: list[dict[str, Any]], key: str) -> bool:
-    return any(
-        one.get("key") in (key, None, "") and one.get("effect") in ("NoSchedule", None, "")
-        for one in own
-    )
-
-
-def patches(item: Mapping[str, Any], *, restricted: bool, device: str = "cpu") -> dict[str, bool]:
+def patches(item: TrainingRuntime, *, restricted: bool, device: str = "cpu") -> dict[str, bool]:
     """Say what a runtime lacks that a job needs.
 
     Parameters
@@ -221,100 +206,75 @@ def patches(item: Mapping[str, Any], *, restricted: bool, device: str = "cpu") -
         ``scratch``, ``mesh``, ``restricted`` and, for GPUs and TPUs, ``tolerations``: what has to
         be patched in.
     """
-    metadata, pod = _pod(item)
-    empty = {v.get("name") for v in pod.get("volumes") or [] if "emptyDir" in v}
-    mounts = {m.get("name") for m in container(item).get("volumeMounts") or []}
-    labels = metadata.get("labels") or {}
+    pod = item.pods
+    empty = {volume.name for volume in pod.spec.volumes if "emptyDir" in volume.kinds}
     found = {
-        "scratch": not empty & mounts,
-        "mesh": labels.get(_MESH) != "false",
+        "scratch": empty.isdisjoint(mount.name for mount in item.container.mounts),
+        "mesh": pod.labels.get(_MESH) != "false",
         "restricted": restricted and bool(podsecurity.lacking(item)),
     }
     if key := taint(item, device):
-        found["tolerations"] = not _tolerates(pod.get("tolerations") or [], key)
+        found["tolerations"] = not any(one.tolerates(key) for one in pod.spec.tolerations)
     return found
 
 
-def shared_folder(item: Mapping[str, Any]) -> str | None:
+def shared_folder(item: TrainingRuntime) -> str | None:
     """Return the folder that a runtime says all pods see and that outlives them."""
-    folder = str((item["metadata"].get("annotations") or {}).get(SHARED, "")).rstrip("/")
+    folder = item.annotations.get(SHARED, "").rstrip("/")
     return folder if folder.startswith("/") else None
 
 
-def is_on_volume(item: Mapping[str, Any], folder: str) -> bool:
+def is_on_volume(item: TrainingRuntime, folder: str) -> bool:
     """Return whether a folder is on a volume of the runtime's that outlives its pods."""
-    passing = {v.get("name") for v in _pod(item)[1].get("volumes") or [] if _PASSING & v.keys()}
+    passing = {volume.name for volume in item.pods.spec.volumes if volume.kinds & _PASSING}
     places = [
-        str(mount.get("mountPath")).rstrip("/")
-        for mount in container(item).get("volumeMounts") or []
-        if mount.get("name") not in passing and not mount.get("readOnly")
+        mount.path.rstrip("/")
+        for mount in item.container.mounts
+        if mount.name not in passing and not mount.read_only
     ]
     return any(f"{folder}/".startswith(f"{place}/") for place in places)
 
 
-def runs_once(item: Mapping[str, Any]) -> bool:
+def runs_once(item: TrainingRuntime) -> bool:
     """Return whether a cell that fails stays failed: nothing of it is tried again."""
-    for job in _job_set(item).get("replicatedJobs") or []:
-        spec = (job.get("template") or {}).get("spec") or {}
-        pod = (spec.get("template") or {}).get("spec") or {}
-        if job.get("name") == "node" and (
-            spec.get("backoffLimit") != 0 or pod.get("restartPolicy") != "Never"
-        ):
-            return False
-    policy = _job_set(item).get("failurePolicy") or {}
-    return not policy.get("maxRestarts")
+    return not item.max_restarts and all(
+        job.backoff_limit == 0 and job.pods.spec.restart_policy == "Never"
+        for job in item.replicated_jobs
+        if job.name == TRAINER
+    )
 
 
-def is_converted(item: Mapping[str, Any]) -> bool:
+def is_converted(item: TrainingRuntime) -> bool:
     """Return whether a runtime was made from somebody's JAXJob, and is for others by name only."""
-    return CONVERTED in (item["metadata"].get("labels") or {})
+    return CONVERTED in item.labels
 
 
-def is_deprecated(item: Mapping[str, Any]) -> bool:
+def is_deprecated(item: TrainingRuntime) -> bool:
     """Return whether those who run the cluster want another one to be used."""
-    labels = item["metadata"].get("labels") or {}
-    return bool(labels.get(_SUPPORT) == "deprecated")
+    return item.labels.get(_SUPPORT) == "deprecated"
 
 
-def deprecation(item: Mapping[str, Any]) -> str | None:
+def deprecation(item: TrainingRuntime) -> str | None:
     """Return the warning for those who use a runtime that is deprecated; None where it isn't."""
-    if not is_deprecated(item):
-        return None
-    return say.DEPRECATED(name=item["metadata"]["name"])
+    return say.DEPRECATED(name=item.name) if is_deprecated(item) else None
 
 
-def describe(item: Mapping[str, Any]) -> Runtime:
+def describe(item: TrainingRuntime) -> Runtime:
     """Make a line of the list of runtimes."""
-    metadata = item["metadata"]
-    labels = metadata.get("labels") or {}
-    image = container(item).get("image")
+    image = item.container.image or None
     deprecated = is_deprecated(item)
     device = device_of(item)
-    kind = item["kind"]
+    kind = item.kind
     words = say.RUNTIME(kind=kind, image=image) if image else say.RUNTIME_WITHOUT_IMAGE(kind=kind)
     return Runtime(
-        name=str(metadata["name"]),
+        name=item.name,
         backend="kubernetes",
         device=device,
         nodes=(1, MAX_NODES),
         description=say.DEPRECATED_RUNTIME(description=words) if deprecated else words,
-        python=labels.get(f"{PREFIX}/python"),
-        jax=labels.get(f"{PREFIX}/jax"),
-        devices=devices.brought(device, container(item).get("resources") or {}, node_labels(item)),
+        python=item.labels.get(f"{PREFIX}/python"),
+        jax=item.labels.get(f"{PREFIX}/jax"),
+        devices=devices.brought(device, item.container.resources, node_labels(item)),
         image=image,
         deprecated=deprecated,
     )
-
-
-def _job_set(item: Mapping[str, Any]) -> dict[str, Any]:
-    template = (item.get("spec") or {}).get("template") or {}
-    return dict(template.get("spec") or {})
-
-
-def _pod(item: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return metadata and spec of the pods in which the training runs."""
-    for job in _job_set(item).get("replicatedJobs") or []:
-        if job.get("name") == "node":
-            template = ((job.get("template") or {}).get("spec") or {}).get("template") or {}
-            return dict(template.get("metadata") or {}), dict(template.get("spec") or {})
-    return {}, {}

@@ -1,10 +1,10 @@
-"""From a job's options to a TrainJob: plain dictionaries, never text."""
+"""From a job's options to a TrainJob: made as an object, never as text."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jupyter_jax_trainer import masking, timeouts
@@ -14,6 +14,17 @@ from jupyter_jax_trainer.backends.kubernetes.api.marks import JOB_LABEL as JOB_L
 from jupyter_jax_trainer.backends.kubernetes.api.marks import PREFIX as PREFIX
 from jupyter_jax_trainer.backends.kubernetes.api.marks import UID as UID
 from jupyter_jax_trainer.backends.kubernetes.api.marks import UID_FORM as UID_FORM
+from jupyter_jax_trainer.backends.kubernetes.api.objects import (
+    TRAINER,
+    ApiObject,
+    EnvVar,
+    Mount,
+    OwnerRef,
+    Part,
+    Resources,
+    TrainJob,
+    Volume,
+)
 from jupyter_jax_trainer.backends.kubernetes.api.plan import KubernetesPlan
 from jupyter_jax_trainer.backends.kubernetes.submit import devices, payload, podsecurity, queues
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import Payload
@@ -46,7 +57,7 @@ def build(
     plan: KubernetesPlan,
     packed: Payload,
     secret: str,
-) -> dict[str, Any]:
+) -> TrainJob:
     """Make the TrainJob of a job.
 
     Parameters
@@ -64,11 +75,11 @@ def build(
         "numNodes": spec.nodes,
         "command": payload.COMMAND,
         "args": [PREFIX],  # the shell's name for itself; without it the runtime's would stay
-        "env": _environment(manifest, spec, plan, packed),
+        "env": [one.json for one in _environment(manifest, spec, plan, packed)],
     }
     if spec.image:
         trainer["image"] = spec.image
-    if resources := _resources(spec, plan):
+    if resources := _resources(spec, plan).json:
         trainer["resourcesPerNode"] = resources
     kind, runtime = plan["runtime_kind"], plan["runtime"]
     if plan.get("own_runtime"):
@@ -82,29 +93,31 @@ def build(
     if spec.timeout:
         body["activeDeadlineSeconds"] = max(1, round(spec.timeout))
     if patch := _patch(spec, plan, packed, secret):
-        body["runtimePatches"] = [patch]
+        body["runtimePatches"] = [patch.json]
     labels = {JOB_LABEL: manifest["name"]}
     if spec.queue:
         labels[queues.QUEUE] = spec.queue
     if spec.priority:
         labels["kueue.x-k8s.io/priority-class"] = spec.priority
-    return {
-        "apiVersion": API,
-        "kind": "TrainJob",
-        "metadata": {
-            "name": manifest["name"],
-            "namespace": plan["namespace"],
-            "labels": labels,
-            "annotations": {UID: manifest["uid"], ABOUT: _about(manifest)},
-        },
-        "spec": body,
-    }
+    return TrainJob(
+        {
+            "apiVersion": API,
+            "kind": "TrainJob",
+            "metadata": {
+                "name": manifest["name"],
+                "namespace": plan["namespace"],
+                "labels": labels,
+                "annotations": {UID: manifest["uid"], ABOUT: _about(manifest)},
+            },
+            "spec": body,
+        }
+    )
 
 
-def with_runtime(job: Mapping[str, Any], kind: str, name: str) -> dict[str, Any]:
+def with_runtime(job: TrainJob, kind: str, name: str) -> TrainJob:
     """Return a TrainJob with another runtime."""
-    reference = {**job["spec"]["runtimeRef"], "kind": kind, "name": name}
-    return {**job, "spec": {**job["spec"], "runtimeRef": reference}}
+    reference = {**job.runtime.json, "kind": kind, "name": name}
+    return TrainJob({**job.json, "spec": {**job.spec.json, "runtimeRef": reference}})
 
 
 def own_name(manifest: Manifest) -> str:
@@ -117,17 +130,14 @@ def own_labels(manifest: Manifest) -> dict[str, str]:
     return {JOB_LABEL: manifest["name"], UID: manifest["uid"]}
 
 
-def owner(trainjob: Mapping[str, Any]) -> dict[str, Any]:
+def owner(trainjob: TrainJob) -> OwnerRef:
     """Return the reference that makes the cluster delete a Secret together with its TrainJob."""
-    return {
-        "apiVersion": API,
-        "kind": "TrainJob",
-        "name": trainjob["metadata"]["name"],
-        "uid": trainjob["metadata"]["uid"],
-    }
+    return OwnerRef(
+        {"apiVersion": API, "kind": "TrainJob", "name": trainjob.name, "uid": trainjob.uid}
+    )
 
 
-def belongs(thing: Mapping[str, Any], own: str, trainjob_uid: str | None) -> bool:
+def belongs(thing: ApiObject, own: str, trainjob_uid: str | None) -> bool:
     """Return whether a Secret or a runtime is a job's alone: by its owner, or else by our label.
 
     Our id of an attached job is what its TrainJob claims, so the label of something that another
@@ -141,13 +151,12 @@ def belongs(thing: Mapping[str, Any], own: str, trainjob_uid: str | None) -> boo
     trainjob_uid
         The uid of its TrainJob, where that is known.
     """
-    metadata = thing.get("metadata") or {}
-    ids = [(metadata.get(kind) or {}).get(UID) for kind in ("labels", "annotations")]
-    owners = {one.get("uid") for one in metadata.get("ownerReferences") or []}
+    owners = {one.uid for one in thing.owners}
+    ids = (thing.labels.get(UID), thing.annotations.get(UID))
     return trainjob_uid in owners if owners else own in ids
 
 
-def to_yaml(documents: list[dict[str, Any]], *, exact: bool = True) -> str:
+def to_yaml(documents: Iterable[ApiObject], *, exact: bool = True) -> str:
     """Write objects as YAML: `exact` for `kubectl apply --server-side`, else to be read."""
     import yaml
 
@@ -162,8 +171,8 @@ def to_yaml(documents: list[dict[str, Any]], *, exact: bool = True) -> str:
     Dumper.add_representer(str, Dumper.represent_str)
     Dumper.add_multi_representer(str, Dumper.represent_str)  # messages, which are a kind of str
     texts = [
-        yaml.dump(d, Dumper=Dumper, sort_keys=False, width=100, allow_unicode=not exact)
-        for d in documents
+        yaml.dump(one.json, Dumper=Dumper, sort_keys=False, width=100, allow_unicode=not exact)
+        for one in documents
     ]
     return "---\n".join(texts)
 
@@ -187,7 +196,7 @@ def _about(manifest: Manifest) -> str:
 
 def _environment(
     manifest: Manifest, spec: JobSpec, plan: KubernetesPlan, packed: Payload
-) -> list[dict[str, Any]]:
+) -> list[EnvVar]:
     own = {
         "JAXTRAIN_JOB": manifest["name"],
         "JAXTRAIN_JOB_UID": manifest["uid"],
@@ -214,19 +223,14 @@ def _environment(
     if plan["pip"]:
         own["JAXTRAIN_PIP"] = json.dumps(plan["pip"])
     own.update(spec.env)  # the user's word is the last
-    # An empty value is left out, as Go does it: Kueue writes a TrainJob back, and what then differs
-    # from what it was is refused.
-    plain: list[dict[str, Any]] = [
-        {"name": name, **({"value": value} if value else {})} for name, value in own.items()
-    ]
+    found = [payload.variable(name, value) for name, value in own.items()]
     taken = set(own)
     for secret, keys in plan["secret_keys"].items():
         for key in keys:
             if key not in taken:
                 taken.add(key)
-                source = {"secretKeyRef": {"name": secret, "key": key}}
-                plain.append({"name": key, "valueFrom": source})
-    return [*plain, *packed.env]
+                found.append(payload.from_secret(key, secret, key))
+    return [*found, *packed.env]
 
 
 def _checkpoints(spec: JobSpec, plan: KubernetesPlan) -> str | None:
@@ -239,9 +243,9 @@ def _checkpoints(spec: JobSpec, plan: KubernetesPlan) -> str | None:
     return None
 
 
-def _resources(spec: JobSpec, plan: KubernetesPlan) -> dict[str, Any]:
+def _resources(spec: JobSpec, plan: KubernetesPlan) -> Resources:
     """Return what each node gets, the runtime's own amounts with it: Trainer replaces them all."""
-    own = plan.get("resources") or {}
+    own = Resources(plan.get("resources") or {})
     asked: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
     if spec.cpu:
         asked["requests"]["cpu"] = spec.cpu
@@ -252,62 +256,66 @@ def _resources(spec: JobSpec, plan: KubernetesPlan) -> dict[str, Any]:
         amount = str(plan["devices_per_node"])
         asked["requests"][resource] = asked["limits"][resource] = amount
     if not any(asked.values()):
-        return {}
-    found = {name: {**(own.get(name) or {}), **values} for name, values in asked.items()}
+        return Resources({})
+    found = {
+        "requests": {**own.requests, **asked["requests"]},
+        "limits": {**own.limits, **asked["limits"]},
+    }
     if spec.cpu and "cpu" in found["limits"]:
         found["limits"]["cpu"] = spec.cpu  # a request may not be more than the limit
-    return {name: values for name, values in found.items() if values}
+    return Resources({name: values for name, values in found.items() if values})
 
 
-def _initializer(spec: JobSpec) -> dict[str, Any]:
+def _initializer(spec: JobSpec) -> dict[str, dict[str, str]]:
     found = {"dataset": spec.dataset, "model": spec.model}
     return {name: {"storageUri": uri} for name, uri in found.items() if uri}
 
 
-def _patch(
+def _volumes(
     spec: JobSpec, plan: KubernetesPlan, packed: Payload, secret: str
-) -> dict[str, Any] | None:
+) -> list[tuple[Volume, Mount]]:
+    """Return the volumes that a job brings along, each with its mount."""
+    found: list[tuple[Volume, Mount]] = []
+    if packed.mounted:
+        found.append(payload.volume(secret, len(packed.data)))
+    if plan["patches"]["scratch"]:
+        scratch = Volume({"name": "jaxtrain-scratch", "emptyDir": {}})
+        found.append((scratch, Mount({"name": scratch.name, "mountPath": _SCRATCH})))
+    for number, item in enumerate(spec.volume):
+        claim, _, path = item.partition(":")
+        name = f"jaxtrain-volume-{number}"
+        claimed = Volume({"name": name, "persistentVolumeClaim": {"claimName": claim}})
+        found.append((claimed, Mount({"name": name, "mountPath": path})))
+    return found
+
+
+def _patch(spec: JobSpec, plan: KubernetesPlan, packed: Payload, secret: str) -> Part | None:
     """Return what is changed in the runtime for this job; None where nothing is.
 
     Kueue drops patches from TrainJobs, so there must be none where nothing needs them.
     """
-    volumes: list[dict[str, Any]] = []
-    mounts: list[dict[str, Any]] = []
-    if packed.mounted:
-        projected, mount = payload.volume(secret, len(packed.data))
-        volumes.append(projected)
-        mounts.append(mount)
-    if plan["patches"]["scratch"]:
-        volumes.append({"name": "jaxtrain-scratch", "emptyDir": {}})
-        mounts.append({"name": "jaxtrain-scratch", "mountPath": _SCRATCH})
-    for number, item in enumerate(spec.volume):
-        claim, _, path = item.partition(":")
-        name = f"jaxtrain-volume-{number}"
-        volumes.append({"name": name, "persistentVolumeClaim": {"claimName": claim}})
-        mounts.append({"name": name, "mountPath": path})
     pod: dict[str, Any] = {}
-    container: dict[str, Any] = {}
-    if volumes:
-        pod["volumes"] = volumes
-        container["volumeMounts"] = mounts
+    if volumes := _volumes(spec, plan, packed, secret):
+        pod["volumes"] = [volume.json for volume, _ in volumes]
     if spec.service_account:
         pod["serviceAccountName"] = spec.service_account
     if selector := plan.get("selector"):
         pod["nodeSelector"] = selector
     if tolerations := plan.get("tolerations"):
         pod["tolerations"] = tolerations
-    if container:
-        pod["containers"] = [{"name": "node", **container}]
-    pods = {"node": pod}
+    if volumes:
+        mounts = [mount.json for _, mount in volumes]
+        pod["containers"] = [{"name": TRAINER, "volumeMounts": mounts}]
+    pods = {TRAINER: pod}
     # A plan of 0.1 has no list of them, and means this one.
-    loosest = {"node": {"containers": ["node"]}} if plan["patches"]["restricted"] else {}
+    loosest = {TRAINER: {"containers": [TRAINER]}} if plan["patches"]["restricted"] else {}
     for name, loose in plan.get("loose", loosest).items():
         _restrict(pods.setdefault(name, {}), loose)
     templates: dict[str, dict[str, Any]] = {
         name: {"spec": one} for name, one in pods.items() if one
     }
     if plan["patches"]["mesh"]:
-        labelled = templates.setdefault("node", {})
+        labelled = templates.setdefault(TRAINER, {})
         labelled["metadata"] = {"labels": {_MESH: "false"}, "annotations": {_MESH: "false"}}
     if not templates:
         return None
@@ -315,30 +323,29 @@ def _patch(
         {"name": name, "template": {"spec": {"template": template}}}
         for name, template in templates.items()
     ]
-    return {
-        "manager": _MANAGER,
-        "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}},
-    }
+    return Part(
+        {
+            "manager": _MANAGER,
+            "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}},
+        }
+    )
 
 
 def _restrict(pod: dict[str, Any], loose: Mapping[str, list[str]]) -> None:
     """Have a pod and its containers meet PodSecurity ``restricted``."""
-    pod["securityContext"] = podsecurity.OF_POD
+    pod["securityContext"] = podsecurity.OF_POD.json
+    secure = podsecurity.OF_CONTAINER.json
     for kind, names in loose.items():
         patched = {one["name"]: one for one in pod.get(kind, [])}
         for name in names:
-            patched.setdefault(name, {"name": name})["securityContext"] = podsecurity.OF_CONTAINER
+            patched.setdefault(name, {"name": name})["securityContext"] = secure
         if patched:
             pod[kind] = [*patched.values()]
 
 
-def shown_yaml(item: Mapping[str, Any]) -> str:
+def shown_yaml(item: ApiObject) -> str:
     """Write an object as YAML, without its managed fields and what may be secret."""
-    metadata = {
-        name: value
-        for name, value in (item.get("metadata") or {}).items()
-        if name != "managedFields"
-    }
-    shown = masking.manifest({**item, **({"metadata": metadata} if "metadata" in item else {})})
+    told = {name: value for name, value in item.metadata.json.items() if name != "managedFields"}
+    shown = masking.manifest({**item.json, **({"metadata": told} if item.metadata.json else {})})
     note = f"# {say.SECRETS_MASKED(masked=masking.HIDDEN)}\n" if shown.hidden else ""
-    return note + to_yaml([shown.item], exact=False)
+    return note + to_yaml([ApiObject(shown.item)], exact=False)

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.errors import UsageError
@@ -43,6 +43,29 @@ class Wheels:
     pip: list[str] = field(default_factory=list)
     note: str | None = None
     problem: str | None = None
+
+
+class _Project(TypedDict):
+    name: str
+    version: str
+
+
+class _Archive(TypedDict):
+    hashes: NotRequired[dict[str, str]]
+
+
+class _Source(TypedDict):
+    url: str
+    archive_info: NotRequired[_Archive]
+
+
+class _Entry(TypedDict):
+    """A file that pip would install, in its report."""
+
+    metadata: _Project
+    download_info: _Source
+    requested: NotRequired[bool]
+    is_direct: NotRequired[bool]
 
 
 def gather(
@@ -134,7 +157,7 @@ def _fetch(wanted: Sequence[str], python: str, folder: Path) -> dict[str, bytes]
             *named,
         ]
     )
-    found = json.loads(report.read_text())["install"]
+    found: list[_Entry] = json.loads(report.read_text())["install"]
     lines = [line for item in found if (line := _requirement(item))]
     if lines:
         listed = folder / "requirements.txt"
@@ -155,7 +178,7 @@ def _fetch(wanted: Sequence[str], python: str, folder: Path) -> dict[str, bytes]
     return {path.name: path.read_bytes() for path in folder.glob("*.whl")}
 
 
-def _requirement(item: dict[str, Any]) -> str | None:
+def _requirement(item: _Entry) -> str | None:
     """Return what to ask pip for to get just one file of its report; None where it is not needed.
 
     Raises
@@ -164,10 +187,10 @@ def _requirement(item: dict[str, Any]) -> str | None:
         The report has no hash of it, so that another file could come in its place.
     """
     meta, source = item["metadata"], item["download_info"]
-    url, name = str(source["url"]), re.sub(r"[-_.]+", "-", str(meta["name"])).lower()
+    url, name = source["url"], re.sub(r"[-_.]+", "-", meta["name"]).lower()
     if url.startswith("file:") or (_IN_IMAGE.fullmatch(name) and not item.get("requested")):
         return None
-    digest = ((source.get("archive_info") or {}).get("hashes") or {}).get("sha256")
+    digest = source.get("archive_info", {}).get("hashes", {}).get("sha256")
     if not digest:
         raise ValueError(say.NO_HASH(name=meta["name"], version=meta["version"]))
     wanted = f"{name} @ {url}" if item.get("is_direct") else f"{meta['name']}=={meta['version']}"
