@@ -746,15 +746,6 @@ class Secret(ApiObject):
         return texts(self.json.get("data"))
 
 
-class Secret(ApiObject):
-    """A Secret."""
-
-    @property
-    def data(self) -> dict[str, str]:
-        """What it holds, each in base64."""
-        return texts(self.json.get("data"))
-
-
 class TrainJob(ApiObject):
     """A TrainJob."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict, cast
+from typing import NotRequired, TypedDict, cast
 
+from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.jobdir.manifest import Manifest, Plan
 
 # What an administrator wrote, with whatever fields that has: kept to be written back, never read.
-RuntimeSpec = dict[str, Any]
+RuntimeSpec = dict[str, JsonValue]
 
 
 class Amounts(TypedDict):

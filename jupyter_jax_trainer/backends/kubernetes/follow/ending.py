@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import broken_before
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Verdict
-from jupyter_jax_trainer.backends.kubernetes.logs.messages import Where
 from jupyter_jax_trainer.backends.kubernetes.submit.payload import NOT_STARTED, SAID
 from jupyter_jax_trainer.jobdir.failure import Failure, RankEnd, diagnose, positions
 from jupyter_jax_trainer.jobdir.layout import RETURNED, JobDir
@@ -15,6 +14,7 @@ from jupyter_jax_trainer.jobdir.state import ResultInfo
 from jupyter_jax_trainer.logs.reader import last_lines
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.worker.records import Position
 
 _LAST_WORDS = 20
 
@@ -22,7 +22,7 @@ _LAST_WORDS = 20
 def failure_of(
     directory: JobDir,
     ends: Sequence[RankEnd],
-    where: Mapping[int, Where],
+    where: Mapping[int, Position],
     verdict: Verdict,
     pods: Sequence[Pod],
 ) -> Failure:

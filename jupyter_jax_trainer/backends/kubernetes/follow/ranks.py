@@ -12,7 +12,7 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, ra
 from jupyter_jax_trainer.backends.kubernetes.follow import fetch
 from jupyter_jax_trainer.backends.kubernetes.follow.saved import Kept
 from jupyter_jax_trainer.backends.kubernetes.logs import messages
-from jupyter_jax_trainer.backends.kubernetes.logs.messages import Message, Where
+from jupyter_jax_trainer.backends.kubernetes.logs.messages import Message
 from jupyter_jax_trainer.backends.kubernetes.logs.textreader import lost
 from jupyter_jax_trainer.jobdir.failure import diagnose, summary
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -20,6 +20,7 @@ from jupyter_jax_trainer.jobdir.state import RankChange, RankState, new_rank
 from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.states import Phase
+from jupyter_jax_trainer.worker.records import Position
 
 _PHASES = {  # by the kinds of messages that tell them
     "arrived": Phase.ARRIVED,
@@ -63,7 +64,7 @@ class Ranks:
         ranks = [new_rank(number) for number in range(nodes)]
         self.record = Recorder(directory, ranks, directory.read_state())
         self.kept = Kept(directory, nodes)
-        self.where: dict[int, Where] = {}
+        self.where: dict[int, Position] = {}
         self.spoken = False
         self._directory = directory
         self._guard = guard

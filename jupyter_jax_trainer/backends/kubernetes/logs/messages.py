@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any, TypedDict, cast
 
-from jupyter_jax_trainer.jobdir.files import misfit
-from jupyter_jax_trainer.jobdir.records import Display, Frame, Report
-from jupyter_jax_trainer.jobdir.state import ErrorRecord, ResultInfo, error_record
+from jupyter_jax_trainer.datatypes import JsonValue
+from jupyter_jax_trainer.jobdir.files import Shape, misfit
+from jupyter_jax_trainer.jobdir.records import Display, Frame
+from jupyter_jax_trainer.jobdir.state import error_record, position_record
+from jupyter_jax_trainer.worker.records import ErrorRecord, Position, Report, ResultInfo
 
 _NUMBER = (int, float)
 _TEXT = (str, NoneType)
 _LINE = (int, NoneType)
-_FORMS: dict[str, dict[str, Any]] = {
+_FORMS: dict[str, dict[str, Shape]] = {
     "reports": {
         "reports": [{"time": _NUMBER, "step": int, "total": (*_NUMBER, NoneType), "values": dict}]
     },
@@ -30,7 +32,7 @@ _FORMS: dict[str, dict[str, Any]] = {
     "result_stored": {"size": int, "sha256": str},
     "results": {"results": [{"name": str}]},
 }
-_RESULT = {"type": str, "size": int}
+_RESULT: dict[str, Shape] = {"type": str, "size": int}
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _BOUNDS = {
     "size": (0, 1 << 60),
@@ -39,14 +41,6 @@ _BOUNDS = {
     "count": (1, 1 << 16),
     "index": (0, (1 << 16) - 1),
 }
-
-
-class Where(TypedDict):
-    """Where a rank is: a line of the cell, and the call that it waits in."""
-
-    cell: str
-    cell_line: int | None
-    doing: str | None
 
 
 class File(TypedDict):
@@ -133,7 +127,7 @@ class Stopped(Message):
 class Located(Message):
     """Where the rank is."""
 
-    where: Where
+    where: Position
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,11 +186,13 @@ class NodeSays(Message):
     text: str
 
 
-def read(found: Mapping[str, Any]) -> Message:
+def read(found: Mapping[str, JsonValue]) -> Message:
     """Read a message as `frames.Decoder` gives it; kinds that are not known have any form."""
     kind = str(found["kind"])
-    incarnation, number = found.get("frame", ("", 0))
-    said: dict[str, Any] = {"kind": kind, "incarnation": incarnation, "number": number}
+    said: dict[str, Any] = {"kind": kind, "incarnation": "", "number": 0}
+    match found.get("frame"):
+        case [str(incarnation), int(number)]:
+            said |= {"incarnation": incarnation, "number": number}
     try:
         return _typed(kind, found, said) if _fits(kind, found) else Odd(**said)
     except (KeyError, TypeError):
@@ -219,12 +215,7 @@ def _typed(kind: str, found: Mapping[str, Any], said: dict[str, Any]) -> Message
             words = told if isinstance(told, str) else None
             return Stopped(because=_whole(found, "because"), summary=words, **said)
         case "where":
-            where: Where = {
-                "cell": found["cell"],
-                "cell_line": found["cell_line"],
-                "doing": found["doing"],
-            }
-            return Located(where=where, **said)
+            return Located(where=position_record(found), **said)
         case "result_part":
             return ResultPart(part=_part(found), **said)
         case "result_held":
