@@ -10,6 +10,7 @@ from jupyter_jax_trainer.channel import protocol
 from jupyter_jax_trainer.channel.protocol import RankPlace, Reply, Request
 from jupyter_jax_trainer.channel.sockets import is_same_user, path_of, socket_at
 from jupyter_jax_trainer.errors import BackendError
+from jupyter_jax_trainer.jobdir.state import known
 from jupyter_jax_trainer.messages import channel as say
 
 
@@ -29,7 +30,7 @@ def where(uid: str, job: str) -> list[RankPlace]:
     reply = _ask(uid, job, {"version": protocol.VERSION, "number": 1, "ask": "where"})
     if "answer" not in reply:
         raise BackendError(say.REFUSED(job=job, error=reply["error"]["message"]))
-    return reply["answer"]
+    return [RankPlace(**known(RankPlace, one)) for one in reply["answer"]]
 
 
 def _ask(uid: str, job: str, request: Request) -> Reply:

@@ -6,11 +6,12 @@ import contextlib
 import os
 import selectors
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import cast
 
 from jupyter_jax_trainer.channel import protocol
-from jupyter_jax_trainer.channel.protocol import RankPlace, Refusal, Reply
+from jupyter_jax_trainer.channel.protocol import PlaceRecord, RankPlace, Refusal, Reply
 from jupyter_jax_trainer.channel.sockets import is_same_user, path_of, socket_at
 from jupyter_jax_trainer.jobdir.store import private_directory
 
@@ -34,11 +35,15 @@ class Asked:
     number: int
     listener: Listener
 
-    def answer(self, places: list[RankPlace]) -> None:
+    def answer(self, places: Sequence[RankPlace]) -> None:
         """Answer it; a client that is gone needs no answer."""
         self.listener.send(
             self.client,
-            {"version": protocol.VERSION, "number": self.number, "answer": places},
+            {
+                "version": protocol.VERSION,
+                "number": self.number,
+                "answer": [cast(PlaceRecord, asdict(one)) for one in places],
+            },
         )
 
     def refuse(self, refusal: Refusal) -> None:

@@ -8,6 +8,7 @@ place.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Literal, NotRequired, TypedDict
 
 VERSION = 1
@@ -17,7 +18,8 @@ MAX_ANSWER = 1 << 24
 Ask = Literal["where"]
 
 
-class RankPlace(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class RankPlace:
     """Where a rank is.
 
     Attributes
@@ -29,19 +31,35 @@ class RankPlace(TypedDict):
     cell, line
         The label of the cell, and the line of it that runs; None outside of the cell.
     call
-        The function that this line is in.
+        The function that this line is in; None where it is in none.
     frame
-        The innermost frame that is neither of a library nor of the worker: ``model.py:12 in step``.
+        The innermost frame of the user's own code, where that is not in the cell:
+        ``model.py:12 in step``.
     seconds
-        For how long it has been there.
+        For how long it has been there; None where it does not answer.
     process
-        What the kernel says of the process: ``running``, ``sleeping``, ``waiting for the disk``,
-        ``stopped``, ``gone``.
+        What the system says of its process: ``running``, ``sleeping``, ``waiting for I/O``,
+        ``stopped``; None where it is gone or that is not known.
     memory
         Bytes of memory that it uses.
-    silent
-        It has not answered in time: only `state`, `process` and `memory` are known.
+    answered
+        It has answered. One that is stopped, or busy in native code that holds the GIL, does not.
     """
+
+    rank: int
+    state: str
+    cell: str | None = None
+    line: int | None = None
+    call: str | None = None
+    frame: str | None = None
+    seconds: float | None = None
+    process: str | None = None
+    memory: int | None = None
+    answered: bool = False
+
+
+class PlaceRecord(TypedDict):
+    """A `RankPlace` as JSON."""
 
     rank: int
     state: str
@@ -52,7 +70,7 @@ class RankPlace(TypedDict):
     seconds: float | None
     process: str | None
     memory: int | None
-    silent: bool
+    answered: bool
 
 
 class Refusal(TypedDict):
@@ -75,7 +93,7 @@ class Reply(TypedDict):
 
     version: int
     number: int
-    answer: NotRequired[list[RankPlace]]
+    answer: NotRequired[list[PlaceRecord]]
     error: NotRequired[Refusal]
 
 

@@ -100,6 +100,13 @@ def _show_cluster_job(
         context.print(trainjob_details(row, namespace))
 
 
+def where(context: Context, values: dict[str, Any], words: list[str]) -> None:
+    """Say where each rank is."""
+    from jupyter_jax_trainer.commands.listing import places_table
+
+    context.print(plain(places_table(named(words).where())))
+
+
 def logs(context: Context, values: dict[str, Any], words: list[str]) -> None:
     """Print what the ranks printed."""
     from jupyter_jax_trainer.commands.listing import log_lines

@@ -13,6 +13,12 @@ SILENT = Message(
     "The machine may be overloaded; JAXTRAIN_ASK_TIMEOUT sets the limit.",
 )
 REFUSED = Message("{job} can't answer that: {error}")
+AT_LINE = Message("{cell} line {line}")
+IN_CALL = Message("{cell} line {line} in {call}")
+NO_ANSWER = Message("{state}, no answer")
+NO_RANKS_YET = Message("Job {job} has no ranks yet: it is {state}.")
+NO_CHANNEL = Message("Ranks of the backend {backend} can't be asked where they are.")
+
 ANOTHER_USER = Message("the socket belongs to another user")
 CONNECTION_CLOSED = Message("the connection was closed")
 

@@ -7,7 +7,6 @@ import re
 import traceback
 from collections.abc import Container, Mapping
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from jupyter_jax_trainer.messages import Text
@@ -100,25 +99,6 @@ def describe(
         "secondary": not isinstance(error, WorkerError)
         and is_secondary(f"{type(error).__name__}: {message}"),
         "hint": _hint(error, outside),
-    }
-
-
-def where(frame: FrameType | None, cell_file: str, labels: Mapping[str, str]) -> dict[str, Any]:
-    """Say where in the cell a thread is.
-
-    Returns
-    -------
-    dict
-        ``cell``, ``cell_line``, and ``doing``: the function that this line is in; None where the
-        thread is outside of the cell.
-    """
-    called = None
-    while frame is not None and frame.f_code.co_filename != cell_file:
-        called, frame = frame.f_code.co_name, frame.f_back
-    return {
-        "cell": labels.get(cell_file, "Cell"),
-        "cell_line": frame.f_lineno if frame is not None else None,
-        "doing": called if frame is not None else None,
     }
 
 

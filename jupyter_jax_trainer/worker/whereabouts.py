@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TypedDict
 
+_MAX = 200  # characters of a name
 _INTERVAL = 1.0  # seconds between looks at the main thread
 _PATHS = sysconfig.get_paths()
 _LIBRARIES = (
@@ -44,27 +45,55 @@ class Whereabouts(TypedDict):
     seconds: float
 
 
-class Lookout:
-    """Looks once a second where the main thread is, so that it can be said for how long.
+def read(message: Mapping[str, object]) -> Whereabouts:
+    """Read what a rank has said; the cell may have written it.
 
-    Parameters
-    ----------
-    cell_file
-        The file name under which the cell was compiled.
-    labels
-        Names to show in place of file names.
+    Raises
+    ------
+    ValueError
+        It is not in this form.
     """
+    cell, line, doing = message.get("cell"), message.get("cell_line"), message.get("doing")
+    frame, seconds = message.get("frame"), message.get("seconds")
+    if (
+        not isinstance(cell, str)
+        or not (line is None or type(line) is int)
+        or not (doing is None or isinstance(doing, str))
+        or not (frame is None or isinstance(frame, str))
+        or not isinstance(seconds, (int, float))
+    ):
+        raise ValueError("not where a rank is")
+    return {
+        "cell": cell[:_MAX],
+        "cell_line": line,
+        "doing": doing and doing[:_MAX],
+        "frame": frame and frame[:_MAX],
+        "seconds": float(seconds),
+    }
 
-    def __init__(self, cell_file: str, labels: Mapping[str, str]) -> None:
-        self._cell_file = cell_file
-        self._labels = labels
+
+class Lookout:
+    """Looks once a second where the main thread is, so that it can be said for how long."""
+
+    def __init__(self) -> None:
+        self._cell_file = ""
+        self._labels: Mapping[str, str] = {}
         self._main = threading.main_thread().ident or 0
         self._lock = threading.Lock()
         self._place: list[tuple[str, int]] = []
         self._since = time.monotonic()
 
-    def start(self) -> None:
-        """Look from now on, in a thread."""
+    def start(self, cell_file: str, labels: Mapping[str, str]) -> None:
+        """Look from now on, in a thread.
+
+        Parameters
+        ----------
+        cell_file
+            The file name under which the cell was compiled.
+        labels
+            Names to show in place of file names.
+        """
+        self._cell_file, self._labels = cell_file, labels
         threading.Thread(target=self._run, name="jaxtrain-lookout", daemon=True).start()
 
     def moved(self) -> None:
@@ -124,3 +153,23 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 def _is_own(file: str) -> bool:
     """Return whether code is the user's: no library's, and not the worker's."""
     return not file.startswith(_LIBRARIES)
+
+
+_STATES = {
+    "R": "running",
+    "S": "sleeping",
+    "D": "waiting for I/O",
+    "T": "stopped",
+    "t": "stopped",
+}
+
+
+def look_at(pid: int) -> tuple[str | None, int | None]:
+    """Return what a process is doing, and how many bytes of memory it uses, where that is known."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text(errors="replace")
+    except OSError:
+        return None, None
+    fields = dict(line.partition(":")[::2] for line in text.splitlines())
+    state, memory = fields.get("State", "").split(), fields.get("VmRSS", "").split()
+    return _STATES.get(state[0]) if state else None, int(memory[0]) << 10 if memory else None

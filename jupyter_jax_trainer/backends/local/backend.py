@@ -16,6 +16,7 @@ from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.options.spec import JobSpec, refuse_for_local
 
 if TYPE_CHECKING:
+    from jupyter_jax_trainer.channel.protocol import RankPlace
     from jupyter_jax_trainer.doctor.finding import Finding
     from jupyter_jax_trainer.runtime import Runtime
 
@@ -85,6 +86,12 @@ class LocalBackend(Backend):
         """Refuse it: processes of this machine can't make way and come back."""
         verb = "suspend" if suspended else "resume"
         raise UsageError(say.SUSPEND_NEEDS_CLUSTER(verb=verb, job=directory.path.name))
+
+    def where(self, directory: JobDir) -> Sequence[RankPlace]:
+        """Ask the job's supervisor."""
+        from jupyter_jax_trainer.channel import asking
+
+        return asking.where(directory.read_manifest()["uid"], directory.path.name)
 
     def place(self, manifest: Manifest) -> str:
         """Return where a job runs."""

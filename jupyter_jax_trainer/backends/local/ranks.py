@@ -11,6 +11,7 @@ from typing import Any
 from jupyter_jax_trainer.backends.local.workers import Started
 from jupyter_jax_trainer.jobdir.failure import RankEnd
 from jupyter_jax_trainer.states import Phase
+from jupyter_jax_trainer.worker.whereabouts import Whereabouts
 
 
 @dataclass
@@ -42,7 +43,7 @@ class LocalRank:
     has_run: bool = False
     gone: bool = False
     finished_at: float | None = None
-    where: dict[str, Any] | None = None
+    where: Whereabouts | None = None
     _unread: bytes = b""
 
     def receive(self) -> list[Any] | None:
