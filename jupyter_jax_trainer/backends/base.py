@@ -70,12 +70,15 @@ class Capabilities:
         Suspend a job and resume it.
     clusters
         It has contexts and namespaces: ``--context`` and ``--namespace`` choose among them.
+    where
+        Ask the ranks where they are.
     index_is_final
         The log's index says up to where all displays are known; else that takes a moment.
     """
 
     suspend: bool = False
     clusters: bool = False
+    where: bool = False
     index_is_final: bool = False
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jupyter_jax_trainer import machine
-from jupyter_jax_trainer.backends.base import Backend, Submission, Target
+from jupyter_jax_trainer.backends.base import Backend, Capabilities, Submission, Target
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound, UsageError
 from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -25,6 +25,7 @@ class LocalBackend(Backend):
     """Processes of this machine, each job under a supervisor of its own."""
 
     name = "local"
+    capabilities = Capabilities(where=True)
     runtime_prefix = "local-"
 
     def check(self, spec: JobSpec) -> None:
