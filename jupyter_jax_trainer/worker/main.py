@@ -141,6 +141,7 @@ class Worker:
         from jupyter_jax_trainer.worker import cell
         from jupyter_jax_trainer.worker.ipython import Shell
         from jupyter_jax_trainer.worker.modules import unpack
+        from jupyter_jax_trainer.worker.standin import StandIn
 
         also = self._status.add if self._status else None
         reporter = Reporter(self.channel, also, self._lookout.moved)
@@ -150,6 +151,7 @@ class Worker:
         displayer.install(namespace)
         shell = Shell(namespace)
         namespace["get_ipython"] = lambda: shell
+        StandIn(displayer, namespace["get_ipython"]).install()
         if manifest["argv"]:
             sys.argv = list(manifest["argv"])
         result = os.environ.get(RESULT_VARIABLE)
