@@ -21,6 +21,7 @@ TRANSFER = timeouts.TRANSFER
 RECONNECT = timeouts.RECONNECT
 STATUS = timeouts.STATUS
 LAST_WORDS = timeouts.LAST_WORDS
+WHERE = timeouts.WHERE
 PIPE = timeouts.PIPE
 
 # This machine
@@ -32,6 +33,7 @@ WARM_IDLE = Timeout("JAXTRAIN_WARM_IDLE", 600.0)
 CANCEL = Timeout("JAXTRAIN_CANCEL_TIMEOUT", 10.0)
 GPU = Timeout("JAXTRAIN_GPU_TIMEOUT", 5.0)
 PIP = Timeout("JAXTRAIN_PIP_TIMEOUT", 120.0)
+ASK = Timeout("JAXTRAIN_ASK_TIMEOUT", 10.0)
 
 # A cluster
 CONNECT = Timeout("JAXTRAIN_CONNECT_TIMEOUT", 5.0)
@@ -75,6 +77,7 @@ OF_WORKERS = (
     RECONNECT,
     STATUS,
     LAST_WORDS,
+    WHERE,
     PIPE,
 )
 ALL = (
@@ -87,6 +90,7 @@ ALL = (
     CANCEL,
     GPU,
     PIP,
+    ASK,
     CONNECT,
     SIGN_IN,
     API,

@@ -16,6 +16,7 @@ from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest, Plan
 from jupyter_jax_trainer.jobdir.state import JobState
 from jupyter_jax_trainer.messages import backends as say
+from jupyter_jax_trainer.messages import channel
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import State
 from jupyter_jax_trainer.timeouts import CANCEL
@@ -23,6 +24,7 @@ from jupyter_jax_trainer.worker.timeouts import Timeout
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.capture import Capture
+    from jupyter_jax_trainer.channel.protocol import RankPlace
     from jupyter_jax_trainer.doctor.finding import Finding
     from jupyter_jax_trainer.runtime import Runtime
 
@@ -122,12 +124,15 @@ class Capabilities:
         Suspend a job and resume it.
     clusters
         It has contexts and namespaces: ``--context`` and ``--namespace`` choose among them.
+    where
+        Ask the ranks where they are.
     index_is_final
         The log's index says up to where all displays are known; else that takes a moment.
     """
 
     suspend: bool = False
     clusters: bool = False
+    where: bool = False
     index_is_final: bool = False
 
 
@@ -453,6 +458,18 @@ class Backend(ABC):
             It was refused.
         """
         raise UsageError(say.CANNOT_SUSPEND(backend=self.name, job=directory.path.name))
+
+    def where(self, directory: JobDir) -> Sequence[RankPlace]:
+        """Ask where each rank of a running job is.
+
+        Raises
+        ------
+        UsageError
+            This backend can't tell.
+        BackendError
+            The writer of the job does not answer.
+        """
+        raise UsageError(channel.NO_CHANNEL(backend=self.name))
 
     def delete(self, directory: JobDir) -> None:  # noqa: B027 (there may be nothing)
         """Delete what a job has left outside its directory; errors are no hindrance."""

@@ -8,10 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.commands.context import Context
 from jupyter_jax_trainer.commands.which import all_named, named, named_anywhere
 from jupyter_jax_trainer.errors import ResultsWithheld, UsageError
+from jupyter_jax_trainer.messages import channel
 from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.options import checks
 from jupyter_jax_trainer.options.spec import masked
@@ -97,6 +99,17 @@ def _show_cluster_job(cluster: Backend, context: Context, values: Given, name: s
     else:
         namespace, row = found
         context.print(trainjob_details(row, namespace))
+
+
+def where(context: Context, values: Given, words: list[str]) -> None:
+    """Say where each rank is."""
+    from jupyter_jax_trainer.commands.listing import places_table
+
+    job = named(words)
+    places = job.where()
+    context.print(plain(places_table(places)))
+    if job.backend.capabilities.clusters and not all(one.answered for one in places):
+        context.print(channel.ON_CLUSTERS(seconds=timeouts.WHERE.seconds))
 
 
 def logs(context: Context, values: Given, words: list[str]) -> None:

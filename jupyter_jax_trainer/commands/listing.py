@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jupyter_jax_trainer.channel.places import grouped
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.failure import failed
 from jupyter_jax_trainer.jobdir.files import disk_use
@@ -20,6 +21,7 @@ from jupyter_jax_trainer.text import (
     collapse_carriage_returns,
     duration,
     metric,
+    numbers_text,
     plain,
     shorten,
     size,
@@ -29,6 +31,7 @@ from jupyter_jax_trainer.trust import policy
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.backends.base import ClusterJob
+    from jupyter_jax_trainer.channel.protocol import RankPlace
     from jupyter_jax_trainer.jobdir.comparison import Compared, Point
     from jupyter_jax_trainer.jobdir.job import Job
     from jupyter_jax_trainer.jobdir.retention import Ended
@@ -216,6 +219,21 @@ def details(job: Job) -> str:
     if job.failure is not None:
         lines += ["", str(failed(job.name, job.failure))]
     return plain("\n".join(lines))
+
+
+def places_table(places: Iterable[RankPlace]) -> str:
+    """Lay out where ranks are, those first that are where few are."""
+    rows = [
+        (
+            numbers_text(group.ranks),
+            group.where,
+            None if group.seconds is None else duration(group.seconds),
+            group.process,
+            None if group.memory is None else size(group.memory),
+        )
+        for group in grouped(places)
+    ]
+    return lay_out(rows, ("RANKS", "WHERE", "FOR", "PROCESS", "MEMORY"))
 
 
 def trainjob_details(row: ClusterJob, namespace: str) -> str:

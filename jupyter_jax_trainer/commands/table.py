@@ -113,6 +113,17 @@ _COMMANDS = (
         ),
     ),
     Command(
+        name="where",
+        usage="where [NAME]",
+        summary="at which line each rank is",
+        help="Ask each rank of a running job at which line of the cell it is, for how long, and "
+        "how much memory it uses. Ranks in the same place are grouped; the odd ones, for which "
+        "the others may be waiting, come first. It works while ranks wait in a collective.",
+        handler=actions.where,
+        words=(0, 1),
+        takes="job",
+    ),
+    Command(
         name="attach",
         usage="attach [NAME] [--trust]",
         summary="watch a job to its end",

@@ -27,6 +27,7 @@ from jupyter_jax_trainer.jobdir.state import (
     directory_deleted,
 )
 from jupyter_jax_trainer.logs.reader import LogLine, MergedReader
+from jupyter_jax_trainer.messages import channel
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.options import checks
 from jupyter_jax_trainer.options.spec import JobSpec
@@ -34,6 +35,7 @@ from jupyter_jax_trainer.states import ENDED, State
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.backends.base import Backend
+    from jupyter_jax_trainer.channel.protocol import RankPlace
 
 _POLL = 0.05  # seconds between looks at the directory
 
@@ -221,6 +223,25 @@ class Job:
         """Why it failed."""
         found = self._state()["failure"]
         return Failure.from_json(found) if found else None
+
+    def where(self) -> list[RankPlace]:
+        """Ask each rank where it is: at which line of the cell, and for how long.
+
+        It answers while the rank waits for others in a collective, too.
+
+        Raises
+        ------
+        UsageError
+            The job has ended, or its ranks have not started, or its backend can't tell.
+        BackendError
+            The process that runs the job does not answer.
+        """
+        state = self.state
+        if state in ENDED:
+            raise UsageError(say.HAS_ENDED(job=self.name, state=state))
+        if state not in (State.STARTING, State.RUNNING):
+            raise UsageError(channel.NO_RANKS_YET(job=self.name, state=state))
+        return list(self.backend.where(self._dir))
 
     def snapshot(self) -> JobState:
         """Return ``state.json`` as it is now, for views that show all of it."""

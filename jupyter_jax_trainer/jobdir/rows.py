@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import JaxTrainError
@@ -14,8 +14,11 @@ from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.trust import policy
 
+if TYPE_CHECKING:
+    from jupyter_jax_trainer.backends.base import Capabilities
+
 DAMAGED: Final = "damaged"  # in place of a state
-Action = Literal["cancel", "delete", "suspend", "resume", "trust"]
+Action = Literal["cancel", "delete", "suspend", "resume", "trust", "where"]
 
 
 class Row(TypedDict):
@@ -95,7 +98,7 @@ def _row(job: Job, root: Path | None) -> Row:
     ended = next((one["time"] for one in state["history"] if one["state"] in ENDED), None)
     origin = manifest.get("origin") or {}
     standing = policy.of(job)
-    can = actions(job.backend.capabilities.suspend, state["state"])
+    can = actions(job.backend.capabilities, state["state"])
     return {
         "key": job.name,
         "name": job.name,
@@ -122,13 +125,16 @@ def _row(job: Job, root: Path | None) -> Row:
     }
 
 
-def actions(suspends: bool, state: State) -> list[Action]:
-    """Return what can be done with a job, of a backend that suspends jobs or does not."""
+def actions(can: Capabilities, state: State) -> list[Action]:
+    """Return what can be done with a job, of a backend that can do this much."""
     if state.ended:
         return ["delete"]
-    if not suspends:
-        return ["cancel", "delete"]
-    return ["cancel", "resume" if state == State.SUSPENDED else "suspend", "delete"]
+    found: list[Action] = ["cancel"]
+    if can.suspend:
+        found.append("resume" if state == State.SUSPENDED else "suspend")
+    if can.where and state in (State.STARTING, State.RUNNING):
+        found.append("where")
+    return [*found, "delete"]
 
 
 def notebook_path(path: str | None, root: Path | None) -> str | None:

@@ -24,8 +24,14 @@ class HistoryEntry(TypedDict):
     time: float
 
 
+class HeardPosition(Position):
+    """Where a rank was when it said so, and at what time it did."""
+
+    time: float
+
+
 class RankState(TypedDict):
-    """One process of the job, as `Rank`."""
+    """One process of the job, as `Rank`; `where` is what a rank said that can't be asked."""
 
     rank: int
     pid: int | None
@@ -34,6 +40,7 @@ class RankState(TypedDict):
     restarts: int
     host: str | None
     pod: NotRequired[str | None]
+    where: NotRequired[HeardPosition | None]
 
 
 class RankChange(TypedDict, total=False):
@@ -46,6 +53,7 @@ class RankChange(TypedDict, total=False):
     restarts: int
     host: str | None
     pod: str | None
+    where: HeardPosition | None
 
 
 class InitializerState(TypedDict):
@@ -339,12 +347,20 @@ def position_record(message: Mapping[str, JsonValue]) -> Position:
         "cell": str(message["cell"]),
         "cell_line": _number(message["cell_line"]),
         "doing": _text(message["doing"]),
+        "frame": _text(message.get("frame")),
+        "seconds": _seconds(message.get("seconds")),
     }
 
 
 def _number(value: JsonValue) -> int | None:
     if value is not None and not isinstance(value, int):
         raise TypeError(f"{value!r} is no whole number")
+    return value
+
+
+def _seconds(value: JsonValue) -> float | None:
+    if value is not None and not isinstance(value, (int, float)):
+        raise TypeError(f"{value!r} is no number")
     return value
 
 

@@ -88,6 +88,7 @@ WAITED_FOR_FINISHED = Message(
     "Ranks are waiting for others that have finished: every collective must run on all ranks."
 )
 
+NO_REQUESTS = Message("the ranks of this job can't be asked where they are: {error}")
 BAD_RECORD = Message("skipped a malformed record")
 EXITED_LATE = Message("rank {rank} exited with code {code} after finishing its work")
 

@@ -43,6 +43,7 @@ TERMINATED = Message("stopped: this pod was told to terminate (SIGTERM)")
 ALREADY_RUN = Message(
     "This container was restarted, but its cell has already run. It does not run a second time."
 )
+NO_URL_DISPLAY = Message("{type}(url=…) needs IPython, which this image lacks.")
 CALLED_EXIT = Message("the cell called sys.exit({code!r})")
 NO_EXCEPTION_TEXT = Message("no message: str() fails on this exception")
 OMITTED = Message("{start}\n… {count:,} characters omitted …\n{end}")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
+from jupyter_jax_trainer.channel.places import Group
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound
 from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.job import Job
@@ -14,7 +15,7 @@ from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.rows import row_of
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.options.spec import masked
-from jupyter_jax_trainer.queries.protocol import Detail, LogInfo, ShownPlan
+from jupyter_jax_trainer.queries.protocol import Detail, LogInfo, PlaceGroup, ShownPlan
 
 _PLAN = (
     "device",
@@ -101,6 +102,23 @@ def detail(job: Job, root: Path | None) -> Detail:
         "logs": logs(job),
         "code": code,
         "script": (manifest.get("origin") or {}).get("script"),
+    }
+
+
+def place_group(group: Group) -> PlaceGroup:
+    """Describe ranks that are in one place."""
+    one = group.first
+    return {
+        "ranks": group.ranks,
+        "state": one.state,
+        "answered": one.answered,
+        "cell": one.cell,
+        "line": one.line,
+        "call": one.call,
+        "frame": one.frame,
+        "seconds": group.seconds,
+        "process": group.process,
+        "memory": group.memory,
     }
 
 

@@ -78,6 +78,21 @@ class Detail(TypedDict):
     script: str | None
 
 
+class PlaceGroup(TypedDict):
+    """Ranks that are in one place; see `channel.protocol.RankPlace`."""
+
+    ranks: list[int]
+    state: str
+    answered: bool
+    cell: str | None
+    line: int | None
+    call: str | None
+    frame: str | None
+    seconds: float | None
+    process: str | None
+    memory: int | None
+
+
 class Refusal(TypedDict):
     """Why something was not done, and what to do about it."""
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jupyter_jax_trainer.channel.places import grouped
 from jupyter_jax_trainer.errors import (
     BackendError,
     JaxTrainError,
@@ -27,13 +28,14 @@ from jupyter_jax_trainer.messages import jobs
 from jupyter_jax_trainer.messages import queries as say
 from jupyter_jax_trainer.queries import cellline, targets
 from jupyter_jax_trainer.queries.allowed import Allowed
-from jupyter_jax_trainer.queries.details import detail, find, uid_of
+from jupyter_jax_trainer.queries.details import detail, find, place_group, uid_of
 from jupyter_jax_trainer.queries.jobs import Table
 from jupyter_jax_trainer.queries.protocol import (
     Detail,
     FindingRecord,
     Line,
     Place,
+    PlaceGroup,
     Refusal,
     RuntimeRecord,
     WrittenLine,
@@ -157,6 +159,10 @@ def _job_yaml(asked: Asked) -> dict[str, str]:
     return {"yaml": targets.job_yaml(_allowed_job(asked))}
 
 
+def _where(asked: Asked) -> dict[str, list[PlaceGroup]]:
+    return {"groups": [place_group(group) for group in grouped(_allowed_job(asked).where())]}
+
+
 def _act(asked: Asked) -> dict[str, str]:
     if asked.names["action"] in _DONE:
         _allowed_job(asked)
@@ -210,7 +216,7 @@ def act(key: str, action: str) -> None:
     if action not in _DONE:
         raise UsageError(say.UNKNOWN_ACTION(action=action))
     state = job.state
-    if action not in actions(job.backend.capabilities.suspend, state):
+    if action not in actions(job.backend.capabilities, state):
         raise UsageError(say.NOT_POSSIBLE_NOW(job=key, state=state, done=_DONE[action]))
     getattr(job, action)()
 
@@ -275,7 +281,7 @@ def _source(asked: Asked) -> str:
     return source
 
 
-_WAIT = {_act, _delete, _job_yaml, _health, _runtimes, _runtime_yaml, _queues}
+_WAIT = {_act, _delete, _job_yaml, _where, _health, _runtimes, _runtime_yaml, _queues}
 
 ROUTES = [
     Route(method, re.compile(path), right, answer, answer in _WAIT)
@@ -286,6 +292,7 @@ ROUTES = [
         ("GET", f"jobs/{KEY}/metrics", "read", _metrics),
         ("GET", f"jobs/{KEY}/events", "read", _events),
         ("GET", f"jobs/{KEY}/yaml", "read", _job_yaml),
+        ("GET", f"jobs/{KEY}/where", "read", _where),
         ("POST", f"jobs/{KEY}/(?P<action>cancel|suspend|resume|detach)", "execute", _act),
         ("POST", f"jobs/{KEY}/trust", "execute", _trust),
         ("GET", "places", "read", _places),

@@ -7,11 +7,10 @@ import re
 import traceback
 from collections.abc import Container, Mapping
 from pathlib import Path
-from types import FrameType
 
 from jupyter_jax_trainer.messages import Text
 from jupyter_jax_trainer.messages import worker as say
-from jupyter_jax_trainer.worker.records import ErrorRecord, Position
+from jupyter_jax_trainer.worker.records import ErrorRecord
 
 # What a rank says when it only lost a peer: never the first cause.
 _SECONDARY = re.compile(
@@ -94,18 +93,6 @@ def describe(
         "secondary": not isinstance(error, WorkerError)
         and is_secondary(f"{type(error).__name__}: {message}"),
         "hint": _hint(error, outside),
-    }
-
-
-def where(frame: FrameType | None, cell_file: str, labels: Mapping[str, str]) -> Position:
-    """Say where in the cell a thread is."""
-    called = None
-    while frame is not None and frame.f_code.co_filename != cell_file:
-        called, frame = frame.f_code.co_name, frame.f_back
-    return {
-        "cell": labels.get(cell_file, "Cell"),
-        "cell_line": frame.f_lineno if frame is not None else None,
-        "doing": called if frame is not None else None,
     }
 
 

@@ -26,6 +26,7 @@ from jupyter_jax_trainer.worker.channel import Channel
 from jupyter_jax_trainer.worker.display import Displayer
 from jupyter_jax_trainer.worker.reporting import Reporter
 from jupyter_jax_trainer.worker.serialization.archive import Archive, BundleManifest
+from jupyter_jax_trainer.worker.whereabouts import Lookout
 
 if TYPE_CHECKING:
     from jupyter_jax_trainer.worker.pod.delivery import Held
@@ -108,6 +109,7 @@ class Worker:
         self._cell_file = "<cell>"
         self._labels: dict[str, str] = {}
         self._outside: list[str] = []
+        self._lookout = Lookout()
 
     def run(self) -> NoReturn:
         """Run the job's part of this rank and leave the process."""
@@ -140,14 +142,17 @@ class Worker:
         from jupyter_jax_trainer.worker import cell
         from jupyter_jax_trainer.worker.ipython import Shell
         from jupyter_jax_trainer.worker.modules import unpack
+        from jupyter_jax_trainer.worker.standin import StandIn
 
-        reporter = Reporter(self.channel, self._status.add if self._status else None)
+        also = self._status.add if self._status else None
+        reporter = Reporter(self.channel, also, self._lookout.moved)
         reporter.install()
         displayer = Displayer(self._send_display if self.rank == 0 else None)
         namespace = cell.main_module()
         displayer.install(namespace)
         shell = Shell(namespace)
         namespace["get_ipython"] = lambda: shell
+        StandIn(displayer, namespace["get_ipython"]).install()
         if manifest["argv"]:
             sys.argv = list(manifest["argv"])
         result = os.environ.get(RESULT_VARIABLE)
@@ -159,6 +164,8 @@ class Worker:
         self._outside = manifest["outside"]
         code = archive.read("cell.py").decode()
         cell.remember_sources({**json.loads(archive.read("sources.json")), self._cell_file: code})
+        unasked = self._tell_where if self.pod is not None else None
+        self._lookout.start(self._cell_file, self._labels, unasked)
         load_variables(archive, namespace)
         if self.pod is not None:
             self.pod.begin_cell()
@@ -187,9 +194,8 @@ class Worker:
             self._status = TrainerStatus.from_environment()
 
     def _tell_where(self) -> None:
-        """Say at which line of the cell this rank is; asked for when a job takes too long."""
-        frame = sys._current_frames().get(threading.main_thread().ident or 0)
-        self.channel.send("where", **exceptions.where(frame, self._cell_file, self._labels))
+        """Say at which line of the cell this rank is."""
+        self.channel.send("where", **self._lookout.tell())
 
     def _send_display(self, data: MimeBundle, metadata: MimeBundle, /, **more: JsonValue) -> None:
         if self.pod is None:

@@ -60,11 +60,18 @@ class Position(TypedDict):
         The cell's label, and the line; None where the rank is outside of the cell.
     doing
         The function that this line is in.
+    frame
+        The innermost frame of the user's own code, where that is not in the cell.
+    seconds
+        For how long it has been there, as looks once a second have it; None where that is not
+        known, as of a worker of version 0.1.
     """
 
     cell: str
     cell_line: int | None
     doing: str | None
+    frame: str | None
+    seconds: float | None
 
 
 class ResultInfo(TypedDict):

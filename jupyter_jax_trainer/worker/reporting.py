@@ -149,11 +149,19 @@ class Reporter:
         Where the batches go.
     also
         Gets each report at once: step, total and values.
+    on_report
+        Called with each report.
     """
 
-    def __init__(self, channel: Channel, also: Also | None = None) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        also: Also | None = None,
+        on_report: Callable[[], None] = lambda: None,
+    ) -> None:
         self._channel = channel
         self._also = also
+        self._on_report = on_report
         self._lock = threading.Lock()
         self._waiting: list[dict[str, Any]] = []
         self._step = -1
@@ -167,6 +175,7 @@ class Reporter:
 
     def add(self, step: int | None, total: int | None, values: dict[str, float | int]) -> None:
         """Add one report with the time of now."""
+        self._on_report()
         with self._lock:
             self._step = self._step + 1 if step is None else int(step)
             # JSON has no NaN: a diverged loss travels as its name.

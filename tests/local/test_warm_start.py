@@ -23,6 +23,7 @@ from harness import (
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.local import warm
+from jupyter_jax_trainer.channel.sockets import socket_at
 
 ENDLESS = "import time\nwhile True: time.sleep(0.05)\n"
 IS_WARM = "import sys\nwarm = 'jupyter_jax_trainer.backends.local.warm' in sys.modules"
@@ -148,7 +149,7 @@ def test_a_submitter_that_dies_while_it_asks_does_not_leave_the_job_locked(home)
     assert is_warm()
     directory, lock = layout.create()
     where = warm.socket_path(home / "run", os.environ)
-    with warm._socket_at(where) as (connection, address):
+    with socket_at(where) as (connection, address):
         connection.connect(address)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [lock, lock]))]
         connection.sendmsg([struct.pack("!Q", 1000)], rights)

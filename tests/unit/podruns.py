@@ -61,7 +61,11 @@ class PodRun:
             self.raw += data
             if not data:
                 self.text += self._rest.decode(errors="replace")
-                odd = [one for one in map(messages.read, self.messages) if isinstance(one, messages.Odd)]
+                odd = [
+                    one
+                    for one in map(messages.read, self.messages)
+                    if isinstance(one, messages.Odd)
+                ]
                 assert not odd, "the follower would leave them out"
                 return self
             *lines, self._rest = (self._rest + data).split(b"\n")

@@ -415,4 +415,6 @@ def test_a_job_of_version_0_1_is_noted_at_first_sight(home):
     )
     assert identity.is_jobs(directory, manifest, TrainJob(made()))
     assert directory.read_trainjob_uid() == "k8s-1"
-    assert not identity.is_jobs(directory, manifest, TrainJob(made(k8s="k8s-2"))), "the annotation is a copy"
+    assert not identity.is_jobs(directory, manifest, TrainJob(made(k8s="k8s-2"))), (
+        "the annotation is a copy"
+    )

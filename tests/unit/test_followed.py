@@ -218,10 +218,12 @@ def followed_with(server: LogServer, directory: JobDir, store: Store, log: str) 
     files.write_json(directory.manifest, {**directory.read_manifest(), "frame_key": KEY.decode()})
     store.put(
         ADDED,
-        objects.TrainJob({
-            "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
-            "spec": {},
-        }),
+        objects.TrainJob(
+            {
+                "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
+                "spec": {},
+            }
+        ),
     )
     lock = directory.take_lock()
     assert lock is not None
@@ -301,11 +303,13 @@ def test_a_trainjob_that_was_made_anew_is_not_the_job_s(directory, scene):
     store = Store()
     store.put(
         ADDED,
-        objects.TrainJob({
-            "metadata": {"name": "fit", "uid": "t-2", "annotations": {trainjob.UID: UID}},
-            "spec": {},
-            "status": {"conditions": [{"type": "Complete", "status": "True"}]},
-        }),
+        objects.TrainJob(
+            {
+                "metadata": {"name": "fit", "uid": "t-2", "annotations": {trainjob.UID: UID}},
+                "spec": {},
+                "status": {"conditions": [{"type": "Complete", "status": "True"}]},
+            }
+        ),
     )
     followed = follow(directory, scene)
     eventually(lambda: followed.update(store))
@@ -347,11 +351,13 @@ def test_the_end_waits_for_pods_whose_owners_are_not_known_yet(directory, scene,
     store = Store()
     store.put(
         ADDED,
-        objects.TrainJob({
-            "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
-            "spec": {},
-            "status": {"conditions": [{"type": "Complete", "status": "True"}]},
-        }),
+        objects.TrainJob(
+            {
+                "metadata": {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}},
+                "spec": {},
+                "status": {"conditions": [{"type": "Complete", "status": "True"}]},
+            }
+        ),
     )
     followed = follow(directory, scene)
     for _ in range(3):

@@ -24,6 +24,7 @@ FLOORS = (
     ("options",),
     ("runtime",),
     ("jobdir",),  # files, locks, the writer
+    ("channel",),
     ("trust",),
     ("logs",),
     # What is read from a job directory.

@@ -27,6 +27,7 @@ SAME: dict[str, tuple[type, set[str]]] = {
     "JobEvent": (records.Event, {"frame"}),
     "JobSummary": (protocol.JobSummary, set()),
     "Place": (protocol.Place, set()),
+    "PlaceGroup": (protocol.PlaceGroup, set()),
     "Finding": (protocol.FindingRecord, set()),
     "Runtime": (protocol.RuntimeRecord, set()),
     "Queue": (base.Queue, set()),

@@ -132,14 +132,16 @@ def chain(store: Store, job_set: dict | None = None) -> None:
     """Let the store hear of a Job and its JobSet."""
     store.put(
         ADDED,
-        Job({
-            "metadata": {
-                "name": "fit-node-0",
-                "uid": "j1",
-                "labels": {JOB_SET: "fit"},
-                **by("JobSet", "fit", "s1"),
+        Job(
+            {
+                "metadata": {
+                    "name": "fit-node-0",
+                    "uid": "j1",
+                    "labels": {JOB_SET: "fit"},
+                    **by("JobSet", "fit", "s1"),
+                }
             }
-        }),
+        ),
     )
     if job_set is not None:
         store.lineage.note_job_set("s1", JobSet(job_set))
@@ -261,9 +263,7 @@ def test_what_is_kept_is_bounded(monkeypatch):
     store = Store()
     for number in range(100):
         store.put(ADDED, Event(about("Pod", "p", f"uid-{number}", number)))
-        store.put(
-            ADDED, Event(about("Pod", "p", f"uid-{number}", number))
-        )  # once more: the same
+        store.put(ADDED, Event(about("Pod", "p", f"uid-{number}", number)))  # once more: the same
         pod = thing("x", f"p{number}", f"job-{number}", status={})
         store.put(ADDED, Pod(pod))
         store.put(GONE, Pod(pod))

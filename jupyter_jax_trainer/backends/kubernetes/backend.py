@@ -7,6 +7,7 @@ none of it.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -35,6 +36,7 @@ from jupyter_jax_trainer.messages import kubernetes as say
 from jupyter_jax_trainer.options.spec import JobSpec
 
 if TYPE_CHECKING:
+    from jupyter_jax_trainer.channel.protocol import RankPlace
     from jupyter_jax_trainer.doctor.finding import Finding
     from jupyter_jax_trainer.runtime import Runtime
 
@@ -43,7 +45,7 @@ class KubernetesBackend(Backend):
     """TrainJobs in the clusters of the kubeconfig, or in that of the pod in which this runs."""
 
     name = "kubernetes"
-    capabilities = Capabilities(suspend=True, clusters=True, index_is_final=True)
+    capabilities = Capabilities(suspend=True, clusters=True, where=True, index_is_final=True)
     cancel_timeout = timeouts.CLUSTER_CANCEL
 
     # -- before a job ------------------------------------------------------------------------
@@ -248,6 +250,13 @@ class KubernetesBackend(Backend):
         from jupyter_jax_trainer.backends.kubernetes import control
 
         return control.job_yaml(directory.read_manifest(), directory)
+
+    def where(self, directory: JobDir) -> Sequence[RankPlace]:
+        """Return where the ranks have said to be: each says so while it stands still."""
+        from jupyter_jax_trainer.channel.places import rank_place
+
+        state = directory.read_state()
+        return [rank_place(rank, time.time()) for rank in state["ranks"]] if state else []
 
     # -- jobs of the cluster -----------------------------------------------------------------
 

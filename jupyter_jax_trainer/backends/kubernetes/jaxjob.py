@@ -450,9 +450,7 @@ def _patch(
         found.lost.append(say.RUNTIME_DECIDES(what=what, runtime=runtime))
     patched: dict[str, Any] = {"spec": changed} if changed else {}
     if about := {
-        k: v
-        for k, v in template.within("metadata").items()
-        if k in ("labels", "annotations") and v
+        k: v for k, v in template.within("metadata").items() if k in ("labels", "annotations") and v
     }:
         patched["metadata"] = about
     if not patched:

@@ -271,9 +271,7 @@ class KubernetesSubmission:
             with said_plainly(self._client):
                 own = restarts.runtime_of(manifest)
                 patience = timeouts.SUBMIT.seconds
-                created = launch.create(
-                    self._client, job, secrets, patience, directory.cancel, own
-                )
+                created = launch.create(self._client, job, secrets, patience, directory.cancel, own)
             with contextlib.suppress(OSError):  # else the follower notes it at first sight
                 identity.note(directory, created.uid)
             # From now on nothing is missing that a follower would have to create.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jupyter_jax_trainer import machine
-from jupyter_jax_trainer.backends.base import Backend, Submission, Target
+from jupyter_jax_trainer.backends.base import Backend, Capabilities, Submission, Target
 from jupyter_jax_trainer.errors import JobDirError, JobNotFound, UsageError
 from jupyter_jax_trainer.jobdir import layout
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -16,6 +16,7 @@ from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.options.spec import JobSpec, refuse_for_local
 
 if TYPE_CHECKING:
+    from jupyter_jax_trainer.channel.protocol import RankPlace
     from jupyter_jax_trainer.doctor.finding import Finding
     from jupyter_jax_trainer.runtime import Runtime
 
@@ -24,6 +25,7 @@ class LocalBackend(Backend):
     """Processes of this machine, each job under a supervisor of its own."""
 
     name = "local"
+    capabilities = Capabilities(where=True)
     runtime_prefix = "local-"
 
     def check(self, spec: JobSpec) -> None:
@@ -85,6 +87,12 @@ class LocalBackend(Backend):
         """Refuse it: processes of this machine can't make way and come back."""
         verb = "suspend" if suspended else "resume"
         raise UsageError(say.SUSPEND_NEEDS_CLUSTER(verb=verb, job=directory.path.name))
+
+    def where(self, directory: JobDir) -> Sequence[RankPlace]:
+        """Ask the job's supervisor."""
+        from jupyter_jax_trainer.channel import asking
+
+        return asking.where(directory.read_manifest()["uid"], directory.path.name)
 
     def place(self, manifest: Manifest) -> str:
         """Return where a job runs."""

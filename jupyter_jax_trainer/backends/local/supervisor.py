@@ -10,6 +10,7 @@ import signal
 import socket
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from jupyter_jax_trainer import machine, timeouts
 from jupyter_jax_trainer.backends.local import processes, workers
 from jupyter_jax_trainer.backends.local.plan import plan_of
 from jupyter_jax_trainer.backends.local.ranks import LocalRank
+from jupyter_jax_trainer.backends.local.rollcall import RollCall
 from jupyter_jax_trainer.backends.local.slots import Ticket, Turn
+from jupyter_jax_trainer.channel.listener import Asked, Listener
+from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.jobdir.failure import (
     CANCELLED,
     Failure,
@@ -83,7 +87,8 @@ class Supervisor:
         self._order = 0
         self._stop: _Stop | None = None
         self._started = time.monotonic()
-        self._asked: float | None = None
+        self._roll_call = RollCall()
+        self._late = False  # the job has had its time
         self._beat_at = 0.0
         self._memory_kills = processes.memory_kills()
         self._wake_on_signals()
@@ -95,10 +100,14 @@ class Supervisor:
             end.setblocking(False)
         signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
         self._wakeup = reader, writer
-        self._selector.register(reader, selectors.EVENT_READ)
+        self._selector.register(reader, selectors.EVENT_READ, self._on_wakeup)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
+
+    def _on_wakeup(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._wakeup[0].recv(4096)
 
     def _on_signal(self, number: int, _frame: object) -> None:
         self._cancel(say.SIGNALLED(signal=signal.Signals(number).name))
@@ -109,6 +118,7 @@ class Supervisor:
         """Run the job to its end; the last state is on disk when this returns."""
         ticket = self._wait_for_turn()
         if ticket is not None:
+            listener = self._listen_for_requests()
             try:
                 self._spawn()
                 self._started = time.monotonic()
@@ -117,8 +127,21 @@ class Supervisor:
                     self._step()
             finally:
                 end_descendants()
+                if listener is not None:
+                    listener.close()
                 ticket.close()
         self._write_end()
+
+    def _listen_for_requests(self) -> Listener | None:
+        """Let others ask about the ranks; a job runs without that, too."""
+        try:
+            return Listener(self.manifest["uid"], self._selector, self._on_request)
+        except (OSError, JaxTrainError) as error:
+            self.record.event("warning", say.NO_REQUESTS(error=error))
+            return None
+
+    def _on_request(self, asked: Asked) -> None:
+        self._roll_call.ask(self.ranks, asked)
 
     def _wait_for_turn(self) -> Ticket | None:
         """Wait in the queue; None when the job was cancelled there."""
@@ -151,7 +174,8 @@ class Supervisor:
             started = workers.start(self.start_rank, self.directory, env, plan["cwd"], number)
             rank = LocalRank(number, started, RankEnd(rank=number))
             self.ranks.append(rank)
-            self._selector.register(started.channel, selectors.EVENT_READ, rank)
+            listen = partial(self._listen, rank)
+            self._selector.register(started.channel, selectors.EVENT_READ, listen)
             self.record.rank(number, pid=started.pid, state=Phase.STARTING)
         self._join_limit = plan["rendezvous_timeout"]
         self._join_by = time.monotonic() + self._join_limit
@@ -179,7 +203,7 @@ class Supervisor:
             self.record.rank(rank.number, restarts=self.record.restarts, exit=None)
         self.record.change(State.STARTING, self.record.about_restart())
         self.ranks.clear()
-        self._stop = self._asked = None
+        self._stop, self._late = None, False
         self._memory_kills = processes.memory_kills()
         self._spawn()
         return True
@@ -194,13 +218,10 @@ class Supervisor:
 
     def _step(self) -> None:
         for key, _ in self._selector.select(_TICK):
-            if key.data is None:
-                with contextlib.suppress(BlockingIOError):
-                    self._wakeup[0].recv(4096)
-            else:
-                self._listen(key.data)
+            key.data()
         self._reap()
         self._poll_controls()
+        self._roll_call.is_over(self.ranks)
         self._check_clock()
         self._advance_stop()
         self.record.index_logs()
@@ -376,13 +397,10 @@ class Supervisor:
 
     def _time_out(self, timeout: float) -> None:
         """Ask the ranks where they are, give them a moment to answer, then end the job."""
-        now = time.monotonic()
-        if self._asked is None:
-            self._asked = now
-            for rank in self.ranks:
-                rank.tell(kind="where")
-        waiting = [r for r in self.ranks if not (r.gone or r.end.finished or r.where)]
-        if waiting and now - self._asked < timeouts.LAST_WORDS.seconds:
+        if not self._late:
+            self._late = True
+            self._roll_call.ask(self.ranks)
+        if not self._roll_call.is_over(self.ranks):
             return
         stuck = any(r.end.finished for r in self.ranks)
         where = positions([(rank.end, rank.where) for rank in self.ranks])

@@ -18,7 +18,6 @@ import json
 import os
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -30,6 +29,7 @@ from typing import Any
 import jupyter_jax_trainer
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.local.processes import close_files_from, move_file
+from jupyter_jax_trainer.channel.sockets import is_same_user, socket_at
 from jupyter_jax_trainer.jobdir.locks import try_lock
 from jupyter_jax_trainer.jobdir.store import private_directory
 from jupyter_jax_trainer.log import log_exception
@@ -170,7 +170,7 @@ def _ask(where: Path, path: str, lock: int, log: int) -> bool:
         }
     ).encode()
     files = array.array("i", [lock, log])
-    with contextlib.suppress(OSError, ValueError), _socket_at(where) as (connection, address):
+    with contextlib.suppress(OSError, ValueError), socket_at(where) as (connection, address):
         connection.settimeout(timeouts.WARM.seconds)
         connection.connect(address)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)]
@@ -183,18 +183,6 @@ def _ask(where: Path, path: str, lock: int, log: int) -> bool:
     return False
 
 
-@contextlib.contextmanager
-def _socket_at(where: Path) -> Any:
-    """Open a socket and an address for a path that may be too long for one (108 bytes)."""
-    directory = os.open(where.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    connection = socket.socket(socket.AF_UNIX)
-    try:
-        yield connection, f"/proc/self/fd/{directory}/{where.name}"
-    finally:
-        connection.close()
-        os.close(directory)
-
-
 # -- the warm process ------------------------------------------------------------------------
 
 
@@ -204,7 +192,7 @@ def main(where: str, path: str, guard: str, lock: str, log: str) -> None:
         os._exit(0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the children are reaped by the system
-    with _socket_at(Path(where)) as (listener, address):
+    with socket_at(Path(where)) as (listener, address):
         listener.bind(address)
         os.chmod(where, 0o600)
         listener.listen(64)
@@ -262,7 +250,7 @@ def _serve(listener: socket.socket) -> None:
             return
         with connection, contextlib.suppress(OSError, ValueError):
             connection.settimeout(timeouts.WARM.seconds)
-            if not _is_same_user(connection):
+            if not is_same_user(connection):
                 continue
             request, files = _receive(connection)
             try:
@@ -272,11 +260,6 @@ def _serve(listener: socket.socket) -> None:
                 for file in files:
                     os.close(file)
             deadline = time.monotonic() + idle
-
-
-def _is_same_user(connection: socket.socket) -> bool:
-    data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return bool(struct.unpack("3i", data)[1] == os.getuid())
 
 
 def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:

@@ -1,3 +1,4 @@
+import { act } from 'preact/test-utils';
 import { describe, expect, it, vi } from 'vitest';
 
 import type { Rank } from '../../src/core/base/protocol';
@@ -188,6 +189,57 @@ describe('a job', () => {
     doing(() => find('[data-section=yaml] .jaxtrain-fold').click());
     await settle();
     expect(texts('[data-section=yaml] pre')).toEqual([`kind: ${EVIL}`]);
+  });
+
+  it('says where the ranks are, and asks again while somebody looks', async () => {
+    vi.useFakeTimers();
+    try {
+      const group = {
+        ranks: [1],
+        state: 'Running',
+        answered: true,
+        cell: EVIL,
+        line: 12,
+        call: 'psum',
+        frame: 'model.py:40 in loss',
+        seconds: 130,
+        process: 'sleeping',
+        memory: 1.5e9
+      };
+      const silent = { ...group, ranks: [3, 4, 5], answered: false, seconds: null };
+      const done = { ...silent, ranks: [0], state: 'Finished', process: null, memory: null };
+      const asked: string[] = [];
+      answer = () => {
+        asked.push('');
+        return Promise.resolve({ groups: [group, silent, done] });
+      };
+      show({ row: row({ actions: ['cancel', 'delete'] }) });
+      expect(root.querySelector('[data-section=where]')).toBeNull();
+      show({ row: row({ actions: ['cancel', 'where', 'delete'] }) });
+      expect(asked).toHaveLength(0);
+      const fold = find('[data-section=where] .jaxtrain-fold');
+      doing(() => fold.click());
+      await act(() => vi.advanceTimersByTimeAsync(0));
+      const rows = () =>
+        all('[data-section=where] tbody tr').map(line =>
+          [...line.children].map(({ textContent }) => textContent)
+        );
+      expect(rows()).toEqual([
+        ['1', `${EVIL} line 12 in psum, model.py:40 in loss`, '2 m 10 s', 'sleeping', '1.5 GB'],
+        ['3-5', 'Running, no answer', '', 'sleeping', '1.5 GB'],
+        ['0', 'Finished', '', '', '']
+      ]);
+      await act(() => vi.advanceTimersByTimeAsync(3000));
+      expect(asked).toHaveLength(2);
+      answer = () => Promise.reject(new Error('It is gone.'));
+      await act(() => vi.advanceTimersByTimeAsync(3000));
+      expect(root.textContent).toContain('It is gone.');
+      doing(() => fold.click());
+      await act(() => vi.advanceTimersByTimeAsync(9000));
+      expect(asked).toHaveLength(2);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it('says where its code is from, and how to run it again', () => {

@@ -148,9 +148,7 @@ class Store:
             return []
         uid = trainjob.uid
         return [
-            item
-            for item in self._workloads.values()
-            if any(one.uid == uid for one in item.owners)
+            item for item in self._workloads.values() if any(one.uid == uid for one in item.owners)
         ]
 
     def others(self, mine: list[Workload]) -> list[Workload]:
@@ -179,9 +177,7 @@ class Store:
             up, those too that may be. None for a list that shows states and nothing else.
         """
         found = self._pods.get(name, {})
-        return {
-            key: pod.it for key, pod in found.items() if self._is_pod(pod, name, uid, trainjob)
-        }
+        return {key: pod.it for key, pod in found.items() if self._is_pod(pod, name, uid, trainjob)}
 
     def take_gone(
         self, name: str, uid: str | None = None, trainjob: str | None = None

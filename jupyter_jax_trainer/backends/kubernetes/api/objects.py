@@ -674,13 +674,17 @@ class Pod(ApiObject):
     def states(self) -> list[ContainerState]:
         """The states of its containers, the training one first."""
         kinds = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-        found = [ContainerState(one) for kind in kinds for one in mappings(self.status.json.get(kind))]
+        found = [
+            ContainerState(one) for kind in kinds for one in mappings(self.status.json.get(kind))
+        ]
         return sorted(found, key=lambda one: one.name != TRAINER)
 
     @property
     def init_states(self) -> list[ContainerState]:
         """The states of its init containers."""
-        return [ContainerState(one) for one in mappings(self.status.json.get("initContainerStatuses"))]
+        return [
+            ContainerState(one) for one in mappings(self.status.json.get("initContainerStatuses"))
+        ]
 
     @property
     def runs(self) -> bool:

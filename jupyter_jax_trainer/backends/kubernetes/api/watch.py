@@ -192,9 +192,7 @@ def list_all(
         yield from (kind(one) for one in mappings(page.get("items")))
 
 
-def _pages(
-    client: Client, path: str, query: Mapping[str, str | int]
-) -> Iterator[dict[str, Any]]:
+def _pages(client: Client, path: str, query: Mapping[str, str | int]) -> Iterator[dict[str, Any]]:
     asked = {**query, "limit": _PAGE}
     while True:
         page = client.request("GET", path, query=asked)

@@ -50,9 +50,7 @@ def add_part(directory: JobDir, part: Part) -> None:
     LineWriter(_parts(directory)).write(part)
 
 
-def settle(
-    directory: JobDir, table: list[ResultInfo], stored: File | None
-) -> list[ResultInfo]:
+def settle(directory: JobDir, table: list[ResultInfo], stored: File | None) -> list[ResultInfo]:
     """Put the result file together, and say in the table what did not come.
 
     Parameters

@@ -319,10 +319,7 @@ class Followed:
         """
         found = self._trainjob
         return (
-            found is not None
-            and found.suspended
-            and launch.marked(found) is None
-            and self._goes_on
+            found is not None and found.suspended and launch.marked(found) is None and self._goes_on
         )
 
     @property

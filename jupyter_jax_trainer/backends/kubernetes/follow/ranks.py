@@ -98,6 +98,7 @@ class Ranks:
                 self.record.event("error", f"{error['type']}: {error['message']}", rank, frame)
             case messages.Located():
                 self.where[rank] = message.where
+                self.record.rank(rank, where={**message.where, "time": time.time()})
             case messages.Gap():
                 gap = say.LOST_LINES(lines=lost(message.lines, message.size))
                 self.record.event("gap", gap, rank, frame)
@@ -187,7 +188,7 @@ class Ranks:
 
     def _renew(self, restarts: int) -> None:
         for rank in self._new_ranks(restarts):
-            self.record.rank(rank["rank"], **rank)
+            self.record.rank(rank["rank"], **rank, where=None)
 
     def _new_ranks(self, restarts: int) -> list[RankState]:
         return [new_rank(number, restarts=restarts) for number in range(len(self.kept.ends))]

@@ -13,7 +13,7 @@ export type State =
   | 'damaged';
 
 /** `detach` ends the wait of a cell. */
-export type Action = 'cancel' | 'delete' | 'suspend' | 'resume' | 'detach' | 'trust';
+export type Action = 'cancel' | 'delete' | 'suspend' | 'resume' | 'detach' | 'trust' | 'where';
 
 /** How far a job is trusted: results of `foreign` and `forbidden` ones are withheld. */
 export type Trust = 'own' | 'signed' | 'granted' | 'foreign' | 'forbidden';
@@ -51,6 +51,20 @@ export interface Row {
   trust: Trust;
   /** Who made a job that was attached: as it claims itself, or as one's own signature says. */
   maker: string | null;
+}
+
+/** Ranks that are in one place. */
+export interface PlaceGroup {
+  ranks: number[];
+  state: string;
+  answered: boolean;
+  cell: string | null;
+  line: number | null;
+  call: string | null;
+  frame: string | null;
+  seconds: number | null;
+  process: string | null;
+  memory: number | null;
 }
 
 export interface Rank {

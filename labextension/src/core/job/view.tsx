@@ -12,6 +12,7 @@ import { StatusPart } from './status';
 import type { JobStore } from './store';
 import { Timeline } from './timeline';
 import { ResultsPart, SentPart } from './values';
+import { WherePart } from './where';
 
 /** One job: how it came here, its ranks and metrics, why it failed, what it sent, and its code. */
 export function Job({ store, host }: { store: JobStore; host: Host }) {
@@ -42,6 +43,7 @@ export function Job({ store, host }: { store: JobStore; host: Host }) {
         <div>
           <Initializers steps={state?.initializers ?? []} host={host} />
           <Ranks row={row} ranks={state?.ranks ?? []} failed={cause?.rank ?? null} host={host} />
+          <WherePart row={row} host={host} />
           <MetricsPart store={store} host={host} />
         </div>
         <div>

@@ -108,9 +108,7 @@ def who(count: int, nodes: int) -> str:
 
 def of_pods(seen: Seen, look: Callable[[Pod], Words | None]) -> Words | None:
     """Return the facts of the first pod in which something is found, and say how many there are."""
-    found = [
-        facts for _, pod in sorted(seen.live.items()) if (facts := look(pod)) is not None
-    ]
+    found = [facts for _, pod in sorted(seen.live.items()) if (facts := look(pod)) is not None]
     if not found:
         return None
     return {"who": who(len(found), seen.nodes), **found[0]}

@@ -1,0 +1,69 @@
+"""Where the ranks of a job are: all are asked at once, and those who asked get one answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends.local.ranks import LocalRank
+from jupyter_jax_trainer.channel.listener import Asked
+from jupyter_jax_trainer.channel.protocol import RankPlace
+from jupyter_jax_trainer.worker.whereabouts import look_at
+
+
+class RollCall:
+    """A question to all ranks that is open, and who waits for its answer."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Asked] = []
+        self._began: float | None = None
+
+    def ask(self, ranks: Sequence[LocalRank], asked: Asked | None = None) -> None:
+        """Ask the ranks where they are, unless they are being asked.
+
+        Parameters
+        ----------
+        asked
+            A request that gets the answer.
+        """
+        if asked is not None:
+            self._waiting.append(asked)
+        if self._began is None:
+            self._began = time.monotonic()
+            for rank in ranks:
+                rank.where = None
+                rank.tell(kind="where")
+
+    def is_over(self, ranks: Sequence[LocalRank]) -> bool:
+        """Return whether all ranks have answered that can, or had their time to; ends it then."""
+        if self._began is None:
+            return True
+        silent = [rank for rank in ranks if not (rank.gone or rank.end.finished or rank.where)]
+        if silent and time.monotonic() - self._began < timeouts.LAST_WORDS.seconds:
+            return False
+        self._began = None
+        places = [_place(rank) for rank in ranks]
+        for asked in self._waiting:
+            asked.answer(places)
+        self._waiting.clear()
+        return True
+
+
+def _place(rank: LocalRank) -> RankPlace:
+    process, memory = (None, None) if rank.gone else look_at(rank.process.pid)
+    state, where = str(rank.state), rank.where
+    if where is None:
+        return RankPlace(rank=rank.number, state=state, process=process, memory=memory)
+    return RankPlace(
+        rank=rank.number,
+        state=state,
+        cell=where["cell"],
+        line=where["cell_line"],
+        call=where["doing"],
+        frame=where["frame"],
+        seconds=where["seconds"],
+        process=process,
+        memory=memory,
+        answered=True,
+    )

@@ -1,0 +1,115 @@
+"""Ranks grouped by where they are, the odd ones first: those that the others may be waiting for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.channel.protocol import RankPlace
+from jupyter_jax_trainer.jobdir.state import RankState
+from jupyter_jax_trainer.messages import channel as say
+from jupyter_jax_trainer.states import Phase
+from jupyter_jax_trainer.text import joined
+
+_AGAIN = 2  # intervals after which a rank that says nothing is taken to have got on
+
+
+def rank_place(rank: RankState, now: float) -> RankPlace:
+    """Return where a rank is that can't be asked, as far as it has said so a moment ago.
+
+    Parameters
+    ----------
+    rank
+        What is known of it.
+    now
+        The time.
+    """
+    number, state, where = rank["rank"], str(rank["state"]), rank.get("where")
+    # It says so again and again while it stays there.
+    if (
+        where is None
+        or rank["state"] != Phase.RUNNING
+        or now - where["time"] > _AGAIN * timeouts.WHERE.seconds
+    ):
+        return RankPlace(rank=number, state=state)
+    age = now - where["time"]
+    return RankPlace(
+        rank=number,
+        state=state,
+        cell=where["cell"],
+        line=where["cell_line"],
+        call=where["doing"],
+        frame=where["frame"],
+        seconds=None if where["seconds"] is None else where["seconds"] + age,
+        answered=True,
+    )
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ranks that are in one place.
+
+    Attributes
+    ----------
+    places
+        What is known of each.
+    """
+
+    places: Sequence[RankPlace]
+
+    @property
+    def ranks(self) -> list[int]:
+        """Their numbers."""
+        return [one.rank for one in self.places]
+
+    @property
+    def first(self) -> RankPlace:
+        """One of them: they are all in the same place."""
+        return self.places[0]
+
+    @property
+    def where(self) -> str:
+        """Where they are, in words: ``Cell 3 line 12 in psum, model.py:40 in loss``."""
+        one = self.first
+        if not one.answered:
+            return one.state if one.process is None else say.NO_ANSWER(state=one.state)
+        if one.line is None:
+            place = one.state
+        elif one.call is None:
+            place = say.AT_LINE(cell=one.cell, line=one.line)
+        else:
+            place = say.IN_CALL(cell=one.cell, line=one.line, call=one.call)
+        return place if one.frame is None else f"{place}, {one.frame}"
+
+    @property
+    def process(self) -> str | None:
+        """What the system says of their processes."""
+        found = sorted({one.process for one in self.places if one.process is not None})
+        return joined(found) or None
+
+    @property
+    def memory(self) -> int | None:
+        """The most memory that one of them uses, in bytes."""
+        return max((one.memory for one in self.places if one.memory is not None), default=None)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the first of them to come there has been there."""
+        return max((one.seconds for one in self.places if one.seconds is not None), default=None)
+
+
+def grouped(places: Iterable[RankPlace]) -> list[Group]:
+    """Group ranks by place: small groups first, among equal ones those that are there longest.
+
+    Parameters
+    ----------
+    places
+        Of each rank, in order.
+    """
+    found: dict[tuple[object, ...], list[RankPlace]] = {}
+    for one in places:
+        place = (one.state, one.answered, one.cell, one.line, one.call, one.frame)
+        found.setdefault(place, []).append(one)
+    groups = [Group(ranks) for ranks in found.values()]
+    return sorted(groups, key=lambda group: (len(group.places), -(group.seconds or 0.0)))

@@ -1,0 +1,116 @@
+"""What is asked of a job's writer, and what it answers: a line of JSON each.
+
+A request is ``{"version": 1, "number": 7, "ask": "where"}``, its answer ``{"version": 1,
+"number": 7, "answer": ...}`` or, where it can't be given, ``"error": {"id", "message"}`` in its
+place.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Literal, NotRequired, TypedDict
+
+VERSION = 1
+MAX_REQUEST = 1 << 16  # bytes of a line
+MAX_ANSWER = 1 << 24
+
+Ask = Literal["where"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankPlace:
+    """Where a rank is.
+
+    Attributes
+    ----------
+    rank
+        Which.
+    state
+        What it is doing by its own account, such as ``Running``.
+    cell, line
+        The label of the cell, and the line of it that runs; None outside of the cell.
+    call
+        The function that this line is in; None where it is in none.
+    frame
+        The innermost frame of the user's own code, where that is not in the cell:
+        ``model.py:12 in step``.
+    seconds
+        For how long it has been there; None where it does not answer.
+    process
+        What the system says of its process: ``running``, ``sleeping``, ``waiting for I/O``,
+        ``stopped``; None where it is gone or that is not known.
+    memory
+        Bytes of memory that it uses.
+    answered
+        It has answered. One that is stopped, or busy in native code that holds the GIL, does not.
+    """
+
+    rank: int
+    state: str
+    cell: str | None = None
+    line: int | None = None
+    call: str | None = None
+    frame: str | None = None
+    seconds: float | None = None
+    process: str | None = None
+    memory: int | None = None
+    answered: bool = False
+
+
+class PlaceRecord(TypedDict):
+    """A `RankPlace` as JSON."""
+
+    rank: int
+    state: str
+    cell: str | None
+    line: int | None
+    call: str | None
+    frame: str | None
+    seconds: float | None
+    process: str | None
+    memory: int | None
+    answered: bool
+
+
+class Refusal(TypedDict):
+    """Why something can't be answered."""
+
+    id: str
+    message: str
+
+
+class Request(TypedDict):
+    """A request."""
+
+    version: int
+    number: int
+    ask: Ask
+
+
+class Reply(TypedDict):
+    """An answer."""
+
+    version: int
+    number: int
+    answer: NotRequired[list[PlaceRecord]]
+    error: NotRequired[Refusal]
+
+
+def read_request(line: bytes) -> Request | None:
+    """Return a request; None for what is none, or of a version that is not known here."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or found.get("version") != VERSION:
+        return None
+    number, ask = found.get("number"), found.get("ask")
+    if type(number) is not int or not 0 <= number < 1 << 53 or ask != "where":
+        return None
+    return {"version": VERSION, "number": number, "ask": "where"}
+
+
+def write(message: Request | Reply) -> bytes:
+    """Return a message as a line."""
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"

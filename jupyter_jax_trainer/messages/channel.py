@@ -1,0 +1,28 @@
+"""What is said where the writer of a job is asked something."""
+
+from __future__ import annotations
+
+from jupyter_jax_trainer.messages import Message, identify
+
+NOBODY_ANSWERS = Message(
+    "The process that runs {job} can't be reached: {error}",
+    "It may have been started by an older version, or run on another machine.",
+)
+SILENT = Message(
+    "The process that runs {job} did not answer within {seconds} s.",
+    "The machine may be overloaded; JAXTRAIN_ASK_TIMEOUT sets the limit.",
+)
+REFUSED = Message("{job} can't answer that: {error}")
+AT_LINE = Message("{cell} line {line}")
+IN_CALL = Message("{cell} line {line} in {call}")
+NO_ANSWER = Message("{state}, no answer")
+ON_CLUSTERS = Message(
+    "On a cluster, a rank says where it is once it has been there for {seconds:g} s."
+)
+NO_RANKS_YET = Message("Job {job} has no ranks yet: it is {state}.")
+NO_CHANNEL = Message("Ranks of the backend {backend} can't be asked where they are.")
+
+ANOTHER_USER = Message("the socket belongs to another user")
+CONNECTION_CLOSED = Message("the connection was closed")
+
+identify(globals())

@@ -1,0 +1,216 @@
+"""``IPython.display`` for images without IPython: what notebooks commonly use of it.
+
+Nothing here is used where IPython can be imported.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import importlib.abc
+import importlib.machinery
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from jupyter_jax_trainer.messages import worker as say
+from jupyter_jax_trainer.worker.display import Displayer, Handle
+
+_FORMATS = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".gif": "gif", ".svg": "svg+xml"}
+
+
+class DisplayObject:
+    """Something to display, in one MIME type.
+
+    Parameters
+    ----------
+    data
+        The text or the bytes.
+    filename
+        A file to read them from.
+    metadata
+        Goes with them.
+    """
+
+    mime = "text/plain"
+    _binary = False
+
+    def __init__(
+        self,
+        data: Any = None,
+        url: str | None = None,
+        filename: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        if url is not None:
+            raise NotImplementedError(say.NO_URL_DISPLAY(type=type(self).__name__))
+        if filename is not None:
+            path = Path(filename)
+            data = path.read_bytes() if self._binary else path.read_text(encoding="utf-8")
+        self.data, self.filename, self.metadata = data, filename, metadata or {}
+
+    def _content(self) -> Any:
+        return self.data
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        metadata = {self.mime: self.metadata} if self.metadata else {}
+        return {"text/plain": repr(self), self.mime: self._content()}, metadata
+
+    def __repr__(self) -> str:
+        return f"<IPython.core.display.{type(self).__name__} object>"
+
+
+class Pretty(DisplayObject):
+    """Plain text."""
+
+    def __repr__(self) -> str:
+        return str(self.data)
+
+
+class HTML(DisplayObject):
+    """HTML."""
+
+    mime = "text/html"
+
+
+class Markdown(DisplayObject):
+    """Markdown."""
+
+    mime = "text/markdown"
+
+
+class Latex(DisplayObject):
+    """LaTeX, with its dollar signs."""
+
+    mime = "text/latex"
+
+
+class Math(Latex):
+    """A formula."""
+
+    def _content(self) -> str:
+        return f"$\\displaystyle {str(self.data).strip('$')}$"
+
+
+class SVG(DisplayObject):
+    """A drawing."""
+
+    mime = "image/svg+xml"
+
+
+class JSON(DisplayObject):
+    """A tree of values."""
+
+    mime = "application/json"
+
+    def _content(self) -> Any:
+        return json.loads(self.data) if isinstance(self.data, str) else self.data
+
+
+class Javascript(DisplayObject):
+    """A script."""
+
+    mime = "application/javascript"
+
+
+class Code(DisplayObject):
+    """Source code."""
+
+    mime = "text/html"
+
+    def __init__(
+        self, data: Any = None, *arguments: Any, language: str = "", **options: Any
+    ) -> None:
+        super().__init__(data, *arguments, **options)
+        self.language = language
+
+    def _content(self) -> str:
+        return f"<pre>{html.escape(str(self.data))}</pre>"
+
+
+class Image(DisplayObject):
+    """A picture.
+
+    Parameters
+    ----------
+    data
+        Its bytes, or the name of its file.
+    format
+        ``png``, ``jpeg``, ``gif`` or ``svg+xml``; by the name of the file where it is left out.
+    width, height
+        Pixels.
+    """
+
+    _binary = True
+
+    def __init__(
+        self,
+        data: Any = None,
+        url: str | None = None,
+        filename: str | None = None,
+        format: str | None = None,
+        width: int | None = None,
+        height: int | None = None,
+        **_options: Any,
+    ) -> None:
+        if isinstance(data, (str, Path)):
+            data, filename = None, str(data)
+        super().__init__(data, url, filename)
+        suffix = Path(filename or "").suffix.lower()
+        self.mime = f"image/{(format or _FORMATS.get(suffix, 'png')).replace('jpg', 'jpeg')}"
+        size = {"width": width, "height": height}
+        self.metadata = {name: value for name, value in size.items() if value is not None}
+
+    def _content(self) -> str:
+        return base64.b64encode(self.data).decode()
+
+
+_CLASSES = (DisplayObject, Pretty, HTML, Markdown, Latex, Math, SVG, JSON, Javascript, Code, Image)
+
+
+class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Gives ``IPython`` and ``IPython.display`` where nothing else does.
+
+    Parameters
+    ----------
+    displayer
+        Takes what is displayed.
+    get_ipython
+        The cell's own.
+    """
+
+    def __init__(self, displayer: Displayer, get_ipython: Callable[[], Any]) -> None:
+        self._get_ipython = get_ipython
+        self._display: dict[str, Any] = {
+            "display": displayer.display,
+            "update_display": displayer.update_display,
+            "clear_output": displayer.clear_output,
+            "DisplayHandle": Handle,
+            **{one.__name__: one for one in _CLASSES},
+        }
+
+    def install(self) -> None:
+        """Be asked last."""
+        sys.meta_path.append(self)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Find the two modules, and those in which their names are at home."""
+        if fullname not in ("IPython", "IPython.core", *_HOMES):
+            return None
+        package = fullname in ("IPython", "IPython.core")
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=package)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the names into a module."""
+        if module.__name__ == "IPython":
+            module.__dict__.update(get_ipython=self._get_ipython, display=self._display["display"])
+        elif module.__name__ in _HOMES:
+            module.__dict__.update(self._display)
+
+
+_HOMES = ("IPython.display", "IPython.core.display", "IPython.core.display_functions")

@@ -1,0 +1,155 @@
+"""Where each rank of a running job is, asked while it runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from harness import eventually, ranks_of, run, submit, wait_for, wait_for_text
+
+from jupyter_jax_trainer import commands
+from jupyter_jax_trainer.channel import sockets
+from jupyter_jax_trainer.channel.places import grouped
+from jupyter_jax_trainer.errors import BackendError, UsageError
+
+STUCK = """import time
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+def step():
+    return multihost_utils.process_allgather(np.ones(2))
+
+print("begins")
+if jax.process_index() == 1:
+    time.sleep(600)
+step()
+"""
+
+
+@pytest.fixture
+def stuck():
+    """Three ranks, of which one never comes to the collective in which the others wait."""
+    job = submit(STUCK, line="-n 3")
+    wait_for(job, "Running")
+    lines = lambda: [one.line for one in job.where()]  # noqa: E731
+    eventually(lambda: lines() == [12, 11, 12])
+    yield job
+    job.cancel()
+
+
+def test_ranks_are_found_while_they_wait_for_others(stuck, capsys):
+    places = stuck.where()
+    assert [one.rank for one in places] == [0, 1, 2]
+    assert all(one.answered and one.cell == "Cell" for one in places)
+    assert {one.call for one in places if one.rank != 1} == {"step"} or all(
+        one.call for one in places if one.rank != 1
+    )
+    assert all(one.memory and one.memory > 1 << 20 for one in places)
+    assert [group.ranks for group in grouped(places)] == [[1], [0, 2]]
+    commands.run_command(["where", stuck.name], commands.Context(print=print))
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].split() == ["RANKS", "WHERE", "FOR", "PROCESS", "MEMORY"]
+    assert shown[1].startswith("1 ") and "line 11" in shown[1]
+    assert shown[2].startswith("0,2 ") or shown[2].startswith("0 and 2 "), shown
+
+
+def test_it_is_said_for_how_long(stuck):
+    before = stuck.where()[1].seconds
+    assert before is not None
+    time.sleep(1.5)
+    after = stuck.where()[1].seconds
+    assert after is not None and 1.0 < after - before < 10
+
+
+def test_a_rank_that_reports_gets_on_though_its_line_is_the_same():
+    job = submit(
+        "import time\nfrom jupyter_jax_trainer import report\n"
+        "while True:\n    time.sleep(0.1); report(loss=1)\n",
+        line="-n 1",
+    )
+    wait_for(job, "Running")
+    time.sleep(2.5)
+    (place,) = job.where()
+    assert place.seconds is not None and place.seconds < 1.5
+    job.cancel()
+
+
+def test_a_frame_of_the_users_own_module_is_named(tmp_path, monkeypatch):
+    (tmp_path / "own_steps.py").write_text("import time\n\ndef pause():\n    time.sleep(600)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import own_steps
+
+    job = submit("own_steps.pause()", {"__name__": "__main__", "own_steps": own_steps}, "-n 1")
+    wait_for(job, "Running")
+    (place,) = eventually(lambda: [one for one in job.where() if one.frame])
+    assert place.frame == "own_steps.py:4 in pause"
+    assert (place.line, place.call) == (1, "pause")
+    job.cancel()
+
+
+def test_a_rank_that_does_not_answer_is_named(stuck):
+    pid = ranks_of(stuck)[2]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        places = eventually(lambda: (p := stuck.where())[2].process == "stopped" and p)
+        assert [one.answered for one in places] == [True, True, False]
+        assert places[2].memory
+        assert grouped(places)[0].ranks in ([1], [2])
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert eventually(lambda: stuck.where()[2].answered)
+
+
+def test_who_asks_at_once_is_answered_at_once(stuck):
+    with ThreadPoolExecutor(12) as pool:
+        found = list(pool.map(lambda _: [one.line for one in stuck.where()], range(24)))
+    assert found == [[12, 11, 12]] * 24
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\x00" * 70_000, b"{}\n", b'{"version": 9, "number": 1, "ask": "where"}\n', b"[" * 999],
+)
+def test_what_is_no_request_is_refused_and_does_no_harm(stuck, data):
+    with sockets.socket_at(sockets.path_of(stuck.uid)) as (connection, address):
+        connection.settimeout(10)
+        connection.connect(address)
+        connection.sendall(data)
+        if not data.endswith(b"["):
+            assert connection.recv(100) == b""
+        assert [one.line for one in stuck.where()] == [12, 11, 12]
+
+
+def test_more_connections_than_are_served_are_closed(stuck):
+    found = []
+    for _ in range(40):
+        with sockets.socket_at(sockets.path_of(stuck.uid)) as (_, address):
+            connection = socket.socket(socket.AF_UNIX)
+            connection.connect(address)
+            found.append(connection)
+    time.sleep(0.5)
+    for connection in found:
+        connection.close()
+    assert eventually(lambda: [one.line for one in stuck.where()] == [12, 11, 12])
+
+
+def test_a_job_that_does_not_run_says_so():
+    job = run("print('done')", line="-n 1")
+    with pytest.raises(UsageError, match="has already ended"):
+        job.where()
+    assert not sockets.path_of(job.uid).exists()
+
+
+def test_a_writer_that_can_not_be_reached_is_an_error_with_a_way_out():
+    job = submit("import time\nprint('begins')\ntime.sleep(600)", line="-n 1")
+    wait_for_text(job, "begins")
+    sockets.path_of(job.uid).unlink()
+    with pytest.raises(BackendError, match="can't be reached") as refused:
+        job.where()
+    assert refused.value.hint
+    job.cancel()
