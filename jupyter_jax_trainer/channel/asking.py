@@ -10,7 +10,6 @@ from jupyter_jax_trainer.channel import protocol
 from jupyter_jax_trainer.channel.protocol import RankPlace, Reply, Request
 from jupyter_jax_trainer.channel.sockets import is_same_user, path_of, socket_at
 from jupyter_jax_trainer.errors import BackendError
-from jupyter_jax_trainer.jobdir.state import known
 from jupyter_jax_trainer.messages import channel as say
 
 
@@ -30,7 +29,7 @@ def where(uid: str, job: str) -> list[RankPlace]:
     reply = _ask(uid, job, {"version": protocol.VERSION, "number": 1, "ask": "where"})
     if "answer" not in reply:
         raise BackendError(say.REFUSED(job=job, error=reply["error"]["message"]))
-    return [RankPlace(**known(RankPlace, one)) for one in reply["answer"]]
+    return [RankPlace.from_json(one) for one in reply["answer"]]
 
 
 def _ask(uid: str, job: str, request: Request) -> Reply:

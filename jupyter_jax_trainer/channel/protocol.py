@@ -8,8 +8,8 @@ place.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Literal, NotRequired, TypedDict
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NotRequired, Self, TypedDict
 
 VERSION = 1
 MAX_REQUEST = 1 << 16  # bytes of a line
@@ -56,6 +56,12 @@ class RankPlace:
     process: str | None = None
     memory: int | None = None
     answered: bool = False
+
+    @classmethod
+    def from_json(cls, entry: PlaceRecord) -> Self:
+        """Read the form of an answer; fields of later versions are left out."""
+        known: dict[str, Any] = {field.name: entry.get(field.name) for field in fields(cls)}
+        return cls(**known)
 
 
 class PlaceRecord(TypedDict):

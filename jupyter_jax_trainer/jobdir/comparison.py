@@ -58,9 +58,9 @@ class Compared:
     options: dict[str, str]
     metrics: dict[str, Course]
 
-    def flat(self) -> dict[str, str | Number | None | dict[str, str]]:
+    def flat(self) -> dict[str, str | Number | dict[str, str] | None]:
         """Return the row of `compare`."""
-        row: dict[str, str | Number | None | dict[str, str]] = {
+        row: dict[str, str | Number | dict[str, str] | None] = {
             name: getattr(self, name) for name in _OWN
         }
         for name, course in self.metrics.items():
@@ -105,7 +105,7 @@ def metrics(*jobs: Job | str) -> list[dict[str, str | Number]]:
 
 def compare(
     *jobs: Job | str, metric: str | None = None
-) -> list[dict[str, str | Number | None | dict[str, str]]]:
+) -> list[dict[str, str | Number | dict[str, str] | None]]:
     """Compare jobs: a flat dictionary for each, of the same keys where they reported the same.
 
     Parameters

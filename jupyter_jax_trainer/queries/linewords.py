@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from io import StringIO
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from jupyter_jax_trainer.errors import JaxTrainError, UsageError
 from jupyter_jax_trainer.messages import queries as say
@@ -168,7 +168,7 @@ def _meaning(word: str) -> _Meaning:
     except UsageError as wrong:
         return _meaning_of_half(word, wrong.with_traceback(None))
     for option, value in values.items():
-        return _Meaning("option", option, value)
+        return _Meaning("option", option, cast("str | bool", value))  # it is not checked
     return _Meaning("name", "name", word)
 
 

@@ -154,8 +154,9 @@ class SearchTopic:
 
     def marks(self, message: Request) -> Marks:
         """Return where it matches in texts as the page shows them."""
-        texts = message.get("texts")
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        given = message.get("texts")
+        texts = [text for text in given if isinstance(text, str)] if isinstance(given, list) else []
+        if not isinstance(given, list) or len(texts) < len(given):
             raise UsageError(say.NOT_TEXTS())
         return {"kind": "marks", "marks": [self._pattern.spans(text) for text in texts]}
 

@@ -23,7 +23,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
 from jupyter_jax_trainer.backends.kubernetes.api.marks import uid_of
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainJob
 from jupyter_jax_trainer.backends.kubernetes.follow import attach
-from jupyter_jax_trainer.backends.kubernetes.submit import launch, trainjob
+from jupyter_jax_trainer.backends.kubernetes.submit import trainjob
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.jobdir import files, layout
 from jupyter_jax_trainer.jobdir.job import Job

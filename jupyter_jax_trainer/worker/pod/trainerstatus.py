@@ -32,15 +32,15 @@ class Status(TypedDict):
     """What the server is told."""
 
     metrics: list[_Metric]
-    lastUpdatedTime: str  # noqa: N815
-    progressPercentage: NotRequired[int]  # noqa: N815
-    estimatedRemainingSeconds: NotRequired[int]  # noqa: N815
+    lastUpdatedTime: str
+    progressPercentage: NotRequired[int]
+    estimatedRemainingSeconds: NotRequired[int]
 
 
 class Body(TypedDict):
     """What is posted."""
 
-    trainerStatus: Status  # noqa: N815
+    trainerStatus: Status
 
 
 class TrainerStatus:

@@ -188,7 +188,8 @@ class Ranks:
 
     def _renew(self, restarts: int) -> None:
         for rank in self._new_ranks(restarts):
-            self.record.rank(rank["rank"], **rank, where=None)
+            self.record.rank(rank["rank"], **rank)
+            self.record.rank(rank["rank"], where=None)
 
     def _new_ranks(self, restarts: int) -> list[RankState]:
         return [new_rank(number, restarts=restarts) for number in range(len(self.kept.ends))]

@@ -87,7 +87,7 @@ def is_restricted(client: Client, labels: Mapping[str, str] | None) -> bool | No
         if _REFUSED.search(str(error)):
             return True
     with contextlib.suppress(ApiError):
-        query = {"fieldSelector": "reason=FailedCreate", "limit": 200}
+        query: dict[str, str | int] = {"fieldSelector": "reason=FailedCreate", "limit": 200}
         found = client.request("GET", client.core("events"), query=query)
         events = [Event(one) for one in mappings(found.get("items"))]
         if any(_REFUSED.search(event.message) for event in events):

@@ -69,9 +69,9 @@ def _from_schema(client: Client) -> str:
         raise
     schemas = Part(found).within("components", "schemas")
     for name, schema in schemas.items():
-        if name.endswith(".TrainJob"):
-            if "runtimePatches" not in Part(schema).within("properties", "spec", "properties"):
-                raise BackendError(say.UNPATCHED_TRAINER())
+        spec = Part(schema).within("properties", "spec", "properties")
+        if name.endswith(".TrainJob") and "runtimePatches" not in spec:
+            raise BackendError(say.UNPATCHED_TRAINER())
     return "2.2 or newer"
 
 

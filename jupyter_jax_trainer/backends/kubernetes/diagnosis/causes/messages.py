@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Words, Refused
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Refused, Words
 from jupyter_jax_trainer.text import joined
 
 _KINDS = {
