@@ -9,6 +9,7 @@ from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.channel.protocol import RankPlace
 from jupyter_jax_trainer.jobdir.state import RankState
 from jupyter_jax_trainer.messages import channel as say
+from jupyter_jax_trainer.messages import jobs
 from jupyter_jax_trainer.states import Phase
 from jupyter_jax_trainer.text import joined
 
@@ -73,13 +74,13 @@ class Group:
         """Where they are, in words: ``Cell 3 line 12 in psum, model.py:40 in loss``."""
         one = self.first
         if not one.answered:
-            return one.state if one.process is None else say.NO_ANSWER(state=one.state)
+            return one.state if one.process is None else f"{one.state}, {say.NO_ANSWER()}"
         if one.line is None:
             place = one.state
-        elif one.call is None:
-            place = say.AT_LINE(cell=one.cell, line=one.line)
         else:
-            place = say.IN_CALL(cell=one.cell, line=one.line, call=one.call)
+            place = jobs.CELL_LINE(cell=one.cell, line=one.line)
+            if one.call is not None:
+                place = say.IN_CALL(line=place, call=one.call)
         return place if one.frame is None else f"{place}, {one.frame}"
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypedDict
+from typing import Final, Literal, TypedDict
 
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.errors import JaxTrainError
@@ -13,9 +13,6 @@ from jupyter_jax_trainer.jobdir.state import ProgressState
 from jupyter_jax_trainer.messages import jobs as say
 from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.trust import policy
-
-if TYPE_CHECKING:
-    from jupyter_jax_trainer.backends.base import Capabilities
 
 DAMAGED: Final = "damaged"  # in place of a state
 Action = Literal["cancel", "delete", "suspend", "resume", "trust", "where"]
@@ -98,7 +95,8 @@ def _row(job: Job, root: Path | None) -> Row:
     ended = next((one["time"] for one in state["history"] if one["state"] in ENDED), None)
     origin = manifest.get("origin") or {}
     standing = policy.of(job)
-    can = actions(job.backend.capabilities, state["state"])
+    able = job.backend.capabilities
+    can = actions(state["state"], suspends=able.suspend, tells_where=able.where)
     return {
         "key": job.name,
         "name": job.name,
@@ -125,14 +123,14 @@ def _row(job: Job, root: Path | None) -> Row:
     }
 
 
-def actions(can: Capabilities, state: State) -> list[Action]:
+def actions(state: State, *, suspends: bool, tells_where: bool) -> list[Action]:
     """Return what can be done with a job, of a backend that can do this much."""
     if state.ended:
         return ["delete"]
     found: list[Action] = ["cancel"]
-    if can.suspend:
+    if suspends:
         found.append("resume" if state == State.SUSPENDED else "suspend")
-    if can.where and state in (State.STARTING, State.RUNNING):
+    if tells_where and state in (State.STARTING, State.RUNNING):
         found.append("where")
     return [*found, "delete"]
 

@@ -13,9 +13,8 @@ SILENT = Message(
     "The machine may be overloaded; JAXTRAIN_ASK_TIMEOUT sets the limit.",
 )
 REFUSED = Message("{job} can't answer that: {error}")
-AT_LINE = Message("{cell} line {line}")
-IN_CALL = Message("{cell} line {line} in {call}")
-NO_ANSWER = Message("{state}, no answer")
+IN_CALL = Message("{line} in {call}")
+NO_ANSWER = Message("no answer")
 ON_CLUSTERS = Message(
     "On a cluster, a rank says where it is once it has been there for {seconds:g} s."
 )

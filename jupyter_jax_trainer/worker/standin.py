@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from jupyter_jax_trainer.datatypes import MimeBundle
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.display import Displayer, Handle
 
@@ -43,7 +44,7 @@ class DisplayObject:
         data: Any = None,
         url: str | None = None,
         filename: str | None = None,
-        metadata: dict[str, Any] | None = None,
+        metadata: MimeBundle | None = None,
     ) -> None:
         if url is not None:
             raise NotImplementedError(say.NO_URL_DISPLAY(type=type(self).__name__))

@@ -362,7 +362,7 @@ class Cluster:
     namespace = "me"
 
     def __init__(self, *items: dict, nodes: list[dict] | None = None) -> None:
-        self._items, self._nodes = items, nodes
+        self._items, self._nodes = list(items), nodes
 
     def trainer(self, resource: str) -> str:
         return f"/{resource}"

@@ -20,7 +20,7 @@ SAME: dict[str, tuple[type, set[str]]] = {
     "Row": (rows.Row, set()),
     "Progress": (state.ProgressState, set()),
     "JobState": (state.JobState, {"format", "restarts", "paused_at", "submitting"}),
-    "Rank": (state.RankState, set()),
+    "Rank": (state.RankState, {"where"}),
     "Failure": (state.FailureState, {"log", "container", "hint"}),
     "Detail": (protocol.Detail, set()),
     "Point": (records.Metric, {"frame"}),
