@@ -23,7 +23,7 @@ WATCHES = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(print("told to end", flush=True)))
 for number in range(10**6):
-    print("looked", number, flush=True)
+    print(f"looked {number}\\n", end="", flush=True)  # in one write: the signal comes at any time
     time.sleep(0.05)
 """
 RETRIES = "print('tried once', flush=True)"

@@ -61,11 +61,14 @@ def directory(home) -> JobDir:
 
 
 def with_trainjob(
-    spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None
+    spec: dict[str, Any] | None = None,
+    status: dict[str, Any] | None = None,
+    annotations: dict[str, str] | None = None,
 ) -> Store:
     """Return what the cluster shows of the job: its TrainJob."""
     store = Store()
-    metadata = {"name": "fit", "uid": "t", "annotations": {trainjob.UID: UID}}
+    kept = {trainjob.UID: UID, **(annotations or {})}
+    metadata = {"name": "fit", "uid": "t", "annotations": kept}
     found = {"metadata": metadata, "spec": spec or {}}
     store.put(ADDED, objects.TrainJob(found if status is None else {**found, "status": status}))
     return store
@@ -143,8 +146,12 @@ def test_an_initializer_that_failed_is_named_when_its_pod_is_gone(directory, sce
     assert state_of(directory)["failure"]["message"] == said
 
 
-def test_the_last_lines_of_an_initializer_are_shown_when_nobody_saw_how_it_ended(directory, scene):
-    store = with_trainjob(status={"conditions": [FAILED]})
+@pytest.mark.parametrize("marked", [False, True])
+def test_the_last_lines_of_an_initializer_are_shown_when_nobody_saw_how_it_ended(
+    directory, scene, marked
+):
+    mark = {trainjob.FAILED: "the dataset initializer failed"} if marked else {}
+    store = with_trainjob(status={} if marked else {"conditions": [FAILED]}, annotations=mark)
     linked(store)
     state = state_of(directory)
     ranks = [new_rank(rank) for rank in (0, 1)]

@@ -52,8 +52,9 @@ def failure_of(
         if verdict.cause == "initializer-failed" and (found := broken_before(pods)):
             failure.container, failure.hint = str(found.source), None  # the log is shown here
             failure.log = last_lines(directory.log(found.source), _LAST_WORDS)
-        elif verdict.cause == "failed" and not any(end.joined for end in ends):
-            # JobSet may delete the pod of an initializer before anybody sees how it ended.
+        elif verdict.cause in (None, "failed") and not any(end.joined for end in ends):
+            # JobSet may delete the pod of an initializer before anybody sees how it ended; a job
+            # that was marked as failed, so that it isn't run again, has the words of the mark.
             others = directory.containers()
             if len(others) == 1 and not any(directory.log(end.rank).exists() for end in ends):
                 failure.container = others[0]
