@@ -15,13 +15,14 @@ from jupyter_jax_trainer.states import ENDED, State
 from jupyter_jax_trainer.trust import policy
 
 DAMAGED: Final = "damaged"  # in place of a state
-Action = Literal["cancel", "delete", "suspend", "resume", "trust", "where"]
+Action = Literal["cancel", "delete", "suspend", "resume", "trust"]
 
 
 class Row(TypedDict):
     """What a list shows of a job; times are seconds since the epoch.
 
-    `elapsed` is None while it is active, as `now` is not in here.
+    `elapsed` is None while it is active, as `now` is not in here. `where` tells whether its ranks
+    say where they are.
     """
 
     key: str
@@ -44,6 +45,7 @@ class Row(TypedDict):
     notebook: str | None
     cell: str | None
     actions: list[Action]
+    where: bool
     trust: policy.Trust
     maker: str | None
 
@@ -83,6 +85,7 @@ def row_of(job: Job, root: Path | None) -> Row:
             "notebook": None,
             "cell": None,
             "actions": ["delete"],
+            "where": False,
             "trust": policy.Trust.OWN,
             "maker": None,
         }
@@ -96,7 +99,7 @@ def _row(job: Job, root: Path | None) -> Row:
     origin = manifest.get("origin") or {}
     standing = policy.of(job)
     able = job.backend.capabilities
-    can = actions(state["state"], suspends=able.suspend, tells_where=able.where)
+    can = actions(able.suspend, state["state"])
     return {
         "key": job.name,
         "name": job.name,
@@ -117,22 +120,20 @@ def _row(job: Job, root: Path | None) -> Row:
         "progress": state["progress"],
         "notebook": notebook_path(origin.get("notebook"), root),
         "cell": origin.get("cell"),
+        "where": able.where and state["state"] in (State.STARTING, State.RUNNING),
         "actions": ["trust", *can] if standing is policy.Trust.FOREIGN else can,
         "trust": standing,
         "maker": policy.claimed_maker(job),
     }
 
 
-def actions(state: State, *, suspends: bool, tells_where: bool) -> list[Action]:
-    """Return what can be done with a job, of a backend that can do this much."""
+def actions(suspends: bool, state: State) -> list[Action]:
+    """Return what can be done with a job, of a backend that suspends jobs or does not."""
     if state.ended:
         return ["delete"]
-    found: list[Action] = ["cancel"]
-    if suspends:
-        found.append("resume" if state == State.SUSPENDED else "suspend")
-    if tells_where and state in (State.STARTING, State.RUNNING):
-        found.append("where")
-    return [*found, "delete"]
+    if not suspends:
+        return ["cancel", "delete"]
+    return ["cancel", "resume" if state == State.SUSPENDED else "suspend", "delete"]
 
 
 def notebook_path(path: str | None, root: Path | None) -> str | None:

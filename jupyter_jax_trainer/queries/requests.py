@@ -216,8 +216,7 @@ def act(key: str, action: str) -> None:
     if action not in _DONE:
         raise UsageError(say.UNKNOWN_ACTION(action=action))
     state = job.state
-    able = job.backend.capabilities
-    if action not in actions(state, suspends=able.suspend, tells_where=able.where):
+    if action not in actions(job.backend.capabilities.suspend, state):
         raise UsageError(say.NOT_POSSIBLE_NOW(job=key, state=state, done=_DONE[action]))
     getattr(job, action)()
 

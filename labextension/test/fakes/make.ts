@@ -30,6 +30,7 @@ export function row(change: Partial<Row> = {}): Row {
     notebook: null,
     cell: null,
     actions: ['cancel'],
+    where: false,
     trust: 'own',
     maker: null,
     ...change

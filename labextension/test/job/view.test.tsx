@@ -191,6 +191,12 @@ describe('a job', () => {
     expect(texts('[data-section=yaml] pre')).toEqual([`kind: ${EVIL}`]);
   });
 
+  async function later(ms: number) {
+    await act(async () => {
+      await vi.advanceTimersByTimeAsync(ms);
+    });
+  }
+
   it('says where the ranks are, and asks again while somebody looks', async () => {
     vi.useFakeTimers();
     try {
@@ -213,13 +219,13 @@ describe('a job', () => {
         asked.push('');
         return Promise.resolve({ groups: [group, silent, done] });
       };
-      show({ row: row({ actions: ['cancel', 'delete'] }) });
+      show({ row: row({ where: false }) });
       expect(root.querySelector('[data-section=where]')).toBeNull();
-      show({ row: row({ actions: ['cancel', 'where', 'delete'] }) });
+      show({ row: row({ where: true }) });
       expect(asked).toHaveLength(0);
       const fold = find('[data-section=where] .jaxtrain-fold');
       doing(() => fold.click());
-      await act(() => vi.advanceTimersByTimeAsync(0));
+      await later(0);
       const rows = () =>
         all('[data-section=where] tbody tr').map(line =>
           [...line.children].map(({ textContent }) => textContent)
@@ -229,13 +235,13 @@ describe('a job', () => {
         ['3-5', 'Running, no answer', '', 'sleeping', '1.5 GB'],
         ['0', 'Finished', '', '', '']
       ]);
-      await act(() => vi.advanceTimersByTimeAsync(3000));
+      await later(3000);
       expect(asked).toHaveLength(2);
       answer = () => Promise.reject(new Error('It is gone.'));
-      await act(() => vi.advanceTimersByTimeAsync(3000));
+      await later(3000);
       expect(root.textContent).toContain('It is gone.');
       doing(() => fold.click());
-      await act(() => vi.advanceTimersByTimeAsync(9000));
+      await later(9000);
       expect(asked).toHaveLength(2);
     } finally {
       vi.useRealTimers();

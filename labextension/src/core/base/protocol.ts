@@ -13,7 +13,7 @@ export type State =
   | 'damaged';
 
 /** `detach` ends the wait of a cell. */
-export type Action = 'cancel' | 'delete' | 'suspend' | 'resume' | 'detach' | 'trust' | 'where';
+export type Action = 'cancel' | 'delete' | 'suspend' | 'resume' | 'detach' | 'trust';
 
 /** How far a job is trusted: results of `foreign` and `forbidden` ones are withheld. */
 export type Trust = 'own' | 'signed' | 'granted' | 'foreign' | 'forbidden';
@@ -48,6 +48,8 @@ export interface Row {
   notebook: string | null;
   cell: string | null;
   actions: Action[];
+  /** Whether its ranks say where they are. */
+  where: boolean;
   trust: Trust;
   /** Who made a job that was attached: as it claims itself, or as one's own signature says. */
   maker: string | null;

@@ -14,7 +14,7 @@ const INTERVAL = 3000;
 
 /** At which line each rank is, asked for while somebody looks at it. */
 export function WherePart({ row, host }: { row: Row; host: Host }) {
-  if (!host.get || !row.actions.includes('where')) {
+  if (!host.get || !row.where) {
     return null;
   }
   return (
