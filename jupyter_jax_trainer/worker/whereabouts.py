@@ -18,7 +18,7 @@ _INTERVAL = 1.0  # seconds between looks at the main thread
 _PATHS = sysconfig.get_paths()
 _LIBRARIES = (
     *{os.path.realpath(_PATHS[name]) for name in ("stdlib", "purelib", "platlib")},
-    str(Path(__file__).parent),
+    str(Path(__file__).parents[1]),
     "jupyter_jax_trainer/",  # byte code in the bundle names its files from the bundle's root
     "<frozen",
 )
