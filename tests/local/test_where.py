@@ -16,6 +16,8 @@ from jupyter_jax_trainer.channel import sockets
 from jupyter_jax_trainer.channel.places import grouped
 from jupyter_jax_trainer.errors import BackendError, UsageError
 
+pytestmark = pytest.mark.usefixtures("store")
+
 STUCK = """import time
 import jax
 import numpy as np
