@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
-from harness import text
+from harness import eventually, text, wait_for
 
-from cluster.jobs import fails, run
+from cluster.jobs import PATIENCE, fails, run, submit
+from jupyter_jax_trainer.channel.places import grouped
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -46,3 +49,32 @@ def test_an_error_on_one_rank_is_told_at_the_line_of_the_cell(place):
     )
     assert failure.rank == 1 and failure.message == "ValueError: no (cell line 4)"
     assert failure.others == [0]
+
+
+def test_a_rank_that_stands_still_says_where_it_is(place):
+    job = submit(
+        "import time\nimport jax\nfrom jax.experimental import multihost_utils\n"
+        "if jax.process_index() == 1:\n    time.sleep(600)\n"
+        "multihost_utils.sync_global_devices('x')\n",
+        place,
+        "-n 2 --env JAXTRAIN_WHERE_INTERVAL=1",
+    )
+    wait_for(job, "Running")
+    eventually(lambda: [one.line for one in job.where()] == [7, 6], PATIENCE)
+    waits, sleeps = job.where()
+    assert waits.call == "sync_global_devices" and sleeps.call is None
+    assert waits.seconds is not None and waits.seconds >= 1
+    assert [group.ranks for group in grouped([waits, sleeps])] in ([[0], [1]], [[1], [0]])
+    job.cancel()
+
+
+def test_a_cell_displays_by_ipython_where_the_image_has_none(place):
+    job = run(
+        "import IPython\nfrom IPython.display import HTML, display\n"
+        "print(type(IPython.__spec__.loader).__name__)\ndisplay(HTML('<b>bold</b>'))",
+        place,
+        "-n 1",
+    )
+    assert text(job) == "StandIn"
+    displayed = json.loads((job.directory / "displays.jsonl").read_text().splitlines()[0])
+    assert displayed["data"]["text/html"] == "<b>bold</b>"

@@ -23,6 +23,7 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Verdict
 from jupyter_jax_trainer.backends.kubernetes.follow import steering
 from jupyter_jax_trainer.backends.kubernetes.follow.ending import failure_of
 from jupyter_jax_trainer.backends.kubernetes.follow.followed import Followed
+from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.backends.kubernetes.submit import payload, trainjob
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.failure import RankEnd
@@ -111,6 +112,19 @@ def test_a_follower_that_dies_when_it_has_noted_a_restart_leaves_no_old_ranks(
     state = state_of(directory)
     assert len(state["restarts"]) == 1 and state["progress"] is None
     assert [(rank["exit"], rank["restarts"]) for rank in state["ranks"]] == [(None, 1), (None, 1)]
+
+
+def test_where_a_rank_has_said_to_be_is_written_and_forgotten_at_a_restart(directory, scene):
+    followed = follow(directory, scene)
+    said = {"kind": "where", "cell": "Cell", "cell_line": 3, "doing": "psum"}
+    for more in ({}, {"frame": "m.py:2", "seconds": 61.5}):  # 0.1 did not say these
+        followed.ranks.take(1, messages.read({**said, **more}), 0)
+        followed.save()
+        where = state_of(directory)["ranks"][1]["where"]
+        assert (where["cell_line"], where["doing"]) == (3, "psum")
+        assert (where["frame"], where["seconds"]) == (more.get("frame"), more.get("seconds"))
+    followed.ranks.start_again(1, 3)
+    assert state_of(directory)["ranks"][1]["where"] is None
 
 
 @pytest.mark.parametrize("label", ["999999", "9" * 63, "-1", "²", "x"])

@@ -29,6 +29,15 @@ describe('why a job failed', () => {
     expect(root.textContent).not.toContain('undefined');
   });
 
+  it('marks the line that failed in a cell, not in a file', () => {
+    const error = { type: 'KeyError', traceback: TRACEBACK, cell: 'train.py', cell_line: 2 };
+    const failure = { rank: 2, kind: 'error', message: 'KeyError', exit: 1, error } as Failure;
+    show({ row: ended({ state: 'Failed' }), script: '/a/train.py' }, { state: 'Failed', failure });
+    expect(texts('mark')).toEqual([]);
+    show({ row: ended({ state: 'Failed' }), script: null }, { state: 'Failed', failure });
+    expect(texts('mark')).toEqual(['print(1)']);
+  });
+
   it('names the first rank, the traceback, the others, and what to do', () => {
     fail(
       {

@@ -13,7 +13,7 @@ export interface Cause {
   kind: string;
   message: string;
   traceback: string;
-  /** The line of the cell where it was raised; the line of the magic is the first. */
+  /** The line of the cell or the file where it was raised; that of a magic is the first. */
   line: number | null;
   others: number[];
   log: string[];
@@ -34,10 +34,7 @@ export function causeOf(failure: Failure): Cause {
     kind: failure.kind,
     message: text(failure.message),
     traceback: text(error['traceback']),
-    line:
-      typeof error['cell_line'] === 'number' && text(error['cell']).startsWith('Cell')
-        ? error['cell_line']
-        : null,
+    line: typeof error['cell_line'] === 'number' ? error['cell_line'] : null,
     others: list(failure.others).filter(rank => typeof rank === 'number'),
     log: list(said['log'])
       .filter(line => typeof line === 'string')
@@ -142,7 +139,8 @@ export function FailureBox({ row, cause, host, children }: FailureProps) {
   );
 }
 
-const OWN = /^ {2}Cell[^,]*, line \d+/;
+/** A frame of a cell: frames of modules begin with `File`. */
+const OWN = /^ {2}(?!File ")\S[^,]*, line \d+/;
 
 /** Set off the lines of the cell, and the last line, which says what was raised. */
 function marked(traceback: string) {

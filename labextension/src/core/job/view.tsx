@@ -50,7 +50,11 @@ export function Job({ store, host }: { store: JobStore; host: Host }) {
           <Events events={store.events} host={host} />
           <ResultsPart detail={detail} host={host} />
           <SentPart sent={detail.sent} host={host} />
-          <CodePart detail={detail} bad={cause?.line ?? null} host={host} />
+          <CodePart
+            detail={detail}
+            bad={detail.script === null ? (cause?.line ?? null) : null}
+            host={host}
+          />
           <YamlPart row={row} host={host} />
         </div>
       </div>
