@@ -115,6 +115,17 @@ def numbers_text(numbers: Sequence[int]) -> str:
     return joined(map(str, numbers), most=8)
 
 
+def runs_text(numbers: Iterable[int]) -> str:
+    """List numbers as runs, for a table: ``0-2, 5``."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ", ".join("-".join(map(str, run)) for run in runs)
+
+
 def _is_run(numbers: Sequence[int]) -> bool:
     return len(numbers) > 4 and list(numbers) == list(range(numbers[0], numbers[-1] + 1))
 

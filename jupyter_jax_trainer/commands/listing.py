@@ -21,8 +21,8 @@ from jupyter_jax_trainer.text import (
     collapse_carriage_returns,
     duration,
     metric,
-    numbers_text,
     plain,
+    runs_text,
     shorten,
     size,
 )
@@ -225,7 +225,7 @@ def places_table(places: Iterable[RankPlace]) -> str:
     """Lay out where ranks are, those first that are where few are."""
     rows = [
         (
-            numbers_text(group.ranks),
+            runs_text(group.ranks),
             group.where,
             None if group.seconds is None else duration(group.seconds),
             group.process,

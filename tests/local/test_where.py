@@ -59,7 +59,7 @@ def test_ranks_are_found_while_they_wait_for_others(stuck, capsys):
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].split() == ["RANKS", "WHERE", "FOR", "PROCESS", "MEMORY"]
     assert shown[1].startswith("1 ") and "line 12" in shown[1]
-    assert shown[2].startswith("0,2 ") or shown[2].startswith("0 and 2 "), shown
+    assert shown[2].startswith("0, 2 ") and "line 8 in process_allgather" in shown[2]
 
 
 def test_it_is_said_for_how_long(stuck):

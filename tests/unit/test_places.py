@@ -12,6 +12,7 @@ from jupyter_jax_trainer.channel.places import grouped, rank_place
 from jupyter_jax_trainer.channel.protocol import RankPlace
 from jupyter_jax_trainer.jobdir.state import HeardPosition, RankState, new_rank
 from jupyter_jax_trainer.states import Phase
+from jupyter_jax_trainer.text import runs_text
 
 NOW = 1_000.0
 
@@ -33,6 +34,14 @@ def test_the_odd_ones_come_first_and_among_them_those_that_are_there_longest():
     groups = grouped(places)
     assert [group.ranks for group in groups] == [[3], [1], [0, 2, 4]]
     assert [group.seconds for group in groups] == [60, 5, 3]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "text"),
+    [([5, 0, 1, 2], "0-2, 5"), (range(256), "0-255"), ([3], "3"), ([1, 2], "1-2"), ([], "")],
+)
+def test_ranks_are_listed_as_runs(ranks, text):
+    assert runs_text(ranks) == text
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.booleans()), max_size=30))
