@@ -13,7 +13,7 @@ from jupyter_jax_trainer.messages import options as say
 from jupyter_jax_trainer.options.checks import nearest, shown
 from jupyter_jax_trainer.options.table import (
     BY_FIELD,
-    KUBERNETES_ONLY,
+    CLUSTER_ONLY,
     OPTIONS,
     Device,
     Given,
@@ -26,7 +26,7 @@ from jupyter_jax_trainer.options.table import (
 from jupyter_jax_trainer.text import joined
 
 __all__ = [
-    "KUBERNETES_ONLY",
+    "CLUSTER_ONLY",
     "HelpRequested",
     "JobSpec",
     "checked",
@@ -293,10 +293,10 @@ def refuse_for_local(spec: JobSpec) -> None:
     """Raise `UsageError` where an option has no meaning for a job on this machine."""
     if spec.device == "tpu":
         raise UsageError(say.TPU_NEEDS_KUBERNETES())
-    kubernetes = [name for name in spec.given() if BY_FIELD[name].kubernetes]
-    if not kubernetes:
+    refused = [name for name in spec.given() if BY_FIELD[name].cluster]
+    if not refused:
         return
-    named = [f"{BY_FIELD[name].flag} ({BY_FIELD[name].kubernetes})" for name in kubernetes]
+    named = [f"{BY_FIELD[name].flag} ({BY_FIELD[name].cluster})" for name in refused]
     if len(named) > 1:
         raise UsageError(say.SEVERAL_ONLY_ON_KUBERNETES(options=joined(named)))
     raise UsageError(say.ONLY_ON_KUBERNETES(option=named[0]))

@@ -87,8 +87,8 @@ class Option:
         May be given several times. The values add up.
     commas
         Several values may be given at once, with commas between them.
-    kubernetes
-        What it sets, for an option that only means something on Kubernetes.
+    cluster
+        What it sets, for an option that only means something on a cluster.
     input
         How a form asks for a single value; switches, choices and repeated options follow from the
         rest.
@@ -103,7 +103,7 @@ class Option:
     repeat: bool = False
     commas: bool = False
     choices: tuple[str, ...] = ()
-    kubernetes: str | None = None
+    cluster: str | None = None
     input: Kind = Kind.TEXT
 
     @property
@@ -264,7 +264,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="show-secrets",
         group=_RUN,
-        kubernetes="the values in the YAML of --dry-run",
+        cluster="the values in the YAML of --dry-run",
         help="With --dry-run: print YAML that kubectl can apply, with the cell, its key and all "
         "values that are otherwise masked. Pipe it; don't save it in a notebook.",
     ),
@@ -273,7 +273,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="NAME",
         group=_KUBERNETES,
         check=checks.word,
-        kubernetes="the cluster",
+        cluster="the cluster",
         help="The context of the kubeconfig to use.",
     ),
     Option(
@@ -281,7 +281,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="NAME",
         group=_KUBERNETES,
         check=checks.label,
-        kubernetes="the TrainJob's namespace",
+        cluster="the TrainJob's namespace",
         help="The namespace to create the TrainJob in.",
     ),
     Option(
@@ -289,7 +289,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="BYTES",
         group=_KUBERNETES,
         check=amounts.memory,
-        kubernetes="memory per node",
+        cluster="memory per node",
         help="Memory per node, such as 16Gi.",
     ),
     Option(
@@ -297,7 +297,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="TYPE",
         group=_KUBERNETES,
         check=checks.accelerator,
-        kubernetes="the type of GPU or TPU",
+        cluster="the type of GPU or TPU",
         help="Type of GPU or TPU: h100, v5e, the value of the nodes' label, or LABEL=VALUE.",
     ),
     Option(
@@ -305,7 +305,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="AxB[xC]",
         group=_KUBERNETES,
         check=checks.topology,
-        kubernetes="the shape of the TPU slice",
+        cluster="the shape of the TPU slice",
         help="Shape of the TPU slice, such as 4x4; it determines the number of nodes.",
     ),
     Option(
@@ -313,7 +313,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="IMAGE",
         group=_KUBERNETES,
         check=checks.image,
-        kubernetes="the container image",
+        cluster="the container image",
         help="Container image; any image with Python and JAX works.",
     ),
     Option(
@@ -322,14 +322,14 @@ OPTIONS: tuple[Option, ...] = (
         group=_KUBERNETES,
         check=checks.package,
         repeat=True,
-        kubernetes="packages to install in the containers",
+        cluster="packages to install in the containers",
         help="Package for the job: a pip requirement or the path of a wheel. Wheels come from "
         "this machine's index and are bundled with the job. Repeatable.",
     ),
     Option(
         name="package-from-pods",
         group=_KUBERNETES,
-        kubernetes="where packages may come from",
+        cluster="where packages may come from",
         help="Allow pip in the pods to install packages that can't be bundled, from the index "
         "configured there.",
     ),
@@ -339,7 +339,7 @@ OPTIONS: tuple[Option, ...] = (
         group=_KUBERNETES,
         check=checks.subdomain(),
         repeat=True,
-        kubernetes="environment variables from a Secret",
+        cluster="environment variables from a Secret",
         help="Set the keys of a Secret as environment variables. Repeatable.",
     ),
     Option(
@@ -348,7 +348,7 @@ OPTIONS: tuple[Option, ...] = (
         group=_KUBERNETES,
         check=checks.volume,
         repeat=True,
-        kubernetes="a volume to mount",
+        cluster="a volume to mount",
         help="Mount a PersistentVolumeClaim. Repeatable; checkpoint_dir() is on the first one.",
     ),
     Option(
@@ -356,7 +356,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="URL",
         group=_KUBERNETES,
         check=checks.store,
-        kubernetes="where large data goes on its way",
+        cluster="where large data goes on its way",
         help="Where to put data too large for a Secret: a URL, or a path that all nodes can "
         "access.",
     ),
@@ -365,7 +365,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="NAME",
         group=_KUBERNETES,
         check=checks.subdomain(),
-        kubernetes="the pods' service account",
+        cluster="the pods' service account",
         help="Service account of the pods.",
     ),
     Option(
@@ -373,7 +373,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="NAME",
         group=_KUBERNETES,
         check=checks.subdomain(63),
-        kubernetes="the Kueue queue",
+        cluster="the Kueue queue",
         help="Kueue LocalQueue to submit the job to.",
     ),
     Option(
@@ -381,7 +381,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="CLASS",
         group=_KUBERNETES,
         check=checks.subdomain(63),
-        kubernetes="the priority class",
+        cluster="the priority class",
         help="Kueue priority class of the job; needs --queue.",
     ),
     Option(
@@ -389,7 +389,7 @@ OPTIONS: tuple[Option, ...] = (
         metavar="URI",
         group=_KUBERNETES,
         check=checks.initializer,
-        kubernetes="Trainer's dataset initializer",
+        cluster="Trainer's dataset initializer",
         help="Dataset to fetch before the job starts: hf:// or s3://.",
     ),
     Option(
@@ -397,13 +397,13 @@ OPTIONS: tuple[Option, ...] = (
         metavar="URI",
         group=_KUBERNETES,
         check=checks.initializer,
-        kubernetes="Trainer's model initializer",
+        cluster="Trainer's model initializer",
         help="Model to fetch before the job starts: hf:// or s3://.",
     ),
 )
 
 BY_FIELD = {option.field: option for option in OPTIONS}
-KUBERNETES_ONLY = {o.name: o.kubernetes for o in OPTIONS if o.kubernetes is not None}
+CLUSTER_ONLY = {o.name: o.cluster for o in OPTIONS if o.cluster is not None}
 
 
 def split(line: str) -> list[str]:

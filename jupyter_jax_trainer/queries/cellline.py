@@ -45,7 +45,7 @@ def options() -> list[OptionRecord]:
             "help": option.help,
             "choices": list(option.choices),
             "group": option.group,
-            "cluster_only": option.kubernetes is not None,
+            "cluster_only": option.cluster is not None,
             "repeated": option.repeat,
             "default": _DEFAULTS[option.field],
         }

@@ -16,7 +16,7 @@ from jupyter_jax_trainer.messages import options as say
 from jupyter_jax_trainer.options.amounts import cores, quantity
 from jupyter_jax_trainer.options.checks import MAX_ITEMS, MAX_SETTING, MAX_TEXT, valid_name
 from jupyter_jax_trainer.options.spec import (
-    KUBERNETES_ONLY,
+    CLUSTER_ONLY,
     HelpRequested,
     JobSpec,
     parse_cell_line,
@@ -355,7 +355,7 @@ def test_defaults_are_checked_together_with_the_line():
 # ---------------------------------------------------------------------------- this machine
 
 
-@pytest.mark.parametrize("option", KUBERNETES_ONLY)
+@pytest.mark.parametrize("option", CLUSTER_ONLY)
 def test_what_only_kubernetes_knows_is_refused_here(option):
     values = {
         "memory": "1Gi",
@@ -373,7 +373,7 @@ def test_what_only_kubernetes_knows_is_refused_here(option):
 
 
 def test_the_list_of_what_only_kubernetes_knows():
-    assert set(KUBERNETES_ONLY) == {
+    assert set(CLUSTER_ONLY) == {
         "context",
         "namespace",
         "memory",
