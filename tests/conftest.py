@@ -129,7 +129,7 @@ def warm_starts(home: Path) -> set[int]:
         fields = line.split(maxsplit=7)
         listening = len(fields) == 8 and int(fields[3], 16) & 0x10000
         path = home / "run" / Path(fields[7]).name if len(fields) == 8 else home
-        if listening and path.name.startswith("warm-") and path.exists():
+        if listening and path.name.startswith("warm") and path.exists():
             inodes.add(f"socket:[{fields[6]}]")
     found = set()
     for pid in processes_of(home):

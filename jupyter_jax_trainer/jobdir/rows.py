@@ -22,7 +22,7 @@ class Row(TypedDict):
     """What a list shows of a job; times are seconds since the epoch.
 
     `elapsed` is None while it is active, as `now` is not in here. `where` tells whether its ranks
-    say where they are.
+    can say where they are.
     """
 
     key: str
@@ -120,7 +120,7 @@ def _row(job: Job, root: Path | None) -> Row:
         "progress": state["progress"],
         "notebook": notebook_path(origin.get("notebook"), root),
         "cell": origin.get("cell"),
-        "where": able.where and state["state"] in (State.STARTING, State.RUNNING),
+        "where": able.where,
         "actions": ["trust", *can] if standing is policy.Trust.FOREIGN else can,
         "trust": standing,
         "maker": policy.claimed_maker(job),

@@ -24,6 +24,7 @@ _NOISE = re.compile(
 )
 
 
+_MARK = b"[jaxtrain: "  # begins what the writer of a log has to say in it
 # In the dump of a crash, what is below the cell, and the list of modules.
 _OURS = re.compile(
     rb'^  File ".*(jupyter_jax_trainer/(worker|backends)/|<frozen |<string>)|^Extension modules: '
@@ -205,4 +206,6 @@ def last_lines(path: Path, count: int) -> list[str]:
     except OSError:
         return []
     lines = [line for line in data.splitlines() if line.strip() and not _OURS.search(line)]
+    while lines and lines[-1].startswith(_MARK):
+        lines.pop()  # what it is about did not come
     return [readable(line[:500]) for line in lines[-count:]]

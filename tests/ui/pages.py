@@ -192,7 +192,23 @@ class LabPage:
         """Make a notebook, open it, and wait for its kernel."""
         write_notebook(self.server.root / f"{name}.ipynb", *cells)
         self.command("docmanager:open", path=f"{name}.ipynb")
+        self._is_in_front(f"{name}.ipynb")
         self.kernel_is("idle")
+
+    def _is_in_front(self, path: str) -> None:
+        """Wait until a notebook is the current one; JupyterLab may leave the focus elsewhere."""
+        self.page.wait_for_function(
+            """path => {
+                const { shell } = window.jupyterapp;
+                const found = [...shell.widgets('main')].find(one => one.context?.path === path);
+                if (found && shell.currentWidget !== found) {
+                    shell.activateById(found.id);
+                }
+                return found && shell.currentWidget === found;
+            }""",
+            arg=path,
+            timeout=60_000,
+        )
 
     def kernel_is(self, status: str) -> None:
         self.page.wait_for_function(

@@ -172,7 +172,8 @@ def test_the_last_lines_of_an_initializer_are_shown_when_nobody_saw_how_it_ended
     files.write_json(directory.state, {**state, "ranks": ranks})
     for log in directory.logs.glob("*.log"):
         log.unlink()
-    directory.log("dataset-initializer").write_text("fetching\nno such data\n")
+    again = "[jaxtrain: restart 1, pod other]"  # nothing came of it before it was stopped
+    directory.log("dataset-initializer").write_text(f"fetching\nno such data\n{again}\n")
     followed = follow(directory, scene)
     eventually(lambda: followed.update(store))
     failure = state_of(directory)["failure"]

@@ -240,6 +240,12 @@ describe('a job', () => {
       answer = () => Promise.reject(new Error('It is gone.'));
       await later(3000);
       expect(root.textContent).toContain('It is gone.');
+      show({ row: ended({ where: true }) }, { state: 'Succeeded' });
+      expect(texts('[data-section=where] p')).toEqual(['No rank is running.']);
+      answer = () => Promise.reject(new Error('It is gone.'));
+      show({ row: row({ where: true }) });
+      await later(0);
+      expect(root.textContent).toContain('It is gone.');
       doing(() => fold.click());
       await later(9000);
       expect(asked).toHaveLength(2);

@@ -48,7 +48,7 @@ export interface Row {
   notebook: string | null;
   cell: string | null;
   actions: Action[];
-  /** Whether its ranks say where they are. */
+  /** Whether its ranks can say where they are. */
   where: boolean;
   trust: Trust;
   /** Who made a job that was attached: as it claims itself, or as one's own signature says. */

@@ -19,7 +19,11 @@ export function WherePart({ row, host }: { row: Row; host: Host }) {
   }
   return (
     <Section name="where" title={host.trans.__('Where ranks are')} host={host} open={false}>
-      <Places row={row} host={host} />
+      {row.state === 'Starting' || row.state === 'Running' ? (
+        <Places row={row} host={host} />
+      ) : (
+        <p class="jaxtrain-quiet">{host.trans.__('No rank is running.')}</p>
+      )}
     </Section>
   );
 }
