@@ -119,10 +119,11 @@ def test_where_a_rank_has_said_to_be_is_written_and_forgotten_at_a_restart(direc
     said = {"kind": "where", "cell": "Cell", "cell_line": 3, "doing": "psum"}
     for more in ({}, {"frame": "m.py:2", "seconds": 61.5}):  # 0.1 did not say these
         followed.ranks.take(1, messages.read({**said, **more}), 0)
-        followed.save()
-        where = state_of(directory)["ranks"][1]["where"]
+        where = followed.record.state["ranks"][1]["where"]
         assert (where["cell_line"], where["doing"]) == (3, "psum")
         assert (where["frame"], where["seconds"]) == (more.get("frame"), more.get("seconds"))
+    eventually(lambda: followed.save() or state_of(directory)["ranks"][1].get("where"))
+    assert state_of(directory)["ranks"][1]["where"]["cell_line"] == 3
     followed.ranks.start_again(1, 3)
     assert state_of(directory)["ranks"][1]["where"] is None
 
