@@ -23,7 +23,8 @@ DELETED = Message("its TrainJob was deleted from the cluster")
 FAILED = Message("it failed")
 RUN_AGAIN = Message("Run the cell again.")
 NO_MODULE = Message(
-    "It is not in the pods' image: add it with --package, or choose another image with --image."
+    "It is not in the pods' image: add it with --package {package}, or choose another image with "
+    "--image."
 )
 
 CANT_CHANGE = Message("can't {right}: {error}")

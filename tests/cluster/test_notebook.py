@@ -232,7 +232,7 @@ def test_a_cell_that_fails_fails_as_on_this_machine(kernel, code, said):
 def test_a_module_that_the_image_lacks_is_named_with_the_way_to_it(kernel):
     cell = kernel.run(f"%%jaxtrain {ON}\nimport no_such_module", fails=True, timeout=PATIENCE)
     assert "ModuleNotFoundError: No module named 'no_such_module'" in cell.text
-    assert "with --package" in cell.text
+    assert "with --package no_such_module" in cell.text
 
 
 # ---------------------------------------------------------------------------- while it runs

@@ -28,7 +28,8 @@ from jupyter_jax_trainer.backends.kubernetes.submit import payload, trainjob
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.failure import RankEnd
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.state import new_rank
+from jupyter_jax_trainer.jobdir.state import ErrorRecord, new_rank
+from jupyter_jax_trainer.messages import follow as follow_words
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.worker.pod.frames import encode
 
@@ -402,3 +403,26 @@ def test_a_pod_that_says_itself_why_it_did_not_start_is_told_by_its_exit_code(
     failure = failure_of(directory, ends, {}, Verdict(state="Failed"), ())
     assert payload.NOT_STARTED == 69
     assert (failure.kind, failure.message == said) == (kind, kind == "start")
+
+
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [
+        ("yaml.nodes", "PyYAML"),  # not called like its module
+        ("hypothesis", "hypothesis"),
+        ("no_such_module", "no_such_module"),
+        ("../x", None),
+    ],
+)
+def test_a_missing_module_is_told_by_the_package_that_has_it_here(directory, module, package):
+    error: ErrorRecord = {
+        "type": "ModuleNotFoundError",
+        "message": f"No module named '{module}'",
+        "traceback": "",
+        "cell_line": 2,
+        "secondary": False,
+        "hint": None,
+    }
+    ends = [RankEnd(rank=0, exit=1, error=error)]
+    failure = failure_of(directory, ends, {}, Verdict(state="Failed"), ())
+    assert failure.hint == (package and follow_words.NO_MODULE(package=package))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from importlib.metadata import packages_distributions
 
 from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import broken_before
@@ -69,8 +71,17 @@ def failure_of(
             failure.message = failure.log[-1].removeprefix(SAID)
     error = failure.error
     if error is not None and error["type"] == "ModuleNotFoundError" and not failure.hint:
-        failure.hint = say.NO_MODULE()
+        if package := _package_of(error["message"]):
+            failure.hint = say.NO_MODULE(package=package)
     return failure
+
+
+def _package_of(message: str) -> str | None:
+    """Return the name of the package with the module that is missing, as this machine has it."""
+    found = re.fullmatch(r"No module named '(\w+)[\w.]*'", message)
+    if found is None:
+        return None
+    return next(iter(packages_distributions().get(found[1], ())), found[1])
 
 
 def nothing_came(spec: JobSpec, returns: bool, why: str | None) -> list[ResultInfo]:
