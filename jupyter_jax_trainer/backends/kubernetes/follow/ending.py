@@ -16,7 +16,7 @@ from jupyter_jax_trainer.jobdir.state import ResultInfo
 from jupyter_jax_trainer.logs.reader import last_lines
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.options.spec import JobSpec
-from jupyter_jax_trainer.worker.records import Position
+from jupyter_jax_trainer.worker.records import ErrorRecord, Position
 
 _LAST_WORDS = 20
 
@@ -70,18 +70,18 @@ def failure_of(
             failure.kind, failure.hint = "start", None
             failure.message = failure.log[-1].removeprefix(SAID)
     error = failure.error
-    if error is not None and error["type"] == "ModuleNotFoundError" and not failure.hint:
-        if package := _package_of(error["message"]):
-            failure.hint = say.NO_MODULE(package=package)
+    if error is not None and not failure.hint:
+        failure.hint = _missing(error)
     return failure
 
 
-def _package_of(message: str) -> str | None:
-    """Return the name of the package with the module that is missing, as this machine has it."""
-    found = re.fullmatch(r"No module named '(\w+)[\w.]*'", message)
-    if found is None:
+def _missing(error: ErrorRecord) -> str | None:
+    """Return what to do about a module that is missing, by the name of the package that has it."""
+    found = re.fullmatch(r"No module named '(\w+)[\w.]*'", error["message"])
+    if found is None or error["type"] != "ModuleNotFoundError":
         return None
-    return next(iter(packages_distributions().get(found[1], ())), found[1])
+    package = next(iter(packages_distributions().get(found[1], ())), found[1])
+    return say.NO_MODULE(package=package)
 
 
 def nothing_came(spec: JobSpec, returns: bool, why: str | None) -> list[ResultInfo]:
