@@ -12,7 +12,7 @@ from typing import cast
 
 from jupyter_jax_trainer.channel import protocol
 from jupyter_jax_trainer.channel.protocol import PlaceRecord, RankPlace, Refusal, Reply
-from jupyter_jax_trainer.channel.sockets import is_same_user, path_of, socket_at
+from jupyter_jax_trainer.channel.sockets import is_same_user, path_of, prune, socket_at
 from jupyter_jax_trainer.jobdir.store import private_directory
 
 _MOST = 32  # connections at a time
@@ -83,7 +83,7 @@ class Listener:
         self._selector = selector
         self._on_request = on_request
         self._clients: list[Client] = []
-        private_directory(self._path.parent)
+        prune(private_directory(self._path.parent))
         self._path.unlink(missing_ok=True)
         with socket_at(self._path) as (_, address):
             self._socket = socket.socket(socket.AF_UNIX)

@@ -6,10 +6,13 @@ import contextlib
 import os
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from jupyter_jax_trainer.jobdir import store
+
+_OLD = 3600.0  # seconds
 
 
 def path_of(uid: str) -> Path:
@@ -29,13 +32,36 @@ def socket_at(path: Path) -> Iterator[tuple[socket.socket, str]]:
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     connection = socket.socket(socket.AF_UNIX)
     try:
-        yield connection, f"/proc/self/fd/{directory}/{path.name}"
+        short = f"/proc/self/fd/{directory}/{path.name}"
+        yield connection, short if os.path.isdir("/proc/self/fd") else str(path)
     finally:
         connection.close()
         os.close(directory)
 
 
+def prune(folder: Path) -> None:
+    """Delete sockets of writers that were killed; a fresh one may not listen yet."""
+    for path in folder.glob("job-*.sock"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.lstat().st_mtime > _OLD and not _is_listened_to(path):
+                path.unlink()
+
+
+def _is_listened_to(path: Path) -> bool:
+    with socket_at(path) as (connection, address):
+        try:
+            connection.connect(address)
+        except ConnectionRefusedError:
+            return False
+    return True
+
+
 def is_same_user(connection: socket.socket) -> bool:
-    """Return whether this user is at the other end."""
+    """Return whether this user is at the other end.
+
+    Where the system does not tell, nobody else can come here: the folder is private.
+    """
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
     data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return bool(struct.unpack("3i", data)[1] == os.getuid())
