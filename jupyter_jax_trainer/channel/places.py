@@ -70,11 +70,16 @@ class Group:
         return self.places[0]
 
     @property
+    def is_silent(self) -> bool:
+        """Whether they were asked and have not answered."""
+        return not self.first.answered and self.first.process is not None
+
+    @property
     def where(self) -> str:
         """Where they are, in words: ``Cell 3 line 12 in psum, model.py:40 in loss``."""
         one = self.first
         if not one.answered:
-            return one.state if one.process is None else f"{one.state}, {say.NO_ANSWER()}"
+            return f"{one.state}, {say.NO_ANSWER()}" if self.is_silent else one.state
         if one.line is None:
             place = one.state
         else:
@@ -101,7 +106,7 @@ class Group:
 
 
 def grouped(places: Iterable[RankPlace]) -> list[Group]:
-    """Group ranks by place: small groups first, among equal ones those that are there longest.
+    """Group ranks by place: small groups first, of these the silent, then who is there longest.
 
     Parameters
     ----------
@@ -113,4 +118,7 @@ def grouped(places: Iterable[RankPlace]) -> list[Group]:
         place = (one.state, one.answered, one.cell, one.line, one.call, one.frame)
         found.setdefault(place, []).append(one)
     groups = [Group(ranks) for ranks in found.values()]
-    return sorted(groups, key=lambda group: (len(group.places), -(group.seconds or 0.0)))
+    return sorted(
+        groups,
+        key=lambda group: (len(group.places), not group.is_silent, -(group.seconds or 0.0)),
+    )

@@ -103,7 +103,7 @@ def test_a_rank_that_does_not_answer_is_named(stuck):
         places = eventually(lambda: (p := stuck.where())[2].process == "stopped" and p)
         assert [one.answered for one in places] == [True, True, False]
         assert places[2].memory
-        assert grouped(places)[0].ranks in ([1], [2])
+        assert grouped(places)[0].ranks == [2]
     finally:
         os.kill(pid, signal.SIGCONT)
     assert eventually(lambda: stuck.where()[2].answered)

@@ -29,11 +29,12 @@ def at(rank: int, line: int | None, seconds: float = 1.0, call: str | None = Non
     )
 
 
-def test_the_odd_ones_come_first_and_among_them_those_that_are_there_longest():
-    places = [at(0, 7), at(1, 9, 5), at(2, 7, 3), at(3, 8, 60), at(4, 7)]
+def test_the_odd_ones_come_first_the_silent_before_those_that_are_there_longest():
+    silent = RankPlace(rank=5, state="Running", process="stopped")
+    places = [at(0, 7), at(1, 9, 5), at(2, 7, 3), at(3, 8, 60), at(4, 7), silent]
     groups = grouped(places)
-    assert [group.ranks for group in groups] == [[3], [1], [0, 2, 4]]
-    assert [group.seconds for group in groups] == [60, 5, 3]
+    assert [group.ranks for group in groups] == [[5], [3], [1], [0, 2, 4]]
+    assert [group.seconds for group in groups] == [None, 60, 5, 3]
 
 
 @pytest.mark.parametrize(
