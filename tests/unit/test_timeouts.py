@@ -19,6 +19,7 @@ FRESH = "how long something known is used again"
 WORK = "bounds its own work, and waits for nobody"
 # Numbers of seconds with which nothing is given up.
 NO_TIMEOUTS = {
+    ("channel/sockets.py", "_OLD"): "a file of that age",
     ("backends/kubernetes/api/client.py", "_FRESH"): FRESH,
     ("backends/kubernetes/control.py", "_AGAIN"): AGAIN,
     ("backends/kubernetes/api/counts.py", "_EVERY"): AGAIN,
