@@ -121,10 +121,10 @@ _PEM = re.compile(
     r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)",
     re.DOTALL,
 )
-_USER_INFO = re.compile(r"(?<=//)(?:[^/\s\"'<>@]*+@)++")
+_USER_INFO = re.compile(r"(?<=//)(?:[^/\s\"'<>@]*+@)+")
 # Without a scheme, as proxies are named: jo:hunter2@proxy:3128, but not image:tag@sha256:….
 _LOGIN = re.compile(
-    r"(?<![\w/.%+-])[\w.%+-]++:[^\s:@/\"'<>]++@(?!sha\d+:)(?=[\w-]++(?:\.[\w-]++)*+:\d)"
+    r"(?<![\w/.%+-])[\w.%+-]++:[^\s:@/\"'<>]++@(?!sha\d+:)(?=[\w-]++(?:\.[\w-]++)*:\d)"
 )
 _USER_OPTION = re.compile(r"(?<!\S)(?P<option>-u|--user|--proxy-user)[ =](?P<user>[^\s:]++):\S++")
 _QUERY = re.compile(r"(?P<name>[?&;](?:code|jsessionid|sid)=)(?P<value>[^\s&#\"']++)", re.I)
@@ -143,9 +143,9 @@ _SCHEME = re.compile(r"\b(?P<scheme>bearer|basic)\s++(?P<value>[^\s\"',]++)", re
 _NAMED = re.compile(
     r"(?<![\w.%-])(?P<name>[\w.%-]++)(?:[\"']?[ \t]*+[:=][ \t]*+|(?P<blank>[ \t]++))"
 )
-_QUOTED = re.compile(r"(?P<quote>[\"'])(?P<value>(?:\\[^\n]|(?!(?P=quote))[^\n\\])*+)")
+_QUOTED = re.compile(r"(?P<quote>[\"'])(?P<value>(?:\\[^\n]|(?!(?P=quote))[^\n\\])*)")
 # A comma or semicolon ends a value where a blank or another name follows.
-_BARE = re.compile(r"(?:[^\s\"',&;)}\]]|[,;](?=[^\s\"'&)}\]])(?![\w.%-]*+[:=]))*+")
+_BARE = re.compile(r"(?:[^\s\"',&;)}\]]|[,;](?=[^\s\"'&)}\]])(?![\w.%-]*+[:=]))*")
 _TO_END = re.compile(r"[^\"'\n]*+")
 
 

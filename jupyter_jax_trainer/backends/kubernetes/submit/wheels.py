@@ -52,6 +52,7 @@ class _Project(TypedDict):
 
 class _Archive(TypedDict):
     hashes: NotRequired[dict[str, str]]
+    hash: NotRequired[str]  # of pip before 23.1: ``sha256=…``
 
 
 class _Source(TypedDict):
@@ -190,7 +191,9 @@ def _requirement(item: _Entry) -> str | None:
     url, name = source["url"], re.sub(r"[-_.]+", "-", meta["name"]).lower()
     if url.startswith("file:") or (_IN_IMAGE.fullmatch(name) and not item.get("requested")):
         return None
-    digest = source.get("archive_info", {}).get("hashes", {}).get("sha256")
+    archive = source.get("archive_info", {})
+    before = archive.get("hash", "").partition("sha256=")[2]
+    digest = archive.get("hashes", {}).get("sha256", before)
     if not digest:
         raise ValueError(say.NO_HASH(name=meta["name"], version=meta["version"]))
     wanted = f"{name} @ {url}" if item.get("is_direct") else f"{meta['name']}=={meta['version']}"
