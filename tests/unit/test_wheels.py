@@ -16,6 +16,7 @@ from jupyter_jax_trainer.messages import submit as say
 
 MINE = "mine-1.0-py3-none-any.whl"
 HASHED = 'HASHES = {"hashes": {"sha256": "0" * 64}}'
+OLD_HASHED = 'HASHES = {"hash": "sha256=" + "0" * 64}'  # as pip before 23.1 says it
 # A pip with one package for each case: what was asked for, what it needs, and what an image has.
 PIP = """
 import json, pathlib, sys
@@ -43,8 +44,9 @@ def pip(monkeypatch):
     return use
 
 
-def test_what_an_image_has_anyway_stays_here(pip):
-    pip(PIP)
+@pytest.mark.parametrize("hashes", [HASHED, OLD_HASHED])
+def test_what_an_image_has_anyway_stays_here(pip, hashes):
+    pip(PIP, hashes)
     found = wheels.gather(["wanted"], "3.11", 1000)
     assert set(found.files) == {f"{n}-1.0-py3-none-any.whl" for n in ("wanted", "helper")}
     assert found.pip == [] and found.note is None
