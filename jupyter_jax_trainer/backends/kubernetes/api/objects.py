@@ -75,18 +75,36 @@ class Part:
         return dict(found)
 
 
-class OwnerRef(Part):
+class Named(Part):
+    """A part with a name."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.text("name")
+
+
+class Said(Part):
+    """What somebody says of an object."""
+
+    @property
+    def reason(self) -> str:
+        """What it is, in one word: ``ImagePullBackOff``, ``OOMKilled``."""
+        return self.text("reason")
+
+    @property
+    def message(self) -> str:
+        """The same in a sentence."""
+        return self.text("message")
+
+
+class OwnerRef(Named):
     """An owner of an object."""
 
     @property
     def kind(self) -> str:
         """``Job``, ``TrainJob``."""
         return self.text("kind")
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.text("name")
 
     @property
     def uid(self) -> str:
@@ -110,7 +128,7 @@ class OwnerRef(Part):
         return bool(self.json.get("controller"))
 
 
-class Condition(Part):
+class Condition(Said):
     """A condition in an object's status."""
 
     @property
@@ -122,16 +140,6 @@ class Condition(Part):
     def status(self) -> str:
         """``True``, ``False`` or ``Unknown``."""
         return self.text("status")
-
-    @property
-    def reason(self) -> str:
-        """Why, in one word."""
-        return self.text("reason")
-
-    @property
-    def message(self) -> str:
-        """Why, in a sentence."""
-        return self.text("message")
 
     @property
     def what(self) -> str:
@@ -231,18 +239,8 @@ class ApiObject(Part):
         return owner if (owner.kind, owner.group) == (kind, group) else None
 
 
-class Event(ApiObject):
+class Event(ApiObject, Said):
     """An event."""
-
-    @property
-    def reason(self) -> str:
-        """What happened, in one word."""
-        return self.text("reason")
-
-    @property
-    def message(self) -> str:
-        """What happened, in a sentence."""
-        return self.text("message")
 
     @property
     def about(self) -> OwnerRef:
@@ -265,18 +263,8 @@ class Event(ApiObject):
         return 0.0
 
 
-class Ended(Part):
+class Ended(Said):
     """How a container has ended."""
-
-    @property
-    def reason(self) -> str:
-        """``Completed``, ``Error``, ``OOMKilled``."""
-        return self.text("reason")
-
-    @property
-    def message(self) -> str:
-        """What else is known."""
-        return self.text("message")
 
     @property
     def raw_code(self) -> int:
@@ -297,27 +285,12 @@ class Ended(Part):
         return seconds(self.json.get("finishedAt"))
 
 
-class Waiting(Part):
+class Waiting(Said):
     """Why a container waits."""
 
-    @property
-    def reason(self) -> str:
-        """``ContainerCreating``, ``ImagePullBackOff``."""
-        return self.text("reason")
 
-    @property
-    def message(self) -> str:
-        """Why, in a sentence."""
-        return self.text("message")
-
-
-class ContainerState(Part):
+class ContainerState(Named):
     """The state of a container, as the status of its pod has it."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.text("name")
 
     @property
     def runs(self) -> bool:
@@ -437,13 +410,8 @@ class Security(Part):
         return Security({**pod.json, **self.json})
 
 
-class Mount(Part):
+class Mount(Named):
     """A volume in a container."""
-
-    @property
-    def name(self) -> str:
-        """The volume's name."""
-        return self.text("name")
 
     @property
     def path(self) -> str:
@@ -456,13 +424,8 @@ class Mount(Part):
         return bool(self.json.get("readOnly"))
 
 
-class EnvVar(Part):
+class EnvVar(Named):
     """A variable of a container."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.text("name")
 
     @property
     def value(self) -> str | None:
@@ -485,13 +448,8 @@ class Port(Part):
         return self.number("hostPort")
 
 
-class Container(Part):
+class Container(Named):
     """A container, as a pod or a template describes it."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.text("name")
 
     @property
     def image(self) -> str:
@@ -539,13 +497,8 @@ class Container(Part):
         return self.json.get("restartPolicy") == "Always"
 
 
-class Volume(Part):
+class Volume(Named):
     """A volume of a pod."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.text("name")
 
     @property
     def claim(self) -> str:
@@ -809,13 +762,8 @@ class Workload(ApiObject):
         return self.spec.number("priority")
 
 
-class FlavorResource(Part):
+class FlavorResource(Named):
     """A resource of a flavor: its quota, or how much of it is taken."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.text("name")
 
     @property
     def nominal(self) -> str:
@@ -833,13 +781,8 @@ class FlavorResource(Part):
         return self.text("total") or "0"
 
 
-class Flavor(Part):
+class Flavor(Named):
     """A flavor of resources, in a queue of Kueue."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.text("name")
 
     @property
     def resources(self) -> list[FlavorResource]:
@@ -847,7 +790,16 @@ class Flavor(Part):
         return [FlavorResource(one) for one in mappings(self.json.get("resources"))]
 
 
-class LocalQueue(ApiObject):
+class Queue(ApiObject):
+    """A queue of Kueue."""
+
+    @property
+    def reserved(self) -> list[Flavor]:
+        """What its Workloads have taken."""
+        return [Flavor(one) for one in mappings(self.status.json.get("flavorsReservation"))]
+
+
+class LocalQueue(Queue):
     """A LocalQueue: a queue of Kueue, as its namespace sees it."""
 
     @property
@@ -865,13 +817,8 @@ class LocalQueue(ApiObject):
         """How many of its Workloads are admitted."""
         return self.status.number("admittedWorkloads")
 
-    @property
-    def reserved(self) -> list[Flavor]:
-        """What its Workloads have taken."""
-        return [Flavor(one) for one in mappings(self.status.json.get("flavorsReservation"))]
 
-
-class ClusterQueue(ApiObject):
+class ClusterQueue(Queue):
     """A ClusterQueue: a queue of Kueue, with its quotas."""
 
     @property
@@ -885,11 +832,6 @@ class ClusterQueue(ApiObject):
         """Whom it borrows from; empty where it has its own quotas alone."""
         # Kueue 0.15 and older have another name for it.
         return self.spec.text("cohortName") or self.spec.text("cohort")
-
-    @property
-    def reserved(self) -> list[Flavor]:
-        """What its Workloads have taken."""
-        return [Flavor(one) for one in mappings(self.status.json.get("flavorsReservation"))]
 
 
 class PriorityClass(ApiObject):
@@ -925,13 +867,8 @@ class PodTemplate(Part):
         return PodSpec(self.within("spec"))
 
 
-class ReplicatedJob(Part):
+class ReplicatedJob(Named):
     """A replicated Job of a JobSet, or of a runtime."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.text("name")
 
     @property
     def labels(self) -> dict[str, str]:
