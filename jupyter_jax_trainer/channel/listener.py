@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import cast
 
 from jupyter_jax_trainer.channel import protocol
-from jupyter_jax_trainer.channel.protocol import PlaceRecord, RankPlace, Refusal, Reply
+from jupyter_jax_trainer.channel.protocol import PlaceRecord, RankPlace, Reply
 from jupyter_jax_trainer.channel.sockets import is_same_user, path_of, prune, socket_at
 from jupyter_jax_trainer.jobdir.store import private_directory
 
@@ -44,13 +44,6 @@ class Asked:
                 "number": self.number,
                 "answer": [cast(PlaceRecord, asdict(one)) for one in places],
             },
-        )
-
-    def refuse(self, refusal: Refusal) -> None:
-        """Say why there is no answer."""
-        self.listener.send(
-            self.client,
-            {"version": protocol.VERSION, "number": self.number, "error": refusal},
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.channel.protocol import RankPlace
@@ -12,8 +12,25 @@ from jupyter_jax_trainer.messages import channel as say
 from jupyter_jax_trainer.messages import jobs
 from jupyter_jax_trainer.states import Phase
 from jupyter_jax_trainer.text import joined
+from jupyter_jax_trainer.worker.records import Position
 
 _AGAIN = 2  # intervals after which a rank that says nothing is taken to have got on
+
+
+def placed(rank: int, state: Phase, where: Position | None) -> RankPlace:
+    """Return where a rank is, in a state, by what it has answered; None where it has not."""
+    if where is None:
+        return RankPlace(rank=rank, state=str(state))
+    return RankPlace(
+        rank=rank,
+        state=str(state),
+        cell=where["cell"],
+        line=where["cell_line"],
+        call=where["doing"],
+        frame=where["frame"],
+        seconds=where["seconds"],
+        answered=True,
+    )
 
 
 def rank_place(rank: RankState, now: float) -> RankPlace:
@@ -26,25 +43,13 @@ def rank_place(rank: RankState, now: float) -> RankPlace:
     now
         The time.
     """
-    number, state, where = rank["rank"], str(rank["state"]), rank.get("where")
+    where, state = rank.get("where"), rank["state"]
+    age = 0.0 if where is None else now - where["time"]
     # It says so again and again while it stays there.
-    if (
-        where is None
-        or rank["state"] != Phase.RUNNING
-        or now - where["time"] > _AGAIN * timeouts.WHERE.seconds
-    ):
-        return RankPlace(rank=number, state=state)
-    age = now - where["time"]
-    return RankPlace(
-        rank=number,
-        state=state,
-        cell=where["cell"],
-        line=where["cell_line"],
-        call=where["doing"],
-        frame=where["frame"],
-        seconds=None if where["seconds"] is None else where["seconds"] + age,
-        answered=True,
-    )
+    if state != Phase.RUNNING or age > _AGAIN * timeouts.WHERE.seconds:
+        where = None
+    place = placed(rank["rank"], state, where)
+    return place if place.seconds is None else replace(place, seconds=place.seconds + age)
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,14 @@
 """What is asked of a job's writer, and what it answers: a line of JSON each.
 
 A request is ``{"version": 1, "number": 7, "ask": "where"}``, its answer ``{"version": 1,
-"number": 7, "answer": ...}`` or, where it can't be given, ``"error": {"id", "message"}`` in its
-place.
+"number": 7, "answer": ...}``. To what it doesn't understand, the writer closes the connection.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields
-from typing import Any, Literal, NotRequired, Self, TypedDict
+from typing import Any, Literal, Self, TypedDict
 
 VERSION = 1
 MAX_REQUEST = 1 << 16  # bytes of a line
@@ -64,10 +63,9 @@ class RankPlace:
         return cls(**known)
 
 
-class PlaceRecord(TypedDict):
-    """A `RankPlace` as JSON."""
+class PlaceFields(TypedDict):
+    """What is known of a place, as JSON; see `RankPlace`."""
 
-    rank: int
     state: str
     cell: str | None
     line: int | None
@@ -79,11 +77,10 @@ class PlaceRecord(TypedDict):
     answered: bool
 
 
-class Refusal(TypedDict):
-    """Why something can't be answered."""
+class PlaceRecord(PlaceFields):
+    """A `RankPlace` as JSON."""
 
-    id: str
-    message: str
+    rank: int
 
 
 class Request(TypedDict):
@@ -99,8 +96,7 @@ class Reply(TypedDict):
 
     version: int
     number: int
-    answer: NotRequired[list[PlaceRecord]]
-    error: NotRequired[Refusal]
+    answer: list[PlaceRecord]
 
 
 def read_request(line: bytes) -> Request | None:

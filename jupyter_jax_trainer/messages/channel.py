@@ -12,7 +12,6 @@ SILENT = Message(
     "The process that runs {job} did not answer within {seconds} s.",
     "The machine may be overloaded; JAXTRAIN_ASK_TIMEOUT sets the limit.",
 )
-REFUSED = Message("{job} can't answer that: {error}")
 IN_CALL = Message("{line} in {call}")
 NO_ANSWER = Message("no answer")
 ON_CLUSTERS = Message(

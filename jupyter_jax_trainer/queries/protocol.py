@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NotRequired, TypeAlias, TypedDict
 
+from jupyter_jax_trainer.channel.protocol import PlaceFields
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.jobdir.manifest import SentRecord
 from jupyter_jax_trainer.jobdir.records import Event, Metric
@@ -78,19 +79,10 @@ class Detail(TypedDict):
     script: str | None
 
 
-class PlaceGroup(TypedDict):
-    """Ranks that are in one place; see `channel.protocol.RankPlace`."""
+class PlaceGroup(PlaceFields):
+    """Ranks that are in one place."""
 
     ranks: list[int]
-    state: str
-    answered: bool
-    cell: str | None
-    line: int | None
-    call: str | None
-    frame: str | None
-    seconds: float | None
-    process: str | None
-    memory: int | None
 
 
 class Refusal(TypedDict):

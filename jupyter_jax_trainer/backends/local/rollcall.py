@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.local.ranks import LocalRank
 from jupyter_jax_trainer.channel.listener import Asked
+from jupyter_jax_trainer.channel.places import placed
 from jupyter_jax_trainer.channel.protocol import RankPlace
 from jupyter_jax_trainer.worker.whereabouts import look_at
 
@@ -52,18 +54,5 @@ class RollCall:
 
 def _place(rank: LocalRank) -> RankPlace:
     process, memory = (None, None) if rank.gone else look_at(rank.process.pid)
-    state, where = str(rank.state), rank.where
-    if where is None:
-        return RankPlace(rank=rank.number, state=state, process=process, memory=memory)
-    return RankPlace(
-        rank=rank.number,
-        state=state,
-        cell=where["cell"],
-        line=where["cell_line"],
-        call=where["doing"],
-        frame=where["frame"],
-        seconds=where["seconds"],
-        process=process,
-        memory=memory,
-        answered=True,
-    )
+    place = placed(rank.number, rank.state, rank.where)
+    return replace(place, process=process, memory=memory)
