@@ -43,16 +43,24 @@ def prune(folder: Path) -> None:
     """Delete sockets of writers that were killed; a fresh one may not listen yet."""
     for path in folder.glob("job-*.sock"):
         with contextlib.suppress(OSError):
-            if time.time() - path.lstat().st_mtime > _OLD and not _is_listened_to(path):
+            if time.time() - path.lstat().st_mtime > _OLD and not is_listened_to(path):
                 path.unlink()
 
 
-def _is_listened_to(path: Path) -> bool:
-    with socket_at(path) as (connection, address):
-        try:
+def is_listened_to(path: Path) -> bool:
+    """Return whether somebody listens at a path, without waiting.
+
+    Raises
+    ------
+    OSError
+        That can't be told: too many others wait, or it is somebody else's.
+    """
+    try:
+        with socket_at(path) as (connection, address):
+            connection.setblocking(False)
             connection.connect(address)
-        except ConnectionRefusedError:
-            return False
+    except (ConnectionRefusedError, FileNotFoundError):
+        return False
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from jupyter_jax_trainer import machine, timeouts
 from jupyter_jax_trainer.backends.local.runtimes import gpu_plugin, local_gpus
+from jupyter_jax_trainer.channel import sockets
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import BackendError, JobDirError, UsageError
 from jupyter_jax_trainer.jobdir import layout, locks, store
@@ -226,28 +228,10 @@ def _warm_start() -> Finding:
 
     if not warm.applies("cpu", {}, os.environ):
         return Finding(OK, say.WARM_START(), say.WARM_OFF(variable=warm.SWITCH_VARIABLE))
-    if _answers(warm.socket_path(store.home() / "run", os.environ)):
-        return Finding(OK, say.WARM_START(), say.WARM_READY())
+    with contextlib.suppress(OSError):
+        if sockets.is_listened_to(warm.socket_path(store.home() / "run", os.environ)):
+            return Finding(OK, say.WARM_START(), say.WARM_READY())
     return Finding(OK, say.WARM_START(), say.WARM_NOT_RUNNING())
-
-
-def _answers(path: Path) -> bool:
-    import socket
-
-    try:
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
-        return False
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
-            end.settimeout(timeouts.DOCTOR.seconds)
-            # By way of the directory: a socket's own path may have 107 bytes only.
-            end.connect(f"/proc/self/fd/{directory}/{path.name}")
-            return True
-    except OSError:
-        return False
-    finally:
-        os.close(directory)
 
 
 def _existing(path: Path) -> Path:
