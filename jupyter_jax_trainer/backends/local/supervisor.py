@@ -9,6 +9,7 @@ import selectors
 import signal
 import socket
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -118,27 +119,28 @@ class Supervisor:
         """Run the job to its end; the last state is on disk when this returns."""
         ticket = self._wait_for_turn()
         if ticket is not None:
-            listener = self._listen_for_requests()
             try:
                 self._spawn()
                 self._started = time.monotonic()
                 processes.adopt_orphans()
-                while not self._is_over() or self._start_again():
-                    self._step()
+                with self._open_to_requests():
+                    while not self._is_over() or self._start_again():
+                        self._step()
             finally:
                 end_descendants()
-                if listener is not None:
-                    listener.close()
                 ticket.close()
         self._write_end()
 
-    def _listen_for_requests(self) -> Listener | None:
+    @contextlib.contextmanager
+    def _open_to_requests(self) -> Iterator[None]:
         """Let others ask about the ranks; a job runs without that, too."""
-        try:
-            return Listener(self.manifest["uid"], self._selector, self._on_request)
-        except (OSError, JaxTrainError) as error:
-            self.record.event("warning", say.NO_REQUESTS(error=error))
-            return None
+        with contextlib.ExitStack() as open_things:
+            try:
+                listener = Listener(self.manifest["uid"], self._selector, self._on_request)
+                open_things.callback(listener.close)
+            except (OSError, JaxTrainError) as error:
+                self.record.event("warning", say.NO_REQUESTS(error=error))
+            yield
 
     def _on_request(self, asked: Asked) -> None:
         self._roll_call.ask(self.ranks, asked)
