@@ -48,8 +48,6 @@ class Ranks:
     ----------
     record, kept
         What is written of the job, and what is kept for the next follower.
-    where
-        What each rank said last of where it was.
     spoken
         A rank has said something that may change the job's state.
     """
@@ -64,11 +62,16 @@ class Ranks:
         ranks = [new_rank(number) for number in range(nodes)]
         self.record = Recorder(directory, ranks, directory.read_state())
         self.kept = Kept(directory, nodes)
-        self.where: dict[int, Position] = {}
         self.spoken = False
         self._directory = directory
         self._guard = guard
         self._on_problem = on_problem
+
+    @property
+    def where(self) -> dict[int, Position]:
+        """What each rank of this attempt said last of where it was."""
+        said = {rank["rank"]: rank.get("where") for rank in self.record.state["ranks"]}
+        return {rank: where for rank, where in said.items() if where is not None}
 
     def states(self) -> list[Phase]:
         """Return what each rank is doing."""
@@ -97,7 +100,6 @@ class Ranks:
                 self.record.rank(rank, state=Phase.FAILED)
                 self.record.event("error", f"{error['type']}: {error['message']}", rank, frame)
             case messages.Located():
-                self.where[rank] = message.where
                 self.record.rank(rank, where={**message.where, "time": time.time()})
             case messages.Gap():
                 gap = say.LOST_LINES(lines=lost(message.lines, message.size))
