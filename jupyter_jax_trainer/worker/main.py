@@ -144,8 +144,8 @@ class Worker:
         from jupyter_jax_trainer.worker.modules import unpack
         from jupyter_jax_trainer.worker.standin import StandIn
 
-        also = self._status.add if self._status else None
-        reporter = Reporter(self.channel, also, self._lookout.moved)
+        also = [self._status.add] if self._status else []
+        reporter = Reporter(self.channel, self._lookout.moved, *also)
         reporter.install()
         displayer = Displayer(self._send_display if self.rank == 0 else None)
         namespace = cell.main_module()

@@ -147,21 +147,13 @@ class Reporter:
     ----------
     channel
         Where the batches go.
-    also
-        Gets each report at once: step, total and values.
-    on_report
-        Called with each report.
+    *also
+        Get each report at once: step, total and values.
     """
 
-    def __init__(
-        self,
-        channel: Channel,
-        also: Also | None = None,
-        on_report: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, channel: Channel, *also: Also) -> None:
         self._channel = channel
         self._also = also
-        self._on_report = on_report
         self._lock = threading.Lock()
         self._waiting: list[dict[str, Any]] = []
         self._step = -1
@@ -175,7 +167,6 @@ class Reporter:
 
     def add(self, step: int | None, total: int | None, values: dict[str, float | int]) -> None:
         """Add one report with the time of now."""
-        self._on_report()
         with self._lock:
             self._step = self._step + 1 if step is None else int(step)
             # JSON has no NaN: a diverged loss travels as its name.
@@ -184,8 +175,8 @@ class Reporter:
                 {"time": time.time(), "step": self._step, "total": total, "values": safe}
             )
             full = len(self._waiting) >= self._channel.batch
-            if self._also is not None:
-                self._also(self._step, total, values)
+            for also in self._also:
+                also(self._step, total, values)
         if full:
             self.flush()
         else:

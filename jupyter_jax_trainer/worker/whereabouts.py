@@ -57,7 +57,7 @@ class Lookout:
         self._cell_file, self._labels, self._on_stuck = cell_file, labels, on_stuck
         threading.Thread(target=self._run, name="jaxtrain-lookout", daemon=True).start()
 
-    def moved(self) -> None:
+    def moved(self, *_report: object) -> None:
         """Take note that the main thread gets on, though it comes back to the same line."""
         self._since = time.monotonic()
 
