@@ -72,23 +72,22 @@ def whole(job: Job) -> MimeBundle:
         facts, snapshot = Facts.of(job), job.snapshot()
     except JobDirError:
         return {"text/plain": repr(job)}
-    meant = reference(job)
+    meant, spark = reference(job), None
+    if snapshot["state"] in ENDED:
+        meant["last"] = SummaryReader(job).read()
+        spark = meant["last"]["spark"]
     found: MimeBundle = {
         JOB: as_json(meant),
         "text/plain": repr(job),
-        "text/html": card.render(facts, snapshot),
+        "text/html": card.render(facts, snapshot, spark=spark),
     }
-    if snapshot["state"] in ENDED:
-        last = SummaryReader(job).read()
-        meant["last"] = last
-        found["text/html"] = card.render(facts, snapshot, spark=last["spark"])
-    elif in_notebook() and available():
+    if snapshot["state"] not in ENDED and in_notebook() and available():
         found[WIDGET] = widget_view(job.widget())
     return found
 
 
 def as_json(meant: Reference) -> JsonValue:
-    """Return it as a part of a bundle, in which it can still be changed."""
+    """Return it as a part of a bundle."""
     return cast(JsonValue, meant)
 
 

@@ -140,7 +140,7 @@ class NotebookView:
         self._note = note
         unfinished = _clipped(readable(self._unfinished))
         meant = reference(self._job)
-        data: MimeBundle = {JOB: as_json(meant)}
+        data: MimeBundle = {}
         summary = last_of(self._job) if last and self._job is not None else None
         if summary:
             meant["last"] = summary
@@ -156,6 +156,7 @@ class NotebookView:
                 meant["printing"] = True
             if self._widget is not None:
                 data[WIDGET] = widget_view(self._widget)
+        data[JOB] = as_json(meant)
         spark = summary["spark"] if summary else None
         data["text/html"] = card.render(self._facts, snapshot, note, unfinished, spark)
         data["text/plain"] = card.text(self._facts, snapshot, note)
