@@ -20,7 +20,7 @@ _LIBRARIES = (
     *{os.path.realpath(_PATHS[name]) for name in ("stdlib", "purelib", "platlib")},
     str(Path(__file__).parents[1]),
     "jupyter_jax_trainer/",  # byte code in the bundle names its files from the bundle's root
-    "<frozen",
+    "<",  # frozen modules, and what libraries generate: a dataclass's methods, a named tuple's
 )
 
 
@@ -70,7 +70,7 @@ class Lookout:
                 line = frame.f_lineno
                 doing = frames[number - 1].f_code.co_name if number else None
                 break
-        own = next((one for one in frames if _is_own(one.f_code.co_filename)), None)
+        own = next((one for one in frames if self._is_own(one.f_code.co_filename)), None)
         outside = own is not None and own.f_code.co_filename != self._cell_file
         return {
             "cell": self._labels.get(self._cell_file, "Cell"),
@@ -96,12 +96,18 @@ class Lookout:
         place = [
             (frame.f_code.co_filename, frame.f_lineno)
             for frame in frames
-            if _is_own(frame.f_code.co_filename)
+            if self._is_own(frame.f_code.co_filename)
         ]
         with self._lock:
             if place != self._place:
                 self._place, self._since = place, time.monotonic()
         return frames
+
+    def _is_own(self, file: str) -> bool:
+        """Return whether code is the user's: no library's, and not the worker's."""
+        if file == self._cell_file or file in self._labels:
+            return True
+        return not file.startswith(_LIBRARIES)
 
     def _describe(self, frame: FrameType) -> str:
         code = frame.f_code
@@ -114,11 +120,6 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
-
-
-def _is_own(file: str) -> bool:
-    """Return whether code is the user's: no library's, and not the worker's."""
-    return not file.startswith(_LIBRARIES)
 
 
 _STATES = {
