@@ -20,6 +20,7 @@ RESULT_HOLD = timeouts.RESULT_HOLD
 TRANSFER = timeouts.TRANSFER
 RECONNECT = timeouts.RECONNECT
 STATUS = timeouts.STATUS
+PROOF = timeouts.PROOF
 LAST_WORDS = timeouts.LAST_WORDS
 WHERE = timeouts.WHERE
 PIPE = timeouts.PIPE
@@ -76,6 +77,7 @@ OF_WORKERS = (
     TRANSFER,
     RECONNECT,
     STATUS,
+    PROOF,
     LAST_WORDS,
     WHERE,
     PIPE,
