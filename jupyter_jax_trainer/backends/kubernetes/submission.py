@@ -178,7 +178,7 @@ class KubernetesSubmission:
         large = [
             f"{sent.name} ({size(sent.size)})"
             for sent in capture.sent
-            if sent.name in spec.out and sent.size > _LARGE_RESULT
+            if sent.name in spec.out and sent.kind != "files" and sent.size > _LARGE_RESULT
         ]
         if large and not spec.store:
             capture.notes.append(
@@ -232,6 +232,7 @@ class KubernetesSubmission:
         lines: list[str] = [say.DRY_RUN(size=size(capture.total))]
         lines += [f"{s.name}  {s.kind}  {s.type}  {size(s.size)}".rstrip() for s in capture.sent]
         lines += [f"{name}  {say.MODULE_FILE()}" for name in capture.modules]
+        lines += capture.files.paths
         if packed.upload:
             target = packed.upload if spec.show_secrets else masking.text(packed.upload)
             lines.append(say.WOULD_UPLOAD(target=target))
