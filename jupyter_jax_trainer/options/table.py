@@ -240,8 +240,8 @@ OPTIONS: tuple[Option, ...] = (
         check=checks.files,
         repeat=True,
         commas=True,
-        help="Files and folders beside the notebook that the cell finds in its working directory: "
-        "data/*.csv, configs, **/*.txt. Ignore files are honoured. Repeatable.",
+        help="Files and folders from the notebook's folder, such as `configs`, `data/*.csv` or "
+        "`**/*.txt`, for the job's working directory. Repeatable.",
     ),
     Option(
         name="allow-large",

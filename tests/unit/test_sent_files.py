@@ -11,11 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apiscene import TRAINER, Scene
+
+from jupyter_jax_trainer import api
+from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.bundle import write_bundle
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.capture import files as sent_files
 from jupyter_jax_trainer.capture.files import gather, left_out_note
 from jupyter_jax_trainer.errors import CaptureError, JobDirError, UsageError
+from jupyter_jax_trainer.options.spec import parse_cell_line
 from jupyter_jax_trainer.worker.files import FilesError, enter
 from jupyter_jax_trainer.worker.serialization.archive import Archive, write_archive
 
@@ -327,3 +332,62 @@ def test_a_file_that_is_gone_when_it_is_packed_is_named(tmp_path):
     (tmp_path / "a.csv").unlink()
     with pytest.raises(CaptureError, match=r"a\.csv"):
         files.read()
+
+
+# ---------------------------------------------------------------------------- said before
+
+
+@pytest.fixture
+def notebooks(home, tmp_path, monkeypatch) -> Path:
+    folder = tmp_path / "notebooks"
+    make(folder, *TREE, "data/token.txt")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def scene(notebooks, tmp_path, monkeypatch):
+    found = Scene()
+    found.answers[f"{TRAINER}/namespaces/default/trainjobs/fit"] = 404
+    monkeypatch.setenv("KUBECONFIG", str(found.kubeconfig(tmp_path / "config")))
+    yield found
+    connection._clients.clear()
+    found.close()
+
+
+def dry_run(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, str, list[dict]]:
+    spec = parse_cell_line(f"fit --dry-run {line}")
+    submission, plan = api.prepare(spec)
+    capture = capture_cell("x = 1", {})
+    api.check(spec, submission, plan, capture)
+    api.say_notes(capture)
+    shown = api.dry_run(spec, submission, plan, capture)
+    return shown, capsys.readouterr().err, [dict(one) for one in api.sent_records(capture)]
+
+
+def test_on_a_cluster_number_size_and_names_are_said_before(scene, notebooks, capsys):
+    shown, said, sent = dry_run("--backend kubernetes --files data", capsys)
+    total = sum(len(f"in {name}") for name in TREE if name.startswith("data"))
+    assert sent == [{"name": "files", "kind": "files", "type": "3 files", "size": total}]
+    assert f"# files  files  3 files  {total} B" in shown and "# data/deep/y.csv" in shown
+    assert "data/token.txt" in said and "token.txt" not in shown
+
+
+def test_what_no_secret_can_hold_is_refused_before_it_is_read(scene, notebooks, monkeypatch):
+    with (notebooks / "large.bin").open("wb") as file:
+        file.truncate(30 << 20)
+    monkeypatch.setattr(sent_files.Files, "read", None)
+    spec = parse_cell_line("fit --backend kubernetes --files large.bin")
+    submission, plan = api.prepare(spec)
+    with pytest.raises(CaptureError) as caught:
+        api.check(spec, submission, plan, capture_cell("x = 1", {}))
+    assert caught.value.id == "submit.too-large" and "31 MB" in str(caught.value)
+
+
+def test_on_this_machine_nothing_is_copied_and_that_is_said(notebooks, capsys):
+    shown, said, sent = dry_run("-d cpu --files data,*.txt", capsys)
+    assert sent == [] and "x.csv" not in shown
+    assert "4 files" in said and "nothing is copied" in said and "data/token.txt" in said
+    with pytest.raises(UsageError) as caught:
+        dry_run("-d cpu --files nothing/*.csv", capsys)
+    assert caught.value.id == "cell.no-files"
