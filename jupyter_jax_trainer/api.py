@@ -144,14 +144,15 @@ def check(spec: JobSpec, submission: Submission, plan: Plan, capture: Capture) -
 
 def _add_files(spec: JobSpec, submission: Submission, capture: Capture) -> None:
     from jupyter_jax_trainer.capture.capture import Sent
-    from jupyter_jax_trainer.capture.files import gather, left_out_note
+    from jupyter_jax_trainer.capture.files import check_bounds, gather, left_out_note
 
-    found = gather(spec.files, _folder(), allow_large=spec.allow_large)
+    found = gather(spec.files, _folder())
     if note := left_out_note(found.left_out):
         capture.notes.append(note)
     if not submission.bundle_travels:
         capture.notes.append(cell_words.FILES_IN_PLACE(count=found.count, size=size(found.size)))
         return
+    check_bounds(found, allow_large=spec.allow_large)
     capture.files = found
     capture.sent.append(Sent("files", "files", found.count, found.size))
     submission.check_size(capture.total, spec)

@@ -73,7 +73,7 @@ class Files:
         return content
 
 
-def gather(patterns: Iterable[str], folder: Path, *, allow_large: bool = False) -> Files:
+def gather(patterns: Iterable[str], folder: Path) -> Files:
     """Find the files that some patterns mean.
 
     Parameters
@@ -83,15 +83,11 @@ def gather(patterns: Iterable[str], folder: Path, *, allow_large: bool = False) 
         folders. A folder means all below it.
     folder
         The notebook's.
-    allow_large
-        Take any number of files, and any size.
 
     Raises
     ------
     UsageError
-        A pattern finds nothing to send.
-    CaptureError
-        There are too many, or they are too large.
+        A pattern finds nothing to send, or a name can't be sent.
     """
     root = folder.resolve()
     found, left_out = Files(), dict[str, None]()
@@ -108,7 +104,9 @@ def gather(patterns: Iterable[str], folder: Path, *, allow_large: bool = False) 
     found.paths = dict(sorted(found.paths.items()))
     found.left_out = sorted(left_out)
     found.size = sum(path.stat().st_size for path in found.paths.values())
-    _check_bounds(found, allow_large)
+    for name in found.paths:
+        if not name.isprintable():  # bytes that are no UTF-8 are unprintable, too
+            raise UsageError(say.FILE_NAME_UNFIT(file=ascii(name)))
     return found
 
 
@@ -127,7 +125,14 @@ def _stays(path: Path, root: Path) -> bool:
     )
 
 
-def _check_bounds(found: Files, allow_large: bool) -> None:
+def check_bounds(found: Files, *, allow_large: bool) -> None:
+    """Refuse what is too much for a job to take along.
+
+    Raises
+    ------
+    CaptureError
+        There are too many files, or they are too large.
+    """
     count, most, bytes_ = len(found.paths), MOST_FILES, MOST_BYTES
     if allow_large:
         most, bytes_ = _BUNDLE_FILES, _BUNDLE_BYTES
@@ -136,9 +141,6 @@ def _check_bounds(found: Files, allow_large: bool) -> None:
         raise CaptureError(
             what(count=found.count, size=size(found.size), most=most, bytes=size(bytes_))
         )
-    for name in found.paths:
-        if not name.isprintable():  # bytes that are no UTF-8 are unprintable, too
-            raise UsageError(say.FILE_NAME_UNFIT(file=ascii(name)))
 
 
 def _nothing(pattern: str, root: Path, search: _Search) -> UsageError:
@@ -180,15 +182,14 @@ class _Search:
         if part == "**":
             if rest:
                 yield from self._match(folder, rest)
-            for name, is_folder in self._entries(folder, hidden=False):
+            for name, is_folder in self._entries(folder, "*", bool(rest)):
                 if is_folder:
                     yield from self._match(name, parts)
                 elif not rest:
                     yield name
         elif _WILDCARD.search(part) and not os.path.lexists(self._root / folder / part):
-            for name, is_folder in self._entries(folder, hidden=part.startswith(".")):
-                if fnmatchcase(name.rpartition("/")[2], part):
-                    yield from self._step(name, rest, is_folder)
+            for name, is_folder in self._entries(folder, part, bool(rest)):
+                yield from self._step(name, rest, is_folder)
         else:
             name = _under(folder, part)
             yield from self._step(name, rest, os.path.isdir(self._root / name))
@@ -202,8 +203,11 @@ class _Search:
         elif not rest and os.path.isfile(self._root / name):
             yield name
 
-    def _entries(self, folder: str, *, hidden: bool) -> Iterator[tuple[str, bool]]:
-        """Yield what is found in a folder, and whether it is a folder."""
+    def _entries(self, folder: str, part: str, more: bool) -> Iterator[tuple[str, bool]]:
+        """Yield what a part of a pattern finds in a folder, and whether it is a folder.
+
+        Only the last part, when no `more` follow, means what has a name like a hidden one's.
+        """
         try:
             entries = sorted(os.scandir(self._root / folder), key=lambda entry: entry.name)
         except NotADirectoryError:
@@ -212,13 +216,16 @@ class _Search:
             self.left_out.append(folder)
             return
         for entry in entries:
+            if not fnmatchcase(entry.name, part):
+                continue
             name = _under(folder, entry.name)
             is_folder = os.path.isdir(entry.path)
             if not is_folder and not os.path.isfile(entry.path):
                 continue  # a socket, or a link to nothing
-            if entry.name.startswith(".") and not hidden:
-                continue
-            if entry.name in _NEVER or self._rules.match(name, is_folder):
+            hidden = entry.name.startswith(".") and not part.startswith(".")
+            if hidden or entry.name in _NEVER:
+                self.ignored += [] if more else [name]
+            elif self._rules.match(name, is_folder):
                 self.ignored.append(name)
             elif is_folder and entry.is_symlink():
                 self.left_out.append(name)

@@ -39,6 +39,7 @@ def enter(archive: Archive, scratch: Path | None) -> None:
         place = tempfile.mkdtemp(prefix="jaxtrain-files-", dir=scratch)
     except FileNotFoundError:
         raise FilesError(say.NO_FILES_DIRECTORY()) from None
+    executable = set(archive.manifest["executable"])
     for name in names:
         inner = name.removeprefix(PREFIX)
         if {"", ".", ".."} & set(inner.split("/")) or "\0" in inner:
@@ -47,6 +48,6 @@ def enter(archive: Archive, scratch: Path | None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:  # never through a link, or over another file
             file.write(archive.read(name))
-        if inner in archive.manifest["executable"]:
+        if inner in executable:
             path.chmod(0o700)
     os.chdir(place)

@@ -8,17 +8,16 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from apiscene import TRAINER, Scene
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from apiscene import TRAINER, Scene
 
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.bundle import write_bundle
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.capture import files as sent_files
-from jupyter_jax_trainer.capture.files import gather, left_out_note
+from jupyter_jax_trainer.capture.files import check_bounds, gather, left_out_note
 from jupyter_jax_trainer.errors import CaptureError, JobDirError, UsageError
 from jupyter_jax_trainer.options.spec import parse_cell_line
 from jupyter_jax_trainer.worker.files import FilesError, enter
@@ -38,9 +37,15 @@ def found(root: Path, *patterns: str) -> list[str]:
     return list(gather(patterns, root).paths)
 
 
-def refused(root: Path, *patterns: str, **options: bool) -> UsageError | CaptureError:
-    with pytest.raises((UsageError, CaptureError)) as caught:
-        gather(patterns, root, **options)
+def refused(root: Path, *patterns: str) -> UsageError:
+    with pytest.raises(UsageError) as caught:
+        gather(patterns, root)
+    return caught.value
+
+
+def too_much(root: Path, pattern: str, *, allow_large: bool = False) -> CaptureError:
+    with pytest.raises(CaptureError) as caught:
+        check_bounds(gather([pattern], root), allow_large=allow_large)
     return caught.value
 
 
@@ -109,8 +114,13 @@ def test_ignore_files_hold_for_what_is_not_named_in_full(tmp_path):
     assert found(tmp_path, "**/*.csv") == ["a.csv"]
     assert found(tmp_path, "data/x.csv", "b.txt") == ["b.txt", "data/x.csv"]
     assert found(tmp_path, "data") == ["data/deep/y.csv", "data/x.csv"]
-    error = refused(tmp_path, "*.txt")
-    assert error.id == "cell.files-ignored" and "b.txt" in str(error)
+    for pattern, named in (("*.txt", "b.txt"), ("**/y.csv", "data"), ("*/*.csv", "data")):
+        error = refused(tmp_path, pattern)
+        assert error.id == "cell.files-ignored" and named in str(error)
+    assert refused(tmp_path, "**/*.npy", "x").id == "cell.files-ignored"  # perhaps it is there
+    make(tmp_path, "conf/.x", "conf/.git/config")
+    assert refused(tmp_path, "conf").id == "cell.files-ignored"
+    assert refused(tmp_path, "conf/**/*.npy").id == "cell.no-files"
 
 
 def test_our_own_ignore_file_decides_before_that_of_git(tmp_path):
@@ -222,17 +232,17 @@ def test_what_is_no_file_is_not_sent(tmp_path):
 def test_too_much_is_refused_with_the_way_out(tmp_path, monkeypatch):
     make(tmp_path, *TREE)
     monkeypatch.setattr(sent_files, "MOST_FILES", 2)
-    error = refused(tmp_path, "data")
+    error = too_much(tmp_path, "data")
     assert error.id == "cell.files-too-large" and "--allow-large" in str(error.hint)
-    assert len(gather(["data"], tmp_path, allow_large=True).paths) == 3
+    check_bounds(gather(["data"], tmp_path), allow_large=True)
     monkeypatch.setattr(sent_files, "_BUNDLE_BYTES", 10)
-    assert refused(tmp_path, "data", allow_large=True).id == "cell.files-too-large-at-all"
+    assert too_much(tmp_path, "data", allow_large=True).id == "cell.files-too-large-at-all"
 
 
 def test_size_is_known_before_anything_is_read(tmp_path):
     with (tmp_path / "sparse.bin").open("wb") as file:
         file.truncate(1 << 40)
-    assert refused(tmp_path, "sparse.bin").id == "cell.files-too-large"
+    assert too_much(tmp_path, "sparse.bin").id == "cell.files-too-large"
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\udcffb"])
@@ -373,6 +383,13 @@ def test_on_a_cluster_number_size_and_names_are_said_before(scene, notebooks, ca
     assert "data/token.txt" in said and "token.txt" not in shown
 
 
+def test_of_many_files_a_dry_run_names_the_first(scene, notebooks, capsys):
+    make(notebooks, *(f"many/{number}.txt" for number in range(40)))
+    shown, _, _ = dry_run("--backend kubernetes --files many", capsys)
+    assert "# files  files  40 files" in shown and "# and 20 more files" in shown
+    assert shown.count("# many/") == 20
+
+
 def test_what_no_secret_can_hold_is_refused_before_it_is_read(scene, notebooks, monkeypatch):
     with (notebooks / "large.bin").open("wb") as file:
         file.truncate(30 << 20)
@@ -384,7 +401,8 @@ def test_what_no_secret_can_hold_is_refused_before_it_is_read(scene, notebooks, 
     assert caught.value.id == "submit.too-large" and "31 MB" in str(caught.value)
 
 
-def test_on_this_machine_nothing_is_copied_and_that_is_said(notebooks, capsys):
+def test_on_this_machine_nothing_is_copied_and_that_is_said(notebooks, capsys, monkeypatch):
+    monkeypatch.setattr(sent_files, "MOST_FILES", 1)  # no bound where nothing travels
     shown, said, sent = dry_run("-d cpu --files data,*.txt", capsys)
     assert sent == [] and "x.csv" not in shown
     assert "4 files" in said and "nothing is copied" in said and "data/token.txt" in said
