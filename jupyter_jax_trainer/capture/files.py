@@ -299,10 +299,7 @@ def _rule(line: str) -> _Rule | None:
     only_name = "/" not in line
     if not line:
         return None
-    try:
-        pattern = re.compile(_expression(line.removeprefix("/")), re.DOTALL)
-    except re.error:  # a range that has no end
-        return None
+    pattern = re.compile(_expression(line.removeprefix("/")), re.DOTALL)
     return _Rule(pattern, negated, only_folders, only_name)
 
 
@@ -332,9 +329,22 @@ def _expression(pattern: str) -> str:
     for token in _TOKEN.finditer(pattern):
         kind = str(token.lastgroup)
         if kind == "set":
-            inside = re.sub(r"([\[&|~^])", r"\\\1", token["set"])
-            inside = f"\\{inside}" if inside.startswith("]") else inside
-            made.append(f"(?!/)[{'^' if token['not'] else ''}{inside}]")
+            made.append(f"(?!/)[{'^' if token['not'] else ''}{_set(token['set'])}]")
         else:
             made.append(_EXPRESSIONS.get(kind) or re.escape(token[kind]))
     return "".join(made)
+
+
+def _set(inside: str) -> str:
+    """Return what is in a set as a regular expression has it; a range backwards is its start."""
+    made, first = "", ""
+    signs = iter(re.findall(r"\\.|.", inside, re.DOTALL))
+    for sign in signs:
+        if sign == "-" and first and (last := next(signs, "")):
+            if first <= last[-1]:
+                made += f"{re.escape(first)}-{re.escape(last[-1])}"
+            first = ""
+        else:
+            first = sign[-1]
+            made += re.escape(first)
+    return made
