@@ -27,6 +27,8 @@ from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest, Origin, Plan, SentRecord
 from jupyter_jax_trainer.messages import api as say
+from jupyter_jax_trainer.messages import cell as cell_words
+from jupyter_jax_trainer.messages import local as local_words
 from jupyter_jax_trainer.options.spec import JobSpec, spec_from_options
 from jupyter_jax_trainer.text import plain, size
 
@@ -84,10 +86,11 @@ def train(
     capture = capture_call(
         func, args, dict(func_args or {}), on_size=lambda total: submission.check_size(total, spec)
     )
-    submission.check_capture(capture, spec, plan)
+    check(spec, submission, plan, capture)
     say_notes(capture)
     stem = getattr(func, "__name__", "call")
-    return submit(spec, submission, plan, capture, stem=stem, returns=True)
+    origin: Origin = {"cwd": str(_folder())}
+    return submit(spec, submission, plan, capture, stem=stem, origin=origin, returns=True)
 
 
 def _check_keywords(func: Callable[..., Any], options: Mapping[str, Any]) -> None:
@@ -124,6 +127,43 @@ def prepare(spec: JobSpec) -> tuple[Submission, Plan]:
     if spec.name is not None:
         _free_name(spec.name, submission, plan)
     return submission, plan
+
+
+def check(spec: JobSpec, submission: Submission, plan: Plan, capture: Capture) -> None:
+    """Add the files that go along to what was captured, and let the backend look at it.
+
+    Raises
+    ------
+    UsageError, CaptureError
+        There is nothing to send, or it can't be sent.
+    """
+    if spec.files:
+        _add_files(spec, submission, capture)
+    submission.check_capture(capture, spec, plan)
+
+
+def _add_files(spec: JobSpec, submission: Submission, capture: Capture) -> None:
+    from jupyter_jax_trainer.capture.capture import Sent
+    from jupyter_jax_trainer.capture.files import check_bounds, gather, left_out_note
+
+    found = gather(spec.files, _folder())
+    if note := left_out_note(found.left_out):
+        capture.notes.append(note)
+    if not submission.bundle_travels:
+        capture.notes.append(cell_words.FILES_IN_PLACE(count=found.count, size=size(found.size)))
+        return
+    check_bounds(found, allow_large=spec.allow_large)
+    capture.files = found
+    capture.sent.append(Sent("files", "files", found.count, found.size))
+    submission.check_size(capture.total, spec)
+
+
+def _folder() -> Path:
+    """Return the notebook's folder, which is where its kernel is at work."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise UsageError(local_words.DIRECTORY_GONE()) from None
 
 
 def dry_run(

@@ -88,7 +88,7 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
         shell=shell,
         on_size=lambda total: backend.check_size(total, spec),
     )
-    backend.check_capture(capture, spec, plan)
+    api.check(spec, backend, plan, capture)
     if spec.dry_run:
         api.say_notes(capture)
         print(plain(api.dry_run(spec, backend, plan, capture)))

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from jupyter_jax_trainer.capture import names as analysis
+from jupyter_jax_trainer.capture.files import Files
 from jupyter_jax_trainer.capture.modules import collect, differences, is_own
 from jupyter_jax_trainer.capture.source import for_analysis, parse_cell
 from jupyter_jax_trainer.capture.values import describe_failure, globals_used
@@ -42,7 +43,7 @@ class Sent:
     name, type
         The variable and what it is: ``float32[60000,784]``, ``dict of 3``.
     kind
-        ``function``, ``class``, ``module``, ``array`` or ``value``.
+        ``function``, ``class``, ``module``, ``array``, ``value`` or ``files``.
     size
         Bytes that it added to the stream and the buffers.
     """
@@ -69,6 +70,8 @@ class Capture:
         (name, value) pairs for `worker.pickling.Unpickler`, one after another.
     modules
         The user's own modules: path → content.
+    files
+        Files that the cell finds in its working directory.
     sources
         File name → (label, text) of code that was sent by value, for tracebacks.
     python_bound
@@ -85,6 +88,7 @@ class Capture:
     stream: bytes = b""
     buffers: list[memoryview] = field(default_factory=list)
     modules: dict[str, bytes] = field(default_factory=dict)
+    files: Files = field(default_factory=Files)
     sources: dict[str, tuple[str, str]] = field(default_factory=dict)
     python_bound: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
@@ -99,6 +103,7 @@ class Capture:
             + len(self.stream)
             + sum(b.nbytes for b in self.buffers)
             + sum(map(len, self.modules.values()))
+            + self.files.size
         )
 
 

@@ -158,7 +158,7 @@ def _files(spec: ModuleSpec) -> Iterator[tuple[str, Path, bool]]:
                 continue
             _refuse_compiled(path, spec.name)
             if path.suffix == ".py" or path.stat().st_size < MAX_DATA_FILE:
-                stays = _leads_out(path, place) or _looks_secret(path, place)
+                stays = _leads_out(path, place) or looks_secret(path, place)
                 yield f"{spec.name}/{inner.as_posix()}", path, stays
 
 
@@ -239,7 +239,7 @@ def _is_named_so(path: Path) -> bool:
     return path.suffix not in _CODE and _NAMES.fullmatch(name) is not None
 
 
-def _looks_secret(path: Path, package: Path) -> bool:
+def looks_secret(path: Path, package: Path) -> bool:
     """Return whether a file of a package looks like a secret.
 
     Its name may say so, a folder that it is in, or its first 64 kB. A file of certificates alone

@@ -56,7 +56,7 @@ def run(context: Context, values: Given, words: list[str]) -> None:
             file=path.name,
             on_size=lambda total: backend.check_size(total, spec),
         )
-    backend.check_capture(capture, spec, plan)
+    api.check(spec, backend, plan, capture)
     api.say_notes(capture)
     if spec.dry_run:
         argv = [str(path), *arguments]

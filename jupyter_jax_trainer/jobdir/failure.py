@@ -192,7 +192,7 @@ def _explain_error(end: RankEnd, error: ErrorRecord) -> Failure:
     kind, hint = "error", error.get("hint")
     if error["type"] == "SystemExit":
         kind, text = "exit", error["message"]
-    elif error["type"] in ("PythonMismatch", "PortTaken", "PackageError"):
+    elif error["type"] in ("PythonMismatch", "PortTaken", "PackageError", "FilesError"):
         kind, text = "start", error["message"]
     elif text in _NO_JAX and not error.get("cell_line"):
         said = say.NO_JAX(error=text)

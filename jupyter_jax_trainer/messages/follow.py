@@ -26,6 +26,7 @@ NO_MODULE = Message(
     "It is not in the pods' image: add it with --package {package}, or choose another image with "
     "--image."
 )
+FILE_NOT_SENT = Message("`{file}` is in the notebook's folder; send it with `--files {pattern}`.")
 
 CANT_CHANGE = Message("can't {right}: {error}")
 RUNTIME_KEPT = Message("the runtime {name} does not belong to the job and is kept")

@@ -221,6 +221,7 @@ PIP_IN_PODS = Message(
 ON_KUBERNETES = Message("on Kubernetes, namespace {namespace}, runtime {runtime}")
 DRY_RUN = Message("Nothing was started. Sent with the job ({size}):")
 MODULE_FILE = Message("module file")
+MORE_FILES = Message("and {count:,} more files")
 WOULD_UPLOAD = Message("The bundle itself would be copied to {target}")
 HOW_TO_APPLY = Message(
     "Start it with `kubectl apply --server-side -f -`; remove it with `kubectl delete -f -`."

@@ -86,6 +86,12 @@ PIP_FAILED = Message(
     "the image.",
 )
 
+NO_FILES_DIRECTORY = Message(
+    "--files needs a writable directory, and this pod has none.",
+    "Use a runtime with an emptyDir volume, or mount the files as a volume.",
+)
+FILE_OUTSIDE = Message("{file!r} would not be in the job's working directory.")
+
 NOTEBOOK_LINE_MAGIC = Message(
     "%{name} is a notebook command. In a job, only !commands, {known} work."
 )

@@ -51,6 +51,7 @@ class SpecRecord(TypedDict):
     runtime: NotRequired[str | None]
     out: NotRequired[list[str]]
     use: NotRequired[list[str]]
+    files: NotRequired[list[str]]
     allow_large: NotRequired[bool]
     backend: NotRequired[str]
     context: NotRequired[str | None]
@@ -94,6 +95,7 @@ class JobSpec:
     runtime: str | None = None
     out: tuple[str, ...] = ()
     use: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
     allow_large: bool = False
     backend: str = "auto"
     context: str | None = None

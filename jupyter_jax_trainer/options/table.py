@@ -234,6 +234,16 @@ OPTIONS: tuple[Option, ...] = (
         help="Send these variables, too; those that the cell reads are found automatically.",
     ),
     Option(
+        name="files",
+        metavar="PATTERN[,PATTERN]",
+        group=_VARIABLES,
+        check=checks.files,
+        repeat=True,
+        commas=True,
+        help="Files and folders from the notebook's folder, such as `configs`, `data/*.csv` or "
+        "`**/*.txt`, for the job's working directory. Repeatable.",
+    ),
+    Option(
         name="allow-large",
         group=_VARIABLES,
         help="Lift the limits on the size of what is sent.",

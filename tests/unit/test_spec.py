@@ -42,7 +42,7 @@ def refusal(line: str) -> str:
 def test_every_option_of_the_design_is_read():
     spec = parse_cell_line(
         "demo -n 4 -d tpu --devices-per-node 2 --accelerator tpu-v5e --topology 2x4 "
-        "-r jax-tpu -o params,loss --out acc --use x,y --allow-large --backend kubernetes "
+        "-r jax-tpu -o params,loss --out acc --use x,y --files data,*.csv --allow-large --backend kubernetes "
         "--context me@cluster --namespace team --cpu 500m --memory 16Gi --image ghcr.io/me/jax:1 "
         "--env A=1 --env 'B=two words' --env-from-secret token --package 'optax>=0.2,<1' "
         "--package flax --volume data:/data --store s3://bucket/x --service-account me "
@@ -60,6 +60,7 @@ def test_every_option_of_the_design_is_read():
         runtime="jax-tpu",
         out=("params", "loss", "acc"),
         use=("x", "y"),
+        files=("data", "*.csv"),
         allow_large=True,
         backend="kubernetes",
         context="me@cluster",
@@ -174,6 +175,11 @@ BAD = [
     ("--out class", "not-a-variable", "class"),
     ("--out a,,b", "extra-comma", "a,,b"),
     ("--use 1x", "not-a-variable", "1x"),
+    ("--files /data/x.csv", "not-files", "/data/x.csv"),
+    ("--files ~/x.csv", "not-files", "~/x.csv"),
+    ("--files a/../../x", "not-files", "a/../../x"),
+    ("--files 'a\\b'", "not-files", "b"),
+    ("--files a,", "extra-comma", "a,"),
     ("--cpu many", "not-cores", "many"),
     ("--cpu 0", "not-cores", "0"),
     ("--cpu 2cores", "not-cores", "2cores"),
@@ -419,6 +425,7 @@ optional = {
     "runtime": names,
     "out": st.lists(identifiers, max_size=3),
     "use": st.lists(identifiers, max_size=3),
+    "files": st.lists(st.sampled_from(["a.csv", "**/*.txt", "a b/[!c]?"]), max_size=3),
     "allow_large": st.booleans(),
     "backend": st.sampled_from(["auto", "local", "kubernetes"]),
     "context": st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF), min_size=1).filter(

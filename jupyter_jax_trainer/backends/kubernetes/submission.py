@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 _DRY_RUN = {"dryRun": "All", "fieldManager": trainjob.PREFIX}
 
 _LARGE_RESULT = 4 << 20
+_FILES_SHOWN = 20  # of --files, in a dry run
 
 
 class KubernetesSubmission:
@@ -178,7 +179,7 @@ class KubernetesSubmission:
         large = [
             f"{sent.name} ({size(sent.size)})"
             for sent in capture.sent
-            if sent.name in spec.out and sent.size > _LARGE_RESULT
+            if sent.name in spec.out and sent.kind != "files" and sent.size > _LARGE_RESULT
         ]
         if large and not spec.store:
             capture.notes.append(
@@ -232,6 +233,10 @@ class KubernetesSubmission:
         lines: list[str] = [say.DRY_RUN(size=size(capture.total))]
         lines += [f"{s.name}  {s.kind}  {s.type}  {size(s.size)}".rstrip() for s in capture.sent]
         lines += [f"{name}  {say.MODULE_FILE()}" for name in capture.modules]
+        names = list(capture.files.paths)
+        lines += names[:_FILES_SHOWN]
+        if len(names) > _FILES_SHOWN:
+            lines.append(say.MORE_FILES(count=len(names) - _FILES_SHOWN))
         if packed.upload:
             target = packed.upload if spec.show_secrets else masking.text(packed.upload)
             lines.append(say.WOULD_UPLOAD(target=target))
