@@ -72,7 +72,7 @@ class Capture:
     modules
         The user's own modules: path → content.
     imports
-        What all that imports.
+        What all that imports, without what the modules do.
     sources
         File name → (label, text) of code that was sent by value, for tracebacks.
     python_bound
@@ -279,13 +279,12 @@ class _Watched(Pickler):
         super()._note_code(code)
         self.imports.add_function(code)
 
-    def all_imports(self, tree: ast.Module, modules: Mapping[str, bytes]) -> Imports:
-        """Return what all that was pickled imports, and a cell, and the user's own modules."""
+    def all_imports(self, tree: ast.Module) -> Imports:
+        """Return what all that was pickled imports, and a cell."""
         found = self.imports
         found.add_code(tree)
         found.certain |= self.modules
         found.objects = self.modules - self._named
-        found.follow(modules)
         return found
 
 
@@ -370,7 +369,7 @@ class _Packer:
         capture.stream, capture.buffers = self._file.getvalue(), pickler.buffers
         left_out: list[str] = []
         capture.modules = collect(sorted(pickler.modules), tree, left_out)
-        capture.imports = pickler.all_imports(tree, capture.modules)
+        capture.imports = pickler.all_imports(tree)
         capture.notes = differences(capture.modules)
         if left_out:
             capture.notes.append(say.FILES_LEFT_OUT(files=", ".join(left_out)))

@@ -43,7 +43,7 @@ class Installed:
     def __init__(self, found: metadata.Distribution) -> None:
         self._found = found
         self.name = str(canonicalize_name(found.name or ""))
-        self.version = found.version
+        self.version = str(found.version)
         self.place = Path(str(found.locate_file("")))
 
     @cached_property
@@ -212,7 +212,7 @@ def _owners(place: Path, file: str, top: str) -> list[Installed]:
             continue
         try:
             record = (info / "RECORD").read_text(encoding="utf-8")
-        except OSError:
+        except (OSError, ValueError):
             record = ""
         if wanted.search(record):
             return [_at(info)]

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from packaging.markers import default_environment
+from packaging.markers import Marker, default_environment
 from packaging.requirements import Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
@@ -258,8 +258,14 @@ class _Needs:
             if marker is None:
                 if "" in extras:
                     yield wanted
-            elif any(marker.evaluate({**self._markers, "extra": extra}) for extra in extras):
+            elif any(self._holds(marker, extra) for extra in extras):
                 yield wanted
+
+    def _holds(self, marker: Marker, extra: str) -> bool:
+        try:
+            return marker.evaluate({**self._markers, "extra": extra})
+        except ValueError:  # it compares what can't be compared, or an unknown variable
+            return False
 
     def _follow(self, one: Installed, extras: frozenset[str]) -> None:
         if (one.name, extras) in self._seen:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import CodeType
 
+_IMPORTS = dis.opmap["IMPORT_NAME"]
 _MISSING = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 
 
@@ -37,6 +38,8 @@ class Imports:
 
     def add_function(self, code: CodeType) -> None:
         """Note what a function imports when it is called."""
+        if _IMPORTS not in code.co_code[::2]:
+            return
         base = ""
         for step in dis.get_instructions(code):
             if step.opname == "IMPORT_NAME":

@@ -200,6 +200,7 @@ class KubernetesSubmission:
         room = payload.room(spec, self._mounts)
         limit = None if room is None else room - taken - capture.total
         given = wheels.named([*self.wheels, *spec.package])
+        capture.imports.follow(capture.modules)
         packed = environment.gather(capture.imports, self._image, given, limit)
         self.wheels = {**self.wheels, **{wheel.file: wheel.data for wheel in packed.wheels}}
         capture.sent += [
