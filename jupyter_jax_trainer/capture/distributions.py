@@ -13,6 +13,7 @@ from importlib import metadata
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -34,17 +35,23 @@ class Installed:
 
     Attributes
     ----------
-    name
-        Normalized, as PEP 503 has it.
     place
         The folder that it is in, with its files and its metadata.
     """
 
     def __init__(self, found: metadata.Distribution) -> None:
         self._found = found
-        self.name = str(canonicalize_name(found.name or ""))
-        self.version = str(found.version)
         self.place = Path(str(found.locate_file("")))
+
+    @cached_property
+    def name(self) -> str:
+        """Its name, normalized as PEP 503 has it."""
+        return str(canonicalize_name(self._found.name or ""))
+
+    @cached_property
+    def version(self) -> str:
+        """Its version."""
+        return str(self._found.version)
 
     @cached_property
     def files(self) -> list[str] | None:
@@ -107,6 +114,14 @@ class Installed:
         return isinstance(info, dict) and info.get("editable") is True
 
     @property
+    def folder(self) -> Path | None:
+        """The folder with its modules, if it is editable."""
+        url = urlsplit(str(self._direct_url.get("url", "")))
+        if not self.is_editable or url.scheme != "file":
+            return None
+        return Path(unquote(url.path)).resolve()
+
+    @property
     def is_own(self) -> bool:
         """Whether it is from a folder or a repository, so that its version says little of it."""
         return "dir_info" in self._direct_url or "vcs_info" in self._direct_url
@@ -136,6 +151,22 @@ def same_version(one: str, other: str) -> bool:
         return Version(one) == Version(other)
     except InvalidVersion:
         return one == other
+
+
+def editable(modules: Iterable[str]) -> list[Installed]:
+    """Find the distributions whose folders have own modules, by the modules' top-level names."""
+    files = [file for name in modules for file in _files_of(name)]
+    found = []
+    for one in map(Installed, metadata.distributions()) if files else ():
+        folder = one.folder
+        if folder is not None and any(file.is_relative_to(folder) for file in files):
+            found.append(one)
+    return found
+
+
+def _files_of(top: str) -> list[Path]:
+    spec = find_spec(top)
+    return [] if spec is None else [file.resolve() for file in _folders(spec)]
 
 
 def by_modules(names: Iterable[str]) -> dict[str, Installed]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from packaging.markers import Marker, default_environment
@@ -20,6 +21,7 @@ from jupyter_jax_trainer.capture.distributions import (
     Installed,
     by_modules,
     by_name,
+    editable,
     same_version,
 )
 from jupyter_jax_trainer.capture.imports import Imports
@@ -88,7 +90,11 @@ class Packed:
 
 
 def gather(
-    imports: Imports, image: Image, given: Mapping[str, str] | None = None, limit: int | None = None
+    imports: Imports,
+    image: Image,
+    given: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    own: Iterable[str] = (),
 ) -> Packed:
     """Pack what a job imports and its image lacks, in the versions that are installed here.
 
@@ -104,6 +110,9 @@ def gather(
         Packages that somebody has named for the job; they are not packed. Name → version.
     limit
         How many bytes may travel; None for any number.
+    own
+        The user's own modules that are sent, by their top-level names. Of their distributions the
+        metadata goes along: many ask for their own version.
 
     Raises
     ------
@@ -117,6 +126,10 @@ def gather(
     packed = Packed()
     packed.wheels += _pack_all(list(needs.found.values()), image, limit)
     _add_possible(packed, imports, needs, limit)
+    for one in editable(own):
+        if one.name not in given:
+            with suppress(CannotPack):
+                packed.wheels.append(pack(one, image.platform))
     packed.notes += _differences(imports.objects, image)
     for wheel in packed.wheels:
         if wheel.left_out:

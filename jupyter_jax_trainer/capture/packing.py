@@ -97,7 +97,7 @@ def pack(one: Installed, platform: Platform) -> Wheel:
     """Pack a distribution.
 
     Its modules and data go, and its metadata with the entry points; scripts and what else is
-    outside of its folder do not.
+    outside of its folder do not. Of an editable one the metadata goes: its modules are own ones.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def pack(one: Installed, platform: Platform) -> Wheel:
     """
     if one.files is None:
         raise CannotPack(say.NO_RECORD())
-    left_out = [name for name in one.files if name.endswith(".pth")]
+    left_out = [name for name in one.files if name.endswith(".pth") and not one.is_editable]
     members: dict[str, bytes] = {}
     info = f"{one.name.replace('-', '_')}-{one.version}.dist-info"
     for name in one.files:
@@ -114,6 +114,8 @@ def pack(one: Installed, platform: Platform) -> Wheel:
         if path.suffix in (".pyc", ".pyo", ".pth"):
             continue
         top, *rest = path.parts
+        if one.is_editable and not (top.endswith(".dist-info") and rest):
+            continue  # what leads to its modules, which are the user's own
         if top.endswith(".dist-info") and rest:
             if rest[0] in _STAYS:
                 continue

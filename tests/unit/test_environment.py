@@ -305,8 +305,12 @@ def test_editable_ones_travel_as_own_modules_and_those_of_repositories_always(si
         assert set(captured.modules) == {"mine.py"}
         # Its number says little of what is in it: another commit has the same.
         captured.imports.follow(captured.modules)
-        packed = environment.gather(captured.imports, image(stuff="1.0"))
-        assert named(packed) == ["stuff 1.0"]
+        packed = environment.gather(captured.imports, image(stuff="1.0"), own=["mine"])
+        assert named(packed) == ["stuff 1.0", "mine 1.0"]
+        inside = members(packed.wheels[1])
+        assert inside == {f"mine-1.0.dist-info/{file}" for file in ("METADATA", "WHEEL", "RECORD")}
+        found = environment.gather(captured.imports, image(stuff="1.0"), own=["other"])
+        assert named(found) == ["stuff 1.0"]
         assert not {"direct_url.json", "INSTALLER"} & {
             Path(n).name for n in members(packed.wheels[0])
         }

@@ -201,7 +201,8 @@ class KubernetesSubmission:
         limit = None if room is None else room - taken - capture.total
         given = wheels.named([*self.wheels, *spec.package])
         capture.imports.follow(capture.modules)
-        packed = environment.gather(capture.imports, self._image, given, limit)
+        own = {path.partition("/")[0].removesuffix(".py") for path in capture.modules}
+        packed = environment.gather(capture.imports, self._image, given, limit, own)
         self.wheels = {**self.wheels, **{wheel.file: wheel.data for wheel in packed.wheels}}
         capture.sent += [
             Sent(wheel.name, "package", wheel.version, len(wheel.data)) for wheel in packed.wheels
