@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
-from jupyter_jax_trainer.backends.kubernetes.submit import images, runtimes, wheels
+from jupyter_jax_trainer.backends.kubernetes.submit import images, manifests, runtimes, wheels
 from jupyter_jax_trainer.bundle import write_bundle
 from jupyter_jax_trainer.capture import Capture, capture_cell, environment
 from jupyter_jax_trainer.capture.environment import Image
@@ -510,6 +510,26 @@ def test_runtimes_say_what_their_images_install(device):
     assert found is not None and found.distributions == packages.packages(kind)
     assert found.platform.glibc == (2, 36) and found.platform.python == "3.11"
     assert "3.12-slim-bookworm" in (ROOT / "images" / "Containerfile").read_text()
+
+
+def test_runtimes_that_are_installed_keep_what_they_say_of_our_images(monkeypatch):
+    def made(**options: Any) -> Image | None:
+        item = manifests.manifest("cpu", **options)
+        return images.known(item, item.container.image)
+
+    monkeypatch.setattr(manifests, "_pinned", lambda folder: {})
+    usual = made()
+    assert usual is not None and usual.distributions["optax"]
+    for options in ({"registry": "ghcr.io/team"}, {"python": "3.13"}, {"volume": "claim:/data"}):
+        found = made(**options)
+        assert found is not None and found.distributions == usual.distributions
+    assert found.platform == usual.platform
+    assert made(python="3.13").platform.python == "3.13"
+    name = manifests.manifest("cpu").container.image
+    monkeypatch.setattr(manifests, "_pinned", lambda folder: {name: f"ghcr.io/{name}@sha256:1"})
+    assert made() == usual
+    item = manifests.manifest("cpu", image="mine/jax:1")
+    assert images.known(item, "mine/jax:1") is None and item.annotations == {}
 
 
 def test_what_the_guide_prints_of_an_image_can_be_read():
