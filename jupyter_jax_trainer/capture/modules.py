@@ -37,7 +37,7 @@ def is_own(module: ModuleType) -> bool:
     True for modules in source files, except those of the standard library, of installed
     distributions, of this package, and the notebook's ``__main__``.
     """
-    return _own_spec(getattr(module, "__spec__", None)) is not None or (
+    return own_spec(getattr(module, "__spec__", None)) is not None or (
         getattr(module, "__spec__", None) is None
         and module.__name__ not in ("__main__", "__mp_main__")
         and bool(getattr(module, "__file__", None))
@@ -75,7 +75,7 @@ def collect(
         if top in seen or top in sys.stdlib_module_names or top == _THIS_PACKAGE:
             continue
         seen.add(top)
-        spec = _own_spec(_find_spec(top))
+        spec = own_spec(find_spec(top))
         if spec is None:
             continue
         for arcname, path, stays in _files(spec):
@@ -94,7 +94,8 @@ def collect(
     return files
 
 
-def _find_spec(name: str) -> ModuleSpec | None:
+def find_spec(name: str) -> ModuleSpec | None:
+    """Return the spec of a top-level module; nothing is imported for it."""
     loaded = sys.modules.get(name)
     try:
         spec = getattr(loaded, "__spec__", None) or importlib.util.find_spec(name)
@@ -105,7 +106,7 @@ def _find_spec(name: str) -> ModuleSpec | None:
     return spec
 
 
-def _own_spec(spec: ModuleSpec | None) -> ModuleSpec | None:
+def own_spec(spec: ModuleSpec | None) -> ModuleSpec | None:
     """Return the spec back if it is that of an own module."""
     if spec is None or spec.name in ("__main__", "__mp_main__"):
         return None

@@ -73,7 +73,7 @@ SLICE_ORDER = Message(
 )
 
 NO_PACKAGE_DIRECTORY = Message(
-    "--package needs a writable directory, and this pod has none.",
+    "The packages of the job need a writable directory, and this pod has none.",
     "Use a runtime with an emptyDir volume, or add the packages to the image.",
 )
 WRONG_WHEEL = Message(

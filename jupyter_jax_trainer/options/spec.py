@@ -63,6 +63,7 @@ class SpecRecord(TypedDict):
     env_from_secret: NotRequired[list[str]]
     package: NotRequired[list[str]]
     package_from_pods: NotRequired[bool]
+    no_packages: NotRequired[bool]
     volume: NotRequired[list[str]]
     store: NotRequired[str | None]
     service_account: NotRequired[str | None]
@@ -107,6 +108,7 @@ class JobSpec:
     env_from_secret: tuple[str, ...] = ()
     package: tuple[str, ...] = ()
     package_from_pods: bool = False
+    no_packages: bool = False
     volume: tuple[str, ...] = ()
     store: str | None = None
     service_account: str | None = None

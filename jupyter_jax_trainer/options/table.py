@@ -344,6 +344,12 @@ OPTIONS: tuple[Option, ...] = (
         "configured there.",
     ),
     Option(
+        name="no-packages",
+        group=_KUBERNETES,
+        cluster="which packages are sent",
+        help="Don't send the packages that the job imports and its image lacks.",
+    ),
+    Option(
         name="env-from-secret",
         metavar="SECRET",
         group=_KUBERNETES,
@@ -457,7 +463,11 @@ def read_words(words: Sequence[str], options: Iterable[Option]) -> tuple[Given, 
     parser.add_argument("-h", "--help", action="store_true", default=None)
     for option in options:
         flags = ([f"-{option.short}"] if option.short else []) + [option.flag]
-        if option.metavar is None:
+        if option.metavar is None and option.name.startswith("no-"):
+            parser.add_argument(option.flag, dest=option.field, action="store_true", default=None)
+            opposite = f"--{option.name.removeprefix('no-')}"
+            parser.add_argument(opposite, dest=option.field, action="store_false", default=None)
+        elif option.metavar is None:
             parser.add_argument(
                 *flags, dest=option.field, action=argparse.BooleanOptionalAction, default=None
             )

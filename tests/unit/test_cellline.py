@@ -509,7 +509,7 @@ def test_every_option_can_be_written():
         "--cpu 500m --memory 16Gi --image ghcr.io/me/jax:1 --env A=1 --env-from-secret token "
         "--package flax --volume data:/data --store s3://bucket/x --service-account me --queue q "
         "--priority high --timeout 1h30m --max-restarts 3 --dataset hf://a/b --model s3://c/d "
-        "--detach --dry-run --show-secrets --package-from-pods"
+        "--detach --dry-run --show-secrets --package-from-pods --no-packages"
     )
     found = write("x", spec.to_json())
     assert found["values"] == spec.to_json() and found["errors"] == []

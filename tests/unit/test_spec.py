@@ -48,7 +48,7 @@ def test_every_option_of_the_design_is_read():
         "--package flax --volume data:/data --store s3://bucket/x --service-account me "
         "--queue team-a --priority high --timeout 1h30m --max-restarts 3 "
         "--dataset hf://a/b --model s3://c/d --detach --dry-run "
-        "--show-secrets --package-from-pods"
+        "--show-secrets --package-from-pods --no-packages"
     )
     assert spec == JobSpec(
         name="demo",
@@ -84,8 +84,15 @@ def test_every_option_of_the_design_is_read():
         dry_run=True,
         show_secrets=True,
         package_from_pods=True,
+        no_packages=True,
     )
     assert spec.explicit == set(BY_FIELD)
+
+
+def test_a_switch_that_turns_something_off_can_be_taken_back():
+    defaults = parse_cell_line("--no-packages")
+    assert defaults.no_packages and parse_cell_line("-n 2", defaults).no_packages
+    assert not parse_cell_line("--packages", defaults).no_packages
 
 
 def test_an_empty_line_is_all_defaults():
@@ -386,6 +393,7 @@ def test_the_list_of_what_only_kubernetes_knows():
         "image",
         "env-from-secret",
         "package-from-pods",
+        "no-packages",
         "show-secrets",
         "package",
         "volume",
