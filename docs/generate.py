@@ -82,8 +82,8 @@ def causes() -> str:
         _GENERATED.format(source="jupyter_jax_trainer/backends/kubernetes/diagnosis/causes/"),
         "",
         "Look up the message of a job's status line here. ‹…› stands for details of the job.",
-        "When several causes apply, the status line names the one listed first. In the column",
-        "*Evidence*, `…CreationFailed` is `JobCreationFailed` or `TrainJobResourcesCreationFailed`.",
+        "When several causes apply, the status line names the one listed first. `…CreationFailed`",
+        "is `JobCreationFailed` or `TrainJobResourcesCreationFailed`.",
     ]
     for title, listed in SECTIONS.items():
         lines += ["", f"## {title}", ""]
