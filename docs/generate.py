@@ -53,7 +53,8 @@ def command_line() -> str:
         "",
         _GENERATED.format(source="the COMMAND tables in jupyter_jax_trainer/commands/"),
         "",
-        "Run `%jaxtrain COMMAND` in a notebook, or `jaxtrain COMMAND` in a terminal.",
+        "Run `%jaxtrain COMMAND` in a notebook, or `jaxtrain COMMAND` in a terminal. Options listed",
+        "after *Also* are those of [`%%jaxtrain`](magic.md).",
     ]
     for command in COMMANDS.values():
         lines += ["", f"## {command.name}", "", "```text", command.usage, "```", "", command.help]
@@ -62,9 +63,9 @@ def command_line() -> str:
             lines += ["", *_options(own)]
         shared = [f"`--{option.name}`" for option in command.options if option in OPTIONS]
         if len(shared) > _MANY:
-            lines += ["", "Also takes the options of [`%%jaxtrain`](magic.md)."]
+            lines += ["", "Also: all options of `%%jaxtrain`."]
         elif shared:
-            lines += ["", f"Also takes {', '.join(shared)} of [`%%jaxtrain`](magic.md)."]
+            lines += ["", f"Also: {', '.join(shared)}."]
     codes = [
         ("0", "Success. For `run` and `attach`: the job succeeded, or you detached from it"),
         ("1", "The job failed or was cancelled, or the command failed"),
@@ -82,8 +83,8 @@ def causes() -> str:
         _GENERATED.format(source="jupyter_jax_trainer/backends/kubernetes/diagnosis/causes/"),
         "",
         "Look up the message of a job's status line here. ‹…› stands for details of the job.",
-        "When several causes apply, the status line names the one listed first. `…CreationFailed`",
-        "is `JobCreationFailed` or `TrainJobResourcesCreationFailed`.",
+        "When several causes apply, the status line names the one listed first. A *creation event*",
+        "is `FailedCreate`, `JobCreationFailed` or `TrainJobResourcesCreationFailed`.",
     ]
     for title, listed in SECTIONS.items():
         lines += ["", f"## {title}", ""]

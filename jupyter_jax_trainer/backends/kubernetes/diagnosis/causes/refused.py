@@ -27,7 +27,7 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.messages import (
     webhook,
 )
 
-_EVENT = "event `FailedCreate` or `…CreationFailed`"
+_EVENT = "creation event"
 _BOTH = f"the answer at submission; {_EVENT}"
 _ANSWER = "the answer to the request"
 
