@@ -85,7 +85,7 @@ def train(
         func, args, dict(func_args or {}), on_size=lambda total: submission.check_size(total, spec)
     )
     submission.check_capture(capture, spec, plan)
-    say_notes(capture)
+    say_notes(capture, allow_large=spec.allow_large)
     stem = getattr(func, "__name__", "call")
     return submit(spec, submission, plan, capture, stem=stem, returns=True)
 
@@ -153,9 +153,9 @@ def dry_run(
     return submission.dry_run(spec, plan, capture, manifest, write)
 
 
-def say_notes(capture: Capture) -> None:
+def say_notes(capture: Capture, *, allow_large: bool = False) -> None:
     """Print what the user should know about what is sent: its size, modules that differ, …."""
-    for note in (size_warning(capture), *capture.notes):
+    for note in (None if allow_large else size_warning(capture), *capture.notes):
         if note:
             note = masking.text(note if note.endswith(".") else f"{note}.")
             print(plain(note), file=sys.stderr)

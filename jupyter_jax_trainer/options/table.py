@@ -236,7 +236,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="allow-large",
         group=_VARIABLES,
-        help="Lift the limits on the size of what is sent.",
+        help="Don't warn when more than 10 MB are sent.",
     ),
     Option(
         name="timeout",
