@@ -31,7 +31,8 @@ class JaxTrain(ExtensionApp):
     allowed_contexts = List(
         Unicode(),
         ["*"],
-        help="Contexts of the kubeconfig that pages see and may ask about: names or shell patterns.",
+        help="Contexts of the kubeconfig that pages see and may ask about, as names or shell "
+        "patterns.",
     ).tag(config=True)
     allowed_namespaces = List(
         Unicode(),
