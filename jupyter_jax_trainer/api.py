@@ -47,12 +47,12 @@ def train(
     func_args: Namespace | None = None,
     **options: Any,
 ) -> Job:
-    """Run a function as a job: every rank calls it, and rank 0's value is the result.
+    """Run a function as a job: every rank calls it, and the value on rank 0 is the result.
 
     Parameters
     ----------
     func
-        The function; what it uses of the notebook comes along.
+        The function; whatever it uses from the notebook is sent with it.
     *args
         Its positional arguments.
     func_args
@@ -64,12 +64,12 @@ def train(
     Returns
     -------
     Job
-        The job, which has been started; ``.wait()`` waits, ``.result()`` gives the value.
+        The job, already started; ``.wait()`` waits for it, ``.result()`` returns the value.
 
     Raises
     ------
     UsageError, CaptureError, BackendError
-        Before anything is started.
+        The job can't be started; nothing was.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def train(
         func, args, dict(func_args or {}), on_size=lambda total: submission.check_size(total, spec)
     )
     check(spec, submission, plan, capture)
-    say_notes(capture)
+    say_notes(capture, allow_large=spec.allow_large)
     stem = getattr(func, "__name__", "call")
     origin: Origin = {"cwd": str(_folder())}
     return submit(spec, submission, plan, capture, stem=stem, origin=origin, returns=True)
@@ -193,9 +193,9 @@ def dry_run(
     return submission.dry_run(spec, plan, capture, manifest, write)
 
 
-def say_notes(capture: Capture) -> None:
+def say_notes(capture: Capture, *, allow_large: bool = False) -> None:
     """Print what the user should know about what is sent: its size, modules that differ, …."""
-    for note in (size_warning(capture), *capture.notes):
+    for note in (None if allow_large else size_warning(capture), *capture.notes):
         if note:
             note = masking.text(note if note.endswith(".") else f"{note}.")
             print(plain(note), file=sys.stderr)
@@ -366,7 +366,7 @@ def _free_name(name: str, submission: Submission, plan: Plan) -> str:
 
 
 def jobs() -> list[Job]:
-    """List all jobs of this user on this machine, the newest first.
+    """List all jobs of this user on this machine, newest first.
 
     Returns
     -------
@@ -377,17 +377,16 @@ def jobs() -> list[Job]:
 
 
 def job(name: str) -> Job:
-    """Find a job by its name: the newest of those that were given this name.
+    """Find a job by name: the newest one that was given this name.
 
-    A name that is used again gets a number (``fit``, ``fit-2``), so a cell that asks for ``fit``
-    goes on to mean the last run; ``fit-1`` is the first. A job that somebody else submitted chooses
-    its given name itself, so it is meant only by the name that it has here, and where no job of
-    one's own was given that name.
+    A name that is used again gets a number (``fit``, ``fit-2``); ``fit`` is always the last run,
+    ``fit-1`` the first. A job that somebody else submitted is found only by the name that it has
+    here, and only if you gave that name to no job of your own.
 
     Raises
     ------
     JobNotFound
-        There is none; the nearest name is given.
+        There is none; the message has the nearest name.
     """
     from jupyter_jax_trainer.trust import policy
 
@@ -421,20 +420,20 @@ def _newest_first(job: Job) -> float:
 def runtimes(
     backend: str = "auto", *, context: str | None = None, namespace: str | None = None
 ) -> Sequence[Runtime]:
-    """List what jobs can run on.
+    """List the runtimes that jobs can use.
 
     Parameters
     ----------
     backend
-        Its name, or ``auto`` for this machine and, where there is one, the cluster of the
-        kubeconfig or of the pod in which this runs.
+        The name of a backend; ``auto`` is this machine and the cluster, if a kubeconfig names one
+        or this is a pod.
     context, namespace
-        Which cluster and namespace.
+        The cluster and the namespace.
 
     Raises
     ------
     BackendError
-        The cluster does not answer, and it was asked for by name.
+        The cluster does not answer, and was asked for by name.
     """
     if backend != "auto":
         return registry.get(backend).runtimes(context, namespace)

@@ -20,7 +20,7 @@ INSTALLS = Message(
 )
 LINE_MAGIC = Message(
     "Line {line} of the cell: `{source}` does not work in a job: %{name} is a notebook command.",
-    "In a job, !commands and {known} work.",
+    "In a job, only !commands, {known} work.",
 )
 
 UNDEFINED = Message(

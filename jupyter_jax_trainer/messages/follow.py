@@ -54,7 +54,7 @@ TOO_LARGE = Message("results of {size} are not fetched: the limit for other user
 NO_FETCH_RIGHT = Message("the results can't be fetched: no permission to {right}")
 FETCH_REFUSED = Message("the results can't be fetched: {right}: {error}")
 FETCH_FAILED = Message("the results can't be fetched now: {error}")
-NO_ROOM = Message("they need {needed} more, but only {free} are free here")
+NO_ROOM = Message("they need {needed} more, but only {free} is free here")
 POD_CUT_OFF = Message("the connection to the pod was cut off")
 
 RANK = Message("rank {rank}")

@@ -173,8 +173,8 @@ NAME_IS_ACTIVE = Message(
     "Follow it with `%jaxtrain attach {name}`, or choose another --name.",
 )
 PYTHON_DIFFERS = Message(
-    "{names} came from Python {here}, but the runtime {runtime} has Python {there}, and functions "
-    "and classes can't be moved between the two.",
+    "{names} came from Python {here}, but the runtime {runtime} has Python {there}: functions and "
+    "classes can't be sent from one to the other.",
     "Choose a --runtime or --image with the same Python, or define them inside the cell.",
 )
 LARGE_RESULTS = Message(

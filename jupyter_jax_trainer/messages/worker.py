@@ -5,8 +5,8 @@ from __future__ import annotations
 from jupyter_jax_trainer.messages import Message, identify
 
 ANOTHER_PYTHON = Message(
-    "{names} came from Python {sent}, but this job runs Python {here}, and functions and classes "
-    "can't be moved between the two. Choose a runtime with the same Python, or define them inside "
+    "{names} came from Python {sent}, but this job runs Python {here}: functions and classes can't "
+    "be sent from one to the other. Choose a runtime with the same Python, or define them inside "
     "the cell."
 )
 NOT_IN_A_JOB = Message(

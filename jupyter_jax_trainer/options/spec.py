@@ -82,9 +82,8 @@ class SpecRecord(TypedDict):
 class JobSpec:
     """The options of one job, checked.
 
-    Make one with `parse_cell_line` or `spec_from_options`: these check, the class itself does not.
-    `explicit` names the fields that somebody gave, as opposed to defaults; it takes no part in
-    comparisons.
+    Create one with `parse_cell_line` or `spec_from_options`: these check, the class does not.
+    `explicit` names the fields that were given, as opposed to defaults; comparisons ignore it.
     """
 
     name: str | None = None

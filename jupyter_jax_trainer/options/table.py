@@ -246,7 +246,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="allow-large",
         group=_VARIABLES,
-        help="Lift the limits on the size of what is sent.",
+        help="Don't warn when more than 10 MB are sent, and lift the limits of --files.",
     ),
     Option(
         name="timeout",

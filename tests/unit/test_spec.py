@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import jupyter_jax_trainer
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import options as say
 from jupyter_jax_trainer.options.amounts import cores, quantity
@@ -590,3 +593,16 @@ def test_a_value_as_long_as_its_bound_is_read():
     setting = "a" * MAX_SETTING
     assert spec_from_options(env={"A": setting}).env == (("A", setting),)
     assert len(spec_from_options(use=[f"a{n}" for n in range(MAX_ITEMS)]).use) == MAX_ITEMS
+
+
+PACKAGE = Path(jupyter_jax_trainer.__file__).parent
+READERS = "\n".join(
+    path.read_text(encoding="utf-8")
+    for path in PACKAGE.rglob("*.py")
+    if path.relative_to(PACKAGE).parts[0] not in ("options", "messages")
+)
+
+
+@pytest.mark.parametrize("field", BY_FIELD)
+def test_every_option_has_an_effect(field):
+    assert re.search(rf"\bspec\.{field}\b", READERS) or f'"{field}"' in READERS
