@@ -53,8 +53,8 @@ def command_line() -> str:
         "",
         _GENERATED.format(source="the COMMAND tables in jupyter_jax_trainer/commands/"),
         "",
-        "Run `%jaxtrain COMMAND` in a notebook, or `jaxtrain COMMAND` in a terminal. Options listed",
-        "after *Also* are those of [`%%jaxtrain`](magic.md).",
+        "Run `%jaxtrain COMMAND` in a notebook, or `jaxtrain COMMAND` in a terminal. Options after",
+        "*Also* are those of [`%%jaxtrain`](magic.md).",
     ]
     for command in COMMANDS.values():
         lines += ["", f"## {command.name}", "", "```text", command.usage, "```", "", command.help]
