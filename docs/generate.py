@@ -5,10 +5,12 @@ Run it after a change to an option, a command or a cause: ``python docs/generate
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes import SECTIONS
+from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.cause import Cause
 from jupyter_jax_trainer.commands import COMMANDS
 from jupyter_jax_trainer.commands.helptext import EXAMPLES, groups
 from jupyter_jax_trainer.options.table import OPTIONS, Option
@@ -51,7 +53,8 @@ def command_line() -> str:
         "",
         _GENERATED.format(source="the COMMAND tables in jupyter_jax_trainer/commands/"),
         "",
-        "Run `%jaxtrain COMMAND` in a notebook, or `jaxtrain COMMAND` in a terminal.",
+        "Run `%jaxtrain COMMAND` in a notebook, or `jaxtrain COMMAND` in a terminal. Options after",
+        "*Also* are those of [`%%jaxtrain`](magic.md).",
     ]
     for command in COMMANDS.values():
         lines += ["", f"## {command.name}", "", "```text", command.usage, "```", "", command.help]
@@ -60,9 +63,9 @@ def command_line() -> str:
             lines += ["", *_options(own)]
         shared = [f"`--{option.name}`" for option in command.options if option in OPTIONS]
         if len(shared) > _MANY:
-            lines += ["", "Also takes the options of [`%%jaxtrain`](magic.md)."]
+            lines += ["", "Also: all options of `%%jaxtrain`."]
         elif shared:
-            lines += ["", f"Also takes {', '.join(shared)} of [`%%jaxtrain`](magic.md)."]
+            lines += ["", f"Also: {', '.join(shared)}."]
     codes = [
         ("0", "Success. For `run` and `attach`: the job succeeded, or you detached from it"),
         ("1", "The job failed or was cancelled, or the command failed"),
@@ -80,21 +83,27 @@ def causes() -> str:
         _GENERATED.format(source="jupyter_jax_trainer/backends/kubernetes/diagnosis/causes/"),
         "",
         "Look up the message of a job's status line here. ‹…› stands for details of the job.",
-        "When several causes apply, the status line names the one listed first.",
+        "When several causes apply, the status line names the one listed first. A *creation event*",
+        "is `FailedCreate`, `JobCreationFailed` or `TrainJobResourcesCreationFailed`.",
     ]
     for title, listed in SECTIONS.items():
+        lines += ["", f"## {title}", ""]
+        common, times = Counter(cause.where for cause in listed).most_common(1)[0]
+        if 2 * times > len(listed):
+            lines += [f"Evidence, unless the row names another: {common}.", ""]
+        else:
+            common = ""
         rows = [
-            (
-                cause.symptom,
-                f"rank ‹N› {cause.sentence}" if cause.ends else cause.sentence,
-                cause.hint,
-                cause.where,
-            )
+            (_said(cause), cause.hint, "" if cause.where == common else cause.where)
             for cause in listed
         ]
-        lines += ["", f"## {title}", ""]
-        lines += _table(("Cause", "Message", "What to do", "Evidence"), rows)
+        lines += _table(("Message", "What to do", "Evidence"), rows)
     return "\n".join(lines).replace("{", "‹").replace("}", "›") + "\n"
+
+
+def _said(cause: Cause) -> str:
+    sentence = f"rank ‹N› {cause.sentence}" if cause.ends else cause.sentence
+    return f"{sentence}. *{cause.symptom}*" if cause.symptom else sentence
 
 
 def _options(options: Iterable[Option]) -> list[str]:

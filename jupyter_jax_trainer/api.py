@@ -27,6 +27,8 @@ from jupyter_jax_trainer.jobdir.job import Job
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.manifest import Manifest, Origin, Plan, SentRecord
 from jupyter_jax_trainer.messages import api as say
+from jupyter_jax_trainer.messages import cell as cell_words
+from jupyter_jax_trainer.messages import local as local_words
 from jupyter_jax_trainer.options.spec import JobSpec, spec_from_options
 from jupyter_jax_trainer.text import plain, size
 
@@ -45,12 +47,12 @@ def train(
     func_args: Namespace | None = None,
     **options: Any,
 ) -> Job:
-    """Run a function as a job: every rank calls it, and rank 0's value is the result.
+    """Run a function as a job: every rank calls it, and the value on rank 0 is the result.
 
     Parameters
     ----------
     func
-        The function; what it uses of the notebook comes along.
+        The function; whatever it uses from the notebook is sent with it.
     *args
         Its positional arguments.
     func_args
@@ -62,12 +64,12 @@ def train(
     Returns
     -------
     Job
-        The job, which has been started; ``.wait()`` waits, ``.result()`` gives the value.
+        The job, already started; ``.wait()`` waits for it, ``.result()`` returns the value.
 
     Raises
     ------
     UsageError, CaptureError, BackendError
-        Before anything is started.
+        The job can't be started; nothing was.
 
     Examples
     --------
@@ -84,10 +86,11 @@ def train(
     capture = capture_call(
         func, args, dict(func_args or {}), on_size=lambda total: submission.check_size(total, spec)
     )
-    submission.check_capture(capture, spec, plan)
-    say_notes(capture)
+    check(spec, submission, plan, capture)
+    say_notes(capture, allow_large=spec.allow_large)
     stem = getattr(func, "__name__", "call")
-    return submit(spec, submission, plan, capture, stem=stem, returns=True)
+    origin: Origin = {"cwd": str(_folder())}
+    return submit(spec, submission, plan, capture, stem=stem, origin=origin, returns=True)
 
 
 def _check_keywords(func: Callable[..., Any], options: Mapping[str, Any]) -> None:
@@ -126,6 +129,43 @@ def prepare(spec: JobSpec) -> tuple[Submission, Plan]:
     return submission, plan
 
 
+def check(spec: JobSpec, submission: Submission, plan: Plan, capture: Capture) -> None:
+    """Add the files that go along to what was captured, and let the backend look at it.
+
+    Raises
+    ------
+    UsageError, CaptureError
+        There is nothing to send, or it can't be sent.
+    """
+    if spec.files:
+        _add_files(spec, submission, capture)
+    submission.check_capture(capture, spec, plan)
+
+
+def _add_files(spec: JobSpec, submission: Submission, capture: Capture) -> None:
+    from jupyter_jax_trainer.capture.capture import Sent
+    from jupyter_jax_trainer.capture.files import check_bounds, gather, left_out_note
+
+    found = gather(spec.files, _folder())
+    if note := left_out_note(found.left_out):
+        capture.notes.append(note)
+    if not submission.bundle_travels:
+        capture.notes.append(cell_words.FILES_IN_PLACE(count=found.count, size=size(found.size)))
+        return
+    check_bounds(found, allow_large=spec.allow_large)
+    capture.files = found
+    capture.sent.append(Sent("files", "files", found.count, found.size))
+    submission.check_size(capture.total, spec)
+
+
+def _folder() -> Path:
+    """Return the notebook's folder, which is where its kernel is at work."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise UsageError(local_words.DIRECTORY_GONE()) from None
+
+
 def dry_run(
     spec: JobSpec,
     submission: Submission,
@@ -153,9 +193,9 @@ def dry_run(
     return submission.dry_run(spec, plan, capture, manifest, write)
 
 
-def say_notes(capture: Capture) -> None:
+def say_notes(capture: Capture, *, allow_large: bool = False) -> None:
     """Print what the user should know about what is sent: its size, modules that differ, …."""
-    for note in (size_warning(capture), *capture.notes):
+    for note in (None if allow_large else size_warning(capture), *capture.notes):
         if note:
             note = masking.text(note if note.endswith(".") else f"{note}.")
             print(plain(note), file=sys.stderr)
@@ -326,7 +366,7 @@ def _free_name(name: str, submission: Submission, plan: Plan) -> str:
 
 
 def jobs() -> list[Job]:
-    """List all jobs of this user on this machine, the newest first.
+    """List all jobs of this user on this machine, newest first.
 
     Returns
     -------
@@ -337,17 +377,16 @@ def jobs() -> list[Job]:
 
 
 def job(name: str) -> Job:
-    """Find a job by its name: the newest of those that were given this name.
+    """Find a job by name: the newest one that was given this name.
 
-    A name that is used again gets a number (``fit``, ``fit-2``), so a cell that asks for ``fit``
-    goes on to mean the last run; ``fit-1`` is the first. A job that somebody else submitted chooses
-    its given name itself, so it is meant only by the name that it has here, and where no job of
-    one's own was given that name.
+    A name that is used again gets a number (``fit``, ``fit-2``); ``fit`` is always the last run,
+    ``fit-1`` the first. A job that somebody else submitted is found only by the name that it has
+    here, and only if you gave that name to no job of your own.
 
     Raises
     ------
     JobNotFound
-        There is none; the nearest name is given.
+        There is none; the message has the nearest name.
     """
     from jupyter_jax_trainer.trust import policy
 
@@ -381,20 +420,20 @@ def _newest_first(job: Job) -> float:
 def runtimes(
     backend: str = "auto", *, context: str | None = None, namespace: str | None = None
 ) -> Sequence[Runtime]:
-    """List what jobs can run on.
+    """List the runtimes that jobs can use.
 
     Parameters
     ----------
     backend
-        Its name, or ``auto`` for this machine and, where there is one, the cluster of the
-        kubeconfig or of the pod in which this runs.
+        The name of a backend; ``auto`` is this machine and the cluster, if a kubeconfig names one
+        or this is a pod.
     context, namespace
-        Which cluster and namespace.
+        The cluster and the namespace.
 
     Raises
     ------
     BackendError
-        The cluster does not answer, and it was asked for by name.
+        The cluster does not answer, and was asked for by name.
     """
     if backend != "auto":
         return registry.get(backend).runtimes(context, namespace)

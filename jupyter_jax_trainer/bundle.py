@@ -15,6 +15,7 @@ from types import ModuleType
 import jupyter_jax_trainer
 from jupyter_jax_trainer.capture import Capture
 from jupyter_jax_trainer.datatypes import JsonValue
+from jupyter_jax_trainer.worker.files import PREFIX
 from jupyter_jax_trainer.worker.serialization.archive import BundleManifest, write_archive
 
 CELL_FILE = "<Cell>"
@@ -72,6 +73,7 @@ def write_bundle(
         "sources.json": json.dumps({f: text for f, (_, text) in capture.sources.items()}).encode(),
         **_worker_code(byte_code=not travels),
         **{f"modules/{name}": data for name, data in capture.modules.items()},
+        **{f"{PREFIX}{name}": data for name, data in capture.files.read().items()},
         **{f"wheels/{name}": data for name, data in (wheels or {}).items()},
     }
     manifest: BundleManifest = {
@@ -84,6 +86,7 @@ def write_bundle(
         "outside": capture.outside,
         "out": list(out),
         "argv": list(argv),
+        "executable": capture.files.executable(),
         "cell_file": CELL_FILE,
         "labels": {
             CELL_FILE: capture.label,

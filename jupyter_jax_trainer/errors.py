@@ -1,17 +1,17 @@
-"""Errors of jupyter_jax_trainer: one family, each says what happened, where, and what to do.
+"""The exceptions; each says what happened, where, and what to do.
 
 ::
 
     JaxTrainError
-    ├── UsageError        an option, a value or a name is wrong; nothing was started
-    ├── CaptureError      something that the cell needs cannot travel; nothing was started
+    ├── UsageError        an option, value or name is invalid; nothing was started
+    ├── CaptureError      something that the cell needs can't be sent; nothing was started
     ├── BackendError      the backend refused the job or could not start it
-    ├── JobNotFound       there is no job of that name
-    ├── JobDirError       a job directory is damaged or of a format that this version cannot read
-    ├── ResultError       a result is missing, damaged or not there yet
-    │   └── ResultsWithheld   the job is somebody else's, and not trusted
-    ├── JobFailed         the job ended, and not well; ``failure`` says how
-    └── JobDetached       the wait was interrupted; the job goes on
+    ├── JobNotFound       there is no job of this name
+    ├── JobDirError       a job directory is damaged, or has a format that this version can't read
+    ├── ResultError       a result is missing, damaged or refused
+    │   └── ResultsWithheld   somebody else submitted the job, and it is not trusted
+    ├── JobFailed         the job failed or was cancelled; ``failure`` says how
+    └── JobDetached       the wait was interrupted; the job continues
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 
 class JaxTrainError(Exception):
-    """Base of all errors that this package raises on purpose.
+    """Base class of the errors that this package raises.
 
     Parameters
     ----------
     message
-        What happened and where, as one or more full sentences.
+        What happened and where, in sentences.
     hint
-        What to do about it, if not the hint of the message. Shown on a line of its own.
+        What to do about it, on a line of its own; by default the message's own hint.
 
     Attributes
     ----------
     id
-        Of the message in the catalogue; None where the words are not ours.
+        The id of the message in the catalogue; None if the text is not from there.
     """
 
     def __init__(self, message: str, hint: str | None = None) -> None:
@@ -66,11 +66,11 @@ class JaxTrainError(Exception):
 
 
 class UsageError(JaxTrainError, ValueError):
-    """An option, a value or a name is wrong; nothing was started."""
+    """An option, value or name is invalid; nothing was started."""
 
 
 class CaptureError(JaxTrainError):
-    """Something that the cell needs cannot travel; nothing was started."""
+    """Something that the cell needs can't be sent; nothing was started."""
 
 
 class BackendError(JaxTrainError):
@@ -78,32 +78,32 @@ class BackendError(JaxTrainError):
 
 
 class JobNotFound(JaxTrainError, LookupError):  # noqa: N818
-    """There is no job of that name."""
+    """There is no job of this name."""
 
 
 class JobDirError(JaxTrainError):
-    """A job directory is damaged, or of a format that this version cannot read."""
+    """A job directory is damaged, or has a format that this version can't read."""
 
 
 class ResultError(JaxTrainError):
-    """A result is missing, damaged or not there yet."""
+    """A result is missing, damaged or refused."""
 
 
 class ResultsWithheld(ResultError):  # noqa: N818
-    """The job is somebody else's, and to load its results may run code: nobody has agreed."""
+    """Somebody else submitted the job: its results may run code, and you have not trusted it."""
 
 
 class ResultWarning(UserWarning):
-    """A result came, but not just as it was: a class of it is not imported here."""
+    """A result was loaded as a dictionary, because its class is not imported here."""
 
 
 class JobFailed(JaxTrainError):  # noqa: N818
-    """The job ended, and not well.
+    """The job failed or was cancelled.
 
     Attributes
     ----------
     name
-        The job's.
+        The job's name.
     failure
         What failed, on which rank, with the traceback.
     """
@@ -124,7 +124,7 @@ class JobFailed(JaxTrainError):  # noqa: N818
 
 
 class JobDetached(JaxTrainError):  # noqa: N818
-    """The wait was interrupted; the job goes on without it."""
+    """The wait was interrupted; the job continues."""
 
     def _render_traceback_(self) -> list[str]:
         return str(self).splitlines()

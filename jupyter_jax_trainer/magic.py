@@ -88,13 +88,13 @@ def run_cell(line: str, cell: str, shell: Any) -> None:
         shell=shell,
         on_size=lambda total: backend.check_size(total, spec),
     )
-    backend.check_capture(capture, spec, plan)
+    api.check(spec, backend, plan, capture)
     if spec.dry_run:
-        api.say_notes(capture)
+        api.say_notes(capture, allow_large=spec.allow_large)
         print(plain(api.dry_run(spec, backend, plan, capture)))
         return
     view = display.open_view()
-    api.say_notes(capture)
+    api.say_notes(capture, allow_large=spec.allow_large)
     display.announce(view, spec, plan, capture)
     with Interrupts() as interrupts:
         try:

@@ -1,4 +1,4 @@
-"""What a job can run on."""
+"""Runtimes: what jobs run on."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """Something that can run jobs.
+    """A setup that jobs run on.
 
     Attributes
     ----------
     nodes
         The smallest and the largest number of nodes.
     python, jax
-        Versions in the runtime, None where they are not known.
+        Versions in the runtime; None if unknown.
     devices
-        How many devices it has; None where that is not known or a matter of choice.
+        How many devices it has; None if unknown or for the job to choose.
     image
         The container image; None on this machine.
     deprecated
-        Those who run the cluster say that another one should be used.
+        Whether the cluster's administrators want another one to be used.
     problem
-        Why it can't be used as things are, and what to do; None when it can.
+        Why it can't be used now, and what to do; None if it can.
     """
 
     name: str

@@ -41,6 +41,7 @@ def submit(cell: str, namespace: dict[str, Any] | None = None, line: str = "-n 2
         out=spec.out,
         on_size=lambda total: backend.check_size(total, spec),
     )
+    backend.check_capture(capture, spec, plan)
     return api.submit(spec, backend, plan, capture, cell=cell)
 
 

@@ -10,10 +10,12 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from jupyter_jax_trainer.capture import names as analysis
+from jupyter_jax_trainer.capture.files import Files
+from jupyter_jax_trainer.capture.imports import Imports
 from jupyter_jax_trainer.capture.modules import collect, differences, is_own
 from jupyter_jax_trainer.capture.source import for_analysis, parse_cell
 from jupyter_jax_trainer.capture.values import describe_failure, globals_used
@@ -42,7 +44,8 @@ class Sent:
     name, type
         The variable and what it is: ``float32[60000,784]``, ``dict of 3``.
     kind
-        ``function``, ``class``, ``module``, ``array`` or ``value``.
+        ``function``, ``class``, ``module``, ``array``, ``value`` or ``files``; ``package`` for a
+        distribution, whose type is its version.
     size
         Bytes that it added to the stream and the buffers.
     """
@@ -69,6 +72,10 @@ class Capture:
         (name, value) pairs for `worker.pickling.Unpickler`, one after another.
     modules
         The user's own modules: path → content.
+    files
+        Files that the cell finds in its working directory.
+    imports
+        What all that imports, without what the modules do.
     sources
         File name → (label, text) of code that was sent by value, for tracebacks.
     python_bound
@@ -85,6 +92,8 @@ class Capture:
     stream: bytes = b""
     buffers: list[memoryview] = field(default_factory=list)
     modules: dict[str, bytes] = field(default_factory=dict)
+    files: Files = field(default_factory=Files)
+    imports: Imports = field(default_factory=Imports)
     sources: dict[str, tuple[str, str]] = field(default_factory=dict)
     python_bound: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
@@ -99,6 +108,7 @@ class Capture:
             + len(self.stream)
             + sum(b.nbytes for b in self.buffers)
             + sum(map(len, self.modules.values()))
+            + self.files.size
         )
 
 
@@ -257,6 +267,32 @@ def _goes_by_name(value: Any) -> bool:
     return module is not None and module.__name__ != "__main__" and not is_own(module)
 
 
+class _Watched(Pickler):
+    """Notes what the functions import that it pickles, and which modules go by their names."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.imports = Imports()
+        self._named: set[str] = set()
+
+    def reducer_override(self, obj: Any) -> Any:
+        if type(obj) is ModuleType and obj.__name__ not in self.modules:
+            self._named.add(obj.__name__)
+        return super().reducer_override(obj)
+
+    def _note_code(self, code: CodeType) -> None:
+        super()._note_code(code)
+        self.imports.add_function(code)
+
+    def all_imports(self, tree: ast.Module) -> Imports:
+        """Return what all that was pickled imports, and a cell."""
+        found = self.imports
+        found.add_code(tree)
+        found.certain |= self.modules
+        found.objects = self.modules - self._named
+        return found
+
+
 class _Packer:
     """Pickles variables one after another, and keeps account."""
 
@@ -275,7 +311,7 @@ class _Packer:
         self._file = io.BytesIO()
         self._on_size = on_size
         self._objection: BaseException | None = None
-        self._pickler = Pickler(self._file, main_globals=namespace, on_size=self._hear)
+        self._pickler = _Watched(self._file, main_globals=namespace, on_size=self._hear)
         self._pickler.left_out.update(left_out)
 
     def _hear(self, size: int) -> None:
@@ -338,6 +374,7 @@ class _Packer:
         capture.stream, capture.buffers = self._file.getvalue(), pickler.buffers
         left_out: list[str] = []
         capture.modules = collect(sorted(pickler.modules), tree, left_out)
+        capture.imports = pickler.all_imports(tree)
         capture.notes = differences(capture.modules)
         if left_out:
             capture.notes.append(say.FILES_LEFT_OUT(files=", ".join(left_out)))

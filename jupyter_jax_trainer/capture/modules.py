@@ -37,7 +37,7 @@ def is_own(module: ModuleType) -> bool:
     True for modules in source files, except those of the standard library, of installed
     distributions, of this package, and the notebook's ``__main__``.
     """
-    return _own_spec(getattr(module, "__spec__", None)) is not None or (
+    return own_spec(getattr(module, "__spec__", None)) is not None or (
         getattr(module, "__spec__", None) is None
         and module.__name__ not in ("__main__", "__mp_main__")
         and bool(getattr(module, "__file__", None))
@@ -75,7 +75,7 @@ def collect(
         if top in seen or top in sys.stdlib_module_names or top == _THIS_PACKAGE:
             continue
         seen.add(top)
-        spec = _own_spec(_find_spec(top))
+        spec = own_spec(find_spec(top))
         if spec is None:
             continue
         for arcname, path, stays in _files(spec):
@@ -94,7 +94,8 @@ def collect(
     return files
 
 
-def _find_spec(name: str) -> ModuleSpec | None:
+def find_spec(name: str) -> ModuleSpec | None:
+    """Return the spec of a top-level module; nothing is imported for it."""
     loaded = sys.modules.get(name)
     try:
         spec = getattr(loaded, "__spec__", None) or importlib.util.find_spec(name)
@@ -105,7 +106,7 @@ def _find_spec(name: str) -> ModuleSpec | None:
     return spec
 
 
-def _own_spec(spec: ModuleSpec | None) -> ModuleSpec | None:
+def own_spec(spec: ModuleSpec | None) -> ModuleSpec | None:
     """Return the spec back if it is that of an own module."""
     if spec is None or spec.name in ("__main__", "__mp_main__"):
         return None
@@ -158,7 +159,7 @@ def _files(spec: ModuleSpec) -> Iterator[tuple[str, Path, bool]]:
                 continue
             _refuse_compiled(path, spec.name)
             if path.suffix == ".py" or path.stat().st_size < MAX_DATA_FILE:
-                stays = _leads_out(path, place) or _looks_secret(path, place)
+                stays = _leads_out(path, place) or looks_secret(path, place)
                 yield f"{spec.name}/{inner.as_posix()}", path, stays
 
 
@@ -239,7 +240,7 @@ def _is_named_so(path: Path) -> bool:
     return path.suffix not in _CODE and _NAMES.fullmatch(name) is not None
 
 
-def _looks_secret(path: Path, package: Path) -> bool:
+def looks_secret(path: Path, package: Path) -> bool:
     """Return whether a file of a package looks like a secret.
 
     Its name may say so, a folder that it is in, or its first 64 kB. A file of certificates alone

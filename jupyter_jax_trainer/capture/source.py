@@ -123,7 +123,7 @@ def _check_commands(tree: ast.Module, lines: list[str]) -> None:
         if name in _INSTALLERS:
             raise UsageError(say.INSTALLS(line=line, source=shown))
         if name not in LINE_MAGICS:
-            known = ", ".join(f"%{magic}" for magic in LINE_MAGICS)
+            known = " and ".join(f"%{magic}" for magic in LINE_MAGICS)
             raise UsageError(say.LINE_MAGIC(line=line, source=shown, name=name, known=known))
 
 

@@ -24,25 +24,25 @@ class RankPlace:
     Attributes
     ----------
     rank
-        Which.
+        Its number.
     state
-        What it is doing by its own account, such as ``Running``.
+        What it last said it was doing, such as ``Running``.
     cell, line
-        The label of the cell, and the line of it that runs; None outside of the cell.
+        The label of the cell, and the line that runs; None outside the cell.
     call
-        The function that this line is in; None where it is in none.
+        The function that the line calls; None if there is none.
     frame
-        The innermost frame of the user's own code, where that is not in the cell:
+        The innermost frame of the user's own code, if that is not in the cell:
         ``model.py:12 in step``.
     seconds
-        For how long it has been there; None where it does not answer.
+        How long it has been there; None if it does not answer.
     process
-        What the system says of its process: ``running``, ``sleeping``, ``waiting for I/O``,
-        ``stopped``; None where it is gone or that is not known.
+        The state of its process: ``running``, ``sleeping``, ``waiting for I/O``, ``stopped``; None
+        if unknown.
     memory
         Bytes of memory that it uses.
     answered
-        It has answered. One that is stopped, or busy in native code that holds the GIL, does not.
+        Whether it answered. A stopped rank does not, nor one in native code that holds the GIL.
     """
 
     rank: int

@@ -56,8 +56,8 @@ def run(context: Context, values: Given, words: list[str]) -> None:
             file=path.name,
             on_size=lambda total: backend.check_size(total, spec),
         )
-    backend.check_capture(capture, spec, plan)
-    api.say_notes(capture)
+    api.check(spec, backend, plan, capture)
+    api.say_notes(capture, allow_large=spec.allow_large)
     if spec.dry_run:
         argv = [str(path), *arguments]
         context.print(api.dry_run(spec, backend, plan, capture, stem=path.stem, argv=argv))

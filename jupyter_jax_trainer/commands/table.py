@@ -47,7 +47,7 @@ _COMMANDS = (
     Command(
         name="jobs",
         usage="jobs [--all] [--state STATE]",
-        summary="list the jobs, newest first",
+        summary="list jobs, newest first",
         help="List jobs, newest first: all that have not ended, and the last twenty. "
         "With --backend kubernetes, list all TrainJobs in the namespace, whoever created them.",
         handler=actions.jobs,
@@ -66,7 +66,7 @@ _COMMANDS = (
     Command(
         name="show",
         usage="show [NAME]",
-        summary="all about one job",
+        summary="show one job in full",
         handler=actions.show,
         help="Show a job's state and the reason for it, its ranks, what was sent, what came back, "
         "and its events. With --backend kubernetes, show a TrainJob in the namespace, whoever "
@@ -78,7 +78,7 @@ _COMMANDS = (
     Command(
         name="logs",
         usage="logs [NAME] [--rank R] [--follow]",
-        summary="what the ranks printed",
+        summary="print what the ranks printed",
         help="Print the logs of all ranks in the order in which they were written, or of one rank, "
         "or of another container of a job on Kubernetes, such as an initializer or a sidecar. "
         "Without --tail, a notebook shows the last 1000 lines.",
@@ -115,7 +115,7 @@ _COMMANDS = (
     Command(
         name="where",
         usage="where [NAME]",
-        summary="at which line each rank is",
+        summary="show at which line each rank is",
         help="Ask each rank of a running job at which line of the cell it is, for how long, and "
         "how much memory it uses. Ranks in the same place are grouped; the odd ones, for which "
         "the others may be waiting, come first. It works while ranks wait in a collective.",
@@ -146,7 +146,7 @@ _COMMANDS = (
     Command(
         name="result",
         usage="result NAME [VARIABLE...]",
-        summary="bring back its variables",
+        summary="bring back a job's variables",
         help="Bring back the variables named with --out, or some of them. A notebook gets them as "
         "variables, a terminal prints them.",
         handler=actions.result,
@@ -187,7 +187,7 @@ _COMMANDS = (
     Command(
         name="keep",
         usage="keep NAME... [--off]",
-        summary="never prune these jobs",
+        summary="protect jobs from prune",
         help="Protect jobs from `prune` and from the limits JAXTRAIN_KEEP_DAYS and "
         "JAXTRAIN_KEEP_BYTES. `delete` still deletes them.",
         handler=history.keep,
@@ -225,7 +225,7 @@ _COMMANDS = (
     Command(
         name="compare",
         usage="compare NAME... [--metric NAME]",
-        summary="metrics and options of several jobs side by side",
+        summary="show metrics and options of several jobs side by side",
         help="Compare jobs: state, steps, time, the last value of each metric, and the options "
         "that differ; with --metric, also the lowest and highest value of one metric. A name may "
         "be a pattern in quotes, such as 'fit*'.",
@@ -245,7 +245,7 @@ _COMMANDS = (
     Command(
         name="suspend",
         usage="suspend NAME",
-        summary="release its nodes (Kubernetes)",
+        summary="stop a job's pods until it is resumed (Kubernetes)",
         help="Suspend a job on Kubernetes: its pods are stopped, and the job waits to be resumed.",
         handler=actions.suspend,
         words=(1, 1),
@@ -254,7 +254,7 @@ _COMMANDS = (
     Command(
         name="resume",
         usage="resume NAME",
-        summary="start a suspended job again (Kubernetes)",
+        summary="restart a suspended job (Kubernetes)",
         help="Restart a suspended job on Kubernetes, from the beginning of its cell.",
         handler=actions.resume,
         words=(1, 1),
@@ -263,7 +263,7 @@ _COMMANDS = (
     Command(
         name="runtimes",
         usage="runtimes [show NAME | check [NAME...] | install]",
-        summary="what jobs can run on",
+        summary="list what jobs can run on",
         help="List the runtimes that jobs can use, with their versions: those of this machine and, "
         "if a kubeconfig names one, of the cluster. `show` prints one with its YAML. `check` "
         "checks whether the runtimes of the cluster meet the needs of jobs. `install`, for those "

@@ -73,7 +73,7 @@ class Compared:
 
 
 def metrics(*jobs: Job | str) -> list[dict[str, str | Number]]:
-    """Return what several jobs reported, a flat dictionary for each report.
+    """Return the reports of several jobs, a flat dictionary for each.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def metrics(*jobs: Job | str) -> list[dict[str, str | Number]]:
     Returns
     -------
     list of dict
-        ``{job, rank, step, time, loss, ...}``, for ``pandas.DataFrame`` for instance.
+        ``{job, rank, step, time, loss, ...}``, as for ``pandas.DataFrame``.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def metrics(*jobs: Job | str) -> list[dict[str, str | Number]]:
 def compare(
     *jobs: Job | str, metric: str | None = None
 ) -> list[dict[str, str | Number | dict[str, str] | None]]:
-    """Compare jobs: a flat dictionary for each, of the same keys where they reported the same.
+    """Compare jobs: a flat dictionary for each, with equal keys for equal metrics.
 
     Parameters
     ----------
@@ -118,9 +118,9 @@ def compare(
     Returns
     -------
     list of dict
-        ``job``, ``state``, ``nodes``, ``steps``, ``took`` (seconds), ``options``, and of each
-        metric its last value under its name (see `key`), with ``_min``, ``_max`` and the steps of
-        these, ``_min_step`` and ``_max_step``. A metric is that of the first rank that reports it.
+        ``job``, ``state``, ``nodes``, ``steps``, ``took`` (seconds), ``options``, and for each
+        metric its last value under its name (see `key`), its ``_min`` and ``_max``, and their steps
+        ``_min_step`` and ``_max_step``. Values are those of the first rank that reports the metric.
 
     Raises
     ------

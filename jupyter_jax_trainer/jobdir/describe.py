@@ -20,11 +20,12 @@ _MANY = 6  # variables that are named one by one
 
 
 class Thing(TypedDict):
-    """A variable, function or class that goes to a job or comes back; its size in bytes."""
+    """A variable, function, class or package that goes to a job or comes back; its bytes."""
 
     name: str
     type: str
     size: int
+    kind: str
 
 
 def shape(spec: SpecRecord, plan: Plan) -> str:
@@ -79,18 +80,31 @@ def progress_text(progress: ProgressState | None) -> str:
 def results_text(results: Sequence[ResultInfo] | None) -> str:
     """Return what came back: ``params dict of 4 1.2 MB, loss float32[] 4 B``."""
     return things_text(
-        Thing(name=entry["name"], type=entry["type"], size=entry["size"])
+        Thing(name=entry["name"], kind="value", type=entry["type"], size=entry["size"])
         for entry in results or []
         if "error" not in entry and entry["name"] != RETURNED
     )
 
 
 def things_text(entries: Iterable[Thing]) -> str:
-    """Name things with type and size, the largest first."""
-    by_size = sorted(entries, key=lambda entry: -entry["size"])
+    """Name things with type and size, the largest first; packages together, before all others."""
+    known = list(entries)
+    packages = [entry for entry in known if entry["kind"] == "package"]
+    others = [entry for entry in known if entry["kind"] != "package"]
+    by_size = sorted(others, key=lambda entry: -entry["size"])
     named = [
         one_line(f"{entry['name']} {entry['type']} {size(entry['size'])}")
         for entry in by_size[:_MANY]
     ]
     more = len(by_size) - len(named)
-    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
+    things = ", ".join(named) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(part for part in (_packages_text(packages), things) if part)
+
+
+def _packages_text(packages: Sequence[Thing]) -> str:
+    """Return ``flax 0.12.1 and 2 more (3 MB)``: the first is one that is imported."""
+    if not packages:
+        return ""
+    named = one_line(f"{packages[0]['name']} {packages[0]['type']}")
+    more = f" and {len(packages) - 1} more" if len(packages) > 1 else ""
+    return f"{named}{more} ({size(sum(one['size'] for one in packages))})"

@@ -32,23 +32,24 @@ class RankEnd:
     Attributes
     ----------
     rank
-        Which.
+        Its number.
     exit
-        Exit code; negative is a signal; None when it never ran.
+        Exit code, negative for a signal; None if it never ran.
     order
-        The place in the order in which the ends and errors became known.
+        Its place in the order in which ends and errors became known.
     error
         The record of an exception (see ``worker/exceptions.py``), if there was one.
     joined, finished
-        Whether it came to the rendezvous, and to the end of the cell.
+        Whether it reached the rendezvous, and the end of the cell.
     stopped
-        True when it was ended because of another rank, by itself or by the backend.
+        Whether it was stopped because of another rank, by itself or by the backend.
     out_of_memory
-        True when the system says that it ended a process of this job for lack of memory.
+        Whether the system reports that it killed a process of this job for lack of memory.
     cause, hint
-        What the cluster says of its end, to stand after ``rank 1``, and what to do about it.
+        Why it ended according to the cluster, as the rest of a sentence after ``rank 1``, and what
+        to do about it.
     told
-        What it told the other ranks of its error: known from them where its own log is gone.
+        Its error as the other ranks know it, in case its own log is gone.
     """
 
     rank: int
@@ -75,9 +76,9 @@ class Failure:
         ``rendezvous``, ``timeout``, ``disk``, ``supervisor``, ``start``, ``cluster`` (which ended
         the rank) or ``cancelled``.
     message
-        One line.
+        A sentence without the rank.
     rank
-        The rank that failed first; None when it was none of them.
+        The rank that failed first; None if it was none of them.
     exit
         Its exit code.
     error
@@ -85,7 +86,7 @@ class Failure:
     others
         Ranks that stopped because of it.
     log
-        The last lines of its log, where they may say more than its exit code.
+        The last lines of its log, if they may say more than the exit code.
     container
         Whose log that is, if it is not the rank's.
     hint
@@ -192,7 +193,7 @@ def _explain_error(end: RankEnd, error: ErrorRecord) -> Failure:
     kind, hint = "error", error.get("hint")
     if error["type"] == "SystemExit":
         kind, text = "exit", error["message"]
-    elif error["type"] in ("PythonMismatch", "PortTaken", "PackageError"):
+    elif error["type"] in ("PythonMismatch", "PortTaken", "PackageError", "FilesError"):
         kind, text = "start", error["message"]
     elif text in _NO_JAX and not error.get("cell_line"):
         said = say.NO_JAX(error=text)

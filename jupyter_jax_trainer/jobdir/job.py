@@ -41,9 +41,9 @@ _POLL = 0.05  # seconds between looks at the directory
 
 
 class Job:
-    """A job, running or ended, of this kernel or any other.
+    """A job, active or ended, of this kernel or any other.
 
-    Everything is read from the job's directory when it is asked for, so an object never goes stale.
+    Attributes are read from the job's directory on each access, so they are always current.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ class Job:
             return f"<Job {self.name}: damaged>"
 
     def widget(self) -> Any:
-        """Return a live view as a widget, for front ends that draw nothing else (marimo, say).
+        """Return a live view as a widget, for front ends such as marimo.
 
         Returns
         -------
         anywidget.AnyWidget
-            With the state, the progress, the last lines and buttons.
+            The state, progress, last log lines and buttons.
         """
         from jupyter_jax_trainer.widget.built import require
 
@@ -85,7 +85,7 @@ class Job:
 
     @cached_property
     def manifest(self) -> Manifest:
-        """What was asked for (see docs/reference/job-directory.md)."""
+        """The request (see docs/reference/job-directory.md)."""
         return self._dir.read_manifest()
 
     @property
@@ -105,7 +105,7 @@ class Job:
 
     @property
     def uid(self) -> str:
-        """A random id: another job may have the same name after this one is deleted."""
+        """A random id; names can be used again after a job is deleted."""
         return str(self.manifest["uid"])
 
     @property
@@ -115,12 +115,12 @@ class Job:
 
     @property
     def spec(self) -> JobSpec:
-        """Its options."""
+        """The options."""
         return JobSpec.from_json(self.manifest["spec"])
 
     @property
     def sent(self) -> list[SentRecord]:
-        """What was sent along: a list of ``{name, kind, type, size}``."""
+        """What was sent: a list of ``{name, kind, type, size}``."""
         return list(self.manifest["sent"])
 
     @property
@@ -153,12 +153,12 @@ class Job:
 
     @property
     def state(self) -> State:
-        """``Queued``, ``Starting``, ``Running``, ``Succeeded``, ``Failed``, ``Cancelled``, ...."""
+        """The state, such as ``Running``."""
         return self._state()["state"]
 
     @property
     def reason(self) -> str | None:
-        """Why it waits, or how it ended, in plain words."""
+        """Why it waits, or how it ended, as a sentence."""
         return self._state()["reason"]
 
     @property
@@ -168,22 +168,22 @@ class Job:
 
     @property
     def active(self) -> bool:
-        """Whether it has not ended."""
+        """Whether it has not ended yet."""
         return self.state not in ENDED
 
     @property
     def history(self) -> list[tuple[State, float]]:
-        """The states that it went through, each with the time it began."""
+        """The states so far, each with the time it began."""
         return [(entry["state"], entry["time"]) for entry in self._state()["history"]]
 
     @property
     def started(self) -> float | None:
-        """When its code began to run."""
+        """When its code began to run, in seconds since the epoch."""
         return next((at for state, at in self.history if state == State.RUNNING), None)
 
     @property
     def ended(self) -> float | None:
-        """When it ended."""
+        """When it ended, in seconds since the epoch."""
         return next((at for state, at in self.history if state in ENDED), None)
 
     @property
@@ -198,23 +198,23 @@ class Job:
 
     @property
     def initializers(self) -> list[Initializer]:
-        """What fetches its data set and its model before the training begins (``--dataset``)."""
+        """The containers that fetch its data set and model (``--dataset``, ``--model``)."""
         found = self._state().get("initializers") or []
         return [Initializer.from_json(entry) for entry in found]
 
     @property
     def restarts(self) -> int:
-        """How often all its ranks have started again (``--max-restarts``)."""
+        """How often all ranks were restarted (``--max-restarts``)."""
         return len(self._state().get("restarts", ()))
 
     @property
     def steps(self) -> int | None:
-        """How many steps rank 0 has reported."""
+        """The last step that rank 0 reported."""
         return self.progress.step if self.progress else None
 
     @property
     def progress(self) -> Progress | None:
-        """What rank 0 reported last."""
+        """The last report of rank 0."""
         found = self._state()["progress"]
         return Progress.from_json(found) if found else None
 
@@ -227,12 +227,12 @@ class Job:
     def where(self) -> list[RankPlace]:
         """Ask each rank where it is: at which line of the cell, and for how long.
 
-        It answers while the rank waits for others in a collective, too.
+        This works while ranks wait in a collective.
 
         Raises
         ------
         UsageError
-            The job has ended, or its ranks have not started, or its backend can't tell.
+            The job has ended, its ranks have not started, or its backend can't tell.
         BackendError
             The process that runs the job does not answer.
         """
@@ -258,7 +258,7 @@ class Job:
         follow: bool = False,
         raw: bool = False,
     ) -> Iterator[LogLine]:
-        """Yield the lines that the ranks printed, in the order in which they came.
+        """Yield the lines that the ranks printed, in the order in which they were written.
 
         Parameters
         ----------
@@ -267,11 +267,11 @@ class Job:
         container
             Instead of ranks, another container of the job on Kubernetes (see `containers`).
         tail
-            Only the last lines.
+            How many of the last lines; None for all.
         follow
-            Go on until the job has ended.
+            Continue until the job has ended.
         raw
-            Give the chatter of libraries, too.
+            Include noise from libraries.
 
         Raises
         ------
@@ -291,7 +291,7 @@ class Job:
 
     @property
     def containers(self) -> list[str]:
-        """The containers besides the ranks' own that have a log: initializers', sidecars'."""
+        """The other containers that have a log, such as initializers and sidecars."""
         return self._dir.containers()
 
     def _sources(self, rank: int | None, container: str | None) -> Sequence[int | str]:
@@ -319,16 +319,16 @@ class Job:
 
     @property
     def trusted(self) -> bool:
-        """Whether its results are loaded and its HTML is shown: it is one's own, or trusted."""
+        """Whether results are loaded and HTML is shown: the job is yours, or you trust it."""
         from jupyter_jax_trainer.trust import policy
 
         return policy.of(self).complete
 
     def trust(self) -> Job:
-        """Trust whoever made this job: results and HTML of it may run code in this kernel.
+        """Trust the maker of this job: its results and HTML may run code in this kernel.
 
-        One's own jobs need it not. It holds for this one TrainJob, in all notebooks of this job
-        store, until the job is deleted.
+        Your own jobs don't need it. Trust applies to this one TrainJob, in all notebooks that use
+        this job store, until the job is deleted.
 
         Returns
         -------
@@ -347,16 +347,16 @@ class Job:
 
     @property
     def results_info(self) -> list[ResultInfo]:
-        """Names, types and sizes of the variables that were brought back, or why not."""
+        """Name, type and size of each variable in ``--out``, or why it did not come back."""
         return list(self._state()["results"] or [])
 
     def result(self, name: str | None = None) -> Any:
-        """Return what the job brought back; waits for its end.
+        """Wait for the end of the job, and return what it brought back.
 
         Parameters
         ----------
         name
-            One variable. Left out: the function's value for a job of ``train()``, else a
+            One variable. If omitted: the function's value for a job of ``train()``, otherwise a
             dictionary of all variables.
 
         Raises
@@ -364,9 +364,9 @@ class Job:
         JobFailed
             The job failed, so there is no result.
         ResultError
-            No such variable, or it could not be brought back.
+            There is no such variable, or it could not be brought back.
         ResultsWithheld
-            The job is somebody else's, and not trusted (see `trust`).
+            Somebody else submitted the job, and you have not trusted it (see `trust`).
         """
         from jupyter_jax_trainer.jobdir.results import load_results
         from jupyter_jax_trainer.trust import policy
@@ -379,12 +379,12 @@ class Job:
     # -- what one can do ---------------------------------------------------------------------
 
     def wait(self, timeout: float | None = None) -> Job:
-        """Wait for the end.
+        """Wait for the end of the job.
 
         Parameters
         ----------
         timeout
-            Seconds to wait at most.
+            The most seconds to wait.
 
         Returns
         -------
@@ -394,9 +394,9 @@ class Job:
         Raises
         ------
         JobFailed
-            It ended, and not well.
+            It failed or was cancelled.
         TimeoutError
-            It goes on after `timeout` seconds.
+            It has not ended after `timeout` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while self.active:
@@ -407,7 +407,7 @@ class Job:
         return self
 
     def raise_for_state(self) -> None:
-        """Raise `JobFailed` when the job has failed or was cancelled."""
+        """Raise `JobFailed` if the job has failed or was cancelled."""
         state = self._state()
         if state["state"] == State.FAILED:
             reason = state["reason"] or say.NO_REASON()
@@ -417,12 +417,12 @@ class Job:
             raise failed(self.name, Failure(kind="cancelled", message=reason))
 
     def cancel(self) -> None:
-        """End the job and everything it started; a job that has ended stays as it is.
+        """Stop the job and everything it started, unless it has ended.
 
         Raises
         ------
         BackendError
-            It is still there after 10 s.
+            It has not ended after 10 s, on Kubernetes after 45 s.
         """
         if not self.active:
             return
@@ -436,19 +436,19 @@ class Job:
             time.sleep(0.02)
 
     def suspend(self) -> None:
-        """Let the pods of a job on Kubernetes end; it begins anew when it is resumed.
+        """Stop the pods of a job on Kubernetes; `resume` starts it from the beginning.
 
         Raises
         ------
         UsageError
-            It runs on this machine, or has ended.
+            The job is local, or has ended.
         BackendError
             The cluster refuses it.
         """
         self._set_suspended(True)
 
     def resume(self) -> None:
-        """Let a suspended job start again, from the beginning of its cell.
+        """Restart a suspended job, from the beginning of its cell.
 
         Raises
         ------
@@ -463,11 +463,11 @@ class Job:
         self.backend.set_suspended(self._dir, suspended)
 
     def delete(self) -> None:
-        """Delete the job's directory with its logs, results and checkpoints; it is cancelled first.
+        """Cancel the job if it is active, and delete its logs, results and checkpoints for good.
 
-        On Kubernetes its TrainJob is deleted, too; checkpoints on a volume stay. There is no way
-        back. Of a job that somebody else submitted only the directory goes: in the cluster it goes
-        on (`cancel` ends it there).
+        On Kubernetes, its TrainJob is deleted, too; checkpoints on a volume stay. If somebody else
+        submitted the job, only the local directory is deleted: it continues in the cluster, where
+        `cancel` ends it.
         """
         from jupyter_jax_trainer.trust import policy
 

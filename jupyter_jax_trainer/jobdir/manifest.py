@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class SentRecord(TypedDict):
-    """A variable, function or class that was sent along; its size in bytes."""
+    """A variable, function or class that was sent along, or all files; its size in bytes."""
 
     name: str
     kind: str

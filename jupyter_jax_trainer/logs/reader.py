@@ -33,16 +33,16 @@ _OURS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line of a log, without its end.
+    """One line of a log, without its newline.
 
     Attributes
     ----------
     rank
-        Who printed it; None for a container that is not a rank's own.
+        The rank that printed it; None for another container.
     time
-        When it was seen, in seconds since the epoch, at most 50 ms late; None before that.
+        When it was read, in seconds since the epoch, at most 50 ms late; None if not yet known.
     text
-        The text; bytes that are not UTF-8 are replaced.
+        The text, with bytes that are not UTF-8 replaced.
     """
 
     rank: int | None

@@ -20,7 +20,7 @@ INSTALLS = Message(
 )
 LINE_MAGIC = Message(
     "Line {line} of the cell: `{source}` does not work in a job: %{name} is a notebook command.",
-    "In a job, !commands and {known} work.",
+    "In a job, only !commands, {known} work.",
 )
 
 UNDEFINED = Message(
@@ -58,6 +58,41 @@ FILES_LEFT_OUT = Message(
     "{files}. Rename or move a file that is not a secret; load a secret from a mounted Secret, or "
     "set it with --env-from-secret."
 )
+NO_FILES = Message("--files {pattern}: {folder} has no such file.")
+FILES_IGNORED = Message(
+    "--files {pattern}: what is there in {folder} is ignored by .gitignore, .jaxtrainignore or its "
+    "name: {files}.",
+    "Name a file in full to send it all the same, or re-include it in .jaxtrainignore.",
+)
+_NOT_SECRET = (
+    "Rename or move a file that is not a secret; load a secret from a mounted Secret, or set it "
+    "with --env-from-secret."
+)
+FILES_ALL_STAY = Message(
+    "--files {pattern}: not sent are files that look like secrets or can't be read, links out of "
+    "the folder, and links to folders: {files}.",
+    _NOT_SECRET,
+)
+FILES_STAY = Message(
+    "--files does not send files that look like secrets or can't be read, links out of the folder, "
+    f"and links to folders: {{files}}. {_NOT_SECRET}"
+)
+FILES_TOO_LARGE = Message(
+    "--files: {count}, {size}; more than {most:,} files or {bytes} are probably a mistake.",
+    "Name fewer files, or add --allow-large.",
+)
+FILES_TOO_LARGE_AT_ALL = Message(
+    "--files: {count}, {size}; a job takes at most {most:,} files and {bytes} along.",
+    "Load the data from a volume (--volume PVC:/path), or pack small files into one.",
+)
+FILE_NAME_UNFIT = Message(
+    "--files: the name {file} has characters that can't be sent.", "Rename the file."
+)
+FILE_UNREADABLE = Message("--files: {file} can't be read: {error}.")
+FILES_IN_PLACE = Message(
+    "--files: {count}, {size}. The job runs in this folder and reads them there; nothing is copied."
+)
+
 CONSTANT_DIFFERS = Message(
     "{module} is sent from its file, where {name} is {there}; in the notebook it is {here}."
 )

@@ -58,7 +58,7 @@ NO_NAMESPACE = Message(
 NONE = Message("none")
 INSTALL_OURS = Message("Install ours: {command}")
 CONVERTED_RUNTIMES = Message(
-    "only of converted JAXJobs: {names}",
+    "only those of converted JAXJobs: {names}",
     "Only jobs that name one (--runtime) use it. Install ours: {command}",
 )
 RERUNNING_RUNTIMES = Message(
@@ -120,7 +120,7 @@ CLOCK_BEHIND = Message(
     "machine's clock.",
 )
 FOLLOWER_ENDED = Message(
-    "ended with an error: {error}", "It restarts when a job is looked at again."
+    "ended with an error: {error}", "It restarts the next time a job is shown."
 )
 NO_JAX = Message(
     "job {name} found no jax in {image}",

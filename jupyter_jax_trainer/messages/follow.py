@@ -26,6 +26,7 @@ NO_MODULE = Message(
     "It is not in the pods' image: add it with --package {package}, or choose another image with "
     "--image."
 )
+FILE_NOT_SENT = Message("`{file}` is in the notebook's folder; send it with `--files {pattern}`.")
 
 CANT_CHANGE = Message("can't {right}: {error}")
 RUNTIME_KEPT = Message("the runtime {name} does not belong to the job and is kept")
@@ -53,7 +54,7 @@ TOO_LARGE = Message("results of {size} are not fetched: the limit for other user
 NO_FETCH_RIGHT = Message("the results can't be fetched: no permission to {right}")
 FETCH_REFUSED = Message("the results can't be fetched: {right}: {error}")
 FETCH_FAILED = Message("the results can't be fetched now: {error}")
-NO_ROOM = Message("they need {needed} more, but only {free} are free here")
+NO_ROOM = Message("they need {needed} more, but only {free} is free here")
 POD_CUT_OFF = Message("the connection to the pod was cut off")
 
 RANK = Message("rank {rank}")

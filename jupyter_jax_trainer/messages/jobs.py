@@ -48,7 +48,7 @@ OUT_OF_MEMORY = Message(
 NEVER_STARTED = Message("never started")
 KILLED = Message(
     "was killed (signal 9)",
-    "Somebody or something killed the process; the system does so when memory runs out.",
+    "The system kills processes when memory runs out; otherwise somebody killed it.",
 )
 ABORTED = Message("aborted (signal 6)", "Native code aborted; see the end of the rank's log.")
 CRASHED_EARLY = Message(

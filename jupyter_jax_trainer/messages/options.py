@@ -82,6 +82,11 @@ SETTING_UNFIT = Message(
 NOT_A_VOLUME = Message(
     "{option} takes a claim and a mount path, such as my-claim:/data, not {value}."
 )
+NOT_FILES = Message(
+    "{option} takes paths and patterns below the notebook's folder, such as data/*.csv or configs, "
+    "not {value}.",
+    "Copy or move what is elsewhere into that folder, or mount it with --volume.",
+)
 NOT_A_STORE = Message(
     "{option} takes a URL or an absolute path, such as s3://bucket/folder or /data/store, "
     "not {value}."

@@ -173,8 +173,8 @@ NAME_IS_ACTIVE = Message(
     "Follow it with `%jaxtrain attach {name}`, or choose another --name.",
 )
 PYTHON_DIFFERS = Message(
-    "{names} came from Python {here}, but the runtime {runtime} has Python {there}, and functions "
-    "and classes can't be moved between the two.",
+    "{names} came from Python {here}, but the runtime {runtime} has Python {there}: functions and "
+    "classes can't be sent from one to the other.",
     "Choose a --runtime or --image with the same Python, or define them inside the cell.",
 )
 LARGE_RESULTS = Message(
@@ -221,6 +221,7 @@ PIP_IN_PODS = Message(
 ON_KUBERNETES = Message("on Kubernetes, namespace {namespace}, runtime {runtime}")
 DRY_RUN = Message("Nothing was started. Sent with the job ({size}):")
 MODULE_FILE = Message("module file")
+MORE_FILES = Message("and {count:,} more files")
 WOULD_UPLOAD = Message("The bundle itself would be copied to {target}")
 HOW_TO_APPLY = Message(
     "Start it with `kubectl apply --server-side -f -`; remove it with `kubectl delete -f -`."

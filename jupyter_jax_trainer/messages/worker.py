@@ -5,8 +5,8 @@ from __future__ import annotations
 from jupyter_jax_trainer.messages import Message, identify
 
 ANOTHER_PYTHON = Message(
-    "{names} came from Python {sent}, but this job runs Python {here}, and functions and classes "
-    "can't be moved between the two. Choose a runtime with the same Python, or define them inside "
+    "{names} came from Python {sent}, but this job runs Python {here}: functions and classes can't "
+    "be sent from one to the other. Choose a runtime with the same Python, or define them inside "
     "the cell."
 )
 NOT_IN_A_JOB = Message(
@@ -73,7 +73,7 @@ SLICE_ORDER = Message(
 )
 
 NO_PACKAGE_DIRECTORY = Message(
-    "--package needs a writable directory, and this pod has none.",
+    "The packages of the job need a writable directory, and this pod has none.",
     "Use a runtime with an emptyDir volume, or add the packages to the image.",
 )
 WRONG_WHEEL = Message(
@@ -85,6 +85,12 @@ PIP_FAILED = Message(
     "If the pods can't reach an index, pass wheels (--package ./some.whl), or add the packages to "
     "the image.",
 )
+
+NO_FILES_DIRECTORY = Message(
+    "--files needs a writable directory, and this pod has none.",
+    "Use a runtime with an emptyDir volume, or mount the files as a volume.",
+)
+FILE_OUTSIDE = Message("{file!r} would not be in the job's working directory.")
 
 NOTEBOOK_LINE_MAGIC = Message(
     "%{name} is a notebook command. In a job, only !commands, {known} work."

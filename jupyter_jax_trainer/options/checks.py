@@ -185,6 +185,14 @@ def volume(option: str, value: Any) -> str:
     return f"{subdomain()(option, claim)}:{path}"
 
 
+def files(option: str, value: Any) -> str:
+    """Check a pattern for files below the notebook's folder, ``data/*.csv``."""
+    text = word(option, value)
+    if text.startswith(("/", "~")) or "\\" in text or ".." in text.split("/"):
+        raise UsageError(say.NOT_FILES(option=option, value=shown(text)))
+    return text
+
+
 def store(option: str, value: Any) -> str:
     """Check where large payloads are kept: a URL or an absolute path."""
     text = word(option, value)

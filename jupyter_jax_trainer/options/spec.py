@@ -51,6 +51,7 @@ class SpecRecord(TypedDict):
     runtime: NotRequired[str | None]
     out: NotRequired[list[str]]
     use: NotRequired[list[str]]
+    files: NotRequired[list[str]]
     allow_large: NotRequired[bool]
     backend: NotRequired[str]
     context: NotRequired[str | None]
@@ -62,6 +63,7 @@ class SpecRecord(TypedDict):
     env_from_secret: NotRequired[list[str]]
     package: NotRequired[list[str]]
     package_from_pods: NotRequired[bool]
+    no_packages: NotRequired[bool]
     volume: NotRequired[list[str]]
     store: NotRequired[str | None]
     service_account: NotRequired[str | None]
@@ -80,9 +82,8 @@ class SpecRecord(TypedDict):
 class JobSpec:
     """The options of one job, checked.
 
-    Make one with `parse_cell_line` or `spec_from_options`: these check, the class itself does not.
-    `explicit` names the fields that somebody gave, as opposed to defaults; it takes no part in
-    comparisons.
+    Create one with `parse_cell_line` or `spec_from_options`: these check, the class does not.
+    `explicit` names the fields that were given, as opposed to defaults; comparisons ignore it.
     """
 
     name: str | None = None
@@ -94,6 +95,7 @@ class JobSpec:
     runtime: str | None = None
     out: tuple[str, ...] = ()
     use: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
     allow_large: bool = False
     backend: str = "auto"
     context: str | None = None
@@ -105,6 +107,7 @@ class JobSpec:
     env_from_secret: tuple[str, ...] = ()
     package: tuple[str, ...] = ()
     package_from_pods: bool = False
+    no_packages: bool = False
     volume: tuple[str, ...] = ()
     store: str | None = None
     service_account: str | None = None

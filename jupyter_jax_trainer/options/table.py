@@ -234,9 +234,19 @@ OPTIONS: tuple[Option, ...] = (
         help="Send these variables, too; those that the cell reads are found automatically.",
     ),
     Option(
+        name="files",
+        metavar="PATTERN[,PATTERN]",
+        group=_VARIABLES,
+        check=checks.files,
+        repeat=True,
+        commas=True,
+        help="Files and folders from the notebook's folder, such as `configs`, `data/*.csv` or "
+        "`**/*.txt`, for the job's working directory. Repeatable.",
+    ),
+    Option(
         name="allow-large",
         group=_VARIABLES,
-        help="Lift the limits on the size of what is sent.",
+        help="Don't warn when more than 10 MB are sent, and lift the limits of --files.",
     ),
     Option(
         name="timeout",
@@ -332,6 +342,12 @@ OPTIONS: tuple[Option, ...] = (
         cluster="where packages may come from",
         help="Allow pip in the pods to install packages that can't be bundled, from the index "
         "configured there.",
+    ),
+    Option(
+        name="no-packages",
+        group=_KUBERNETES,
+        cluster="which packages are sent",
+        help="Don't send the packages that the job imports and its image lacks.",
     ),
     Option(
         name="env-from-secret",
@@ -447,7 +463,11 @@ def read_words(words: Sequence[str], options: Iterable[Option]) -> tuple[Given, 
     parser.add_argument("-h", "--help", action="store_true", default=None)
     for option in options:
         flags = ([f"-{option.short}"] if option.short else []) + [option.flag]
-        if option.metavar is None:
+        if option.metavar is None and option.name.startswith("no-"):
+            parser.add_argument(option.flag, dest=option.field, action="store_true", default=None)
+            opposite = f"--{option.name.removeprefix('no-')}"
+            parser.add_argument(opposite, dest=option.field, action="store_false", default=None)
+        elif option.metavar is None:
             parser.add_argument(
                 *flags, dest=option.field, action=argparse.BooleanOptionalAction, default=None
             )

@@ -31,14 +31,14 @@ class JaxTrain(ExtensionApp):
     allowed_contexts = List(
         Unicode(),
         ["*"],
-        help="Contexts of the kubeconfig that pages see and may ask about: names, or patterns as "
-        "a shell has them.",
+        help="Contexts of the kubeconfig that pages see and may ask about, as names or shell "
+        "patterns.",
     ).tag(config=True)
     allowed_namespaces = List(
         Unicode(),
         ["*"],
-        help="Namespaces that pages may ask about, likewise. What the user may do there is the "
-        "cluster's to decide.",
+        help="Namespaces that pages may ask about, likewise. The cluster decides what the user may "
+        "do there.",
     ).tag(config=True)
     allow_foreign_results = Bool(
         True,
@@ -55,7 +55,7 @@ class JaxTrain(ExtensionApp):
     max_pages = Integer(
         200,
         min=1,
-        help="How many pages may be connected at once; more are refused until others have gone.",
+        help="How many pages may be connected at once; more are refused until some disconnect.",
     ).tag(config=True)
 
     def initialize_settings(self) -> None:

@@ -84,7 +84,8 @@ class Facts:
             created=time.time(),
             shape=shape(spec.to_json(), plan),
             sent=things_text(
-                Thing(name=sent.name, type=sent.type, size=sent.size) for sent in capture.sent
+                Thing(name=sent.name, kind=sent.kind, type=sent.type, size=sent.size)
+                for sent in capture.sent
             ),
         )
 

@@ -12,12 +12,12 @@ from jupyter_jax_trainer.widget.built import require
 
 
 def panel() -> Any:
-    """Return the runtimes and the jobs of JupyterLab's side bars as a widget.
+    """Return a widget with JupyterLab's two side bars: runtimes and jobs.
 
     Returns
     -------
     anywidget.AnyWidget
-        Shown when it is a cell's last value.
+        To be shown as the last value of a cell.
     """
     require()
     from jupyter_jax_trainer.widget.lists import Panel

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from jupyter_jax_trainer.datatypes import JsonValue, MimeBundle, Namespace
 from jupyter_jax_trainer.messages import worker as say
-from jupyter_jax_trainer.worker import exceptions, output, rendezvous, timeouts
+from jupyter_jax_trainer.worker import exceptions, files, output, rendezvous, timeouts
 from jupyter_jax_trainer.worker.channel import Channel
 from jupyter_jax_trainer.worker.display import Displayer
 from jupyter_jax_trainer.worker.reporting import Reporter
@@ -130,6 +130,7 @@ class Worker:
         check_python(manifest)
         if self.pod is not None:
             self._prepare_in_pod(archive)
+        files.enter(archive, self.pod.scratch if self.pod is not None else None)
         if self._prepare is not None:
             self._prepare()
         rendezvous.configure(manifest["jax_config"])

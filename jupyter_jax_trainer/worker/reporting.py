@@ -32,22 +32,22 @@ def report(
     total: int | None = None,
     **metrics: Any,
 ) -> None:
-    """Report progress and metrics of the training.
+    """Report progress and metrics.
 
-    In a job they go to the status line and into ``metrics.jsonl`` of the job directory; elsewhere
-    they are printed, so the same cell runs in both places.
+    In a job they go to the status line and ``metrics.jsonl`` of the job directory; elsewhere they
+    are printed, so the same cell runs in both places.
 
     Parameters
     ----------
     *values
-        The step and the total, or metrics as a mapping for names that are no identifiers:
+        The step and the total; or metrics as a mapping, for names that are not identifiers:
         ``report(10, 100, loss=x)``, ``report({"eval/loss": x}, step=10)``.
     step
-        The step that was just done. Left out: counted up from the last report.
+        The step just done. If omitted: one more than in the last report.
     total
-        How many steps there will be; gives the progress bar and the time left.
+        How many steps there will be, for the progress bar and the time left.
     **metrics
-        Numbers, or anything that ``float()`` takes: a JAX scalar waits for its value.
+        Numbers, or anything that ``float()`` takes; for a JAX scalar, it waits for the value.
 
     Raises
     ------
@@ -92,17 +92,17 @@ def _number(name: str, value: Any) -> float | int:
 
 
 def checkpoint_dir(job: str | None = None) -> Path:
-    """Return the directory that belongs to the job and outlives its processes.
+    """Return the job's directory for checkpoints, which outlives its processes.
 
-    All ranks see the same directory; in pods this takes a volume (``--volume``, or one of the
-    runtime's). When a job starts again (``--max-restarts``) it finds there what it has saved.
-    Outside a job it is ``jaxtrain-checkpoints`` in the working directory, so that the same cell
-    runs in both places.
+    All ranks see the same directory; pods need a volume for it (``--volume``, or one of the
+    runtime's). A job that is restarted (``--max-restarts``) finds there what it saved. Outside a
+    job it is ``jaxtrain-checkpoints`` in the working directory, so the same cell runs in both
+    places.
 
     Parameters
     ----------
     job
-        Another job, by its exact name: its directory, to go on from. Outside a job all share one.
+        The exact name of another job, to resume from its directory. Outside a job, all share one.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def checkpoint_dir(job: str | None = None) -> Path:
     Raises
     ------
     FileNotFoundError
-        The other job has none that this one can see.
+        The other job has none that is visible here.
     """
     given, scratch = os.environ.get(CHECKPOINTS_VARIABLE), os.environ.get(SCRATCH_VARIABLE)
     if not given and scratch:

@@ -20,6 +20,7 @@ from cluster.made_runtimes import image, make
 from jupyter_jax_trainer import api
 from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
+from jupyter_jax_trainer.backends.kubernetes.submit.images import known
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.commands import Context, run_command
 from jupyter_jax_trainer.errors import BackendError
@@ -246,6 +247,7 @@ def test_kubectl_takes_the_same_for_all_devices_or_one(cluster):
             all_runtimes = [TrainingRuntime(item) for item in found]
             images = [item.container.image for item in all_runtimes if item.name == "jax-gpu"]
             assert images == ["ghcr.io/team/cuda:1"] * ("gpu" in names)
+            assert all(known(item, item.container.image) for item in all_runtimes)
             cluster(
                 "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-k", str(folder)
             )

@@ -235,6 +235,30 @@ def test_a_module_that_the_image_lacks_is_named_with_the_way_to_it(kernel):
     assert "with --package no_such_module" in cell.text
 
 
+def test_files_beside_the_notebook_are_there_when_they_are_sent(kernel, desk):
+    """Those that are not sent are named; the namespace allows no write to the pods' root."""
+    (desk.cwd / "tables/deep").mkdir(parents=True)
+    (desk.cwd / "tables/x.csv").write_text("1,2")
+    (desk.cwd / "tables/deep/run.sh").write_text("#!/bin/sh\necho ran $(cat tables/x.csv)")
+    (desk.cwd / "tables/deep/run.sh").chmod(0o755)
+    (desk.cwd / "tables/.hidden").write_text("no")
+    code = (
+        "import os, subprocess\n"
+        "print(sorted(os.listdir('tables')), open('tables/x.csv').read(), flush=True)\n"
+        "open('written', 'w').close()\n"
+        "subprocess.run(['tables/deep/run.sh'], check=True)"
+    )
+    cell = kernel.run(f"%%jaxtrain {ON}\n{code}", fails=True, timeout=PATIENCE)
+    assert "FileNotFoundError" in cell.text and "with `--files tables`" in cell.text
+    line = f"%%jaxtrain tables -n 2 {ON} --files tables"
+    cell = kernel.run(f"{line}\n{code}", timeout=PATIENCE)
+    said = desk.log("tables")
+    assert "['deep', 'x.csv'] 1,2\n" in said and "ran 1,2\n" in said
+    manifest = json.loads((desk.home / "jobs/tables/manifest.json").read_text())
+    assert [one["type"] for one in manifest["sent"]] == ["2 files"]
+    assert not (desk.cwd / "written").exists()
+
+
 # ---------------------------------------------------------------------------- while it runs
 
 

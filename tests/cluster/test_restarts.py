@@ -241,7 +241,7 @@ def test_orbax_goes_on_from_its_last_checkpoint_on_a_volume(place, namespace, sh
     job.wait(LONG_S)
     assert job.result("begun") == 3 and list(job.result("w")) == [45.0] * 4
     assert job.restarts == 1
-    (told,) = [event["message"] for event in job.events() if "goes on" in event["message"]]
+    (told,) = [event["message"] for event in job.events() if "continues" in event["message"]]
     assert told == "restart 1 of 2 continues at step 4; the previous attempt had reached 5"
 
 

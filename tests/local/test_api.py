@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +49,28 @@ def test_a_lambda_and_a_library_function_are_functions_too(home):
 
     assert jjt.train(lambda: FACTOR + 1).result() == 4
     assert jjt.train(math.hypot, 3, 4).result() == 5.0
+
+
+def first_line(path):
+    with open(path) as file:
+        return file.readline(), sorted(p.name for p in Path().iterdir())
+
+
+def test_files_beside_the_notebook_are_read_by_their_relative_paths(
+    home, tmp_path, monkeypatch, capsys
+):
+    folder = tmp_path / "notebooks"
+    (folder / "data").mkdir(parents=True)
+    (folder / "data/x.csv").write_text("a,b\n1,2\n")
+    monkeypatch.chdir(folder)
+    job = jjt.train(first_line, "data/x.csv", files=["data/*.csv"])
+    assert job.result() == ("a,b\n", ["data"])
+    assert "1 file, 8 B" in capsys.readouterr().err and job.sent[-1]["kind"] != "files"
+    with zipfile.ZipFile(Path(job.directory) / "bundle.pyz") as bundle:  # it reads them in place
+        assert not [name for name in bundle.namelist() if "x.csv" in name]
+    with pytest.raises(UsageError):
+        jjt.train(first_line, "x", files="data/*.npy")
+    assert len(jjt.jobs()) == 1
 
 
 def test_a_failure_is_raised_with_the_line_of_the_function(home):

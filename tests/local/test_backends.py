@@ -28,7 +28,9 @@ from jupyter_jax_trainer.queries import cellline, requests, targets
 def submit(cell, line):
     spec = parse_cell_line("--backend toy " + line)
     submission, plan = api.prepare(spec)
-    return api.submit(spec, submission, plan, capture_cell(cell, {}), cell=cell)
+    capture = capture_cell(cell, {})
+    api.check(spec, submission, plan, capture)
+    return api.submit(spec, submission, plan, capture, cell=cell)
 
 def command(line):
     said = []
@@ -72,6 +74,24 @@ found = {
     assert found["health"] == []
     assert found["runtimes"] == ["box"] and "box" in found["all runtimes"]
     assert "there are enough" in found["doctor"] and "A toy box" in found["table"]
+
+
+@pytest.mark.slow
+def test_files_beside_the_notebook_are_where_its_jobs_run(home, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/x.csv").write_text("1,2")
+    (tmp_path / "other.csv").write_text("3")
+    found = with_toy(
+        f"""
+import os
+os.chdir({str(tmp_path)!r})
+job = submit("import os; print(open('data/x.csv').read(), os.listdir())", "--files data")
+job.wait()
+found = {{"said": [line.text for line in job.logs()], "sent": job.sent}}
+"""
+    )
+    assert found["said"] == ["1,2 ['data']"]
+    assert found["sent"] == [{"name": "files", "kind": "files", "type": "1 file", "size": 3}]
 
 
 @pytest.mark.slow

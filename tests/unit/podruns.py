@@ -18,17 +18,23 @@ from typing import Any
 from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.bundle import write_bundle
 from jupyter_jax_trainer.capture import capture_cell
+from jupyter_jax_trainer.capture.files import Files
 from jupyter_jax_trainer.worker.pod import frames
 
 KEY = "0123456789abcdef" * 4
 
 
 def bundle(
-    folder: Path, cell: str, namespace: dict[str, Any] | None = None, out: tuple[str, ...] = ()
+    folder: Path,
+    cell: str,
+    namespace: dict[str, Any] | None = None,
+    out: tuple[str, ...] = (),
+    beside: Files | None = None,
 ) -> tuple[Path, str]:
     """Write a bundle; give its path and digest."""
     path = folder / "job.pyz"
     capture = capture_cell(cell, {"__name__": "__main__", **(namespace or {})}, out=out)
+    capture.files = beside or capture.files
     return path, write_bundle(path, "podded", capture, out)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jupyter_jax_trainer import api
 from jupyter_jax_trainer.capture import capture_call, capture_cell
 from jupyter_jax_trainer.errors import CaptureError, UsageError
 from jupyter_jax_trainer.jobdir.layout import RETURNED
@@ -35,6 +36,14 @@ def notebook(code: str = "", **values) -> dict:
     namespace = {"__name__": "__main__", "np": np, **values}
     exec(compile(code, "<earlier>", "exec"), namespace)
     return namespace
+
+
+def test_much_data_is_warned_about_unless_it_is_allowed(capsys):
+    capture = capture_cell("x.sum()", notebook(x=np.zeros(2_000_000)))
+    api.say_notes(capture)
+    assert "x float64[2000000]" in capsys.readouterr().err
+    api.say_notes(capture, allow_large=True)
+    assert capsys.readouterr().err == ""
 
 
 def test_what_is_sent():

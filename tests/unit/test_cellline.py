@@ -208,7 +208,7 @@ def test_a_form_knows_how_to_ask_for_an_option():
         "devices_per_node",
         "max_restarts",
     }
-    assert {name for name, kind in kinds.items() if kind == "names"} == {"out", "use"}
+    assert {name for name, kind in kinds.items() if kind == "names"} == {"out", "use", "files"}
     assert kinds["env"] == kinds["volume"] == "lines"
     assert (kinds["detach"], kinds["device"]) == ("switch", "choice")
     assert (kinds["timeout"], kinds["image"]) == ("duration", "text")
@@ -505,11 +505,11 @@ def test_what_is_read_piece_by_piece_is_what_the_parser_reads(words):
 def test_every_option_can_be_written():
     spec = parse_cell_line(
         "demo -n 4 -d tpu --devices-per-node 2 --accelerator tpu-v5e --topology 2x4 -r jax-tpu "
-        "-o params --use x --allow-large --backend kubernetes --context me --namespace team "
+        "-o params --use x --files data,*.csv --allow-large --backend kubernetes --context me --namespace team "
         "--cpu 500m --memory 16Gi --image ghcr.io/me/jax:1 --env A=1 --env-from-secret token "
         "--package flax --volume data:/data --store s3://bucket/x --service-account me --queue q "
         "--priority high --timeout 1h30m --max-restarts 3 --dataset hf://a/b --model s3://c/d "
-        "--detach --dry-run --show-secrets --package-from-pods"
+        "--detach --dry-run --show-secrets --package-from-pods --no-packages"
     )
     found = write("x", spec.to_json())
     assert found["values"] == spec.to_json() and found["errors"] == []

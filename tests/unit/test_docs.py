@@ -71,7 +71,7 @@ def test_the_reference_has_every_command():
 def test_the_page_about_causes_has_every_cause():
     causes = [cause for causes in SECTIONS.values() for cause in causes]
     assert len({cause.id for cause in causes}) == len(causes)
-    assert len(tables(GENERATOR.causes(), 4)) == len(causes) + len(SECTIONS)
+    assert len(tables(GENERATOR.causes(), 3)) == len(causes) + len(SECTIONS)
 
 
 def test_the_examples_of_the_help_are_right():

@@ -25,12 +25,13 @@ from jupyter_jax_trainer.backends.kubernetes.follow.ending import failure_of
 from jupyter_jax_trainer.backends.kubernetes.follow.followed import Followed
 from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.backends.kubernetes.submit import payload, trainjob
+from jupyter_jax_trainer.capture.files import gather
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.failure import RankEnd
 from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import ErrorRecord, new_rank
 from jupyter_jax_trainer.messages import follow as follow_words
-from jupyter_jax_trainer.options.spec import JobSpec
+from jupyter_jax_trainer.options.spec import JobSpec, parse_cell_line
 from jupyter_jax_trainer.worker.pod.frames import encode
 
 UID = "ab" * 16
@@ -426,3 +427,53 @@ def test_a_missing_module_is_told_by_the_package_that_has_it_here(directory, mod
     ends = [RankEnd(rank=0, exit=1, error=error)]
     failure = failure_of(directory, ends, {}, Verdict(state="Failed"), ())
     assert failure.hint == (package and follow_words.NO_MODULE(package=package))
+
+
+@pytest.mark.parametrize(
+    ("message", "file", "pattern"),
+    [
+        ("[Errno 2] No such file or directory: 'data/x.csv'", "data/x.csv", "data/x.csv"),
+        ("[Errno 2] No such file or directory: './data'", "data", "data"),
+        ('[Errno 2] No such file or directory: "it\'s, here"', "it's, here", "'it'\"'\"'s? here'"),
+        ("data/x.csv not found.", "data/x.csv", "data/x.csv"),  # numpy.loadtxt
+        ("[Errno 2] No such file or directory: 'data/x.csv' -> 'y'", "data/x.csv", "data/x.csv"),
+        ("[Errno 2] No such file or directory: 'data/y.csv'", None, None),
+        ("[Errno 2] No such file or directory: '../outside'", None, None),
+        ("[Errno 2] No such file or directory: '/etc/passwd'", None, None),
+        ("[Errno 2] No such file or directory: ''", None, None),
+        ("[Errno 2] No such file or directory: '\\N{no such}'", None, None),
+        ("[Errno 2] No such file or directory: 'a\\x00b'", None, None),
+        (f"[Errno 2] No such file or directory: '{'a' * 3000}'", None, None),
+        ("[Errno 2] No such file or directory", None, None),
+        ("", None, None),
+    ],
+)
+def test_a_file_beside_the_notebook_is_named_where_the_job_lacks_it(
+    directory, tmp_path, message, file, pattern
+):
+    folder = tmp_path / "notebooks"
+    (folder / "data").mkdir(parents=True)
+    for name in ("data/x.csv", "it's, here", "../outside"):
+        (folder / name).write_text("1")
+    error: ErrorRecord = {
+        "type": "FileNotFoundError",
+        "message": message,
+        "traceback": "",
+        "cell_line": 2,
+        "secondary": False,
+        "hint": None,
+    }
+    manifest = directory.read_manifest()
+
+    def hint(kind: str = "FileNotFoundError", **origin: object) -> str | None:
+        files.write_json(directory.manifest, {**manifest, "origin": origin})
+        ends = [RankEnd(rank=0, exit=1, error={**error, "type": kind})]
+        return failure_of(directory, ends, {}, Verdict(state="Failed"), ()).hint
+
+    expected = file and follow_words.FILE_NOT_SENT(file=file, pattern=pattern)
+    assert hint(cwd=str(folder)) == expected
+    assert hint("OSError", cwd=str(folder)) is None
+    assert hint(attached=1.0) is None  # submitted elsewhere
+    if pattern:
+        given = parse_cell_line(f"--files {pattern}").files
+        assert list(gather(given, folder).paths)

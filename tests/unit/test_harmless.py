@@ -109,7 +109,7 @@ def test_the_view_of_a_job_in_a_terminal(evil, terminal):
             created=0.0,
             shape=evil,
             notes=(evil,),
-            sent=describe.things_text([{"name": evil, "type": evil, "size": 1}]),
+            sent=describe.things_text([{"name": evil, "kind": evil, "type": evil, "size": 1}]),
         )
         view.begin(facts, snapshot(evil))
         view.begin(facts, snapshot(evil, Unstarted.SENDING))

@@ -23,6 +23,7 @@ import pytest
 from harness import eventually
 from podruns import PodRun, bundle, port_of, run, start
 
+from jupyter_jax_trainer.capture.files import Files
 from jupyter_jax_trainer.jobdir.resultfile import ResultFile
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker.exceptions import TRY_AGAIN
@@ -51,6 +52,16 @@ def ranks(tmp_path: Path) -> Iterator[Any]:
 
     yield begin
     podruns.kill(*started)
+
+
+def test_files_beside_the_notebook_are_where_the_cell_runs(tmp_path):
+    (tmp_path / "x.csv").write_text("1,2")
+    beside = Files({"data/x.csv": tmp_path / "x.csv"})
+    cell = "import os\nprint(open('data/x.csv').read(), os.getcwd())\nopen('own', 'w').close()"
+    done = start(tmp_path, *bundle(tmp_path, cell, beside=beside))
+    assert done.end() == 0, done.text
+    assert f"1,2 {tmp_path}/scratch-0/jaxtrain-files-" in done.text
+    assert not (tmp_path / "own").exists()
 
 
 # ---- what it says

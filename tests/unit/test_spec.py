@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import jupyter_jax_trainer
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import options as say
 from jupyter_jax_trainer.options.amounts import cores, quantity
@@ -42,13 +45,13 @@ def refusal(line: str) -> str:
 def test_every_option_of_the_design_is_read():
     spec = parse_cell_line(
         "demo -n 4 -d tpu --devices-per-node 2 --accelerator tpu-v5e --topology 2x4 "
-        "-r jax-tpu -o params,loss --out acc --use x,y --allow-large --backend kubernetes "
+        "-r jax-tpu -o params,loss --out acc --use x,y --files data,*.csv --allow-large --backend kubernetes "
         "--context me@cluster --namespace team --cpu 500m --memory 16Gi --image ghcr.io/me/jax:1 "
         "--env A=1 --env 'B=two words' --env-from-secret token --package 'optax>=0.2,<1' "
         "--package flax --volume data:/data --store s3://bucket/x --service-account me "
         "--queue team-a --priority high --timeout 1h30m --max-restarts 3 "
         "--dataset hf://a/b --model s3://c/d --detach --dry-run "
-        "--show-secrets --package-from-pods"
+        "--show-secrets --package-from-pods --no-packages"
     )
     assert spec == JobSpec(
         name="demo",
@@ -60,6 +63,7 @@ def test_every_option_of_the_design_is_read():
         runtime="jax-tpu",
         out=("params", "loss", "acc"),
         use=("x", "y"),
+        files=("data", "*.csv"),
         allow_large=True,
         backend="kubernetes",
         context="me@cluster",
@@ -83,8 +87,15 @@ def test_every_option_of_the_design_is_read():
         dry_run=True,
         show_secrets=True,
         package_from_pods=True,
+        no_packages=True,
     )
     assert spec.explicit == set(BY_FIELD)
+
+
+def test_a_switch_that_turns_something_off_can_be_taken_back():
+    defaults = parse_cell_line("--no-packages")
+    assert defaults.no_packages and parse_cell_line("-n 2", defaults).no_packages
+    assert not parse_cell_line("--packages", defaults).no_packages
 
 
 def test_an_empty_line_is_all_defaults():
@@ -174,6 +185,11 @@ BAD = [
     ("--out class", "not-a-variable", "class"),
     ("--out a,,b", "extra-comma", "a,,b"),
     ("--use 1x", "not-a-variable", "1x"),
+    ("--files /data/x.csv", "not-files", "/data/x.csv"),
+    ("--files ~/x.csv", "not-files", "~/x.csv"),
+    ("--files a/../../x", "not-files", "a/../../x"),
+    ("--files 'a\\b'", "not-files", "b"),
+    ("--files a,", "extra-comma", "a,"),
     ("--cpu many", "not-cores", "many"),
     ("--cpu 0", "not-cores", "0"),
     ("--cpu 2cores", "not-cores", "2cores"),
@@ -380,6 +396,7 @@ def test_the_list_of_what_only_kubernetes_knows():
         "image",
         "env-from-secret",
         "package-from-pods",
+        "no-packages",
         "show-secrets",
         "package",
         "volume",
@@ -419,6 +436,7 @@ optional = {
     "runtime": names,
     "out": st.lists(identifiers, max_size=3),
     "use": st.lists(identifiers, max_size=3),
+    "files": st.lists(st.sampled_from(["a.csv", "**/*.txt", "a b/[!c]?"]), max_size=3),
     "allow_large": st.booleans(),
     "backend": st.sampled_from(["auto", "local", "kubernetes"]),
     "context": st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF), min_size=1).filter(
@@ -575,3 +593,16 @@ def test_a_value_as_long_as_its_bound_is_read():
     setting = "a" * MAX_SETTING
     assert spec_from_options(env={"A": setting}).env == (("A", setting),)
     assert len(spec_from_options(use=[f"a{n}" for n in range(MAX_ITEMS)]).use) == MAX_ITEMS
+
+
+PACKAGE = Path(jupyter_jax_trainer.__file__).parent
+READERS = "\n".join(
+    path.read_text(encoding="utf-8")
+    for path in PACKAGE.rglob("*.py")
+    if path.relative_to(PACKAGE).parts[0] not in ("options", "messages")
+)
+
+
+@pytest.mark.parametrize("field", BY_FIELD)
+def test_every_option_has_an_effect(field):
+    assert re.search(rf"\bspec\.{field}\b", READERS) or f'"{field}"' in READERS

@@ -27,6 +27,7 @@ from jupyter_jax_trainer.backends.kubernetes.connection import get_client, said_
 from jupyter_jax_trainer.backends.kubernetes.submit import (
     choosing,
     devices,
+    images,
     launch,
     payload,
     podgroups,
@@ -37,6 +38,8 @@ from jupyter_jax_trainer.backends.kubernetes.submit import (
     trainjob,
     wheels,
 )
+from jupyter_jax_trainer.capture import Sent, environment
+from jupyter_jax_trainer.capture.environment import Image
 from jupyter_jax_trainer.errors import CaptureError, JaxTrainError, UsageError
 from jupyter_jax_trainer.jobdir import files, layout
 from jupyter_jax_trainer.jobdir.layout import JobDir
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
 _DRY_RUN = {"dryRun": "All", "fieldManager": trainjob.PREFIX}
 
 _LARGE_RESULT = 4 << 20
+_FILES_SHOWN = 20  # of --files, in a dry run
 
 
 class KubernetesSubmission:
@@ -67,6 +71,7 @@ class KubernetesSubmission:
         self._client = get_client(spec.context, spec.namespace)
         self.wheels: Mapping[str, bytes] = {}
         self._notes: list[str] = []
+        self._image: Image | None = None
         self._mounts = True  # whether a volume can be patched into a job's runtime
 
     def plan(self, spec: JobSpec) -> KubernetesPlan:
@@ -110,6 +115,8 @@ class KubernetesSubmission:
         if taken.pip and not spec.image and f"{trainjob.PREFIX}/device" in labels:
             raise UsageError(say.NO_PIP(packages=" ".join(taken.pip), problem=taken.problem))
         self.wheels = taken.files
+        if not spec.no_packages:
+            self._image = images.known(runtime, spec.image or runtime.container.image)
         self._notes = [
             note
             for note in (
@@ -174,16 +181,34 @@ class KubernetesSubmission:
                     there=made["python"],
                 )
             )
+        self._add_packages(capture, spec)
         capture.notes += self._notes
         large = [
             f"{sent.name} ({size(sent.size)})"
             for sent in capture.sent
-            if sent.name in spec.out and sent.size > _LARGE_RESULT
+            if sent.name in spec.out and sent.kind != "files" and sent.size > _LARGE_RESULT
         ]
         if large and not spec.store:
             capture.notes.append(
                 say.LARGE_RESULTS(results=", ".join(large), most=size(_LARGE_RESULT))
             )
+
+    def _add_packages(self, capture: Capture, spec: JobSpec) -> None:
+        """Take along what the job imports and its image lacks, where it is known what that has."""
+        if self._image is None:
+            return
+        taken = sum(map(len, self.wheels.values()))
+        room = payload.room(spec, self._mounts)
+        limit = None if room is None else room - taken - capture.total
+        given = wheels.named([*self.wheels, *spec.package])
+        capture.imports.follow(capture.modules)
+        own = {path.partition("/")[0].removesuffix(".py") for path in capture.modules}
+        packed = environment.gather(capture.imports, self._image, given, limit, own)
+        self.wheels = {**self.wheels, **{wheel.file: wheel.data for wheel in packed.wheels}}
+        capture.sent += [
+            Sent(wheel.name, "package", wheel.version, len(wheel.data)) for wheel in packed.wheels
+        ]
+        capture.notes += packed.notes
 
     def is_free(self, name: str) -> bool:
         """Return whether no TrainJob has this name; `UsageError` where one has it that runs."""
@@ -232,6 +257,10 @@ class KubernetesSubmission:
         lines: list[str] = [say.DRY_RUN(size=size(capture.total))]
         lines += [f"{s.name}  {s.kind}  {s.type}  {size(s.size)}".rstrip() for s in capture.sent]
         lines += [f"{name}  {say.MODULE_FILE()}" for name in capture.modules]
+        names = list(capture.files.paths)
+        lines += names[:_FILES_SHOWN]
+        if len(names) > _FILES_SHOWN:
+            lines.append(say.MORE_FILES(count=len(names) - _FILES_SHOWN))
         if packed.upload:
             target = packed.upload if spec.show_secrets else masking.text(packed.upload)
             lines.append(say.WOULD_UPLOAD(target=target))

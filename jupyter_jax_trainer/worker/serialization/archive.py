@@ -72,6 +72,8 @@ class BundleManifest(TypedDict):
         wanted back.
     argv
         ``sys.argv`` of a script.
+    executable
+        Files of the job that can be run as programs.
     cell_file, labels
         The file name under which the cell is compiled, and what tracebacks call such files.
     """
@@ -85,6 +87,7 @@ class BundleManifest(TypedDict):
     outside: list[str]
     out: list[str]
     argv: list[str]
+    executable: list[str]
     cell_file: str
     labels: dict[str, str]
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from importlib.metadata import packages_distributions
+from pathlib import PurePosixPath
 
 from jupyter_jax_trainer.backends.kubernetes.api.objects import Pod
 from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.endings import broken_before
@@ -19,6 +23,12 @@ from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.worker.records import ErrorRecord, Position
 
 _LAST_WORDS = 20
+# As Python says it, and as numpy does.
+_NO_FILE = re.compile(
+    r"\[Errno 2\] No such file or directory: "
+    r"(?P<quoted>'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")"
+    r"|(?P<bare>[^\n]+) not found\.$"
+)
 
 
 def failure_of(
@@ -71,7 +81,7 @@ def failure_of(
             failure.message = failure.log[-1].removeprefix(SAID)
     error = failure.error
     if error is not None and not failure.hint:
-        failure.hint = _missing(error)
+        failure.hint = _missing(error) or _not_sent(error, directory)
     return failure
 
 
@@ -82,6 +92,28 @@ def _missing(error: ErrorRecord) -> str | None:
         return None
     package = next(iter(packages_distributions().get(found[1], ())), found[1])
     return say.NO_MODULE(package=package)
+
+
+def _not_sent(error: ErrorRecord, directory: JobDir) -> str | None:
+    """Return what to do about a file that is missing in the job, and is beside the notebook.
+
+    A job that was submitted elsewhere has no notebook here.
+    """
+    found = _NO_FILE.match(error["message"])
+    if found is None or error["type"] != "FileNotFoundError":
+        return None
+    folder = (directory.read_manifest().get("origin") or {}).get("cwd")
+    try:
+        name = ast.literal_eval(found["quoted"]) if found["quoted"] else found["bare"]
+    except (SyntaxError, ValueError):
+        return None
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not path.parts:
+        return None
+    if folder is None or not os.path.exists(f"{folder}/{path}"):
+        return None
+    # A comma would end the pattern.
+    return say.FILE_NOT_SENT(file=path, pattern=shlex.quote(str(path).replace(",", "?")))
 
 
 def nothing_came(spec: JobSpec, returns: bool, why: str | None) -> list[ResultInfo]:

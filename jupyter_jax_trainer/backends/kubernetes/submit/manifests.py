@@ -12,6 +12,7 @@ from typing import Any
 import jupyter_jax_trainer
 from jupyter_jax_trainer.backends.kubernetes.api.client import ApiError, Client
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
+from jupyter_jax_trainer.backends.kubernetes.submit import images
 from jupyter_jax_trainer.backends.kubernetes.submit.runtimes import SHARED, path_of
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import PREFIX
 from jupyter_jax_trainer.errors import BackendError, UsageError
@@ -73,7 +74,7 @@ def manifest(
     path = folder / device / f"jax-{device}.yaml"
     item: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     metadata, node = item["metadata"], _node(item)
-    labels = metadata["labels"]
+    labels, annotations = metadata["labels"], metadata["annotations"]
     if python and python != labels[f"{PREFIX}/python"]:
         metadata["name"] += f"-py{python}"
         node["image"] = re.sub(r"-py[0-9.]+$", f"-py{python}", node["image"])
@@ -86,16 +87,21 @@ def manifest(
         labels.pop(f"{PREFIX}/{version}")
         if told:
             labels[f"{PREFIX}/{version}"] = told[version]
-    if not image:
+    if image:  # what it has nobody has said
+        del annotations[images.PACKAGES], annotations[images.PACKAGES_OF]
+    else:
         node["image"] = _pinned(folder).get(node["image"], node["image"])
+        annotations[images.PACKAGES_OF] = node["image"]
     if volume:
         claim, _, place = volume.partition(":")
         if place.rstrip("/") in [mount["mountPath"] for mount in node["volumeMounts"]]:
             raise UsageError(say.PATH_IS_MOUNTED(path=place))
-        metadata["annotations"] = {SHARED: place}
+        annotations[SHARED] = place
         source = {"persistentVolumeClaim": {"claimName": claim}}
         _pod(item)["volumes"].append({"name": "shared", **source})
         node["volumeMounts"].append({"name": "shared", "mountPath": place})
+    if not annotations:
+        del metadata["annotations"]
     if namespace:
         item["kind"] = "TrainingRuntime"
         metadata["namespace"] = namespace

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
-import platform
 import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
 from jupyter_jax_trainer import timeouts
+from jupyter_jax_trainer.backends.kubernetes.submit import images
+from jupyter_jax_trainer.capture.environment import OF_IMAGE
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.text import size
 
-# An image for JAX has these, in versions that fit each other and its devices.
-_IN_IMAGE = re.compile(r"jax|jaxlib|jax-.*|numpy|scipy|ml-dtypes|opt-einsum|nvidia-.*|libtpu")
 _PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
 
 
@@ -121,6 +124,23 @@ def gather(
     return Wheels(files, rest, note, problem)
 
 
+def named(wanted: Sequence[str]) -> dict[str, str]:
+    """Return the packages that wheels and requirements name, with the versions of the wheels.
+
+    Where no version is known, it is empty.
+    """
+    found: dict[str, str] = {}
+    for one in wanted:
+        if is_path(one):
+            with suppress(InvalidWheelFilename):
+                name, version, _, _ = parse_wheel_filename(Path(one).name)
+                found[name] = str(version)
+        else:
+            with suppress(InvalidRequirement):
+                found.setdefault(str(canonicalize_name(Requirement(one).name)), "")
+    return found
+
+
 def is_path(wanted: str) -> bool:
     """Return whether this is the path of a wheel, and not what pip calls a requirement."""
     return wanted.endswith(".whl") and "://" not in wanted
@@ -137,7 +157,7 @@ def _fetch(wanted: Sequence[str], python: str, folder: Path) -> dict[str, bytes]
     """Let pip work out what is needed, and download what an image lacks."""
     # Of an image nothing is known but its Python; the nodes are taken to have this machine's kind
     # of processor, where this machine is of their kind at all.
-    machine = platform.machine() if sys.platform == "linux" else "x86_64"
+    machine = images.machine()
     tags = [f"manylinux_2_{minor}_{machine}" for minor in range(28, 16, -1)]
     choice = ["--only-binary", ":all:", "--python-version", python, "--implementation", "cp"]
     for tag in (*tags, f"manylinux2014_{machine}", f"linux_{machine}"):
@@ -189,7 +209,7 @@ def _requirement(item: _Entry) -> str | None:
     """
     meta, source = item["metadata"], item["download_info"]
     url, name = source["url"], re.sub(r"[-_.]+", "-", meta["name"]).lower()
-    if url.startswith("file:") or (_IN_IMAGE.fullmatch(name) and not item.get("requested")):
+    if url.startswith("file:") or (OF_IMAGE.fullmatch(name) and not item.get("requested")):
         return None
     archive = source.get("archive_info", {})
     before = archive.get("hash", "").partition("sha256=")[2]

@@ -74,7 +74,7 @@ function Places({ row, host }: { row: Row; host: Host }) {
     <div class="jaxtrain-scroll">
       {silent && (
         <p class="jaxtrain-quiet">
-          {trans.__('On a cluster, a rank says where it is once it has been there for a while.')}
+          {trans.__('On a cluster, ranks report where they are after standing still for a while.')}
         </p>
       )}
       <table class="jaxtrain-ranks jaxtrain-places">

@@ -38,6 +38,7 @@ export function labelOf({ name }: Option, trans: Translator): string {
     devices_per_node: trans.__('Devices per node'),
     out: trans.__('Result variables'),
     use: trans.__('Also send'),
+    files: trans.__('Files'),
     cpu: trans.__('Cores per node'),
     memory: trans.__('Memory per node'),
     timeout: trans.__('Time limit'),

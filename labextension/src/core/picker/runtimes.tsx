@@ -146,7 +146,7 @@ export function Runtimes({ store, host, view }: RuntimesProps) {
         {value && all.length === 0 && (
           <p class="jaxtrain-quiet">
             {trans.__(
-              'No training runtimes for JAX found. A cluster administrator can install those in the folder runtimes of the project with "kubectl apply -k".'
+              'No training runtimes for JAX found. A cluster administrator can install ours with "jaxtrain runtimes install".'
             )}
           </p>
         )}

@@ -50,8 +50,9 @@ class Cause:
     ----------
     id
         Its name.
-    symptom, where
-        For the page about trouble: what happens, and which object shows it.
+    where, symptom
+        For the page about causes: which object shows it, and what happens, unless the sentence
+        says it.
     sentence, hint
         Templates over the facts.
     state
@@ -65,10 +66,10 @@ class Cause:
     """
 
     id: str
-    symptom: str
     where: str
     sentence: str
     hint: str = ""
+    symptom: str = ""
     state: State = State.PENDING
     find: Callable[[Seen], Words | None] | None = None
     match: Callable[[Refused], Words | None] | None = None

@@ -29,7 +29,6 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Pod], Words | None]], ...] = (
     (
         Cause(
             id="out-of-memory",
-            symptom="A container exceeds its memory limit",
             where="container `terminated` or `lastState`: `OOMKilled`",
             sentence="was killed: out of memory at {limit}",
             hint="Ask for more with --memory, use smaller batches or more nodes, or send less.",
@@ -41,7 +40,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Pod], Words | None]], ...] = (
     (
         Cause(
             id="evicted-disk",
-            symptom="A pod is evicted because it wrote too much to its disk",
+            symptom="It wrote too much to its disk",
             where="pod `status.reason` Evicted",
             sentence="was evicted: {what}",
             hint="Write less to the container's own disk, or write to a volume (--volume).",
@@ -53,7 +52,7 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Pod], Words | None]], ...] = (
     (
         Cause(
             id="evicted",
-            symptom="A pod is evicted because its node runs out of memory or another resource",
+            symptom="Its node ran out of memory or another resource",
             where="pod `status.reason` Evicted",
             sentence="was evicted: {what}",
             hint="Request what the job needs with --memory: pods that exceed their request are "
@@ -66,7 +65,6 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Pod], Words | None]], ...] = (
     (
         Cause(
             id="preempted",
-            symptom="A pod is preempted by one with a higher priority",
             where="pod condition `DisruptionTarget`, `PreemptionByScheduler`",
             sentence="was preempted by a pod with a higher priority",
             hint=f"{_AGAIN} when there is room, or with a higher --priority.",
@@ -78,7 +76,6 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Pod], Words | None]], ...] = (
     (
         Cause(
             id="drained",
-            symptom="A pod is evicted through the API, for example when its node is drained",
             where="pod condition `DisruptionTarget`, `EvictionByEvictionAPI`",
             sentence="was evicted: its node {node} is being drained",
             hint=f"{_AGAIN}. With checkpoints (checkpoint_dir) and --max-restarts, a job "
@@ -91,7 +88,6 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Pod], Words | None]], ...] = (
     (
         Cause(
             id="node-lost",
-            symptom="The node of a pod is lost or shut down",
             where="pod condition `DisruptionTarget`: `DeletionByTaintManager`, `DeletionByPodGC`, "
             "`TerminationByKubelet`; `status.reason`: NodeLost, NodeShutdown, Terminated",
             sentence="was lost with its node {node}",
@@ -105,7 +101,6 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Pod], Words | None]], ...] = (
     (
         Cause(
             id="disrupted",
-            symptom="The cluster terminates a pod for another reason",
             where="pod condition `DisruptionTarget`",
             sentence="was terminated by the cluster: {what}",
             hint=f"{_AGAIN}.",
@@ -117,7 +112,6 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Pod], Words | None]], ...] = (
     (
         Cause(
             id="program-missing",
-            symptom="The image lacks a program, and the runtime doesn't retry",
             where="container `terminated`: `StartError`",
             sentence="could not start: the image {image} has no {program}",
             hint="Use an image with a shell, Python and JAX (--image).",
@@ -131,7 +125,6 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Pod], Words | None]], ...] = (
     (
         Cause(
             id="wrong-processor",
-            symptom="The image is for another CPU architecture, and the runtime doesn't retry",
             where="container `terminated`: `StartError`",
             sentence="could not start: the image {image} does not support the CPU architecture of "
             "its node",
@@ -144,7 +137,6 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Pod], Words | None]], ...] = (
     (
         Cause(
             id="not-started",
-            symptom="The container can't be started, and the runtime doesn't retry",
             where="container `terminated`: `StartError`",
             sentence="could not start: {what}",
             hint="Show this to a cluster administrator.",
@@ -159,7 +151,6 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Pod], Words | None]], ...] = (
     (
         Cause(
             id="node-refused",
-            symptom="The node rejects a pod that was assigned to it",
             where="pod `Failed` without a container: `OutOfcpu`, `UnexpectedAdmissionError`",
             sentence="was rejected by its node {node}: {what}",
             hint=f"{_AGAIN}; if it happens again, tell a cluster administrator.",
@@ -171,7 +162,6 @@ ENDS: tuple[tuple[Cause, Callable[[Seen, Pod], Words | None]], ...] = (
     (
         Cause(
             id="pod-deleted",
-            symptom="A pod is deleted",
             where="pod `deletionTimestamp`, while its job continues",
             sentence="was terminated: its pod was deleted",
             hint=f"{_AGAIN}.",
@@ -194,7 +184,7 @@ def end_row(seen: Seen, pod: Pod) -> tuple[Cause, Words] | None:
 FAILED = (
     Cause(
         id="runtime-unsupported",
-        symptom="The runtime no longer exists, or this version of Trainer doesn't support it",
+        symptom="It no longer exists, or this version of Trainer doesn't support it",
         where="TrainJob `Failed`, `TrainingRuntimeNotSupported`",
         sentence="Kubeflow Trainer can't use the runtime: {what}",
         hint="`%jaxtrain runtimes` lists the available runtimes; choose one with --runtime.",
@@ -203,7 +193,6 @@ FAILED = (
     ),
     Cause(
         id="deadline",
-        symptom="The job exceeds its timeout",
         where="TrainJob `Failed`, `DeadlineExceeded`",
         sentence="took longer than its --timeout of {time}",
         hint="Raise --timeout. With checkpoints (checkpoint_dir), the next job can continue.",
@@ -214,7 +203,6 @@ FAILED = (
 
 DELETED = Cause(
     id="trainjob-deleted",
-    symptom="The TrainJob is deleted",
     where="TrainJob `deletionTimestamp`",
     sentence="its TrainJob is being deleted",
     hint=f"If it wasn't you, somebody else deleted it. {_AGAIN}.",
@@ -224,7 +212,7 @@ DELETED = Cause(
 OTHER = (
     Cause(
         id="initializer-failed",
-        symptom="A dataset or model initializer, or another init container, fails",
+        symptom="A data set or model initializer, or another init container",
         where="container `terminated` with a nonzero exit code: of a pod of the replicated Jobs "
         "`dataset-initializer`, `model-initializer`, or an init container",
         sentence="{what} failed with exit code {code}",
@@ -234,7 +222,7 @@ OTHER = (
     ),
     Cause(
         id="failed",
-        symptom="The job fails, and no pod is left to show why",
+        symptom="No pod is left to show why",
         where="TrainJob `Failed`",
         sentence="cluster: {what}",
         hint="`%jaxtrain logs` shows the output of the ranks.",
@@ -243,7 +231,6 @@ OTHER = (
     ),
     Cause(
         id="job-failed",
-        symptom="The Job of the ranks fails",
         where="Job `FailureTarget` or `Failed`",
         sentence="cluster: {what}",
         hint="`%jaxtrain logs` shows the output of the ranks.",

@@ -63,7 +63,6 @@ def _finder(pattern: str, *reasons: str) -> Callable[[Seen], Words | None]:
 IMAGES = (
     Cause(
         id="image-name",
-        symptom="The image name is not valid",
         where="container waits: `InvalidImageName`",
         sentence="{image} is not a valid image name",
         hint="Check --image: registry/name:tag, all in lower case.",
@@ -71,7 +70,6 @@ IMAGES = (
     ),
     Cause(
         id="image-not-on-node",
-        symptom="The image must be on the node, but is not",
         where="container waits: `ErrImageNeverPull`",
         sentence="the image {image} is not on the node, and the runtime does not allow pulling it",
         hint="Load it onto the nodes, or change the runtime's imagePullPolicy.",
@@ -79,7 +77,6 @@ IMAGES = (
     ),
     Cause(
         id="image-disk-full",
-        symptom="The node has no disk space for the image",
         where=_WHERE,
         sentence="the node has no disk space for the image {image}",
         hint="Tell a cluster administrator: the disk of the node is full.",
@@ -87,7 +84,6 @@ IMAGES = (
     ),
     Cause(
         id="image-rate-limit",
-        symptom="The registry limits the rate of pulls",
         where=_WHERE,
         sentence="the registry's rate limit blocks pulls of the image {image}",
         hint="Wait (the pull is retried automatically), or use a mirror of the image (--image).",
@@ -95,7 +91,6 @@ IMAGES = (
     ),
     Cause(
         id="image-denied",
-        symptom="The registry denies access to the image",
         where=_WHERE,
         sentence="the registry denies access to the image {image}",
         hint="It is private or does not exist. Check --image; pull credentials belong to the "
@@ -107,7 +102,6 @@ IMAGES = (
     ),
     Cause(
         id="image-unreachable",
-        symptom="The registry can't be reached",
         where=_WHERE,
         sentence="the registry of the image {image} can't be reached",
         hint="Check the name in --image. If it is right, tell a cluster administrator that the "
@@ -120,7 +114,6 @@ IMAGES = (
     ),
     Cause(
         id="image-platform",
-        symptom="The image is for another CPU architecture",
         where=_WHERE,
         sentence="the image {image} does not support the CPU architecture of the node",
         hint="Choose an image for the node's architecture, or nodes that fit the image.",
@@ -128,7 +121,6 @@ IMAGES = (
     ),
     Cause(
         id="image-missing",
-        symptom="The image does not exist",
         where=_WHERE,
         sentence="the image {image} does not exist",
         hint="Check --image and its tag.",
@@ -136,7 +128,6 @@ IMAGES = (
     ),
     Cause(
         id="image-registry-trouble",
-        symptom="The registry returns an error",
         where=_WHERE,
         sentence="the registry of the image {image} returned an error: {said}",
         hint="The pull is retried automatically.",
@@ -144,7 +135,6 @@ IMAGES = (
     ),
     Cause(
         id="image",
-        symptom="The image can't be pulled for another reason",
         where=_WHERE,
         sentence="the image {image} can't be pulled: {said}",
         hint="The pull is retried automatically. Check --image, and show this to a cluster "

@@ -140,7 +140,6 @@ def _resource(amount: str, resource: str) -> str:
 KUEUE = (
     Cause(
         id="kueue-drops-patches",
-        symptom="Kueue has admitted the job, but it stays suspended",
         where="Workload `Admitted`, no pods, its event `TrainJobResourcesCreationFailed`",
         sentence="Kueue admitted the job {time} ago, but it is still suspended",
         hint="Kueue up to 0.16 drops a TrainJob's runtimePatches, so the job can't start: cancel "
@@ -149,7 +148,7 @@ KUEUE = (
     ),
     Cause(
         id="kueue-inadmissible",
-        symptom="Kueue can't admit the job: the queue does not exist or is stopped",
+        symptom="The queue does not exist or is stopped",
         where="Workload condition `QuotaReserved=False`, `Inadmissible`",
         sentence="the queue {queue} accepts no jobs: {what}",
         hint="Check --queue; `kubectl get localqueues` lists the queues of the namespace.",
@@ -158,7 +157,6 @@ KUEUE = (
     ),
     Cause(
         id="kueue-stopped",
-        symptom="Kueue has deactivated the job",
         where="Workload condition `Evicted`, `DeactivatedDueTo…`",
         sentence="Kueue deactivated it: {what}",
         hint="`%jaxtrain resume` puts it back into its queue.",
@@ -167,7 +165,6 @@ KUEUE = (
     ),
     Cause(
         id="kueue-preempted",
-        symptom="The job was preempted by another one in Kueue's queue",
         where="Workload condition `Evicted`, `Preempted`",
         sentence="preempted by {to}; waits in the queue {queue} again",
         hint="It starts again automatically when there is room, from the beginning of its cell. "
@@ -177,7 +174,6 @@ KUEUE = (
     ),
     Cause(
         id="kueue-too-large",
-        symptom="The job asks for more than its queue can ever provide",
         where="Workload condition `QuotaReserved=False`, `Pending`: maximum capacity",
         sentence="the queue {queue} can never admit it: {what}",
         hint="Ask for less (--nodes, --cpu, --memory), or choose another --queue.",
@@ -186,7 +182,6 @@ KUEUE = (
     ),
     Cause(
         id="kueue-pending",
-        symptom="The job waits in Kueue's queue",
         where="Workload condition `QuotaReserved=False`, `Pending`",
         sentence="waits in the queue {queue}: {what}",
         hint="It starts automatically when there is room. A smaller job may start earlier.",

@@ -99,7 +99,6 @@ def _no_trainjob(seen: Seen) -> Words | None:
 QUEUED = (
     Cause(
         id="trainjob-missing",
-        symptom="The TrainJob doesn't exist yet",
         where="there is no TrainJob",
         sentence="waits for its TrainJob",
         find=_no_trainjob,
@@ -107,7 +106,6 @@ QUEUED = (
     *KUEUE,
     Cause(
         id="queued",
-        symptom="The job waits in a queue, and nothing more is known",
         where="TrainJob `Suspended` with the label of a queue",
         sentence="waits in the queue {queue}",
         hint="It starts automatically when there is room. If it never does, check that the queue "
@@ -117,7 +115,6 @@ QUEUED = (
     ),
     Cause(
         id="suspended",
-        symptom="The job is suspended",
         where="TrainJob `Suspended`",
         sentence="its pods are stopped until it is resumed",
         hint="`%jaxtrain resume` restarts it, from the beginning of its cell.",
@@ -126,14 +123,13 @@ QUEUED = (
     ),
     Cause(
         id="initializing",
-        symptom="A dataset or a model is being fetched first",
+        symptom="A data set or model is being fetched",
         where="pods of the replicated Jobs `dataset-initializer`, `model-initializer`",
         sentence="waits for its {what}",
         find=_initializing,
     ),
     Cause(
         id="trainer-silent",
-        symptom="Kubeflow Trainer doesn't act on the job",
         where="TrainJob without conditions and without Jobs",
         sentence="Kubeflow Trainer has not acted on the job for {time}",
         hint="Its controller may be down or starting: the job continues when it is back. Tell a "
@@ -142,7 +138,6 @@ QUEUED = (
     ),
     Cause(
         id="jobset-silent",
-        symptom="JobSet doesn't act on the job",
         where="TrainJob with a JobSet that has no Jobs",
         sentence="JobSet has created no Jobs for {time}",
         hint="Its controller may be down or starting: the job continues when it is back. Tell a "

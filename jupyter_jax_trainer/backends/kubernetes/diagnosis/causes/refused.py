@@ -27,14 +27,13 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.causes.messages import (
     webhook,
 )
 
-_EVENT = "event `FailedCreate`, `JobCreationFailed` or `TrainJobResourcesCreationFailed`"
+_EVENT = "creation event"
 _BOTH = f"the answer at submission; {_EVENT}"
 _ANSWER = "the answer to the request"
 
 REFUSED = (
     Cause(
         id="quota",
-        symptom="A quota of the namespace is exhausted",
         where=_BOTH,
         sentence="the quota {quota} has no room for {who}: {what}",
         hint="Ask for less (--nodes, --cpu, --memory), wait for other jobs of the namespace to "
@@ -43,7 +42,6 @@ REFUSED = (
     ),
     Cause(
         id="quota-wants-amounts",
-        symptom="A quota requires every pod to state its resources",
         where=_EVENT,
         sentence="the quota {quota} refuses {who}: {what} must be set",
         hint="Set what a node needs (--cpu, --memory). For limits.cpu, have a LimitRange set a "
@@ -52,7 +50,6 @@ REFUSED = (
     ),
     Cause(
         id="limit-range",
-        symptom="The job asks for more or less than the namespace allows for one container",
         where=_EVENT,
         sentence="the namespace's LimitRange refuses {who}: {bound} {resource} per {per} is "
         "{allowed}, but {asked} was requested",
@@ -64,7 +61,6 @@ REFUSED = (
     ),
     Cause(
         id="pod-security",
-        symptom="The namespace's PodSecurity level refuses the pods",
         where=_EVENT,
         sentence="PodSecurity {level} of the namespace refuses {who}: {what}",
         hint="If you can't read the namespace's labels, run the cell again; the job will now "
@@ -74,7 +70,6 @@ REFUSED = (
     ),
     Cause(
         id="service-account-missing",
-        symptom="The service account does not exist",
         where=_EVENT,
         sentence="the service account {name} does not exist in this namespace",
         hint="Check --service-account, or have it created.",
@@ -82,7 +77,6 @@ REFUSED = (
     ),
     Cause(
         id="priority-missing",
-        symptom="The priority class does not exist",
         where=_BOTH,
         sentence="there is no priority class {name}",
         hint="Check --priority; `kubectl get priorityclasses` lists them.",
@@ -90,7 +84,6 @@ REFUSED = (
     ),
     Cause(
         id="runtime-missing",
-        symptom="The runtime does not exist",
         where=_ANSWER,
         sentence="there is no runtime {name} in the cluster",
         hint="`%jaxtrain runtimes` lists the available runtimes; choose one with --runtime.",
@@ -98,7 +91,6 @@ REFUSED = (
     ),
     Cause(
         id="webhook-down",
-        symptom="A required webhook does not answer",
         where=f"HTTP 500 at submission; {_EVENT}",
         sentence="the cluster's webhook {name} does not answer, so {who} can't be created",
         hint="It often recovers within a minute; then run the cell again. If it doesn't, tell a "
@@ -107,7 +99,6 @@ REFUSED = (
     ),
     Cause(
         id="webhook-refuses",
-        symptom="A webhook refuses the job or its pods",
         where=_BOTH,
         sentence="the cluster's webhook {name} refuses {who}: {what}",
         hint="If none of the cell's options explains it, show this to a cluster administrator.",
@@ -115,7 +106,6 @@ REFUSED = (
     ),
     Cause(
         id="policy-refuses",
-        symptom="An admission policy refuses the job or its pods",
         where=_BOTH,
         sentence="the cluster's policy {name} refuses {who}: {what}",
         hint="Ask a cluster administrator what the policy requires.",
@@ -125,7 +115,6 @@ REFUSED = (
     ),
     Cause(
         id="namespace-ends",
-        symptom="The namespace is being deleted",
         where=_BOTH,
         sentence="the namespace {name} is being deleted",
         hint="Choose another with --namespace.",
@@ -133,7 +122,6 @@ REFUSED = (
     ),
     Cause(
         id="namespace-missing",
-        symptom="The namespace does not exist",
         where=_ANSWER,
         sentence="the namespace {name} does not exist",
         hint="Check --namespace and --context, or have it created.",
@@ -141,7 +129,6 @@ REFUSED = (
     ),
     Cause(
         id="signed-out",
-        symptom="The cluster does not accept the credentials",
         where="HTTP 401",
         sentence="the cluster does not accept your credentials",
         hint="Sign in again: a token may have expired. `kubectl auth whoami` shows whether it "
@@ -150,7 +137,6 @@ REFUSED = (
     ),
     Cause(
         id="right-missing",
-        symptom="A permission is missing",
         where=f"HTTP 403; {_EVENT}",
         sentence="no permission to {verb} {resource} {where}",
         hint="Ask for a Role with {verb} on {resource}.",
@@ -158,7 +144,6 @@ REFUSED = (
     ),
     Cause(
         id="trainer-missing",
-        symptom="Kubeflow Trainer is not installed, or too old",
         where="HTTP 404 without a name",
         sentence="this cluster has no {resource}: Kubeflow Trainer is missing or too old",
         hint="Have Kubeflow Trainer 2.2 or later installed, or check --context.",
@@ -166,7 +151,6 @@ REFUSED = (
     ),
     Cause(
         id="not-found",
-        symptom="The object does not exist",
         where="HTTP 404",
         sentence="there is no {kind} {name}",
         hint="It may have been deleted; check --namespace and --context.",
@@ -174,7 +158,6 @@ REFUSED = (
     ),
     Cause(
         id="exists",
-        symptom="The name is taken",
         where="HTTP 409, `AlreadyExists`",
         sentence="a {kind} {name} already exists in this namespace",
         hint="Choose another --name, or delete the existing one.",
@@ -182,7 +165,6 @@ REFUSED = (
     ),
     Cause(
         id="changed-meanwhile",
-        symptom="Somebody else changed the object at the same time",
         where="HTTP 409, `Conflict`",
         sentence="somebody else changed it at the same time",
         hint="Try again.",
@@ -190,7 +172,6 @@ REFUSED = (
     ),
     Cause(
         id="too-large",
-        symptom="The request is too large for the cluster",
         where="HTTP 413 or 422",
         sentence="the cluster does not accept that much at once: {what}",
         hint="Send less, read the data inside the cell, or use --volume or --store.",
@@ -198,7 +179,6 @@ REFUSED = (
     ),
     Cause(
         id="invalid",
-        symptom="The description of the job, or of a part of it, is invalid",
         where=f"HTTP 400 or 422; {_EVENT}",
         sentence="the cluster rejects {who} as invalid: {what}",
         hint="An option of the cell or the runtime asks for something that is not possible.",
@@ -206,7 +186,6 @@ REFUSED = (
     ),
     Cause(
         id="too-many-requests",
-        symptom="The cluster is busy",
         where="HTTP 429",
         sentence="the cluster is busy and accepts no more requests at the moment",
         hint="Try again in a minute.",
@@ -214,7 +193,6 @@ REFUSED = (
     ),
     Cause(
         id="api-timeout",
-        symptom="The cluster takes too long to answer",
         where="HTTP 504, or 500 with a timeout",
         sentence="the cluster took too long to answer",
         hint="Try again; if it persists, tell a cluster administrator.",
@@ -222,7 +200,6 @@ REFUSED = (
     ),
     Cause(
         id="api-down",
-        symptom="The cluster has an internal error",
         where="HTTP 500, 502 or 503",
         sentence="the cluster has an internal error: {what}",
         hint="Try again in a minute; if it persists, tell a cluster administrator.",
@@ -230,7 +207,6 @@ REFUSED = (
     ),
     Cause(
         id="refused",
-        symptom="It is refused for another reason",
         where=_BOTH,
         sentence="the cluster refuses {who}: {what}",
         hint="Show this to a cluster administrator.",

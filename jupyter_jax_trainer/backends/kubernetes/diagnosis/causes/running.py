@@ -89,7 +89,6 @@ def _joining(seen: Seen) -> Words | None:
 RUNNING = (
     Cause(
         id="node-silent",
-        symptom="A node does not answer",
         where="pod condition `Ready=False` while its container is reported as running",
         sentence="the node {node} does not answer ({who})",
         hint="If it comes back within a few minutes, the job continues; otherwise its pods are "
@@ -99,28 +98,24 @@ RUNNING = (
     ),
     Cause(
         id="pulling",
-        symptom="The image is being pulled",
         where="event `Pulling` of the pod, without `Pulled`",
         sentence="the image {image} is being pulled ({time})",
         find=_pulling,
     ),
     Cause(
         id="creating",
-        symptom="Containers are being created",
         where="container waits: `ContainerCreating`",
         sentence="the container of {who} is being created",
         find=_creating,
     ),
     Cause(
         id="pods-coming",
-        symptom="Pods are not created yet",
         where="the Job has fewer pods than ranks",
         sentence="waits for the pods of {ranks}",
         find=_unmade,
     ),
     Cause(
         id="started-again",
-        symptom="A rank was restarted",
         where="container `lastState`, `restartCount`",
         sentence="{ranks} was restarted: it {how}",
         state=State.STARTING,
@@ -128,7 +123,6 @@ RUNNING = (
     ),
     Cause(
         id="rendezvous",
-        symptom="Ranks wait for each other",
         where="messages of the workers",
         sentence="waits at the rendezvous for {ranks}",
         state=State.STARTING,
@@ -136,7 +130,6 @@ RUNNING = (
     ),
     Cause(
         id="starting",
-        symptom="Python and JAX are starting",
         where="messages of the workers",
         sentence="Python and JAX are starting",
         state=State.STARTING,
@@ -144,7 +137,6 @@ RUNNING = (
     ),
     Cause(
         id="joining",
-        symptom="The ranks are connecting",
         where="messages of the workers",
         sentence="the ranks are connecting to each other",
         state=State.STARTING,

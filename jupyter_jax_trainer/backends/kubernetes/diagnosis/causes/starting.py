@@ -166,7 +166,6 @@ def _loop(seen: Seen) -> Words | None:
 STARTING = (
     Cause(
         id="gated",
-        symptom="Pods are blocked by a scheduling gate",
         where="pod condition `PodScheduled=False`, `SchedulingGated`",
         sentence="{who} can't be scheduled yet: scheduling gate {gates}",
         hint="The controller that set the gate must remove it; ask a cluster administrator.",
@@ -174,14 +173,12 @@ STARTING = (
     ),
     Cause(
         id="payload",
-        symptom="The job's code and data are being sent",
         where=f"{_CONFIG} with the job's own Secret; {_MOUNT}",
         sentence="the job's code and data are being sent",
         find=_sending(late=False),
     ),
     Cause(
         id="payload-lost",
-        symptom="The job's code and data never arrived",
         where=f"{_CONFIG} with the job's own Secret; {_MOUNT}",
         sentence="the job's Secret {name} is missing after {time}: its submission was "
         "interrupted, or the Secret was deleted",
@@ -190,7 +187,6 @@ STARTING = (
     ),
     Cause(
         id="secret-missing",
-        symptom="A Secret does not exist",
         where=f"{_CONFIG}; {_MOUNT}",
         sentence="there is no Secret {name} in this namespace",
         hint="Create it (kubectl create secret generic {name} --from-literal=NAME=VALUE), and the "
@@ -199,7 +195,6 @@ STARTING = (
     ),
     Cause(
         id="configmap-missing",
-        symptom="A ConfigMap does not exist",
         where=f"{_CONFIG}; {_MOUNT}",
         sentence="there is no ConfigMap {name} in this namespace",
         hint="Create it, and the job continues; the runtime needs it.",
@@ -207,7 +202,6 @@ STARTING = (
     ),
     Cause(
         id="key-missing",
-        symptom="A Secret or a ConfigMap lacks a key",
         where=_CONFIG,
         sentence="the {kind} {name} has no key {key}",
         hint="Add it, and the job continues.",
@@ -218,7 +212,6 @@ STARTING = (
     ),
     Cause(
         id="root-image",
-        symptom="The image runs as root, which is not allowed",
         where=_CONFIG,
         sentence="the image {image} would run as root, which the runtime or the namespace forbids",
         hint="Use an image with a numeric USER of its own, such as that of jax-cpu.",
@@ -228,7 +221,6 @@ STARTING = (
     ),
     Cause(
         id="config",
-        symptom="The container can't be set up",
         where=_CONFIG,
         sentence="the container can't be set up: {what}",
         hint="Show this to a cluster administrator.",
@@ -236,7 +228,6 @@ STARTING = (
     ),
     Cause(
         id="no-program",
-        symptom="The image lacks a program",
         where=_START,
         sentence="the image {image} has no {program}",
         hint="Use an image with a shell, Python and JAX (--image).",
@@ -246,7 +237,6 @@ STARTING = (
     ),
     Cause(
         id="other-processor",
-        symptom="The image is for another CPU architecture",
         where=_START,
         sentence="the image {image} does not support the CPU architecture of the node",
         hint="Choose an image for the node's architecture, or nodes that fit the image.",
@@ -254,7 +244,6 @@ STARTING = (
     ),
     Cause(
         id="start",
-        symptom="The container can't be started",
         where=_START,
         sentence="the container can't be started: {what}",
         hint="Show this to a cluster administrator.",
@@ -262,7 +251,6 @@ STARTING = (
     ),
     Cause(
         id="crash-loop",
-        symptom="The container crashes repeatedly",
         where="container waits: `CrashLoopBackOff`; the exit is in `lastState`",
         sentence="crash loop in {who}: it {how}, and waits for its restart",
         hint="`%jaxtrain logs` shows its last output. A runtime that does not restart a failed "
@@ -271,7 +259,6 @@ STARTING = (
     ),
     Cause(
         id="volume-in-use",
-        symptom="A volume is in use elsewhere",
         where=_MOUNT,
         sentence="{who} waits for a volume that is in use on another node",
         hint="A ReadWriteOnce claim serves one node at a time: end what uses it, use one node, or "
@@ -280,7 +267,6 @@ STARTING = (
     ),
     Cause(
         id="mount",
-        symptom="A volume can't be mounted",
         where=_MOUNT,
         sentence="{who} can't mount a volume: {what}",
         hint="Check --volume; if it is right, show this to a cluster administrator.",
@@ -288,7 +274,6 @@ STARTING = (
     ),
     Cause(
         id="sandbox",
-        symptom="The node can't create the pod's sandbox",
         where="event `FailedCreatePodSandBox` of the pod",
         sentence="the node can't set up {who}: {what}",
         hint="This is retried automatically. If it persists, the node's network or container "

@@ -164,7 +164,6 @@ def _scaling(seen: Seen) -> Words | None:
 UNSCHEDULABLE = (
     Cause(
         id="nodes-are-added",
-        symptom="The cluster adds nodes for the job",
         where="event `TriggeredScaleUp` or `Nominated` of the pod",
         sentence="{who} can't be scheduled yet: the cluster is adding nodes",
         hint="This takes a few minutes if the provider has such machines.",
@@ -172,7 +171,6 @@ UNSCHEDULABLE = (
     ),
     Cause(
         id="claim-missing",
-        symptom="A PersistentVolumeClaim does not exist",
         where=_WHERE,
         sentence="{who} can't be scheduled: there is no PersistentVolumeClaim {claim}",
         hint="Check --volume: the claim must be in the job's namespace.",
@@ -182,7 +180,6 @@ UNSCHEDULABLE = (
     ),
     Cause(
         id="claim-unbound",
-        symptom="A PersistentVolumeClaim has no volume yet",
         where=_WHERE,
         sentence="{who} can't be scheduled: the PersistentVolumeClaim {claim} has no volume yet",
         hint="`kubectl describe pvc {claim}` shows why; often its storage class does not exist.",
@@ -213,7 +210,6 @@ UNSCHEDULABLE = (
     ),
     Cause(
         id="no-such-nodes",
-        symptom="No node has the labels that the job asks for",
         where=_WHERE,
         sentence="{who} can't be scheduled: no suitable node is labelled {labels}",
         hint="Check --accelerator and --topology, or the runtime; `kubectl get nodes "
@@ -222,7 +218,6 @@ UNSCHEDULABLE = (
     ),
     Cause(
         id="tainted",
-        symptom="The nodes are reserved by taints",
         where=_WHERE,
         sentence="{who} can't be scheduled: the nodes are tainted {taint}",
         hint="The nodes are not ready, or reserved. A cluster administrator can add a toleration "
@@ -239,7 +234,6 @@ UNSCHEDULABLE = (
     ),
     Cause(
         id="nodes-are-cordoned",
-        symptom="The nodes are closed for maintenance",
         where=_WHERE,
         sentence="{who} can't be scheduled: nodes are cordoned",
         hint="They are probably in maintenance: ask a cluster administrator.",
@@ -247,7 +241,6 @@ UNSCHEDULABLE = (
     ),
     Cause(
         id="no-nodes",
-        symptom="The cluster has no nodes",
         where=_WHERE,
         sentence="{who} can't be scheduled: the cluster has no nodes at the moment",
         hint="Tell a cluster administrator.",
@@ -255,7 +248,6 @@ UNSCHEDULABLE = (
     ),
     Cause(
         id="unschedulable",
-        symptom="Pods can't be scheduled for another reason",
         where=_WHERE,
         sentence="{who} can't be scheduled: {message}",
         hint="Show this to a cluster administrator.",

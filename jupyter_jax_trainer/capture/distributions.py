@@ -1,0 +1,256 @@
+"""The distributions that are installed here: by the modules that they have, and by their names."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from importlib import metadata
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from jupyter_jax_trainer.capture.modules import find_spec, own_spec
+
+_INFO = (".dist-info", ".egg-info")
+_SUFFIXES = (".py", *EXTENSION_SUFFIXES)
+
+
+class Installed:
+    """A distribution that is installed here.
+
+    Parameters
+    ----------
+    found
+        What ``importlib.metadata`` knows of it.
+
+    Attributes
+    ----------
+    place
+        The folder that it is in, with its files and its metadata.
+    """
+
+    def __init__(self, found: metadata.Distribution) -> None:
+        self._found = found
+        self.place = Path(str(found.locate_file("")))
+
+    @cached_property
+    def name(self) -> str:
+        """Its name, normalized as PEP 503 has it."""
+        return str(canonicalize_name(self._found.name or ""))
+
+    @cached_property
+    def version(self) -> str:
+        """Its version."""
+        return str(self._found.version)
+
+    @cached_property
+    def files(self) -> list[str] | None:
+        """The files of its RECORD that are in its folder; None where it has no RECORD."""
+        record = self._found.read_text("RECORD")
+        if not record:
+            return None
+        rows = (row[0] for row in csv.reader(record.splitlines()) if row)
+        return [name for name in rows if _is_inside(name)]
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of its files."""
+        found = 0
+        for name in self.files or ():
+            with suppress(OSError):
+                found += 0 if name.endswith(".pyc") else (self.place / name).stat().st_size
+        return found
+
+    @cached_property
+    def requirements(self) -> list[Requirement]:
+        """What it needs, with markers."""
+        found = []
+        for line in self._found.requires or ():
+            try:
+                found.append(Requirement(line))
+            except InvalidRequirement:  # of long ago: pip passes over it, too
+                continue
+        return found
+
+    @property
+    def requires_python(self) -> str | None:
+        """The versions of Python that it is for."""
+        said = self._found.metadata.get_all("Requires-Python")
+        return str(said[0]) if said else None
+
+    @cached_property
+    def tags(self) -> list[str]:
+        """The tags of the wheel that it was installed from."""
+        lines = (self._found.read_text("WHEEL") or "").splitlines()
+        return [line[4:].strip() for line in lines if line.startswith("Tag:")]
+
+    @property
+    def is_from_conda(self) -> bool:
+        """Whether conda has installed it."""
+        return (self._found.read_text("INSTALLER") or "").strip() == "conda"
+
+    @cached_property
+    def _direct_url(self) -> Mapping[str, Any]:
+        try:
+            said = json.loads(self._found.read_text("direct_url.json") or "{}")
+        except ValueError:
+            said = {}
+        return said if isinstance(said, dict) else {}
+
+    @property
+    def is_editable(self) -> bool:
+        """Whether its modules are in a folder of the user's, and travel as own modules."""
+        info = self._direct_url.get("dir_info")
+        return isinstance(info, dict) and info.get("editable") is True
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder with its modules, if it is editable."""
+        url = urlsplit(str(self._direct_url.get("url", "")))
+        if not self.is_editable or url.scheme != "file":
+            return None
+        return Path(unquote(url.path)).resolve()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is from a folder or a repository, so that its version says little of it."""
+        return "dir_info" in self._direct_url or "vcs_info" in self._direct_url
+
+    def provides(self, top: str) -> bool:
+        """Return whether it seems to have a top-level module, where no RECORD says it."""
+        listed = (self._found.read_text("top_level.txt") or "").split()
+        return top in listed or self.name == canonicalize_name(top)
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts and "\\" not in name
+
+
+def by_name(name: str) -> Installed | None:
+    """Find a distribution by its name."""
+    try:
+        return Installed(metadata.distribution(name))
+    except (metadata.PackageNotFoundError, ValueError, OSError):
+        return None
+
+
+def same_version(one: str, other: str) -> bool:
+    """Return whether two versions are the same one, however they are written."""
+    try:
+        return Version(one) == Version(other)
+    except InvalidVersion:
+        return one == other
+
+
+def editable(modules: Iterable[str]) -> list[Installed]:
+    """Find the distributions whose folders have own modules, by the modules' top-level names."""
+    files = [file for name in modules for file in _files_of(name)]
+    found = []
+    for one in map(Installed, metadata.distributions()) if files else ():
+        folder = one.folder
+        if folder is not None and any(file.is_relative_to(folder) for file in files):
+            found.append(one)
+    return found
+
+
+def _files_of(top: str) -> list[Path]:
+    spec = find_spec(top)
+    return [] if spec is None else [file.resolve() for file in _folders(spec)]
+
+
+def by_modules(names: Iterable[str]) -> dict[str, Installed]:
+    """Find the distributions that have modules.
+
+    What a name has in a package of another distribution counts, too, so that of a namespace only
+    the parts are found that are named. The user's own modules and the standard library's have none.
+
+    Parameters
+    ----------
+    names
+        Dotted names; what they end in may be a name in a module.
+
+    Returns
+    -------
+    Normalized name → distribution, in the order of the names.
+    """
+    found: dict[str, Installed] = {}
+    for name in sorted(names):
+        for place, file in _places(name):
+            for one in _owners(place, file, name.partition(".")[0]):
+                found.setdefault(one.name, one)
+    return found
+
+
+def _places(name: str) -> Iterator[tuple[Path, str]]:
+    """Yield the files that importing a name reads: their folder of installed packages, and path."""
+    top, *rest = name.split(".")
+    if top in sys.stdlib_module_names:
+        return
+    spec = find_spec(top)
+    if spec is None or own_spec(spec) is not None:
+        return
+    for folder in _folders(spec):
+        if spec.submodule_search_locations is None:
+            yield folder.parent, folder.name
+            continue
+        place = folder.parent
+        while True:
+            yield from _in_folder(place, folder)
+            if not rest:
+                break
+            part = folder / rest[0]
+            if not part.is_dir():
+                files = (f"{part.name}{suffix}" for suffix in _SUFFIXES)
+                there = [folder / file for file in files if (folder / file).is_file()]
+                yield from ((place, file.relative_to(place).as_posix()) for file in there)
+                break
+            folder, rest = part, rest[1:]
+
+
+def _in_folder(place: Path, folder: Path) -> Iterator[tuple[Path, str]]:
+    for suffix in _SUFFIXES:
+        file = folder / f"__init__{suffix}"
+        if file.is_file():
+            yield place, file.relative_to(place).as_posix()
+
+
+def _folders(spec: ModuleSpec) -> Sequence[Path]:
+    if spec.submodule_search_locations is not None:
+        return [Path(place) for place in spec.submodule_search_locations]
+    return [Path(spec.origin)] if spec.has_location and spec.origin else []
+
+
+def _owners(place: Path, file: str, top: str) -> list[Installed]:
+    """Return the distributions that have a file; where no RECORD has it, those that may."""
+    likely = by_name(top)
+    if likely is not None and likely.place == place and file in (likely.files or ()):
+        return [likely]
+    wanted = re.compile(rf'^"?{re.escape(file)}"?,', re.MULTILINE)
+    silent: list[Installed] = []
+    for info in sorted(place.iterdir()) if place.is_dir() else ():
+        if not info.name.endswith(_INFO):
+            continue
+        try:
+            record = (info / "RECORD").read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            record = ""
+        if wanted.search(record):
+            return [_at(info)]
+        if not record and (one := _at(info)).provides(top):
+            silent.append(one)
+    return silent
+
+
+def _at(info: Path) -> Installed:
+    return Installed(metadata.Distribution.at(info))

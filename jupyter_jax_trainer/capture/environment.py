@@ -1,0 +1,373 @@
+"""The packages that a job takes along: what it imports, and its image lacks.
+
+JAX and what that depends on are the image's always: they fit each other and the devices there.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from packaging.markers import Marker, default_environment
+from packaging.requirements import Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from jupyter_jax_trainer.capture.distributions import (
+    Installed,
+    by_modules,
+    by_name,
+    editable,
+    same_version,
+)
+from jupyter_jax_trainer.capture.imports import Imports
+from jupyter_jax_trainer.capture.packing import CannotPack, Platform, Wheel, pack
+from jupyter_jax_trainer.errors import CaptureError
+from jupyter_jax_trainer.messages import Text
+from jupyter_jax_trainer.messages import environment as say
+from jupyter_jax_trainer.text import joined, size
+
+# An image for JAX has these, in versions that fit each other and its devices.
+OF_IMAGE = re.compile(
+    r"jax|jaxlib|jax-(cuda|rocm|metal|tpu)[\w-]*|numpy|scipy|ml-dtypes|opt-einsum|nvidia-.*|libtpu"
+)
+# The worker brings these itself, or what stands for them where there is nothing else.
+_OF_WORKER = {
+    "cloudpickle",
+    "jupyter_jax_trainer",
+    "IPython",
+    "IPython.get_ipython",
+    "IPython.core",
+    "IPython.display",
+    "IPython.core.display",
+    "IPython.core.display_functions",
+}
+_HOMES_OF_DISPLAY = ("IPython.display.", "IPython.core.display.", "IPython.core.display_functions.")
+# Of how many numbers of a version the difference matters to objects that are sent.
+_MOST_SHRINKING = 8  # by compression; a matter of time, as packing tells the size
+_NUMBERS = {"jax": 2, "jaxlib": 2, "numpy": 1, "scipy": 2, "ml-dtypes": 2}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    """What is known of the image of a job's pods.
+
+    Attributes
+    ----------
+    distributions
+        Normalized name → version.
+    platform
+        What compiled packages have to fit.
+    """
+
+    distributions: Mapping[str, str]
+    platform: Platform
+
+
+@dataclass
+class Packed:
+    """What goes along.
+
+    Attributes
+    ----------
+    wheels
+        Those that are imported themselves come first.
+    notes
+        What the user should know, a sentence each.
+    """
+
+    wheels: list[Wheel] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        """Bytes of all."""
+        return sum(len(wheel.data) for wheel in self.wheels)
+
+
+def gather(
+    imports: Imports,
+    image: Image,
+    given: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    own: Iterable[str] = (),
+) -> Packed:
+    """Pack what a job imports and its image lacks, in the versions that are installed here.
+
+    Where objects of a package are sent, its version goes along, too, if the image has another one.
+
+    Parameters
+    ----------
+    imports
+        What the job imports.
+    image
+        What its pods have.
+    given
+        Packages that somebody has named for the job; they are not packed. Name → version.
+    limit
+        How many bytes may travel; None for any number.
+    own
+        The user's own modules that are sent, by their top-level names. Of their distributions the
+        metadata goes along: many ask for their own version.
+
+    Raises
+    ------
+    CaptureError
+        Something can't be packed, is too large, or doesn't fit what the image has.
+    """
+    given = given or {}
+    needs = _Needs(image, given)
+    needs.add(imports.certain, imports.objects)
+    needs.check(needs.found)
+    packed = Packed()
+    packed.wheels += _pack_all(list(needs.found.values()), image, limit)
+    _add_possible(packed, imports, needs, limit)
+    for one in editable(own):
+        if one.name not in given:
+            with suppress(CannotPack):
+                packed.wheels.append(pack(one, image.platform))
+    packed.notes += _differences(imports.objects, image)
+    for wheel in packed.wheels:
+        if wheel.left_out:
+            files = joined(wheel.left_out)
+            packed.notes.append(say.PTH_LEFT_OUT(package=wheel.name, files=files))
+    return packed
+
+
+def _add_possible(packed: Packed, imports: Imports, needs: _Needs, limit: int | None) -> None:
+    """Pack what may be imported, each with what it needs, if it can go."""
+    for name in sorted(imports.possible - imports.certain):
+        more = needs.copy()
+        more.add([name], ())
+        new = [one for key, one in more.found.items() if key not in needs.found]
+        if not new:
+            continue
+        try:
+            more.check(more.found)
+            left = None if limit is None else limit - packed.total
+            packed.wheels += _pack_all(new, needs.image, left)
+            needs = more
+        except CaptureError as error:
+            problem = error.message.rstrip(".")
+            packed.notes.append(say.NOT_SENT(package=_named(new[0]), problem=problem))
+
+
+def _pack_all(found: Sequence[Installed], image: Image, limit: int | None) -> list[Wheel]:
+    """Pack distributions; `CaptureError` says what can't be packed, or that all is too large."""
+    if limit is not None and sum(one.size for one in found) > limit * _MOST_SHRINKING:
+        raise _too_large(found, limit)
+    wheels: list[Wheel] = []
+    problems: dict[str, Text] = {}
+    for one in found:
+        try:
+            wheels.append(_packed(one, image))
+        except CannotPack as error:
+            option = f"--package {_named(one, '==')}"
+            problems[option] = say.ONE_PROBLEM(package=_named(one), problem=error)
+        if limit is not None and sum(len(wheel.data) for wheel in wheels) > limit:
+            raise _too_large(found, limit)
+    if problems:
+        raise CaptureError(
+            say.CANNOT_PACK(problems="; ".join(problems.values()), options=" ".join(problems))
+        )
+    return wheels
+
+
+def _packed(one: Installed, image: Image) -> Wheel:
+    wanted = one.requires_python
+    if wanted and image.platform.python is not None:
+        try:
+            if not SpecifierSet(wanted).contains(f"{image.platform.python}.99", prereleases=True):
+                raise CannotPack(say.OTHER_PYTHON(wanted=wanted, python=image.platform.python))
+        except InvalidSpecifier:
+            pass
+    return pack(one, image.platform)
+
+
+class _Needs:
+    """Works out which distributions have to go along.
+
+    Attributes
+    ----------
+    found
+        Normalized name → distribution.
+    """
+
+    def __init__(self, image: Image, given: Mapping[str, str]) -> None:
+        self.found: dict[str, Installed] = {}
+        self.image, self._given = image, given
+        self._markers = markers(image.platform)
+        self._seen: set[tuple[str, frozenset[str]]] = set()
+
+    def copy(self) -> _Needs:
+        """Return the same, to add more to it."""
+        other = _Needs(self.image, self._given)
+        other.found = dict(self.found)
+        return other
+
+    def add(self, names: Iterable[str], objects: Iterable[str]) -> None:
+        """Add what has the modules of some names, and what that needs."""
+        sent = set(by_modules(_elsewhere(objects)))
+        roots = by_modules(_elsewhere(names))
+        for one in roots.values():
+            if self._is_free(one.name) and self._lacks(one, strict=one.name in sent):
+                self.found[one.name] = one
+        for one in list(self.found.values()):
+            self._follow(one, frozenset([""]))
+
+    def check(self, found: Mapping[str, Installed]) -> None:
+        """Refuse what makes a requirement false, of what is sent or of what the image has.
+
+        What is false here as well is no reason: all is well here with it. Of the image's packages
+        those are looked at that are installed here; another version's requirements are taken for
+        theirs.
+        """
+        there = self.image.distributions
+        merged = {**there, **self._given, **{one.name: one.version for one in found.values()}}
+        for one in found.values():
+            for wanted in self._requirements(one):
+                name = str(canonicalize_name(wanted.name))
+                got = merged.get(name)
+                if got is None or allows(wanted, got):
+                    continue
+                here = by_name(name)
+                if here is None or not same_version(here.version, got):
+                    package, needed = _named(one), _shown(wanted)
+                    raise CaptureError(
+                        say.NEEDS_ANOTHER(package=package, needed=needed, other=name, there=got)
+                    )
+        for name in there.keys() - self._given.keys() - found.keys() if found else ():
+            other = by_name(name)
+            for wanted in self._requirements(other) if other is not None else ():
+                self._check_image(name, wanted, found)
+
+    def _check_image(self, name: str, wanted: Requirement, found: Mapping[str, Installed]) -> None:
+        """Refuse what makes a requirement of the image's false that is met there."""
+        needed = str(canonicalize_name(wanted.name))
+        before, sent = self.image.distributions.get(needed), found.get(needed)
+        if before is None or sent is None or allows(wanted, sent.version):
+            return
+        if allows(wanted, before):
+            raise CaptureError(
+                say.BREAKS(
+                    package=needed,
+                    version=sent.version,
+                    other=name,
+                    there=self.image.distributions[name],
+                    needed=_shown(wanted),
+                )
+            )
+
+    def _requirements(
+        self, one: Installed, extras: Collection[str] = ("",)
+    ) -> Iterator[Requirement]:
+        """Yield what a distribution needs in the pods."""
+        for wanted in one.requirements:
+            marker = wanted.marker
+            if marker is None:
+                if "" in extras:
+                    yield wanted
+            elif any(self._holds(marker, extra) for extra in extras):
+                yield wanted
+
+    def _holds(self, marker: Marker, extra: str) -> bool:
+        try:
+            return marker.evaluate({**self._markers, "extra": extra})
+        except ValueError:  # it compares what can't be compared, or an unknown variable
+            return False
+
+    def _follow(self, one: Installed, extras: frozenset[str]) -> None:
+        if (one.name, extras) in self._seen:
+            return
+        self._seen.add((one.name, extras))
+        for wanted in self._requirements(one, extras):
+            name = str(canonicalize_name(wanted.name))
+            other = by_name(name) if self._is_free(name) else None
+            if other is None or other.is_editable:
+                continue  # all is well here without it, or it is an own module
+            there = self.image.distributions.get(name)
+            more = frozenset(wanted.extras)
+            if name not in self.found and (there is None or not allows(wanted, there)):
+                self.found[name] = other
+            if name in self.found:
+                more |= {""}
+            if more:
+                self._follow(other, more)
+
+    def _is_free(self, name: str) -> bool:
+        return name not in self._given and not OF_IMAGE.fullmatch(name)
+
+    def _lacks(self, one: Installed, *, strict: bool) -> bool:
+        there = self.image.distributions.get(one.name)
+        if there is None:
+            return True
+        return one.is_own or (strict and not same_version(one.version, there))
+
+
+def _elsewhere(names: Iterable[str]) -> list[str]:
+    """Leave out what the worker brings."""
+    return [
+        name
+        for name in names
+        if name not in _OF_WORKER
+        and not name.startswith(_HOMES_OF_DISPLAY)
+        and name.partition(".")[0] not in ("cloudpickle", "jupyter_jax_trainer")
+    ]
+
+
+def markers(platform: Platform) -> dict[str, str]:
+    """Return the variables of markers as the pods have them."""
+    here = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    python = platform.python or here
+    found: dict[str, str] = {name: str(value) for name, value in default_environment().items()}
+    if python != here:
+        found |= {"python_full_version": f"{python}.0", "implementation_version": f"{python}.0"}
+    return found | {
+        "python_version": python,
+        "os_name": "posix",
+        "sys_platform": "linux",
+        "platform_system": "Linux",
+        "platform_machine": platform.machine,
+        "platform_python_implementation": "CPython",
+        "implementation_name": "cpython",
+    }
+
+
+def allows(wanted: Requirement, version: str) -> bool:
+    """Return whether a requirement is met by a version."""
+    try:
+        return wanted.specifier.contains(version, prereleases=True)
+    except InvalidVersion:
+        return True  # nobody can tell
+
+
+def _differences(objects: Iterable[str], image: Image) -> Iterator[str]:
+    """Say where objects are sent of what the image has in a version that may not read them."""
+    for name, one in by_modules(_elsewhere(objects)).items():
+        there, most = image.distributions.get(name), _NUMBERS.get(name)
+        if there is None or most is None:
+            continue
+        try:
+            if Version(one.version).release[:most] == Version(there).release[:most]:
+                continue
+        except InvalidVersion:
+            continue
+        yield say.VERSIONS_DIFFER(package=name, here=one.version, there=there)
+
+
+def _too_large(found: Iterable[Installed], limit: int) -> CaptureError:
+    by_size = sorted(found, key=lambda one: -one.size)
+    packages = joined([f"{_named(one)} ({size(one.size)})" for one in by_size], most=4)
+    return CaptureError(say.TOO_LARGE(packages=packages, most=size(max(0, limit))))
+
+
+def _named(one: Installed, between: str = " ") -> str:
+    return f"{one.name}{between}{one.version}"
+
+
+def _shown(wanted: Requirement) -> str:
+    return f"{wanted.name}{wanted.specifier}" if str(wanted.specifier) else wanted.name

@@ -1,0 +1,103 @@
+"""A cell with packages that the image lacks runs in pods as it does here."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+from harness import text
+
+from cluster.jobs import fails, run
+from jupyter_jax_trainer.errors import CaptureError
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+
+
+def install(site: Path, name: str, *requires: str, **files: str) -> None:
+    """Install a distribution that no index has."""
+    info = f"{name}-1.5.dist-info"
+    needs = "".join(f"Requires-Dist: {line}\n" for line in requires)
+    whole = {
+        **{file.replace("__", "/", 1) + ".py": content for file, content in files.items()},
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\n{needs}",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": f"[cluster.test]\n{name} = {name}:word\n",
+    }
+    rows = []
+    for file, content in whole.items():
+        path = site / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        rows.append(f"{file},sha256={digest.rstrip('=')},{len(content)}\n")
+    (site / info / "RECORD").write_text("".join(rows))
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    found = tmp_path / "site-packages"
+    monkeypatch.syspath_prepend(found)
+    install(found, "leaf", 'nowhere; sys_platform == "win32"', leaf="word = 'leaf'")
+    install(
+        found,
+        "tree",
+        "leaf>=1",
+        "jax",
+        tree____init__="import jax, leaf\nword = 'tree'\nclass Thing:\n    size = 3\n",
+        tree__deep="word = 'deep'",
+    )
+    importlib.invalidate_caches()
+    yield found
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("leaf", "tree")]:
+        del sys.modules[name]
+
+
+CELL = """
+import tree
+from tree import deep
+from importlib.metadata import entry_points, version
+words = sorted(entry.load() for entry in entry_points(group="cluster.test"))
+print(tree.leaf.word, deep.word, version("tree"), words, thing.size)
+"""
+
+
+def test_a_cell_runs_unchanged_with_packages_that_the_image_lacks(place, site):
+    variables = {"__name__": "__main__", "thing": importlib.import_module("tree").Thing()}
+    job = run(CELL, place, "-n 2", variables)
+    assert text(job) == "leaf deep 1.5 ['leaf', 'tree'] 3"
+    sent = {one["name"]: (one["kind"], one["type"]) for one in job.sent}
+    assert sent["tree"] == sent["leaf"] == ("package", "1.5")
+
+
+def test_without_them_it_fails_with_what_to_do(place, site):
+    _, failure = fails("import leaf", place, "--no-packages")
+    assert failure.error is not None and failure.error["type"] == "ModuleNotFoundError"
+    assert "--package leaf" in str(failure.hint)
+
+
+def test_what_cannot_be_sent_is_refused_before_anything_starts(place, site, namespace):
+    (site / "leaf-1.5.dist-info" / "RECORD").unlink()
+    with pytest.raises(CaptureError) as refused:
+        run("import tree", place)
+    assert refused.value.id == "environment.cannot-pack" and "leaf 1.5" in refused.value.message
+    assert not namespace.get("trainjobs")["items"]
+
+
+def test_flax_and_tqdm_run_unchanged(place):
+    pytest.importorskip("flax")
+    cell = """
+    from flax import nnx
+    from tqdm.auto import tqdm
+    import jax.numpy as jnp
+    model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
+    for _ in tqdm(range(3)):
+        shape = model(jnp.ones((1, 3))).shape
+    print(shape)
+    """
+    job = run("\n".join(line[4:] for line in cell.splitlines()), place)
+    assert "(1, 2)" in text(job)
+    assert {"flax", "tqdm"} <= {one["name"] for one in job.sent if one["kind"] == "package"}
