@@ -21,6 +21,8 @@ NO_RANKS_YET = Message("Job {job} has no ranks yet: it is {state}.")
 NO_CHANNEL = Message("Ranks of the backend {backend} can't be asked where they are.")
 
 ANOTHER_USER = Message("the socket belongs to another user")
+NOT_PROVEN = Message("the other end does not know the job's key")
+NOT_THE_OWNER = Message("another job store has taken over this job")
 CONNECTION_CLOSED = Message("the connection was closed")
 
 identify(globals())
