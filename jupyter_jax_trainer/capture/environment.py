@@ -35,18 +35,8 @@ from jupyter_jax_trainer.text import joined, size
 OF_IMAGE = re.compile(
     r"jax|jaxlib|jax-(cuda|rocm|metal|tpu)[\w-]*|numpy|scipy|ml-dtypes|opt-einsum|nvidia-.*|libtpu"
 )
-# The worker brings these itself, or what stands for them where there is nothing else.
-_OF_WORKER = {
-    "cloudpickle",
-    "jupyter_jax_trainer",
-    "IPython",
-    "IPython.get_ipython",
-    "IPython.core",
-    "IPython.display",
-    "IPython.core.display",
-    "IPython.core.display_functions",
-}
-_HOMES_OF_DISPLAY = ("IPython.display.", "IPython.core.display.", "IPython.core.display_functions.")
+# The worker brings these itself, or what stands for them. Even `open` is IPython's in a notebook.
+_OF_WORKER = ("cloudpickle", "jupyter_jax_trainer", "IPython", "ipykernel")
 # Of how many numbers of a version the difference matters to objects that are sent.
 _MOST_SHRINKING = 8  # by compression; a matter of time, as packing tells the size
 _NUMBERS = {"jax": 2, "jaxlib": 2, "numpy": 1, "scipy": 2, "ml-dtypes": 2}
@@ -310,13 +300,7 @@ class _Needs:
 
 def _elsewhere(names: Iterable[str]) -> list[str]:
     """Leave out what the worker brings."""
-    return [
-        name
-        for name in names
-        if name not in _OF_WORKER
-        and not name.startswith(_HOMES_OF_DISPLAY)
-        and name.partition(".")[0] not in ("cloudpickle", "jupyter_jax_trainer")
-    ]
+    return [name for name in names if name.partition(".")[0] not in _OF_WORKER]
 
 
 def markers(platform: Platform) -> dict[str, str]:

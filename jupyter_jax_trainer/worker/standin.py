@@ -200,8 +200,8 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Find the two modules, and those in which their names are at home."""
-        if fullname not in ("IPython", "IPython.core", *_HOMES):
+        """Find the modules, and those that libraries import once they have found IPython."""
+        if fullname not in ("IPython", "IPython.core", *_HOMES, *_FOR_LIBRARIES):
             return None
         package = fullname in ("IPython", "IPython.core")
         return importlib.machinery.ModuleSpec(fullname, self, is_package=package)
@@ -212,6 +212,22 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module.__dict__.update(get_ipython=self._get_ipython, display=self._display["display"])
         elif module.__name__ in _HOMES:
             module.__dict__.update(self._display)
+        else:
+            module.__dict__.update(_FOR_LIBRARIES.get(module.__name__, {}))
+
+
+def _mark(what: Any = None, *_arguments: Any) -> Any:
+    """Decorate nothing: there are no magics."""
+    return what if callable(what) else _mark
 
 
 _HOMES = ("IPython.display", "IPython.core.display", "IPython.core.display_functions")
+_FOR_LIBRARIES: dict[str, dict[str, Any]] = {
+    "IPython.core.formatters": {
+        name: type(name, (), {}) for name in ("BaseFormatter", "DisplayFormatter")
+    },
+    "IPython.core.magic": {
+        "Magics": type("Magics", (), {}),
+        **dict.fromkeys(("magics_class", "line_magic", "cell_magic", "line_cell_magic"), _mark),
+    },
+}

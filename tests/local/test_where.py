@@ -100,7 +100,8 @@ def test_a_rank_that_does_not_answer_is_named(stuck):
     pid = ranks_of(stuck)[2]
     os.kill(pid, signal.SIGSTOP)
     try:
-        places = eventually(lambda: (p := stuck.where())[2].process == "stopped" and p)
+        places = eventually(lambda: not (p := stuck.where())[2].answered and p)
+        assert places[2].process == "stopped"
         assert [one.answered for one in places] == [True, True, False]
         assert places[2].memory
         assert grouped(places)[0].ranks == [2]

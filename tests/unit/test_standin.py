@@ -93,3 +93,23 @@ def test_where_ipython_is_installed_it_is_used():
     root = str(Path(jupyter_jax_trainer.__file__).parents[1])
     done = subprocess.run([sys.executable, "-c", code, root, "import IPython"], check=False)
     assert done.returncode == 0
+
+
+def test_a_library_that_finds_it_and_defines_magics_can_be_imported():
+    """As treescope does, which flax imports, whether the cell or the library imports it first."""
+    code = """
+import sys
+from types import SimpleNamespace
+from jupyter_jax_trainer.worker.standin import StandIn
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "IPython":
+            return found(name, path, target)
+found = StandIn(SimpleNamespace(display=print, update_display=print, clear_output=print), None).find_spec
+sys.meta_path.insert(0, Nothing())
+import treescope
+import IPython
+print(type(IPython.__spec__.loader).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("StandIn\n", 0), done.stderr
