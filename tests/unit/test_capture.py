@@ -261,14 +261,13 @@ def test_the_size_hook_stops_the_capture():
 
 
 def test_the_shell_stays_behind():
+    from IPython.core import interactiveshell
     from IPython.core.interactiveshell import InteractiveShell
 
     shell = types.SimpleNamespace()
-    opener = types.FunctionType((lambda f: 0).__code__, {}, "open")
-    opener.__module__ = "IPython.core.interactiveshell"
     namespace = notebook(
         "def f(): return open, get_ipython",
-        open=opener,
+        open=interactiveshell._modified_open,
         get_ipython=InteractiveShell.run_cell,
         shell=shell,
     )

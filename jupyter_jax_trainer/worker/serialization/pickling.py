@@ -47,8 +47,12 @@ def stays_behind(name: str, value: Any) -> bool:
     """Return whether a global belongs to the notebook's shell: the job has or needs none."""
     if name in _HISTORY:
         return True
-    module = getattr(value, "__module__", None) or type(value).__module__
-    return name in _SHELL_NAMES and str(module).partition(".")[0] in ("IPython", "ipykernel")
+    if name not in _SHELL_NAMES:
+        return False
+    # IPython's own `open` calls itself that of io: its globals tell.
+    home = getattr(value, "__globals__", {}).get("__name__")
+    module = home or getattr(value, "__module__", None) or type(value).__module__
+    return str(module).partition(".")[0] in ("IPython", "ipykernel")
 
 
 class _Globals:
