@@ -15,7 +15,7 @@ SILENT = Message(
 IN_CALL = Message("{line} in {call}")
 NO_ANSWER = Message("no answer")
 ON_CLUSTERS = Message(
-    "On a cluster, a rank reports where it is after it has stood still for {seconds:g} s."
+    "A rank that can't be asked reports where it is after it has stood still for {seconds:g} s."
 )
 NO_RANKS_YET = Message("Job {job} has no ranks yet: it is {state}.")
 NO_CHANNEL = Message("Ranks of the backend {backend} can't be asked where they are.")
