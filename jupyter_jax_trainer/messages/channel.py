@@ -15,12 +15,14 @@ SILENT = Message(
 IN_CALL = Message("{line} in {call}")
 NO_ANSWER = Message("no answer")
 ON_CLUSTERS = Message(
-    "On a cluster, a rank reports where it is after it has stood still for {seconds:g} s."
+    "A rank that can't be asked reports where it is after it has stood still for {seconds:g} s."
 )
 NO_RANKS_YET = Message("Job {job} has no ranks yet: it is {state}.")
 NO_CHANNEL = Message("Ranks of the backend {backend} can't be asked where they are.")
 
 ANOTHER_USER = Message("the socket belongs to another user")
+NOT_PROVEN = Message("the other end does not know the job's key")
+NOT_THE_OWNER = Message("another job store has taken over this job")
 CONNECTION_CLOSED = Message("the connection was closed")
 
 identify(globals())

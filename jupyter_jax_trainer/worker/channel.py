@@ -70,6 +70,10 @@ class Channel:
         with self._lock, contextlib.suppress(OSError):
             self._socket.sendall(data)
 
+    def answer(self, kind: str, **fields: Any) -> None:
+        """Send what was asked for."""
+        self.send(kind, **fields)
+
     def receive(self) -> Instruction:
         """Wait for the next instruction."""
         return self._inbox.get()

@@ -114,7 +114,7 @@ class Worker:
     def run(self) -> NoReturn:
         """Run the job's part of this rank and leave the process."""
         output.set_up(counted=self.pod is not None)
-        self.channel.listen({"where": self._tell_where})
+        self.channel.listen({"where": self._answer_where})
         if self.pod is not None:
             self.pod.begin(self._leave)
             self.pod.watch_termination(self._tell_where, self._ending)
@@ -193,6 +193,9 @@ class Worker:
             from jupyter_jax_trainer.worker.pod.trainerstatus import TrainerStatus
 
             self._status = TrainerStatus.from_environment()
+
+    def _answer_where(self) -> None:
+        self.channel.answer("where", **self._lookout.tell())
 
     def _tell_where(self) -> None:
         """Say at which line of the cell this rank is."""

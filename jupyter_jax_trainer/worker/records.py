@@ -74,6 +74,15 @@ class Position(TypedDict):
     seconds: float | None
 
 
+class Whereabouts(TypedDict):
+    """Where a rank is, with its process's state and memory in bytes; None for what is not known."""
+
+    rank: int
+    where: Position | None
+    process: str | None
+    memory: int | None
+
+
 class ResultInfo(TypedDict):
     """A variable that was brought back, or with `error` why it was not."""
 

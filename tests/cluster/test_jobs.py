@@ -68,6 +68,23 @@ def test_a_rank_that_stands_still_says_where_it_is(place):
     job.cancel()
 
 
+def test_ranks_say_where_they_are_when_they_are_asked(place):
+    """Through process 1 of the pod of rank 0, at once; not when they have stood still for long."""
+    job = submit(
+        "import time, jax\nfrom jax.experimental import multihost_utils\n"
+        "if jax.process_index() == 1:\n    time.sleep(600)\n"
+        "multihost_utils.sync_global_devices('end')",
+        place,
+        "-n 2",
+    )
+    wait_for(job, "Running")
+    eventually(lambda: [one.line for one in job.where()] == [6, 5], PATIENCE)
+    waits, sleeps = job.where()
+    assert waits.call == "sync_global_devices" and sleeps.call is None
+    assert all(one.answered and one.memory and one.process == "sleeping" for one in (waits, sleeps))
+    job.cancel()
+
+
 def test_a_cell_displays_by_ipython_where_the_image_has_none(place):
     job = run(
         "import IPython\nfrom IPython.display import HTML, display\n"

@@ -23,6 +23,7 @@ NO_TIMEOUTS = {
     ("backends/kubernetes/api/client.py", "_FRESH"): FRESH,
     ("backends/kubernetes/control.py", "_AGAIN"): AGAIN,
     ("backends/kubernetes/api/counts.py", "_EVERY"): AGAIN,
+    ("backends/kubernetes/follow/answering.py", "_TICK"): AGAIN,
     ("backends/kubernetes/follow/follower.py", "_AGAIN"): AGAIN,
     ("backends/kubernetes/follow/follower.py", "_ASK_AGAIN"): AGAIN,
     ("backends/kubernetes/follow/follower.py", "_POLL"): AGAIN,

@@ -6,6 +6,7 @@ none of it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -252,9 +253,12 @@ class KubernetesBackend(Backend):
         return control.job_yaml(directory.read_manifest(), directory)
 
     def where(self, directory: JobDir) -> Sequence[RankPlace]:
-        """Return where the ranks have said to be: each says so while it stands still."""
+        """Ask the job's follower; else return where ranks said to be when they stood still."""
+        from jupyter_jax_trainer.channel import asking
         from jupyter_jax_trainer.channel.places import rank_place
 
+        with contextlib.suppress(BackendError):
+            return asking.where(directory.read_manifest()["uid"], directory.path.name)
         state = directory.read_state()
         return [rank_place(rank, time.time()) for rank in state["ranks"]] if state else []
 

@@ -1,7 +1,7 @@
 """What is different for a worker in a pod.
 
-It is process 1 there, its root may be read-only, its container may be started again in place, and
-nobody but the reader of its log learns what it says.
+Its root may be read-only, its container may be started again in place, and what it says goes into
+its log.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from jupyter_jax_trainer.messages import worker as say
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.pod import frames, secretvars
+from jupyter_jax_trainer.worker.pod.parent import Parent
 from jupyter_jax_trainer.worker.pod.podchannel import PodChannel
 from jupyter_jax_trainer.worker.pod.termination import Termination
 
@@ -30,6 +31,8 @@ _SHARED_MEMORY = "/dev/shm"  # of all containers of the pod, and of all attempts
 
 class Pod:
     """The surroundings of a worker in a pod, prepared before anything looks at them.
+
+    Made by process 1, which goes on as the rank's parent; this is the rank from then on.
 
     Parameters
     ----------
@@ -57,7 +60,9 @@ class Pod:
             chunk = name.removeprefix("JAXTRAIN_BUNDLE_")
             if chunk.isdigit() or name == "JAXTRAIN_BOOT":
                 secretvars.take(name)  # a megabyte that the cell's own processes would carry
-        self.channel = PodChannel(key, rank)
+        parent = Parent(key, rank)
+        self._port = parent.port
+        self.channel = PodChannel(key, rank, parent.start())
         self._termination: Termination | None = None
 
     def begin(self, leave: Callable[[int], object]) -> None:
@@ -76,6 +81,7 @@ class Pod:
             host=socket.gethostname(),
             time=time.time(),
             again=status is not None,
+            channel=self._port,
         )
         if status is not None:
             print(say.ALREADY_RUN())
@@ -86,13 +92,9 @@ class Pod:
         self._marker.write("")
 
     def end(self, status: int) -> None:
-        """Say the last that is to be said, and note the status for a container started again.
-
-        Returns to an exit with this status, or ends the process with it.
-        """
+        """Say the last that is to be said, and note the status for a container started again."""
         self.channel.send_count()
         self.note_end(status)
-        self.channel.hand_over(status)
 
     def note_end(self, status: int) -> None:
         """Note how it ended, for a container that is started again."""

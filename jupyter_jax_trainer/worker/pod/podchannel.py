@@ -8,6 +8,7 @@ import hmac
 import os
 import secrets
 import select
+import socket
 import threading
 import time
 from collections import deque
@@ -15,9 +16,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jupyter_jax_trainer.messages import worker as say
-from jupyter_jax_trainer.worker import output, timeouts
+from jupyter_jax_trainer.worker import output
 from jupyter_jax_trainer.worker.channel import Channel
-from jupyter_jax_trainer.worker.pod import frames, handover
+from jupyter_jax_trainer.worker.pod import frames
 from jupyter_jax_trainer.worker.records import Instruction
 
 _MAX_MESSAGE = 8 << 20  # bytes of JSON
@@ -25,7 +26,7 @@ _COUNT_INTERVAL = 1.0  # seconds between messages that say how much was printed
 
 
 class PodChannel(Channel):
-    """Messages into the container's log; nobody answers.
+    """Messages into the container's log; what is asked by process 1 is answered to it.
 
     Parameters
     ----------
@@ -33,14 +34,16 @@ class PodChannel(Channel):
         The job's key.
     rank
         This rank.
+    connection
+        To process 1 of the pod; None where that itself speaks.
     """
 
     supervised = False
     interval = 1.0
     batch = 10_000
 
-    def __init__(self, key: bytes, rank: int) -> None:
-        super().__init__(None)
+    def __init__(self, key: bytes, rank: int, connection: socket.socket | None) -> None:
+        super().__init__(connection)
         self._key = key
         self._rank = rank
         self._incarnation = secrets.token_hex(4)
@@ -76,6 +79,10 @@ class PodChannel(Channel):
             self.send(kind, **{**fields, "data": {"text/plain": note}, "metadata": {}})
         else:
             print(say.MESSAGE_TOO_LARGE(kind=kind, megabytes=size / 1e6))
+
+    def answer(self, kind: str, **fields: Any) -> None:
+        """Answer process 1."""
+        super().send(kind, **fields)
 
     def send_count(self) -> None:
         """Say how much was printed up to here, if that has changed."""
@@ -120,10 +127,6 @@ class PodChannel(Channel):
                 except BlockingIOError:
                     select.select([], [self._fd], [])
 
-    def hand_over(self, status: int) -> None:
-        """Stay until the node has taken what was printed; end the process if that takes long."""
-        handover.leave(self._fd, timeouts.PIPE.seconds, status)
-
     def sign(self, data: bytes) -> bytes:
         """Return the mac of some data, in hex, which shows that one knows the job's key."""
         return hmac.digest(self._key, data, hashlib.sha256).hex().encode()
@@ -143,7 +146,7 @@ class PodChannel(Channel):
         time.sleep(timeout)
 
     def listen(self, handlers: Mapping[str, Callable[[], None]]) -> None:
-        """Begin to count lines; there is nothing to listen to."""
+        """Begin to count lines, and take what process 1 asks."""
 
         def count() -> None:
             while True:
@@ -151,3 +154,4 @@ class PodChannel(Channel):
                 self.send_count()
 
         threading.Thread(target=count, name="jaxtrain-lines", daemon=True).start()
+        super().listen(handlers)

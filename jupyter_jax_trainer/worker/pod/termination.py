@@ -32,9 +32,8 @@ class EndingPod(Protocol):
 class Termination:
     """Ends the process on SIGTERM.
 
-    The kernel keeps signals without a handler from process 1, and Python runs handlers in the main
-    thread only, which may hang in native code; so a thread waits for the signal's number in a pipe.
-    A handler of the cell's own goes first: then only that runs.
+    Python runs handlers in the main thread only, which may hang in native code; so a thread waits
+    for the signal's number in a pipe. A handler of the cell's own goes first: then only that runs.
 
     Parameters
     ----------

@@ -598,6 +598,11 @@ class Pod(ApiObject):
         return self.status.text("phase")
 
     @property
+    def address(self) -> str:
+        """Its IP address."""
+        return self.status.text("podIP")
+
+    @property
     def reason(self) -> str:
         """Why it is so, in one word: ``Evicted``."""
         return self.status.text("reason")

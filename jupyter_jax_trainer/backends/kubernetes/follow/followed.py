@@ -20,6 +20,7 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, Ve
 from jupyter_jax_trainer.backends.kubernetes.follow import fetch
 from jupyter_jax_trainer.backends.kubernetes.follow.attempts import Attempts
 from jupyter_jax_trainer.backends.kubernetes.follow.ending import failure_of, nothing_came
+from jupyter_jax_trainer.backends.kubernetes.follow.line import Target
 from jupyter_jax_trainer.backends.kubernetes.follow.ranks import Ranks
 from jupyter_jax_trainer.backends.kubernetes.follow.saved import applied
 from jupyter_jax_trainer.backends.kubernetes.follow.steering import Steering
@@ -35,6 +36,7 @@ from jupyter_jax_trainer.jobdir.failure import (
     summary,
 )
 from jupyter_jax_trainer.jobdir.layout import JobDir
+from jupyter_jax_trainer.jobdir.state import RankState
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import State
@@ -122,6 +124,26 @@ class Followed:
             if text not in self._said:
                 self._said.add(text)
                 self.record.event("warning", text)
+
+    def channel(self) -> tuple[Target | None, list[RankState]]:
+        """Return where the job's channel is, for its own user, and what is known of its ranks."""
+        with self._guard:
+            ranks = [rank.copy() for rank in self.record.state["ranks"]]
+            names = {pod.name: pod for pod in self._attempts.pods.values()}
+            ports = list(self._kept.ports)
+        key, port = self.manifest.get("frame_key"), ports[0]
+        pods = [names.get(rank.get("pod") or "") for rank in ranks]
+        if not key or not port or not pods[0] or not self._is_mine():
+            return None, ranks
+        addresses = {
+            rank: (pod.address, at)
+            for rank, (pod, at) in enumerate(zip(pods, ports, strict=True))
+            if rank and pod is not None and pod.address and at
+        }
+        return Target(pod=pods[0].name, port=port, key=key, addresses=addresses), ranks
+
+    def _is_mine(self) -> bool:
+        return policy.standing(self.directory, self.manifest).mine
 
     # -- the follower's look -----------------------------------------------------------------
 

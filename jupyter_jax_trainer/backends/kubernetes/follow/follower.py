@@ -35,6 +35,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.objects import (
 )
 from jupyter_jax_trainer.backends.kubernetes.api.rights import Right
 from jupyter_jax_trainer.backends.kubernetes.api.watch import ADDED, GONE, Watch
+from jupyter_jax_trainer.backends.kubernetes.follow.answering import Answering
 from jupyter_jax_trainer.backends.kubernetes.follow.followed import Followed
 from jupyter_jax_trainer.backends.kubernetes.overview import Overview
 from jupyter_jax_trainer.backends.kubernetes.submit import launch, queues
@@ -69,6 +70,7 @@ class Follower:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._store = Store()
+        self._answering = Answering(client)
         self._printed: set[str] = set()
         # What other threads have heard: the main loop takes it.
         self._heard: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
@@ -89,6 +91,7 @@ class Follower:
 
     def run(self) -> None:
         """Follow until there has been nothing to follow for a while."""
+        self._answering.start()
         self._watch("trainjobs", TrainJob, self._client.trainer("trainjobs"))
         self._watch("pods", Pod, self._client.core("pods"), JOB_SET)
         self._watch("jobs", Job, self._client.batch("jobs"), JOB_SET)
@@ -146,6 +149,7 @@ class Follower:
         if over:
             log("info", f"is done with job {key}")
             del self._followed[key]
+            self._answering.remove(followed.manifest["uid"])
             self._pass(followed.directory)
             os.close(followed.lock)
 
@@ -376,6 +380,7 @@ class Follower:
             raise
         log("info", f"follows job {key}")
         followed.begin(self._lacking.get("trainjobs") is None)
+        self._answering.add(followed.manifest["uid"], followed.channel)
         followed.trouble = self._silent()
         self._tell_rights(followed)
         self._dirty.add(followed.name)

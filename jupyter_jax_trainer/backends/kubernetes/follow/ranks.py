@@ -99,6 +99,10 @@ class Ranks:
                 self.kept.note_error(rank, error)
                 self.record.rank(rank, state=Phase.FAILED)
                 self.record.event("error", f"{error['type']}: {error['message']}", rank, frame)
+            case messages.Hello():
+                self.kept.ports[rank] = message.channel
+            case messages.Killed():
+                end.out_of_memory |= message.out_of_memory
             case messages.Located():
                 self.record.rank(rank, where={**message.where, "time": time.time()})
             case messages.Gap():
@@ -132,7 +136,7 @@ class Ranks:
             case _ if kind == "result_lost":
                 self.record.event("error", say.NOT_FETCHED_IN_TIME(), rank, frame)
             case _:
-                return  # hello, lines: nothing to write
+                return  # lines: nothing to write
         if kind not in _FREQUENT:
             self.spoken = True
             self.kept.save()

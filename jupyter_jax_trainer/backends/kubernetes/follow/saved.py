@@ -29,6 +29,7 @@ class _Saved(TypedDict):
     held: NotRequired[Held | None]
     stored: NotRequired[File | None]
     submitting: NotRequired[bool]
+    ports: NotRequired[list[int | None]]
 
 
 class Kept:
@@ -47,6 +48,8 @@ class Kept:
         What rank 0 has said of results that it holds, or that are in the store.
     submitting
         Whether the job may lack its Secrets: its submitter died.
+    ports
+        Where in its pod each rank has said the channel to be.
     """
 
     def __init__(self, directory: JobDir, nodes: int) -> None:
@@ -55,6 +58,7 @@ class Kept:
         self.held: Held | None = None
         self.stored: File | None = None
         self.submitting = False
+        self.ports: list[int | None] = [None] * nodes
         self._order = 0
         with contextlib.suppress(Exception):
             self._load()
@@ -67,6 +71,7 @@ class Kept:
         ]
         self.held, self.stored = kept.get("held"), kept.get("stored")
         self.submitting = kept.get("submitting", False)
+        self.ports = kept.get("ports", self.ports)
         self._order = max((end.order for end in self.ends if end.order < 1 << 30), default=0)
 
     def save(self) -> None:
@@ -77,6 +82,7 @@ class Kept:
             "held": self.held,
             "stored": self.stored,
             "submitting": self.submitting,
+            "ports": self.ports,
         }
         with contextlib.suppress(OSError):
             files.write_json(self._path, kept)
@@ -88,6 +94,7 @@ class Kept:
     def begin_anew(self) -> None:
         """Forget how the ranks have ended: there will be others."""
         self.ends = [RankEnd(rank=end.rank) for end in self.ends]
+        self.ports = [None] * len(self.ends)
         self.save()
 
     @property
@@ -126,7 +133,7 @@ class Kept:
         if not ended or end.exit is not None or end.cause is not None:
             return False
         end.exit = found.exit
-        end.out_of_memory = found.out_of_memory
+        end.out_of_memory |= found.out_of_memory
         if found.stopped:
             end.stopped = end.error is None and not end.finished
         elif found.exit != 0 and not (end.error and found.kind == "pod-deleted"):

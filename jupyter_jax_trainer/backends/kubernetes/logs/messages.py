@@ -67,7 +67,7 @@ class Message:
     Attributes
     ----------
     kind
-        ``hello``, ``running``, ``finished``.
+        ``running``, ``finished``.
     incarnation, number
         Of which process of the rank it is, and the how-many-eth; 0 for what the reader adds.
     """
@@ -80,6 +80,20 @@ class Message:
     def frame(self) -> Frame | None:
         """By which it is known again; None for what the reader adds."""
         return [self.incarnation, self.number] if self.number else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hello(Message):
+    """The first message of a rank: at which port of its pod the channel is, if there is one."""
+
+    channel: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Killed(Message):
+    """The rank was ended by a signal, says process 1 of its pod."""
+
+    out_of_memory: bool
 
 
 class Odd(Message):
@@ -202,6 +216,13 @@ def read(found: Mapping[str, JsonValue]) -> Message:
 def _typed(kind: str, found: Mapping[str, Any], said: dict[str, Any]) -> Message:
     """Make a message, with the fields that those of all kinds have."""
     match kind:
+        case "hello":
+            port = _whole(found, "channel")
+            low, high = _BOUNDS["port"]
+            known = port is not None and low <= port <= high
+            return Hello(channel=port if known else None, **said)
+        case "killed":
+            return Killed(out_of_memory=found.get("out_of_memory") is True, **said)
         case "lines":
             return Printed(count=_whole(found, "count"), size=_whole(found, "bytes"), **said)
         case "reports":

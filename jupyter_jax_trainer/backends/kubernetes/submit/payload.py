@@ -27,7 +27,7 @@ _IN_ENVIRONMENT = 1_040_000 * 3 // 4  # bytes, four characters for three: a Secr
 _PART = 1_000_000  # bytes of one Secret in the volume
 _IN_VOLUME = 8 << 20
 MOST_SECRETS = 1 + -(-_IN_VOLUME // _PART)
-_WORKER = 124 << 10  # bytes of a bundle with nothing captured, at most
+_WORKER = 136 << 10  # bytes of a bundle with nothing captured, at most
 
 # What the command of a pod says for itself, before there is a worker, and its exit code then.
 SAID = "jaxtrain: "

@@ -1,0 +1,147 @@
+"""Process 1 of a pod: starts the rank and outlives it, so that its end is seen and told.
+
+The kernel keeps signals without a handler from process 1, even its own SIGKILL, and orphans fall to
+it: that is nothing for a rank. Here neither jax nor the user's code is imported, and nothing is
+unpickled. One thread does all, so that a rank can be forked at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+from pathlib import Path
+from typing import NoReturn
+
+from jupyter_jax_trainer.worker import timeouts
+from jupyter_jax_trainer.worker.pod.drain import wait_for_reader
+from jupyter_jax_trainer.worker.pod.podchannel import PodChannel
+from jupyter_jax_trainer.worker.pod.relay import Relay
+
+_FORWARDED = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+_TICK = 0.1  # seconds
+_LONGEST = 1 << 20  # bytes of a line that the rank says
+_SIGNALS = (*_FORWARDED, signal.SIGCHLD)
+# Of the second and the first version of cgroups; each is the container's own.
+_KILLS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
+
+
+class Parent:
+    """The parent of a rank.
+
+    Parameters
+    ----------
+    key, rank
+        The job's key, and which rank it is.
+
+    Attributes
+    ----------
+    port
+        Where the channel is; None where its port is another's.
+    """
+
+    def __init__(self, key: bytes, rank: int) -> None:
+        self._key = key
+        self._rank = rank
+        self._pid = 0
+        self._kills = _memory_kills()
+        self._selector = selectors.DefaultSelector()
+        self._relay = Relay(key, rank, self._selector, self._ask)
+        self._connection: socket.socket | None = None  # to the rank
+        self._unread = b""
+        self.port = self._relay.listen()
+
+    def start(self) -> socket.socket:
+        """Start the rank; return in it alone, with its connection to this process."""
+        ours, theirs = socket.socketpair()
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        self._pid = self._relay.pid = os.fork()
+        if self._pid == 0:
+            ours.close()
+            self._relay.close()
+            self._selector.close()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            return theirs
+        theirs.close()
+        ours.setblocking(False)
+        self._connection = ours
+        self._selector.register(ours, selectors.EVENT_READ, self._hear)
+        self._run()
+
+    def _run(self) -> NoReturn:
+        """Look after the rank until it ends, and end with its exit code."""
+        reader, writer = socket.socketpair()
+        reader.setblocking(False)
+        writer.setblocking(False)
+        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        for number in _SIGNALS:
+            signal.signal(number, lambda *_: None)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        self._selector.register(reader, selectors.EVENT_READ, lambda: self._take_signals(reader))
+        while True:
+            for key, _ in self._selector.select(_TICK if self._relay.is_busy else None):
+                key.data()
+            self._relay.tick()
+
+    def _ask(self) -> None:
+        """Ask the rank where it is; one that takes nothing is not waited for."""
+        assert self._connection is not None
+        with contextlib.suppress(OSError):
+            self._connection.send(b'{"kind":"where"}\n')
+
+    def _hear(self) -> None:
+        """Take what the rank says."""
+        assert self._connection is not None
+        try:
+            data = self._connection.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data or len(self._unread) > _LONGEST:
+            self._selector.unregister(self._connection)
+            return
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
+                found = json.loads(line)
+                if found.pop("kind") == "where":
+                    self._relay.take_place(found)
+
+    def _take_signals(self, reader: socket.socket) -> None:
+        for number in reader.recv(4096):
+            if number in _FORWARDED:
+                os.kill(self._pid, number)
+        with contextlib.suppress(ChildProcessError):
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                if found[0] == self._pid:
+                    self._end(os.waitstatus_to_exitcode(found[1]))
+
+    def _end(self, status: int) -> NoReturn:
+        """Say how the rank was ended where it could not do so itself, and end likewise."""
+        if status < 0:
+            starved = status == -signal.SIGKILL and _memory_kills() > self._kills
+            channel = PodChannel(self._key, self._rank, None)
+            channel.send("killed", signal=-status, out_of_memory=starved)
+        wait_for_reader(1, timeouts.PIPE.seconds)
+        os._exit(status if status >= 0 else 128 - status)
+
+
+def _memory_kills() -> int:
+    """Count the processes of this container that the kernel has ended for lack of memory."""
+    for path in _KILLS:
+        with contextlib.suppress(OSError, ValueError):
+            for line in Path(path).read_text().splitlines():
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+    return 0

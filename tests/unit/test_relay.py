@@ -1,0 +1,273 @@
+"""Process 1 of a pod: how it ends, and what it answers on the channel, alone and with others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import podruns
+import pytest
+from harness import eventually
+from podruns import PodRun, bundle, start
+
+from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target
+from jupyter_jax_trainer.worker.pod.wire import Message, Owner, Wire
+
+SLEEPS = "import time\n\n\ntime.sleep(600)\n"
+MINE = Owner("ab" * 16, 1)
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Iterator[Any]:
+    """Start ranks as in pods of one job, which don't outlive the test."""
+    started: list[PodRun] = []
+
+    def begin(cell: str = SLEEPS, nodes: int = 1, **more: Any) -> list[PodRun]:
+        path, digest = bundle(tmp_path, cell)
+        more = {"JAXTRAIN_CHANNEL_PORT": "0", **more}
+        started.extend(
+            start(tmp_path, path, digest, rank=rank, nodes=nodes, **more) for rank in range(nodes)
+        )
+        for run in started:
+            run.read(lambda run: run.has("running"))
+            eventually(lambda run=run: is_asleep(run))
+        return started
+
+    yield begin
+    podruns.kill(*started)
+
+
+def rank_of(run: PodRun) -> int:
+    """Return the process of the rank itself."""
+    (child,) = Path(f"/proc/{run.process.pid}/task/{run.process.pid}/children").read_text().split()
+    return int(child)
+
+
+def is_asleep(run: PodRun) -> bool:
+    """Return whether the cell has come to its last line."""
+    wait = Path(f"/proc/{rank_of(run)}/wchan").read_text()
+    return "nanosleep" in wait or "hrtimer" in wait
+
+
+class Loopback:
+    """A cluster that forwards ports of pods, all of them on this machine."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+
+    @contextmanager
+    def forward(self, pod: str, port: int) -> Iterator[socket.socket]:
+        self.opened += 1
+        with socket.create_connection(("127.0.0.1", port)) as end:
+            yield end
+
+
+def target(runs: list[PodRun], key: str = podruns.KEY) -> Target:
+    ports = [run.get("hello")["channel"] for run in runs]
+    others = {rank: ("127.0.0.1", port) for rank, port in enumerate(ports) if rank}
+    return Target(pod="pod-0", port=ports[0], key=key, addresses=others)
+
+
+def test_all_ranks_are_asked_through_the_first(pods):
+    runs = pods(nodes=3)
+    cluster = Loopback()
+    line = Line(cluster, MINE)
+    found = sorted(line.where(target(runs)), key=lambda one: one["rank"])
+    assert [one["rank"] for one in found] == [0, 1, 2]
+    assert [one["where"]["cell_line"] for one in found] == [5, 5, 5]
+    assert all(one["memory"] > 1 << 20 and one["process"] == "sleeping" for one in found)
+    line.where(target(runs))
+    assert cluster.opened == 1, "one connection for all questions"
+    line.close()
+
+
+def test_ranks_that_do_not_answer_are_told_apart(pods):
+    """One is stopped, the pod of another one can't be reached."""
+    runs = pods(nodes=3, JAXTRAIN_LAST_WORDS_TIMEOUT="0.5")
+    stopped = rank_of(runs[1])
+    os.kill(stopped, signal.SIGSTOP)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        found = target(runs)
+        found.addresses[2] = nobody.getsockname()
+        line = Line(Loopback(), MINE)
+        by_rank = {one["rank"]: one for one in line.where(found)}
+    assert by_rank[0]["where"]["cell_line"] == 5
+    assert (by_rank[1]["where"], by_rank[1]["process"]) == (None, "stopped")
+    assert (by_rank[2]["where"], by_rank[2]["process"]) == (None, None)
+    os.kill(stopped, signal.SIGCONT)
+    line.close()
+
+
+def test_who_asks_at_once_is_answered_at_once(pods):
+    runs = pods(nodes=2)
+    answers: list[int] = []
+
+    def ask() -> None:
+        line = Line(Loopback(), MINE)
+        answers.append(len(line.where(target(runs))))
+        line.close()
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [2] * 8
+
+
+def test_a_line_that_was_cut_is_opened_again(pods):
+    runs = pods()
+    cluster = Loopback()
+    line = Line(cluster, MINE)
+    line.where(target(runs))
+    line._end.shutdown(socket.SHUT_RDWR)
+    assert line.where(target(runs))[0]["where"]["cell_line"] == 5
+    assert cluster.opened == 2
+    line.close()
+
+
+def test_a_line_is_kept_alive_and_closed_when_it_is_not_needed(pods, monkeypatch):
+    runs = pods()
+    line = Line(Loopback(), MINE)
+    line.where(target(runs))
+    monkeypatch.setenv("JAXTRAIN_KEEP_ALIVE_INTERVAL", "0.001")
+    heard = line._heard
+    time.sleep(0.01)
+    line.keep()
+    assert line._heard > heard and line._end is not None
+    monkeypatch.setenv("JAXTRAIN_CHANNEL_IDLE", "0.001")
+    line.keep()
+    assert line._end is None
+
+
+def test_another_key_gets_nothing(pods):
+    runs = pods()
+    line = Line(Loopback(), MINE)
+    with pytest.raises(OSError):
+        line.where(target(runs, key="f" * 64))
+
+
+def connect(run: PodRun) -> socket.socket:
+    end = socket.create_connection(("127.0.0.1", run.get("hello")["channel"]))
+    end.settimeout(10)
+    return end
+
+
+@pytest.mark.parametrize("data", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\0" * 5000])
+def test_a_stranger_is_sent_a_nonce_and_cut_off(pods, data):
+    (run,) = pods(JAXTRAIN_PROOF_TIMEOUT="0.3")
+    with closing(connect(run)) as end:
+        end.sendall(data)
+        received = b""
+        with suppress(ConnectionResetError):  # it did not read all of it
+            while piece := end.recv(1000):
+                received += piece
+    assert len(received) == 48
+    line = Line(Loopback(), MINE)
+    assert line.where(target([run])), "others are answered meanwhile"
+    line.close()
+
+
+def test_strangers_do_not_keep_out_the_owner_for_long(pods):
+    (run,) = pods(JAXTRAIN_PROOF_TIMEOUT="0.3")
+    strangers = [connect(run) for _ in range(40)]
+    line = Line(Loopback(), MINE)
+    assert eventually(lambda: answered(line, run))
+    for one in strangers:
+        one.close()
+    line.close()
+
+
+def answered(line: Line, run: PodRun) -> bool:
+    try:
+        return bool(line.where(target([run])))
+    except OSError:
+        return False
+
+
+def test_a_later_owner_takes_over(pods):
+    runs = pods()
+    first, early = Line(Loopback(), MINE), Line(Loopback(), Owner("cd" * 16, 1))
+    first.where(target(runs))
+    with pytest.raises(OSError, match="taken over"):
+        early.where(target(runs))
+    later = Line(Loopback(), Owner("cd" * 16, 2))
+    assert later.where(target(runs))
+    with pytest.raises(OSError, match="taken over"):
+        first.where(target(runs))
+    later.close()
+
+
+def test_what_is_unknown_is_said_to_be(pods):
+    (run,) = pods()
+    with closing(connect(run)) as end:
+        wire = Wire(podruns.KEY.encode(), 0, MINE)
+
+        def exchange() -> list[Message]:
+            found = list(wire.receive(end.recv(1 << 16)))
+            end.sendall(bytes(wire.unsent))
+            wire.unsent.clear()
+            return found
+
+        while not wire.is_proven:
+            exchange()
+        wire.send(Message({"ask": "fly", "number": 1}))
+        end.sendall(bytes(wire.unsent))
+        wire.unsent.clear()
+        assert exchange() == [Message({"number": 1, "error": "unknown"})]
+
+
+def test_a_port_that_is_taken_leaves_the_rank_without_a_channel(tmp_path):
+    path, digest = bundle(tmp_path, "print('runs')")
+    with socket.create_server(("", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        run = start(tmp_path, path, digest, rank=1, JAXTRAIN_CHANNEL_PORT=port)
+        run.read(lambda run: run.has("hello"))
+        assert run.get("hello")["channel"] is None
+        podruns.kill(run)
+
+
+# ---- how it ends
+
+
+@pytest.mark.parametrize(
+    ("cell", "status"),
+    [
+        ("import os; os._exit(7)", 7),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 137),
+        ("import os; os.abort()", 134),
+    ],
+)
+def test_it_ends_as_the_rank_does(tmp_path, cell, status):
+    done = podruns.run(tmp_path, cell)
+    assert done.process.returncode == status
+    killed = [m for m in done.messages if m["kind"] == "killed"]
+    assert [(m["signal"], m["out_of_memory"]) for m in killed] == (
+        [(status - 128, False)] if status > 128 else []
+    )
+
+
+def test_a_rank_ends_with_its_parent(pods):
+    (run,) = pods()
+    rank = rank_of(run)
+    run.process.kill()
+    eventually(lambda: not Path(f"/proc/{rank}").exists())
+
+
+def test_the_death_of_a_child_of_the_cell_is_not_the_ranks(tmp_path):
+    """Orphans fall to process 1, which takes note of their end and goes on."""
+    done = podruns.run(
+        tmp_path,
+        "import os, time\n"
+        "if os.fork() == 0:\n    os.fork()\n    os._exit(3)\n"
+        "time.sleep(0.2)\nprint('goes on')",
+    )
+    assert done.process.returncode == 0 and "goes on" in done.text

@@ -1,0 +1,121 @@
+"""The channel's connections: both ends prove that they know the key, and nothing else passes."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_jax_trainer.worker.pod.wire import MAGIC, MAX_BODY, Message, Owner, Wire, WireError
+
+KEY = b"k" * 64
+OWNER = Owner("ab" * 16, 7)
+
+
+def carry(source: Wire, target: Wire, size: int = 1 << 20) -> list[Message]:
+    """Carry what is to be sent, in pieces."""
+    data, source.unsent[:] = bytes(source.unsent), b""
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    return [message for piece in pieces for message in target.receive(piece)]
+
+
+def connected(client_key: bytes = KEY, server_key: bytes = KEY, rank: int = 3, size: int = 1 << 20):
+    client, server = Wire(client_key, 3, OWNER), Wire(server_key, rank)
+    carry(server, client, size)
+    carry(client, server, size)
+    carry(server, client, size)
+    return client, server
+
+
+def test_both_ends_are_proven_and_the_server_knows_the_owner():
+    client, server = connected()
+    assert client.is_proven and server.is_proven
+    assert server.owner == OWNER
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.binary(max_size=300)), max_size=20),
+    st.integers(1, 200),
+)
+def test_messages_arrive_in_order_however_the_bytes_are_cut(messages, size):
+    client, server = connected(size=size)
+    for number, (to_server, body) in enumerate(messages):
+        source, target = (client, server) if to_server else (server, client)
+        source.send(Message({"number": number}, body))
+        assert carry(source, target, size) == [Message({"number": number}, body)]
+
+
+@pytest.mark.parametrize(
+    ("client_key", "server_key", "rank"),
+    [(b"other", KEY, 3), (KEY, b"other", 3), (KEY, KEY, 4)],
+)
+def test_another_key_or_another_rank_fails(client_key, server_key, rank):
+    with pytest.raises(WireError):
+        connected(client_key, server_key, rank)
+
+
+def test_before_the_proof_a_peer_is_sent_a_nonce_alone_and_little_is_read_of_it():
+    server = Wire(KEY, 3)
+    assert len(server.unsent) == len(MAGIC) + 32
+    with pytest.raises(WireError):
+        list(server.receive(b"x" * 1000))
+    server = Wire(KEY, 3)
+    with pytest.raises(WireError):
+        server.send(Message({"number": 1}))
+
+
+def test_a_server_that_does_not_know_the_key_is_found_out():
+    """It repeats what the client said."""
+    client = Wire(KEY, 3, OWNER)
+    assert not list(client.receive(MAGIC + b"n" * 32))
+    said = bytes(client.unsent)
+    with pytest.raises(WireError):
+        list(client.receive(said[-32:]))
+
+
+@given(st.data())
+def test_a_changed_byte_is_found(data):
+    client, server = connected()
+    client.send(Message({"ask": "where", "number": 1}, b"body" * 10))
+    sent, client.unsent[:] = bytearray(client.unsent), b""
+    at = data.draw(st.integers(0, len(sent) - 1))
+    sent[at] ^= data.draw(st.integers(1, 255))
+    with contextlib.suppress(WireError):
+        assert not list(server.receive(sent)), "it may wait for more"
+
+
+@given(st.integers(0, 2), st.integers(0, 2))
+def test_what_is_repeated_or_left_out_or_of_another_connection_does_not_fit(first, second):
+    client, server = connected()
+    sent = []
+    for number in range(3):
+        client.send(Message({"number": number}))
+        sent.append(bytes(client.unsent))
+        client.unsent.clear()
+    if (first, second) != (0, 1):
+        with pytest.raises(WireError):
+            list(server.receive(sent[first] + sent[second]))
+    _, other = connected()
+    with pytest.raises(WireError):
+        list(other.receive(sent[0]))
+    with pytest.raises(WireError):
+        list(client.receive(sent[0]))  # back to its sender
+
+
+def test_sizes_are_bounded():
+    client, server = connected()
+    with pytest.raises(WireError):
+        client.send(Message({}, b"x" * (MAX_BODY + 1)))
+    with pytest.raises(WireError):
+        list(server.receive(b"\xff" * 8))
+
+
+@pytest.mark.parametrize("head", [b"[]", b"[" * 5000, b"{", b"\xff\xfe"])
+def test_a_head_that_is_no_object_is_refused(head, monkeypatch):
+    client, server = connected()
+    monkeypatch.setattr("json.dumps", lambda *_, **__: head.decode("latin-1"))
+    client.send(Message({}))
+    with pytest.raises(WireError):
+        carry(client, server)
