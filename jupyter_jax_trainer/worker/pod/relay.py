@@ -259,8 +259,10 @@ class Relay:
         if self._roll_call is not None:
             self._roll_call.waiting.append((peer, number))
             return
-        until = time.monotonic() + timeouts.LAST_WORDS.seconds
         others = {rank: at for rank, at in addresses.items() if rank != self._rank}
+        # Other pods answer for a silent rank when its time is over: that has to arrive, too.
+        patience = timeouts.LAST_WORDS.seconds * (2 if others else 1)
+        until = time.monotonic() + patience
         self._roll_call = _RollCall(until, {self._rank, *others}, [(peer, number)])
         self._ask_rank()
         for rank, address in others.items():
@@ -311,6 +313,8 @@ class Relay:
         if self._rank in call.missing:  # it does not answer, but its process can be looked at
             process, memory = look_at(self.pid)
             call.found.append({**_unknown(self._rank), "process": process, "memory": memory})
+        call.found += [_unknown(rank) for rank in sorted(call.missing - {self._rank})]
+        call.missing.clear()
         for peer in call.dialled:
             peer.close()
         for peer, number in call.waiting:
