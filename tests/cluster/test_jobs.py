@@ -9,7 +9,6 @@ import pytest
 from harness import eventually, text, wait_for
 
 from cluster.jobs import PATIENCE, fails, run, submit
-from jupyter_jax_trainer.channel.places import grouped
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -52,6 +51,7 @@ def test_an_error_on_one_rank_is_told_at_the_line_of_the_cell(place):
 
 
 def test_a_rank_that_stands_still_says_where_it_is(place):
+    """Unasked, in its log: for where it can't be asked."""
     job = submit(
         "import time\nimport jax\nfrom jax.experimental import multihost_utils\n"
         "if jax.process_index() == 1:\n    time.sleep(600)\n"
@@ -60,11 +60,14 @@ def test_a_rank_that_stands_still_says_where_it_is(place):
         "-n 2 --env JAXTRAIN_WHERE_INTERVAL=1",
     )
     wait_for(job, "Running")
-    eventually(lambda: [one.line for one in job.where()] == [7, 6], PATIENCE)
-    waits, sleeps = job.where()
-    assert waits.call == "sync_global_devices" and sleeps.call is None
-    assert waits.seconds is not None and waits.seconds >= 1
-    assert [group.ranks for group in grouped([waits, sleeps])] in ([[0], [1]], [[1], [0]])
+
+    def told():
+        found = [rank.get("where") for rank in job.snapshot()["ranks"]]
+        return found if [one and one["cell_line"] for one in found] == [7, 6] else None
+
+    waits, sleeps = eventually(told, PATIENCE)
+    assert (waits["doing"], sleeps["doing"]) == ("sync_global_devices", None)
+    assert waits["seconds"] >= 1 and sleeps["seconds"] >= 1
     job.cancel()
 
 
