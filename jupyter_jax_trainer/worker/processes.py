@@ -53,6 +53,22 @@ def end_descendants() -> None:
     _reap()
 
 
+def memory_kills(*paths: str) -> int:
+    """Count the processes that the kernel has ended for lack of memory (Linux).
+
+    Parameters
+    ----------
+    paths
+        Files that say it; the first that is there and does counts.
+    """
+    for path in paths:
+        with contextlib.suppress(OSError, ValueError):
+            for line in Path(path).read_text().splitlines():
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+    return 0
+
+
 def _reap() -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:

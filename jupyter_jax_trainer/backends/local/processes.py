@@ -99,12 +99,3 @@ def move_file(number: int, to: int) -> int:
         os.close(number)
     os.set_inheritable(to, False)
     return to
-
-
-def memory_kills() -> int:
-    """Count the processes that the kernel has ended for lack of memory since the start (Linux)."""
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path("/proc/vmstat").read_text().splitlines():
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
-    return 0

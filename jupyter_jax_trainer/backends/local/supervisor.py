@@ -40,8 +40,9 @@ from jupyter_jax_trainer.logs.reader import last_lines
 from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.states import Phase, State
 from jupyter_jax_trainer.text import ranks_text
-from jupyter_jax_trainer.worker.processes import end_descendants
+from jupyter_jax_trainer.worker.processes import end_descendants, memory_kills
 
+_KILLS = "/proc/vmstat"  # counts processes that were ended for lack of memory
 _TICK = 0.05  # seconds between looks at the logs, the clock and the cancel file
 _LAST_WORDS = 20  # lines of the log of a rank that ended without an exception
 
@@ -91,7 +92,7 @@ class Supervisor:
         self._roll_call = RollCall()
         self._late = False  # the job has had its time
         self._beat_at = 0.0
-        self._memory_kills = processes.memory_kills()
+        self._memory_kills = memory_kills(_KILLS)
         self._wake_on_signals()
 
     def _wake_on_signals(self) -> None:
@@ -206,7 +207,7 @@ class Supervisor:
         self.record.change(State.STARTING, self.record.about_restart())
         self.ranks.clear()
         self._stop, self._late = None, False
-        self._memory_kills = processes.memory_kills()
+        self._memory_kills = memory_kills(_KILLS)
         self._spawn()
         return True
 
@@ -313,7 +314,7 @@ class Supervisor:
         rank.end.exit = code
         if rank.end.error is None:
             rank.end.order = self._next()
-        if code == -signal.SIGKILL and processes.memory_kills() > self._memory_kills:
+        if code == -signal.SIGKILL and memory_kills(_KILLS) > self._memory_kills:
             rank.end.out_of_memory = True
         if self._stop is not None and self._stop.signalled and rank.end.error is None:
             rank.end.stopped = True

@@ -13,13 +13,13 @@ import os
 import selectors
 import signal
 import socket
-from pathlib import Path
 from typing import NoReturn
 
 from jupyter_jax_trainer.worker import timeouts
 from jupyter_jax_trainer.worker.pod.drain import wait_for_reader
 from jupyter_jax_trainer.worker.pod.podchannel import PodChannel
 from jupyter_jax_trainer.worker.pod.relay import Relay
+from jupyter_jax_trainer.worker.processes import memory_kills
 
 _FORWARDED = (
     signal.SIGTERM,
@@ -54,7 +54,7 @@ class Parent:
         self._key = key
         self._rank = rank
         self._pid = 0
-        self._kills = _memory_kills()
+        self._kills = memory_kills(*_KILLS)
         self._selector = selectors.DefaultSelector()
         self._relay = Relay(key, rank, self._selector, self._ask)
         self._connection: socket.socket | None = None  # to the rank
@@ -130,18 +130,8 @@ class Parent:
     def _end(self, status: int) -> NoReturn:
         """Say how the rank was ended where it could not do so itself, and end likewise."""
         if status < 0:
-            starved = status == -signal.SIGKILL and _memory_kills() > self._kills
+            starved = status == -signal.SIGKILL and memory_kills(*_KILLS) > self._kills
             channel = PodChannel(self._key, self._rank, None)
             channel.send("killed", signal=-status, out_of_memory=starved)
         wait_for_reader(1, timeouts.PIPE.seconds)
         os._exit(status if status >= 0 else 128 - status)
-
-
-def _memory_kills() -> int:
-    """Count the processes of this container that the kernel has ended for lack of memory."""
-    for path in _KILLS:
-        with contextlib.suppress(OSError, ValueError):
-            for line in Path(path).read_text().splitlines():
-                if line.startswith("oom_kill "):
-                    return int(line.split()[1])
-    return 0
