@@ -184,13 +184,18 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """
 
     def __init__(self, displayer: Displayer, get_ipython: Callable[[], Any]) -> None:
-        self._get_ipython = get_ipython
-        self._display: dict[str, Any] = {
+        display: dict[str, Any] = {
             "display": displayer.display,
             "update_display": displayer.update_display,
             "clear_output": displayer.clear_output,
             "DisplayHandle": Handle,
             **{one.__name__: one for one in _CLASSES},
+        }
+        self._modules: dict[str, dict[str, Any]] = {
+            "IPython": {"get_ipython": get_ipython, "display": displayer.display},
+            "IPython.core": {},
+            **dict.fromkeys(_HOMES, display),
+            **_FOR_LIBRARIES,
         }
 
     def install(self) -> None:
@@ -201,19 +206,14 @@ class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Find the modules, and those that libraries import once they have found IPython."""
-        if fullname not in ("IPython", "IPython.core", *_HOMES, *_FOR_LIBRARIES):
+        if fullname not in self._modules:
             return None
         package = fullname in ("IPython", "IPython.core")
         return importlib.machinery.ModuleSpec(fullname, self, is_package=package)
 
     def exec_module(self, module: ModuleType) -> None:
         """Put the names into a module."""
-        if module.__name__ == "IPython":
-            module.__dict__.update(get_ipython=self._get_ipython, display=self._display["display"])
-        elif module.__name__ in _HOMES:
-            module.__dict__.update(self._display)
-        else:
-            module.__dict__.update(_FOR_LIBRARIES.get(module.__name__, {}))
+        module.__dict__.update(self._modules[module.__name__])
 
 
 def _mark(what: Any = None, *_arguments: Any) -> Any:
