@@ -148,6 +148,20 @@ def test_a_line_is_kept_alive_and_closed_when_it_is_not_needed(pods, monkeypatch
     assert line._end is None
 
 
+def test_a_sign_of_life_opens_no_other_line(pods, monkeypatch):
+    runs = pods()
+    cluster = Loopback()
+    line = Line(cluster, MINE)
+    line.where(target(runs))
+    line._end.shutdown(socket.SHUT_RDWR)
+    monkeypatch.setenv("JAXTRAIN_KEEP_ALIVE_INTERVAL", "0.001")
+    time.sleep(0.01)
+    line.keep()
+    assert line._end is None and cluster.opened == 1
+    assert line.where(target(runs)) and cluster.opened == 2
+    line.close()
+
+
 def test_another_key_gets_nothing(pods):
     runs = pods()
     line = Line(Loopback(), MINE)

@@ -133,7 +133,9 @@ class Followed:
             ports = list(self._kept.ports)
         key, port = self.manifest.get("frame_key"), ports[0]
         pods = [names.get(rank.get("pod") or "") for rank in ranks]
-        if not key or not port or not pods[0] or not self._is_mine():
+        if not key or not port or not pods[0]:
+            return None, ranks
+        if not policy.standing(self.directory, self.manifest).mine:
             return None, ranks
         addresses = {
             rank: (pod.address, at)
@@ -141,9 +143,6 @@ class Followed:
             if rank and pod is not None and pod.address and at
         }
         return Target(pod=pods[0].name, port=port, key=key, addresses=addresses), ranks
-
-    def _is_mine(self) -> bool:
-        return policy.standing(self.directory, self.manifest).mine
 
     # -- the follower's look -----------------------------------------------------------------
 

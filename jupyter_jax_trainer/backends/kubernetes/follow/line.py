@@ -97,11 +97,17 @@ class Line:
             now = time.monotonic()
             if now - self._used > timeouts.CHANNEL_IDLE.seconds:
                 self._close()
-            elif self._target is not None and now - self._heard > timeouts.KEEP_ALIVE.seconds:
-                with contextlib.suppress(Exception):  # the next question opens another
-                    self._ask(self._target, {"ask": "ping"})
+            elif now - self._heard > timeouts.KEEP_ALIVE.seconds:
+                self._ping()
         finally:
             self._guard.release()
+
+    def _ping(self) -> None:
+        """Give a sign of life; without an answer the next question opens another connection."""
+        try:
+            self._converse({"ask": "ping"})
+        except (OSError, WireError):
+            self._close()
 
     def close(self) -> None:
         """Close the connection."""
@@ -149,18 +155,19 @@ class Line:
     def _receive(self) -> list[Message]:
         """Send what is to be sent, and wait for more."""
         assert self._wire is not None and self._end is not None
-        if self._wire.unsent:
-            self._end.sendall(bytes(self._wire.unsent))
-            self._wire.unsent.clear()
+        self._flush()
         data = self._end.recv(_PIECE)
         if not data:
             raise OSError(say.CONNECTION_CLOSED())
         found = list(self._wire.receive(data))
-        if self._wire.unsent:
-            self._end.sendall(bytes(self._wire.unsent))
-            self._wire.unsent.clear()
+        self._flush()
         self._heard = time.monotonic()
         return found
+
+    def _flush(self) -> None:
+        assert self._wire is not None and self._end is not None
+        self._end.sendall(self._wire.unsent)
+        self._wire.unsent.clear()
 
     def _close(self) -> None:
         self._wire = self._end = self._target = None
