@@ -213,10 +213,14 @@ class Relay:
         """Whether time matters: `tick` has to be called soon."""
         return self._roll_call is not None or any(not peer.wire.is_proven for peer in self._peers)
 
-    def take_place(self, where: Position | None) -> None:
+    def take_place(self, where: Position) -> None:
         """Take what the rank of this pod has answered."""
+        self._note(self._own(where))
+
+    def _own(self, where: Position | None) -> Whereabouts:
+        """Return where the rank of this pod is; its process can be looked at in any case."""
         process, memory = look_at(self.pid)
-        self._note({"rank": self._rank, "where": where, "process": process, "memory": memory})
+        return {"rank": self._rank, "where": where, "process": process, "memory": memory}
 
     # -- those who ask -------------------------------------------------------------------------
 
@@ -310,11 +314,8 @@ class Relay:
 
     def _end_roll_call(self, call: _RollCall) -> None:
         self._roll_call = None
-        if self._rank in call.missing:  # it does not answer, but its process can be looked at
-            process, memory = look_at(self.pid)
-            call.found.append({**_unknown(self._rank), "process": process, "memory": memory})
-        call.found += [_unknown(rank) for rank in sorted(call.missing - {self._rank})]
-        call.missing.clear()
+        for rank in sorted(call.missing):
+            call.found.append(self._own(None) if rank == self._rank else _unknown(rank))
         for peer in call.dialled:
             peer.close()
         for peer, number in call.waiting:
