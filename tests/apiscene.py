@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from webserver import Quiet, WebServer
+
+from jupyter_jax_trainer.backends.kubernetes import connection
 
 TRAINER = "/apis/trainer.kubeflow.org/v1alpha1"
 VERSION = "/api/v1/namespaces/kubeflow-system/configmaps/kubeflow-trainer-public"
@@ -83,3 +88,14 @@ class Scene(WebServer):
             )
         )
         return path
+
+
+@contextmanager
+def submission_scene(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    """Serve a cluster in which the name ``fit`` is free, and have it be the kubeconfig's."""
+    found = Scene()
+    found.answers[f"{TRAINER}/namespaces/default/trainjobs/fit"] = 404
+    monkeypatch.setenv("KUBECONFIG", str(found.kubeconfig(folder / "config")))
+    yield found
+    connection._clients.clear()
+    found.close()

@@ -20,6 +20,7 @@ from jupyter_jax_trainer.bundle import write_bundle
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.capture.files import Files
 from jupyter_jax_trainer.worker.pod import frames
+from jupyter_jax_trainer.worker.processes import descendants
 
 KEY = "0123456789abcdef" * 4
 
@@ -180,8 +181,9 @@ def port_of(folder: Path) -> int:
 def kill(*runs: PodRun) -> None:
     """End what is left."""
     for run in runs:
-        with suppress(ProcessLookupError):
-            run.process.send_signal(signal.SIGKILL)
+        for pid in (*descendants(run.process.pid), run.process.pid):  # a rank may be stopped
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         run.process.wait()
         if run.process.stdout is not None:
             run.process.stdout.close()

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apiscene import RUNTIMES, TRAINER, Scene, runtime
+from apiscene import RUNTIMES, runtime, submission_scene
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.submit import images, manifests, runtimes, wheels
 from jupyter_jax_trainer.bundle import write_bundle
@@ -612,12 +611,8 @@ def test_whatever_is_said_is_read_or_passed_over(said):
 
 @pytest.fixture
 def scene(home, tmp_path, monkeypatch):
-    found = Scene()
-    found.answers[f"{TRAINER}/namespaces/default/trainjobs/fit"] = 404
-    monkeypatch.setenv("KUBECONFIG", str(found.kubeconfig(tmp_path / "config")))
-    yield found
-    connection._clients.clear()
-    found.close()
+    with submission_scene(tmp_path, monkeypatch) as found:
+        yield found
 
 
 def submitted(line: str = "") -> tuple[Capture, str]:

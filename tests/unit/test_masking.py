@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from apiscene import TRAINER, Scene
+from apiscene import submission_scene
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_jobs import make_job
@@ -510,12 +510,8 @@ def test_the_hint_is_among_the_notes_of_a_job_on_this_machine(home, capsys):
 
 @pytest.fixture
 def scene(home, tmp_path, monkeypatch):
-    found = Scene()
-    found.answers[f"{TRAINER}/namespaces/default/trainjobs/fit"] = 404
-    monkeypatch.setenv("KUBECONFIG", str(found.kubeconfig(tmp_path / "config")))
-    yield found
-    connection._clients.clear()
-    found.close()
+    with submission_scene(tmp_path, monkeypatch) as found:
+        yield found
 
 
 def dry_run(line: str) -> tuple[str, list[str]]:

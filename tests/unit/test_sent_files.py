@@ -8,12 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from apiscene import TRAINER, Scene
+from apiscene import submission_scene
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_jax_trainer import api
-from jupyter_jax_trainer.backends.kubernetes import connection
 from jupyter_jax_trainer.bundle import write_bundle
 from jupyter_jax_trainer.capture import capture_cell
 from jupyter_jax_trainer.capture import files as sent_files
@@ -357,12 +356,8 @@ def notebooks(home, tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def scene(notebooks, tmp_path, monkeypatch):
-    found = Scene()
-    found.answers[f"{TRAINER}/namespaces/default/trainjobs/fit"] = 404
-    monkeypatch.setenv("KUBECONFIG", str(found.kubeconfig(tmp_path / "config")))
-    yield found
-    connection._clients.clear()
-    found.close()
+    with submission_scene(tmp_path, monkeypatch) as found:
+        yield found
 
 
 def dry_run(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, str, list[dict]]:
