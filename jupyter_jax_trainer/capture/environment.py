@@ -37,8 +37,8 @@ OF_IMAGE = re.compile(
 )
 # The worker brings these itself, or what stands for them. Even `open` is IPython's in a notebook.
 _OF_WORKER = ("cloudpickle", "jupyter_jax_trainer", "IPython", "ipykernel")
-# Of how many numbers of a version the difference matters to objects that are sent.
 _MOST_SHRINKING = 8  # by compression; a matter of time, as packing tells the size
+# Of how many numbers of a version the difference matters to objects that are sent.
 _NUMBERS = {"jax": 2, "jaxlib": 2, "numpy": 1, "scipy": 2, "ml-dtypes": 2}
 
 
