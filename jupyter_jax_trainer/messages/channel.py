@@ -22,6 +22,8 @@ NO_CHANNEL = Message("Ranks of the backend {backend} can't be asked where they a
 
 ANOTHER_USER = Message("the socket belongs to another user")
 NOT_PROVEN = Message("the other end does not know the job's key")
+OTHER_VERSION = Message("its pods speak another version of the protocol")
+NOT_SUPPORTED = Message("its pods run an older version, which does not know {ask!r}")
 NOT_THE_OWNER = Message("another job store has taken over this job")
 CONNECTION_CLOSED = Message("the connection was closed")
 

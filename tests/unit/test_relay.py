@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ import podruns
 import pytest
 from harness import eventually
 from podruns import PodRun, bundle, start
+from relays import Loopback, Relays, knows_nothing, serving
 
-from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target
-from jupyter_jax_trainer.worker.pod.wire import Message, Owner, Wire
+from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target, Unsupported
+from jupyter_jax_trainer.worker.pod.wire import MAGIC, Owner
 
 SLEEPS = "import time\n\n\ntime.sleep(600)\n"
 MINE = Owner("ab" * 16, 1)
@@ -54,19 +55,6 @@ def is_asleep(run: PodRun) -> bool:
     """Return whether the cell has come to its last line."""
     wait = Path(f"/proc/{rank_of(run)}/wchan").read_text()
     return "nanosleep" in wait or "hrtimer" in wait
-
-
-class Loopback:
-    """A cluster that forwards ports of pods, all of them on this machine."""
-
-    def __init__(self) -> None:
-        self.opened = 0
-
-    @contextmanager
-    def forward(self, pod: str, port: int) -> Iterator[socket.socket]:
-        self.opened += 1
-        with socket.create_connection(("127.0.0.1", port)) as end:
-            yield end
 
 
 def target(runs: list[PodRun], key: str = podruns.KEY) -> Target:
@@ -220,23 +208,40 @@ def test_a_later_owner_takes_over(pods):
     later.close()
 
 
-def test_what_is_unknown_is_said_to_be(pods):
-    (run,) = pods()
-    with closing(connect(run)) as end:
-        wire = Wire(podruns.KEY.encode(), 0, MINE)
+def test_what_an_older_worker_does_not_know_is_said_and_the_line_stays_open():
+    cluster = Loopback()
+    with Relays(1) as relays:
+        line = Line(cluster, MINE)
+        with pytest.raises(Unsupported, match="older version, which does not know 'fly'"):
+            line._ask(relays.target, {"ask": "fly"})
+        assert line.where(relays.target)[0]["where"]["cell_line"] == 0
+        assert cluster.opened == 1
+        line.close()
 
-        def exchange() -> list[Message]:
-            found = list(wire.receive(end.recv(1 << 16)))
-            end.sendall(bytes(wire.unsent))
-            wire.unsent.clear()
-            return found
 
-        while not wire.is_proven:
-            exchange()
-        wire.send(Message({"ask": "fly", "number": 1}))
-        end.sendall(bytes(wire.unsent))
-        wire.unsent.clear()
-        assert exchange() == [Message({"number": 1, "error": "unknown"})]
+def test_a_worker_that_knows_no_question_is_asked_once():
+    cluster = Loopback()
+    with serving(knows_nothing) as port:
+        line = Line(cluster, MINE)
+        with pytest.raises(Unsupported):
+            line.where(Target(pod="pod-0", port=port, key=podruns.KEY, addresses={}))
+        line.close()
+    assert cluster.opened == 1
+
+
+@pytest.mark.parametrize(
+    ("greeting", "words"),
+    [
+        (MAGIC.replace(b"1", b"9") + bytes(32), "another version"),
+        (b"SSH-2.0-OpenSSH_9.7\r\n" + bytes(40), "does not know the job's key"),
+        (b"", "closed"),
+    ],
+)
+def test_what_is_no_worker_of_this_version_is_told_apart(greeting, words):
+    with serving(lambda connection: connection.sendall(greeting)) as port:
+        line = Line(Loopback(), MINE)
+        with pytest.raises(OSError, match=words):
+            line.where(Target(pod="pod-0", port=port, key=podruns.KEY, addresses={}))
 
 
 def test_a_port_that_is_taken_leaves_the_rank_without_a_channel(tmp_path):

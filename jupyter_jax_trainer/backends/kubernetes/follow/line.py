@@ -16,7 +16,13 @@ from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.jobdir import store
 from jupyter_jax_trainer.messages import channel as say
-from jupyter_jax_trainer.worker.pod.wire import Message, Owner, Wire, WireError
+from jupyter_jax_trainer.worker.pod.wire import (
+    Message,
+    Owner,
+    VersionError,
+    Wire,
+    WireError,
+)
 from jupyter_jax_trainer.worker.records import Whereabouts
 
 _PIECE = 1 << 16  # bytes
@@ -44,7 +50,21 @@ class Target:
 
 
 class Refused(OSError):  # noqa: N818
-    """The pods answer to a later owner."""
+    """The pods answer to another owner.
+
+    Parameters
+    ----------
+    epoch
+        That owner's.
+    """
+
+    def __init__(self, epoch: int) -> None:
+        super().__init__(say.NOT_THE_OWNER())
+        self.epoch = epoch
+
+
+class Unsupported(OSError):  # noqa: N818
+    """The pods don't know what they were asked; the connection is as good as before."""
 
 
 class Line:
@@ -124,10 +144,12 @@ class Line:
                 if self._wire is None:
                     self._open(target)
                 return self._converse(head)
+            except Unsupported:
+                raise
             except (OSError, WireError) as error:
                 self._close()
                 if not cut or isinstance(error, Refused):
-                    raise OSError(str(error) or say.NOT_PROVEN()) from None
+                    raise _in_words(error) from None
                 cut = False
             except BaseException:
                 self._close()
@@ -148,9 +170,14 @@ class Line:
         while True:
             for message in self._receive():
                 if message.head.get("number") == self._number:
-                    if "error" in message.head:
-                        raise Refused(say.NOT_THE_OWNER())
-                    return message.head
+                    match message.head.get("error"):
+                        case None:
+                            return message.head
+                        case "owner":
+                            epoch = message.head.get("epoch")
+                            raise Refused(epoch if type(epoch) is int else 0)
+                        case _:
+                            raise Unsupported(say.NOT_SUPPORTED(ask=head["ask"]))
 
     def _receive(self) -> list[Message]:
         """Send what is to be sent, and wait for more."""
@@ -180,6 +207,13 @@ def own() -> Owner:
     """Return by what the pods tell this job store from another one."""
     place = f"{socket.gethostname()} {store.home()}"
     return Owner(hashlib.sha256(place.encode()).hexdigest()[:32], _FIRST_EPOCH)
+
+
+def _in_words(error: OSError | WireError) -> OSError:
+    """Return an error with words for people."""
+    if isinstance(error, OSError):
+        return error
+    return OSError(say.OTHER_VERSION() if isinstance(error, VersionError) else say.NOT_PROVEN())
 
 
 def _read(one: Mapping[str, JsonValue]) -> Whereabouts:
