@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -16,9 +17,12 @@ import podruns
 import pytest
 from harness import eventually
 from podruns import PodRun, bundle, start
+from policy import skip_or_fail
 from relays import Loopback, Relays, knows_nothing, serving
 
 from jupyter_jax_trainer.backends.kubernetes.follow.line import Line, Target, Unsupported
+from jupyter_jax_trainer.worker.pod import relay
+from jupyter_jax_trainer.worker.pod.relay import Relay
 from jupyter_jax_trainer.worker.pod.wire import MAGIC, Owner
 
 SLEEPS = "import time\n\n\ntime.sleep(600)\n"
@@ -252,6 +256,89 @@ def test_a_port_that_is_taken_leaves_the_rank_without_a_channel(tmp_path):
         run.read(lambda run: run.has("hello"))
         assert run.get("hello")["channel"] is None
         podruns.kill(run)
+
+
+# ---- many ranks, and addresses of both kinds
+
+
+def by_rank(line: Line, asked: Target) -> dict[int, Any]:
+    return {one["rank"]: one for one in line.where(asked)}
+
+
+def test_64_ranks_are_asked_a_bounded_number_at_a_time(monkeypatch):
+    """Connections to many pods at once would use up the files of process 1."""
+    monkeypatch.setattr(relay, "_MOST_DIALLED", 8)
+    dialled, most = Relay._dial, []
+
+    def dial(self: Relay, call: Any, *args: Any) -> None:
+        dialled(self, call, *args)
+        most.append(len(call.dialled))
+
+    monkeypatch.setattr(Relay, "_dial", dial)
+    with Relays(64) as relays:
+        line = Line(Loopback(), MINE)
+        for _ in range(2):
+            found = by_rank(line, relays.target)
+            assert {rank: one["where"]["cell_line"] for rank, one in found.items()} == {
+                rank: rank for rank in range(64)
+            }
+        line.close()
+    assert max(most) == 8 and len(most) == 126
+
+
+def test_pods_that_can_not_be_reached_do_not_take_the_turn_of_others(monkeypatch):
+    """They take a connection, as a node does that drops packets, and say nothing."""
+    monkeypatch.setattr(relay, "_MOST_DIALLED", 4)
+    monkeypatch.setattr(relay, "_TURN", 0.1)
+    with Relays(12) as relays, socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        asked = relays.target
+        asked.addresses.update(dict.fromkeys(range(1, 9), silent.getsockname()))
+        line = Line(Loopback(), MINE)
+        found = by_rank(line, asked)
+        line.close()
+    assert [rank for rank in range(12) if found[rank]["where"] is None] == list(range(1, 9))
+
+
+def test_without_more_files_the_other_ranks_are_answered_for(monkeypatch):
+    with Relays(4) as relays:
+        line = Line(Loopback(), MINE)
+        line.where(relays.target)
+
+        def full(*_: object) -> None:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        monkeypatch.setattr(relay.socket, "socket", full)
+        found = by_rank(line, relays.target)
+        monkeypatch.undo()
+        line.close()
+    assert found[0]["where"]["cell_line"] == 0
+    assert [found[rank]["process"] for rank in (1, 2, 3)] == [None] * 3
+
+
+def test_ranks_are_reached_by_ipv6():
+    """On clusters with IPv6 alone, or with both; the relay listens for both."""
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            pass
+    except OSError:
+        skip_or_fail("ipv6", "there is no loopback address of IPv6")
+    with Relays(3) as relays:
+        asked = relays.target
+        asked.addresses[1] = ("::1", relays.ports[1])
+        line = Line(Loopback(), MINE)
+        found = by_rank(line, asked)
+        line.close()
+    assert [found[rank]["where"]["cell_line"] for rank in range(3)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("address", ["", "localhost", "::zz", "fe80::1%nowhere", "256.1.1.1"])
+def test_what_is_no_address_is_a_rank_that_can_not_be_reached(address):
+    with Relays(2) as relays:
+        asked = relays.target
+        asked.addresses[1] = (address, relays.ports[1])
+        line = Line(Loopback(), MINE)
+        assert by_rank(line, asked)[1]["where"] is None
+        line.close()
 
 
 # ---- how it ends

@@ -11,6 +11,7 @@ import os
 import selectors
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +26,8 @@ from jupyter_jax_trainer.worker.whereabouts import look_at
 PORT_VARIABLE = "JAXTRAIN_CHANNEL_PORT"
 PORT = 29_510  # of ranks other than 0, where nothing else is set
 _MOST_PEERS, _MOST_UNPROVEN = 32, 16
+_MOST_DIALLED = 256  # other pods that are asked at a time: files are limited, often to 1024
+_TURN = 1.5  # seconds for a pod to answer the call while others wait for their turn
 _PIECE = 1 << 16  # bytes
 _UNPROVEN = 1 << 10  # bytes that are read at a time of a peer that has not proven itself
 _UNREAD = 8 << 20  # bytes that a peer may leave unread
@@ -136,6 +139,7 @@ class _RollCall:
     until: float
     missing: set[int]
     waiting: list[tuple[Peer, int]]
+    queue: deque[tuple[int, Address]]
     dialled: list[Peer] = field(default_factory=list)
     found: list[Whereabouts] = field(default_factory=list)
 
@@ -205,8 +209,8 @@ class Relay:
         for peer in self._peers[:]:
             if not peer.wire.is_proven and now - peer.since > timeouts.PROOF.seconds:
                 peer.close()
-        if self._roll_call is not None and now > self._roll_call.until:
-            self._end_roll_call(self._roll_call)
+        if self._roll_call is not None:
+            self._hurry(self._roll_call, now)
 
     @property
     def is_busy(self) -> bool:
@@ -267,32 +271,54 @@ class Relay:
         # Other pods answer for a silent rank when its time is over: that has to arrive, too.
         patience = timeouts.LAST_WORDS.seconds * (2 if others else 1)
         until = time.monotonic() + patience
-        self._roll_call = _RollCall(until, {self._rank, *others}, [(peer, number)])
+        queue = deque(others.items())
+        self._roll_call = _RollCall(until, {self._rank, *others}, [(peer, number)], queue)
         self._ask_rank()
-        for rank, address in others.items():
-            self._dial(rank, address)
+        self._dial_next()
 
-    def _dial(self, rank: int, address: Address) -> None:
+    def _dial_next(self) -> None:
+        """Dial those whose turn it is."""
+        while (call := self._roll_call) and call.queue and len(call.dialled) < _MOST_DIALLED:
+            self._dial(call, *call.queue.popleft())
+
+    def _dial(self, call: _RollCall, rank: int, address: Address) -> None:
         host, port = address
-        connection = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        connection.setblocking(False)
-        try:
-            connection.connect_ex((host, port))
-        except (OSError, OverflowError):  # no address at all
-            connection.close()
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with contextlib.ExitStack() as opened:
+            try:
+                socket.inet_pton(family, host.partition("%")[0])  # a name would be looked up
+                connection = opened.enter_context(socket.socket(family))
+                connection.setblocking(False)
+                connection.connect_ex((host, port))
+            except (OSError, ValueError):  # no address at all, or no more files
+                self._note(_unknown(rank))
+                return
+            opened.pop_all()
+
+        def on_end(peer: Peer) -> None:
+            call.dialled.remove(peer)
             self._note(_unknown(rank))
-            return
-        assert self._roll_call is not None
-        self._roll_call.dialled.append(
+            self._dial_next()
+
+        call.dialled.append(
             Peer(
                 connection,
                 Wire(self._key, rank, _RELAYS),
                 self._selector,
                 partial(self._hear, rank),
-                lambda _: self._note(_unknown(rank)),
+                on_end,
                 Message({"number": 1, "ask": "where"}),
             )
         )
+
+    def _hurry(self, call: _RollCall, now: float) -> None:
+        """End a call whose time is over; don't let pods that can't be reached hold up others."""
+        if now > call.until:
+            self._end_roll_call(call)
+        elif call.queue:
+            for peer in call.dialled[:]:
+                if not peer.wire.is_proven and now - peer.since > _TURN:
+                    peer.close()
 
     def _hear(self, rank: int, peer: Peer, message: Message) -> None:
         """Take the answer of another pod."""
@@ -316,7 +342,7 @@ class Relay:
         self._roll_call = None
         for rank in sorted(call.missing):
             call.found.append(self._own(None) if rank == self._rank else _unknown(rank))
-        for peer in call.dialled:
+        for peer in call.dialled[:]:
             peer.close()
         for peer, number in call.waiting:
             peer.send({"number": number, "ranks": cast(list[JsonValue], call.found)})
