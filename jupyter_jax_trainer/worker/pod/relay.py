@@ -244,7 +244,8 @@ class Relay:
     def _serve(self, peer: Peer, message: Message) -> None:
         number, ask = message.head.get("number"), message.head.get("ask")
         if not self._may_ask(peer.wire.owner):
-            peer.send({"number": number, "error": "owner"})
+            in_force = None if self._owner is None else self._owner.epoch
+            peer.send({"number": number, "error": "owner", "epoch": in_force})
         elif ask == "where" and type(number) is int:
             self._call_roll(peer, number, _addresses(message.head.get("addresses")))
         elif ask == "ping":

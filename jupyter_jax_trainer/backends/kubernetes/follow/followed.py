@@ -20,7 +20,8 @@ from jupyter_jax_trainer.backends.kubernetes.diagnosis.diagnosis import Seen, Ve
 from jupyter_jax_trainer.backends.kubernetes.follow import fetch
 from jupyter_jax_trainer.backends.kubernetes.follow.attempts import Attempts
 from jupyter_jax_trainer.backends.kubernetes.follow.ending import failure_of, nothing_came
-from jupyter_jax_trainer.backends.kubernetes.follow.line import Target
+from jupyter_jax_trainer.backends.kubernetes.follow.line import Reach, Target
+from jupyter_jax_trainer.backends.kubernetes.follow.ownership import Ownership
 from jupyter_jax_trainer.backends.kubernetes.follow.ranks import Ranks
 from jupyter_jax_trainer.backends.kubernetes.follow.saved import applied
 from jupyter_jax_trainer.backends.kubernetes.follow.steering import Steering
@@ -36,7 +37,7 @@ from jupyter_jax_trainer.jobdir.failure import (
     summary,
 )
 from jupyter_jax_trainer.jobdir.layout import JobDir
-from jupyter_jax_trainer.jobdir.state import RankState
+from jupyter_jax_trainer.messages import channel
 from jupyter_jax_trainer.messages import follow as say
 from jupyter_jax_trainer.options.spec import JobSpec
 from jupyter_jax_trainer.states import State
@@ -81,6 +82,7 @@ class Followed:
             self.problem,
         )
         self._steering = Steering(client, self.name, self._is_ours, self.problem)
+        self.ownership = Ownership(directory, self.manifest, self.event)
         self._uid = directory.read_trainjob_uid()  # of its TrainJob
         self.trouble: str | None = None
         self.lacking: list[str] = []  # what is lost for want of rights
@@ -125,7 +127,12 @@ class Followed:
                 self._said.add(text)
                 self.record.event("warning", text)
 
-    def channel(self) -> tuple[Target | None, list[RankState]]:
+    def event(self, kind: str, text: str) -> None:
+        """Note that something has happened."""
+        with self._guard:
+            self.record.event(kind, text)
+
+    def reach(self) -> Reach:
         """Return where the job's channel is, for its own user, and what is known of its ranks."""
         with self._guard:
             ranks = [rank.copy() for rank in self.record.state["ranks"]]
@@ -133,16 +140,17 @@ class Followed:
             ports = list(self._kept.ports)
         key, port = self.manifest.get("frame_key"), ports[0]
         pods = [names.get(rank.get("pod") or "") for rank in ranks]
-        if not key or not port or not pods[0]:
-            return None, ranks
         if not policy.standing(self.directory, self.manifest).mine:
-            return None, ranks
+            return Reach(None, ranks, channel.NOT_YOURS())
+        if not key or not port or not pods[0]:
+            return Reach(None, ranks, channel.NOT_SAID())
         addresses = {
             rank: (pod.address, at)
             for rank, (pod, at) in enumerate(zip(pods, ports, strict=True))
             if rank and pod is not None and pod.address and at
         }
-        return Target(pod=pods[0].name, port=port, key=key, addresses=addresses), ranks
+        target = Target(pod=pods[0].name, port=port, key=key, addresses=addresses)
+        return Reach(target, ranks)
 
     # -- the follower's look -----------------------------------------------------------------
 
@@ -446,6 +454,7 @@ class Followed:
             self.record.results(fetch.settle(self.directory, table, None))
         self.streams.close()
         self._kept.remove()
+        self.ownership.forget()
         self.record.end(state, reason, failure)
 
     def _fetch_held(self) -> None:

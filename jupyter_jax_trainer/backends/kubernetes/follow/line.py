@@ -7,14 +7,15 @@ import hashlib
 import socket
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from jupyter_jax_trainer import timeouts
 from jupyter_jax_trainer.backends.kubernetes.api.client import Client
 from jupyter_jax_trainer.backends.kubernetes.logs import messages
 from jupyter_jax_trainer.datatypes import JsonValue
 from jupyter_jax_trainer.jobdir import store
+from jupyter_jax_trainer.jobdir.state import RankState
 from jupyter_jax_trainer.messages import channel as say
 from jupyter_jax_trainer.worker.pod.wire import (
     Message,
@@ -26,7 +27,6 @@ from jupyter_jax_trainer.worker.pod.wire import (
 from jupyter_jax_trainer.worker.records import Whereabouts
 
 _PIECE = 1 << 16  # bytes
-_FIRST_EPOCH = 1
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,25 @@ class Target:
     port: int
     key: str
     addresses: Mapping[int, tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How the ranks of a job can be asked, and what is known of them.
+
+    Attributes
+    ----------
+    target
+        Where its channel is; None where that is not known, or none of this user's business.
+    ranks
+        What they have said.
+    barrier
+        Why there is no target.
+    """
+
+    target: Target | None
+    ranks: Sequence[RankState]
+    barrier: str | None = None
 
 
 class Refused(OSError):  # noqa: N818
@@ -108,6 +127,21 @@ class Line:
         ranks = answer.get("ranks")
         listed = ranks if isinstance(ranks, list) else []
         return [_read(one) for one in listed if isinstance(one, dict)]
+
+    def claim(self, target: Target, epoch: int) -> None:
+        """Be the owner of an epoch, and tell the pods.
+
+        Raises
+        ------
+        Refused
+            There is an owner of the same epoch, or of a later one.
+        OSError, ApiError, Unreachable
+            As for `where`.
+        """
+        with self._guard:
+            self._close()
+            self._owner = replace(self._owner, epoch=epoch)
+            self._ask(target, {"ask": "ping"})
 
     def keep(self) -> None:
         """Keep the connection alive while it may be needed, and close it then."""
@@ -203,10 +237,10 @@ class Line:
         self._opened = contextlib.ExitStack()
 
 
-def own() -> Owner:
+def own(epoch: int) -> Owner:
     """Return by what the pods tell this job store from another one."""
     place = f"{socket.gethostname()} {store.home()}"
-    return Owner(hashlib.sha256(place.encode()).hexdigest()[:32], _FIRST_EPOCH)
+    return Owner(hashlib.sha256(place.encode()).hexdigest()[:32], epoch)
 
 
 def _in_words(error: OSError | WireError) -> OSError:
