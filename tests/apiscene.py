@@ -41,10 +41,13 @@ class Scene(WebServer):
         and the rest is not there.
     date
         The clock that answers show; None for the right one.
+    upgrades
+        Whether WebSockets get through; they are closed at once.
     """
 
     def __init__(self) -> None:
         self.date: str | None = None
+        self.upgrades = True
         self.answers: dict[str, Any] = {
             "/version": {"gitVersion": "v1.36.0"},
             "/api/v1/namespaces/default": {"metadata": {"name": "default"}},
@@ -62,6 +65,9 @@ class Scene(WebServer):
 
             def do_GET(self) -> None:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                if scene.upgrades and self.headers.get("Upgrade") == "websocket":
+                    self.upgrade()
+                    return
                 path = self.path.partition("?")[0]
                 nothing = EMPTY if "/namespaces/default/" in path else 404
                 answer = scene.answers.get(path, nothing)

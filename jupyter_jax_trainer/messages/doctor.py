@@ -18,6 +18,7 @@ QUEUES = Label("Queues")
 RIGHTS = Label("Rights")
 QUEUE_RIGHTS = Label("Rights for queues")
 RESTART_RIGHTS = Label("Rights for restarts")
+FORWARDS = Label("Port-forwards")
 TRIAL = Label("Trial")
 CLOCK = Label("Clock")
 FOLLOWER = Label("Follower")
@@ -86,6 +87,12 @@ LOST = Message("Without them: {lost}. The Role in runtimes/rights.yaml has all."
 LOST_IN_QUEUES = Message("Without them: {lost}. runtimes/queue-rights.yaml has all.")
 LOST_RESTARTS = Message(
     "Without them: {lost}. The Role jupyter-jax-trainer-restarts in runtimes/rights.yaml has them."
+)
+
+UPGRADES = Message("the API can be reached by WebSockets")
+NO_UPGRADE = Message("the API can't be reached by WebSockets ({reason})")
+LET_UPGRADES_THROUGH = Message(
+    "Without them: {lost}. Have the proxy in front of the API let `Upgrade: websocket` through."
 )
 
 NO_JOB_SET = Message(
@@ -173,6 +180,17 @@ OUT_OF_RANGE = Message(
 CUT_OFF = Message("pods of a job are cut off from each other by {policies} ({rules})")
 CUT_OFF_OF = Message(
     "pods of a job of {runtimes} are cut off from each other by {policies} ({rules})"
+)
+CHANNEL_CLOSED = Message(
+    "rank 0 can't ask the others where they are: {policies} ({rules}) close TCP port {port}"
+)
+CHANNEL_CLOSED_OF = Message(
+    "rank 0 of jobs of {runtimes} can't ask the others where they are: {policies} ({rules}) close "
+    "TCP port {port}"
+)
+OPEN_PORT = Message(
+    "Jobs run without; `where` then shows what ranks last reported. To open it, add "
+    "{{protocol: TCP, port: {port}}} to the ports that are open between pods of a job."
 )
 ALLOW_INGRESS = Message(
     "Jobs of more than one node need that traffic: add a NetworkPolicy with "

@@ -337,6 +337,48 @@ def test_without_the_right_to_look_at_owners_it_is_said_what_is_lost(
     )
 
 
+def test_without_the_right_to_port_forwards_it_is_said_what_is_lost(scene, monkeypatch):
+    lacking = rights.find("create", "pods/portforward")
+    monkeypatch.setattr(rights, "_allowed", lambda client, right: right != lacking)
+    check(
+        "kubernetes",
+        "Rights",
+        WARN,
+        "missing: create pods/portforward",
+        "ranks can't be asked where they are (create pods/portforward)",
+        "runtimes/rights.yaml",
+    )
+
+
+def test_broken_no_upgrades(scene):
+    scene.upgrades = False
+    check("kubernetes", say.FORWARDS(), WARN, "HTTP 200", str(cluster.NO_FORWARD()), "websocket")
+    scene.upgrades = True
+    (found,) = [one for one in report.examine("kubernetes") if one.subject == say.FORWARDS()]
+    assert (found.status, found.detail) == (OK, say.UPGRADES())
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_who_may_not_watch_pods_is_told_nothing_of_upgrades(scene, status):
+    scene.upgrades = False
+    scene.answers["/api/v1/namespaces/default/pods"] = status
+    assert say.FORWARDS() not in [one.subject for one in report.examine("kubernetes")]
+
+
+def test_broken_channel_closed(scene):
+    rule = {"from": [{"podSelector": {}}], "ports": [{"protocol": "TCP", "port": 29500}]}
+    scene.answers["/apis/networking.k8s.io/v1/namespaces/default/networkpolicies"] = {
+        "items": [{"metadata": {"name": "few"}, "spec": {"podSelector": {}, "ingress": [rule]}}]
+    }
+    check(
+        "kubernetes",
+        say.NETWORK_POLICY(),
+        WARN,
+        "few (ingress) close TCP port 29510",
+        "{protocol: TCP, port: 29510}",
+    )
+
+
 def test_broken_image_without_jax(scene):
     missing = {"type": "ModuleNotFoundError", "message": "No module named 'jax'", "traceback": ""}
     directory = make_job(

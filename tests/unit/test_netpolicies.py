@@ -21,6 +21,8 @@ from jupyter_jax_trainer.messages import doctor as say
 SPACE = {"kubernetes.io/metadata.name": "team-a", "tier": "lab"}
 DENY_IN: dict[str, Any] = {"podSelector": {}, "policyTypes": ["Ingress"]}
 DENY_OUT: dict[str, Any] = {"podSelector": {}, "policyTypes": ["Egress"]}
+CUT = say.CUT_OFF(policies="a, b", rules="ingress")
+CLOSED_IN = say.CHANNEL_CLOSED(policies="a, b", rules="ingress", port=29510)
 JOBS = "jobset.sigs.k8s.io/jobset-name"
 
 
@@ -138,20 +140,48 @@ def test_labels_of_a_namespace_that_may_not_be_read_may_be_any():
 
 
 @pytest.mark.parametrize(
-    ("ports", "open_"),
+    ("ports", "said"),
     [
-        ([{"port": 29500}], True),
-        ([{"protocol": "TCP"}], True),
-        ([{"port": "rendezvous"}], True),
-        ([{"port": 20000, "endPort": 30000}], True),
-        ([{"port": 80}, {"port": 29500}], True),
-        ([{"port": 80}], False),
-        ([{"port": 29500, "protocol": "UDP"}], False),
-        ([{"port": 20000, "endPort": 29499}], False),
+        ([{"port": 29500}, {"port": 29510}], []),
+        ([{"protocol": "TCP"}], []),
+        ([{"port": "rendezvous"}], []),
+        ([{"port": 20000, "endPort": 30000}], []),
+        ([{"port": 80}, {"port": 29500, "endPort": 29510}], []),
+        ([{"port": 80}], [CUT]),
+        ([{"port": 29510}], [CUT]),
+        ([{"port": 29500, "protocol": "UDP"}], [CUT]),
+        ([{"port": 20000, "endPort": 29499}], [CUT]),
+        ([{"port": 29500}], [CLOSED_IN]),
+        ([{"port": 29500}, {"port": 29510, "protocol": "UDP"}], [CLOSED_IN]),
+        ([{"port": 20000, "endPort": 29509}], [CLOSED_IN]),
     ],
 )
-def test_which_ports_a_rule_means(ports, open_):
-    assert bool(cut(DENY_IN, lets_in({"podSelector": {}}, ports))) != open_
+def test_which_ports_a_rule_means(ports, said):
+    assert cut(DENY_IN, lets_in({"podSelector": {}}, ports)) == said
+
+
+def test_the_channel_goes_from_rank_0_to_the_others():
+    """Whoever opens its port for that direction alone has opened it."""
+    index = "batch.kubernetes.io/job-completion-index"
+    first = {"podSelector": {"matchLabels": {index: "0"}}}
+    others = {"matchExpressions": [{"key": index, "operator": "NotIn", "values": ["0"]}]}
+    coordinator = lets_in({"podSelector": {}}, [{"port": 29500}])
+    assert not cut(coordinator, lets_in(first, [{"port": 29510}], to=others))
+    assert cut(coordinator, lets_in({"podSelector": others}, [{"port": 29510}])) == [
+        say.CHANNEL_CLOSED(policies="a, b", rules="ingress", port=29510)
+    ]
+    out = {"podSelector": {}, "policyTypes": ["Egress"]}
+    to_all = {**out, "egress": [{"to": [{"podSelector": {}}], "ports": [{"port": 29500}]}]}
+    asks = {"to": [{"podSelector": others}], "ports": [{"port": 29510}]}
+    assert cut(to_all) == [say.CHANNEL_CLOSED(policies="a", rules="egress", port=29510)]
+    assert not cut(to_all, {**out, "podSelector": first["podSelector"], "egress": [asks]})
+
+
+def test_runtimes_whose_channel_is_closed_are_named():
+    found = [made({"app": "train"}), made({}, "bare")]
+    closed = lets_in({"podSelector": {}}, [{"port": 29500}], to={"matchLabels": {"app": "train"}})
+    about = {"policies": "a", "rules": "ingress", "port": 29510}
+    assert cut(closed, found=found) == [say.CHANNEL_CLOSED_OF(**about, runtimes="jax-cpu")]
 
 
 @pytest.mark.parametrize(
@@ -256,7 +286,7 @@ def test_our_policies_cut_no_job(policies):
 
 @pytest.mark.parametrize("policies", [OPEN, CLOSED])
 def test_into_a_job_come_pods_of_jobs_of_the_namespace_alone(policies):
-    for port in (29500, 41234):  # the coordinator, and a collective
+    for port in (29500, 29510, 41234):  # the coordinator, the channel, and a collective
         assert lets(policies, "Ingress", FIT, FIT, port=port)
         for stranger in (WEB, {}, {"jobset.sigs.k8s.io/replicatedjob-name": "node"}):
             assert not lets(policies, "Ingress", FIT, stranger, port=port)

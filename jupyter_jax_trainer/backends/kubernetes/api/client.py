@@ -264,12 +264,30 @@ class Client:
             end.close()
             forwarded.close()
 
+    def try_upgrade(self) -> None:
+        """Open a WebSocket, as port-forwards do, and close it: a watch needs no pod.
+
+        Raises
+        ------
+        ApiError, Unreachable
+            Something on the way there does not let it through, or watching pods is not allowed.
+        """
+        path = f"{self.core('pods')}?watch=1&timeoutSeconds=1"
+        self._websocket(path, [], timeouts.DOCTOR.seconds).close()
+
     def _forward(self, pod: str, port: int) -> Any:
+        from kubernetes.stream.ws_client import PortForward
+
+        path = f"{self.core('pods', pod, 'portforward')}?ports={port}"
+        protocols = ["v4.channel.k8s.io"]
+        return PortForward(self._websocket(path, protocols, timeouts.FORWARD.seconds), [port])
+
+    def _websocket(self, path: str, protocols: list[str], timeout: float) -> Any:
         import ssl
 
         import certifi
         import websocket
-        from kubernetes.stream.ws_client import PortForward, websocket_proxycare
+        from kubernetes.stream.ws_client import websocket_proxycare
 
         # Not by the official client, which gives a silent server all the time there is.
         settings = self._configuration
@@ -282,17 +300,16 @@ class Client:
             "server_hostname": settings.tls_server_name,
         }
         headers = {**self._headers(), "User-Agent": "jupyter-jax-trainer"}  # signs in where due
-        path = self.core("pods", pod, "portforward")
-        url = f"ws{self.server.removeprefix('http')}{path}?ports={port}"
+        url = f"ws{self.server.removeprefix('http')}{path}"
         given = [f"{name}: {value}" for name, value in headers.items()]
         options: dict[str, Any] = {"header": given}
         if settings.proxy or settings.proxy_headers:
             options = websocket_proxycare(options, settings, url, headers)
         try:
-            connection = websocket.create_connection(
+            return websocket.create_connection(
                 url,
-                timeout=timeouts.FORWARD.seconds,
-                subprotocols=["v4.channel.k8s.io"],
+                timeout=timeout,
+                subprotocols=protocols,
                 sslopt={name: value for name, value in tls.items() if value is not None},
                 **options,
             )
@@ -300,7 +317,6 @@ class Client:
             raise forward_refusal(str(error)) from None
         except Exception as error:
             raise Unreachable(plain_words(error)) from None
-        return PortForward(connection, [port])
 
     # -- credentials ---------------------------------------------------------------------------
 

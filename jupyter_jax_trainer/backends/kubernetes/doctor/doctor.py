@@ -9,6 +9,7 @@ from jupyter_jax_trainer.backends.kubernetes.api import rights
 from jupyter_jax_trainer.backends.kubernetes.api.client import (
     ApiError,
     Client,
+    Unreachable,
     has_kubeconfig,
     in_cluster,
 )
@@ -20,6 +21,7 @@ from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN, Finding
 from jupyter_jax_trainer.errors import JaxTrainError
 from jupyter_jax_trainer.installation import EXTRAS, install_command
 from jupyter_jax_trainer.messages import Message
+from jupyter_jax_trainer.messages import cluster as of_cluster
 from jupyter_jax_trainer.messages import doctor as say
 from jupyter_jax_trainer.runtime import installed
 
@@ -72,6 +74,7 @@ def examine(context: str | None, namespace: str | None, *, asked: bool) -> Itera
     yield from _trainer(client, bad)
     yield from _queues(client)
     yield from _rights(client, bad)
+    yield from _forwards(client)
 
 
 def _has_namespace(client: Client) -> bool:
@@ -162,6 +165,24 @@ def _rights(client: Client, bad: str) -> Iterator[Finding]:
         yield _missing(status, say.RIGHTS(), missing, say.LOST)
     if optional:
         yield _missing(OK, say.RESTART_RIGHTS(), optional, say.LOST_RESTARTS)
+
+
+def _forwards(client: Client) -> Iterator[Finding]:
+    """Look whether port-forwards get through: proxies may take nothing but plain requests."""
+    try:
+        client.try_upgrade()
+    except ApiError as error:
+        if error.status in (401, 403, 404):
+            return  # it came there; what is missing is said among the rights
+        said = say.NO_UPGRADE(reason=f"HTTP {error.status}")
+    except Unreachable as error:
+        said = say.NO_UPGRADE(reason=error)
+    else:
+        yield Finding(OK, say.FORWARDS(), say.UPGRADES())
+        return
+    yield Finding(
+        WARN, say.FORWARDS(), said, say.LET_UPGRADES_THROUGH(lost=of_cluster.NO_FORWARD())
+    )
 
 
 def _missing(status: str, subject: str, missing: Sequence[Right], advice: Message) -> Finding:

@@ -21,6 +21,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.objects import (
 )
 from jupyter_jax_trainer.doctor.finding import WARN, Finding
 from jupyter_jax_trainer.messages import doctor as say
+from jupyter_jax_trainer.worker.pod.relay import PORT
 
 Labels = Mapping[str, str]
 
@@ -187,7 +188,7 @@ def examine(
     namespace: str,
     labels: Labels,
 ) -> Iterator[Finding]:
-    """Find policies that keep the ranks of a job from each other.
+    """Find policies that keep the ranks of a job from each other, or rank 0 from asking others.
 
     Parameters
     ----------
@@ -199,43 +200,64 @@ def examine(
         Those of the namespace; none where they may not be read.
     """
     around = _Thing({**labels, _NAME: namespace}, () if labels else ("",))
+    items = found or [TrainingRuntime({})]
     for kind, advice in (("Ingress", say.ALLOW_INGRESS), ("Egress", say.ALLOW_EGRESS)):
         cut: dict[str, list[str]] = {}
-        items = found or [TrainingRuntime({})]
+        closed: dict[str, list[str]] = {}
         for item in items:
-            if names := _cutting(policies, _ranks(item), around, kind):
+            first, second = _ranks(item)
+            asked = (second, first) if kind == "Ingress" else (first, second)
+            both = ((first, second), (second, first))
+            if names := _cutting(policies, both, around, kind, _COORDINATOR):
                 cut.setdefault(names, []).append(item.name)
+            elif names := _cutting(policies, [asked], around, kind, PORT):
+                closed.setdefault(names, []).append(item.name)
         for names, of in cut.items():
-            rules = kind.lower()
+            about = {"policies": names, "rules": kind.lower()}
             said = (
-                say.CUT_OFF(policies=names, rules=rules)
+                say.CUT_OFF(**about)
                 if len(of) == len(items)
-                else say.CUT_OFF_OF(policies=names, rules=rules, runtimes=", ".join(of))
+                else say.CUT_OFF_OF(**about, runtimes=", ".join(of))
             )
             yield Finding(WARN, say.NETWORK_POLICY(), said, advice())
+        for names, of in closed.items():
+            about = {"policies": names, "rules": kind.lower(), "port": str(PORT)}
+            said = (
+                say.CHANNEL_CLOSED(**about)
+                if len(of) == len(items)
+                else say.CHANNEL_CLOSED_OF(**about, runtimes=", ".join(of))
+            )
+            yield Finding(WARN, say.NETWORK_POLICY(), said, say.OPEN_PORT(port=PORT))
 
 
-def _ranks(item: TrainingRuntime) -> list[_Thing]:
+def _ranks(item: TrainingRuntime) -> tuple[_Thing, _Thing]:
     """Return the pods of the first two ranks of a job."""
     own = item.pods.labels
-    return [_Thing({**own, ROLE: TRAINER, RANK: rank}, _OTHERS, _ALWAYS) for rank in ("0", "1")]
+    first, second = (
+        _Thing({**own, ROLE: TRAINER, RANK: rank}, _OTHERS, _ALWAYS) for rank in ("0", "1")
+    )
+    return first, second
 
 
 def _cutting(
-    policies: Sequence[NetworkPolicy], ranks: Sequence[_Thing], around: _Thing, kind: str
+    policies: Sequence[NetworkPolicy],
+    pairs: Sequence[tuple[_Thing, _Thing]],
+    around: _Thing,
+    kind: str,
+    port: int,
 ) -> str:
-    """Name the policies that cut two ranks off each other in one direction; mostly there is none.
+    """Name the policies that cut the first of two ranks off the second; mostly there is none.
 
     One is blamed only if it surely selects the ranks, and believed to let them through if it may.
     """
     of_kind = [policy for policy in policies if kind in policy.types]
-    for subject, peer in (ranks, ranks[::-1]):
+    for subject, peer in pairs:
         isolating, allowing = (
             [policy for policy in of_kind if subject.matches(policy.pods, unsure=unsure)]
             for unsure in (False, True)
         )
         if isolating and not any(
-            _lets_through(rule, kind, peer, around)
+            _lets_through(rule, kind, peer, around, port)
             for policy in allowing
             for rule in policy.rules(kind)
         ):
@@ -243,11 +265,11 @@ def _cutting(
     return ""
 
 
-def _lets_through(rule: Rule, kind: str, pod: _Thing, around: _Thing) -> bool:
+def _lets_through(rule: Rule, kind: str, pod: _Thing, around: _Thing, port: int) -> bool:
     """Return whether a rule may let another rank of the same job through; in doubt it does."""
     peers, ports = rule.peers(kind), rule.ports
     return (not peers or any(_is_meant(peer, pod, around) for peer in peers)) and (
-        not ports or any(port.is_of(_COORDINATOR) for port in ports)
+        not ports or any(one.is_of(port) for one in ports)
     )
 
 
