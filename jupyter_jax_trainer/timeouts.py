@@ -21,6 +21,7 @@ TRANSFER = timeouts.TRANSFER
 RECONNECT = timeouts.RECONNECT
 STATUS = timeouts.STATUS
 PROOF = timeouts.PROOF
+REACH = timeouts.REACH
 LAST_WORDS = timeouts.LAST_WORDS
 WHERE = timeouts.WHERE
 PIPE = timeouts.PIPE
@@ -81,6 +82,7 @@ OF_WORKERS = (
     RECONNECT,
     STATUS,
     PROOF,
+    REACH,
     LAST_WORDS,
     WHERE,
     PIPE,
