@@ -28,6 +28,7 @@ from jupyter_jax_trainer.capture import Capture, capture_cell, environment
 from jupyter_jax_trainer.capture.environment import Image
 from jupyter_jax_trainer.capture.imports import Imports
 from jupyter_jax_trainer.capture.packing import Platform
+from jupyter_jax_trainer.capture.room import Room
 from jupyter_jax_trainer.errors import CaptureError
 from jupyter_jax_trainer.jobdir.describe import things_text
 from jupyter_jax_trainer.options.spec import parse_cell_line
@@ -120,6 +121,9 @@ def named(packed: environment.Packed) -> list[str]:
 def members(wheel: environment.Wheel) -> set[str]:
     with zipfile.ZipFile(io.BytesIO(wheel.data)) as file:
         return set(file.namelist())
+
+
+REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 def refused(code: str, there: Image | None = None, **more: Any) -> CaptureError:
@@ -476,14 +480,14 @@ def test_what_the_image_has_keeps_what_it_needs(site):
 def test_too_large_is_said_before_it_is_packed(site):
     site.install("stuff", "1.0", "helper", files={"stuff.py": "", "noise": bytes(5000)})
     site.install("helper")
-    error = refused("import stuff", limit=100)
+    error = refused("import stuff", room=Room(100))
     assert error.id == "environment.too-large" and "stuff 1.0 (5.4 kB)" in error.message
     assert "--no-packages" in error.hint and "--store" in error.hint
     noise = "".join(hashlib.sha256(str(n).encode()).hexdigest() for n in range(100))
     site.install("dense", files={"dense.py": f"x = '{noise}'"})
-    assert refused("import dense", limit=2000).id == "environment.too-large"
-    assert named(gather("import dense", limit=20_000)) == ["dense 1.0"]
-    packed = gather("import helper\ndef f():\n    import dense", limit=2000)
+    assert refused("import dense", room=Room(2000)).id == "environment.too-large"
+    assert named(gather("import dense", room=Room(20_000))) == ["dense 1.0"]
+    packed = gather("import helper\ndef f():\n    import dense", room=Room(2000))
     assert named(packed) == ["helper 1.0"] and [n.id for n in packed.notes] == [
         "environment.not-sent"
     ]
@@ -653,6 +657,8 @@ def test_what_does_not_fit_is_refused_before_anything_starts(scene, site, monkey
     monkeypatch.setattr(
         "jupyter_jax_trainer.backends.kubernetes.submit.payload._IN_VOLUME", 127_000
     )
+    assert submitted()[0].sent != [], "the channel takes it"
+    scene.answers[REVIEW] = {"status": {"allowed": False}}
     with pytest.raises(CaptureError) as caught:
         submitted()
     assert caught.value.id == "environment.too-large"

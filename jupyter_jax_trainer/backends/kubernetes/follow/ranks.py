@@ -99,8 +99,12 @@ class Ranks:
                 self.kept.note_error(rank, error)
                 self.record.rank(rank, state=Phase.FAILED)
                 self.record.event("error", f"{error['type']}: {error['message']}", rank, frame)
+            case messages.Awaits():
+                self.kept.ports[rank] = message.channel
+                self.kept.awaiting.add(rank)
             case messages.Hello():
                 self.kept.ports[rank] = message.channel
+                self.kept.awaiting.discard(rank)
             case messages.Killed():
                 end.out_of_memory |= message.out_of_memory
             case messages.Located():

@@ -30,6 +30,7 @@ class _Saved(TypedDict):
     stored: NotRequired[File | None]
     submitting: NotRequired[bool]
     ports: NotRequired[list[int | None]]
+    awaiting: NotRequired[list[int]]
 
 
 class Kept:
@@ -50,6 +51,8 @@ class Kept:
         Whether the job may lack its Secrets: its submitter died.
     ports
         Where in its pod each rank has said the channel to be.
+    awaiting
+        The ranks that wait for the bundle.
     """
 
     def __init__(self, directory: JobDir, nodes: int) -> None:
@@ -59,6 +62,7 @@ class Kept:
         self.stored: File | None = None
         self.submitting = False
         self.ports: list[int | None] = [None] * nodes
+        self.awaiting: set[int] = set()
         self._order = 0
         with contextlib.suppress(Exception):
             self._load()
@@ -72,6 +76,7 @@ class Kept:
         self.held, self.stored = kept.get("held"), kept.get("stored")
         self.submitting = kept.get("submitting", False)
         self.ports = kept.get("ports", self.ports)
+        self.awaiting = set(kept.get("awaiting", ()))
         self._order = max((end.order for end in self.ends if end.order < 1 << 30), default=0)
 
     def save(self) -> None:
@@ -83,6 +88,7 @@ class Kept:
             "stored": self.stored,
             "submitting": self.submitting,
             "ports": self.ports,
+            "awaiting": sorted(self.awaiting),
         }
         with contextlib.suppress(OSError):
             files.write_json(self._path, kept)
@@ -95,6 +101,7 @@ class Kept:
         """Forget how the ranks have ended: there will be others."""
         self.ends = [RankEnd(rank=end.rank) for end in self.ends]
         self.ports = [None] * len(self.ends)
+        self.awaiting.clear()
         self.save()
 
     @property
