@@ -227,8 +227,8 @@ MODULE_FILE = Message("module file")
 MORE_FILES = Message("and {count:,} more files")
 WOULD_UPLOAD = Message("The bundle itself would be copied to {target}")
 WOULD_SEND_LATER = Message(
-    "The pods would get {size} from this machine while they start; applied with kubectl, they would "
-    "wait for it."
+    "The pods would get {size} from this machine while they start; applied with kubectl, they wait "
+    "in vain."
 )
 HOW_TO_APPLY = Message(
     "Start it with `kubectl apply --server-side -f -`; remove it with `kubectl delete -f -`."

@@ -147,7 +147,7 @@ def test_a_larger_one_goes_into_a_store_or_follows_the_worker(tmp_path):
     with zipfile.ZipFile(path) as one, zipfile.ZipFile(worker) as other:
         there = set(other.namelist())
         assert {"__main__.py", "jupyter_jax_trainer/worker/main.py"} < there < set(one.namelist())
-        assert "cell.py" not in there
+        assert "variables.pkl" not in there
 
 
 def test_with_a_queue_nothing_is_mounted(tmp_path):

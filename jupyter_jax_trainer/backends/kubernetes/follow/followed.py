@@ -482,7 +482,8 @@ class Followed:
         """Send the bundle to pods that wait for it."""
         if not self._kept.awaiting or (self._sending is not None and self._sending.is_alive()):
             return
-        if self._waiting() is not None and self.directory.bundle.exists():
+        # A store that attached the job has the cell alone.
+        if identity.submitted_here(self.manifest) and self._waiting() is not None:
             self._sending = Sending(
                 self._client,
                 self.directory.bundle,

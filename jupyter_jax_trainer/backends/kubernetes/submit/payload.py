@@ -36,7 +36,8 @@ _PART = 1_000_000  # bytes of one Secret in the volume
 _IN_VOLUME = 8 << 20
 MOST_SECRETS = 1 + -(-_IN_VOLUME // _PART)
 _WORKER = 144 << 10  # bytes of a bundle with nothing captured, at most
-_OF_WORKER = ("__main__.py", "jupyter_jax_trainer/", "cloudpickle/")  # members of a bundle
+# Members of a bundle: the worker, and what another machine that attaches the job shows of it.
+_OF_WORKER = ("__main__.py", "jupyter_jax_trainer/", "cloudpickle/", "manifest.json", "cell.py")
 
 # What the command of a pod says for itself, before there is a worker, and its exit code then.
 SAID = "jaxtrain: "
@@ -256,7 +257,7 @@ def _chunks(bundle: bytes, secret: str, data: dict[str, str]) -> list[EnvVar]:
 
 
 def _worker_of(bundle: Path) -> bytes:
-    """Return the worker of a bundle as a bundle with nothing in it."""
+    """Return a bundle without what is large: the worker, and the code of the cell."""
     made = io.BytesIO()
     with (
         zipfile.ZipFile(bundle) as whole,
