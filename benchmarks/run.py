@@ -22,6 +22,7 @@ GROUPS = {
         "cluster_start",
         "cluster_restart",
         "cluster_status",
+        "cluster_channel",
         "cluster_log",
         "cluster_list",
     ),
