@@ -142,9 +142,10 @@ images: $(TEST)  ## build and try all worker images (15 GB); after `make cluster
 
 requirements: $(TEST)  ## update hashes in the requirements.txt of images and releases, and what runtimes say of images
 	@$(PIP) 'uv>=0.13,<1'
-	@for kind in cpu cuda tpu; do $(VENV)/bin/uv pip compile --quiet --no-deps --generate-hashes --no-annotate \
+	@for list in cpu/requirements cuda/requirements tpu/requirements standard; do \
+	  $(VENV)/bin/uv pip compile --quiet --no-deps --generate-hashes --no-annotate \
 	  --python-version 3.11 --custom-compile-command 'make requirements' \
-	  --output-file images/$$kind/requirements.txt images/$$kind/requirements.in || exit 1; done
+	  --output-file images/$$list.txt images/$$list.in || exit 1; done
 	@$(PY) images/packages.py
 	@$(VENV)/bin/uv pip compile --quiet --generate-hashes --no-annotate \
 	  --python-version 3.12 --custom-compile-command 'make requirements' \
