@@ -1,7 +1,7 @@
 """Write into the runtimes which packages their images have: jobs take along what these lack.
 
 ``make requirements`` runs it, after a change to the versions in ``images/``. It also writes the
-runtimes for slim images, which differ from the others in nothing else.
+runtimes for slim images, which differ from the others in that and a label.
 """
 
 from __future__ import annotations
@@ -50,6 +50,11 @@ def annotated(text: str, packages: dict[str, str]) -> str:
 def slimmed(text: str) -> str:
     """Return the YAML of a runtime for the slim image, from that for the standard one."""
     text = re.sub(r"(?m)^  name: (jax-\w+)$", r"  name: \1-slim", text, count=1)
+    text = re.sub(
+        r"(?m)^    jupyter-jax-trainer/device: .*\n",
+        r'\g<0>    jupyter-jax-trainer/slim: "true"\n',
+        text,
+    )
     text = re.sub(r"(?m)^( +image: \S+)$", r"\1-slim", text)
     return (
         f"# `make requirements` writes this file, from the runtime for the standard image.\n{text}"

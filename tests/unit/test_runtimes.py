@@ -145,6 +145,7 @@ def test_the_runtime_for_the_slim_image_differs_in_nothing_else(device):
     standard, slim = runtime_of(device), runtime_of(device, slim=True)
     metadata = standard.json["metadata"]
     metadata["name"] += "-slim"
+    metadata["labels"]["jupyter-jax-trainer/slim"] = "true"
     metadata["annotations"] = slim.json["metadata"]["annotations"]
     node_of(standard)["template"]["spec"]["containers"][0]["image"] += "-slim"
     assert standard == slim
