@@ -284,6 +284,10 @@ _COMMANDS = (
                 help="install: only for these devices.",
             ),
             Option(
+                name="slim",
+                help="install: for images without flax, pandas and the like, beside the others.",
+            ),
+            Option(
                 name="python",
                 metavar="VERSION",
                 choices=PYTHONS,

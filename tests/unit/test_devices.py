@@ -484,8 +484,9 @@ def test_the_best_of_several_runtimes_is_taken():
     old = a_runtime("old", "cpu", **{python: here, support: "deprecated"})
     again = a_runtime("again", "cpu", once=False, **{python: here})
     elsewhere = a_runtime("elsewhere", "cpu", **{python: other})
+    slim = a_runtime("slim", "cpu", **{python: here, "jupyter-jax-trainer/slim": "true"})
     best = a_runtime("best", "cpu", **{python: here})
-    order = [best, elsewhere, again, old]
+    order = [best, slim, elsewhere, again, old]
     while order:
         found, _ = choosing.runtime(Cluster(*reversed(order)), parse_cell_line(""))
         assert found.name == order.pop(0)["metadata"]["name"]

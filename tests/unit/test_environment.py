@@ -497,20 +497,27 @@ def test_too_large_is_said_before_it_is_packed(site):
 
 
 @pytest.mark.parametrize("device", ["cpu", "gpu", "tpu"])
-def test_runtimes_say_what_their_images_install(device):
+@pytest.mark.parametrize("slim", [False, True])
+def test_runtimes_say_what_their_images_install(device, slim):
     sys.path.insert(0, str(ROOT / "images"))
     try:
         packages = importlib.import_module("packages")
     finally:
         sys.path.pop(0)
     kind = {device: kind for kind, device in packages.DEVICES.items()}[device]
-    file = ROOT / "runtimes" / device / f"jax-{device}.yaml"
-    assert packages.annotated(file.read_text(), kind) == file.read_text(), "make requirements"
+    there = packages.packages(kind, slim=slim)
+    text = (ROOT / "runtimes" / device / f"jax-{device}.yaml").read_text()
+    if slim:
+        made = packages.annotated(packages.slimmed(text), there)
+        text = (ROOT / "runtimes" / "slim" / device / f"jax-{device}-slim.yaml").read_text()
+    else:
+        made = packages.annotated(text, there)
+    assert made == text, "make requirements"
     import yaml
 
-    item = TrainingRuntime(yaml.safe_load(file.read_text()))
+    item = TrainingRuntime(yaml.safe_load(text))
     found = images.known(item, item.container.image)
-    assert found is not None and found.distributions == packages.packages(kind)
+    assert found is not None and found.distributions == there
     assert found.platform.glibc == (2, 36) and found.platform.python == "3.11"
     assert "3.12-slim-bookworm" in (ROOT / "images" / "Containerfile").read_text()
 
@@ -531,6 +538,8 @@ def test_runtimes_that_are_installed_keep_what_they_say_of_our_images(monkeypatc
     name = manifests.manifest("cpu").container.image
     monkeypatch.setattr(manifests, "_pinned", lambda folder: {name: f"ghcr.io/{name}@sha256:1"})
     assert made() == usual
+    slim = made(slim=True, registry="ghcr.io/team")
+    assert slim is not None and slim.distributions.items() < usual.distributions.items()
     item = manifests.manifest("cpu", image="mine/jax:1")
     assert images.known(item, "mine/jax:1") is None and item.annotations == {}
 

@@ -119,6 +119,7 @@ def _order(item: TrainingRuntime, spec: JobSpec) -> tuple[bool, ...]:
         runtimes.is_deprecated(item),
         not runtimes.runs_once(item),
         python != runtimes.PYTHON,
+        runtimes.is_slim(item),
     )
 
 

@@ -249,6 +249,11 @@ def is_converted(item: TrainingRuntime) -> bool:
     return CONVERTED in item.labels
 
 
+def is_slim(item: TrainingRuntime) -> bool:
+    """Return whether a runtime's image has less than our others, for jobs that name it."""
+    return item.labels.get(f"{PREFIX}/slim") == "true"
+
+
 def is_deprecated(item: TrainingRuntime) -> bool:
     """Return whether those who run the cluster want another one to be used."""
     return item.labels.get(_SUPPORT) == "deprecated"
