@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import selectors
 import signal
 import socket
@@ -223,6 +224,19 @@ def test_what_was_cut_goes_on_where_it_stopped(swarm, monkeypatch):
     # What was not acknowledged goes again.
     assert cluster.sent < 6_000_000 + 5 * 2_200_000
     assert any("cut" in text for text in pods.problems)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_wherever_it_is_cut_the_whole_arrives(swarm, monkeypatch, seed):
+    """Between any two bytes: of the proofs, of a question, of a part, of the last one."""
+    monkeypatch.setattr("jupyter_jax_trainer.backends.kubernetes.follow.sending._PAUSE", 0.01)
+    pods, chance = swarm(3, 3_000_000), random.Random(seed)
+    cuts = [chance.choice((chance.randrange(400), chance.randrange(3_000_000))) for _ in range(6)]
+    sending = pods.send(Loopback(*cuts))
+    pods.wait()
+    sending.join(10)
+    data = pods.bundle.read_bytes()
+    assert all(Path(one.path).read_bytes() == data for one in pods.parcels)
 
 
 KILLED = """
