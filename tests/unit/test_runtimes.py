@@ -21,13 +21,14 @@ from jupyter_jax_trainer.backends.kubernetes.doctor import checkup
 from jupyter_jax_trainer.backends.kubernetes.submit import manifests, runtimes
 from jupyter_jax_trainer.backends.kubernetes.submit.devices import RESOURCES
 from jupyter_jax_trainer.commands import Context, run_command
+from jupyter_jax_trainer.devices import DEVICES
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.messages import commands as say_of_commands
 from jupyter_jax_trainer.messages import doctor as say_of_doctor
 from jupyter_jax_trainer.messages import kubernetes as say
 from jupyter_jax_trainer.messages import local
-from jupyter_jax_trainer.options.table import DEVICES, PYTHONS
+from jupyter_jax_trainer.options.table import PYTHONS
 
 REPOSITORY = Path(__file__).parents[2]
 IMAGES = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
