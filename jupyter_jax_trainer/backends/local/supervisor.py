@@ -179,7 +179,7 @@ class Supervisor:
             self.ranks.append(rank)
             listen = partial(self._listen, rank)
             self._selector.register(started.channel, selectors.EVENT_READ, listen)
-            self.record.rank(number, pid=started.pid, state=Phase.STARTING)
+            self.record.rank(number).update({"pid": started.pid, "state": Phase.STARTING})
         self._join_limit = plan["rendezvous_timeout"]
         self._join_by = time.monotonic() + self._join_limit
 
@@ -203,7 +203,7 @@ class Supervisor:
         self.record.restart(most, summary(failure))
         for rank in self.ranks:
             self._mark_log(rank.number)
-            self.record.rank(rank.number, restarts=self.record.restarts, exit=None)
+            self.record.rank(rank.number).update({"restarts": self.record.restarts, "exit": None})
         self.record.change(State.STARTING, self.record.about_restart())
         self.ranks.clear()
         self._stop, self._late = None, False
@@ -286,7 +286,7 @@ class Supervisor:
         elif kind == "stopped":
             rank.end.stopped = True
             rank.state = Phase.STOPPED
-        self.record.rank(rank.number, state=rank.state)
+        self.record.rank(rank.number)["state"] = rank.state
 
     def _next(self) -> int:
         self._order += 1
@@ -324,7 +324,7 @@ class Supervisor:
         elif code != 0 and not rank.end.stopped:
             said = say.EXITED_LATE(rank=rank.number, code=code)
             self.record.event("note", said, rank.number)
-        self.record.rank(rank.number, state=rank.state, exit=code)
+        self.record.rank(rank.number).update({"state": rank.state, "exit": code})
 
     def _begin_stop(self, failure: Failure | None = None, cancelled: str | None = None) -> None:
         """Begin to end the job; what came first stays the reason."""
