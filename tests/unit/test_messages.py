@@ -156,7 +156,8 @@ def kebab(name: str) -> str:
 # What people read as errors and findings; the worker's errors are among them by their names.
 SAYING = {
     *(name for name, value in vars(errors).items() if isinstance(value, type)),
-    *("Finding", "PackageError", "PortTaken", "PythonMismatch", "RendezvousTimeout", "TpuError"),
+    *("Finding", "FilesError", "PackageError", "PortTaken", "PythonMismatch", "RendezvousTimeout"),
+    "WorkerError",
 }
 
 

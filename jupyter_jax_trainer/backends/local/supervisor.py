@@ -37,6 +37,7 @@ from jupyter_jax_trainer.jobdir.layout import JobDir
 from jupyter_jax_trainer.jobdir.state import error_record, new_rank, position_record
 from jupyter_jax_trainer.jobdir.writer import Recorder
 from jupyter_jax_trainer.logs.reader import last_lines
+from jupyter_jax_trainer.messages import jobs
 from jupyter_jax_trainer.messages import local as say
 from jupyter_jax_trainer.states import Phase, State
 from jupyter_jax_trainer.text import ranks_text
@@ -371,7 +372,7 @@ class Supervisor:
         if self.directory.cancel.exists():
             self._cancel(CANCELLED)
         elif not self.directory.path.is_dir():
-            self._cancel(say.DIRECTORY_DELETED())
+            self._cancel(jobs.DIRECTORY_DELETED())
         elif os.getppid() != self.keeper:
             self._begin_stop(Failure(kind="supervisor", message=say.KEEPER_KILLED()))
         elif self.record.disk_full:
