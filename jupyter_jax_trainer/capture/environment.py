@@ -27,14 +27,16 @@ from jupyter_jax_trainer.capture.distributions import (
 from jupyter_jax_trainer.capture.imports import Imports
 from jupyter_jax_trainer.capture.packing import CannotPack, Platform, Wheel, pack
 from jupyter_jax_trainer.capture.room import Room
+from jupyter_jax_trainer.devices import KINDS
 from jupyter_jax_trainer.errors import CaptureError
 from jupyter_jax_trainer.messages import Text
 from jupyter_jax_trainer.messages import environment as say
 from jupyter_jax_trainer.text import joined, size
 
+_OF_DEVICES = [pattern for kind in KINDS.values() for pattern in kind.packages]
 # An image for JAX has these, in versions that fit each other and its devices.
 OF_IMAGE = re.compile(
-    r"jax|jaxlib|jax-(cuda|rocm|metal|tpu)[\w-]*|numpy|scipy|ml-dtypes|opt-einsum|nvidia-.*|libtpu"
+    "|".join(("jax", "jaxlib", "numpy", "scipy", "ml-dtypes", "opt-einsum", *_OF_DEVICES))
 )
 # The worker brings these itself, or what stands for them. Even `open` is IPython's in a notebook.
 _OF_WORKER = ("cloudpickle", "jupyter_jax_trainer", "IPython", "ipykernel")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from jupyter_jax_trainer.backends import registry
 from jupyter_jax_trainer.backends.base import InstallRequest
 from jupyter_jax_trainer.commands.context import Context
+from jupyter_jax_trainer.devices import DEVICES
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.messages import commands as say
 from jupyter_jax_trainer.options import checks
-from jupyter_jax_trainer.options.table import DEVICES, Given
+from jupyter_jax_trainer.options.table import Given
 
 _INSTALL_ONLY = ("device", "slim", "python", "registry", "image", "volume", "force", "dry_run")
 

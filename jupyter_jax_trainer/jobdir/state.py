@@ -43,19 +43,6 @@ class RankState(TypedDict):
     where: NotRequired[HeardPosition | None]
 
 
-class RankChange(TypedDict, total=False):
-    """Keywords for a change of a `RankState`."""
-
-    rank: int
-    pid: int | None
-    state: Phase
-    exit: int | None
-    restarts: int
-    host: str | None
-    pod: str | None
-    where: HeardPosition | None
-
-
 class InitializerState(TypedDict):
     """An initializer of the job, as `Initializer`."""
 

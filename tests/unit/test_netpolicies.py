@@ -10,13 +10,13 @@ import yaml
 from apiscene import runtime
 
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
+from jupyter_jax_trainer.backends.kubernetes.doctor import netpolicies
 from jupyter_jax_trainer.backends.kubernetes.doctor.netpolicies import (
     NetworkPolicy,
     Selector,
     _Thing,
     examine,
 )
-from jupyter_jax_trainer.messages import doctor as say
 
 SPACE = {"kubernetes.io/metadata.name": "team-a", "tier": "lab"}
 DENY_IN: dict[str, Any] = {"podSelector": {}, "policyTypes": ["Ingress"]}
@@ -50,9 +50,9 @@ def lets_in(peer: Any, ports: Any = None, to: Any = None) -> dict[str, Any]:
 def test_nothing_is_cut_where_nobody_denies():
     assert not cut()
     assert not cut(lets_in({"podSelector": {}}))
-    assert cut(DENY_IN) == [say.CUT_OFF(policies="a", rules="ingress")]
-    assert cut(DENY_OUT) == [say.CUT_OFF(policies="a", rules="egress")]
-    assert cut(DENY_IN, found=[]) == [say.CUT_OFF(policies="a", rules="ingress")]
+    assert cut(DENY_IN) == [netpolicies.CUT_OFF(policies="a", rules="ingress")]
+    assert cut(DENY_OUT) == [netpolicies.CUT_OFF(policies="a", rules="egress")]
+    assert cut(DENY_IN, found=[]) == [netpolicies.CUT_OFF(policies="a", rules="ingress")]
 
 
 def test_what_is_open_to_other_pods_is_not_open_to_a_job():
@@ -75,7 +75,7 @@ def test_what_is_open_to_other_pods_is_not_open_to_a_job():
             }
         ],
     }
-    assert cut(DENY_OUT, dns) == [say.CUT_OFF(policies="a, b", rules="egress")]
+    assert cut(DENY_OUT, dns) == [netpolicies.CUT_OFF(policies="a, b", rules="egress")]
     anywhere = {
         **dns,
         "egress": [{"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}],
@@ -175,15 +175,15 @@ def test_whom_a_policy_isolates(selector, cuts):
 
 def test_egress_is_meant_where_there_are_rules_for_it():
     assert cut({"podSelector": {}, "egress": [{"ports": [{"port": 53}]}], "ingress": [{}]}) == [
-        say.CUT_OFF(policies="a", rules="egress")
+        netpolicies.CUT_OFF(policies="a", rules="egress")
     ]
 
 
 def test_runtimes_whose_pods_are_cut_are_named():
     found = [made({"app": "train"}), made({"app": "other"}, "mine"), made({}, "bare")]
     told = cut({"podSelector": {"matchLabels": {"app": "train"}}}, found=found)
-    assert told == [say.CUT_OFF_OF(policies="a", rules="ingress", runtimes="jax-cpu")]
-    assert cut(DENY_IN, found=found) == [say.CUT_OFF(policies="a", rules="ingress")]
+    assert told == [netpolicies.CUT_OFF_OF(policies="a", rules="ingress", runtimes="jax-cpu")]
+    assert cut(DENY_IN, found=found) == [netpolicies.CUT_OFF(policies="a", rules="ingress")]
 
 
 # ---------------------------------------------------------------------------- ours

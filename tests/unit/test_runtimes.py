@@ -21,13 +21,14 @@ from jupyter_jax_trainer.backends.kubernetes.doctor import checkup
 from jupyter_jax_trainer.backends.kubernetes.submit import images, manifests, runtimes
 from jupyter_jax_trainer.backends.kubernetes.submit.devices import RESOURCES
 from jupyter_jax_trainer.commands import Context, run_command
+from jupyter_jax_trainer.devices import DEVICES
 from jupyter_jax_trainer.doctor.finding import FAIL, OK, WARN
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.messages import commands as say_of_commands
 from jupyter_jax_trainer.messages import doctor as say_of_doctor
 from jupyter_jax_trainer.messages import kubernetes as say
 from jupyter_jax_trainer.messages import local
-from jupyter_jax_trainer.options.table import DEVICES, PYTHONS
+from jupyter_jax_trainer.options.table import PYTHONS
 
 REPOSITORY = Path(__file__).parents[2]
 IMAGES = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
@@ -521,35 +522,35 @@ def broken(path: str, value: Any = None) -> TrainingRuntime:
     [
         (broken("node/name", "jax"), "Container", FAIL, say_of_doctor.NO_NODE()),
         (broken("node/image"), "Image", FAIL, say_of_doctor.NONE()),
-        (broken("item/spec/mlPolicy"), "Policy", WARN, say_of_doctor.NO_ML_POLICY()),
-        (broken("job/backoffLimit", 6), "Restarts", WARN, say_of_doctor.RERUNS()),
-        (broken("pod/spec/restartPolicy", "OnFailure"), "Restarts", WARN, say_of_doctor.RERUNS()),
+        (broken("item/spec/mlPolicy"), "Policy", WARN, checkup.NO_ML_POLICY()),
+        (broken("job/backoffLimit", 6), "Restarts", WARN, checkup.RERUNS()),
+        (broken("pod/spec/restartPolicy", "OnFailure"), "Restarts", WARN, checkup.RERUNS()),
         (
             broken("item/spec/template/spec/failurePolicy", {"maxRestarts": 3}),
             "Restarts",
             WARN,
-            say_of_doctor.RERUNS(),
+            checkup.RERUNS(),
         ),
-        (broken("node/volumeMounts"), "Scratch space", WARN, say_of_doctor.NO_SCRATCH()),
-        (broken("pod/metadata"), "Service mesh", WARN, say_of_doctor.INSIDE_MESH()),
-        (broken("node/securityContext"), "PodSecurity", WARN, say_of_doctor.NOT_RESTRICTED()),
+        (broken("node/volumeMounts"), "Scratch space", WARN, checkup.NO_SCRATCH()),
+        (broken("pod/metadata"), "Service mesh", WARN, checkup.INSIDE_MESH()),
+        (broken("node/securityContext"), "PodSecurity", WARN, checkup.NOT_RESTRICTED()),
         (
             broken("item/metadata/labels", {}),
             "Python",
             WARN,
-            say_of_doctor.NO_PYTHON_LABEL(label="jupyter-jax-trainer/python"),
+            checkup.NO_PYTHON_LABEL(label="jupyter-jax-trainer/python"),
         ),
         (
             broken("item/metadata/labels", {"jupyter-jax-trainer/python": "3.99"}),
             "Python",
             WARN,
-            say_of_doctor.ANOTHER_PYTHON(there="3.99", here=runtimes.PYTHON),
+            checkup.ANOTHER_PYTHON(there="3.99", here=runtimes.PYTHON),
         ),
         (
             broken("item/metadata/labels", {"trainer.kubeflow.org/support": "deprecated"}),
             "Support",
             WARN,
-            say_of_doctor.RUNTIME_DEPRECATED(),
+            checkup.RUNTIME_DEPRECATED(),
         ),
     ],
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pkgutil
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 
@@ -26,19 +27,26 @@ def check(device: str | None) -> None:
     Parameters
     ----------
     device
-        What was asked for: ``cpu``, ``gpu``, ``tpu``; None where that is not known.
+        The kind that was asked for; None where that is not known.
 
     Raises
     ------
     WorkerError
         The pod has no driver for such a device, or its Python no plugin.
     """
-    if os.environ.keys() & _CHOSEN:
-        return
-    if device == "tpu" and not _has_libtpu():
+    one = CHECKS.get(device or "")
+    if one and not os.environ.keys() & _CHOSEN:
+        one()
+
+
+def _check_tpu() -> None:
+    # JAX looks for Google's library in the same places.
+    path = os.environ.get("TPU_LIBRARY_PATH", "")
+    if not os.path.isfile(path) and find_spec("libtpu") is None:
         raise WorkerError(say.NO_LIBTPU())
-    if device != "gpu":
-        return
+
+
+def _check_gpu() -> None:
     plugins = _plugins()
     if not plugins:
         raise WorkerError(say.NO_GPU_PLUGIN())
@@ -50,11 +58,6 @@ def check(device: str | None) -> None:
         raise WorkerError(say.NO_GPU_DRIVER(error=error)) from None
 
 
-def _has_libtpu() -> bool:
-    """Return whether JAX finds Google's library, as it looks for it."""
-    return os.path.isfile(os.environ.get("TPU_LIBRARY_PATH", "")) or find_spec("libtpu") is not None
-
-
 def _plugins() -> set[str]:
     """Return the names of the plugins that are installed, in either way in which JAX finds them."""
     found = {entry.name for entry in entry_points(group="jax_plugins")}
@@ -62,3 +65,6 @@ def _plugins() -> set[str]:
         folders = package.submodule_search_locations or []
         found |= {module.name for module in pkgutil.iter_modules(folders)}
     return found
+
+
+CHECKS: dict[str, Callable[[], None]] = {"gpu": _check_gpu, "tpu": _check_tpu}

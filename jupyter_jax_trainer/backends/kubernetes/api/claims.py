@@ -13,6 +13,7 @@ from typing import Any, TypedDict
 from jupyter_jax_trainer.backends.kubernetes.api import marks
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainJob
 from jupyter_jax_trainer.backends.kubernetes.api.observed import line
+from jupyter_jax_trainer.devices import DEVICES
 from jupyter_jax_trainer.errors import BackendError, UsageError
 from jupyter_jax_trainer.jobdir import files
 from jupyter_jax_trainer.jobdir.manifest import Plan as PlanBase
@@ -20,7 +21,6 @@ from jupyter_jax_trainer.jobdir.manifest import SentRecord
 from jupyter_jax_trainer.messages import cluster as say
 from jupyter_jax_trainer.options import amounts, checks, spec
 from jupyter_jax_trainer.options.spec import JobSpec, SpecRecord
-from jupyter_jax_trainer.options.table import DEVICES
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _PYTHON = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){1,2}")

@@ -20,7 +20,7 @@ from jupyter_jax_trainer.backends.kubernetes.api.objects import (
     texts,
 )
 from jupyter_jax_trainer.doctor.finding import WARN, Finding
-from jupyter_jax_trainer.messages import doctor as say
+from jupyter_jax_trainer.messages import Label, Message, identify
 
 Labels = Mapping[str, str]
 
@@ -181,6 +181,21 @@ class _Thing:
         return answers.get(operator, unsure)
 
 
+NETWORK_POLICY = Label("Network policy")
+CUT_OFF = Message("pods of a job are cut off from each other by {policies} ({rules})")
+CUT_OFF_OF = Message(
+    "pods of a job of {runtimes} are cut off from each other by {policies} ({rules})"
+)
+ALLOW_INGRESS = Message(
+    "Jobs of more than one node need that traffic: add a NetworkPolicy with "
+    "ingress: [{{from: [{{podSelector: {{}}}}]}}]."
+)
+ALLOW_EGRESS = Message(
+    "Jobs of more than one node need that traffic: add a NetworkPolicy with "
+    "egress: [{{to: [{{podSelector: {{}}}}]}}], and one that allows DNS."
+)
+
+
 def examine(
     policies: Sequence[NetworkPolicy],
     found: Sequence[TrainingRuntime],
@@ -199,7 +214,7 @@ def examine(
         Those of the namespace; none where they may not be read.
     """
     around = _Thing({**labels, _NAME: namespace}, () if labels else ("",))
-    for kind, advice in (("Ingress", say.ALLOW_INGRESS), ("Egress", say.ALLOW_EGRESS)):
+    for kind, advice in (("Ingress", ALLOW_INGRESS), ("Egress", ALLOW_EGRESS)):
         cut: dict[str, list[str]] = {}
         items = found or [TrainingRuntime({})]
         for item in items:
@@ -208,11 +223,11 @@ def examine(
         for names, of in cut.items():
             rules = kind.lower()
             said = (
-                say.CUT_OFF(policies=names, rules=rules)
+                CUT_OFF(policies=names, rules=rules)
                 if len(of) == len(items)
-                else say.CUT_OFF_OF(policies=names, rules=rules, runtimes=", ".join(of))
+                else CUT_OFF_OF(policies=names, rules=rules, runtimes=", ".join(of))
             )
-            yield Finding(WARN, say.NETWORK_POLICY(), said, advice())
+            yield Finding(WARN, NETWORK_POLICY(), said, advice())
 
 
 def _ranks(item: TrainingRuntime) -> list[_Thing]:
@@ -255,3 +270,6 @@ def _is_meant(peer: Peer, pod: _Thing, around: _Thing) -> bool:
     if peer.is_addresses:
         return True  # nobody knows yet which addresses the pods will have
     return around.matches(peer.namespaces, unsure=True) and pod.matches(peer.pods, unsure=True)
+
+
+identify(globals(), "doctor")

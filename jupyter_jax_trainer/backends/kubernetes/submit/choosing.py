@@ -8,10 +8,10 @@ from jupyter_jax_trainer.backends.kubernetes.api.client import Client
 from jupyter_jax_trainer.backends.kubernetes.api.objects import TrainingRuntime
 from jupyter_jax_trainer.backends.kubernetes.submit import devices, initializers, quota, runtimes
 from jupyter_jax_trainer.backends.kubernetes.submit.trainjob import PREFIX
+from jupyter_jax_trainer.devices import DEVICES
 from jupyter_jax_trainer.errors import UsageError
 from jupyter_jax_trainer.messages import submit as say
 from jupyter_jax_trainer.options.spec import JobSpec
-from jupyter_jax_trainer.options.table import DEVICES
 
 
 def runtime(client: Client, spec: JobSpec) -> tuple[TrainingRuntime, str]:
